@@ -131,7 +131,7 @@ class RunSetting:
     def hint(self) -> str:
         """A few words beside its field: what is off, and how far it goes beyond its slider."""
         if self.slider and self.slider.high < self.high:
-            return f"type up to {self.high:g}"
+            return f"up to {self.high:g} if typed"
         return "" if self.off is None else f"{self.off:g} = off"
 
     @property

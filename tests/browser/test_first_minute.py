@@ -36,6 +36,7 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     tab.until("/first [0-9]+ tokens? so far$/.test(specviz.race.refs.speedupWord.textContent)")
     assert tab.page.locator(".lane .token.is-later").first.is_hidden()
     assert tab.lane_text("baseline").startswith(text_of_the_opening())
+    assert tab.page.locator(".lane .prompt.is-question").count() == 2  # on a line of its own
     assert tab.ref("staleNotice").is_hidden() and tab.errors == []
     assert "Once a run has ended" in tab.text("raceRedraw")
     tab.page.locator("a[href='#why-exact']").first.click()  # of the whole run

@@ -182,7 +182,7 @@ export class Lanes {
     this.lay(lanes);
     this.clear();
     for (const [at, card] of this.cards.entries()) {
-      card.ribbon.start(header.prompt);
+      card.ribbon.start(header.prompt, Boolean(this.trace.templatedPrompt));
       card.showLoss(this.lossOf(lanes[at].config));
     }
   }

@@ -56,10 +56,14 @@ export class Ribbon {
     this.later = 0;
   }
 
-  /** @param {string} prompt */
-  start(prompt) {
+  // A question stands on lines of its own; any other prompt is gone on with.
+  /**
+   * @param {string} prompt
+   * @param {boolean} isQuestion
+   */
+  start(prompt, isQuestion) {
     this.clear();
-    const span = element("span", "prompt");
+    const span = element("span", isQuestion ? "prompt is-question" : "prompt");
     span.append(...visible(prompt));
     this.startBlock();
     this.block.append(span);

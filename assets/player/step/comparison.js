@@ -35,7 +35,7 @@ export class Comparison {
   show(other, title) {
     this.clear();
     this.other = other;
-    this.text.start(other.header.prompt);
+    this.text.start(other.header.prompt, Boolean(other.templatedPrompt));
     this.text.grow(other.main.tokens);
     setText(this.refs.otherTitle, `The other: ${title}`);
     this.refs.otherBox.hidden = this.refs.ownTitle.hidden = false;

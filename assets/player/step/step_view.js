@@ -318,7 +318,7 @@ export class StepView {
     const { header } = this.trace;
     if (this.started === header) return;
     this.started = header;
-    this.text.start(header.prompt);
+    this.text.start(header.prompt, Boolean(this.trace.templatedPrompt));
     this.template.show(this.trace);
     this.showPrompt();
   }
