@@ -52,6 +52,7 @@ type LaneEvent =
   | { type: "prefill"; record: PrefillRecord }
   | { type: "step"; record: TokenStepRecord }
   | { type: "arrival"; record: EngineTokenRecord }
+  | { type: "origins"; record: TokenOriginName[] } // of an engine's tokens, told behind the last one
   | { type: "finish"; record: FinishReasonName }
   | RoundMessage; // of another lane than the main one: without figures
 
@@ -63,7 +64,7 @@ interface Numbers {
 }
 
 type EventMessage = { kind: "event"; lane: string; clock: number; texts: Record<number, string> } & LaneEvent;
-type NumbersMessage = ({ kind: "summary" } & Numbers) | ({ kind: "end"; reason: FinishReasonName; waited?: number | null } & Partial<Numbers>);
+type NumbersMessage = ({ kind: "summary" } & Numbers) | ({ kind: "end"; reason: FinishReasonName; waited?: number | null; cut?: boolean } & Partial<Numbers>);
 
 // Words of the server, and lists of token ids, in turn.
 type Remark = (string | number[] | { text: string; term: string })[];

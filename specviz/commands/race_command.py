@@ -96,8 +96,8 @@ def _with_servers(measured: Measurement, request: RaceRequest, progress: Progres
     with closing(start_race(request)) as race:
         for server in request.servers:
             progress(f"asking the {server.lane} at {server.address}")
-            for _ in race.take(server, race.ask(server)):
-                pass
+            for event in race.ask(server):
+                race.take(server.lane, event)
         asked = race.trace()
     trace = measured.trace
     lanes = (asked.lane(x.name) if x.kind is LaneKind.ENGINE else x for x in trace.lanes)

@@ -36,6 +36,7 @@ from specviz.records.rounds import (
     Span,
     TokenOrigin,
     TokenStep,
+    ToldOrigins,
     Verdict,
 )
 from specviz.records.settings import (
@@ -115,6 +116,7 @@ __all__ = [
     "TOP_TOKENS",
     "TokenOrigin",
     "TokenStep",
+    "ToldOrigins",
     "Trace",
     "TreeBudget",
     "Turn",

@@ -275,4 +275,12 @@ class EngineToken:
     origin: TokenOrigin | None
 
 
-Event = Prefill | Round | TokenStep | EngineToken | FinishReason
+@dataclass(frozen=True, slots=True)
+class ToldOrigins:
+    """Where each token of an engine's answer came from, which it says behind the last one."""
+
+    origins: tuple[TokenOrigin, ...]
+    seconds = 0.0  # not a moment of its own
+
+
+Event = Prefill | Round | TokenStep | EngineToken | ToldOrigins | FinishReason

@@ -11,11 +11,12 @@ import base64
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, short
@@ -46,7 +47,7 @@ from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.messages import Message
 from specviz.ui.pair_words import report_lines
 from specviz.ui.profiles import profile_messages, profile_request
-from specviz.ui.race_messages import Ask, RaceMessages, ask_here
+from specviz.ui.race_messages import Ask, RaceMessages
 from specviz.ui.recordings import requested_trace
 from specviz.ui.room import Rooms
 from specviz.ui.serving import Serving
@@ -75,6 +76,7 @@ BATCH_SECONDS = 0.05  # in which messages wait for company
 # how long a page's question waits for something new, by the state of its run
 PATIENCE = {State.RUNNING.value: 3.0, State.WAITING.value: 0.5}
 Request = RaceRequest | ForkRequest | ProfileRequest | LabOrder
+T = TypeVar("T")
 # what others are told of a run; an order of the lab or of a lesson tells it itself
 TITLES: dict[type, str] = {
     RaceRequest: "a race",
@@ -165,26 +167,37 @@ class Handlers:
         if fetch is None:
             return
         fetched = self._fetches.submit(fetch)
-        yield from self._until_done(order, fetched)
+        fetched.add_done_callback(lambda _: self.queue.wake())
+        order.is_idle = lambda: not fetched.done()
+        while order.is_idle() and not order.stop.is_set():
+            yield None
         if order.stop.is_set():
             raise Stopped
         fetched.result()
 
-    def _until_done(self, order: QueuedOrder, awaited: Future[Any]) -> Generator[None]:
-        """None until it is done, or the order is to stop: others move meanwhile."""
-        order.awaited = awaited
-        awaited.add_done_callback(lambda _: self.queue.wake())
-        while not (awaited.done() or order.stop.is_set()):
-            yield None
+    def _ask(self, order: QueuedOrder, events: Iterator[T]) -> Iterator[T | None]:
+        """What a server answers, until the order is to stop; None while there is nothing new.
 
-    def _ask(self, order: QueuedOrder, call: Callable[[], Any]) -> Generator[None, None, Any]:
-        """What a server answers; None where the order is to stop before."""
-        asked = self._asking.submit(call)
-        yield from self._until_done(order, asked)
-        if asked.done():
-            return asked.result()
-        asked.cancel()
-        return None
+        A thread of its own reads it, so that nobody's turn is counted by its clock.
+        """
+        came: deque[T] = deque()
+
+        def read() -> None:
+            for each in events:
+                came.append(each)
+                self.queue.wake()
+
+        asked = self._asking.submit(read)
+        asked.add_done_callback(lambda _: self.queue.wake())
+        order.is_idle = lambda: not (came or asked.done())
+        is_over = False
+        while not is_over:
+            is_over = asked.done() or order.stop.is_set()
+            while came:
+                yield came.popleft()
+            yield None
+        if not asked.cancel() and asked.done():
+            asked.result()
 
     def _messages(self, order: QueuedOrder, request: Request) -> Steps:
         """Decoded in this process, or in the one that the GPU is lent to."""
@@ -377,7 +390,7 @@ def run_alone(request: Request, start: StartRun) -> Generator[Message]:
             yield message
 
 
-def _steps(order: QueuedOrder, request: Request, start: StartRun, ask: Ask = ask_here) -> Steps:
+def _steps(order: QueuedOrder, request: Request, start: StartRun, ask: Ask = iter) -> Steps:
     """What measures for minutes moves in slices."""
     if isinstance(request, LabOrder):
         measure = partial(request.messages, order.stop)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
 from specviz.decoding.race import LaneEvent
+from specviz.experiments.run.engine_lane import EngineEvent
 from specviz.experiments.run.forking import Fork
 from specviz.experiments.run.racing import Race, RaceRequest
 from specviz.experiments.run.recorded_race import Replay
@@ -33,6 +33,7 @@ from specviz.models.files.loading import DTYPES
 from specviz.models.pair_check import draft_bytes
 from specviz.pause import Gate, in_turns
 from specviz.records import (
+    EngineReport,
     EngineToken,
     Event,
     FinishReason,
@@ -41,6 +42,7 @@ from specviz.records import (
     Prefill,
     Round,
     TokenStep,
+    ToldOrigins,
     Trace,
 )
 from specviz.trace_file import encode, encode_trace
@@ -49,16 +51,10 @@ from specviz.ui.note_words import remark
 from specviz.ui.race_line import race_line
 
 Figure = dict[str, Any]
-Ask = Callable[[Callable[[], Any]], Generator[None, None, Any]]
+Ask = Callable[[Iterator[EngineEvent]], Iterable[EngineEvent | None]]
 SUMMARY_SECONDS = 0.25
 MUCH_WAITED = 0.15  # of a run's time: its clocks then say less than usual
 STOPPED = FinishReason.STOPPED.value
-
-
-def ask_here(call: Callable[[], Any]) -> Generator[None, None, Any]:
-    """What a server answers, waited for in this thread."""
-    yield from ()
-    return call()
 
 
 def _spared(request: RaceRequest) -> int | None:
@@ -91,11 +87,11 @@ class _Busy:
 class RaceMessages:
     """Follows one race through a gate; `stop` is asked after every event.
 
-    `ask` calls what waits for a server, and yields None until it has its answer.
+    `ask` waits for what a server answers, in this thread or with None while there is nothing new.
     """
 
     def __init__(
-        self, race: Race | Replay | Fork, gate: Gate | None = None, ask: Ask = ask_here
+        self, race: Race | Replay | Fork, gate: Gate | None = None, ask: Ask = iter
     ) -> None:
         self._gate = gate or Gate()
         self._ask = ask
@@ -105,10 +101,11 @@ class RaceMessages:
         self._main = race.header.main.name
         self._texts: dict[int, str] = {}
         self._templates: dict[str, Figure] = {}
+        self._is_cut = False  # stopped while a server wrote
         self._last_id: int | None = None
         self._last_rounds: list[Round] = []  # at most three
 
-    def messages(self, stop: Any) -> Generator[Message | None]:
+    def messages(self, stop: Any) -> Iterator[Message | None]:
         """All messages, from the header to the end; numbers on the way while a race is live.
 
         None while the gate holds it.
@@ -143,23 +140,35 @@ class RaceMessages:
             busy.begin()
         if isinstance(self._race, Race):
             yield from self._server_lanes(self._race, stop)
-        yield self._summary("end") | {"reason": self._reason(), "waited": self._waited(busy)}
+        ending = {"reason": self._reason(), "waited": self._waited(busy), "cut": self._is_cut}
+        yield self._summary("end") | ending
 
     def _waited(self, busy: _Busy) -> float | None:
         """None for what decodes nothing, or on a GPU, for which a thread waits by itself."""
         is_measured = self._header.device.startswith("cpu") and not isinstance(self._race, Replay)
         return busy.waited if is_measured else None
 
-    def _server_lanes(self, race: Race, stop: Any) -> Generator[Message | None]:
-        """One server after the other, each answer once it is whole."""
+    def _server_lanes(self, race: Race, stop: Any) -> Iterator[Message | None]:
+        """One server after the other, each token as it comes; a stop keeps those that came."""
         for server in race.request.servers:
             if stop.is_set():
                 return
             yield self._summary("summary")
             yield {"kind": "asking", "lane": server.lane}
-            answer = yield from self._ask(partial(race.ask, server, stop))
-            for event in () if answer is None else race.take(server, answer):
-                yield self._event(event)
+            for event in self._ask(race.ask(server, stop)):
+                if isinstance(event, EngineReport):
+                    race.take(server.lane, event)
+                    yield self._summary("summary")
+                else:
+                    yield None if event is None else self._taken(race, server.lane, event)
+            if self._meter.lanes[server.lane].finish is None:
+                yield self._taken(race, server.lane, FinishReason.STOPPED)
+            self._is_cut |= stop.is_set()
+
+    def _taken(self, race: Race, lane: str, event: EngineEvent) -> Message:
+        taken = race.take(lane, event)
+        assert taken is not None
+        return self._event(taken)
 
     @property
     def _header(self) -> Trace:
@@ -206,6 +215,8 @@ class RaceMessages:
                 return {"type": "step", "record": encode(event)}
             case EngineToken():
                 return {"type": "arrival", "record": encode(event)}
+            case ToldOrigins():
+                return {"type": "origins", "record": [each.value for each in event.origins]}
             case Round():
                 message = {"type": "round", "record": encode(event)}
                 return message | self._shown(event) if is_main else message

@@ -15,7 +15,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
@@ -89,7 +88,7 @@ class QueuedOrder:
     last_turn: int = -1  # its number among all turns, at first that of its arrival
     is_parked: bool = False  # it stands before its gate
     parked_at: float = 0.0  # since when
-    awaited: Future[None] | None = None  # what it waits for while others move, such as a download
+    is_idle: Callable[[], bool] | None = None  # while it waits, for a download or so, others move
 
     def __post_init__(self) -> None:
         if self.is_held:
@@ -106,7 +105,7 @@ class QueuedOrder:
 
     @property
     def can_move(self) -> bool:
-        is_waiting = self.awaited is not None and not self.awaited.done()
+        is_waiting = self.is_idle is not None and self.is_idle()
         is_held = self.is_parked and self.gate.is_paused
         return self.stop.is_set() or not (is_held or is_waiting)
 

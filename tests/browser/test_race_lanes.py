@@ -12,14 +12,18 @@ from playwright.sync_api import ViewportSize
 
 from specviz.commands.engine_serving import engine_with
 from specviz.engines.model_deployment import EngineMethod
+from specviz.environment import Environment
+from specviz.experiments.run.engine_lane import SAMPLE
 from specviz.experiments.run.recorded_race import Replay
+from specviz.models.files.survey import survey_model
 from specviz.models.pair_catalog import pair_named
 from specviz.records import Lane, Trace
 from specviz.trace_file import load
 from specviz.ui.race_messages import RaceMessages
 from tests.browser.axe_findings import findings
-from tests.browser.race_driver import RaceDriver
+from tests.browser.race_driver import HAS_BEGUN, RaceDriver
 from tests.random_traces import random_trace, three_lanes
+from tests.serving.odd_server import END, like_vllm, server, tokens
 
 Open = Callable[..., RaceDriver]
 TWO = [("baseline", "Baseline"), ("speculative", "Speculative")]
@@ -200,3 +204,39 @@ def test_a_serving_engine_races_in_a_lane_of_its_own_and_its_key_stands_nowhere(
     error.filter(has_text="server must be the address of a server").wait_for()
     for name in ("raceServer", "racePlainServer", "raceKey"):
         tab.ref(name).fill("")
+
+
+@pytest.fixture(scope="module")
+def sample() -> list[int]:
+    """What tells tokenizers apart, as the bundled target reads it."""
+    codec = survey_model(pair_named("bundled").target, Environment.read()).codec
+    return list(codec.encode_part(SAMPLE))
+
+
+def test_tokens_show_while_a_server_writes_and_stop_keeps_them(
+    app_url: str, turn_page: Open, tmp_path: Path, sample: list[int]
+) -> None:
+    looked, ended = threading.Event(), threading.Event()
+    stream = [tokens(300, 301), lambda: looked.wait(60), tokens(302), lambda: ended.wait(60), END]
+    tab = turn_page(app_url, "?task=code&tokens=12&pair=bundled&method=draft-model")
+    spans = "specviz.race.view.lanes.ribbons.server?.spans.length === {}"
+    with server(like_vllm(sample, *stream)) as (_, url):
+        tab.ref("raceServer").fill(url)
+        tab.press_race()
+        tab.until(f"{HAS_BEGUN} && {spans.format(2)}")
+        assert tab.is_busy and tab.text("runState") == "the server writes …"
+        assert tab.text("serverMeta").startswith("2 tokens · ") and not looked.is_set()
+        looked.set()
+        tab.until(spans.format(3))
+        tab.ref("stop").click()
+        tab.wait_for_end()
+        ended.set()
+    tab.ref("raceServer").fill("")
+    tab.evaluate("specviz.race.view.playback.arrive()")
+    tab.settle()
+    assert tab.text("runState").startswith("finished · the server’s answer was stopped")
+    assert tab.text("serverMeta").startswith("3 tokens · ") and "stopped" in tab.text("serverMeta")
+    assert tab.text("baselineMeta").endswith("finished") and "Identical" in tab.text("textVerdict")
+    saved = saved_by_step(tab, tmp_path).lane("server")
+    assert saved.emitted_ids == (300, 301, 302) and saved.finish is None
+    assert saved.engine and saved.engine.engine == "vLLM" and saved.engine.drafted is None

@@ -107,6 +107,20 @@ test("a run's text is what its rounds emitted", () => {
   assert.equal(run().tokenOf(1, 0), -1);
 });
 
+test("origins that an engine tells behind its last token are those of its tokens and count its forwards", () => {
+  const trace = new Trace();
+  trace.take({ kind: "header", trace: { prompt: "", tokens: [], lanes: [{ name: "server", kind: "engine", config: { temperature: 0 }, forks: [] }] } });
+  const event = { kind: "event", lane: "server", texts: {} };
+  for (const clock of [1, 2, 3]) trace.take({ ...event, type: "arrival", clock, record: { id: clock, seconds: 1, origin: null } });
+  const [{ tokens }] = trace.lanes;
+  assert.deepEqual([tokens.map(({ origin }) => origin), trace.lanes[0].forwards], [["unknown", "unknown", "unknown"], []]);
+  const origins = ["first", "accepted", "bonus"];
+  trace.take({ ...event, type: "origins", clock: 3, record: origins });
+  const { records: { arrivals }, forwards, clock } = trace.lanes[0];
+  assert.deepEqual([tokens, arrivals].map((all) => all.map(({ origin }) => origin)), [origins, origins]);
+  assert.deepEqual([forwards.map((each) => each.clock), clock], [[1, 2], 3]);
+});
+
 test("at a moment of a lane's own time it has the tokens and forwards that had come by then", () => {
   assert.deepEqual([0, 0.5, 1.4, 1.5, 9].map((moment) => run().main.tokensAt(moment)), [0, 1, 1, 3, 5]);
   assert.deepEqual([0, 0.5, 1.4, 1.5, 9].map((moment) => run().main.forwardsAt(moment)), [0, 1, 1, 2, 3]);

@@ -1,8 +1,11 @@
 """A server that answers in the way that a test tells it, be it as no engine would."""
 
+import json
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from specviz.experiments.run.engine_lane import WARM_UP_TOKENS
 
 
 class Odd(BaseHTTPRequestHandler):
@@ -34,6 +37,43 @@ def server(way):
             yield served, f"http://127.0.0.1:{served.server_port}"
         finally:
             served.shutdown()
+
+
+METRICS = b"vllm:generation_tokens_total 1.0\n"
+END = {"choices": [{"token_ids": [], "finish_reason": "length"}]}
+
+
+def tokens(*ids: int) -> dict:
+    return {"choices": [{"token_ids": list(ids), "finish_reason": None}]}
+
+
+def like_vllm(sample: list[int], *events: object):
+    """A server with the answers of vLLM, which reads the sample of tokenizers as `sample`.
+
+    Its stream holds the events; what can be called among them is called at its place.
+    """
+
+    def way(request: Odd) -> None:
+        size = int(request.headers.get("Content-Length") or 0)
+        asked = json.loads(request.rfile.read(size) or b"{}")
+        told = {
+            "/metrics": METRICS,
+            "/v1/models": b'{"data": [{"id": "m"}]}',
+            "/version": b'{"version": "0.32.0"}',
+            "/tokenize": json.dumps({"tokens": sample}).encode(),
+        }.get(request.path)
+        if told is not None:
+            return says(200, "text/plain", told)(request)
+        request.send_response(200)
+        request.end_headers()
+        is_warm_up = asked["max_tokens"] == WARM_UP_TOKENS
+        for each in [tokens(5), END] if is_warm_up else events:
+            if callable(each):
+                each()
+            else:
+                request.wfile.write(f"data: {json.dumps(each)}\n\n".encode())
+
+    return way
 
 
 def says(status: int, kind: str, body: bytes):

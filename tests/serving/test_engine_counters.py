@@ -235,5 +235,5 @@ def test_sglang_is_neither_compared_nor_raced_token_by_token(capsys) -> None:
     question = EngineQuestion((1,), (1,), 2, DecodingConfig(method="draft-model"))
     with server(_SGLang()) as (_, url):
         assert main(["compare", "--pair", "bundled", "--url", url, "--count", "1"]) == 2
-        answer = ask_engine(RacedServer("server", EngineAddress.of(url)), question)
-    assert said in capsys.readouterr().err and said in answer.facts.remark
+        told, end = ask_engine(RacedServer("server", EngineAddress.of(url)), question)
+    assert said in capsys.readouterr().err and said in told.remark and end.value == "stopped"

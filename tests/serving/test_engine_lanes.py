@@ -34,7 +34,7 @@ from specviz.ui.handlers import Handlers
 from specviz.ui.race_messages import RaceMessages
 from specviz.ui.settings_form import raced_servers
 from specviz.ui.setup import page_setup
-from tests.serving.odd_server import Odd, says, server
+from tests.serving.odd_server import END, Odd, like_vllm, says, server, tokens
 from tests.ui.heard import heard
 
 PAIR = pair_named("bundled")
@@ -107,35 +107,6 @@ def test_a_server_of_another_tokenizer_is_told_and_not_raced(engine) -> None:
 
 # ---- servers that fail, and what vLLM says of each draft
 
-METRICS = b"vllm:generation_tokens_total 1.0\n"
-
-
-def like_vllm(sample: list[int], *events: object):
-    """A server with the answers of vLLM, whose stream holds these events."""
-
-    def way(request: Odd) -> None:
-        size = int(request.headers.get("Content-Length") or 0)
-        asked = json.loads(request.rfile.read(size) or b"{}")
-        told = {
-            "/metrics": METRICS,
-            "/v1/models": b'{"data": [{"id": "m"}]}',
-            "/version": b'{"version": "0.32.0"}',
-            "/tokenize": json.dumps({"tokens": sample}).encode(),
-        }.get(request.path)
-        if told is None:
-            is_warm_up = asked["max_tokens"] != SHORT.max_new_tokens
-            shown = [*events[:1], END] if is_warm_up else events
-            told = b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in shown)
-        says(200, "text/plain", told)(request)
-
-    return way
-
-
-def tokens(*ids: int) -> dict:
-    return {"choices": [{"token_ids": list(ids), "finish_reason": None}]}
-
-
-END = {"choices": [{"token_ids": [], "finish_reason": "length"}]}
 COUNTS = {"num_draft_tokens": 6, "num_accepted_draft_tokens": 4}
 STEPS = {"per_step_drafted": [3, 3], "per_step_accepted": [1, 3]}
 
@@ -226,6 +197,40 @@ FORM = {
 
 def asked(url: str) -> dict[str, str]:
     return {"server": url, "plain_server": "", "key": ""}
+
+
+def until_seen(handlers: Handlers, ticket: str, arrivals: int) -> list[dict]:
+    """What a race has said once so many tokens of a server have come."""
+    found: list[dict] = []
+    for _ in range(2000):
+        found += map(json.loads, handlers.look({"ticket": ticket, "after": len(found)})["messages"])
+        if sum(each.get("type") == "arrival" for each in found) == arrivals:
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"{arrivals} tokens have not come")
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_tokens_come_while_a_server_writes_and_a_stop_keeps_them(is_stopped, sample) -> None:
+    handlers, goes_on = Handlers(), threading.Event()
+    own = {"ticket": f"a-race-of-a-slow-server-{is_stopped}"}
+    stream = [tokens(5), tokens(6), lambda: goes_on.wait(30), tokens(7), END]
+    with server(like_vllm(sample, *stream, metrics(**COUNTS))) as (_, url):
+        handlers.join(own | {"form": FORM, "servers": asked(url)})
+        seen = until_seen(handlers, own["ticket"], 2)
+        assert seen[-1]["lane"] == SERVER and not goes_on.is_set()
+        last = next(each for each in reversed(seen) if each["kind"] == "summary")
+        assert last["engines"][SERVER]["engine"] == "vLLM", "who writes is known meanwhile"
+        if is_stopped:
+            handlers.stop(own)
+        else:
+            goes_on.set()
+        messages = heard(handlers, own["ticket"])
+        goes_on.set()
+    events = [each["record"] for each in messages if each.get("lane") == SERVER and "type" in each]
+    told = [each["id"] for each in events[:-1]]
+    assert (told, events[-1]) == (([5, 6], "stopped") if is_stopped else ([5, 6, 7], "length"))
+    assert messages[-1]["engines"][SERVER]["accepted"] == (None if is_stopped else 4)
 
 
 def test_while_a_server_keeps_one_race_waiting_others_end_and_it_can_be_stopped() -> None:

@@ -284,7 +284,7 @@ def test_an_order_that_waits_for_a_download_lets_the_others_move_and_hears_a_sto
     download: Future[None] = Future()
 
     def make(order: QueuedOrder):  # type: ignore[no-untyped-def]
-        order.awaited = download
+        order.is_idle = lambda: not download.done()
         while not download.done() and not order.stop.is_set():
             yield None
         yield {"kind": "end", "reason": "stopped" if order.stop.is_set() else "done"}

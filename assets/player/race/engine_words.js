@@ -2,18 +2,22 @@
 
 import { counted } from "../shared/number_words.js";
 
+const ENDED = "the race was ended before its answer";
+
 /**
  * @param {Trace} trace
  * @param {Lane} lane
  */
 export function engineWords(trace, lane) {
   const { engine } = lane;
-  if (!engine) return trace.isLive ? "It is asked once the lanes of this machine have ended." : "The race was ended before its answer.";
+  if (!engine) return trace.isLive ? "It is asked once the lanes of this machine have ended." : sentence(ENDED);
   const name = [engine.engine, engine.version].filter(Boolean).join(" ");
   const who = engine.model ? `${name}, model ${engine.model}` : name;
-  const said = lane.tokens.length ? [draftWords(lane), textWords(trace, lane)] : [];
+  const isOver = lane.hasEnded || !trace.isLive;
+  const said = lane.tokens.length ? [isOver ? draftWords(lane) : "", textWords(trace, lane)] : [];
   const facts = [who, ...said].filter(Boolean).join(" · ");
-  return [facts, engine.remark && sentence(engine.remark)].filter(Boolean).join(". ");
+  const remark = engine.remark || (isOver && !lane.hasEnded && !said.length ? ENDED : "");
+  return [facts, remark && sentence(remark)].filter(Boolean).join(". ");
 }
 
 // Tokens that it says were drafted and kept; where each came from is seen in the text, or unknown.

@@ -69,8 +69,9 @@ class Card {
   /**
    * @param {Lane} lane
    * @param {number} moment
+   * @param {boolean} isOver nothing more comes
    */
-  draw(lane, moment) {
+  draw(lane, moment, isOver) {
     const count = lane.tokensAt(moment);
     const seconds = Math.min(moment, lane.clock);
     if (lane.isEngine && !lane.tokens.length) return this.numbers("", 0);
@@ -80,6 +81,7 @@ class Card {
     const hasArrived = lane.hasEnded && moment >= lane.clock;
     this.article.classList.toggle("has-arrived", hasArrived);
     if (hasArrived) words.push("finished");
+    else if (isOver && moment >= lane.clock) words.push("stopped");
     this.numbers(words.join(" · "), lane.rateAt(moment));
   }
 
@@ -208,8 +210,10 @@ export class Lanes {
       const marked = isOwn || (this.trace.isGreedy && !isPlaying) ? selected : -1;
       ribbon.mark(marked, isOwn ? from : 0, isOwn ? to : 0, lane.tokensAt(moment));
       if (!isFollowing && this.isLed) ribbon.reveal();
-      card.draw(lane, moment);
-      if (lane.isEngine) setText(card.facts, engineWords(this.trace, lane));
+      card.draw(lane, moment, !this.trace.isLive);
+      if (!lane.isEngine) continue;
+      if (lane.forwards.length) ribbon.showOrigins(lane.tokens);
+      setText(card.facts, engineWords(this.trace, lane));
     }
     if (this.trace.isGreedy) this.markDifferences();
   }

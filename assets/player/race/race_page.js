@@ -452,7 +452,7 @@ export class RacePage extends Page {
     if (message.kind === "warning") this.showWarning(message.text);
     if (message.kind === "asking") this.showState(ASKING[message.lane]);
     if (message.kind === "event") this.heard("grew");
-    if (message.kind === "end") this.ended(message.reason, endWords(message));
+    if (message.kind === "end") this.ended(message.reason, endWords(message), message.cut);
   }
 
   // What is odd about the prompt.
@@ -466,11 +466,12 @@ export class RacePage extends Page {
   /**
    * @param {string} reason
    * @param {string} note
+   * @param {boolean} [isCut] stopped while a serving engine wrote
    */
-  ended(reason, note) {
+  ended(reason, note, isCut = false) {
     const isRepeated = this.repeats.isOn;
     const isExperiment = this.presets.running >= 0; // its numbers and its answer are of the whole run: no replay beneath them
-    if (isRepeated && this.repeats.ended(reason, this.trace.summary?.speedup)) return void this.startAgain();
+    if (isRepeated && this.repeats.ended(isCut ? "stopped" : reason, this.trace.summary?.speedup)) return void this.startAgain();
     if (!this.trace.summary) this.view.result.clear();
     if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
     if (!this.isReopening && !this.trace.header) tab.forget(GOING); // else once it is kept

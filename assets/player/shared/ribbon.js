@@ -90,6 +90,12 @@ export class Ribbon {
     if (isAtEnd) this.scrollTo(this.box.scrollHeight);
   }
 
+  // Of tokens that stand there, where it was told only behind the last one.
+  /** @param {Token[]} tokens */
+  showOrigins(tokens) {
+    for (const [at, span] of this.spans.entries()) span.classList.replace("unknown", tokens[at].origin);
+  }
+
   get isAtEnd() {
     const { scrollHeight, scrollTop, clientHeight } = this.box;
     return scrollHeight - scrollTop - clientHeight < 40;

@@ -45,12 +45,26 @@ class Lane {
   /** @param {EventMessage} message */
   keep({ type, record, clock }) {
     this.clock = clock;
+    if (type === "origins") return this.tellOrigins(record);
     if (type === "arrival" ? this.isNewForward(record) : type !== "finish") this.forwards.push({ clock });
     if (type === "arrival") this.records.arrivals.push(record);
     else if (type === "step") this.records.steps.push(record);
     else if (type === "round") this.records.rounds.push(record);
     else if (type === "prefill") this.records.prefill = record;
     else if (type === "finish") this.records.finish = record === "stopped" ? null : record;
+  }
+
+  // Where its tokens came from, by an engine that says so behind the last one.
+  /** @param {TokenOriginName[]} origins */
+  tellOrigins(origins) {
+    const { arrivals } = this.records;
+    [this.records.arrivals, this.forwards] = [[], []];
+    for (const [at, origin] of origins.entries()) {
+      const arrival = { ...arrivals[at], origin };
+      this.tokens[at].origin = origin;
+      if (this.isNewForward(arrival)) this.forwards.push({ clock: this.tokens[at].clock });
+      this.records.arrivals.push(arrival);
+    }
   }
 
   // Of a serving engine: whether the token begins what a forward of its target brought, as far as it tells.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import PureWindowsPath
 from typing import Any
@@ -24,6 +24,7 @@ from specviz.records import (
     Lane,
     LaneKind,
     TokenOrigin,
+    ToldOrigins,
 )
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import VLLM
@@ -83,17 +84,8 @@ class EngineQuestion:
         return "; ".join(clauses)
 
 
-@dataclass(slots=True)
-class EngineAnswer:
-    """What a server made of the question, as far as it came; `finish` is STOPPED for a part."""
-
-    arrivals: list[EngineToken] = field(default_factory=list)
-    facts: EngineReport = EngineReport()
-    finish: FinishReason = FinishReason.STOPPED
-
-    @property
-    def events(self) -> tuple[EngineToken | FinishReason, ...]:
-        return *self.arrivals, self.finish
+# what comes of a question, in order: who answers, its tokens, what it says behind them, the end
+EngineEvent = EngineReport | EngineToken | ToldOrigins | FinishReason
 
 
 def engine_lane(server: RacedServer, config: DecodingConfig) -> Lane:
@@ -103,33 +95,38 @@ def engine_lane(server: RacedServer, config: DecodingConfig) -> Lane:
 
 def ask_engine(
     server: RacedServer, question: EngineQuestion, stop: threading.Event | None = None
-) -> EngineAnswer:
-    """The server's answer. Whatever fails is a remark: what came before stays.
+) -> Iterator[EngineEvent]:
+    """The server's answer as it comes. Whatever fails is a remark: what came before stays.
 
-    May run in any thread; once `stop` is set the connection is closed with the next token.
+    A later report replaces the one before it; the last event is a FinishReason, STOPPED for a part.
+    Any thread may iterate it, but at once, for the clock is read between the tokens; once `stop` is
+    set the connection is closed with the next of them.
     """
-    answer = EngineAnswer()
+    facts = EngineReport()
     try:
-        _ask(server.address, question, answer, stop or threading.Event())
+        for event in _answer(server.address, question, stop or threading.Event()):
+            facts = event if isinstance(event, EngineReport) else facts
+            yield event
     except InputError as error:
         said = str(error).replace(f" at {server.address}", "")
         said = re.sub(r"(with status \d+): .*", r"\1", said)  # in the server's own words
-        answer.facts = replace(answer.facts, remark=_public(said, server.address)[:2000])
-    return answer
+        yield replace(facts, remark=_public(said, server.address)[:2000])
+        yield FinishReason.STOPPED
 
 
-def _ask(
-    address: EngineAddress, question: EngineQuestion, answer: EngineAnswer, stop: threading.Event
-) -> None:
+def _answer(
+    address: EngineAddress, question: EngineQuestion, stop: threading.Event
+) -> Iterator[EngineEvent]:
     engine = read_engine(address).engine
     check_tells_tokens(address, engine)
     model = model_at(address)
-    answer.facts = EngineReport(
+    facts = EngineReport(
         engine=engine,
         version=_public(version_at(address, engine), address)[:200],
         model=_public(PureWindowsPath(model).name if _is_path(model) else model, address)[:1000],
         remark=question.untaken(engine),
     )
+    yield facts
     if token_ids_of(address, engine, SAMPLE) != list(question.sample_ids):
         raise InputError(
             f"server at {address} must serve the target of this race, but reads a text as other "
@@ -138,19 +135,21 @@ def _ask(
     for _ in stream_tokens(address, engine, question.sample_ids, WARM_UP_TOKENS):
         pass  # no clock counts it
     limit, sampling = question.config.max_new_tokens, question.sampling
-    stream = stream_tokens(address, engine, question.prompt_ids, limit, sampling)
-    for each in stream:
+    count = 0
+    for each in stream_tokens(address, engine, question.prompt_ids, limit, sampling):
         if isinstance(each, StreamEnd):
-            _end(answer, each)
+            yield from _end(facts, each, count)
         elif stop.is_set():
-            stream.close()
+            yield FinishReason.STOPPED
+            return
         elif each.token_id >= question.vocab_size:
             raise InputError(
                 f"server at {address} must answer with tokens of the target's vocabulary of "
                 f"{question.vocab_size}, got {each.token_id}"
             )
         else:
-            answer.arrivals.append(EngineToken(each.token_id, each.seconds, None))
+            count += 1
+            yield EngineToken(each.token_id, each.seconds, None)
 
 
 def _is_path(model: str) -> bool:
@@ -165,13 +164,12 @@ def _public(text: str, address: EngineAddress) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _end(answer: EngineAnswer, end: StreamEnd) -> None:
-    answer.finish = FinishReason.END_OF_SEQUENCE if end.is_whole else FinishReason.LENGTH
-    answer.facts = replace(answer.facts, drafted=end.drafted, accepted=end.accepted)
-    origins = token_origins(len(answer.arrivals), end.steps)
+def _end(facts: EngineReport, end: StreamEnd, tokens: int) -> Iterator[EngineEvent]:
+    yield replace(facts, drafted=end.drafted, accepted=end.accepted)
+    origins = token_origins(tokens, end.steps)
     if origins is not None:
-        told = zip(answer.arrivals, origins, strict=True)
-        answer.arrivals = [replace(each, origin=origin) for each, origin in told]
+        yield ToldOrigins(origins)
+    yield FinishReason.END_OF_SEQUENCE if end.is_whole else FinishReason.LENGTH
 
 
 def token_origins(

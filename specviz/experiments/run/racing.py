@@ -22,7 +22,7 @@ from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.engine_lane import (
     SAMPLE,
-    EngineAnswer,
+    EngineEvent,
     EngineQuestion,
     RacedServer,
     ask_engine,
@@ -39,8 +39,9 @@ from specviz.records import (
     BASELINE,
     SPECULATIVE,
     DecodingConfig,
+    EngineReport,
+    EngineToken,
     Event,
-    FinishReason,
     Lane,
     LaneKind,
     Prompt,
@@ -97,6 +98,7 @@ class Race:
             SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
         }
         self._recorder = Recorder()
+        self._clocks = {each.lane: 0.0 for each in request.servers}  # seconds
         self.request = request
         self.warning = template_warning(loaded.codec, (request.prompt,))  # for who asked
         used = replace(request, config=settled(setup))
@@ -123,21 +125,24 @@ class Race:
             self.header = with_cache_bytes(self.header, self._drafter)
             yield event
 
-    def ask(self, server: RacedServer, stop: threading.Event | None = None) -> EngineAnswer:
+    def ask(
+        self, server: RacedServer, stop: threading.Event | None = None
+    ) -> Iterator[EngineEvent]:
         """What a server answers; nothing of the race is touched, so any thread may ask."""
         return ask_engine(server, self._question, stop)
 
-    def take(self, server: RacedServer, answer: EngineAnswer) -> Iterator[LaneEvent]:
-        """The answer as events of the server's lane."""
-        lanes = (
-            replace(each, engine=answer.facts) if each.name == server.lane else each
-            for each in self.header.lanes
-        )
-        self.header, clock = replace(self.header, lanes=tuple(lanes)), 0.0
-        for event in answer.events:
-            self._recorder.add(server.lane, event)
-            clock += 0.0 if isinstance(event, FinishReason) else event.seconds
-            yield LaneEvent(server.lane, event, clock)
+    def take(self, lane: str, event: EngineEvent) -> LaneEvent | None:
+        """What came of a server's answer, as an event of its lane; None for a report."""
+        if isinstance(event, EngineReport):
+            lanes = (
+                replace(each, engine=event) if each.name == lane else each
+                for each in self.header.lanes
+            )
+            self.header = replace(self.header, lanes=tuple(lanes))
+            return None
+        self._recorder.add(lane, event)
+        self._clocks[lane] += event.seconds if isinstance(event, EngineToken) else 0.0
+        return LaneEvent(lane, event, self._clocks[lane])
 
     def trace(self) -> Trace:
         """The record of all that has happened so far."""

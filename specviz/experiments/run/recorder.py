@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from specviz.records import EngineToken, Event, FinishReason, Lane, Prefill, Round, TokenStep, Trace
+from specviz.records import (
+    EngineToken,
+    Event,
+    FinishReason,
+    Lane,
+    Prefill,
+    Round,
+    TokenStep,
+    ToldOrigins,
+    Trace,
+)
 
 
 class Recorder:
@@ -31,9 +41,18 @@ class Recorder:
             prefill=next((each for each in events if isinstance(each, Prefill)), None),
             rounds=tuple(each for each in events if isinstance(each, Round)),
             steps=tuple(each for each in events if isinstance(each, TokenStep)),
-            arrivals=tuple(each for each in events if isinstance(each, EngineToken)),
+            arrivals=_arrivals(events),
             finish=next((each for each in events if isinstance(each, FinishReason)), None),
         )
+
+
+def _arrivals(events: Sequence[Event]) -> tuple[EngineToken, ...]:
+    """An engine's tokens, with where each came from if it told that in the end."""
+    arrivals = tuple(each for each in events if isinstance(each, EngineToken))
+    told = next((each.origins for each in events if isinstance(each, ToldOrigins)), None)
+    if told is None:
+        return arrivals
+    return tuple(replace(each, origin=origin) for each, origin in zip(arrivals, told, strict=True))
 
 
 def mentioned_ids(event: Event) -> Iterator[int]:
