@@ -284,6 +284,8 @@ interface RunSummaryRecord {
   compared: number;
   identical: boolean | null;
   first_divergence: DivergenceRecord | null;
+  server_speedup: number | null;
+  server_speedup_tokens: number;
 }
 
 interface SharedVocabularyRecord {

@@ -32,10 +32,20 @@ from specviz.errors import InputError
 from specviz.experiments.benchmark.batching import batch_report, measure_batch
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.blocks import Measurement, measure
-from specviz.experiments.run.engine_lane import PLAIN_SERVER, SERVER, RacedServer
+from specviz.experiments.run.engine_lane import RacedServer
 from specviz.experiments.run.racing import RaceRequest, start_race
+from specviz.metrics import summarise
 from specviz.prompts import prompt_json
-from specviz.records import BATCH, EngineReport, Lane, LaneKind, TokenOrigin, Trace
+from specviz.records import (
+    BATCH,
+    PLAIN_SERVER,
+    SERVER,
+    EngineReport,
+    Lane,
+    LaneKind,
+    TokenOrigin,
+    Trace,
+)
 from specviz.serving.engine_address import EngineAddress
 from specviz.trace_file.config_fields import encode_settings
 
@@ -146,7 +156,7 @@ def _row_file(name: str, row: int) -> str:
 
 def _result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
     numbers, trace = asdict(measured.typical), measured.trace
-    low, high = measured.spread
+    (low, high), servers = measured.spread, summarise(measured.trace)
     return {
         "baseline": {**numbers["baseline"], "text": measured.baseline_text},
         "speculative": {**numbers["speculative"], "text": measured.text},
@@ -164,6 +174,8 @@ def _result(measured: Measurement, request: RaceRequest) -> dict[str, Any]:
         "pair": request.pair.name,
         "method": trace.config.method,
         "servers": [_server(x, trace) for x in trace.lanes if x.kind is LaneKind.ENGINE],
+        "server_speedup": servers.server_speedup,
+        "server_speedup_tokens": servers.server_speedup_tokens,
         "setting": _setting(request, len(measured.summaries)),
     }
 
@@ -230,7 +242,7 @@ def race_text(result: dict[str, Any]) -> str:
         {
             "lane": each["lane"],
             "tokens": each["tokens"],
-            "target forwards": each["target_forwards"] or "unknown",
+            "forwards, the prompt's too": each["target_forwards"] or "unknown",
             "seconds": each["seconds"],
             "tokens/s": each["tokens_per_second"],
             "first token (ms)": 1000 * each["ttft_seconds"],
@@ -250,6 +262,9 @@ def race_text(result: dict[str, Any]) -> str:
     head = f"{result['method']} on {result['pair']}, {result['device']}, {result['dtype']}"
     text = result["speculative"]["text"].strip("\n")
     parts = [head, text, table(lanes), table([facts]), _memory(result), _verdict(result)]
+    if result["server_speedup"] is not None:
+        over = f"over {result['server_speedup_tokens']} tokens, one answer of each"
+        parts.append(f"server with drafts / without: {result['server_speedup']:.2f}x, {over}")
     return "\n\n".join([*parts, *map(_server_line, result["servers"])])
 
 
@@ -266,7 +281,7 @@ def _server_line(server: dict[str, Any]) -> str:
         parts.append(f"{engine}, model {server['model']}")
     if server["tokens"]:
         drafted, accepted = server["drafted"], server["accepted"]
-        told = f"{accepted} of {drafted} drafted tokens accepted"
+        told = f"{accepted} of {drafted} drafted tokens accepted" if drafted else "nothing drafted"
         parts.append("its drafts are unknown" if drafted is None else told)
     if server["same_text"] is not None:
         parts.append("the text of the baseline" if server["same_text"] else "another text")

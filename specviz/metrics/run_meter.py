@@ -16,7 +16,17 @@ from specviz.metrics.run_summary import (
     TheoryBand,
 )
 from specviz.metrics.speedup_curve import SpeedupCurve, SpeedupPoint
-from specviz.records import EngineToken, Event, FinishReason, Prefill, Round, TokenStep, Trace
+from specviz.records import (
+    PLAIN_SERVER,
+    SERVER,
+    EngineToken,
+    Event,
+    FinishReason,
+    Prefill,
+    Round,
+    TokenStep,
+    Trace,
+)
 
 
 class LaneMeter:
@@ -80,7 +90,7 @@ class RunMeter:
 
     def __init__(self, header: Trace) -> None:
         self.lanes = {lane.name: LaneMeter() for lane in header.lanes}
-        self.curve = SpeedupCurve()
+        self.curve, self.server_curve = SpeedupCurve(), SpeedupCurve()
         self._is_greedy = header.config.temperature == 0
         self._baseline_name = header.baseline.name if header.baseline else None
         self._main_name = header.main.name
@@ -99,6 +109,10 @@ class RunMeter:
                 self.curve.add_baseline(event.seconds)
             elif lane == self._main_name:
                 self.curve.add_speculative(event.seconds, meter.tokens - before)
+        if isinstance(event, EngineToken) and lane == PLAIN_SERVER:
+            self.server_curve.add_baseline(event.seconds)
+        elif isinstance(event, EngineToken) and lane == SERVER:
+            self.server_curve.add_speculative(event.seconds, 1)  # which came together is not told
         self._compare()
 
     def _compare(self) -> None:
@@ -147,7 +161,9 @@ class RunMeter:
     def summary(self) -> RunSummary:
         baseline, speculative = self._baseline_summary(), self._speculative_summary()
         costs, band = self.costs, self.theory_band
-        last = next(reversed(self.curve.points), None)
+        last, servers = (
+            next(reversed(each.points), None) for each in (self.curve, self.server_curve)
+        )
         return RunSummary(
             baseline=baseline,
             speculative=speculative,
@@ -160,6 +176,8 @@ class RunMeter:
             compared=self._compared,
             identical=self._divergence is None if self._is_greedy and self._compared else None,
             first_divergence=self._divergence if self._is_greedy else None,
+            server_speedup=servers.speedup if servers else None,
+            server_speedup_tokens=servers.tokens if servers else 0,
         )
 
     def _baseline_summary(self) -> BaselineSummary:

@@ -66,6 +66,9 @@ class TheoryBand:
 class RunSummary:
     """Everything that the race shows; `dataclasses.asdict` makes it JSON.
 
+    `server_speedup` is the same of two servers that were raced, the plain one's time over that of
+    the one that speculates; of an answer that broke off over the tokens that came.
+
     `speedup` is the baseline's time for the first `speedup_tokens` tokens over the speculative
     lane's: as many as both had at the end of a round (`SpeedupCurve`). `cost_ratio` is c and
     `verify_overhead` v of `theory`, both measured. `identical` and `first_divergence` speak of the
@@ -83,3 +86,5 @@ class RunSummary:
     compared: int
     identical: bool | None
     first_divergence: Divergence | None
+    server_speedup: float | None
+    server_speedup_tokens: int

@@ -58,6 +58,8 @@ from specviz.records.settings import (
 from specviz.records.trace import (
     BASELINE,
     FORMAT_VERSION,
+    PLAIN_SERVER,
+    SERVER,
     SPECULATIVE,
     EngineReport,
     ForkPoint,
@@ -111,6 +113,8 @@ __all__ = [
     "SAMPLING",
     "SETTINGS",
     "SPECULATIVE",
+    "PLAIN_SERVER",
+    "SERVER",
     "SharedVocabulary",
     "Span",
     "TOP_TOKENS",

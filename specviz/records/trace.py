@@ -23,6 +23,8 @@ from specviz.records.settings import MAX_NEW_TOKENS
 FORMAT_VERSION = 5
 BASELINE = "baseline"  # usual names of lanes
 SPECULATIVE = "speculative"
+SERVER = "server"
+PLAIN_SERVER = "plain-server"  # of the same model, without drafts
 
 
 class LaneKind(Enum):

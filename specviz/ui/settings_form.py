@@ -12,14 +12,14 @@ from typing import Any
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.errors import InputError, short
-from specviz.experiments.run.engine_lane import PLAIN_SERVER, SERVER, RacedServer
+from specviz.experiments.run.engine_lane import RacedServer
 from specviz.experiments.run.racing import RaceRequest, demand_of
 from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.models.pair_check import needs_missing
 from specviz.models.parts import Need
 from specviz.prompts import Framing
-from specviz.records import DECODING, SETTINGS, DecodingConfig, Prompt
+from specviz.records import DECODING, PLAIN_SERVER, SERVER, SETTINGS, DecodingConfig, Prompt
 from specviz.serving.engine_permission import permitted
 
 CUSTOM = "custom"

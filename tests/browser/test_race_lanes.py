@@ -240,3 +240,31 @@ def test_tokens_show_while_a_server_writes_and_stop_keeps_them(
     saved = saved_by_step(tab, tmp_path).lane("server")
     assert saved.emitted_ids == (300, 301, 302) and saved.finish is None
     assert saved.engine and saved.engine.engine == "vLLM" and saved.engine.drafted is None
+
+
+def test_repeats_ask_each_server_each_time_and_show_its_spread(
+    app_url: str, turn_page: Open, sample: list[int]
+) -> None:
+    tab = turn_page(app_url, "?task=code&tokens=8&pair=bundled&method=draft-model")
+    answer = [tokens(*range(300, 308)), END]
+    with (
+        server(like_vllm(sample, *answer)) as (plain, one),
+        server(like_vllm(sample, *answer)) as (drafting, two),
+    ):
+        tab.ref("racePlainServer").fill(one)
+        tab.ref("raceServer").fill(two)
+        assert "Repeat ×5 asks it each time, too" in tab.text("raceServers")
+        tab.race()
+        before = [each.paths.count("/v1/completions") for each in (plain, drafting)]
+        tab.evaluate("specviz.race.view.playback.arrive()")
+        tab.ref("repeat").click()
+        tab.until("!specviz.race.repeats.isOn && !specviz.race.isBusy")
+        asked = [each.paths.count("/v1/completions") for each in (plain, drafting)]
+    for name in ("raceServer", "racePlainServer"):
+        tab.ref(name).fill("")
+    tab.settle()
+    assert (before, asked) == ([2, 2], [12, 12]), "a warm-up and the prompt each time, no more"
+    assert "in 5 runs" in tab.text("serverSpeedup")
+    facts = tab.page.locator(".lanes .engine-facts").all_inner_texts()
+    assert all(each.count("tok/s in 5 runs") == 1 for each in facts)
+    assert "With drafts vLLM has" in tab.text("serverSpeedup")

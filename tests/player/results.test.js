@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { forwardWords } from "../../assets/player/race/lanes.js";
 import { bytes, memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
 import { endWords, wholePercents } from "../../assets/player/shared/number_words.js";
+import { serverNumbers, serverSpeedupWords } from "../../assets/player/race/engine_words.js";
 import { middleOf, speedupScope, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
 import { withoutThousands, withPoint } from "../../assets/player/shared/decimal_comma.js";
 import { checkSentence, timeSentence } from "../../assets/player/race/time_words.js";
@@ -137,4 +138,30 @@ test("the end of a run says beside how much else it was measured", () => {
   assert.equal(endWords({ beside: 2, waited: null }), "measured while 2 other runs took turns with it");
   assert.match(endWords({ waited: 0.336 }), /^the processor was busy with other work for 34 % of its time/);
   assert.equal(endWords({ limit: "over", waited: 0.5 }), "over");
+});
+
+// Two servers of one model that have written so many tokens each.
+function servers({ speedup, tokens = 32, written = 32, model = "m", ...of }) {
+  const lane = (name, engine) => ({ name, isEngine: true, hasEnded: true, tokens: Array(written), engine: { engine: "vLLM", version: "1", ...engine }, rateAt: () => 40 });
+  const lanes = [{ isEngine: false }, lane("server", { model: "m" }), lane("plain-server", { model })];
+  return { summary: { server_speedup: speedup, server_speedup_tokens: tokens }, lanes, isLive: false, ...of };
+}
+
+test("an engine's own speedup is told with the noise of one run, or the spread of several", () => {
+  assert.equal(serverSpeedupWords(servers({ speedup: 1.62 }), null), "With drafts vLLM has 1.6× the plain server’s speed: faster.");
+  assert.equal(serverSpeedupWords(servers({ speedup: 1.07 }), null), "With drafts vLLM has 1.1× the plain server’s speed: about equal.");
+  assert.equal(serverSpeedupWords(servers({ speedup: 0.7, tokens: 20 }), null), "With drafts vLLM has 0.7× the plain server’s speed: slower, over the first 20 tokens.");
+  assert.equal(serverSpeedupWords(servers({ speedup: 9 }), [1.5, 1.7, 1.6]), "With drafts vLLM has 1.60× the plain server’s speed: faster (1.50 to 1.70× in 3 runs).");
+  assert.match(serverSpeedupWords(servers({ speedup: 2, model: "m-q4" }), null), /^With drafts the server has .* not what drafts alone bring\.$/);
+  assert.equal(serverSpeedupWords(servers({ speedup: null, tokens: 0 }), null), "");
+  assert.equal(serverSpeedupWords({ summary: null, lanes: [], isLive: true }, null), "");
+});
+
+test("few tokens of servers that were stopped are told as no speedup", () => {
+  const few = servers({ speedup: 3, tokens: 4 });
+  for (const lane of few.lanes) lane.hasEnded = false;
+  assert.equal(serverSpeedupWords(few, null), "The servers were stopped too early to compare.");
+  assert.equal(serverSpeedupWords({ ...few, isLive: true }, null), "");
+  assert.deepEqual(serverNumbers(few), { speedup: null, rates: {} });
+  assert.deepEqual(serverNumbers(servers({ speedup: 3 })), { speedup: 3, rates: { server: 40, "plain-server": 40 } });
 });

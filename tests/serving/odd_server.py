@@ -13,6 +13,7 @@ class Odd(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.keys.append(self.headers.get("Authorization"))
+        self.server.paths.append(self.path)
         self.server.way(self)
 
     do_POST = do_GET
@@ -31,7 +32,7 @@ class Listening(ThreadingHTTPServer):
 @contextmanager
 def server(way):
     with Listening(("127.0.0.1", 0), Odd) as served:
-        served.way, served.keys = way, []
+        served.way, served.keys, served.paths = way, [], []
         threading.Thread(target=served.serve_forever, args=(0.05,), daemon=True).start()
         try:
             yield served, f"http://127.0.0.1:{served.server_port}"

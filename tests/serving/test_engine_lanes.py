@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from contextlib import closing
@@ -16,17 +17,27 @@ from specviz.commands.engine_serving import engine_with
 from specviz.engines.model_deployment import EngineMethod
 from specviz.errors import InputError
 from specviz.experiments.run.engine_lane import (
-    PLAIN_SERVER,
-    SERVER,
     RacedServer,
     _is_path,
     _public,
+    engine_lane,
     token_origins,
 )
 from specviz.experiments.run.racing import RaceRequest, start_race
+from specviz.golden import golden_trace
+from specviz.metrics import RunMeter
 from specviz.models.pair_catalog import Pair, pair_named
 from specviz.prompts import held_out_prompt
-from specviz.records import DecodingConfig, LaneKind, ProposalKind, Trace
+from specviz.records import (
+    PLAIN_SERVER,
+    SERVER,
+    DecodingConfig,
+    EngineToken,
+    LaneKind,
+    ProposalKind,
+    ToldOrigins,
+    Trace,
+)
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_probe import whole_number
 from specviz.serving.engine_stream import stream_tokens
@@ -199,6 +210,21 @@ def asked(url: str) -> dict[str, str]:
     return {"server": url, "plain_server": "", "key": ""}
 
 
+@pytest.mark.parametrize(("plain", "drafting", "tokens_of_both"), [(3, 3, 3), (3, 2, 2), (0, 3, 0)])
+def test_the_servers_speedup_is_the_plain_ones_time_over_as_many_tokens(
+    plain, drafting, tokens_of_both
+) -> None:
+    lanes = [replace(engine_lane(RacedServer(x, None), SHORT)) for x in (SERVER, PLAIN_SERVER)]
+    meter = RunMeter(replace(golden_trace("draft-tree.story").unstarted, lanes=tuple(lanes)))
+    for lane, count, seconds in ((SERVER, drafting, 0.5), (PLAIN_SERVER, plain, 1.0)):
+        for token_id in range(count):
+            meter.add(lane, EngineToken(token_id, seconds, None))
+        meter.add(lane, ToldOrigins(()))
+    found = meter.summary()
+    assert found.server_speedup_tokens == tokens_of_both
+    assert found.server_speedup == (2.0 if tokens_of_both else None)
+
+
 def until_seen(handlers: Handlers, ticket: str, arrivals: int) -> list[dict]:
     """What a race has said once so many tokens of a server have come."""
     found: list[dict] = []
@@ -283,13 +309,18 @@ def test_the_command_races_two_servers_and_keeps_their_lanes(engine, tmp_path, c
     flags += ["--max-new-tokens", "16", "--trace", str(file)]
     flags += ["--server", engine.url, "--plain-server", "http://127.0.0.1:9", "--json"]
     assert main(["race", *flags]) == 0
-    found, missing = json.loads(capsys.readouterr().out)["servers"]
+    result = json.loads(capsys.readouterr().out)
+    found, missing = result["servers"]
+    assert result["server_speedup"] is None, "one answer is compared with no other"
     assert (found["lane"], found["tokens"], found["same_text"]) == (SERVER, 16, True)
     assert found["target_forwards"] is None and found["tokens_per_second"] > 0
     assert missing["tokens"] == 0 and "nothing listens there" in missing["remark"]
     trace = trace_file.load(file)
     assert trace.lane(SERVER).emitted_ids == trace.emitted_ids
     assert trace.lane(PLAIN_SERVER).engine.remark == missing["remark"]
+    assert main(["race", *(each for each in flags if each != "--json")]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"\nserver +16 +unknown ", shown) and "\nplain-server: " in shown
     assert main(["race", *flags, "--batch-size", "2"]) == 2
     assert "server must be left out with batch-size" in capsys.readouterr().err
 

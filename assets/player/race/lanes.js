@@ -119,6 +119,8 @@ export class Lanes {
     this.words = Object.fromEntries(kinds.map((each) => [each.dataset.kind, each]));
     /** @type {Card[]} */
     this.cards = [];
+    /** @type {Record<string, number[]>} of servers in several runs, tokens a second */
+    this.rates = {};
     this.isLed = true; // false while a reader has scrolled away from the tokens that are shown
     this.led = ""; // what the texts were last scrolled to show
     this.lay(Object.keys(this.words).map((kind) => ({ name: kind, kind }))); // until a race says its own
@@ -176,6 +178,7 @@ export class Lanes {
 
   clear() {
     for (const card of this.cards) card.clear();
+    this.rates = {};
     this.isLed = true;
   }
 
@@ -213,7 +216,7 @@ export class Lanes {
       card.draw(lane, moment, !this.trace.isLive);
       if (!lane.isEngine) continue;
       if (lane.forwards.length) ribbon.showOrigins(lane.tokens);
-      setText(card.facts, engineWords(this.trace, lane));
+      setText(card.facts, engineWords(this.trace, lane, this.rates[lane.name]));
     }
     if (this.trace.isGreedy) this.markDifferences();
   }

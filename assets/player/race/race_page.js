@@ -10,6 +10,7 @@ import { companyWords, endWords, waitingWords } from "../shared/number_words.js"
 import { Transport } from "../shared/transport.js";
 import { Address } from "./address.js";
 import { ClassPresets } from "./class_presets.js";
+import { serverNumbers } from "./engine_words.js";
 import { Form } from "./form.js";
 import { RaceView } from "./race_view.js";
 import { isOf } from "./recorded.js";
@@ -286,10 +287,10 @@ export class RacePage extends Page {
 
   // The run in the middle is shown with the spread of all.
   showMiddle() {
-    const { middle, speedups } = this.repeats;
+    const { middle, speedups, servers } = this.repeats;
     if (!middle) return;
     for (const message of middle) this.take(message);
-    this.view.showSpread(speedups);
+    this.view.showSpread(speedups, servers);
   }
 
   // What this tab showed before a load of the page, or null: { name } of the kept run, and what belongs to it.
@@ -471,7 +472,7 @@ export class RacePage extends Page {
   ended(reason, note, isCut = false) {
     const isRepeated = this.repeats.isOn;
     const isExperiment = this.presets.running >= 0; // its numbers and its answer are of the whole run: no replay beneath them
-    if (isRepeated && this.repeats.ended(isCut ? "stopped" : reason, this.trace.summary?.speedup)) return void this.startAgain();
+    if (isRepeated && this.repeats.ended(isCut ? "stopped" : reason, this.trace.summary?.speedup, serverNumbers(this.trace))) return void this.startAgain();
     if (!this.trace.summary) this.view.result.clear();
     if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
     if (!this.isReopening && !this.trace.header) tab.forget(GOING); // else once it is kept

@@ -20,6 +20,8 @@ import { Trace } from "../shared/trace.js";
 const COLUMNS = "A column per round: accepted, rejected, never examined; on top what the target added. Click one to go there.";
 const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the processor more
 
+/** @typedef {import("./repeats.js").ServerNumbers} ServerNumbers */
+
 export class RaceView {
   /**
    * @param {HTMLElement} root
@@ -244,9 +246,15 @@ export class RaceView {
   }
 
   // Of several runs, of which this one has the middle speedup.
-  /** @param {number[]} speedups */
-  showSpread(speedups) {
+  /**
+   * @param {number[]} speedups
+   * @param {ServerNumbers[]} servers
+   */
+  showSpread(speedups, servers) {
+    const ofServers = servers.map(({ speedup }) => speedup).filter((each) => each !== null);
     this.result.speedups = speedups;
+    this.result.serverSpeedups = ofServers.length > 1 ? ofServers : null;
+    for (const { name } of this.trace.lanes) this.lanes.rates[name] = servers.flatMap(({ rates }) => rates[name] ?? []);
     this.shownSummary = null;
     this.frame.ask();
   }

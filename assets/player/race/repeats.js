@@ -5,9 +5,13 @@ import { middleOf } from "./speedup_words.js";
 
 export const REPEATS = 5;
 
+/** @typedef {{ speedup: number | null, rates: Record<string, number> }} ServerNumbers of the serving engines raced */
+/** @type {ServerNumbers} */
+const NO_SERVERS = { speedup: null, rates: {} };
+
 export class Repeats {
   constructor() {
-    /** @type {{ speedup: number, messages: any[] }[]} */
+    /** @type {{ speedup: number, servers: ServerNumbers, messages: any[] }[]} */
     this.runs = [];
     /** @type {any[]} of the run that goes on */
     this.messages = [];
@@ -29,10 +33,11 @@ export class Repeats {
   /**
    * @param {string} reason
    * @param {number | null | undefined} speedup
+   * @param {ServerNumbers} [servers]
    */
-  ended(reason, speedup) {
+  ended(reason, speedup, servers = NO_SERVERS) {
     const isWhole = reason !== "stopped" && speedup != null;
-    if (isWhole) this.runs.push({ speedup, messages: this.messages });
+    if (isWhole) this.runs.push({ speedup, servers, messages: this.messages });
     this.messages = [];
     this.isOn = isWhole && this.runs.length < REPEATS;
     return this.isOn;
@@ -44,6 +49,10 @@ export class Repeats {
 
   get speedups() {
     return this.runs.map(({ speedup }) => speedup);
+  }
+
+  get servers() {
+    return this.runs.map(({ servers }) => servers);
   }
 
   // The messages of the run in the middle, null where fewer than two came to their end.

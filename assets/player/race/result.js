@@ -2,12 +2,12 @@
 
 import { element, setText } from "../shared/dom.js";
 import { termButton } from "../shared/terms.js";
-import { firstTokens, speedupScope, speedupText, speedupWord, spreadWords } from "./speedup_words.js";
+import { serverSpeedupWords } from "./engine_words.js";
+import { FEW_TOKENS, firstTokens, speedupScope, speedupText, speedupWord, spreadWords } from "./speedup_words.js";
 import { checkSentence, milliseconds, timeSentence } from "./time_words.js";
 
 const NOTHING = "–";
 const WHOLE = ", over the whole run";
-const FEW_TOKENS = 8; // of a run that goes on, or was stopped: its clocks say nothing yet
 
 export class Result {
   /**
@@ -20,6 +20,8 @@ export class Result {
     this.draftBytes = 0; // what the draft of the pair would take
     /** @type {number[] | null} the speedups of several runs, of which the middle one is shown */
     this.speedups = null;
+    /** @type {number[] | null} those of the servers in these runs */
+    this.serverSpeedups = null;
     this.scope = "";
     this.clear();
   }
@@ -40,7 +42,8 @@ export class Result {
     for (const line of [this.refs.timeWords, this.refs.checkWords]) line.hidden = true;
     this.refs.stats.replaceChildren(); // nothing is measured yet
     setText(this.refs.statsOf, "");
-    this.speedups = null;
+    this.speedups = this.serverSpeedups = null;
+    show(this.refs.serverSpeedup, "");
   }
 
   // The lanes show a moment of the run, the number does not.
@@ -69,6 +72,7 @@ export class Result {
     this.isGreedy = trace.main.config.temperature === 0;
     refs.textVerdict.hidden = false;
     refs.textVerdict.replaceChildren(...this.verdictParts(textVerdict(summary, trace.main, ending, loss)));
+    show(refs.serverSpeedup, serverSpeedupWords(trace, this.serverSpeedups));
     show(refs.timeWords, timeSentence(summary));
     show(refs.checkWords, checkSentence(summary, meanChecked(trace)));
     refs.stats.replaceChildren(...statistics(summary, trace, this.draftBytes).map((each) => this.row(each)));
@@ -80,6 +84,7 @@ export class Result {
   drawReplayed({ speedup, tokens }) {
     const known = tokens < FEW_TOKENS ? null : speedup;
     this.refs.textVerdict.hidden = this.isGreedy;
+    this.refs.serverSpeedup.hidden = true;
     setText(this.refs.speedup, speedupText(known));
     setText(this.refs.speedupWord, known === null ? "from its start …" : `${speedupWord(known, null)}${firstTokens(tokens)} so far`);
   }

@@ -3,6 +3,8 @@
 import { counted } from "../shared/number_words.js";
 
 export const NOISE = 0.1; // what two runs of one setting often differ by
+export const FEW_TOKENS = 8; // of a run that goes on, or was stopped: its clocks say nothing yet
+const BASELINE = "the baseline’s speed";
 const EQUAL = "about equal";
 const ROUNDING = 1e-9; // 1.1 - 0.1 is a little more than 1
 
@@ -25,11 +27,13 @@ export function speedupText(speedup, speedups = null) {
  * @param {number | null} speedup
  * @param {string | null} ending
  * @param {number[] | null} [speedups]
+ * @param {string} [of] whose speed it is a multiple of
  */
-export function speedupWord(speedup, ending, speedups = null) {
+export function speedupWord(speedup, ending, speedups = null, of = BASELINE) {
   if (speedup === null) return ending === "stopped" ? "stopped too early to compare" : "measuring …";
   const shown = Number(speedup.toFixed(1)); // so that equal numbers have equal words
-  const word = speedups ? ofSeveral(speedup, speedups) : comparison(speedup, [shown - NOISE, shown + NOISE]);
+  const verdict = speedups ? ofSeveral(speedup, speedups) : comparison(speedup, [shown - NOISE, shown + NOISE]);
+  const word = `${of}: ${verdict}`;
   return ending === "stopped" && !speedups ? `${word}, up to where it was stopped` : word;
 }
 
@@ -51,7 +55,7 @@ export function firstTokens(tokens) {
  */
 function comparison(speedup, range) {
   const isEqual = Math.min(...range) <= 1 + ROUNDING && Math.max(...range) >= 1 - ROUNDING;
-  return `the baseline’s speed: ${isEqual ? EQUAL : speedup > 1 ? "faster" : "slower"}`;
+  return isEqual ? EQUAL : speedup > 1 ? "faster" : "slower";
 }
 
 // The middle one of several runs: where they do not agree, that is said.
@@ -62,7 +66,7 @@ function comparison(speedup, range) {
 function ofSeveral(speedup, speedups) {
   const word = comparison(speedup, speedups);
   const isNear = Math.abs(speedup - 1) <= NOISE + ROUNDING;
-  if (!word.endsWith(EQUAL) || isNear) return word;
+  if (word !== EQUAL || isNear) return word;
   return `${comparison(speedup, [speedup])}, but not in every run`;
 }
 

@@ -37,8 +37,6 @@ from specviz.serving.engine_stream import (
     token_ids_of,
 )
 
-SERVER = "server"  # names of lanes
-PLAIN_SERVER = "plain-server"
 # what tells tokenizers apart: indentation, numbers, accents, characters of several bytes
 WARM_UP_TOKENS = 4
 SAMPLE = "def total(items, 12 345):\n    \tit's Zürich, 東京 🌿\r\n\n  x+=1.5e10"
