@@ -4,7 +4,7 @@
 import { takePlotly } from "./shared/charts.js";
 import { takeDecimalCommas } from "./shared/decimal_comma.js";
 import { references, setText } from "./shared/dom.js";
-import { runWords } from "./step/run_menu.js";
+import { runWords, showServers } from "./step/run_menu.js";
 import { takeOutcomes } from "./shared/outcomes.js";
 import { takeSettings } from "./shared/settings.js";
 import { StepAddress } from "./step/step_address.js";
@@ -74,6 +74,7 @@ class Report {
     const { refs, view, trace } = this;
     refs.step.hidden = false;
     setText(refs.stepNote, runWords(trace));
+    showServers(refs.stepServers, trace);
     view.show(trace);
     view.setShown(true);
     this.land();

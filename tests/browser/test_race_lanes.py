@@ -197,6 +197,7 @@ def test_a_serving_engine_races_in_a_lane_of_its_own_and_its_key_stands_nowhere(
     assert saved.lane("server").emitted_ids == saved.emitted_ids
     assert saved.lane("server").engine.engine == "llama.cpp"
     assert "nothing listens there" in saved.lane("plain-server").engine.remark
+    assert "the server: 24 tokens in " in (tab.ref("stepServers").text_content() or "")
     assert not findings(tab.page, ".race-servers") and not findings(tab.page, ".lanes")
     tab.ref("raceServer").fill("nonsense")
     tab.ref("race").click()

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Request
 
 from specviz.golden import golden_trace
-from specviz.records import Trace
+from specviz.records import EngineReport, EngineToken, FinishReason, Lane, LaneKind, Trace
 from specviz.trace_file import encode, load
 from specviz.ui.report import report_html
 from tests.browser.axe_findings import findings
@@ -167,6 +167,31 @@ def test_a_run_saved_from_a_report_is_the_run(report: ReportDriver, tmp_path: Pa
     download.value.save_as(path)
     assert gzip.decompress(path.read_bytes())[:1] == b"{"
     assert load(path) == TRACE
+
+
+def test_a_report_says_what_servers_that_were_raced_beside_the_run_made_of_it(
+    open_report: OpenReport,
+) -> None:
+    """One answers and hides where its tokens came from, one could not be reached."""
+    assert TRACE.baseline
+    ids = [step.token_id for step in TRACE.baseline.steps[:3]]
+    lane = Lane("server", LaneKind.ENGINE, TRACE.config, finish=FinishReason.LENGTH)
+    told = EngineReport("llama.cpp", "b1", "m", drafted=8, accepted=2)
+    answered = replace(
+        lane, arrivals=tuple(EngineToken(each, 0.5, None) for each in ids), engine=told
+    )
+    gone = EngineReport(remark="server must answer, but nothing listens there")
+    missing = replace(lane, name="plain-server", finish=None, engine=gone)
+    report = open_report(replace(TRACE, lanes=(*TRACE.lanes, answered, missing)))
+    one, other = report.driver.ref("stepServers").locator("p").all_inner_texts()
+    assert one.startswith("Raced beside it, the server: 3 tokens in 1.50 s, 2.0 a second")
+    assert "target forwards unknown · llama.cpp b1, model m · 2 of 8 drafted tokens" in one
+    assert other == (
+        "Raced beside it, the plain-server: Server must answer, but nothing listens there."
+    )
+    report.press("End")
+    assert report.place[0] == len(TRACE.rounds) - 1
+    assert findings(report.page) == []
 
 
 def test_hostile_texts_stay_texts_in_a_report(open_report: OpenReport) -> None:

@@ -6,8 +6,7 @@ import { test } from "node:test";
 import { forwardWords } from "../../assets/player/race/lanes.js";
 import { bytes, memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
 import { endWords, wholePercents } from "../../assets/player/shared/number_words.js";
-import { serverNumbers, serverSpeedupWords } from "../../assets/player/race/engine_words.js";
-import { middleOf, speedupScope, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
+import { middleOf, serverNumbers, serverSpeedupWords, speedupScope, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
 import { withoutThousands, withPoint } from "../../assets/player/shared/decimal_comma.js";
 import { checkSentence, timeSentence } from "../../assets/player/race/time_words.js";
 

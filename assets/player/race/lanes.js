@@ -2,9 +2,9 @@
 // forwards.
 
 import { element, setText } from "../shared/dom.js";
+import { engineWords } from "../shared/engine_words.js";
 import { counted } from "../shared/number_words.js";
 import { Ribbon } from "../shared/ribbon.js";
-import { engineWords } from "./engine_words.js";
 
 /** @type {Record<number, string>} */
 const COUNTS = { 2: "two", 3: "three", 4: "four" };

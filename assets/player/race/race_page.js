@@ -10,11 +10,11 @@ import { companyWords, endWords, waitingWords } from "../shared/number_words.js"
 import { Transport } from "../shared/transport.js";
 import { Address } from "./address.js";
 import { ClassPresets } from "./class_presets.js";
-import { serverNumbers } from "./engine_words.js";
 import { Form } from "./form.js";
 import { RaceView } from "./race_view.js";
 import { isOf } from "./recorded.js";
 import { Repeats } from "./repeats.js";
+import { serverNumbers } from "./speedup_words.js";
 
 const LAST = "race"; // under which a tab remembers the race that it shows
 const GOING = "going"; // and the one that goes on

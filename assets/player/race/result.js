@@ -2,8 +2,7 @@
 
 import { element, setText } from "../shared/dom.js";
 import { termButton } from "../shared/terms.js";
-import { serverSpeedupWords } from "./engine_words.js";
-import { FEW_TOKENS, firstTokens, speedupScope, speedupText, speedupWord, spreadWords } from "./speedup_words.js";
+import { FEW_TOKENS, firstTokens, serverSpeedupWords, speedupScope, speedupText, speedupWord, spreadWords } from "./speedup_words.js";
 import { checkSentence, milliseconds, timeSentence } from "./time_words.js";
 
 const NOTHING = "–";

@@ -76,3 +76,31 @@ export function spreadWords(speedups) {
   const [low, high] = [Math.min(...speedups), Math.max(...speedups)];
   return `The middle one of ${speedups.length} runs, which went from ${low.toFixed(2)} to ${high.toFixed(2)}×.`;
 }
+
+// What the spread over several runs is made of: of each server that came to its end.
+/** @param {Trace} trace */
+export function serverNumbers({ summary, lanes }) {
+  const ended = lanes.filter((lane) => lane.isEngine && lane.hasEnded);
+  const rates = Object.fromEntries(ended.map((lane) => [lane.name, lane.rateAt(Infinity)]));
+  return { speedup: ended.length === 2 ? summary?.server_speedup ?? null : null, rates };
+}
+
+// The engine's own speedup: its server with drafts beside the one without; "" where there are no two answers.
+/**
+ * @param {Trace} trace
+ * @param {number[] | null} speedups of several runs
+ */
+export function serverSpeedupWords({ summary, lanes, isLive }, speedups) {
+  const servers = lanes.filter((lane) => lane.isEngine);
+  const { server_speedup: one, server_speedup_tokens: tokens } = summary ?? {};
+  if (one == null || !tokens) return "";
+  const isWhole = servers.every((lane) => lane.hasEnded);
+  if (!isWhole && tokens < FEW_TOKENS) return isLive ? "" : "The servers were stopped too early to compare.";
+  const speedup = speedups ? middleOf(speedups) : one;
+  const word = speedupWord(speedup, null, speedups, "the plain server’s speed");
+  const scope = servers.every((lane) => lane.tokens.length === tokens) ? "" : firstTokens(tokens);
+  const spread = speedups ? ` (${Math.min(...speedups).toFixed(2)} to ${Math.max(...speedups).toFixed(2)}× in ${speedups.length} runs)` : "";
+  const isSame = new Set(servers.map(({ engine }) => `${engine?.engine} ${engine?.version} ${engine?.model}`)).size === 1;
+  const caveat = isSame ? "" : " They name different engines, versions or models: this is not what drafts alone bring.";
+  return `With drafts ${isSame ? servers[0].engine?.engine : "the server"} has ${speedupText(speedup, speedups)} ${word}${scope}${spread}${isLive ? " so far" : ""}.${caveat}`;
+}

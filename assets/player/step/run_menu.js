@@ -1,6 +1,7 @@
 // The card that says which run is shown: menu, file, save, and what came of it.
 
 import { element, option, setText, takeFile } from "../shared/dom.js";
+import { engineLine } from "../shared/engine_words.js";
 import { counted, whole } from "../shared/number_words.js";
 import { allSettings } from "../shared/settings.js";
 import { tokenLabel } from "../shared/token_label.js";
@@ -30,9 +31,10 @@ export class RunMenu {
    * @param {{ onChoose: (name: string) => void, onFile: (file: File) => void, onSave: () => void }} on
    */
   constructor(refs, recorded, { onChoose, onFile, onSave }) {
-    const { stepTrace, stepOpen, stepFile, stepSave, step, stepNote, stepError } = refs;
+    const { stepTrace, stepOpen, stepFile, stepSave, step, stepNote, stepServers, stepError } = refs;
     this.menu = stepTrace;
     this.note = stepNote;
+    this.servers = stepServers;
     this.error = stepError;
     this.run = "";
     stepTrace.append(option(RACE, "The race of this page"), ...recordedGroups(recorded));
@@ -94,6 +96,7 @@ export class RunMenu {
   showRun(trace, more = "") {
     this.run = trace.header ? [runWords(trace), more].filter(Boolean).join(" · ") : "";
     this.showRunAgain();
+    showServers(this.servers, trace);
   }
 
   // What was under way came to nothing.
@@ -127,6 +130,16 @@ export function runWords(trace) {
   const models = main.draft ? `${header.target.name}, draft model: ${main.draft.name}` : header.target.name;
   const size = trace.isLive ? [] : [`${counted(rounds.length, "round")}, ${counted(main.tokens.length, "token")}`];
   return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, ...size, ...forkWords(trace)].join(" · ");
+}
+
+// Serving engines that were raced beside the run.
+/**
+ * @param {HTMLElement} box
+ * @param {Trace} trace
+ */
+export function showServers(box, trace) {
+  const lanes = trace.lanes.filter((lane) => lane.isEngine);
+  box.replaceChildren(...lanes.map((lane) => element("p", "hint", engineLine(trace, lane))));
 }
 
 // What a run's forks changed, one clause for each.

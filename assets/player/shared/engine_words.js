@@ -1,7 +1,6 @@
 // What is said of a serving engine's lane: who it is, what it tells of its drafts, and whether its text is ours.
 
-import { counted } from "../shared/number_words.js";
-import { FEW_TOKENS, firstTokens, middleOf, speedupText, speedupWord } from "./speedup_words.js";
+import { counted } from "./number_words.js";
 
 const ENDED = "the race was ended before its answer";
 
@@ -23,32 +22,16 @@ export function engineWords(trace, lane, rates = []) {
   return [facts, remark && sentence(remark)].filter(Boolean).join(". ");
 }
 
-// What the spread over several runs is made of: of each server that came to its end.
-/** @param {Trace} trace */
-export function serverNumbers({ summary, lanes }) {
-  const ended = lanes.filter((lane) => lane.isEngine && lane.hasEnded);
-  const rates = Object.fromEntries(ended.map((lane) => [lane.name, lane.rateAt(Infinity)]));
-  return { speedup: ended.length === 2 ? summary?.server_speedup ?? null : null, rates };
-}
-
-// The engine's own speedup: its server with drafts beside the one without; "" where there are no two answers.
+// The whole lane in one line, where its text is not to be seen.
 /**
  * @param {Trace} trace
- * @param {number[] | null} speedups of several runs
+ * @param {Lane} lane
  */
-export function serverSpeedupWords({ summary, lanes, isLive }, speedups) {
-  const servers = lanes.filter((lane) => lane.isEngine);
-  const { server_speedup: one, server_speedup_tokens: tokens } = summary ?? {};
-  if (one == null || !tokens) return "";
-  const isWhole = servers.every((lane) => lane.hasEnded);
-  if (!isWhole && tokens < FEW_TOKENS) return isLive ? "" : "The servers were stopped too early to compare.";
-  const speedup = speedups ? middleOf(speedups) : one;
-  const word = speedupWord(speedup, null, speedups, "the plain server’s speed");
-  const scope = servers.every((lane) => lane.tokens.length === tokens) ? "" : firstTokens(tokens);
-  const spread = speedups ? ` (${Math.min(...speedups).toFixed(2)} to ${Math.max(...speedups).toFixed(2)}× in ${speedups.length} runs)` : "";
-  const isSame = new Set(servers.map(({ engine }) => `${engine?.engine} ${engine?.version} ${engine?.model}`)).size === 1;
-  const caveat = isSame ? "" : " They name different engines, versions or models: this is not what drafts alone bring.";
-  return `With drafts ${isSame ? servers[0].engine?.engine : "the server"} has ${speedupText(speedup, speedups)} ${word}${scope}${spread}${isLive ? " so far" : ""}.${caveat}`;
+export function engineLine(trace, lane) {
+  const { name, tokens, clock, forwards, hasEnded } = lane;
+  const known = forwards.length ? counted(forwards.length, "target forward") : "target forwards unknown";
+  const size = `${counted(tokens.length, "token")} in ${clock.toFixed(2)} s, ${lane.rateAt(Infinity).toFixed(1)} a second${hasEnded ? "" : ", stopped"} · ${known} · `;
+  return `Raced beside it, the ${name}: ${tokens.length ? size : ""}${engineWords(trace, lane)}`;
 }
 
 // Tokens that it says were drafted and kept; where each came from is seen in the text, or unknown.
