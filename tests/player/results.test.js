@@ -159,7 +159,7 @@ test("an engine's own speedup is told with the noise of one run, or the spread o
 test("few tokens of servers that were stopped are told as no speedup", () => {
   const few = servers({ speedup: 3, tokens: 4 });
   for (const lane of few.lanes) lane.hasEnded = false;
-  assert.equal(serverSpeedupWords(few, null), "The servers were stopped too early to compare.");
+  assert.equal(serverSpeedupWords(few, null), "The servers wrote too little to compare.");
   assert.equal(serverSpeedupWords({ ...few, isLive: true }, null), "");
   assert.deepEqual(serverNumbers(few), { speedup: null, rates: {} });
   assert.deepEqual(serverNumbers(servers({ speedup: 3 })), { speedup: 3, rates: { server: 40, "plain-server": 40 } });

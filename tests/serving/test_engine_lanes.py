@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import threading
 import time
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -16,7 +18,9 @@ from specviz.cli import main
 from specviz.commands.engine_serving import engine_with
 from specviz.engines.model_deployment import EngineMethod
 from specviz.errors import InputError
+from specviz.experiments.run import engine_lane as engine_lane_module
 from specviz.experiments.run.engine_lane import (
+    WARM_UP_TOKENS,
     RacedServer,
     _is_path,
     _public,
@@ -33,6 +37,7 @@ from specviz.records import (
     SERVER,
     DecodingConfig,
     EngineToken,
+    FinishReason,
     LaneKind,
     ProposalKind,
     ToldOrigins,
@@ -196,6 +201,53 @@ def test_a_server_that_fails_is_one_sentence_and_our_lanes_are_whole(way, said, 
     assert messages[-1]["reason"] == "length" and trace.lane(SERVER).finish.value == "stopped"
     assert trace.lane(SERVER).emitted_ids[:1] == ((5,) if isinstance(way, str) else ())
     assert trace_file.loads(trace_file.dumps(trace)).lane(SERVER).engine.remark == remark
+
+
+def test_an_engine_that_is_killed_in_mid_answer_keeps_what_it_wrote() -> None:
+    long = replace(SHORT, max_new_tokens=400)
+    with engine_with(PAIR, EngineMethod.NONE, 0) as mortal:
+        servers = (RacedServer(SERVER, EngineAddress.of(mortal.url)),)
+        with closing(
+            start_race(RaceRequest(PAIR, "def add(a, b):", long, servers=servers))
+        ) as race:
+            for event in race.ask(servers[0]):
+                race.take(SERVER, event)
+                if isinstance(event, EngineToken):
+                    mortal.process.kill()
+            lane = race.trace().lane(SERVER)
+    assert 1 <= len(lane.emitted_ids) < 400 and lane.finish is FinishReason.STOPPED
+    assert lane.engine.remark.startswith("server must answer /completion, but")
+    assert lane.engine.engine == "llama.cpp" and "\n" not in lane.engine.remark
+
+
+def refuses_this_prompt(request: Odd, sample: list[int]) -> None:
+    """Its error, with words of its own, comes to the prompt alone: the warm-up is answered."""
+    size = int(request.headers.get("Content-Length") or 0)
+    body = request.rfile.read(size)
+    request.rfile = io.BytesIO(body)
+    if request.path == "/v1/completions" and json.loads(body)["max_tokens"] != WARM_UP_TOKENS:
+        says(400, "application/json", b'{"error": {"message": "too long for /srv/m"}}')(request)
+    else:
+        like_vllm(sample)(request)
+
+
+def test_an_error_for_one_prompt_is_told_without_the_servers_own_words(sample) -> None:
+    with server(partial(refuses_this_prompt, sample=sample)) as (_, url):
+        lane = raced(url)[0].lane(SERVER)
+    told = "server must answer /v1/completions, but does with status 400"
+    assert (lane.engine.engine, lane.engine.remark, lane.emitted_ids) == ("vLLM", told, ())
+
+
+def test_an_answer_that_drips_is_cut_with_what_came(sample, monkeypatch) -> None:
+    soon = partial(engine_lane_module.stream_tokens, seconds=0.5)
+    monkeypatch.setattr(engine_lane_module, "stream_tokens", soon)
+    drops = [x for each in range(5, 24) for x in (tokens(each), lambda: time.sleep(0.1))]
+    with server(like_vllm(sample, *drops, END)) as (_, url):
+        trace, messages = raced(url)
+    lane = trace.lane(SERVER)
+    assert 1 <= len(lane.emitted_ids) < 10 and lane.emitted_ids[0] == 5
+    told = "server must answer /v1/completions within 0.5 s, but does not"
+    assert lane.engine.remark == told and messages[-1]["reason"] == "length"
 
 
 FORM = {

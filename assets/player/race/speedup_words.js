@@ -95,7 +95,7 @@ export function serverSpeedupWords({ summary, lanes, isLive }, speedups) {
   const { server_speedup: one, server_speedup_tokens: tokens } = summary ?? {};
   if (one == null || !tokens) return "";
   const isWhole = servers.every((lane) => lane.hasEnded);
-  if (!isWhole && tokens < FEW_TOKENS) return isLive ? "" : "The servers were stopped too early to compare.";
+  if (!isWhole && tokens < FEW_TOKENS) return isLive ? "" : "The servers wrote too little to compare.";
   const speedup = speedups ? middleOf(speedups) : one;
   const word = speedupWord(speedup, null, speedups, "the plain server’s speed");
   const scope = servers.every((lane) => lane.tokens.length === tokens) ? "" : firstTokens(tokens);
