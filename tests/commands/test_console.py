@@ -24,7 +24,8 @@ def result(**changes):
     speeds["speedup_tokens"] = 9
     verdict = {"lossless": True, "identical": True, "first_divergence": None}
     memory = {"drafter_bytes": 6_700_000, "drafter_cache_bytes": 1_200_000}
-    lanes = {"baseline": lane(), "speculative": speculative, "servers": []}
+    servers = {"servers": [], "server_speedup": None}
+    lanes = {"baseline": lane(), "speculative": speculative} | servers
     return lanes | common | speeds | memory | verdict | changes
 
 
