@@ -345,6 +345,8 @@ interface TraceRecord {
   prompt_ids: number[];
   tokens: [number, string][];
   lanes: LaneRecord[];
+  beside: number;
+  waited: number | null;
 }
 
 interface TreeBudgetRecord {

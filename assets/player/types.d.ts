@@ -64,7 +64,7 @@ interface Numbers {
 }
 
 type EventMessage = { kind: "event"; lane: string; clock: number; texts: Record<number, string> } & LaneEvent;
-type NumbersMessage = ({ kind: "summary" } & Numbers) | ({ kind: "end"; reason: FinishReasonName; waited?: number | null; cut?: boolean } & Partial<Numbers>);
+type NumbersMessage = ({ kind: "summary" } & Numbers) | ({ kind: "end"; reason: FinishReasonName; beside?: number; waited?: number | null; limit?: string | null; cut?: boolean } & Partial<Numbers>);
 
 // Words of the server, and lists of token ids, in turn.
 type Remark = (string | number[] | { text: string; term: string })[];

@@ -152,7 +152,9 @@ class Trace:
 
     `token_texts` pairs every token id that occurs with its text. What a run is about is its main
     lane: the first that is not the plain baseline. `config`, `prefill`, `rounds`, `finish` and
-    `emitted_ids` are that lane's.
+    `emitted_ids` are that lane's. How its times were measured: `beside` counts the other runs that
+    took turns with it, `waited` is the share of its time for which other work had the processor,
+    None where that is too small to matter or nobody looked.
     """
 
     target: ModelInfo
@@ -162,6 +164,8 @@ class Trace:
     prompt_ids: Annotated[tuple[int, ...], Most(MAX_PROMPT)]
     token_texts: Annotated[tuple[tuple[int, LongText], ...], Most(MAX_PROMPT)]
     lanes: Annotated[tuple[Lane, ...], Most(16)]
+    beside: int = 0
+    waited: Annotated[float, FloatRange(0, 1)] | None = None
 
     def lane(self, name: str) -> Lane:
         """The lane of that name."""

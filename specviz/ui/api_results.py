@@ -19,13 +19,18 @@ class Streamed(TypedDict, total=False):
 
 
 class RaceResult(Streamed, total=False):
-    """Both texts, and the numbers of `specviz race --json` so far; `reason` once it has ended."""
+    """Both texts, and the numbers of `specviz race --json` so far.
+
+    Once it has ended also `reason`, and `beside` and `waited` as `Trace` has them.
+    """
 
     baseline_text: str
     text: str
     summary: dict[str, Any]
     command: str
     reason: str
+    beside: int
+    waited: float | None
 
 
 class TraceResult(Streamed, total=False):
@@ -137,8 +142,8 @@ class Texts:
                 self._ids[message["lane"]] += _emitted(message["type"], message["record"])
             case "summary" | "end":
                 self._found["summary"] = message["summary"]
-                if "reason" in message:
-                    self._found["reason"] = message["reason"]
+                ending = ("reason", "beside", "waited")
+                self._found |= {name: message[name] for name in ending if name in message}
 
     def result(self, is_done: bool) -> dict[str, Any]:
         texts = {
@@ -182,6 +187,9 @@ class WholeTrace:
                 FinishReason(record) if kind == "finish" else decode(_RECORDS[kind], record, kind)
             )
             self._recorder.add(message["lane"], made)
+        if message["kind"] == "end":
+            measured = {name: message[name] for name in ("beside", "waited")}
+            self._header = replace(self._header, **measured)
 
     def result(self, is_done: bool) -> dict[str, Any]:
         if not is_done or self._header is None:

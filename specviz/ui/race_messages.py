@@ -140,13 +140,16 @@ class RaceMessages:
             busy.begin()
         if isinstance(self._race, Race):
             yield from self._server_lanes(self._race, stop)
-        ending = {"reason": self._reason(), "waited": self._waited(busy), "cut": self._is_cut}
+        measured = {"waited": self._waited(busy), "beside": self._race.header.beside}
+        ending = {"reason": self._reason(), "cut": self._is_cut} | measured
         yield self._summary("end") | ending
 
     def _waited(self, busy: _Busy) -> float | None:
-        """None for what decodes nothing, or on a GPU, for which a thread waits by itself."""
+        """What is recorded of it, or more; a GPU has its thread wait by itself."""
+        recorded = self._race.header.waited
         is_measured = self._header.device.startswith("cpu") and not isinstance(self._race, Replay)
-        return busy.waited if is_measured else None
+        found = busy.waited if is_measured else None
+        return max(filter(None, (recorded, found)), default=None)
 
     def _server_lanes(self, race: Race, stop: Any) -> Iterator[Message | None]:
         """One server after the other, each token as it comes; a stop keeps those that came."""

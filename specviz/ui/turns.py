@@ -122,7 +122,8 @@ class QueuedOrder:
     def say(self, message: Message) -> None:
         """Number a message and keep it; the last one tells what else is known of the run."""
         if message["kind"] == "end":
-            message = message | {"beside": len(self.beside), "limit": self.limit or None}
+            beside = max(len(self.beside), message.get("beside", 0))  # or as recorded
+            message = message | {"beside": beside, "limit": self.limit or None}
         text = encode({"seq": len(self.messages), **message})
         self.messages.append(text)
         self.bytes += len(text)

@@ -38,13 +38,19 @@ def test_two_races_take_turns_each_has_its_own_and_both_say_so(
     first.until(SAYS % "1 other run takes turns with it", 10)
     second.wait_for_end()
     assert first.is_busy
-    assert "measured while 1 other run took turns with it" in second.text("runState")
+    measured = "easured while 1 other run took turns with it"
+    assert measured in second.text("spreadWords")
     assert second.lane_text("baseline") == second.lane_text("speculative") != ""
     for tab in (first, second):
         prompt = tab.evaluate("specviz.race.view.trace.header.prompt")
         assert prompt == tab.ref("prompt").input_value()
     first.ref("stop").click()
     first.wait_for_end(20)
+    second.reload()
+    for name in ("spreadWords", "stepNote"):
+        text = f"document.querySelector('[data-ref={name}]').textContent"
+        second.until(f"{text}.includes('{measured}')", 10)
+        second.page.click("a[data-page=step]")
 
 
 @pytest.mark.slow

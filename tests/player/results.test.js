@@ -89,6 +89,7 @@ test("several runs show the middle one, and their spread decides whether they di
   assert.equal(speedupWord(1.1, "length", [1.05, 1.1, 1.2]), "the baseline’s speed: faster");
   assert.equal(speedupWord(0.78, "length", [0.63, 0.78, 1.01]), "the baseline’s speed: slower, but not in every run");
   assert.equal(spreadWords(runs), "The middle one of 5 runs, which went from 0.98 to 1.22×.");
+  assert.match(spreadWords(null, { beside: 1, waited: null }), /a tenth\. Measured while 1 other run took turns with it\.$/);
 });
 
 // 11 tokens of the baseline at 0.1 s each after the first; `rounds` of so many seconds and tokens.

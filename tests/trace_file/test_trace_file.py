@@ -55,6 +55,14 @@ def test_a_trace_survives_the_file(trace: Trace) -> None:
     assert same_but_for_digits(loads(dumps(trace)), trace)
 
 
+def test_a_file_keeps_how_the_run_was_measured_and_an_older_one_says_nothing_of_it() -> None:
+    trace = replace(random_trace(rounds=1), beside=2, waited=0.25)
+    value = encode_trace(trace)
+    assert decode_trace(value) == loads(dumps(trace)) and loads(dumps(trace)).beside == 2
+    older = {key: each for key, each in value.items() if key not in ("beside", "waited")}
+    assert decode_trace(older) == replace(decode_trace(value), beside=0, waited=None)
+
+
 @given(TRACES)
 def test_a_second_trip_changes_nothing(trace: Trace) -> None:
     once = loads(dumps(trace))

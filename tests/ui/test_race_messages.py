@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from specviz.experiments.run.recorded_race import Replay
 from specviz.figures.moment_sentences import round_sentences
 from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_drawing
@@ -161,6 +162,12 @@ def test_stop_ends_after_the_event_at_work() -> None:
             stop.set()
     assert kinds.count("event") <= 6
     assert message["kind"] == "end" and message["reason"] == "stopped"
+
+
+def test_a_recording_ends_with_how_it_was_measured_not_with_how_it_was_opened() -> None:
+    trace = replace(random_trace(rounds=2), beside=2, waited=0.25)
+    *_, end = RaceMessages(Replay(trace)).messages(threading.Event())
+    assert end is not None and (end["beside"], end["waited"]) == (2, 0.25)
 
 
 def test_a_run_tells_for_what_share_of_its_time_other_work_had_the_processor() -> None:

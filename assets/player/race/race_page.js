@@ -6,7 +6,7 @@ import { tab } from "../shared/kept.js";
 import { NarrowOrder } from "../shared/narrow_order.js";
 import { Page } from "../shared/page.js";
 import { defaults } from "../shared/settings.js";
-import { companyWords, endWords, waitingWords } from "../shared/number_words.js";
+import { companyWords, waitingWords } from "../shared/number_words.js";
 import { Transport } from "../shared/transport.js";
 import { Address } from "./address.js";
 import { ClassPresets } from "./class_presets.js";
@@ -453,7 +453,7 @@ export class RacePage extends Page {
     if (message.kind === "warning") this.showWarning(message.text);
     if (message.kind === "asking") this.showState(ASKING[message.lane]);
     if (message.kind === "event") this.heard("grew");
-    if (message.kind === "end") this.ended(message.reason, endWords(message), message.cut);
+    if (message.kind === "end") this.ended(message.reason, message.limit ?? (message.cut ? "the server’s answer was stopped" : ""), message.cut);
   }
 
   // What is odd about the prompt.
@@ -463,7 +463,7 @@ export class RacePage extends Page {
     setText(this.refs.promptNotice, text);
   }
 
-  // `note`: what else is known of its end.
+  // `note`: why the server ended it, "" where it did not.
   /**
    * @param {string} reason
    * @param {string} note

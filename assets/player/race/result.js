@@ -64,7 +64,7 @@ export class Result {
     this.scope = speedup === null ? "" : speedupScope(summary); // which tokens, where not all
     setText(refs.speedup, speedupText(speedup, this.speedups));
     setText(refs.speedupWord, `${speedupWord(speedup, ending, this.speedups)}${this.scope}${this.scope && ending === null ? " so far" : ""}`);
-    setText(refs.spreadWords, spreadWords(this.speedups));
+    setText(refs.spreadWords, spreadWords(this.speedups, trace.header));
     refs.speedupSpread.hidden = speedup === null || ending === null;
     setText(refs.statsOf, ending === null ? "So far:" : "Of the whole run:");
     for (const name of ["timesOf", "depthOf"]) setText(refs[name], ending === null ? "so far" : "of the whole run");

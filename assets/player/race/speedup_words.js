@@ -1,6 +1,6 @@
 // The speedup in words: of one run, whose clock is noisy, or of several with their spread.
 
-import { counted } from "../shared/number_words.js";
+import { counted, measuredWords } from "../shared/number_words.js";
 
 export const NOISE = 0.1; // what two runs of one setting often differ by
 export const FEW_TOKENS = 8; // of a run that goes on, or was stopped: its clocks say nothing yet
@@ -70,11 +70,17 @@ function ofSeveral(speedup, speedups) {
   return `${comparison(speedup, [speedup])}, but not in every run`;
 }
 
-/** @param {number[] | null} speedups */
-export function spreadWords(speedups) {
-  if (!speedups) return "One run of each lane: another one may well differ by a tenth.";
+// How much a speedup is to be trusted: of how many runs it is, and how the one that is shown was measured.
+/**
+ * @param {number[] | null} speedups
+ * @param {Parameters<typeof measuredWords>[0]} [measured]
+ */
+export function spreadWords(speedups, measured = {}) {
+  const words = measuredWords(measured);
+  const how = words && ` ${words[0].toUpperCase()}${words.slice(1)}.`;
+  if (!speedups) return `One run of each lane: another one may well differ by a tenth.${how}`;
   const [low, high] = [Math.min(...speedups), Math.max(...speedups)];
-  return `The middle one of ${speedups.length} runs, which went from ${low.toFixed(2)} to ${high.toFixed(2)}×.`;
+  return `The middle one of ${speedups.length} runs, which went from ${low.toFixed(2)} to ${high.toFixed(2)}×.${how}`;
 }
 
 // What the spread over several runs is made of: of each server that came to its end.

@@ -147,12 +147,17 @@ export function companyWords(pages, beside) {
 }
 
 // What the last message of a run says beside its end: why the server ended it, beside how many it was measured, and
-// for what share of its time other work had the processor. `cut`: it was stopped while a serving engine wrote.
-/** @param {{ limit?: string | null, beside?: number, waited?: number | null, cut?: boolean }} end */
-export function endWords({ limit, beside, waited, cut }) {
-  if (limit) return limit;
+// for what share of its time other work had the processor.
+/** @param {{ limit?: string | null, beside?: number, waited?: number | null }} end */
+export function endWords({ limit, ...measured }) {
+  return limit || measuredWords(measured);
+}
+
+// Under which conditions the times of a run were measured, "" for those that a figure needs not name. Of the run's end,
+// or of its header (specviz/records/trace.py).
+/** @param {{ beside?: number, waited?: number | null }} measured */
+export function measuredWords({ beside, waited }) {
   const parts = [];
-  if (cut) parts.push("the server’s answer was stopped");
   if (beside) parts.push(`measured while ${counted(beside, "other run")} took turns with it`);
   if (waited) parts.push(`the processor was busy with other work for ${Math.round(100 * waited)} % of its time: in quiet it may come out otherwise`);
   return parts.join(" · ");

@@ -184,7 +184,7 @@ export class Trace {
   }
 
   /** @param {any} message a NumbersMessage */
-  numbers({ kind, summary, figures, reason, drafter_cache_bytes: cache, engines }) {
+  numbers({ kind, summary, figures, reason, beside, waited, drafter_cache_bytes: cache, engines }) {
     for (const [name, facts] of Object.entries(engines ?? {})) {
       const lane = /** @type {Lane} */ (this.lanes.find((each) => each.name === name));
       lane.engine = lane.header.engine = facts;
@@ -195,6 +195,7 @@ export class Trace {
     }
     this.summary = summary ?? this.summary;
     this.figures = figures ?? this.figures;
+    if (kind === "end" && this.header) Object.assign(this.header, { beside: beside ?? 0, waited: waited ?? null });
     if (kind === "end") this.end(reason);
   }
 

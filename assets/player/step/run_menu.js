@@ -2,7 +2,7 @@
 
 import { element, option, setText, takeFile } from "../shared/dom.js";
 import { engineLine } from "../shared/engine_words.js";
-import { counted, whole } from "../shared/number_words.js";
+import { counted, measuredWords, whole } from "../shared/number_words.js";
 import { allSettings } from "../shared/settings.js";
 import { tokenLabel } from "../shared/token_label.js";
 
@@ -129,7 +129,8 @@ export function runWords(trace) {
   const { draft_length: length, temperature, seed } = main.config;
   const models = main.draft ? `${header.target.name}, draft model: ${main.draft.name}` : header.target.name;
   const size = trace.isLive ? [] : [`${counted(rounds.length, "round")}, ${counted(main.tokens.length, "token")}`];
-  return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, ...size, ...forkWords(trace)].join(" · ");
+  const measured = measuredWords(header);
+  return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, ...size, ...forkWords(trace), measured].filter(Boolean).join(" · ");
 }
 
 // Serving engines that were raced beside the run.

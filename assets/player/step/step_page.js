@@ -2,7 +2,6 @@
 // link from which a run is made again).
 
 import { setText } from "../shared/dom.js";
-import { endWords } from "../shared/number_words.js";
 import { Page } from "../shared/page.js";
 import { brief } from "../shared/settings.js";
 import { Trace } from "../shared/trace.js";
@@ -416,11 +415,11 @@ export class StepPage extends Page {
     if (isUnderWay) this.menu.showRun(this.opened);
     if (message.type === "round") this.menu.showProgress(this.title, this.opened.rounds.length);
     if (message.kind === "loading") this.menu.showNote(`loading ${message.pair} …`);
-    if (message.kind === "end") this.ended(endWords(message));
+    if (message.kind === "end") this.ended(message.limit ?? "");
     this.view.grew();
   }
 
-  // `note`: what else is known of its end.
+  // `note`: why the server ended it, "" where it did not.
   /** @param {string} note */
   ended(note) {
     if (!this.opened.header) return this.failed("The run was stopped before it began.");

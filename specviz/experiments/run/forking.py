@@ -129,7 +129,13 @@ class Fork:
         lane = replace(header.main, total_variation=bias, forks=request.forks)
         self._copied = copied_baseline(parent, header)
         lanes = (self._copied.unstarted, lane) if self._copied else (lane,)
-        self.header = replace(header, token_texts=parent.token_texts, lanes=lanes)
+        self.header = replace(
+            header,
+            token_texts=parent.token_texts,
+            lanes=lanes,
+            beside=parent.beside,
+            waited=parent.waited,
+        )
 
     def __iter__(self) -> Iterator[LaneEvent]:
         """The lanes on fair clocks; the decoder begins when the parent's rounds are through."""
