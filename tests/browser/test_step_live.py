@@ -71,6 +71,17 @@ def test_a_held_race_says_so_on_its_page_and_is_stopped_from_the_debugger_with_n
     tops = """[...document.querySelectorAll(".debugger .card")]
         .map((card) => Math.round(card.getBoundingClientRect().top))"""
     StepDriver(driver)
+    for width in (390, 1024):
+        driver.page.set_viewport_size({"width": width, "height": 768})
+        free = driver.evaluate(
+            """(() => {
+                scrollTo(0, document.documentElement.scrollHeight);
+                const { live, step } = specviz.race.view.refs;
+                const cards = [...step.querySelectorAll(".card")].map((each) => each.getBoundingClientRect().bottom);
+                return live.getBoundingClientRect().top - Math.max(...cards);
+            })()"""  # noqa: E501
+        )
+        assert free > 0  # an edge of the page, above which all is read
     before = driver.evaluate(tops)
     driver.ref("halt").click()
     driver.wait_for_end()
