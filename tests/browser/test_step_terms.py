@@ -53,3 +53,33 @@ def test_a_certain_guess_explains_its_q_and_p_over_1_as_a_point_mass(debugger: S
     assert "q is 1" in step.page.locator(CARD).inner_text()
     step.page.locator("#sv-text").click()
     assert not step.page.locator(CARD).is_visible()
+
+
+def test_on_a_phone_a_word_s_card_leaves_the_table_in_sight_that_it_explains(
+    opened: StepDriver,
+) -> None:
+    at_a_recovered_token(opened)
+    opened.page.set_viewport_size({"width": 390, "height": 844})
+    words = opened.driver.ref("stepTable").locator("thead [data-term]")
+    for word in (words.first, words.last):
+        word.click()
+        card, head = opened.page.locator(CARD).bounding_box(), word.bounding_box()
+        table = opened.driver.ref("stepTable").locator("thead").bounding_box()
+        assert card and head and table
+        assert card["y"] > table["y"] + table["height"] or card["y"] + card["height"] < table["y"]
+        assert card["y"] >= 0 and card["y"] + card["height"] <= 844
+        assert abs(card["y"] - head["y"]) > 200
+    opened.page.keyboard.press("Escape")
+
+
+def test_the_names_of_a_tree_stand_on_a_ground_of_their_own_above_its_edges(
+    opened: StepDriver,
+) -> None:
+    found = opened.driver.evaluate(
+        """(() => {
+            const name = specviz.race.view.refs.stepTree.querySelector(".textpoint text");
+            const { paintOrder, stroke } = getComputedStyle(name);
+            return [paintOrder.split(" ")[0], stroke, getComputedStyle(name.closest(".card")).backgroundColor];
+        })()"""  # noqa: E501
+    )
+    assert found[0] == "stroke" and found[1] == found[2]

@@ -4,6 +4,7 @@
 import { element } from "./dom.js";
 
 const GAP = 8;
+const PHONE_PIXELS = 640; // of the width, as in the style sheets
 
 // A word that explains itself.
 /**
@@ -79,9 +80,15 @@ export class Terms {
     if (this.word) this.place(this.word.getBoundingClientRect());
   }
 
+  // Beside the word; on a phone, where it would cover the numbers that the word names, at the edge farther from it.
   /** @param {DOMRect} word */
   place({ left, top, bottom }) {
     const { offsetWidth: width, offsetHeight: height } = this.card;
+    if (window.innerWidth <= PHONE_PIXELS) {
+      const isHigh = top + bottom < window.innerHeight;
+      Object.assign(this.card.style, { left: `${GAP}px`, top: `${isHigh ? window.innerHeight - height - GAP : GAP}px` });
+      return;
+    }
     const isBelow = bottom + height + GAP < window.innerHeight;
     this.card.style.left = `${Math.max(GAP, Math.min(left, document.documentElement.clientWidth - width - GAP))}px`;
     this.card.style.top = `${isBelow ? bottom + GAP / 2 : Math.max(GAP, top - height - GAP / 2)}px`;
