@@ -102,6 +102,24 @@ def test_keys_and_rows_walk_through_the_points_and_the_charts_follow(lab: LabDri
     lab.driver.until("document.querySelector('.is-selected .pick').textContent === '1'")
     assert lab.page.evaluate("document.activeElement.textContent") == "1"
 
+    said = lab.driver.evaluate(
+        """(async () => {
+            const { sweep } = specviz.lab;
+            const { transport } = sweep.run;
+            transport.ask = async () => null; // as where there is no server
+            await sweep.draw();
+            sweep.failed("The server cannot be reached.");
+            await sweep.draw();
+            delete transport.ask;
+            const lines = [...document.querySelectorAll(".lab .error")].filter((each) => each.offsetWidth);
+            sweep.form.clearErrors();
+            sweep.begun();
+            sweep.drawState();
+            return lines.length;
+        })()"""  # noqa: E501
+    )
+    assert said == 1
+
 
 @pytest.mark.slow
 def test_two_axes_make_a_heatmap_and_nothing_is_cut_off(lab: LabDriver) -> None:

@@ -28,6 +28,7 @@ export class SweepCard {
     this.onResult = onResult;
     this.sweep = new KeptSweep();
     this.picked = null;
+    this.hasFailed = false; // the run, and its error says so
     this.form = new SweepForm(refs, setup, setting);
     this.views = new SweepViews(refs, theme, setup.lab.sweep.axes, (place) => ((this.picked = place), this.draw()));
     this.batch = new BatchCard(refs, gradio, () => this.sweep.file);
@@ -79,7 +80,7 @@ export class SweepCard {
 
   begun() {
     const { refs } = this;
-    this.isPlanned = false;
+    this.isPlanned = this.hasFailed = false;
     refs.sweepRest.hidden = true;
     refs.sweepBar.hidden = false;
     refs.sweepBar.removeAttribute("value"); // of unknown length before the first run
@@ -131,6 +132,7 @@ export class SweepCard {
     const reply = await this.run.transport.ask("draw", { file, noise, picked: this.picked });
     this.isDrawing = false;
     if (this.isStale) return (this.isStale = false), this.draw();
+    if (reply === null && this.hasFailed) return; // that is said already
     if (reply === null || reply.error) return this.showError(reply?.error ?? "The server cannot be reached.");
     setText(this.refs.sweepSentence, reply.sentence);
     setText(this.refs.sweepSetting, reply.setting);
@@ -152,6 +154,8 @@ export class SweepCard {
 
   /** @param {string} text */
   failed(text) {
+    this.hasFailed = true;
+    this.refs.sweepError.hidden = true; // one error: the run's, beside its button
     this.form.showError(text);
     this.drawState();
   }
