@@ -127,6 +127,27 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     assert not ann.ref("roomBar").is_visible() and not teacher.ref("roomBar").is_visible()
 
 
+def test_the_dialogs_of_a_class_have_no_finding_in_the_dark(
+    open_page: OpenPage, random_url: str
+) -> None:
+    size = {"width": 1024, "height": 768}
+    teacher = open_page(random_url, RUN, viewport=size, color_scheme="dark")
+    teacher.until(HAS_RUN)
+    teacher.ref("openRoom").click()
+    assert findings(teacher.page, "[data-ref=roomOpen]") == []
+    teacher.ref("roomBegin").click()
+    teacher.ref("roomInvitation").wait_for()
+    assert findings(teacher.page, "[data-ref=roomOpen]") == []
+    teacher.ref("roomStart").click()
+    assert findings(teacher.page, "[data-ref=roomBar]") == []
+    tabs = teacher.page.locator("[data-page=step]").bounding_box()
+    assert tabs and tabs["height"] < 50  # one line, in large type too
+    teacher.ref("roomEnd").click()
+    assert findings(teacher.page, "[data-ref=roomEnding]") == []
+    teacher.ref("roomEndNow").click()
+    teacher.ref("roomBar").wait_for(state="hidden")
+
+
 def test_a_link_of_a_class_that_is_gone_says_so_and_the_page_stays(
     open_page: OpenPage, random_url: str
 ) -> None:
