@@ -149,7 +149,9 @@ def test_the_page_sets_both_side_by_side(drafting: str, plain: str) -> None:
     serving, key = Handlers().serving, {"key": ""}
     attached = serving.attach(key | {"url": drafting})
     facts = dict(attached["facts"])
-    assert "speculation is active" in attached["sentences"][0] and facts["first token"].endswith(" ms")
+    assert "speculation is active" in attached["sentences"][0] and facts["first token"].endswith(
+        " ms"
+    )
     assert facts["cache in use"] != "not told"
     prompt = {"prompt": "def add(a, b):\n"}
     slow, fast = (serving.written(key | prompt | {"url": url}) for url in (plain, drafting))

@@ -404,7 +404,8 @@ export class RacePage extends Page {
     ownNotice.hidden = Boolean(this.recording) || !this.trace.header || !staleNotice.hidden;
     if (!this.recording) return;
     const isOfForm = isOf(this.trace, this.form.order);
-    setText(recordedTitle, isOfForm ? " of this very setting" : `, not your setting: ${this.recording.title}`);
+    const greedy = this.trace.isGreedy ? ", at temperature 0: nothing is drawn by chance" : "";
+    setText(recordedTitle, isOfForm ? ` of this very setting${greedy}` : `, not your setting: ${this.recording.title}`);
     setText(recordedHere, isOfForm ? "it here" : "the question of the form");
   }
 
