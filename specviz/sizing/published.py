@@ -148,7 +148,9 @@ def _off(error: float) -> str:
     >>> _off(24.35), _off(-0.4)
     ('comes out 25 times as high', 'off by -40 %')
     """
-    return f"comes out {1 + error:.0f} times as high" if error > 1 else f"off by {100 * error:+.0f} %"
+    return (
+        f"comes out {1 + error:.0f} times as high" if error > 1 else f"off by {100 * error:+.0f} %"
+    )
 
 
 def _range(low: float, high: float) -> str:
