@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
@@ -114,22 +115,17 @@ def _own_shape(given: dict[str, Any], name: str) -> ModelShape | None:
 
 def shape_of_source(source: str) -> ModelShape:
     """Of a file, a folder or a repository of the Hub, of which only the configuration is read."""
-    from specviz.models.files.config_bounds import MAX_CONFIG_BYTES, check_numbers
-    from specviz.models.files.hub import find_model_folder  # it brings the Hub's client
+    from specviz.models.files.config_bounds import read_config_file
+    from specviz.models.files.hub import (  # it brings the Hub's client
+        fetch_configuration,
+        is_on_the_hub,
+    )
 
-    path = Path(source)
+    path = Path(os.path.expanduser(source))
     if not path.is_file():
-        path = find_model_folder(source, Environment.read(), weights=False) / "config.json"
-    try:
-        if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise InputError(f"model {source!r} must have a config.json of at most 10 MB")
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InputError(f"model {source!r} must have a config.json that can be read") from None
-    if not isinstance(config, dict):
-        raise InputError(f"model {source!r} must have an object in its config.json")
-    check_numbers(source, config)
-    return shape_of_config(config, source)
+        is_named = is_on_the_hub(source)
+        path = fetch_configuration(source, Environment.read()) if is_named else path / "config.json"
+    return shape_of_config(read_config_file(source, path), source)
 
 
 def _presets() -> dict[str, Any]:

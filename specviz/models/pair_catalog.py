@@ -276,7 +276,8 @@ def pair_named(name: str) -> Pair:
     raise InputError(f"pair must be one of {names}, got {name!r}")
 
 
-def _check_offered(sources: dict[str, str], environment: Environment) -> None:
+def check_offered(sources: dict[str, str], environment: Environment) -> None:
+    """Raise InputError for a source, by its role, that this installation does not offer."""
     if not environment.is_public:
         return
     offered = {*environment.allowed_models}
@@ -301,7 +302,7 @@ def custom_pair(target: str, draft: str = "", eagle: str = "", medusa: str = "")
     heads = {"eagle": eagle.strip(), "medusa": medusa.strip()}
     if not target:
         raise InputError(f"target must be a model folder, a GGUF file or a Hub id, got {target!r}")
-    _check_offered({"target": target, "draft": draft, **heads}, Environment.read())
+    check_offered({"target": target, "draft": draft, **heads}, Environment.read())
     title = f"{target} and {draft}" if draft else target
     if is_chat_model(target):
         heads = {name: source or _part(chat_drafters() / name) for name, source in heads.items()}

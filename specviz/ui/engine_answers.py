@@ -22,6 +22,7 @@ from specviz.engines.translation import read_field, translate
 from specviz.engines.translation_answer import forms_json, translation_answer
 from specviz.environment import Environment
 from specviz.errors import InputError, short
+from specviz.models.files.hub import HUB_ID
 from specviz.sizing.serving_plan import ServingPlan
 from specviz.sizing.shape import EAGLE, N_GRAM, PUBLISHED
 
@@ -105,9 +106,8 @@ def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 def planned_fields(
     plan: ServingPlan, size: Mapping[str, Any], names: Mapping[str, Any]
 ) -> dict[str, str]:
-    """A plan of that size as the form's fields; `names` are the presets that it was asked with.
-
-    A model that is no preset is left to be named, as the head of EAGLE is.
+    """A plan of that size as the form's fields; `names` are the presets and repositories of the Hub
+    that it was asked with. A pasted model is left to be named, as the head of EAGLE is.
     """
     draft = names.get("draft")
     method = {EAGLE: EngineMethod.EAGLE, N_GRAM: EngineMethod.PROMPT_LOOKUP}.get(
@@ -131,8 +131,12 @@ def planned_fields(
     }
 
 
-def _repository(preset: Any) -> str:
-    return str(PUBLISHED.get(str(preset), {}).get("source", ""))
+def _repository(name: Any) -> str:
+    """Of a preset, or the name itself where it is one of the Hub."""
+    preset = PUBLISHED.get(str(name))
+    if preset is not None:
+        return str(preset.get("source", ""))
+    return str(name) if HUB_ID.fullmatch(str(name)) and name not in (EAGLE, N_GRAM) else ""
 
 
 def _deployment(fields: Any) -> ModelDeployment:

@@ -6,19 +6,21 @@ No model is loaded for it, and nothing is kept: every question is answered by it
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping
 from typing import Any
 
+from specviz.environment import Environment
 from specviz.errors import InputError, short
 from specviz.figures.batch_speedup import batch_speedup_figure
 from specviz.figures.serving_charts import load_figure, memory_figure
-from specviz.models.files.config_bounds import check_numbers
+from specviz.models.files.config_bounds import bounded_config, read_config_file
+from specviz.models.files.hub import HUB_ID, fetch_configuration
+from specviz.models.pair_catalog import check_offered
 from specviz.sizing.forward_time import GPUS
 from specviz.sizing.published import trust
 from specviz.sizing.serving_plan import FIELDS, Field, ServingPlan, read_plan
-from specviz.sizing.shape import EAGLE, MODELS, N_GRAM, shape_of_config
+from specviz.sizing.shape import EAGLE, MODELS, N_GRAM, ModelShape, shape_of_config
 from specviz.sizing.simulated_load import by_load
 from specviz.sizing.sized_plan import SizedPlan
 from specviz.sizing.sizing_answer import size
@@ -36,16 +38,17 @@ from specviz.ui.engine_watching import (
     written_answer,
 )
 
-OWN = "own"  # a choice of target and draft: by the configuration beside it
+OWN = "own"  # a choice of target and draft: by what is typed beside it
 LONGEST_CONFIG = 100_000  # characters
 SIMULATIONS = 2  # at once: each takes about a second of the processor
 WAITING = 6  # for those, each in a thread of those that answer all questions
+FETCHES = 4  # configurations that are fetched at once, each in such a thread
 _TITLES = {
     **{name: shape.title for name, shape in MODELS.items()},
     **{name: gpu.title for name, gpu in GPUS.items()},
     EAGLE: "an EAGLE head on the target",
     N_GRAM: "n-grams of the prompt, no model",
-    OWN: "of your own: its config.json",
+    OWN: "of your own: Hub name or config.json",
 }
 _MODELS = ("target", "draft")
 
@@ -93,13 +96,14 @@ class Serving:
     def __init__(self) -> None:
         self._simulations = threading.BoundedSemaphore(SIMULATIONS)
         self._asked = threading.BoundedSemaphore(SIMULATIONS + WAITING)
+        self._fetches = threading.BoundedSemaphore(FETCHES)
 
     @answers
     def size(self, question: Question) -> Question:
-        """{"plan": fields by name, "target_config", "draft_config"} -> its size and two charts, and
-        the fields of a configuration that it comes to.
+        """{"plan": fields by name, "target_config", "draft_config": a name on the Hub, or pasted}
+        -> its size and two charts, and the fields of a configuration that it comes to.
         """
-        plan = _plan(question)
+        plan = self._plan(question)
         found = size(plan)
         gains = [(each["batch"], each["request_speedup"]) for each in found["by_batch"]]
         return {
@@ -116,7 +120,7 @@ class Serving:
     @answers
     def arrivals(self, question: Question) -> Question:
         """A plan under its load, simulated: two charts and their numbers; none where none fits."""
-        plan = _plan(question)
+        plan = self._plan(question)
         if not self._asked.acquire(blocking=False):
             raise InputError("other loads are being simulated: try again in a moment")
         try:
@@ -158,39 +162,60 @@ class Serving:
         """See `written_answer`."""
         return written_answer(question)
 
+    def _plan(self, question: Mapping[str, Any]) -> ServingPlan:
+        fields = question["plan"]
+        if not isinstance(fields, dict):
+            raise InputError(f"plan must be an object, got {short(fields)}")
+        own = [name for name in _MODELS if fields.get(name) == OWN]
+        given = {name: value for name, value in fields.items() if name not in own}
+        shapes = {name: self._shape(name, _typed(question, name)) for name in own}
+        return read_plan(given, shapes.get("target"), shapes.get("draft"))
+
+    def _shape(self, name: str, text: str) -> ModelShape:
+        """Of a repository of the Hub or of a pasted config.json, never of a file of this server."""
+        if not _is_repository(text) and not text.startswith("{"):
+            raise InputError(
+                f"{name} must be a repository of the Hub, such as owner/model, or a config.json, "
+                f"got {short(text)}"
+            )
+        try:
+            if _is_repository(text):
+                return shape_of_config(self._fetched(name, text), text)
+            return shape_of_config(bounded_config("your own", text), "your own")
+        except InputError as error:  # the page sets it under the field that it begins with
+            sentence = str(error)
+            raise InputError(
+                sentence if sentence.startswith(f"{name} ") else f"{name} {sentence}"
+            ) from None
+
+    def _fetched(self, name: str, repository: str) -> dict[str, Any]:
+        environment = Environment.read()
+        check_offered({name: repository}, environment)
+        if not self._fetches.acquire(blocking=False):
+            raise InputError(f"{name} must wait: other models are being fetched, try again")
+        try:
+            return read_config_file(repository, fetch_configuration(repository, environment))
+        finally:
+            self._fetches.release()
+
 
 def _names(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Of target and draft, the defaults where none is given."""
-    return {name: question["plan"].get(name, FIELDS[name].default) for name in _MODELS}
+    """Of target and draft, as presets or on the Hub; the defaults where none is given."""
+    named = {name: question["plan"].get(name, FIELDS[name].default) for name in _MODELS}
+    return {
+        name: _typed(question, name) if value == OWN else value for name, value in named.items()
+    }
 
 
-def _plan(question: Mapping[str, Any]) -> ServingPlan:
-    fields = question["plan"]
-    if not isinstance(fields, dict):
-        raise InputError(f"plan must be an object, got {short(fields)}")
-    given = dict(fields)
-    shapes = {}
-    for name in _MODELS:
-        if given.get(name) == OWN:
-            del given[name]
-            shapes[name] = shape_of_config(_config(question, name), "your own")
-    return read_plan(given, shapes.get("target"), shapes.get("draft"))
-
-
-def _config(question: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What was pasted as a config.json, its numbers bounded."""
+def _typed(question: Mapping[str, Any], name: str) -> str:
     text = question.get(f"{name}_config")
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{name} must be a preset or have its config.json pasted, got none")
+        raise InputError(f"{name} must be a preset, a name on the Hub or a config.json, got none")
     if len(text) > LONGEST_CONFIG:
         raise InputError(f"{name} must have a config.json of at most {LONGEST_CONFIG:,} characters")
-    try:
-        config = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InputError(
-            f"{name} must have a config.json that is JSON, got {short(text)}"
-        ) from None
-    if not isinstance(config, dict):
-        raise InputError(f"{name} must have a config.json that is an object, got {short(config)}")
-    check_numbers("your own", config)
-    return config
+    return text.strip()
+
+
+def _is_repository(text: str) -> bool:
+    """Whether it is owner/name; who types one passes names without an owner, which exist too."""
+    return "/" in text and HUB_ID.fullmatch(text) is not None

@@ -40,6 +40,31 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     assert "serve-" not in tab.page.url
 
 
+def test_a_models_name_is_asked_once_it_is_typed_and_stands_in_the_address(
+    random_url: str, turn_page: Open
+) -> None:
+    tab, asked = turn_page(random_url), list[str]()
+    tab.evaluate("history.pushState(null, '', '?view=serve')")
+    tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    tab.page.locator("#sv-serve-target").select_option("own")
+    error, box = (
+        tab.page.locator("#sv-serve-target-error"),
+        tab.page.locator(".serve-plan textarea"),
+    )
+    error.filter(has_text="a name on the Hub or a config.json, got none").wait_for()
+    tab.page.on("request", lambda request: asked.append(request.post_data or ""))
+    box.first.press_sequentially("owner/model", delay=60)
+    error.filter(has_text="Target model 'owner/model' is not on this machine and HF_HUB").wait_for()
+    named = [each for each in asked if "target_config" in each]
+    assert named and all("owner/model" in each for each in named), "a part is no name"
+    assert "serve-target=owner%2Fmodel" in tab.page.url
+    tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    assert box.first.input_value() == "owner/model" and not findings(tab.page, ".serve-fields")
+    tab.page.locator("#sv-serve-target").select_option("llama-3-1-70b")
+    tab.ref("planSentence").filter(has_text="a whole request takes").wait_for()
+    assert not error.is_visible() and not box.first.is_visible()
+
+
 def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
     random_url: str, turn_page: Open
 ) -> None:

@@ -72,7 +72,7 @@ def test_the_acceptance_rate_may_come_from_a_sweep(
         (["--gpu", "h300"], "gpu must be one of a100-40"),
         (["--sweep", "nowhere.jsonl"], "sweep must be a sweep's file"),
         (["--trace", "nowhere.json"], "must be an existing file"),
-        (["--target", "pyproject.toml"], "must have a config.json that can be read"),
+        (["--target", "pyproject.toml"], "has a broken config.json"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import huggingface_hub
@@ -14,13 +17,16 @@ from huggingface_hub import errors
 
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.models.files.config_bounds import MAX_CONFIG_BYTES
 from specviz.models.files.hub import (
     CHAT_ID,
     Listing,
     _refusal,
+    fetch_configuration,
     find_model_folder,
     list_repository,
 )
+from tests.faults.fake_hub import Repository
 from tests.models.hub_stub import HubStub, answer
 
 ONLINE, OFFLINE = Environment(), Environment(hub_offline=True)
@@ -225,3 +231,60 @@ def test_the_download_unused_for_longest_gives_way(
     with pytest.raises(InputError, match="must fit into 1 GB with what is kept"):
         find_model_folder("owner/model", Environment(hub_cache_gb=1))
     assert chat.exists()
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The files of a repository, by a Hub on this machine."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    constants = huggingface_hub.constants
+    monkeypatch.setattr(Repository, "folder", folder)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Repository) as server:
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        template = f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield folder
+        server.shutdown()
+
+
+def test_of_a_configuration_nothing_else_is_fetched_and_the_next_time_nobody_is_asked(
+    served: Path,
+) -> None:
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        (served / name).write_text("{}")
+    file = fetch_configuration("owner/model", ONLINE)
+    assert [each.name for each in file.parent.iterdir()] == ["config.json"]
+    (served / "config.json").unlink()
+    assert fetch_configuration("owner/model", OFFLINE) == file and file.read_text() == "{}"
+
+
+def test_a_configuration_that_is_too_large_is_not_fetched(served: Path, tmp_path: Path) -> None:
+    with (served / "config.json").open("wb") as file:
+        file.truncate(MAX_CONFIG_BYTES + 1)
+    with pytest.raises(InputError, match="config.json of at most 10000000 bytes, got 10000001"):
+        fetch_configuration("owner/model", ONLINE)
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "environment", "said"),
+    [
+        ("owner/model", OFFLINE, "HF_HUB_OFFLINE is set; choose a preset, or give its config.json"),
+        ("a--b/c", ONLINE, "is neither a folder here nor a public model on the Hub"),
+    ],
+)
+def test_a_configuration_that_cannot_be_had_is_one_line(
+    served: Path, source: str, environment: Environment, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        fetch_configuration(source, environment)
+
+
+def test_a_repository_without_a_configuration_is_named() -> None:
+    gone = errors.RemoteEntryNotFoundError("gone", response=answer(404))
+    assert str(_refusal("owner/model", ONLINE, gone)).startswith(
+        "model 'owner/model' has no config.json on the Hub; "
+    )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import plotly.graph_objects as go
 import pytest
 
@@ -16,7 +18,7 @@ from specviz.sizing.serving_plan import FIELDS
 from specviz.ui import engine_answers, serving
 from specviz.ui.answers import UNEXPECTED
 from specviz.ui.handlers import Handlers
-from specviz.ui.serving import OWN, SIMULATIONS, WAITING, serving_offer
+from specviz.ui.serving import FETCHES, OWN, SIMULATIONS, WAITING, serving_offer
 
 SMALL = {"target": "llama-3-1-8b", "gpus": "1", "output": "16"}
 CONFIG = {
@@ -71,6 +73,94 @@ def test_a_pasted_configuration_is_a_model_of_ones_own() -> None:
     plan = {"plan": SMALL | {"target": OWN}, "target_config": json.dumps(CONFIG)}
     own = Handlers().serving.size(plan)["size"]
     assert own["speedup"] == size(**SMALL)["size"]["speedup"]
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the Hub's downloads are kept; the Hub itself is a port at which nobody listens."""
+    constants = huggingface_hub.constants
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    closed = "http://127.0.0.1:9/{repo_id}/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", closed)
+    return tmp_path / "hub"
+
+
+def keep(cache: Path, repository: str) -> None:
+    """A download, as the Hub's client lays it down."""
+    place = cache / f"models--{repository.replace('/', '--')}"
+    snapshot = place / "snapshots" / ("1" * 40)
+    for folder in (place / "refs", snapshot):
+        folder.mkdir(parents=True)
+    (place / "refs" / "main").write_text(snapshot.name)
+    (snapshot / "config.json").write_text(json.dumps(CONFIG))
+
+
+def own(name: str, **fields: Any) -> dict[str, Any]:
+    return {"plan": SMALL | fields | {"target": OWN}, "target_config": name}
+
+
+def test_a_repository_of_the_hub_is_a_model_of_ones_own(nowhere: Path) -> None:
+    keep(nowhere, "owner/model")
+    reply = Handlers().serving.size(own(" owner/model "))
+    assert reply["size"]["speedup"] == size(**SMALL)["size"]["speedup"]
+    assert reply["size"]["target"] == reply["configuration"]["target"] == "owner/model"
+    as_draft = {"plan": {"draft": OWN}, "draft_config": "owner/model"}
+    assert Handlers().serving.size(as_draft)["configuration"]["draft"] == "owner/model"
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line_of_that_field(nowhere: Path) -> None:
+    assert Handlers().serving.size(own("owner/model"))["error"] == (
+        "target model 'owner/model' is not on this machine and the Hub cannot be reached "
+        "(ConnectError); choose a preset, or give its config.json"
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc", "~/models/a", "./owner/model", "a/b/c", "model", "x.gguf"]
+)
+def test_no_path_of_the_server_is_a_model_of_ones_own(path: str) -> None:
+    error = Handlers().serving.size(own(path))["error"]
+    assert error.startswith("target must be a repository of the Hub, such as owner/model, or a")
+
+
+def test_a_folder_called_as_a_repository_is_not_read(
+    nowhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "owner" / "model"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    monkeypatch.chdir(tmp_path)
+    assert "the Hub cannot be reached" in Handlers().serving.size(own("owner/model"))["error"]
+
+
+def test_in_public_only_repositories_that_are_offered_are_looked_for(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for repository in ("owner/model", "owner/other"):
+        keep(nowhere, repository)
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    monkeypatch.setenv("SPECVIZ_MODELS_ALLOWED", "owner/model")
+    ask = Handlers().serving.size
+    assert ask(own("owner/model"))["error"] is None
+    assert ask(own("owner/other"))["error"].startswith("target must be a model of the menu or one")
+    assert ask(own(json.dumps(CONFIG)))["error"] is None
+
+
+def test_models_that_are_fetched_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+
+    def slow(repository: str, _: object) -> Path:
+        may_end.wait(20)
+        return Path(repository)
+
+    monkeypatch.setattr(serving, "fetch_configuration", slow)
+    ask = Handlers().serving.size
+    with ThreadPoolExecutor(FETCHES + 1) as pool:
+        answers = [pool.submit(ask, own(f"owner/{each}")) for each in range(FETCHES + 1)]
+        (refused,) = wait(answers, return_when=FIRST_COMPLETED).done
+        assert ask({"plan": SMALL})["error"] is None
+        may_end.set()
+    assert "other models are being fetched" in refused.result()["error"]
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
@@ -159,9 +249,9 @@ def test_in_public_no_model_that_a_visitor_names_is_looked_at(
         ({}, "plan is missing"),
         ({"plan": 3}, "plan must be an object, got 3"),
         ({"plan": {"gpus": "x"}}, "gpus must be an integer from 1 to 64, got 'x'"),
-        ({"plan": {"target": OWN}}, "target must be a preset or have its config.json pasted"),
-        ({"plan": {"draft": OWN}, "draft_config": "[" * 90_000}, "a config.json that is JSON"),
-        ({"plan": {"draft": OWN}, "draft_config": "[]"}, "that is an object"),
+        ({"plan": {"target": OWN}}, "target must be a preset, a name on the Hub or a config.json"),
+        ({"plan": {"draft": OWN}, "draft_config": '{"a":' * 9_000}, "it is no JSON"),
+        ({"plan": {"draft": OWN}, "draft_config": "[]"}, "or a config.json, got '[]'"),
         ({"plan": {"draft": OWN}, "draft_config": " " * 100_001 + "1"}, "of at most 100,000"),
         (
             {"plan": {"target": OWN}, "target_config": '{"num_hidden_layers": 1e12}'},

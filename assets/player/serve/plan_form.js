@@ -10,15 +10,16 @@ import { termButton } from "../shared/terms.js";
 export const PREFIX = "serve-";
 const FIRST = ["target", "draft", "gpu", "gpus", "draft_gpus", "acceptance", "draft_length", "batch", "load"];
 const MODELS = ["target", "draft"];
-const OWN = "own"; // a choice: by its config.json
+const OWN = "own"; // a choice: by its name on the Hub or its config.json
 const FORM = "serve-form"; // what a tab remembers
 const LONGEST_CONFIG = 100000;
+const LONGEST_NAME = 96; // on the Hub
 
 export class PlanForm {
   /**
    * @param {Refs} refs
    * @param {PlanField[]} rows
-   * @param {() => void} onChange
+   * @param {(isName: boolean) => void} onChange whether a model's name is being typed
    */
   constructor(refs, rows, onChange) {
     this.refs = refs;
@@ -30,7 +31,10 @@ export class PlanForm {
     /** @type {Record<string, HTMLTextAreaElement>} */
     this.configs = {};
     for (const row of rows) (FIRST.includes(row.name) ? refs.planFields : refs.planOthers).append(...this.made(row));
-    refs.plan.addEventListener("input", () => (this.showOwn(), onChange()));
+    refs.plan.addEventListener("input", (/** @type {Event} */ { target }) => {
+      this.showOwn();
+      onChange(target instanceof HTMLTextAreaElement && !isConfig(target.value));
+    });
     refs.plan.addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
   }
 
@@ -54,8 +58,9 @@ export class PlanForm {
     field.append(label, control, error);
     if (!MODELS.includes(name)) return [field];
     const config = element("textarea");
-    Object.assign(config, { rows: 5, spellcheck: false, maxLength: LONGEST_CONFIG, placeholder: '{"num_hidden_layers": 32, "hidden_size": 4096, …}', hidden: true });
-    config.setAttribute("aria-label", `config.json of the ${title}`);
+    Object.assign(config, { rows: 5, spellcheck: false, maxLength: LONGEST_CONFIG, placeholder: 'owner/model\nor {"num_hidden_layers": 32, …}', hidden: true });
+    config.setAttribute("aria-label", `Hub name or config.json of the ${title}`);
+    config.setAttribute("aria-describedby", error.id);
     this.configs[name] = config;
     field.append(config);
     return [field];
@@ -99,6 +104,11 @@ export class PlanForm {
     const problems = [];
     for (const { name, choices, default: usual } of this.rows) {
       const text = given.get(PREFIX + name) ?? usual;
+      if (MODELS.includes(name) && text.includes("/") && text.length <= LONGEST_NAME) {
+        this.configs[name].value = text;
+        this.controls[name].value = OWN;
+        continue;
+      }
       const isOffered = !choices.length || choices.some((each) => each.name === text);
       if (!isOffered || text.length > 40) problems.push(`${PREFIX}${name} “${brief(text)}”`);
       this.controls[name].value = isOffered && text.length <= 40 ? text : usual;
@@ -108,12 +118,13 @@ export class PlanForm {
     return problems;
   }
 
-  // The fields that are not at their defaults. A pasted configuration is no part of a link.
+  // The fields that are not at their defaults. A pasted configuration is no part of a link, a name on the Hub is.
   /** @param {URL} url */
   filled(url) {
     for (const { name, default: usual } of this.rows) {
-      const value = this.controls[name].value.trim();
-      if (value === usual || value === OWN) url.searchParams.delete(PREFIX + name);
+      let value = this.controls[name].value.trim();
+      if (value === OWN) value = this.nameOf(name) || usual;
+      if (value === usual) url.searchParams.delete(PREFIX + name);
       else url.searchParams.set(PREFIX + name, value);
     }
     return url.href;
@@ -124,9 +135,21 @@ export class PlanForm {
     tab.keep(FORM, new URL(link).search);
   }
 
-  get hasOwn() {
-    return MODELS.some((name) => this.controls[name].value === OWN);
+  // What stands beside a choice of one's own, where it is no configuration.
+  /** @param {string} model */
+  nameOf(model) {
+    const text = this.configs[model].value.trim();
+    return text.includes("/") && !isConfig(text) && text.length <= LONGEST_NAME ? text : "";
   }
+
+  get hasPasted() {
+    return MODELS.some((name) => this.controls[name].value === OWN && !this.nameOf(name));
+  }
+}
+
+/** @param {string} text */
+function isConfig(text) {
+  return text.trimStart().startsWith("{");
 }
 
 /** @param {Choice[]} choices */

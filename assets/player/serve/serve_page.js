@@ -10,6 +10,7 @@ import { ServerCard } from "./server_card.js";
 import { lengthWords, roomWords, servedWords, showFacts, showTable, showTrust, showWarnings } from "./size_view.js";
 
 const REST_MILLISECONDS = 200; // after the last key
+const NAME_MILLISECONDS = 900; // of a model's name: half of one may be another's, and the Hub is asked
 const BUSY_MILLISECONDS = 300; // an answer that takes longer is announced
 const SIMULATE_MILLISECONDS = 500; // after the answer: a load takes the server longer
 const CHARTS = { batch: "planBatch", memory: "planMemory", first: "planFirst", token: "planToken" };
@@ -25,7 +26,7 @@ export class ServePage extends Page {
     this.refs = refs;
     this.gradio = gradio;
     this.trust = setup.serve.trust;
-    this.form = new PlanForm(refs, setup.serve.fields, () => this.changed());
+    this.form = new PlanForm(refs, setup.serve.fields, (isName) => this.changed(isName ? NAME_MILLISECONDS : REST_MILLISECONDS));
     this.configuration = new ConfigurationCard(refs, setup.serve.engines, (name, question) => this.ask(name, question));
     this.server = new ServerCard(refs, setup.serve.watching, (name, question) => this.ask(name, question), theme, () => this.write());
     /** @type {Record<string, Chart>} */
@@ -68,7 +69,7 @@ export class ServePage extends Page {
 
   get address() {
     const link = this.filled(new URL(pageLink(ServePage.id), window.location.href));
-    return { link, linkLimit: this.form.hasOwn ? "without the pasted configuration" : "", write: () => this.write() };
+    return { link, linkLimit: this.form.hasPasted ? "without the pasted configuration" : "", write: () => this.write() };
   }
 
   /** @param {URL} url */
@@ -93,9 +94,10 @@ export class ServePage extends Page {
 
   // ---- the answer
 
-  changed() {
+  /** @param {number} rest */
+  changed(rest) {
     window.clearTimeout(this.waiting);
-    this.waiting = window.setTimeout(() => (this.write(), this.size()), REST_MILLISECONDS);
+    this.waiting = window.setTimeout(() => (this.write(), this.size()), rest);
   }
 
   async size() {

@@ -7,8 +7,10 @@ that is published.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from specviz.errors import InputError, short
@@ -22,6 +24,37 @@ _WIDTHS = re.compile(r"(_size|_dim|_rank|n_embd|n_inner|d_model|embedding_length
 _LIMITS = ((_LAYERS, 512), (_EXPERTS, 4096), (_HEADS, 4096), (_WIDTHS, 2**24))
 _MOST = 10**12  # of any other: lengths, ids, bases of angles
 _MOST_MODULES = 2**16  # layers times experts
+
+
+def read_config_file(source: str, file: Path) -> dict[str, Any]:
+    """What a model's config.json holds, its size and numbers bounded; InputError for another."""
+    try:
+        check_config_bytes(source, file.stat().st_size)
+        return bounded_config(source, file.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"model {source!r} has no config.json: it is no model folder") from None
+    except OSError:
+        raise InputError(f"model {source!r} must have a config.json that can be read") from None
+
+
+def check_config_bytes(source: str, size: int) -> None:
+    if size > MAX_CONFIG_BYTES:
+        raise InputError(
+            f"model {source!r} must have a config.json of at most {MAX_CONFIG_BYTES} bytes, "
+            f"got {size}"
+        )
+
+
+def bounded_config(source: str, text: str | bytes) -> dict[str, Any]:
+    """The object that a config.json is, its numbers bounded; InputError for any other text."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise InputError(f"model {source!r} has a broken config.json: it is no JSON object")
+    check_numbers(source, content)
+    return content
 
 
 def check_numbers(source: str, content: Mapping[str, Any]) -> None:

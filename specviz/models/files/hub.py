@@ -22,14 +22,16 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.models.files.config_bounds import check_config_bytes
 from specviz.models.files.gguf_source import gguf_path
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TEXT = ["*.json", "*.txt", "*.jinja", "*.model"]  # configuration and tokenizer
 _WEIGHTS = ["*.safetensors"]
 _UNWANTED = ["*/*", "consolidated*"]  # subfolders, and second copies of the weights
-
-
+_CONFIG = "config.json"
+_LOAD_ANOTHER = "choose the bundled pair or a model folder"
+_SIZE_ANOTHER = "choose a preset, or give its config.json"
 CHAT_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the page begins with it, so it is always kept
 MAX_TEXT_BYTES = 100_000_000  # of one file beside the weights; the largest tokenizers have 40
 MAX_TEXTS_BYTES = 200_000_000  # of all of them
@@ -136,6 +138,27 @@ def fetch(
     return Path(folder)
 
 
+def fetch_configuration(source: str, environment: Environment) -> Path:
+    """A repository's config.json, of an earlier download or fetched now, and nothing else of it.
+
+    Raises InputError where the Hub refuses or does not answer, and for a file that is too large.
+    """
+    if earlier := fetched_folder(source):
+        return earlier / _CONFIG
+    token = _token(source, environment)
+    try:
+        if environment.hub_offline:
+            raise errors.LocalEntryNotFoundError(source)
+        url = huggingface_hub.hf_hub_url(source, _CONFIG)
+        found = huggingface_hub.get_hf_file_metadata(url, token=token)  # it does not try again
+        check_config_bytes(source, found.size or 0)
+        return Path(huggingface_hub.hf_hub_download(source, _CONFIG, token=token))
+    except InputError:
+        raise
+    except Exception as error:  # as above
+        raise _refusal(source, environment, error, _SIZE_ANOTHER) from None
+
+
 def _token(source: str, environment: Environment) -> bool | None:
     """The owner's token (None: as the Hub's client finds it) is for what the owner offers."""
     is_theirs = not environment.is_public or source in environment.allowed_models
@@ -144,7 +167,10 @@ def _token(source: str, environment: Environment) -> bool | None:
 
 def fetched_folder(source: str) -> Path | None:
     """Where an earlier download of the configuration lies; asks nobody."""
-    found = huggingface_hub.try_to_load_from_cache(source, "config.json")
+    try:
+        found = huggingface_hub.try_to_load_from_cache(source, _CONFIG)
+    except errors.HFValidationError:  # the Hub has no such names
+        return None
     return Path(found).parent if isinstance(found, str) else None
 
 
@@ -169,7 +195,9 @@ def _is_wanted(name: str, patterns: list[str]) -> bool:
     return not is_unwanted and any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _refusal(source: str, environment: Environment, error: Exception) -> InputError:
+def _refusal(
+    source: str, environment: Environment, error: Exception, instead: str = _LOAD_ANOTHER
+) -> InputError:
     if full := _disk_refusal(source, error):
         return full
     status = getattr(getattr(error, "response", None), "status_code", None)
@@ -187,7 +215,10 @@ def _refusal(source: str, environment: Environment, error: Exception) -> InputEr
             f"model {source!r} is refused by the Hub ({status}): accept its terms on "
             "huggingface.co and check HF_TOKEN"
         )
-    return InputError(_unreachable(source, environment, error))
+    is_local = isinstance(error, errors.LocalEntryNotFoundError)
+    if isinstance(error, errors.EntryNotFoundError) and not is_local:
+        return InputError(f"model {source!r} has no {_CONFIG} on the Hub; {instead}")
+    return InputError(f"{_unreachable(source, environment, error)}; {instead}")
 
 
 def _disk_refusal(source: str, error: BaseException) -> InputError | None:
@@ -209,10 +240,7 @@ def _unreachable(source: str, environment: Environment, error: Any) -> str:
         is_plain = isinstance(error, errors.LocalEntryNotFoundError)
         detail = "" if is_plain else f" ({type(error).__name__})"
         reason = f"the Hub cannot be reached{detail}"
-    return (
-        f"model {source!r} is not on this machine and {reason}; "
-        "choose the bundled pair or a model folder"
-    )
+    return f"model {source!r} is not on this machine and {reason}"
 
 
 def find_model_folder(source: str, environment: Environment, weights: bool = True) -> Path:

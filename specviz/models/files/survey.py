@@ -6,7 +6,6 @@ comes with a model (a chat template runs in the library's sandbox).
 
 from __future__ import annotations
 
-import json
 import reprlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import transformers
 
 from specviz.environment import Environment
 from specviz.errors import InputError
-from specviz.models.files.config_bounds import MAX_CONFIG_BYTES, check_numbers
+from specviz.models.files.config_bounds import read_config_file
 from specviz.models.files.gguf_source import LibrarySource, read_gguf_config
 from specviz.models.files.hub import (
     Listing,
@@ -179,22 +178,8 @@ def read_config(source: str, folder: Path) -> Any:
 
     if folder.is_file():
         return read_gguf_config(source, folder)
-    file = folder / "config.json"
-    if not file.is_file():
-        raise InputError(f"model {source!r} has no config.json: it is no model folder")
-    if file.stat().st_size > MAX_CONFIG_BYTES:
-        raise InputError(
-            f"model {source!r} must have a config.json of at most {MAX_CONFIG_BYTES} bytes, "
-            f"got {file.stat().st_size}"
-        )
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        kind = content.get("model_type")
-    except (ValueError, AttributeError, OSError, RecursionError):
-        raise InputError(
-            f"model {source!r} has a broken config.json: it is no JSON object"
-        ) from None
-    check_numbers(source, content)
+    content = read_config_file(source, folder / "config.json")
+    kind = content.get("model_type")
     is_known = isinstance(kind, str) and kind in CONFIG_MAPPING_NAMES
     if not is_known and "auto_map" in content:
         raise InputError(f"model {source!r} needs code of its own, which specviz never runs")
