@@ -2,7 +2,9 @@
 
 A simulation, and told as such: arrivals are a Poisson process, the engine batches continuously (it
 admits whoever waits, prefills them together, and gives every running request one round), all times
-are those of `forward_time`, and acceptance is i.i.d. The same seed gives the same numbers.
+are those of `forward_time`, and acceptance is i.i.d. The same seed gives the same numbers. Beside a
+plain simulation by simpy, round by round and guess by guess, it is the same without guesses, and
+with them off by at most 3 % of medians (tests/sizing/test_plain_simulation.py).
 """
 
 from __future__ import annotations
