@@ -6,6 +6,7 @@ what an order of the course has sent.
 
 from __future__ import annotations
 
+import gzip
 import json
 import platform
 import re
@@ -37,6 +38,7 @@ from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.messages import Message
 
 RECORDED = LESSONS / "recorded"
+SUFFIX = ".json.gz"
 REPEATS = 3  # of each point of a sweep
 BLOCKS = 12  # of a recorded measurement of draws
 _LONG = re.compile(r"\d+\.\d{6,}(?:e[+-]?\d+)?")
@@ -50,8 +52,9 @@ DRAWN = {  # name -> rule, draft, temperature, draws
 
 def recorded(folder: Path = RECORDED) -> dict[str, Any]:
     """All recordings by name: {"machine": words, "messages": […]}."""
-    paths = sorted(folder.glob("*.json"))
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+    paths = sorted(folder.glob(f"*{SUFFIX}"))
+    texts = {path.name.removesuffix(SUFFIX): gzip.decompress(path.read_bytes()) for path in paths}
+    return {name: json.loads(text) for name, text in texts.items()}
 
 
 def record(folder: Path, names: Iterable[str] = ()) -> None:
@@ -64,7 +67,7 @@ def record(folder: Path, names: Iterable[str] = ()) -> None:
         where = engine_machine() if is_engine else machine()
         told = {"machine": where, "messages": messages}
         text = in_few_digits(json.dumps(told, ensure_ascii=False, separators=(",", ":")))
-        (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+        (folder / f"{name}{SUFFIX}").write_bytes(gzip.compress(text.encode(), mtime=0))
         print(f"{name}: {len(text)} characters", file=sys.stderr)
 
 
