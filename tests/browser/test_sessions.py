@@ -31,7 +31,7 @@ def test_two_races_take_turns_each_has_its_own_and_both_say_so(
     app_url: str, open_page: Open, turn_page: Open
 ) -> None:
     first = turn_page(app_url, "?task=code&tokens=700")
-    second = open_page(app_url, "?task=story&prompt=2&tokens=24")
+    second = open_page(app_url, "?task=story&prompt=2&tokens=96")
     first.press_race()
     first.wait_for_rounds()
     second.press_race()
