@@ -16,7 +16,7 @@ from specviz.figures.distribution_rows import (
     distribution_rows,
     has_own_distribution,
 )
-from specviz.figures.labels import compared, probability, visible_text
+from specviz.figures.labels import NO_BREAK, compared, percent, visible_text
 from specviz.figures.overlap import Overlap
 from specviz.figures.theme import (
     LEGEND_PIXELS,
@@ -86,7 +86,7 @@ def _draft_alone(rows: Sequence[DistributionRow], texts: Mapping[int, str]) -> d
         "x": [*(q for q, _ in own), rest],
         "y": places,
         "width": [BAR_WIDTH for _ in places],
-        "text": [*(probability(q) for q, _ in own), _rest_words(rest)],
+        "text": [*(percent(q) for q, _ in own), _rest_words(rest)],
         "customdata": [*(row.node for _, row in own), None],
     }
     names = [*(_tick(row, texts) for _, row in own), "other"]
@@ -96,8 +96,8 @@ def _draft_alone(rows: Sequence[DistributionRow], texts: Mapping[int, str]) -> d
 
 def _rest_words(rest: float) -> str:
     if rest < _LEAST_SUM:
-        return "0"
-    return "<0.001" if rest < 0.0005 else f"{rest:.3f}"
+        return f"0{NO_BREAK}%"
+    return f"under 0.1{NO_BREAK}%" if rest < 0.0005 else f"{100 * rest:.1f}{NO_BREAK}%"
 
 
 def _draft_words(round_: Round, temperature: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.figures.labels import DRAW_PLACES, compared, decimals, drawn, probability
+from specviz.figures.labels import DRAW_PLACES, compared, decimals, drawn, percent
 from specviz.figures.theme import LIGHT, SMALL
 from specviz.records import ExtraKind, ExtraToken, Outcome, ProposalKind, Round, Verdict
 
@@ -77,7 +77,7 @@ class Coin:
             return ""
         has_residual = self.extra.kind is ExtraKind.RECOVERED and self.kind.is_lossless
         distribution = "the residual" if has_residual else "p"
-        return f"drawn from {distribution} with probability {probability(self.extra.prob)}"
+        return f"drawn from {distribution} with probability {percent(self.extra.prob)}"
 
     @property
     def _words(self) -> tuple[str, str]:

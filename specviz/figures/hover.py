@@ -5,7 +5,7 @@ Knows no chart; the lines hold no model text.
 
 from __future__ import annotations
 
-from specviz.figures.labels import decimals, drawn, probability
+from specviz.figures.labels import NO_BREAK, decimals, drawn, percent
 from specviz.records import DraftNode, ExtraKind, ExtraToken, Outcome, ProposalKind, Verdict
 
 _DISTRIBUTIONS = {
@@ -26,12 +26,12 @@ def verdict_lines(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
 
     >>> from specviz.records import Outcome, ProposalKind, Verdict
     >>> greedy = Verdict(1.0, 1.0, 1.0, 1.0, 0.25, Outcome.ACCEPTED, 0.62, 0.55)
-    >>> verdict_lines(greedy, ProposalKind.IID)
-    ('p 1 (raw 0.620)', 'q 1 (raw 0.550)', 'acceptance 1', 'u 0.250: accepted')
+    >>> [line.replace(NO_BREAK, " ") for line in verdict_lines(greedy, ProposalKind.IID)]
+    ['p 100 % (raw 62.0 %)', 'q 100 % (raw 55.0 %)', 'acceptance 1', 'u 0.250: accepted']
     """
     p = _with_raw(verdict.target_prob, verdict.raw_target_prob)
     if abs(verdict.compared_prob - verdict.target_prob) > 1e-9:
-        p += f" → {probability(verdict.compared_prob)} (residual)"
+        p += f" → {percent(verdict.compared_prob)} (residual)"
     q = _with_raw(verdict.draft_prob, verdict.raw_draft_prob)
     if kind is ProposalKind.DETERMINISTIC:
         q += ", a point mass"
@@ -52,11 +52,11 @@ def _judged(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
 
 def _with_raw(processed: float, raw: float) -> str:
     says_more = processed in (0, 1) and raw != processed
-    return probability(processed) + (f" (raw {probability(raw)})" if says_more else "")
+    return percent(processed) + (f" (raw {percent(raw)})" if says_more else "")
 
 
 def extra_lines(extra: ExtraToken, kind: ProposalKind) -> tuple[str, str]:
     """Where the token came from, and its probability there; a lossy rule leaves no residual."""
     distribution = _DISTRIBUTIONS[extra.kind] if kind.is_lossless else "the target"
     source = f"{extra.kind.value}: drawn from {distribution}"
-    return source, f"probability {probability(extra.prob)}"
+    return source, f"probability {percent(extra.prob)}"

@@ -7,14 +7,13 @@ through `visible_text`, and names that a file may bring through `plain_text`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from html import escape, unescape
 
 LABEL_LENGTH = 14
 NAME_LENGTH = 40  # of a token in a sentence
-USUAL_FIGURES, KEPT_FIGURES = 2, 6  # of a probability in a sentence, and of a recorded one
-LEAST = 1e-4  # nearer to 0 or 1 a sentence gives no figures
+USUAL_FIGURES, KEPT_FIGURES = 2, 6  # of a probability, and of a recorded one
+LEAST, MOST = 1e-6, 1 - 1e-4  # nearer to 0 or 1 no figures are given
 ALMOST = 0.9995  # from here on three decimals read as 1
 DRAW_PLACES, MOST_PLACES = 3, 6  # decimals of a draw, where no more are needed to tell two apart
 PLACES_APART = 16  # of two draws that differ only in the sixth figure, however small
@@ -81,38 +80,19 @@ def _visible(character: str) -> str:
     return chr(0x2400 + code) if code < 32 else f"\\u{code:04x}"
 
 
-def probability(value: float) -> str:
-    """Three decimals, two figures of what is below a hundredth, and nothing but 1 reads as 1.
-
-    `percent` writes as many, and `probability` of the browser's `number_words.js` is the same rule:
-    a chart, a table and a sentence about one number show one number.
-
-    >>> [probability(p) for p in (0.5, 0.003, 0.00031, 5e-8, 0.9962, 0.9996, 0.99999, 0.0, 1.0)]
-    ['0.500', '0.0030', '3.1e-4', '5e-8', '0.996', '0.9996', '>0.9999', '0', '1']
-    """
-    if value in (0, 1):
-        return f"{value:.0f}"
-    if value < 0.001:
-        mantissa, exponent = f"{value:.1e}".split("e")
-        return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
-    if value < 0.01:
-        return f"{value:#.2g}"
-    if value < ALMOST:
-        return f"{value:.3f}"
-    return f"{value:.4f}" if value < 0.99995 else ">0.9999"
-
-
 def percent(value: float, figures: int = USUAL_FIGURES) -> str:
-    """For sentences: as exact as `probability`, and nothing but 0 and 1 reads as nothing or as all.
+    """A probability, in tables, charts and sentences: only 0 and 1 read as nothing or as all.
+
+    `percent` of the browser's `number_words.js` is the same rule.
 
     >>> [percent(p).replace(NO_BREAK, " ") for p in (0.27, 0.0284, 0.003, 0.9991, 0.9996, 0.0, 1.0)]
     ['27.0 %', '2.8 %', '0.30 %', '99.9 %', '99.96 %', '0 %', '100 %']
-    >>> [percent(p).replace(NO_BREAK, " ") for p in (3e-8, 0.999999)]
-    ['under 0.01 %', 'over 99.99 %']
+    >>> [percent(p).replace(NO_BREAK, " ") for p in (0.000032, 3e-8, 0.999999)]
+    ['0.0032 %', 'under 0.0001 %', 'over 99.99 %']
     """
     if figures == USUAL_FIGURES and 0 < value < LEAST:
-        return f"under 0.01{NO_BREAK}%"
-    if figures == USUAL_FIGURES and 1 - LEAST < value < 1:
+        return f"under 0.0001{NO_BREAK}%"
+    if figures == USUAL_FIGURES and MOST < value < 1:
         return f"over 99.99{NO_BREAK}%"
     places = _places(value, figures)
     if figures == USUAL_FIGURES and 0.01 <= value < 1:
@@ -120,68 +100,48 @@ def percent(value: float, figures: int = USUAL_FIGURES) -> str:
     return f"{100 * Decimal(value):.{max(0, places - 2)}f}{NO_BREAK}%"
 
 
-def fraction(value: float, figures: int = USUAL_FIGURES) -> str:
-    """As `percent`, for what is compared with a draw.
-
-    >>> [fraction(p) for p in (0.5, 0.104, 0.00031, 0.9962, 0.0, 1.0)]
-    ['0.50', '0.10', '0.00031', '0.996', '0', '1']
-    >>> [fraction(p) for p in (3e-8, 0.999999)]
-    ['under 0.0001', 'over 0.9999']
-    """
-    if figures == USUAL_FIGURES and 0 < value < LEAST:
-        return "under 0.0001"
-    if figures == USUAL_FIGURES and 1 - LEAST < value < 1:
-        return "over 0.9999"
-    return f"{value:.{_places(value, figures)}f}"
-
-
-def apart(a: float, b: float, write: Callable[[float, int], str] = fraction) -> tuple[str, str]:
-    """Two numbers with as many figures as it takes to see that they differ; below `LEAST` none.
-
-    >>> apart(0.10418, 0.10423), apart(6e-5, 2e-13)
-    (('0.10418', '0.10423'), ('under 0.0001', 'under 0.0001'))
-    """
-    for figures in range(USUAL_FIGURES, KEPT_FIGURES):
-        one, other = write(a, figures), write(b, figures)
-        if one != other or a == b or max(a, b) < LEAST:
-            return one, other
-    return write(a, KEPT_FIGURES), write(b, KEPT_FIGURES)
-
-
 def compared(p: float, q: float | None) -> tuple[str, str]:
-    """p and q beside each other, with as many decimals as it takes to see which is larger.
+    """p and q beside each other, with as many figures as it takes to see which is larger.
 
     `compared` of the browser's `number_words.js` is the same rule; None is a q that nobody knows.
 
-    >>> compared(0.3333, 0.3274), compared(0.33334, 0.33327), compared(0.25, None)
-    (('0.333', '0.327'), ('0.33334', '0.33327'), ('0.250', '—'))
+    >>> [each.replace(NO_BREAK, " ") for each in compared(0.33334, 0.33327)]
+    ['33.334 %', '33.327 %']
+    >>> [each.replace(NO_BREAK, " ") for each in compared(0.25, None)], compared(6e-7, 2e-13)[0][:5]
+    (['25.0 %', '—'], 'under')
     """
     if q is None:
-        return probability(p), "—"
-    texts = probability(p), probability(q)
-    return drawn(p, q) if p != q and texts[0] == texts[1] else texts
+        return percent(p), "—"
+    counts = range(USUAL_FIGURES, KEPT_FIGURES)
+    pairs = ((percent(p, n), percent(q, n)) for n in counts)
+    told = (pair for pair in pairs if pair[0] != pair[1] or p == q or max(p, q) < LEAST)
+    return next(told, (percent(p, KEPT_FIGURES), percent(q, KEPT_FIGURES)))
 
 
 def in_proportion(part: float, whole: float, ratio: str) -> tuple[str, str]:
     """Two shares in percent, told apart, beside their `ratio` as it is shown.
 
-    A figure more where a reader who divides them would get another ratio, by more than one in its
-    last digit.
+    As many figures as it takes that a reader who divides them finds it. `inProportion` of the
+    browser's `number_words.js` is the same rule.
 
     >>> [each.replace(NO_BREAK, " ") for each in in_proportion(0.1037, 0.1071, "0.968")]
-    ['10.4 %', '10.7 %']
+    ['10.37 %', '10.71 %']
     >>> [each.replace(NO_BREAK, " ") for each in in_proportion(0.25, 0.5, "0.500")]
     ['25.0 %', '50.0 %']
     """
-    usual = apart(part, whole, percent)
+    counts = range(USUAL_FIGURES, KEPT_FIGURES + 1)
+    pairs = ((percent(part, n), percent(whole, n)) for n in counts)
+    exact = (pair for pair in pairs if _is_quotient(*pair, ratio))
+    usual = compared(part, whole)
+    return usual if ratio == "1" or max(part, whole) < LEAST else next(exact, usual)
+
+
+def _is_quotient(part: str, whole: str, ratio: str) -> bool:
     try:
-        shown, of, told = (float(each.removesuffix(f"{NO_BREAK}%")) for each in (*usual, ratio))
-    except ValueError:  # one of them says only what it is under or over
-        return usual
-    last_digit = 10.0 ** -len(ratio.partition(".")[2])
-    if not of or abs(shown / of - told) <= 1.01 * last_digit:
-        return usual
-    return apart(part, whole, lambda value, figures: percent(value, figures + 1))
+        a, b, told = (Decimal(each.removesuffix(f"{NO_BREAK}%")) for each in (part, whole, ratio))
+    except InvalidOperation:  # one of them says only what it is under or over
+        return False
+    return b > 0 and (a / b).quantize(told, ROUND_HALF_UP) == told
 
 
 def drawn(threshold: float, draw: float) -> tuple[str, str]:
@@ -195,7 +155,7 @@ def drawn(threshold: float, draw: float) -> tuple[str, str]:
     >>> drawn(0.000089255, 0.0000892549)
     ('0.0000892550', '0.0000892549')
     >>> drawn(2.96e-8, 0.5), drawn(0.99999997, 0.5)
-    (('3e-8', '0.500'), ('>0.9999', '0.500'))
+    (('under 0.00001', '0.500'), ('over 0.999999', '0.500'))
     """
     counts = range(DRAW_PLACES, PLACES_APART)
     differ = (n for n in counts if round(threshold, n) != round(draw, n))
@@ -206,13 +166,14 @@ def drawn(threshold: float, draw: float) -> tuple[str, str]:
 def decimals(value: float, places: int = DRAW_PLACES) -> str:
     """As many decimals; where those would read as 0, two figures, where as 1, more.
 
-    As `probability` writes it where that is too long.
+    In words where that is too long.
     """
     if value in (0, 1):
         return f"{value:.0f}"
     first = 1 - math.floor(math.log10(value)) if value < 0.5 * 10**-places else places
     texts = (f"{value:.{n}f}" for n in range(first, max(places, MOST_PLACES) + 1))
-    return next((text for text in texts if 0 < float(text) < 1), probability(value))
+    extreme = "under 0.00001" if value < 0.5 else "over 0.999999"
+    return next((text for text in texts if 0 < float(text) < 1), extreme)
 
 
 def _places(value: float, figures: int) -> int:

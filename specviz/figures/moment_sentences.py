@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from specviz.figures.distribution_rows import first_q, has_own_distribution
 from specviz.figures.hover import shown_draft_prob
-from specviz.figures.labels import LEAST, apart, drawn, fraction, in_proportion, percent
+from specviz.figures.labels import compared, decimals, drawn, in_proportion, percent
 from specviz.records import BatchRound, ExtraKind, Outcome, Position, ProposalKind, Round, Verdict
 
 Part = str | list[int]
@@ -161,7 +161,7 @@ class _Words:
         if p == q and verdict.compared_prob != verdict.draft_prob and not failed:
             less, more = ("target", "draft") if verdict.acceptance_prob < 1 else ("draft", "target")
             return ["Both give ", x, f" {p}, the {less} less than the {more}."]
-        only = "" if verdict.acceptance_prob >= 1 else "only "
+        only = "" if verdict.acceptance_prob >= 1 or p.startswith("under") else "only "
         if not failed:
             return ["The draft gave ", x, f" {q}, the target {only}{p}."]
         left: Sentence = ["After the rejection of ", *failed, ", what is left of p gives ", x]
@@ -187,7 +187,7 @@ class _Words:
         end = f": rejected.{self._lost(node)}"
         if best is None:
             return [f"{rule}It is not ", x, f" ({percent(verdict.raw_target_prob)}){end}"]
-        p_best, p = apart(best[1], verdict.raw_target_prob, percent)
+        p_best, p = compared(best[1], verdict.raw_target_prob)
         return [f"{rule}That is ", [best[0]], f" ({p_best}); ", x, f" has {p}{end}"]
 
     def _judged_by_threshold(self, node: int) -> Sentence:
@@ -343,9 +343,7 @@ def _favourite(position: Position) -> tuple[int, float] | None:
 def _threshold(verdict: Verdict) -> str:
     """The probability of acceptance, beside the draw that met it."""
     accept, draw = verdict.acceptance_prob, verdict.uniform_draw
-    if draw is None or accept < LEAST < draw:
-        return fraction(accept)
-    return drawn(accept, draw)[0]
+    return decimals(accept) if draw is None else drawn(accept, draw)[0]
 
 
 def _listed(items: Sequence[Sentence], is_open: bool) -> Sentence:

@@ -106,8 +106,9 @@ class Overlap:
         draw = drawn(verdict.acceptance_prob, verdict.uniform_draw or 0.0)[1]
         share = "" if self.is_picked else " as a share of q"
         is_within = verdict.outcome is Outcome.ACCEPTED
-        lies = "inside the area, so accepted" if is_within else "outside the area, so rejected"
-        return f"The line is the draw u = {draw}{share}: {lies}"
+        side, fate = ("inside", "accepted") if is_within else ("outside", "rejected")
+        area = "bar of p" if self.is_picked else "overlap of p and q"
+        return f"The line is the draw u = {draw}{share}: {side} the shaded {area}, so {fate}"
 
     @property
     def _reach(self) -> tuple[float, float]:

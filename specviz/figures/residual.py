@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.figures.distribution_rows import SHOWN_TOKENS
-from specviz.figures.labels import probability, visible_text
+from specviz.figures.labels import percent, visible_text
 from specviz.figures.theme import (
     LEGEND_PIXELS,
     LIGHT,
@@ -106,7 +106,7 @@ def _bars(role: str, name: str, values: list[tuple[int, float]], offset: float) 
         "x": [value for _, value in values],
         "y": [index + offset for index in range(len(values))],
         "width": [0.34 for _ in values],
-        "text": [probability(value) for _, value in values],
+        "text": [percent(value) for _, value in values],
         "textposition": "outside",
         "textangle": 0,
         "constraintext": "none",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.figures.hover import extra_lines, shown_draft_prob, verdict_lines
-from specviz.figures.labels import LABEL_LENGTH, NO_BREAK, probability, visible_text
+from specviz.figures.labels import LABEL_LENGTH, NO_BREAK, percent, visible_text
 from specviz.figures.outcomes import LOOKS
 from specviz.figures.theme import (
     LIGHT,
@@ -263,7 +263,7 @@ class _TreeView:
         known = self.shown_q(index)
         if known is None:
             return "—"
-        q = probability(known)
+        q = percent(known)
         return f"q {q}" if self.columns <= 12 else q if self.columns <= 18 else ""
 
     def _is_leaf(self, index: int) -> bool:

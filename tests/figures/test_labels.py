@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from specviz.figures.labels import (
     LEAST,
+    MOST,
     NO_BREAK,
     compared,
+    drawn,
+    in_proportion,
     milliseconds,
     percent,
-    probability,
     visible_text,
 )
 
@@ -60,24 +62,38 @@ def test_shortening_never_cuts_an_entity() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        *((0.0, "0"), (1.0, "1"), (0.34, "0.340"), (0.0049, "0.0049"), (0.0096, "0.0096")),
-        *((2.5e-7, "2.5e-7"), (5e-8, "5e-8"), (0.9951, "0.995"), (0.999999, ">0.9999")),
+        *((0.0, "0 %"), (1.0, "100 %"), (0.34, "34.0 %"), (0.0049, "0.49 %"), (0.0096, "0.96 %")),
+        *((2.5e-6, "0.00025 %"), (5e-8, "under 0.0001 %"), (0.9951, "99.5 %")),
+        (0.999999, "over 99.99 %"),
     ],
 )
 def test_something_never_reads_as_nothing(value: float, shown: str) -> None:
-    assert probability(value) == shown
+    assert percent(value) == shown.replace(" %", f"{NO_BREAK}%")
 
 
-@given(st.floats(0, 1).filter(lambda p: p in (0, 1) or LEAST <= p <= 1 - LEAST))
-def test_a_sentence_and_a_chart_write_a_probability_equally_exactly(p: float) -> None:
-    assert Decimal(percent(p).removesuffix(f"{NO_BREAK}%")) == 100 * Decimal(probability(p))
+@given(st.floats(LEAST, 1).filter(lambda q: q <= MOST), st.floats(0.001, 1))
+def test_whoever_divides_the_shown_p_by_the_shown_q_finds_the_shown_chance(
+    q: float, chance: float
+) -> None:
+    p, q = (float(f"{each:.6g}") for each in (q * chance, q))
+    ratio = drawn(min(1.0, p / q), 0.5)[0]
+    texts = in_proportion(p, q, ratio)
+    shown = [Decimal(each.removesuffix(f"{NO_BREAK}%")) for each in texts if "under" not in each]
+    if len(shown) == 2 and ratio != "1":
+        half = Decimal(10) ** -len(ratio.partition(".")[2]) / 2
+        assert abs(shown[0] / shown[1] - Decimal(ratio)) <= half, (texts, ratio)
 
 
 @given(st.floats(0, 1), st.floats(-1e-4, 1e-4))
 def test_p_and_q_beside_each_other_show_which_is_larger(p: float, more: float) -> None:
     q = min(1.0, max(0.0, round(p + more, 6)))
     p = round(p, 6)  # as far as a record keeps it
-    written = [float(each.replace(">0.9999", "0.99995")) for each in compared(p, q)]
+    words = {"under ": "0", "over ": "", "99.99\xa0%": "99.9999\xa0%", "\xa0%": ""}
+    written = []
+    for text in compared(p, q):
+        for word, digits in words.items():
+            text = text.replace(word, digits)
+        written.append(float(text))
     assert (written[0] - written[1]) * (p - q) > 0 or p == q
 
 

@@ -197,13 +197,13 @@ def test_a_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
         ),
         (
             judged(A, 0.1037, 0.1071, 0.31),
-            "The draft gave sys 10.7 %, the target only 10.4 %. "
+            "The draft gave sys 10.71 %, the target only 10.37 %. "
             "So it passes with probability 0.968; the draw was 0.310: accepted.",
         ),
         (
             judged(R, 0.1, 0.2, None),
             "The draft gave sys 20.0 %, the target only 10.0 %. "
-            "So it passes with probability 0.50; the draw is not known: rejected.",
+            "So it passes with probability 0.500; the draw is not known: rejected.",
         ),
         (
             judged(R, 0.1, 0.2, 0.5012),
@@ -245,9 +245,9 @@ def test_two_probabilities_that_differ_are_never_told_with_the_same_figures() ->
 
 def test_what_is_next_to_nothing_has_no_figures_but_where_it_must_differ() -> None:
     words = judged_words(made(judged(R, 3e-8, 0.27, 0.5)))
-    assert "the target only under 0.01 %. So it passes with probability under 0.0001;" in words
+    assert "the target under 0.0001 %. So it passes with probability under 0.00001;" in words
     words = judged_words(made(judged(R, 3e-8, 4e-8, 0.9)))
-    assert "Both give sys under 0.01 %, the target less than the draft." in words
+    assert "Both give sys under 0.0001 %, the target less than the draft." in words
 
 
 def test_after_a_rejected_sibling_the_rule_compares_what_is_left_of_p() -> None:

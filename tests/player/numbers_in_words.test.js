@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { cut } from "../../assets/player/shared/charts.js";
-import { compared, drawn, leftWords, probability, timeWords, waitingWords, whole } from "../../assets/player/shared/number_words.js";
+import { compared, drawn, inProportion, leftWords, percent, probability, reckoned, timeWords, waitingWords, whole } from "../../assets/player/shared/number_words.js";
 import { tokenLabel } from "../../assets/player/shared/token_label.js";
 
 test("small probabilities keep their digits, and nothing but 1 reads as 1", () => {
@@ -12,10 +12,34 @@ test("small probabilities keep their digits, and nothing but 1 reads as 1", () =
   assert.deepEqual(values.map(probability), ["0", "1", "0.601", "0.010", "0.0031", "3.1e-4", "5e-8", "0.9996", ">0.9999", "—"]);
 });
 
-test("p and q beside each other show which is larger, in the decimals of their chart", () => {
-  // As in the doctest of `compared` in specviz/figures/labels.py.
+const plain = (texts) => texts.map((text) => text.replace("\u00a0", " "));
+
+test("p and q are told in percent, apart and in proportion, as the server tells them", () => {
+  // As in the doctests of `percent`, `compared` and `in_proportion` in specviz/figures/labels.py.
+  const values = [0.27, 0.0284, 0.003, 0.9991, 0.9996, 0, 1, 0.000032, 3e-8, 0.999999];
+  assert.deepEqual(plain(values.map((each) => percent(each))), ["27.0 %", "2.8 %", "0.30 %", "99.9 %", "99.96 %", "0 %", "100 %", "0.0032 %", "under 0.0001 %", "over 99.99 %"]);
   const pairs = [[0.3333, 0.3274], [0.33334, 0.33327], [0.25, null]];
-  assert.deepEqual(pairs.map(([p, q]) => compared(p, q)), [["0.333", "0.327"], ["0.33334", "0.33327"], ["0.250", "—"]]);
+  assert.deepEqual(pairs.map(([p, q]) => plain(compared(p, q))), [["33.3 %", "32.7 %"], ["33.334 %", "33.327 %"], ["25.0 %", "—"]]);
+  assert.deepEqual(plain(inProportion(0.1037, 0.1071, "0.968")), ["10.37 %", "10.71 %"]);
+});
+
+test("a sum that is written out adds up in the figures that are shown, or says that it is about that", () => {
+  const random = (seed) => (seed * 0.6180339887 + seed * seed * 0.0000271) % 1;
+  let told = 0;
+  for (let seed = 1; seed <= 3000; seed += 1) {
+    const shares = [1, 2, 3].map((each) => random(3 * seed + each) ** (1 + (seed % 5)));
+    const sum = shares[0] + shares[1] * shares[2];
+    if (sum >= 1) continue;
+    const whole = percent(sum);
+    const texts = reckoned(shares, whole, ([own, lost, then]) => own + lost * then);
+    if (!texts) continue;
+    told += 1;
+    const [own, lost, then, shown] = [...texts, whole].map((text) => (/under/.test(text) ? 0 : parseFloat(text)));
+    const places = whole.includes("under") ? 4 : (/\.(\d+)/.exec(whole)?.[1].length ?? 0);
+    if (!whole.includes("over")) assert.equal((own + (lost * then) / 100 + 1e-10).toFixed(places), shown.toFixed(places), `${texts} ${whole}`);
+    assert.ok(Math.max(...texts.map((text) => text.replace(/^0\.0*|\D/g, "").length)) <= 6);
+  }
+  assert.ok(told > 1500, `${told}`);
 });
 
 test("a token is named by its text on one line, and a space alone by its name", () => {
@@ -25,7 +49,7 @@ test("a token is named by its text on one line, and a space alone by its name", 
 test("a draw and its threshold are rounded alike, and never to the same number", () => {
   // As in the doctest of `drawn` in specviz/figures/labels.py.
   const pairs = [[0.1042, 0.9951], [0.10423, 0.10418], [1, 0.99996], [0.00002, 0.5], [0.000089255, 0.0000892549], [2.96e-8, 0.5], [0.99999997, 0.5]];
-  assert.deepEqual(pairs.map(([threshold, draw]) => drawn(threshold, draw)), [["0.104", "0.995"], ["0.10423", "0.10418"], ["1", "0.99996"], ["0.000020", "0.500"], ["0.0000892550", "0.0000892549"], ["3e-8", "0.500"], [">0.9999", "0.500"]]);
+  assert.deepEqual(pairs.map(([threshold, draw]) => drawn(threshold, draw)), [["0.104", "0.995"], ["0.10423", "0.10418"], ["1", "0.99996"], ["0.000020", "0.500"], ["0.0000892550", "0.0000892549"], ["under 0.00001", "0.500"], ["over 0.999999", "0.500"]]);
   assert.deepEqual([0.5, 0.0000892549, 8.9e-7].map(whole), ["0.5", "0.0000892549", "0.00000089"]);
 });
 

@@ -109,7 +109,7 @@ const FACTS = { p: 0.3, q: 0.4, accept: 0.75, u: 0.8, accepted: false, greedy: f
 const poll = (accept, reject, facts = {}) => ({ kind: "verdict", options: OPTIONS, counts: { accept, reject }, facts: { ...FACTS, ...facts } });
 
 test("a reveal is one sentence: the room's votes, the rule with its numbers, the draw, the outcome", () => {
-  const said = "18 of 24 votes (75 %) were for accepting it. The rule accepts it with probability min(1, p/q) = min(1, 0.300 / 0.400) = 0.750: the draw u = 0.800 is not below that, so it is rejected.";
+  const said = "18 of 24 votes (75 %) were for accepting it. The rule accepts it with probability min(1, p/q) = min(1, 30.0\u00a0% / 40.0\u00a0%) = 0.750: the draw u = 0.800 is not below that, so it is rejected.";
   assert.equal(verdictSentence(poll(18, 6)), said);
   assert.match(verdictSentence(poll(1, 0, { u: 0.2, accepted: true })), /^1 of 1 vote \(100 %\) was for .* u = 0\.200 is below that, so it is accepted\.$/);
   assert.match(verdictSentence(poll(0, 0)), /^Nobody voted\. The rule/);
@@ -120,20 +120,20 @@ test("a reveal is one sentence: the room's votes, the rule with its numbers, the
 
 test("whoever divides the p and q of a reveal finds the quotient that it names", () => {
   const said = verdictSentence(poll(1, 1, { p: 0.000335, q: 0.0273, accept: 0.01227, u: 0.5 }));
-  assert.match(said, /min\(1, 0\.000335 \/ 0\.0273\) = 0\.012/);
+  assert.match(said, /min\(1, 0\.0335\u00a0% \/ 2\.73\u00a0%\) = 0\.012/);
   for (let seed = 1; seed < 4000; seed += 1) {
     const [q, accept] = [10 ** (-4 * ((seed * 0.618034) % 1)), Math.min(1, 10 ** (0.3 - 3 * ((seed * 0.414214) % 1)))];
     const p = accept === 1 ? Math.min(1, q * 1.0007) : accept * q;
-    const [, shownP, shownQ, rule] = /min\(1, (\S+) \/ (\S+)\) = (\S+):/.exec(verdictSentence(poll(1, 0, { p, q, accept: Math.min(1, p / q), u: 0.5 })));
+    const [, shownP, shownQ, rule] = /min\(1, (\S+)\u00a0% \/ (\S+)\u00a0%\) = (\S+):/.exec(verdictSentence(poll(1, 0, { p, q, accept: Math.min(1, p / q), u: 0.5 })));
     const places = rule.split(".")[1]?.length ?? 0;
-    assert.equal(Number(Math.min(1, shownP / shownQ).toFixed(places)), Number(rule), `${shownP} / ${shownQ} = ${rule}`);
+    assert.equal(Number((Math.min(1, shownP / shownQ) + 1e-12).toFixed(places)), Number(rule), `${shownP} / ${shownQ} = ${rule}`);
   }
 });
 
 test("a hint has p and q with the figures that their quotient needs, and never the draw", () => {
   const hint = { p: 0.000335, q: 0.0273, greedy: false, residual: false };
-  assert.equal(hintSentence(hint), "The target gives this guess p = 0.000335, and the draft gave it q = 0.0273.");
-  assert.match(hintSentence({ ...hint, residual: true }), /^Of the p that the rejected guesses before it left over, this guess has 0\.000335/);
+  assert.equal(hintSentence(hint), "The target gives this guess p = 0.0335\u00a0%, and the draft gave it q = 2.73\u00a0%.");
+  assert.match(hintSentence({ ...hint, residual: true }), /^Of the p that the rejected guesses before it left over, this guess has 0\.0335/);
   assert.match(hintSentence({ ...hint, greedy: true }), /nothing is drawn\.$/);
   assert.match(hintSentence({ ...hint, q: null }), /q = \?/);
   assert.match(hiddenWords(null), /^p, q and the draw u are hidden/);
@@ -204,5 +204,5 @@ test("a sibling after a rejection is judged by what was left of p, a certain gue
 
 test("small probabilities have the digits that their ratio is reckoned from", () => {
   const facts = { p: 0.000338, q: 0.0274, accept: 0.0123358, u: 0.5, accepted: false, greedy: false, residual: false };
-  assert.match(verdictSentence(poll(1, 1, facts)), /min\(1, 0\.000338 \/ 0\.0274\) = 0\.012/);
+  assert.match(verdictSentence(poll(1, 1, facts)), /min\(1, 0\.0338\u00a0% \/ 2\.74\u00a0%\) = 0\.012/);
 });

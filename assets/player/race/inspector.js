@@ -3,12 +3,11 @@
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
 import { element, onNode, setText } from "../shared/dom.js";
-import { compared, decimals, drawn } from "../shared/number_words.js";
 import { RedrawCard } from "../shared/redraw_card.js";
 import { remarkNodes, Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
-import { extraNumbers, GREEDY_NOTE, GREEDY_RULE, outcomeOf, outcomeTitle, PICKED_RULE, pointMassNote, RULE, verdictHead, verdictRow } from "../shared/verdict_row.js";
+import { extraNumbers, GREEDY_NOTE, judgedNumbers, outcomeOf, outcomeTitle, pointMassNote, verdictHead, verdictRow } from "../shared/verdict_row.js";
 
 export class Inspector {
   /**
@@ -170,17 +169,10 @@ class VerdictTable {
     this.rows = new Map(round.stops.map((stop) => [stop, row(trace, round, stop)]));
     this.rows.get(node)?.classList.add("is-selected");
     const [top, body] = [element("thead"), element("tbody")];
-    top.append(verdictHead(round.isGreedy, ruleOf(round)));
+    top.append(verdictHead(round));
     body.append(...this.rows.values());
     this.table.replaceChildren(top, body);
   }
-}
-
-/** @param {Round} round */
-function ruleOf(round) {
-  if (round.isTypical) return "p enough?";
-  if (round.isGreedy) return GREEDY_RULE;
-  return round.isPointMass ? PICKED_RULE : RULE;
 }
 
 /**
@@ -189,22 +181,6 @@ function ruleOf(round) {
  * @param {number} stop
  */
 function row(trace, round, stop) {
-  const values = stop === EXTRA ? extraNumbers(round) : numbers(round, stop);
+  const values = stop === EXTRA ? extraNumbers(round) : judgedNumbers(round, stop);
   return verdictRow(stop, tokenLabel(trace.text(round.tokenId(stop))), values, outcomeOf(round, stop) ?? "");
-}
-
-/**
- * @param {Round} round
- * @param {number} stop
- */
-function numbers(round, stop) {
-  const verdict = round.verdict(stop);
-  const { p, accept, u } = verdict;
-  const residual = verdict.residual ?? p; // null where whoever recorded the run could not see it
-  const [target, draft] = compared(round.isGreedy ? verdict.raw_p : residual, round.shownQ(stop));
-  const passes = accept > 0 ? "yes" : "no";
-  if (round.isTypical || round.isGreedy) return [target, draft, passes, "–"];
-  const star = round.followsRejection(stop) ? "*" : "";
-  const words = u === null ? [decimals(accept), "—"] : drawn(accept, u);
-  return [`${target}${star}`, draft, ...words];
 }

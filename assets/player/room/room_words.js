@@ -1,7 +1,7 @@
 // What a class is told: links, the count of who is here, and the result of a vote beside the rule's own
 // probability. Knows no elements.
 
-import { counted, decimals, drawn, inProportion } from "../shared/number_words.js";
+import { compared, counted, decimals, drawn, inProportion } from "../shared/number_words.js";
 import { RULE } from "../shared/verdict_row.js";
 
 const ROOM = "class"; // the parameter of a link to a class
@@ -101,7 +101,7 @@ export function hintSentence({ p, q, greedy, residual }) {
  */
 function quotient(p, q, ratio) {
   if (p !== null && q) return inProportion(p, q, ratio);
-  return [p, q].map((value) => (value === null ? "?" : decimals(value)));
+  return compared(p, q).map((text) => text.replace("—", "?"));
 }
 
 // What a question hides until its result.

@@ -1,26 +1,104 @@
 // Numbers in words: probabilities short enough for a table, and seconds and waiting as exact as a guess
 // deserves.
 
-// Three decimals, or two significant digits where three decimals would say nothing, and nothing but 1 reads
-// as 1; null is a probability that nobody knows. The same rule as `probability` of specviz/figures/labels.py.
+// A probability as a plain number, for lessons and code: three decimals, or two significant digits where three
+// decimals would say nothing, and nothing but 1 reads as 1; null is a probability that nobody knows.
 /** @param {number | null} value */
 export function probability(value) {
   if (value === null) return "—";
   if (value === 0 || value === 1) return String(value);
   if (value >= 0.9995 && value < 1) return value < 0.99995 ? value.toFixed(4) : ">0.9999";
   if (value >= 0.01) return value.toFixed(3);
-  return value >= 0.001 ? value.toPrecision(2) : tiny(value);
+  return value >= 0.001 ? value.toPrecision(2) : value.toExponential(1).replace(".0", "");
 }
 
-// p and q beside each other, with as many decimals as it takes to see which is larger. The same rule as `compared`
+const [USUAL_FIGURES, REASONED_FIGURES, RECORDED_FIGURES] = [2, 5, 6];
+const [LEAST, MOST] = [1e-6, 1 - 1e-4]; // nearer to 0 or 1 no figures are given
+const PERCENT = "\u00a0%";
+
+// A probability in tables, charts and sentences: only 0 and 1 read as nothing or as all. The same rule as `percent`
 // of specviz/figures/labels.py.
+/** @param {number} value */
+export function percent(value, figures = USUAL_FIGURES) {
+  const isUsual = figures === USUAL_FIGURES;
+  if (isUsual && value > 0 && value < LEAST) return `under 0.0001${PERCENT}`;
+  if (isUsual && value > MOST && value < 1) return `over 99.99${PERCENT}`;
+  let places = placesOf(value, figures);
+  if (isUsual && value >= 0.01 && value < 1) places = value < 0.9995 ? 3 : 4;
+  return `${(100 * Number(value.toFixed(places))).toFixed(Math.max(0, places - 2))}${PERCENT}`;
+}
+
+// Decimals that show as many figures of the value, and of what it lacks to 1 one less.
+/**
+ * @param {number} value
+ * @param {number} figures
+ */
+function placesOf(value, figures) {
+  if (value <= 0 || value >= 1) return 2;
+  const [own, lack] = [value, 1 - value].map((each) => -Math.floor(Math.log10(each)));
+  return Math.max(own + figures - 1, lack + figures - 2);
+}
+
+// p and q beside each other, with as many figures as it takes to see which is larger; null is one that nobody knows.
+// The same rule as `compared` of specviz/figures/labels.py.
 /**
  * @param {number | null} p
  * @param {number | null} q
  */
 export function compared(p, q) {
-  const texts = [probability(p), probability(q)];
-  return p !== null && q !== null && p !== q && texts[0] === texts[1] ? drawn(p, q) : texts;
+  if (p === null || q === null) return [p, q].map((each) => (each === null ? "—" : percent(each)));
+  let texts = [percent(p), percent(q)];
+  for (let figures = USUAL_FIGURES; figures <= RECORDED_FIGURES && texts[0] === texts[1] && p !== q && Math.max(p, q) >= LEAST; figures += 1) {
+    texts = [percent(p, figures), percent(q, figures)];
+  }
+  return texts;
+}
+
+// Two shares beside their quotient as it is shown: as many figures as it takes that whoever divides them finds it. The
+// same rule as `in_proportion` of specviz/figures/labels.py.
+/**
+ * @param {number} part
+ * @param {number} all
+ * @param {string} ratio
+ */
+export function inProportion(part, all, ratio) {
+  const usual = compared(part, all);
+  if (ratio === "1" || Math.max(part, all) < LEAST) return usual;
+  return reckoned([part, all], ratio, ([one, other]) => one / other, RECORDED_FIGURES) ?? usual;
+}
+
+// Shares in percent beside what follows from them, in the fewest figures from which a reader who reckons with what is
+// shown finds what is shown; null where as many as `most` do not do.
+/**
+ * @param {number[]} shares
+ * @param {string} result as it is shown
+ * @param {(shares: number[]) => number} reckon
+ */
+export function reckoned(shares, result, reckon, most = REASONED_FIGURES) {
+  for (let figures = USUAL_FIGURES; figures <= most; figures += 1) {
+    const texts = shares.map((each) => percent(each, figures));
+    if (isShown(reckon(texts.map(shown)), result)) return texts;
+  }
+  return null;
+}
+
+// What a reader takes a text for: next to nothing for nothing, and almost all for no number.
+/** @param {string} text */
+function shown(text) {
+  if (text.startsWith("under")) return 0;
+  return Number(text.replace(PERCENT, "")) / (text.endsWith(PERCENT) ? 100 : 1);
+}
+
+/**
+ * @param {number} value
+ * @param {string} text
+ */
+function isShown(value, text) {
+  const [digits, unit] = text.endsWith(PERCENT) ? [text.replace(PERCENT, ""), 100] : [text, 1];
+  if (digits.startsWith("under")) return value >= 0 && unit * value < Number(digits.split(" ")[1]);
+  if (digits.startsWith("over")) return value <= 1 && unit * value > Number(digits.split(" ")[1]);
+  const places = digits.split(".")[1]?.length ?? 0;
+  return (unit * value + 1e-12).toFixed(places) === digits;
 }
 
 // Shares that make up a whole, in percent that make up 100. The same rule as `_whole_percents` of
@@ -34,15 +112,8 @@ export function wholePercents(shares) {
   return percents;
 }
 
-// Two figures, and 5e-8 for 5.0e-8.
-/** @param {number} value */
-export function tiny(value) {
-  return value.toExponential(1).replace(".0", "");
-}
-
 const DRAW_PLACES = 3;
 const MOST_PLACES = 6; // where no more are needed to tell two apart
-const [LEAST_FIGURES, RECORDED_FIGURES] = [3, 6]; // of what is divided
 const PLACES_APART = 16; // of two that differ only in the sixth figure, however small
 
 // A threshold and the uniform draw that met it, wherever either is shown: three decimals, or as many as show
@@ -57,7 +128,7 @@ export function drawn(threshold, draw) {
   return [decimals(threshold, places), decimals(draw, places)];
 }
 
-// As many decimals; where those would read as 0, two figures, where as 1, more; as `probability` where that is too long.
+// As many decimals; where those would read as 0, two figures, where as 1, more; in words where that is too long.
 /** @param {number} value */
 export function decimals(value, places = DRAW_PLACES) {
   if (value === 0 || value === 1) return String(value);
@@ -66,41 +137,7 @@ export function decimals(value, places = DRAW_PLACES) {
     const text = value.toFixed(count);
     if (Number(text) > 0 && Number(text) < 1) return text;
   }
-  return probability(value);
-}
-
-// Two numbers beside their quotient as it is shown, at most 1: as many figures as it takes that whoever divides them
-// finds that quotient, up to the six that are recorded. `in_proportion` of specviz/figures/labels.py is for percent.
-/**
- * @param {number} part
- * @param {number} all
- * @param {string} ratio
- */
-export function inProportion(part, all, ratio) {
-  let texts = [decimals(part), decimals(all)];
-  for (let figures = LEAST_FIGURES; figures <= RECORDED_FIGURES && !isQuotient(texts, ratio); figures += 1) {
-    texts = [part, all].map((value) => decimals(value, placesOf(value, figures)));
-  }
-  return texts;
-}
-
-/**
- * @param {string[]} texts
- * @param {string} ratio
- */
-function isQuotient([part, all], ratio) {
-  const found = Math.min(1, Number(part) / Number(all));
-  if (ratio.includes("e")) return tiny(found) === ratio;
-  return Number(found.toFixed(ratio.split(".")[1]?.length ?? 0)) === Number(ratio);
-}
-
-// Decimals that show as many figures, at least as many as any probability has.
-/**
- * @param {number} value
- * @param {number} figures
- */
-function placesOf(value, figures) {
-  return value > 0 ? Math.max(DRAW_PLACES, figures - 1 - Math.floor(Math.log10(value))) : DRAW_PLACES;
+  return value < 0.5 ? "under 0.00001" : "over 0.999999";
 }
 
 // A draw that somebody chose, in full: never 8.9e-7, as no field shows a draw.

@@ -7,7 +7,7 @@ import { proofFold } from "./proof.js";
 import { redrawPlan } from "./redraw.js";
 import { RedrawView } from "./redraw_view.js";
 import { tokenLabel } from "./token_label.js";
-import { LIKELIEST, twoWaysWords, waysAt } from "./two_ways.js";
+import { LIKELIEST, twoWaysNodes, waysAt } from "./two_ways.js";
 
 export class RedrawCard extends RedrawView {
   // `onExample` shows a run in which something is drawn, null where there is none at hand; `exampleWords`
@@ -88,8 +88,8 @@ export class RedrawCard extends RedrawView {
     this.sum.hidden = !told?.ways;
     if (!told?.ways || !trace) return setText(this.sum, "");
     const isInstead = isWhole && round.tokenId(node) !== written;
-    const name = `${tokenLabel(trace.text(told.id))}${told.isOther ? LIKELIEST : isInstead ? ", written here instead" : ""}`;
-    setText(this.sum, twoWaysWords(name, told.ways, Boolean(plan?.guesses.length)));
+    const which = told.isOther ? LIKELIEST : isInstead ? ", written here instead" : "";
+    this.sum.replaceChildren(...twoWaysNodes(tokenLabel(trace.text(told.id)), which, told.ways, Boolean(plan?.guesses.length)));
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";
-import { compared, drawn, probability } from "./number_words.js";
+import { compared, drawn, percent } from "./number_words.js";
 import { tokenLabel } from "./token_label.js";
 
 // of tokens that are no outcome of a round
@@ -46,10 +46,10 @@ export class Tooltip {
 function lines(trace, token) {
   const rows = [ORIGINS[token.origin] ?? lookOf(token.origin).origin];
   const round = trace.rounds[token.round];
-  if (token.record) rows.push(`p ${probability(token.record.prob)}`);
+  if (token.record) rows.push(`p ${percent(token.record.prob)}`);
   if (round && token.node >= 0) rows.push(verdictLine(round, token.node));
   if (round?.isTypical && token.origin === "recovered") rows[0] = "drawn from the target after a rejection";
-  if (round && token.node < 0) rows.push(`probability ${probability(round.extra?.prob ?? null)}`);
+  if (round && token.node < 0) rows.push(`probability ${round.extra?.prob == null ? "unknown" : percent(round.extra.prob)}`);
   const place = token.round >= 0 ? `round ${token.round + 1}, ` : "";
   rows.push(`${place}${token.clock.toFixed(2)} s`);
   return rows.map((row) => element("p", "", row));

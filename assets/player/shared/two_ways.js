@@ -1,7 +1,8 @@
 // Why p comes out, in the numbers of one place: a token is a guess that was kept, or it is drawn from the
-// residual after a rejection, and the two ways add up to p. Knows a plan of shared/redraw.js and no view.
+// residual after a rejection, and the two ways add up to p. Knows a plan of shared/redraw.js.
 
-import { tiny } from "./number_words.js";
+import { element } from "./dom.js";
+import { percent, reckoned } from "./number_words.js";
 import { residual, sharedOf } from "./redraw.js";
 
 // The first guess decides: siblings after it draw from the same residual. `kept` is min(p, q) at the token,
@@ -50,21 +51,35 @@ export function waysAt(plan, id, isRejected) {
 
 export const LIKELIEST = ", the likeliest in its place"; // behind the name of such a token
 
+// The sum in words, behind the token's name: in figures that add up as they are shown.
 /**
- * @param {string} name
  * @param {NonNullable<ReturnType<typeof twoWays>>} ways
  * @param {boolean} isDrafted
  */
-export function twoWaysWords(name, { kept, rejected, residual: left, sum, p, hasMore }, isDrafted) {
-  if (!isDrafted) return `${name}: drawn from p itself, ${share(p)}.`;
+export function twoWaysWords({ kept, rejected, residual: left, p, hasMore }, isDrafted) {
+  const whole = percent(p);
+  if (!isDrafted) return `drawn from p itself, ${whole}.`;
   const [failed, rest] = hasMore ? ["first guess rejected", "residual after it"] : ["rejected", "residual"];
-  return `${name}: kept ${share(kept)} + ${failed} ${share(rejected)} × ${rest} ${share(left)} = ${share(sum)} = p`;
+  const shares = [kept, rejected, left];
+  const exact = reckoned(shares, whole, ([own, lost, then]) => own + lost * then);
+  const [first, second, third] = exact ?? shares.map((each) => percent(each));
+  return `kept ${first} + ${failed} ${second} × ${rest} ${third} ${exact ? "=" : "≈"} ${whole} = p`;
 }
 
-// One decimal; two digits where that would say nothing.
-/** @param {number} value */
-export function share(value) {
-  const hundredths = 100 * value;
-  if (hundredths === 0 || hundredths >= 0.95) return `${Number(hundredths.toFixed(1))} %`;
-  return `${hundredths >= 0.001 ? Number(hundredths.toPrecision(2)) : tiny(hundredths)} %`;
+// Where the parts of the sum come from.
+/** @param {NonNullable<ReturnType<typeof twoWays>>} ways */
+export function partsWords({ hasMore }) {
+  return ` Kept: the smaller of p and q of this token. Rejected: any ${hasMore ? "first guess" : "guess"} at this place, not this token.`;
+}
+
+// Both for an element.
+/**
+ * @param {string} name of the token
+ * @param {string} which, behind it
+ * @param {NonNullable<ReturnType<typeof twoWays>>} ways
+ * @param {boolean} isDrafted
+ */
+export function twoWaysNodes(name, which, ways, isDrafted) {
+  const parts = isDrafted ? [element("span", "hint", partsWords(ways))] : [];
+  return [element("span", "token-chip", name), `${which}: ${twoWaysWords(ways, isDrafted)}`, ...parts];
 }

@@ -3,12 +3,12 @@
 import { EXTRA } from "./cursor.js";
 import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";
-import { probability } from "./number_words.js";
+import { compared, decimals, drawn, inProportion, percent } from "./number_words.js";
 
 // What u has to be below: how the rule is written wherever it stands.
 export const RULE = "min(1,\u00a0p/q)";
 export const PICKED_RULE = "min(1,\u00a0p/1)"; // a guess that was picked counts as q = 1
-export const GREEDY_RULE = "most probable?";
+const GREEDY_RULE = "most probable?";
 export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s most probable token. p and q are raw, at T = 1.";
 
 // `values` fill the numbers' columns; `outcome` is "" while it is not known.
@@ -28,16 +28,20 @@ export function verdictRow(stop, text, values, outcome) {
   return row;
 }
 
-/**
- * @param {boolean} isGreedy
- * @param {string} rule
- */
-export function verdictHead(isGreedy, rule, first = "examined") {
-  const raw = isGreedy ? "raw " : "";
-  const names = [first, `${raw}p`, `${raw}q`, rule, "u", "verdict"];
+/** @param {Round} round */
+export function verdictHead(round, first = "examined") {
+  const raw = round.isGreedy ? "raw " : "";
+  const names = [first, `${raw}p`, `${raw}q`, ruleOf(round), "u", "verdict"];
   const head = element("tr");
   for (const name of names) head.append(element("th", "", name));
   return head;
+}
+
+/** @param {Round} round */
+function ruleOf(round) {
+  if (round.isTypical) return "p enough?";
+  if (round.isGreedy) return GREEDY_RULE;
+  return round.isPointMass ? PICKED_RULE : RULE;
 }
 
 /**
@@ -58,6 +62,21 @@ export function outcomeTitle(round, stop) {
   return outcome === null ? "" : lookOf(outcome).title;
 }
 
+// The numbers of a node that is judged: p and q as its sentence writes them, what the rule compares with u, and u.
+/**
+ * @param {Round} round
+ * @param {number} node
+ */
+export function judgedNumbers(round, node) {
+  const { p, residual, accept, u, raw_p } = round.verdict(node);
+  const q = round.shownQ(node);
+  const [left, isDrawn] = [residual ?? p, !round.isTypical && !round.isGreedy]; // null where whoever recorded the run could not see it
+  if (!isDrawn) return [...compared(round.isGreedy ? raw_p : left, q), accept > 0 ? "yes" : "no", "–"];
+  const [threshold, draw] = u === null ? [decimals(accept), "unseen"] : drawn(accept, u);
+  const [target, draft] = q === null || round.isPointMass ? compared(left, q) : inProportion(left, q, threshold);
+  return [`${target}${round.followsRejection(node) ? "*" : ""}`, draft, threshold, draw];
+}
+
 // The numbers of the extra token, which was not examined but drawn: from the residual (r), which is
 // what p has beyond q, scaled to sum to 1, or from p itself. At temperature 0 nothing is drawn: it is
 // the target's most probable token.
@@ -66,7 +85,7 @@ export function extraNumbers(round) {
   if (round.isGreedy) return [mostProbable(round), "", "yes", ""];
   const { kind, prob } = /** @type {ExtraTokenRecord} */ (round.extra);
   const name = kind === "recovered" && !round.isTypical ? "r" : "p";
-  return [`${name} ${prob === null ? "?" : probability(prob)}`, "", "", ""];
+  return [`${name} ${prob === null ? "?" : percent(prob)}`, "", "", ""];
 }
 
 // Its raw p, where the record has it.
@@ -74,7 +93,7 @@ export function extraNumbers(round) {
 function mostProbable({ extra, record }) {
   const position = record.positions.find(({ parent }) => parent === extra?.parent);
   const at = extra && position ? position.id.indexOf(extra.id) : -1;
-  return position && at >= 0 ? probability(position.raw_p[at]) : "";
+  return position && at >= 0 ? percent(position.raw_p[at]) : "";
 }
 
 // What q says where the rule takes every guess as certain.

@@ -5,7 +5,7 @@
 // p is known stands in its `meta.drafted`.
 
 import { element } from "../shared/dom.js";
-import { drawn, probability } from "../shared/number_words.js";
+import { drawn, percent, probability } from "../shared/number_words.js";
 import { cutWords } from "../shared/settings.js";
 
 const PIN_FLIPS = 0.8; // from there on the pin's label stands on its left, as in specviz/figures/coin.py
@@ -81,7 +81,7 @@ export function distributionNumbers(position, rule) {
   const known = comparedDistributions(position, rule);
   if (!known) return pairs.map(pair);
   const { p, q, overlap, name } = known;
-  pairs.splice(1, 0, [`overlap with q at ${name}`, share(overlap), `Sum of min(p, q) at ${name}: how often a token sampled from q would pass`]);
+  pairs.splice(1, 0, [`overlap with q at ${name}`, percent(overlap), `Sum of min(p, q) at ${name}: how often a token sampled from q would pass`]);
   pairs.push([`KL(p ‖ q) at ${name}`, `≥ ${decimals(floored(divergence(p, q)), 3)} nats`, "From the tokens shown, the rest as one: a lower bound"]);
   return pairs.map(pair);
 }
@@ -131,12 +131,6 @@ function decimals(value, count) {
 /** @param {number} value */
 function floored(value) {
   return Math.floor(value * 1000) / 1000 || value;
-}
-
-/** @param {number} value */
-function share(value) {
-  const text = decimals(value, 3);
-  return value < 1 && Number(text) === 1 ? "> 0.999" : text;
 }
 
 // What the value is of stands behind it; the term has a card of its own.

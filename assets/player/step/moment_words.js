@@ -2,7 +2,8 @@
 // token of the text came from.
 
 import { EXTRA } from "../shared/cursor.js";
-import { probability, whole } from "../shared/number_words.js";
+import { element } from "../shared/dom.js";
+import { percent, whole } from "../shared/number_words.js";
 import { remarkNodes } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { GREEDY_NOTE, outcomeTitle, pointMassNote } from "../shared/verdict_row.js";
@@ -142,7 +143,7 @@ function residualNote(round, judged, node) {
   const usual = "* after a sibling’s rejection p is what was left of it, the residual";
   if (!judged.includes(node) || node === EXTRA || !round.followsRejection(node)) return `${usual}.`;
   const { p, residual } = round.verdict(node);
-  return residual === null ? `${usual}.` : `${usual}: here ${probability(p)} → ${probability(residual)}.`;
+  return residual === null ? `${usual}.` : `${usual}: here ${percent(p)} → ${percent(residual)}.`;
 }
 
 /**
@@ -164,11 +165,11 @@ function extraNote(round, judged) {
  * @returns {(string | Node)[]}
  */
 export function originNodes(trace, token, { hasSentence }) {
-  const text = tokenLabel(token.text);
+  const chip = element("span", "token-chip", tokenLabel(token.text));
   const round = trace.rounds[token.round];
-  if (!round) return [`${text}: drawn from the target after the prompt, before the first round.`];
+  if (!round) return [chip, ": drawn from the target after the prompt, before the first round."];
   const { depth } = round.record.tree.nodes;
   const place = token.node >= 0 ? `guess at depth ${depth[token.node]}, ` : "";
-  const what = `${text}: round ${token.round + 1}, ${place}${token.origin}. `;
-  return hasSentence ? [what] : [what, ...remarkNodes(trace, round.sentenceOf(token.node))];
+  const what = `: round ${token.round + 1}, ${place}${token.origin}. `;
+  return hasSentence ? [chip, what] : [chip, what, ...remarkNodes(trace, round.sentenceOf(token.node))];
 }

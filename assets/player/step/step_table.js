@@ -3,9 +3,9 @@
 
 import { EXTRA } from "../shared/cursor.js";
 import { element, onNode } from "../shared/dom.js";
-import { compared, decimals, drawn, probability } from "../shared/number_words.js";
+import { compared, percent } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/token_label.js";
-import { extraNumbers, GREEDY_RULE, outcomeOf, PICKED_RULE, RULE, verdictHead, verdictRow } from "../shared/verdict_row.js";
+import { extraNumbers, judgedNumbers, outcomeOf, verdictHead, verdictRow } from "../shared/verdict_row.js";
 import { stageOf } from "./moments.js";
 
 const MOST_KEPT = 10; // rows
@@ -35,7 +35,7 @@ export class StepTable {
   draw(trace, round, moments, at) {
     const [top, body] = [element("thead"), element("tbody")];
     const isDrafting = moments[at].phase === "draft" || moments[at].phase === "verify";
-    const head = verdictHead(round.isGreedy, ruleOf(round), isDrafting ? "drafted" : "examined");
+    const head = verdictHead(round, isDrafting ? "drafted" : "examined");
     const { before, stops, after, isEnding } = walkRows(round, moments, at);
     top.append(head);
     const say = (/** @type {string} */ words) => wordsRow(words, head.children.length);
@@ -49,13 +49,6 @@ export class StepTable {
     const rows = Math.min(round.outcomes.length, MOST_KEPT) + 2;
     /** @type {HTMLElement} */ (this.table.parentElement).style.minHeight = `${rows * ROW_EMS}em`;
   }
-}
-
-/** @param {Round} round */
-function ruleOf(round) {
-  if (round.isTypical) return "p enough?";
-  if (round.isGreedy) return GREEDY_RULE;
-  return round.isPointMass ? PICKED_RULE : RULE;
 }
 
 /**
@@ -80,7 +73,7 @@ function wordsRow(words, columns) {
 function row(trace, round, stop, stage) {
   const isKnown = stage === "judged";
   const text = round.tokenId(stop) === null ? "?" : tokenLabel(trace.text(round.tokenId(stop)));
-  const values = stop === EXTRA ? extraNumbers(round) : numbers(trace, round, stop, stage);
+  const values = stop === EXTRA ? extraNumbers(round) : numbers(round, stop, stage);
   const made = verdictRow(stop, text, values, isKnown ? (outcomeOf(round, stop) ?? "") : "");
   made.classList.toggle("is-later", !isKnown);
   for (const cell of made.querySelectorAll(".number")) cell.classList.toggle("is-long", (cell.textContent ?? "").length > LONG_NUMBER);
@@ -90,24 +83,16 @@ function row(trace, round, stop, stage) {
 
 // p, q, what the rule compares with u, and u.
 /**
- * @param {Trace} trace
  * @param {Round} round
  * @param {number} stop
  * @param {string} stage
  */
-function numbers(trace, round, stop, stage) {
-  const { residual, p, accept, u, raw_p } = round.verdict(stop);
+function numbers(round, stop, stage) {
   const q = round.shownQ(stop);
-  if (stage === "drafted") return ["", probability(q), "", ""];
-  const isJudged = stage === "judged";
-  const isEnough = isJudged ? (accept > 0 ? "yes" : "no") : "";
-  if (round.isTypical) return [...compared(p, q), isEnough, "–"];
-  if (round.isGreedy) return [...compared(raw_p, q), isEnough, "–"];
-  if (!isJudged) return [...compared(p, q), "", ""];
-  const [target, draft] = compared(residual ?? p, q);
-  const star = round.followsRejection(stop) ? "*" : "";
-  const words = u === null ? [decimals(accept), "unseen"] : drawn(accept, u);
-  return [`${target}${star}`, draft, ...words];
+  if (stage === "drafted") return ["", q === null ? "—" : percent(q), "", ""];
+  if (stage === "judged") return judgedNumbers(round, stop);
+  const { p, raw_p } = round.verdict(stop);
+  return [...compared(round.isGreedy ? raw_p : p, q), "", round.isTypical || round.isGreedy ? "–" : ""];
 }
 
 // Which rows the table of a walk has at a moment: what was drafted by then, or what was examined by then

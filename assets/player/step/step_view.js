@@ -381,7 +381,7 @@ function emptyWords(trace, isHeld) {
 const HEADS = { "raw p": "target", "raw q": "draft", p: "target", q: "draft", [RULE]: "acceptance_prob", [PICKED_RULE]: "point_mass", u: "uniform_draw" };
 /** @type {Record<string, string>} */
 const NUMBERS = { entropy: "entropy", overlap: "overlap", "top-2": "margin", KL: "kl_divergence" };
-const RESIDUAL = /^r (?=[\d?])/;
+const RESIDUAL = /^r (?=[\duo?])/;
 
 /**
  * @param {HTMLElement} table
