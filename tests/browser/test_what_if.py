@@ -201,3 +201,28 @@ def test_where_the_first_draft_passed_the_residual_is_said_to_be_not_needed(
         stand(thinking, *examined(outcome))
         assert thinking.driver.ref("stepResidual").is_visible()
         assert ("Not needed" in thinking.driver.text("stepNoResidual")) is not is_needed
+
+
+def test_what_is_counted_over_the_run_stays_and_says_that_it_is_as_recorded(
+    thinking: StepDriver,
+) -> None:
+    stand(thinking, *examined(Outcome.REJECTED))
+    recorded = thinking.driver.text("stepRates")
+    think(thinking, "0")
+    assert thinking.driver.text("stepRates") == f"As recorded: {recorded}"
+    assert thinking.driver.text("matchWord").endswith("as recorded")
+    thinking.click("whatIfReset")
+    thinking.settle()
+    assert thinking.driver.text("stepRates") == recorded
+    assert "recorded" not in thinking.driver.text("matchWord")
+
+
+def test_a_fork_with_the_draw_leads_to_its_form(thinking: StepDriver) -> None:
+    think(stand(thinking, *examined(Outcome.REJECTED)), "0")
+    thinking.driver.evaluate("scrollTo(0, 600)")
+    thinking.click("whatIfFork")
+    thinking.page.wait_for_function("document.activeElement.dataset.ref === 'forkGo'")
+    box = thinking.driver.ref("fork").bounding_box()
+    size = thinking.page.viewport_size
+    assert box and size and box["y"] >= 0 and box["y"] + box["height"] <= size["height"]
+    assert "is forced to 0" in thinking.driver.text("forkDraws")

@@ -1,11 +1,15 @@
 // Acceptance and rejection rate, running.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import test from "node:test";
+import { gunzipSync } from "node:zlib";
 
+import { Round } from "../../assets/player/shared/round.js";
+import { judgedSoFar, judgedWhole, momentsOf } from "../../assets/player/step/moments.js";
 import { ratesWords, runningRates } from "../../assets/player/step/running_rates.js";
 
-const chain = (...levels) => ({ levels, outcomes: levels });
+const chain = (...levels) => ({ levels, drafted: levels.length, unreached: levels.filter((each) => each === "unreached").length });
 const ROUNDS = [chain("accepted", "accepted", "rejected", "unreached"), chain("accepted", "rejected", "unreached", "unreached"), chain()];
 
 test("a share stands after each level that was examined, and unreached ones do not count", () => {
@@ -15,19 +19,49 @@ test("a share stands after each level that was examined, and unreached ones do n
 });
 
 test("acceptance, rejection and what was used of all are told apart", () => {
-  assert.equal(ratesWords(runningRates(ROUNDS), false), "3 of 5 examined were accepted: acceptance rate 60 %, rejection rate 40 %. 3 more were never examined; of all 8 drafted 38 % were used.");
+  assert.equal(ratesWords(runningRates(ROUNDS), false), "3 of 5 examined were accepted: acceptance rate 60 %, rejection rate 40 %. 3 more were never examined; of all 8 drafted so far 38 % were used.");
   assert.equal(ratesWords(runningRates([]), false), "Nothing is judged yet.");
 });
 
 test("of a tree the levels make the acceptance rate, and all its tokens what was used", () => {
-  const outcomes = ["rejected", "accepted", "rejected", "rejected", "unreached", "unreached"];
-  const found = runningRates([{ levels: ["accepted", "rejected", "unreached"], outcomes }]);
+  const found = runningRates([{ levels: ["accepted", "rejected", "unreached"], drafted: 6, unreached: 2 }]);
   assert.equal(ratesWords(found, true), "1 of 2 examined levels were accepted: acceptance rate 50 %, rejection rate 50 %. Of all 6 drafted tokens 17 % were used; of each level at most one can be.");
 });
 
 test("acceptance and rejection make 100 % together, and all is said of all alone", () => {
-  const of = (/** @type {number} */ accepted, /** @type {number} */ examined) => ratesWords({ rates: [], accepted, examined, drafted: examined }, false);
+  const of = (/** @type {number} */ accepted, /** @type {number} */ examined) => ratesWords({ rates: [], accepted, examined, drafted: examined, unreached: 0 }, false);
   assert.match(of(1, 8), /acceptance rate 13 %, rejection rate 87 %/);
   assert.match(of(299, 300), /acceptance rate over 99 %, rejection rate under 1 %/);
   assert.match(of(4, 4), /acceptance rate 100 %, rejection rate 0 %/);
 });
+
+for (const name of ["draft-model.chat.smollm2", "draft-tree.story"]) {
+  test(`at every moment of ${name} the counts are of what was drafted, judged or given up by then`, () => {
+    const file = new URL(`../../assets/traces/${name}.json.gz`, import.meta.url);
+    const { lanes } = JSON.parse(gunzipSync(readFileSync(file)));
+    const rounds = lanes.find(({ kind }) => kind === "speculative").rounds.map((record) => new Round(record, 0, {}, {}));
+    const isTree = rounds.some((round) => round.isTree);
+    let before = 0;
+    for (const [index, round] of rounds.entries()) {
+      const moments = momentsOf(round);
+      const { depth } = round.record.tree.nodes;
+      const past = rounds.slice(0, index).map(judgedWhole);
+      let last = runningRates(past);
+      for (const [at, { phase, level, node }] of moments.entries()) {
+        const found = runningRates([...past, judgedSoFar(round, moments, at)]);
+        const judged = moments.slice(0, at + 1).filter((each) => each.phase === "judge");
+        assert.equal(found.drafted, before + (phase === "draft" ? depth.filter((each) => each <= level).length : depth.length));
+        const own = found.unreached - runningRates(past).unreached;
+        assert.ok(own <= round.outcomes.filter((each) => each === "unreached").length);
+        if (!isTree) assert.equal(found.examined - runningRates(past).examined, judged.length);
+        if (!isTree) assert.ok(found.examined + found.unreached <= found.drafted);
+        if (!isTree && phase === "judge" && round.outcomes[node] === "rejected") assert.equal(found.examined + found.unreached, found.drafted);
+        if (!isTree) assert.match(ratesWords(found, false), found.examined === found.drafted || !found.examined ? /./ : new RegExp(`of all ${found.drafted} drafted so far`));
+        if (phase === "commit") assert.equal(own + judged.length, depth.length);
+        assert.ok(found.unreached >= last.unreached && own + judged.length <= depth.length);
+        last = found;
+      }
+      before += depth.length;
+    }
+  });
+}

@@ -37,6 +37,20 @@ export function references(root) {
   return refs;
 }
 
+const MARKED_MILLISECONDS = 1600;
+
+// A card elsewhere on the page comes into sight and is marked for a moment, with the focus on its button.
+/**
+ * @param {HTMLElement} card
+ * @param {HTMLElement} button
+ */
+export function leadTo(card, button) {
+  card.scrollIntoView({ block: "center" });
+  button.focus({ preventScroll: true });
+  card.classList.add("is-called");
+  window.setTimeout(() => card.classList.remove("is-called"), MARKED_MILLISECONDS);
+}
+
 /**
  * @param {HTMLElement} target
  * @param {string} text

@@ -41,18 +41,18 @@ export class RedrawCard extends RedrawView {
   }
 
   // The place to draw anew: that of a stop of `round`. `words` say why there is none; `isWhole`: what was
-  // written there may be told, though a guess at hand failed.
-  /** @param {{ trace: Trace | null, round: Round | null, node: number | null, words?: string, isWhole?: boolean }} place */
+  // written there may be told, though a guess at hand failed, as it did where it `isRejected`.
+  /** @param {{ trace: Trace | null, round: Round | null, node: number | null, words?: string, isWhole?: boolean, isRejected?: boolean }} place */
   show(place) {
-    const { trace, round, node, words = "", isWhole = false } = place;
+    const { trace, round, node, words = "", isWhole = false, isRejected = false } = place;
     const was = this.place;
     setText(this.example, this.exampleWords());
-    if (was.round === round && was.node === node && was.words === words) return;
+    if (was.round === round && was.node === node && was.words === words && was.isRejected === isRejected) return;
     this.keep();
     this.go.hidden = this.hasExample && Boolean(round?.isGreedy);
     this.example.hidden = !this.go.hidden;
     const parent = round && node !== null ? round.parentOf(node) : undefined;
-    this.place = { ...place, words };
+    this.place = { ...place, words, isRejected };
     const written = round && node !== null ? (isWhole ? writtenAt(round, node) : round.tokenId(node)) : null;
     const plan = round && !words ? redrawPlan(round, parent, written) : null;
     this.drawSum(plan, written, trace);
@@ -83,8 +83,8 @@ export class RedrawCard extends RedrawView {
    * @param {Trace | null} trace
    */
   drawSum(plan, written, trace) {
-    const { round, node, isWhole } = this.place;
-    const told = plan && written !== null ? waysAt(plan, written, !isWhole && round.outcomes[node] === "rejected") : null;
+    const { round, node, isWhole, isRejected } = this.place;
+    const told = plan && written !== null ? waysAt(plan, written, isRejected) : null;
     this.sum.hidden = !told?.ways;
     if (!told?.ways || !trace) return setText(this.sum, "");
     const isInstead = isWhole && round.tokenId(node) !== written;

@@ -61,7 +61,7 @@ export class Terms {
   /** @param {HTMLElement} word */
   show(word) {
     const { title, definition, formula } = this.meaningOf(word);
-    this.hide();
+    if (this.word !== word) this.hide();
     this.word = word;
     word.setAttribute("aria-describedby", this.card.id);
     this.card.replaceChildren(element("b", "", title), element("p", "", definition));
@@ -94,9 +94,12 @@ export class Terms {
     this.card.style.top = `${isBelow ? bottom + GAP / 2 : Math.max(GAP, top - height - GAP / 2)}px`;
   }
 
+  // Keys are the page's again: a word that kept the focus would open its card anew at Space.
   hide() {
-    this.word?.removeAttribute("aria-describedby");
+    const { word } = this;
+    word?.removeAttribute("aria-describedby");
     this.word = null;
     this.card.hidden = true;
+    if (word && word === document.activeElement) word.blur();
   }
 }

@@ -34,6 +34,15 @@ export function roundAtPlace(axis, trace, place) {
   return at < 0 ? rounds.length - 1 : at;
 }
 
+// The last one that there is, as it is shown.
+/**
+ * @param {Axis} axis
+ * @param {Trace} trace
+ */
+export function lastPlace(axis, trace) {
+  return Number.parseFloat(placeWords(axis, trace, trace.rounds.length - 1).whole);
+}
+
 /**
  * @param {Axis} axis
  * @param {Trace} trace

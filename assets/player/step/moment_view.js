@@ -13,7 +13,7 @@ import { LIKELIEST, twoWaysNodes, waysAt } from "../shared/two_ways.js";
 import { CacheStrip } from "./cache_strip.js";
 import { barsAt, distributionNumbers, residualDrawn, ruleDistribution, withDraw } from "./distributions.js";
 import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
-import { knownColumn, stageOf, standing, thoughtMoments } from "./moments.js";
+import { judgedSoFar, judgedWhole, stageOf, standing, thoughtMoments } from "./moments.js";
 import { RunningRates } from "./running_rates.js";
 import { StepTable } from "./step_table.js";
 
@@ -82,12 +82,13 @@ export class MomentView {
     const seen = thought?.hasOtherWalk ? thoughtMoments(thought, node) : { moments, at };
     this.drawTree(round, cursor, node);
     this.table.draw(trace, round, seen.moments, seen.at);
-    this.drawNotes(round, seen, node, moment);
+    const judged = judgedSoFar(/** @type {Round} */ (current), moments, at);
+    this.drawNotes(round, seen, node, judged.unreached);
     this.drawTitle(trace, round, node, stage);
     this.cache.draw(trace, /** @type {Round} */ (current), moment, cursor.node);
     const place = `${cursor.round} ${at} ${node} ${draw(round)}`;
     if (this.isNew("place", place)) return true;
-    this.drawCharts(trace, round, { ...cursor.moment, node, stage, judged: judgedBy(seen), levels: levelsBy(cursor) });
+    this.drawCharts(trace, round, { ...cursor.moment, node, stage, judged: judgedBy(seen), soFar: judged });
     return false;
   }
 
@@ -115,17 +116,17 @@ export class MomentView {
    * @param {Round} round
    * @param {{ moments: Moment[], at: number }} seen
    * @param {any} node
-   * @param {Moment} moment
+   * @param {number} unreached as recorded, by now
    */
-  drawNotes(round, seen, node, { phase }) {
+  drawNotes(round, seen, node, unreached) {
     const { refs } = this;
     const note = walkNote(round, judgedBy(seen), node);
     refs.stepResidualNote.hidden = !note;
     setText(refs.stepResidualNote, note);
-    const isOver = phase === "extra" || phase === "commit" || round.hasOtherWalk;
-    const unreached = round.outcomes.filter((outcome) => outcome === "unreached").length;
-    refs.stepUnreached.hidden = !isOver || !unreached;
-    setText(refs.stepUnreached, `${unreached} drafted ${unreached === 1 ? "token was" : "tokens were"} never examined: a rejection or another guess decided before`);
+    const count = round.hasOtherWalk ? judgedWhole(round).unreached : unreached;
+    const were = round.hasOtherWalk ? "would never be" : count === 1 ? "was never" : "were never";
+    refs.stepUnreached.hidden = !count;
+    setText(refs.stepUnreached, `${count} drafted ${count === 1 ? "token" : "tokens"} ${were} examined: a rejection or another guess decided before`);
   }
 
   /**
@@ -148,16 +149,16 @@ export class MomentView {
    * @param {any} known
    */
   drawCharts(trace, round, known) {
-    const { node, stage, phase, levels, judged } = known;
+    const { node, stage, phase, soFar } = known;
     const index = round.record.i;
-    const outcomes = phase === "commit" ? round.outcomes : judged.flatMap((/** @type {number} */ each) => round.outcomes[each] ?? []);
-    if (this.isNew("rates", `${index} ${levels} ${outcomes}`)) this.rates.show([...trace.rounds.slice(0, index), { levels, outcomes }], !trace.isChain);
+    const isThought = round.hasOtherWalk;
+    if (this.isNew("rates", `${index} ${isThought} ${Object.values(soFar)}`)) this.rates.show([...trace.rounds.slice(0, index).map(judgedWhole), soFar], !trace.isChain, isThought);
     if (this.isNew("remarks", index)) this.remarks.draw(trace, round.remarks);
     if (this.isNew("mask", `${index} ${phase === "draft"}`)) this.drawMask(round, phase !== "draft");
     const figure = node === null ? null : round.barsFigure(node);
     if (this.isNew("bars", `${index} ${stage} ${node} ${draw(round)}`)) this.drawBars(round, figure, stage);
     const parent = round.parentOf(node);
-    this.redraw.show({ trace, round: trace.rounds[index], node, words: stage === "drafted" ? REDRAW_LATER : "" });
+    this.redraw.show({ trace, round: trace.rounds[index], node, words: stage === "drafted" ? REDRAW_LATER : "", isRejected: stage === "judged" && round.outcomes[node] === "rejected" });
     if (!this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)) return;
     this.drawResidual(round, parent, known);
     this.drawTwoWays(trace, round, parent, known);
@@ -245,17 +246,6 @@ function draw(round) {
 /** @param {{ moments: Moment[], at: number }} seen */
 function judgedBy({ moments, at }) {
   return moments.slice(0, at + 1).flatMap(({ phase, node }) => ((phase === "judge" || phase === "extra") && node !== null ? [node] : []));
-}
-
-// What became of the levels of the cursor's round by now. What was never examined shows once it is over, and a
-// rejection counts once no sibling is left that may still pass.
-/** @param {StepCursor} cursor */
-function levelsBy({ current, moments, at, moment }) {
-  const { levels } = knownColumn(/** @type {Round} */ (current), moments, at);
-  if (moment.phase === "commit") return levels;
-  const { depth } = /** @type {Round} */ (current).record.tree.nodes;
-  const open = moments.slice(at + 1).flatMap(({ phase, node }) => (phase === "judge" && node !== null ? [depth[node] - 1] : []));
-  return levels.filter((each, level) => each === "accepted" || (each === "rejected" && !open.includes(level)));
 }
 
 // In whose colour and mark a node stands: what was not judged yet looks like what was never examined.

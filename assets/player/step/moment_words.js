@@ -156,20 +156,20 @@ function extraNote(round, judged) {
   return round.extraKind === "recovered" && !round.isTypical ? "r: the probability with which it was drawn from the residual." : "";
 }
 
-// Where a token of the text came from: its place and what it is, and the sentence of that moment where that does not
+// Where a token of the text came from, as recorded though another draw `isThought` of: its place and what it is, and the sentence of that moment where that does not
 // stand above the text already.
 /**
  * @param {Trace} trace
  * @param {Token} token
- * @param {{ hasSentence: boolean }} told
+ * @param {{ hasSentence: boolean, isThought: boolean }} told
  * @returns {(string | Node)[]}
  */
-export function originNodes(trace, token, { hasSentence }) {
+export function originNodes(trace, token, { hasSentence, isThought }) {
   const chip = element("span", "token-chip", tokenLabel(token.text));
   const round = trace.rounds[token.round];
   if (!round) return [chip, ": drawn from the target after the prompt, before the first round."];
   const { depth } = round.record.tree.nodes;
   const place = token.node >= 0 ? `guess at depth ${depth[token.node]}, ` : "";
-  const what = `: round ${token.round + 1}, ${place}${token.origin}. `;
+  const what = `${isThought ? ", as recorded" : ""}: round ${token.round + 1}, ${place}${token.origin}. `;
   return hasSentence ? [chip, what] : [chip, what, ...remarkNodes(trace, round.sentenceOf(token.node))];
 }

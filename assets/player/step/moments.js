@@ -83,6 +83,59 @@ export function knownColumn(round, moments, at) {
   return { levels: round.judgedLevels(judged), extraKind };
 }
 
+/** @typedef {{ levels: string[], drafted: number, unreached: number }} Judged what is known of a round: the outcomes of its levels, its drafted tokens, and how many of them are sure never to be examined */
+
+// Of a round at a moment. What was never examined shows among the levels once it is over, and a rejection counts
+// once no sibling is left that may still pass.
+/**
+ * @param {Round} round
+ * @param {Moment[]} moments
+ * @param {number} at
+ * @returns {Judged}
+ */
+export function judgedSoFar(round, moments, at) {
+  const { phase, level = 0 } = moments[at];
+  const { depth } = round.record.tree.nodes;
+  const { levels } = knownColumn(round, moments, at);
+  const drafted = phase === "draft" ? depth.filter((each) => each <= level).length : depth.length;
+  if (phase === "commit") return { levels, drafted, unreached: unreachedIn(round) };
+  const open = moments.slice(at + 1).flatMap(({ phase: later, node }) => (later === "judge" && node !== null ? [depth[node] - 1] : []));
+  const known = levels.filter((each, place) => each === "accepted" || (each === "rejected" && !open.includes(place)));
+  return { levels: known, drafted, unreached: phase === "extra" ? unreachedIn(round) : givenUp(round, moments.slice(0, at + 1)) };
+}
+
+// Of a round that is over.
+/**
+ * @param {Round} round
+ * @returns {Judged}
+ */
+export function judgedWhole(round) {
+  return { levels: round.levels, drafted: round.outcomes.length, unreached: unreachedIn(round) };
+}
+
+/** @param {Round} round */
+function unreachedIn({ outcomes }) {
+  return outcomes.filter((outcome) => outcome === "unreached").length;
+}
+
+// Guesses below a rejected one, and beside or below the sibling of an accepted one: nothing leads to them any more.
+/**
+ * @param {Round} round
+ * @param {Moment[]} past
+ */
+function givenUp(round, past) {
+  const { parent } = round.record.tree.nodes;
+  const judged = new Set(past.flatMap(({ phase, node }) => (phase === "judge" && node !== null ? [node] : [])));
+  const passed = (/** @type {number} */ node) => judged.has(node) && round.outcomes[node] === "accepted";
+  const isClosed = (/** @type {number} */ node) => round.indices.some((each) => each !== node && parent[each] === parent[node] && passed(each));
+  const isLost = (/** @type {number} */ node) => node >= 0 && ((judged.has(node) && round.outcomes[node] === "rejected") || isClosed(node));
+  const isOff = (/** @type {number} */ node) => {
+    for (let each = node; each >= 0; each = parent[each]) if (isLost(each)) return true;
+    return false;
+  };
+  return round.indices.filter((node) => !judged.has(node) && isOff(node)).length;
+}
+
 // The node whose distributions are shown: that of the moment, else the one that was judged last, else the first.
 /**
  * @param {Moment[]} moments

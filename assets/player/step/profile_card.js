@@ -53,7 +53,7 @@ export class ProfileCard {
     const held = there.map(({ name, title }) => ({ name, title: `${title}: held-out prompts` }));
     this.taskMenu.fill([...held, { name: OWN_FILE, title: "a file of your own …" }]);
     const pair = order.target ? `${order.target} and ${order.draft || "no draft"}` : titleOf(this.pairs, order.pair);
-    setText(this.refs.profileSetting, `Setting of the race page: ${this.words({ ...order, pair })}`);
+    setText(this.refs.profileSetting, `Not of the run above: it decodes with the setting of the race page, ${this.words({ ...order, pair })}`);
   }
 
   /** @param {Record<string, any>} form */

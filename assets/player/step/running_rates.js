@@ -3,10 +3,10 @@
 import { CURVE, drawCurve, keyLine } from "../shared/came_out.js";
 import { drawing, element, setText } from "../shared/dom.js";
 
-/** @typedef {{ levels: string[], outcomes: string[] }} Judged a round: the outcome of each level, and of each drafted token */
+/** @typedef {import("./moments.js").Judged} Judged */
 
-// What became of the levels of these rounds, in order: a share after each one that was examined. `drafted` counts
-// tokens, as the draft utilization does: a level of a tree has several.
+// What became of the levels of these rounds, in order: a share after each one that was examined. `drafted` and
+// `unreached` count tokens, as the draft utilization does: a level of a tree has several.
 /** @param {Judged[]} rounds */
 export function runningRates(rounds) {
   const levels = rounds.flatMap((round) => round.levels);
@@ -17,22 +17,26 @@ export function runningRates(rounds) {
       if (outcome === "accepted") accepted += 1;
       return accepted / (at + 1);
     });
-  const drafted = rounds.reduce((sum, { outcomes }) => sum + outcomes.length, 0);
-  return { rates, accepted, examined: rates.length, drafted };
+  const drafted = rounds.reduce((sum, each) => sum + each.drafted, 0);
+  const unreached = rounds.reduce((sum, each) => sum + each.unreached, 0);
+  return { rates, accepted, examined: rates.length, drafted, unreached };
 }
 
 /**
  * @param {ReturnType<typeof runningRates>} found
  * @param {boolean} isTree of several guesses at one place
  */
-export function ratesWords({ accepted, examined, drafted }, isTree) {
+export function ratesWords({ accepted, examined, drafted, unreached }, isTree) {
   if (!examined) return "Nothing is judged yet.";
   const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
   const [kept, failed] = twoShares(accepted, examined);
   const told = `${accepted} of ${examined} examined ${isTree ? "levels " : ""}were accepted: acceptance rate ${kept}, rejection rate ${failed}.`;
   if (isTree) return `${told} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
-  const never = drafted - examined;
-  return never ? `${told} ${never} more ${never === 1 ? "was" : "were"} never examined; of all ${drafted} drafted ${share(accepted / drafted)} were used.` : told;
+  if (drafted === examined) return told;
+  const open = drafted - examined - unreached;
+  const never = unreached ? `${unreached} more ${unreached === 1 ? "was" : "were"} never examined; ` : "";
+  const waiting = open ? `${open} ${open === 1 ? "is" : "are"} not judged yet; ` : "";
+  return `${told} ${never}${waiting}of all ${drafted} drafted so far ${share(accepted / drafted)} were used.`;
 }
 
 // Together 100 %; neither is told as all or nothing where it is not.
@@ -63,11 +67,12 @@ export class RunningRates {
   /**
    * @param {Judged[]} rounds those that are judged at this moment
    * @param {boolean} isTree
+   * @param {boolean} [isThought] another draw is thought of, which the run does not know
    */
-  show(rounds, isTree) {
+  show(rounds, isTree, isThought = false) {
     const found = runningRates(rounds);
     const last = Math.max(1, found.rates.length - 1);
     drawCurve(this.curve, found.rates.map((rate, at) => ({ at: at / last, distance: rate, floor: 1 - rate })));
-    setText(this.words, ratesWords(found, isTree));
+    setText(this.words, `${isThought ? "As recorded: " : ""}${ratesWords(found, isTree)}`);
   }
 }

@@ -10,7 +10,7 @@ import { Strip } from "../shared/strip.js";
 import { TemplateToggle } from "../shared/template_toggle.js";
 import { termButton } from "../shared/terms.js";
 import { PICKED_RULE, RULE } from "../shared/verdict_row.js";
-import { AXES, originOf, placeWords, roundAtPlace } from "./axis.js";
+import { AXES, lastPlace, originOf, placeWords, roundAtPlace } from "./axis.js";
 import { CodeCard } from "./code_card.js";
 import { Comparison } from "./comparison.js";
 import { ForkForm } from "./fork_form.js";
@@ -100,7 +100,7 @@ export class StepView {
     refs.stepAxis.append(...AXES.map((axis) => option(axis.name, axis.title)));
     refs.stepAxis.addEventListener("change", () => this.chooseAxis(refs.stepAxis.value));
     refs.stepGo.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.goTo(refs.stepGo));
-    refs.stepGo.addEventListener("blur", () => emptied(refs.stepGo));
+    refs.stepGo.addEventListener("blur", () => this.forgiveGo());
   }
 
   // What keys do.
@@ -149,14 +149,30 @@ export class StepView {
 
   /** @param {any} field */
   goTo(field) {
-    const place = Number(field.value);
-    const holds = field.value.trim() !== "" && Number.isFinite(place) && this.trace?.rounds.length > 0;
-    markWrong(field, !holds);
-    field.setCustomValidity(holds ? "" : `go to must be a number on the axis, got “${field.value}”`);
-    if (!holds) return field.reportValidity();
-    emptied(field); // the next move would leave it behind
+    if (!this.trace?.rounds.length) return;
+    const [place, last] = [Number(field.value), lastPlace(this.axis, this.trace)];
+    const holds = field.value.trim() !== "" && place >= 0 && place <= last;
+    if (!holds) return this.refuseToGo(field, last);
+    this.forgiveGo(); // the next move would leave it behind
     this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
     if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.main.tokens.length) - 1);
+  }
+
+  /**
+   * @param {any} field
+   * @param {number} last
+   */
+  refuseToGo(field, last) {
+    markWrong(field, true);
+    setText(this.refs.stepGoError, `go to must be a number from 0 to ${last} on the axis (${this.axis.title}), got “${field.value.slice(0, 20)}”`);
+    this.refs.stepGoError.hidden = false;
+  }
+
+  // It says nothing more, and is no longer wrong.
+  forgiveGo() {
+    this.refs.stepGo.value = "";
+    this.refs.stepGoError.hidden = true;
+    markWrong(this.refs.stepGo, false);
   }
 
   // ---- the run
@@ -238,7 +254,7 @@ export class StepView {
     refs.step.classList.toggle("is-chain", trace.isChain);
     this.drawTransport(round, thought);
     this.drawText(round);
-    this.stops.draw(trace);
+    this.stops.draw(trace, Boolean(thought?.hasOtherWalk));
     this.fork?.draw(trace, cursor, this.isForking);
     this.comparison.draw(trace, this.text);
     this.drawSentence(thought ?? round);
@@ -351,16 +367,9 @@ export class StepView {
     const { trace, cursor, refs } = this;
     const token = trace?.main.tokens[at >= 0 ? at : this.judgedToken];
     if (token && at >= this.text.later) setText(refs.stepOrigin, `still to come, in round ${token.round + 1}: click to go there`);
-    else if (token) refs.stepOrigin.replaceChildren(...originNodes(trace, token, { hasSentence: at < 0 }));
+    else if (token) refs.stepOrigin.replaceChildren(...originNodes(trace, token, { hasSentence: at < 0, isThought: Boolean(this.whatIf?.thought?.hasOtherWalk) }));
     else setText(refs.stepOrigin, cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?");
   }
-}
-
-/** @param {HTMLInputElement} field that says nothing more, and is no longer wrong */
-function emptied(field) {
-  field.value = "";
-  field.setCustomValidity("");
-  markWrong(field, false);
 }
 
 /**

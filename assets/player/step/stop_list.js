@@ -159,8 +159,12 @@ export class StopList {
     if (match) this.cursor.toNode(match.round, match.node);
   }
 
-  /** @param {Trace} trace */
-  draw(trace) {
+  // `isThought`: another draw is thought of, of which the matches know nothing.
+  /**
+   * @param {Trace} trace
+   * @param {boolean} isThought
+   */
+  draw(trace, isThought) {
     for (const row of this.rows) this.count(row, trace);
     const matches = this.all;
     const { round, node } = this.cursor;
@@ -168,7 +172,7 @@ export class StopList {
     const at = isJudged ? matches.findIndex((each) => each.round === round && each.node === node) : -1;
     for (const name of ["nextMatch", "previousMatch"]) this.refs[name].disabled = matches.length === 0;
     const isOn = this.rows.some((row) => row.box.checked);
-    setText(this.refs.matchWord, words(matches.length, at, isOn) + (this.endWords(at >= 0) || (matches.length && at < 0 ? this.aheadWords : "")));
+    setText(this.refs.matchWord, words(matches.length, at, isOn) + (this.endWords(at >= 0) || (matches.length && at < 0 ? this.aheadWords : "")) + (isThought && matches.length ? " · as recorded" : ""));
     this.list(trace, matches, at);
   }
 

@@ -2,7 +2,7 @@
 // the round again over what verification already computed, by the one rule in Python. Nothing is decoded.
 
 import { EXTRA } from "../shared/cursor.js";
-import { element, setText } from "../shared/dom.js";
+import { element, leadTo, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
 import { drawn, whole } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/token_label.js";
@@ -20,7 +20,7 @@ export class WhatIf {
     this.onChange = onChange;
     this.field = new DrawField(refs, (u) => this.think(u), (words) => this.showResult(words));
     refs.whatIfReset.addEventListener("click", () => (this.remember(undefined), this.reset(), this.onChange()));
-    refs.whatIfFork.addEventListener("click", () => refs.forkGo.focus());
+    refs.whatIfFork.addEventListener("click", () => leadTo(refs.fork, refs.forkGo));
     refs.whatIfBack.addEventListener("click", () => this.left && onBack(...this.left.place));
     /** @type {{ trace: Trace, place: [number, number], words: string } | null} the draw last thought of, until it is given up */
     this.left = null;
