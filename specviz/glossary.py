@@ -84,11 +84,16 @@ _GENERAL_TERMS = (
     Term(
         "draft_tree",
         "draft tree",
-        "All proposed continuations of a round: each path from the root is one guess of how the "
-        "text goes on. A single guess is a tree of width one, a chain.",
+        "The guesses of a round. In a chain they follow one another; in a tree a place may have "
+        "several, and each path from the root is one way in which the text may go on.",
     ),
-    Term("node", "node", "One proposed token in the draft tree."),
-    Term("root", "root", "The last token that is already certain. The draft tree grows from it."),
+    Term("node", "node", "One guess: a drafted token of a chain, or of a draft tree."),
+    Term(
+        "root",
+        "root",
+        "The last token that is already certain: a chain of guesses begins behind it, and a draft "
+        "tree grows from it.",
+    ),
     Term(
         "siblings",
         "siblings",
@@ -116,8 +121,9 @@ _GENERAL_TERMS = (
     Term(
         "verification",
         "verification",
-        "The target computes p at every node in one forward, and each token is then accepted or "
-        "rejected, from the root down.",
+        "The target computes p for every guess in one forward. Then each is accepted or rejected: "
+        "those of a chain in order, up to the first that fails; those of a tree from the root "
+        "down, along what is accepted.",
     ),
     Term(
         "attention_mask",
@@ -147,9 +153,9 @@ _GENERAL_TERMS = (
     ),
     Term(
         "unreached",
-        "unreached",
-        "A drafted token that was never examined, for the walk through the tree had ended before "
-        "it or gone another way.",
+        "never examined",
+        "In a chain, a guess behind a rejected one: it was built on it, so nobody asks whether it "
+        "would pass. In a tree, also one whose sibling was accepted first.",
     ),
     Term(
         "overlap",
@@ -178,7 +184,7 @@ _GENERAL_TERMS = (
         "rejection rate",
         "What the acceptance rate leaves: of the tokens that were examined, the share that failed. "
         "It is not 1 minus the draft utilization, as tokens behind a rejection are never examined.",
-        "1 - α; of all drafted: accepted + rejected + unreached = 1",
+        "1 - α; of all drafted: accepted + rejected + never examined = 1",
     ),
     Term(
         "block_efficiency",

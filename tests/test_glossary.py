@@ -82,4 +82,4 @@ def test_every_term_leads_to_places_of_the_app_that_there_are(each: Term) -> Non
 
 def test_a_rate_of_rejections_says_how_it_differs_from_utilization() -> None:
     rejected = term("rejection_rate")
-    assert "draft utilization" in rejected.definition and "unreached" in rejected.formula
+    assert "draft utilization" in rejected.definition and "never examined" in rejected.formula

@@ -81,6 +81,12 @@ def test_a_link_to_no_recording_shows_the_first_one_and_says_so(
     assert driver.ref("stepTable").is_visible() and step.place == (0, 0)
 
 
+def test_the_card_of_a_run_says_whether_it_was_faster(opened: StepDriver) -> None:
+    step = opened.afresh("draft-model.chat.smollm2")
+    said = step.driver.text("stepSpeedup")
+    assert said.startswith("Beside plain decoding: 1.0× the baseline’s speed: about equal. A round")
+
+
 def test_go_to_a_token_leads_to_the_moment_that_it_came_from(opened: StepDriver) -> None:
     opened.driver.ref("stepAxis").select_option("token")
     for token in (2, 17, 40):
@@ -90,8 +96,14 @@ def test_go_to_a_token_leads_to_the_moment_that_it_came_from(opened: StepDriver)
         assert opened.driver.evaluate(f"{CURSOR}.token") == token - 1
     opened.driver.ref("stepGo").fill("next")
     opened.driver.ref("stepGo").press("Enter")
-    message = opened.driver.ref("stepGo").evaluate("(field) => field.validationMessage")
-    assert message == "go to must be a number on the axis, got “next”"
+    last = len(opened.driver.evaluate(f"{CURSOR}.trace.main.tokens.map(({{ id }}) => id)"))
+    rule = f"go to must be a number from 1 to {last} on the axis (token), got"
+    assert opened.driver.text("stepGoError") == f"{rule} “next”"
+    opened.driver.ref("stepGo").fill("999")
+    opened.driver.ref("stepGo").press("Enter")
+    assert opened.driver.text("stepGoError") == f"{rule} “999”"
+    opened.leave_field()
+    assert not opened.driver.ref("stepGoError").is_visible()
 
 
 @pytest.mark.slow

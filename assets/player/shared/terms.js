@@ -28,6 +28,8 @@ export class Terms {
     this.card = element("div", "tooltip term-card");
     this.card.role = "tooltip";
     this.card.id = "sv-term";
+    /** @type {HTMLElement | null} */
+    this.word = null;
     this.hide();
     root.append(this.card);
     root.addEventListener("pointerover", ({ target, pointerType }) => pointerType === "mouse" && this.pointed(target));

@@ -1,6 +1,8 @@
 // The card that says which run is shown: menu, file, save, and what came of it.
 
 import { element, option, setText, takeFile } from "../shared/dom.js";
+import { speedupScope, speedupText, speedupWord } from "../race/speedup_words.js";
+import { timeSentence } from "../race/time_words.js";
 import { engineLine } from "../shared/engine_words.js";
 import { counted, measuredWords, whole } from "../shared/number_words.js";
 import { allSettings } from "../shared/settings.js";
@@ -31,10 +33,11 @@ export class RunMenu {
    * @param {{ onChoose: (name: string) => void, onFile: (file: File) => void, onSave: () => void }} on
    */
   constructor(refs, recorded, { onChoose, onFile, onSave }) {
-    const { stepTrace, stepOpen, stepFile, stepSave, step, stepNote, stepServers, stepError } = refs;
+    const { stepTrace, stepOpen, stepFile, stepSave, step, stepNote, stepServers, stepSpeedup, stepError } = refs;
     this.menu = stepTrace;
     this.note = stepNote;
     this.servers = stepServers;
+    this.speedup = stepSpeedup;
     this.error = stepError;
     this.run = "";
     stepTrace.append(option(RACE, "The race of this page"), ...recordedGroups(recorded));
@@ -95,6 +98,8 @@ export class RunMenu {
   /** @param {Trace} trace */
   showRun(trace, more = "") {
     this.run = trace.header ? [runWords(trace), more].filter(Boolean).join(" · ") : "";
+    setText(this.speedup, speedWords(trace));
+    this.speedup.hidden = !this.speedup.textContent;
     this.showRunAgain();
     showServers(this.servers, trace);
   }
@@ -120,6 +125,15 @@ export class RunMenu {
     this.error.hidden = false;
     this.error.scrollIntoView({ block: "nearest" });
   }
+}
+
+// How much faster the whole run was than plain decoding, and where it gained nothing why; "" where nobody knows.
+/** @param {Trace} trace */
+export function speedWords({ summary, ending }) {
+  if (!summary || ending === null || summary.speedup === null) return "";
+  const word = `${speedupText(summary.speedup)} ${speedupWord(summary.speedup, ending)}${speedupScope(summary)}`;
+  const why = word.includes("faster") ? "" : ` ${timeSentence(summary)}`;
+  return `Beside plain decoding: ${word}.${why}`.trim();
 }
 
 // The setting, the models and the size of a run, in one line; a live one grows too fast for its size.

@@ -150,9 +150,9 @@ export class StepView {
   /** @param {any} field */
   goTo(field) {
     if (!this.trace?.rounds.length) return;
-    const [place, last] = [Number(field.value), lastPlace(this.axis, this.trace)];
-    const holds = field.value.trim() !== "" && place >= 0 && place <= last;
-    if (!holds) return this.refuseToGo(field, last);
+    const [place, first, last] = [Number(field.value), this.axis.unit ? 0 : 1, lastPlace(this.axis, this.trace)];
+    const holds = field.value.trim() !== "" && place >= first && place <= last;
+    if (!holds) return this.refuseToGo(field, `from ${first} to ${last}`);
     this.forgiveGo(); // the next move would leave it behind
     this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
     if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.main.tokens.length) - 1);
@@ -160,11 +160,11 @@ export class StepView {
 
   /**
    * @param {any} field
-   * @param {number} last
+   * @param {string} range
    */
-  refuseToGo(field, last) {
+  refuseToGo(field, range) {
     markWrong(field, true);
-    setText(this.refs.stepGoError, `go to must be a number from 0 to ${last} on the axis (${this.axis.title}), got “${field.value.slice(0, 20)}”`);
+    setText(this.refs.stepGoError, `go to must be a number ${range} on the axis (${this.axis.title}), got “${field.value.slice(0, 20)}”`);
     this.refs.stepGoError.hidden = false;
   }
 
