@@ -104,11 +104,11 @@ class Overlap:
             return ""
         verdict = self.judged[1]
         draw = drawn(verdict.acceptance_prob, verdict.uniform_draw or 0.0)[1]
-        share = "" if self.is_picked else " as a share of q"
         is_within = verdict.outcome is Outcome.ACCEPTED
-        side, fate = ("inside", "accepted") if is_within else ("outside", "rejected")
+        side, fate = ("Inside", "accepted") if is_within else ("Outside", "rejected")
         area = "bar of p" if self.is_picked else "overlap of p and q"
-        return f"The line is the draw u = {draw}{share}: {side} the shaded {area}, so {fate}"
+        line = "the draw u" if self.is_picked else "u × q"
+        return f"Line: {line}, at u = {draw}. {side} the shaded {area}: {fate}"
 
     @property
     def _reach(self) -> tuple[float, float]:

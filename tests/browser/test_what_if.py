@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from specviz.figures.labels import percent
 from specviz.golden import golden_trace
 from specviz.records import Outcome, Round
 from tests.browser.step_driver import CURSOR, StepDriver
@@ -152,7 +153,7 @@ def test_a_rejection_that_is_thought_of_brings_the_recovered_token_into_tree_and
     if thought["prob"] is None:
         assert "unknown" in thinking.driver.text("stepResidualNote") and "unknown" in card(thinking)
     else:
-        assert f"{thought['prob']:.3f}" in last
+        assert percent(thought["prob"]) in last
     assert "rejected" in thinking.driver.text("stepBarsTitle")
 
 

@@ -145,7 +145,7 @@ test("where a guess is rejected the sum is of the token that gains most, not of 
 
 test("the sum is said in numbers of the place, the written token having a bin of its own", () => {
   const words = twoWaysWords(twoWays(plan(), 1), true).replaceAll("\u00a0", " ");
-  assert.equal(words, "kept 10.0 % + rejected 55.0 % × residual 54.5 % = 40.0 % = p");
+  assert.equal(words, "kept 10.0 % + rejected 55.0 % × residual 54.5 % = 40.0 % = p.");
   const unlucky = { kept: 0.0405327, rejected: 0.762046, residual: 0.395614, p: 0.342009, hasMore: false };
   assert.match(twoWaysWords(unlucky, true), /kept 4\.05\u00a0% \+ rejected 76\.2\u00a0% × residual 39\.6\u00a0% = 34\.2\u00a0% = p/);
   assert.match(twoWaysWords({ ...unlucky, p: 0.4 }, true), /≈ 40\.0/);

@@ -19,7 +19,7 @@ test("a share stands after each level that was examined, and unreached ones do n
 });
 
 test("acceptance, rejection and what was used of all are told apart", () => {
-  assert.equal(ratesWords(runningRates(ROUNDS), false), "3 of 5 examined were accepted: acceptance rate 60 %, rejection rate 40 %. 3 more were never examined; of all 8 drafted so far 38 % were used.");
+  assert.equal(ratesWords(runningRates(ROUNDS), false), "3 of 5 examined were accepted: acceptance rate 60 %, rejection rate 40 %. 3 more were never examined; of all 8 drafted 38 % were used.");
   assert.equal(ratesWords(runningRates([]), false), "Nothing is judged yet.");
 });
 
@@ -56,7 +56,7 @@ for (const name of ["draft-model.chat.smollm2", "draft-tree.story"]) {
         if (!isTree) assert.equal(found.examined - runningRates(past).examined, judged.length);
         if (!isTree) assert.ok(found.examined + found.unreached <= found.drafted);
         if (!isTree && phase === "judge" && round.outcomes[node] === "rejected") assert.equal(found.examined + found.unreached, found.drafted);
-        if (!isTree) assert.match(ratesWords(found, false), found.examined === found.drafted || !found.examined ? /./ : new RegExp(`of all ${found.drafted} drafted so far`));
+        if (!isTree) assert.match(ratesWords(found, false), found.examined === found.drafted || !found.examined ? /./ : new RegExp(`of all ${found.drafted} drafted`));
         if (phase === "commit") assert.equal(own + judged.length, depth.length);
         assert.ok(found.unreached >= last.unreached && own + judged.length <= depth.length);
         last = found;

@@ -63,7 +63,7 @@ export function twoWaysWords({ kept, rejected, residual: left, p, hasMore }, isD
   const shares = [kept, rejected, left];
   const exact = reckoned(shares, whole, ([own, lost, then]) => own + lost * then);
   const [first, second, third] = exact ?? shares.map((each) => percent(each));
-  return `kept ${first} + ${failed} ${second} × ${rest} ${third} ${exact ? "=" : "≈"} ${whole} = p`;
+  return `kept ${first} + ${failed} ${second} × ${rest} ${third} ${exact ? "=" : "≈"} ${whole} = p.`;
 }
 
 // Where the parts of the sum come from.
@@ -79,7 +79,7 @@ export function partsWords({ hasMore }) {
  * @param {NonNullable<ReturnType<typeof twoWays>>} ways
  * @param {boolean} isDrafted
  */
-export function twoWaysNodes(name, which, ways, isDrafted) {
-  const parts = isDrafted ? [element("span", "hint", partsWords(ways))] : [];
+export function twoWaysNodes(name, which, ways, isDrafted, hasParts = isDrafted) {
+  const parts = hasParts ? [element("span", "hint", partsWords(ways))] : [];
   return [element("span", "token-chip", name), `${which}: ${twoWaysWords(ways, isDrafted)}`, ...parts];
 }

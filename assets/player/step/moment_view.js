@@ -9,7 +9,7 @@ import { RedrawCard } from "../shared/redraw_card.js";
 import { Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
-import { LIKELIEST, twoWaysNodes, waysAt } from "../shared/two_ways.js";
+import { LIKELIEST, partsWords, twoWaysNodes, waysAt } from "../shared/two_ways.js";
 import { CacheStrip } from "./cache_strip.js";
 import { barsAt, distributionNumbers, residualDrawn, ruleDistribution, withDraw } from "./distributions.js";
 import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
@@ -221,7 +221,8 @@ export class MomentView {
     const plan = id === null ? null : redrawPlan(round, parent, id);
     const told = plan?.guesses.length && id !== null ? waysAt(plan, id, round.outcomes[node] === "rejected") : null;
     this.refs.stepTwoWays.hidden = !told?.ways;
-    if (told?.ways) this.refs.stepTwoWays.replaceChildren(...twoWaysNodes(tokenLabel(trace.text(told.id)), told.isOther ? LIKELIEST : "", told.ways, true));
+    if (told?.ways) this.refs.stepTwoWays.replaceChildren(...twoWaysNodes(tokenLabel(trace.text(told.id)), told.isOther ? LIKELIEST : "", told.ways, true, false));
+    this.refs.stepTwoWays.title = told?.ways ? partsWords(told.ways).trim() : "";
   }
 }
 

@@ -36,7 +36,7 @@ export function ratesWords({ accepted, examined, drafted, unreached }, isTree) {
   const open = drafted - examined - unreached;
   const never = unreached ? `${unreached} more ${unreached === 1 ? "was" : "were"} never examined; ` : "";
   const waiting = open ? `${open} ${open === 1 ? "is" : "are"} not judged yet; ` : "";
-  return `${told} ${never}${waiting}of all ${drafted} drafted so far ${share(accepted / drafted)} were used.`;
+  return `${told} ${never}${waiting}of all ${drafted} drafted ${share(accepted / drafted)} were used.`;
 }
 
 // Together 100 %; neither is told as all or nothing where it is not.

@@ -10,7 +10,7 @@ import { stageOf } from "./moments.js";
 
 const MOST_KEPT = 10; // rows
 const ROW_EMS = 2.17;
-const LONG_NUMBER = 8; // characters
+const LONG_NUMBER = 7; // characters
 
 export class StepTable {
   /**
