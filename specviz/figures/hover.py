@@ -26,7 +26,8 @@ def verdict_lines(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
 
     >>> from specviz.records import Outcome, ProposalKind, Verdict
     >>> greedy = Verdict(1.0, 1.0, 1.0, 1.0, 0.25, Outcome.ACCEPTED, 0.62, 0.55)
-    >>> [line.replace("\N{NO-BREAK SPACE}", " ") for line in verdict_lines(greedy, ProposalKind.IID)]
+    >>> lines = verdict_lines(greedy, ProposalKind.IID)
+    >>> [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
     ['p 100 % (raw 62.0 %)', 'q 100 % (raw 55.0 %)', 'acceptance 1', 'u 0.250: accepted']
     """
     p = _with_raw(verdict.target_prob, verdict.raw_target_prob)
