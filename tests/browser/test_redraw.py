@@ -40,10 +40,8 @@ def test_a_key_draws_a_position_anew_and_says_how_far_from_p_it_is(opened: StepD
     assert "keep the target’s distribution" in card.locator("summary").inner_text()
     opened.press("ArrowLeft")
     assert opened.driver.evaluate(COUNTS) == [2000, 2000], "the place keeps its draws"
-    assert re.search(
-        r"kept .* × residual .* = p\. Kept: the smaller of p and q",
-        card.locator(".redraw-sum").inner_text(),
-    )
+    said = card.locator(".redraw-sum").inner_text()
+    assert re.search(r"kept .* × residual .* = p\. Kept: the smaller of p and q", said)
 
 
 def test_before_the_target_has_looked_nothing_can_be_drawn_anew(opened: StepDriver) -> None:

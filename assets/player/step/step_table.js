@@ -45,9 +45,9 @@ export class StepTable {
     if (isEnding) body.append(say("next: the target adds a token of its own"));
     body.querySelector(`[data-node="${moments[at].node}"]`)?.classList.add("is-selected");
     this.table.replaceChildren(top, body);
-    // Room for the round's guesses, the target's token and the head: what comes in by and by moves no card.
+    // Room for the round's guesses, the target's token, the head and two second lines of small numbers: what comes in by and by moves no card.
     const rows = Math.min(round.outcomes.length, MOST_KEPT) + 2;
-    /** @type {HTMLElement} */ (this.table.parentElement).style.minHeight = `${rows * ROW_EMS}em`;
+    /** @type {HTMLElement} */ (this.table.parentElement).style.minHeight = `${rows * ROW_EMS + 2}em`;
   }
 }
 
