@@ -61,6 +61,7 @@ def sweep(options: Namespace, progress: Progress) -> dict[str, Any]:
     _check_files(options)
     setting = _setting(options)
     plan = SweepPlan(setting, tuple(map(_axis, options.axis or [_DEFAULT_AXIS])), options.repeat)
+    plan.check_methods()
     warn_of_template(setting.pair, options, setting.texts[: setting.prompts], progress)
     with ExitStack() as stack:
         file = (

@@ -90,7 +90,17 @@ def test_a_sweep_waits_in_the_queue_of_the_races() -> None:
         (asked(repeats="0"), "repeat must be an integer from 1"),
         (asked(form=FORM | {"temperature": "hot"}), "temperature must be a number"),
         (asked(form=FORM | {"task": "poetry"}), "task must be one of"),
-        (asked({"name": "nodes", "values": "4"}), "options of method draft-model"),
+        (asked({"name": "nodes", "values": "4"}), "nodes must be an option of the method to be"),
+        (
+            asked({"name": "bits", "values": "5"}, form=FORM | {"method": "quantised-self"}),
+            "bits must be one of 0, 4, 8, got 5",
+        ),
+        (
+            asked(
+                {"name": "shortest-ngram", "values": "4"}, form=FORM | {"method": "prompt-lookup"}
+            ),
+            "longest_ngram must be at least shortest_ngram = 4, got 3",
+        ),
         (asked(form=FORM | {"pair": "custom"}), "target must be a model folder, a GGUF file"),
         (asked(form=[1]), "form must be settings by name"),
         (asked(form=FORM | {"temperature": 1.0}), "form must be settings by name"),
@@ -111,7 +121,7 @@ def test_nonsense_is_refused_before_the_queue(question: dict[str, Any], sentence
 
 def test_every_axis_says_under_which_names_its_values_are_refused() -> None:
     axes = {each["name"]: each["settings"] for each in sweep_offer()["axes"]}
-    assert "draft_length" in axes["draft-length"] and "options" in axes["nodes"]
+    assert "draft_length" in axes["draft-length"] and "longest_ngram" in axes["longest-ngram"]
 
 
 def test_an_order_is_of_the_pair_that_it_loads() -> None:

@@ -34,6 +34,7 @@ EXIT_LAYER = Option(
     0,
     200,
     "0: the one that the model's self_drafting.json names, else a quarter of its layers",
+    usual="1,2,3",
 )
 
 

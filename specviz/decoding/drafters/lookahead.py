@@ -38,13 +38,31 @@ Ngram = tuple[int, tuple[int, ...]]  # its first token, the others
 
 _BY_DEVICE = "0: chosen by device"
 WINDOW = Option(
-    "window", "Window W", 0, 0, 15, f"columns of the window; {_BY_DEVICE}, 3 on a CPU, 7 on a GPU"
+    "window",
+    "Window W",
+    0,
+    0,
+    15,
+    f"columns of the window; {_BY_DEVICE}, 3 on a CPU, 7 on a GPU",
+    usual="3,5,7",
 )
 NGRAM = Option(
-    "ngram", "N-gram size N", 0, 0, 8, f"tokens of an n-gram; {_BY_DEVICE}, 3 on a CPU, 5 on a GPU"
+    "ngram",
+    "N-gram size N",
+    0,
+    0,
+    8,
+    f"tokens of an n-gram; {_BY_DEVICE}, 3 on a CPU, 5 on a GPU",
+    usual="3,4,5",
 )
 GUESSES = Option(
-    "guesses", "Guesses G", 0, 0, 9, f"n-grams per round; {_BY_DEVICE}, 3 on a CPU, 7 on a GPU"
+    "guesses",
+    "Guesses G",
+    0,
+    0,
+    9,
+    f"n-grams per round; {_BY_DEVICE}, 3 on a CPU, 7 on a GPU",
+    usual="3,5,7",
 )
 
 

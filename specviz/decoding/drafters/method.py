@@ -24,7 +24,8 @@ class Option:
     """A whole number that only this method knows; `name` is typed, `title` and `hint` are shown.
 
     `choices` are all that there is between `low` and `high`, where that is not every number.
-    `at_least` names another option of the method, below whose value this one must not be.
+    `at_least` names another option of the method, below whose value this one must not be. `usual`
+    are the values that a sweep over it begins with.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Option:
     hint: str = ""
     choices: tuple[int, ...] = ()
     at_least: str = ""
+    usual: str = "1-4"
 
     @property
     def rule(self) -> str:

@@ -13,7 +13,13 @@ from specviz.records import NgramMatch, ProposalKind
 
 MOST = 16  # tokens of an n-gram
 SHORTEST = Option(
-    "shortest_ngram", "Shortest n-gram", 1, 1, MOST, "fewer tokens that stood before are no match"
+    "shortest_ngram",
+    "Shortest n-gram",
+    1,
+    1,
+    MOST,
+    "fewer tokens that stood before are no match",
+    usual="1-3",
 )
 LONGEST = Option(
     "longest_ngram",

@@ -38,6 +38,8 @@ _METHODS = (
 )
 DRAFTERS: dict[str, Method] = {method.name: method for method in _METHODS}
 
+OPTIONS = {option.name: option for method in _METHODS for option in method.options}
+
 
 def method_named(name: str) -> Method:
     """The entry of that name, or an InputError that lists the names."""

@@ -45,6 +45,7 @@ BITS = Option(
     8,
     "4 needs a CPU; 0: 4 where the weights come from a file of 4 bits (Q4_1), else 8",
     choices=(0, 4, 8),
+    usual="4,8",
 )
 _KINDS = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETERMINISTIC)
 

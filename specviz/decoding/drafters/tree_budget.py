@@ -18,7 +18,13 @@ from specviz.models.language_model import LanguageModel
 from specviz.records import MAX_TREE_NODES
 
 NODES = Option(
-    "nodes", "Nodes verified", 0, 0, MAX_TREE_NODES, "0: chosen from the measured forward times"
+    "nodes",
+    "Nodes verified",
+    0,
+    0,
+    MAX_TREE_NODES,
+    "0: chosen from the measured forward times",
+    usual="4,8,16,32",
 )
 
 Rates = tuple[tuple[float, ...], ...]  # depth - 1 -> rank -> how often that choice is right

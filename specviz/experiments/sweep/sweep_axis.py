@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specviz.decoding.drafters.registry import DRAFTERS, method_named
-from specviz.decoding.drafters.tree_budget import NODES
+from specviz.decoding.drafters.method import Option
+from specviz.decoding.drafters.registry import DRAFTERS, OPTIONS, method_named
 from specviz.errors import InputError, short
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.models.pair_catalog import pair_named
@@ -158,9 +158,24 @@ def _with_tree(setting: SweepSetting, value: Value) -> SweepSetting:
     return replace(setting, config=shape)
 
 
-def _nodes(setting: SweepSetting, value: Value) -> SweepSetting:
-    assert isinstance(value, int)
-    return replace(setting, config=setting.config.with_option(NODES.name, value))
+def _axis_of_option(option: Option) -> Axis:
+    """A setting whose method lacks the option is refused."""
+    name = option.name.replace("_", "-")
+
+    def apply(setting: SweepSetting, value: Value) -> SweepSetting:
+        assert isinstance(value, int)
+        method = method_named(setting.config.method)
+        if option not in method.options:
+            known = ", ".join(each.name for each in method.options) or "none"
+            raise InputError(
+                f"{name} must be an option of the method to be varied, those of "
+                f"{method.name} are {known}"
+            )
+        if not option.holds(value):
+            raise InputError(f"{option.name} must be {option.rule}, got {value}")
+        return replace(setting, config=setting.config.with_option(option.name, value))
+
+    return Axis(name, option.title, option.usual, _integer, apply, option.name)
 
 
 def _of_setting(field: str) -> Apply:
@@ -208,8 +223,8 @@ AXES = {
         _LENGTH,
         Axis("width", "Children of the root", "1-4", _integer, _width, "branching"),
         Axis("tree", "Tree: children by depth", "1x1x1x1,2x1,4", _tree, _with_tree, "branching"),
-        Axis("nodes", "Nodes verified", "4,8,16,32", _integer, _nodes, "options"),
-        *(_axis_of(setting) for setting in BATCH.values()),
+        *map(_axis_of, BATCH.values()),
+        *map(_axis_of_option, OPTIONS.values()),
     )
 }
 

@@ -14,6 +14,7 @@ from itertools import product
 from statistics import mean, median
 from typing import Any
 
+from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.run.batch_race import run_rows, warm_up_rows
 from specviz.experiments.run.blocks import alternating, run_lanes, warm_up
@@ -67,6 +68,12 @@ class SweepPlan:
             if name in values:
                 setting = axis_named(name).apply(setting, values[name])
         return setting
+
+    def check_methods(self) -> None:
+        """InputError where a point's method does not take its settings."""
+        for place in self.places:
+            config = self.setting_at(place).config
+            method_named(config.method).check(config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from specviz.decoding.drafters.registry import method_named
+from specviz.decoding.drafters.registry import OPTIONS, method_named
 from specviz.errors import InputError, short
 from specviz.experiments.sweep.sweep_axis import AXES, Axis, Value, axis_named
 from specviz.experiments.sweep.sweep_file import (
@@ -72,6 +72,8 @@ def _bounds(axis: Axis) -> dict[str, Any] | None:
     setting = SETTINGS.get(axis.setting) or BATCH.get(axis.setting)
     if setting is not None and setting.is_bounded:
         return setting_bounds(setting)
+    if option := OPTIONS.get(axis.setting):
+        return number_bounds(option.low, option.high)
     return number_bounds(1, None) if axis.is_whole else None
 
 
@@ -194,10 +196,10 @@ def _count(question: Mapping[str, Any], name: str) -> int:
 
 def _check_methods(plan: SweepPlan) -> None:
     """InputError where a point's method does not take its settings, or its pair cannot do it."""
+    plan.check_methods()
     for place in plan.places:
         setting = plan.setting_at(place)
         method = method_named(setting.config.method)
-        method.check(setting.config)
         if sentence := refusal(setting.pair, method):
             raise InputError(f"method {method.name} {sentence}")
 

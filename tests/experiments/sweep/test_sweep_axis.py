@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.decoding.drafters.registry import DRAFTERS, OPTIONS
 from specviz.errors import InputError
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.racing import RaceRequest, load_request
@@ -77,8 +77,39 @@ def test_an_axis_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize("axis", AXES.values(), ids=lambda axis: axis.name)
 def test_the_usual_values_of_every_axis_make_settings_that_differ(axis) -> None:
     values = axis.values(axis.usual)
-    settings = [axis.apply(SETTING, value) for value in values]
+    plan = SweepPlan(of_method_with(axis.setting), ((axis.name, values),))
+    settings = [plan.setting_at(place) for place in plan.places]
     assert len(set(settings)) == len(values)
+    if axis.setting in OPTIONS:
+        plan.check_methods()
+
+
+def of_method_with(option: str) -> SweepSetting:
+    """The setting, of a method that has the option where there is one of that name."""
+    having = (each for each in DRAFTERS.values() if option in [o.name for o in each.options])
+    method = next(having, DRAFTERS["draft-model"])
+    return replace(SETTING, config=method.usual(5))
+
+
+def test_methods_with_an_option_of_the_same_name_share_it() -> None:
+    found = [option for method in DRAFTERS.values() for option in method.options]
+    assert set(found) == set(OPTIONS.values())
+
+
+def test_an_option_that_the_method_lacks_is_refused_by_axis_and_method() -> None:
+    with pytest.raises(InputError) as error:
+        SweepPlan(SETTING, (("longest-ngram", (2,)),))
+    assert str(error.value) == (
+        "longest-ngram must be an option of the method to be varied, those of draft-model are none"
+    )
+
+
+def test_an_option_is_varied_beside_the_one_that_bounds_it() -> None:
+    given = replace(SETTING, config=DRAFTERS["prompt-lookup"].usual(5))
+    axes = (("shortest-ngram", (4,)), ("longest-ngram", (4, 5)))
+    SweepPlan(given, axes).check_methods()
+    with pytest.raises(InputError, match="longest_ngram must be at least shortest_ngram = 4"):
+        SweepPlan(given, axes[:1]).check_methods()
 
 
 @pytest.mark.parametrize("method", DRAFTERS)
