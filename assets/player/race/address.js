@@ -35,6 +35,14 @@ export class Address {
     return [...addressSettings().map(({ key }) => key), ...OF_PROMPT].some((key) => given.has(key));
   }
 
+  // Whether the address names the same setting as these parameters.
+  /** @param {string} [query] */
+  isOf(query) {
+    const [given, other] = [window.location.search, query].map((each) => new URLSearchParams(each));
+    const names = new Set([...other.keys(), ...OF_PROMPT]);
+    return query !== undefined && [...names].every((name) => given.get(name) === other.get(name));
+  }
+
   // Fill the form from the address; returns one sentence per parameter that made no sense.
   read(search = window.location.search) {
     const given = new URLSearchParams(search);

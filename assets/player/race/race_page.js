@@ -18,6 +18,7 @@ import { serverNumbers } from "./speedup_words.js";
 
 const LAST = "race"; // under which a tab remembers the race that it shows
 const GOING = "going"; // and the one that goes on
+const FORM = "form"; // and its form
 const RACING = "racing …";
 const DRAWN = "0.7"; // the temperature at which draws are shown
 const WRITE_MILLISECONDS = 200;
@@ -36,6 +37,9 @@ const ENDINGS = {
 
 // What is raced, in words, and as parameters of an address, null where no address says all of it.
 /** @typedef {{ order: any, words: string, query: string | null }} Ordered */
+
+// A form: its setting as parameters of an address, and its prompt, which may be longer than an address can be.
+/** @typedef {{ query: string, task: string, text: string }} KeptForm */
 
 export class RacePage extends Page {
   static id = "race";
@@ -84,7 +88,7 @@ export class RacePage extends Page {
     /** @type {{ round: number, at: number } | null} where the link leads, until a race of its setting has ended */
     this.wanted = this.setting.stop;
     this.company = "";
-    /** @type {{ query: URLSearchParams, task: string, text: string } | undefined} the form as it was before an experiment */
+    /** @type {KeptForm | undefined} as it was before an experiment */
     this.own = undefined;
     this.transport = new Transport(gradio, {
       accepted: () => this.isReopening || this.showResults(),
@@ -95,6 +99,7 @@ export class RacePage extends Page {
     });
     this.wire();
     this.showProblems(this.setting.read());
+    this.recallForm();
     // On a narrow screen the texts come first, once there are any to come.
     this.order = new NarrowOrder([refs.form], (isNarrow) => ({ after: isNarrow && this.hasTexts ? refs.legendRow : refs.experiments }));
     this.setBusy(false, "");
@@ -183,6 +188,7 @@ export class RacePage extends Page {
     this.form.clearErrors();
     if (this.form.refuses()) return;
     if (!this.section.hidden) this.setting.write(); // else a link of another page asked for it
+    tab.keep(FORM, this.filled);
     const query = this.isSent ? this.setting.query.toString() : null;
     await this.raceOrder({ order: this.form.order, words: this.form.words, query }, isHeld);
   }
@@ -236,8 +242,7 @@ export class RacePage extends Page {
   // What was in the form comes back when the experiment is closed.
   /** @param {Record<string, string>} query */
   experiment(query) {
-    const { task, text } = this.form.picker;
-    this.own ??= { query: this.setting.query, task, text };
+    this.own ??= this.filled;
     return this.raceSetting(query);
   }
 
@@ -245,9 +250,30 @@ export class RacePage extends Page {
     const { own } = this;
     this.own = undefined;
     if (!own) return;
-    this.fill(own.query);
-    if (this.form.picker.text !== own.text) this.form.picker.showText(own.task, own.text); // longer than an address may be
+    this.refill(own);
     this.settingChanged();
+  }
+
+  /** @returns {KeptForm} */
+  get filled() {
+    const { task, text } = this.form.picker;
+    return { query: this.setting.query.toString(), task, text };
+  }
+
+  /** @param {KeptForm} form */
+  refill({ query, task, text }) {
+    this.fill(new URLSearchParams(query));
+    if (this.form.picker.text !== text) this.form.picker.showText(task, text);
+  }
+
+  // After a load of the page: the form that this tab had, where the address names none, or the same but for a prompt
+  // that is too long for it.
+  recallForm() {
+    const kept = tab.recall(FORM, ({ query, task, text }) => [query, task, text].every((each) => typeof each === "string"));
+    if (!kept) return;
+    if (!this.setting.isNamed) return void ((this.last || this.lost) && this.refill(kept));
+    const { picker } = this.form;
+    if (this.setting.isOf(kept.query) && picker.text !== kept.text) picker.showText(kept.task, kept.text);
   }
 
   // The same for whoever opened a link: the answer is why it is not raced, as a clause, "" where it is.
@@ -388,6 +414,7 @@ export class RacePage extends Page {
     this.raced.keep(recording ? null : order, words);
     this.raced.compare(this.form.order);
     this.refs.repeat.hidden = Boolean(recording); // not ours to run again
+    this.view.isOwn = !recording;
     this.showStage();
     this.showHeader(this.trace);
     if (this.order.draw() && !this.isReopening) this.refs.results.scrollIntoView();
@@ -592,6 +619,7 @@ export class RacePage extends Page {
   writeSoon() {
     window.clearTimeout(this.writing);
     this.writing = window.setTimeout(() => {
+      tab.keep(FORM, this.filled);
       this.isUnwritten = this.section.hidden;
       if (!this.isUnwritten) this.setting.write();
     }, WRITE_MILLISECONDS);

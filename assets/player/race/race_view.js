@@ -55,6 +55,7 @@ export class RaceView {
     refs.legend.append(...legendRows());
     this.template = new TemplateToggle(refs.showTemplate, () => this.showPrompt());
     this.lastCharts = 0;
+    this.isOwn = false; // a race, no recording: its replay is said to be one
     this.wireTransport();
     this.clear();
   }
@@ -68,6 +69,7 @@ export class RaceView {
     on(refs.forward, () => cursor.stepRound(1));
     on(refs.follow, () => cursor.setFollowing(!cursor.isFollowing));
     refs.play.addEventListener("click", () => this.playback.toggle());
+    for (const end of [refs.replayEnd, refs.replaySkip]) end.addEventListener("click", () => this.playback.arrive());
     // whoever asks why it is exact sees the whole run, of which any position can be drawn anew
     refs.racePage.addEventListener("click", (/** @type {MouseEvent} */ event) => {
       const isAsked = event.target instanceof Element && event.target.closest(`[href="#why-exact"]`);
@@ -214,6 +216,8 @@ export class RaceView {
     for (const name of ["first", "back", "play", "forward", "last", "rate"]) refs[name].disabled = !trace.rounds.length;
     refs.barsTitle.setAttribute("aria-live", trace.isLive ? "off" : "polite");
     refs.play.setAttribute("aria-label", playback.isPlaying ? "Pause" : "Play");
+    for (const part of [refs.replayNotice, refs.replayState]) part.hidden = !this.isOwn || !playback.isPlaying;
+    for (const words of [refs.replayPace, refs.replayWords]) setText(words, playback.words);
   }
 
   drawLanes() {

@@ -1,0 +1,53 @@
+"""What a tab still knows after its page was loaded again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.browser.race_driver import RaceDriver
+
+Open = Callable[..., RaceDriver]
+
+LONG = "Why? " * 1000  # no address is that long
+
+
+@pytest.mark.parametrize("text", ["What does a pulse oximeter measure?", LONG], ids=["", "long"])
+@pytest.mark.parametrize("has_address", [False, True], ids=["bare address", "same address"])
+def test_after_a_load_the_form_holds_what_was_raced_and_what_was_edited_since(
+    random_url: str, open_page: Open, text: str, has_address: bool
+) -> None:
+    tab = open_page(random_url)
+    tab.fill("prompt", text)
+    tab.ref("method").select_option("prompt-lookup")
+    tab.fill("temperature", "0.7")
+    tab.fill("maxNewTokens", "6")
+    tab.race()
+    tab.fill("seed", "5")
+    before = tab.evaluate("specviz.race.form.order")
+    tab.rest()
+    if has_address:
+        tab.reload()
+    else:
+        tab.go()
+    assert tab.evaluate("specviz.race.form.order") == before
+    tab.until("specviz.race.trace.ending !== null")
+
+
+def test_a_replay_after_a_race_is_said_to_be_one_and_leads_to_its_end(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=40", reduced_motion="no-preference")
+    for width, ends in ((1280, "replaySkip"), (390, "replayEnd")):
+        tab.page.set_viewport_size({"width": width, "height": 844})
+        tab.press_race()
+        tab.until("!specviz.race.isBusy && specviz.race.view.playback.isPlaying")
+        for ref in ("replayNotice", "replayState"):
+            assert "replay, slowed" in tab.text(ref)
+        assert tab.ref("runState").is_visible() == (width > 640)
+        tab.ref(ends).click()
+        tab.settle()
+        assert not tab.evaluate("specviz.race.view.playback.isPlaying")
+        assert tab.text("runState").startswith("finished") and tab.ref("runState").is_visible()
+        assert tab.ref("replayNotice").is_hidden() and tab.ref("replayState").is_hidden()
