@@ -58,6 +58,7 @@ export class App {
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     if (link.dataset.place !== undefined) return this.enter(link.href);
+    if (event.detail) link.blur(); // by a pointer: the keys that follow are the page's, and no ring stands on the tab
     this.show(link.dataset.page ?? link.dataset.to);
   }
 

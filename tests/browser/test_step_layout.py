@@ -17,7 +17,8 @@ CUT = """(() => {
     const cards = [...document.querySelectorAll(".step .card")].filter((card) => card.offsetWidth);
     const parts = "button, select, input, canvas, td, th, dt, dd, p, h2, h3, li";
     const isOut = (card) => (part) => {
-        if (getComputedStyle(part.parentElement).position === "fixed") return false;
+        const isFixed = (each) => getComputedStyle(each).position === "fixed";
+        if (isFixed(part) || isFixed(part.parentElement)) return false;
         const [inner, outer] = [part, card].map((each) => each.getBoundingClientRect());
         const isShown = inner.width > 1 && inner.height > 1;
         return isShown && (inner.right > outer.right - 8 || inner.left < outer.left + 8);
@@ -34,8 +35,9 @@ EDGES = """[...document.querySelectorAll(".step .debugger > .inspect")].map((row
         return [left, right, bottom].map(Math.round);
     }))"""
 TOPS = """Object.fromEntries(
-    ["stepText", "stepStrip", "stepBars", "stepTrace", "stepTree", "cacheSlots",
-     "nextMatch", "forkGo", "profileGo"].map((ref) => [ref, specviz.race.view.refs[ref]])
+    ["stepText", "stepStrip", "stepBars", "stepTree", "cacheSlots",
+     "stepTrace", "nextMatch", "forkGo", "profileGo"]
+    .map((ref) => [ref, specviz.race.view.refs[ref]])
     .map(([ref, each]) => [ref, each.getBoundingClientRect().top]))"""
 
 
@@ -128,16 +130,26 @@ def test_a_narrow_page_begins_with_the_moment_and_ends_with_the_profiler(
     step.driver.until(f"{order} === '{narrow}'")
 
 
-def test_on_a_phone_a_moment_s_sentence_and_its_chart_are_on_one_screen(
+def test_on_a_phone_no_chart_changes_its_place_and_each_verdict_stands_below_its_head(
     sized: Callable[..., StepDriver],
 ) -> None:
     step = sized(390)
     top = "(ref) => specviz.race.view.refs[ref].getBoundingClientRect()"
-    for phase, chart in (("judge", "stepBars"), ("extra", "stepResidual")):
+    for phase in ("judge", "extra"):
         step.driver.evaluate(f"specviz.step.view.cursor.toPhase('{phase}')")
         step.settle()
-        span = f"(({top})('{chart}').bottom - ({top})('stepSentence').top)"
-        assert 0 < step.driver.evaluate(span) < 730  # what header and steps leave of 844 pixels
+        order = f"({top})('residualCard').top - ({top})('barsCard').bottom"
+        assert step.driver.evaluate(order) > 0
+    lefts = """[...document.querySelectorAll(".step .verdicts tr :is(th, td):last-child")]
+        .map((each) => each.getBoundingClientRect().left)"""
+    assert len(set(step.driver.evaluate(lefts))) == 1
+
+
+def test_the_moment_s_card_takes_little_of_a_laptop_s_screen(
+    sized: Callable[..., StepDriver],
+) -> None:
+    box = sized(1400).driver.ref("momentCard").bounding_box()
+    assert box and box["height"] < 0.22 * 900
 
 
 def test_on_a_phone_the_steps_stay_in_sight_wherever_one_reads(
@@ -149,6 +161,8 @@ def test_on_a_phone_the_steps_stay_in_sight_wherever_one_reads(
         step.driver.evaluate(f"scrollTo(0, {share} * document.documentElement.scrollHeight)")
         box = step.driver.ref("stepForward").bounding_box()
         assert box and 0 <= box["y"] <= 900 - box["height"]
+        sentence = step.driver.ref("stepSentence").bounding_box()
+        assert sentence and 630 <= sentence["y"] <= box["y"] - sentence["height"]
     step.driver.ref("stepForward").click()
     step.settle()
     assert step.stop != before

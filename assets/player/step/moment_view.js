@@ -198,7 +198,6 @@ export class MomentView {
    */
   drawResidual(round, parent, { node, stage, judged }) {
     this.refs.residualCard.hidden = round.isGreedy; // p lies on one token: the sentence says it all
-    this.refs.residualCard.classList.toggle("is-due", node === EXTRA && stage === "judged" && round.extraKind === "recovered");
     const isKnown = stage !== "drafted" && !round.isGreedy;
     const figure = isKnown ? round.residualFigure(parent) : null;
     veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));

@@ -81,8 +81,7 @@ export class StepView {
     const { runCard, stopsCard, fork, side, stepEmpty, momentCard, barsCard, residualCard, distributions, textCard, hood } = this.refs;
     new NarrowOrder([barsCard, residualCard], (isNarrow) => (isNarrow ? { after: momentCard } : { into: distributions }));
     new NarrowOrder([textCard], (isNarrow) => ({ after: isNarrow ? stepEmpty : momentCard }));
-    new NarrowOrder([runCard], (isNarrow) => (isNarrow ? { after: residualCard } : { into: side }));
-    const cards = [stopsCard, fork].filter((card) => card.isConnected); // a report has no fork
+    const cards = [runCard, stopsCard, fork].filter((card) => card.isConnected); // a report has no fork
     new NarrowOrder(cards, (isNarrow) => (isNarrow ? { after: hood } : { into: side }));
   }
 
