@@ -39,6 +39,7 @@ def test_nothing_overflows_sideways(random_url: str, turn_page: Open, width: int
         "?tokens=8&seed=4&temperature=0.7&method=draft-tree&k=4&branching=3",
         viewport={"width": width, "height": 900},
     )
+    tab.settle()
     assert tab.evaluate(OVERFLOW) <= 0
     tab.race()
     assert tab.evaluate(OVERFLOW) <= 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from specviz.figures.labels import percent
 from specviz.golden import golden_trace
 from specviz.records import Outcome, Round
 from specviz.trace_file import dumps
@@ -187,7 +188,7 @@ def test_each_number_names_the_temperature_of_its_distribution(opened: StepDrive
     first = TRACE.rounds[0].positions[0]
     assert "at T = 0.7" in opened.driver.text("stepBarsNote")
     shown = numbers(opened)
-    assert shown["overlap with q at T = 0.7"] == f"{first.overlap:.3f}"
+    assert shown["overlap with q at T = 0.7"] == percent(first.overlap)
     assert shown["entropy of p at T = 1"] == f"{first.entropy:.2f} nats"
     assert all("T = " in term or "logit" in term for term in shown)
 
@@ -209,7 +210,7 @@ def test_at_temperature_0_the_table_asks_for_the_most_probable_and_shows_raw_num
     position = next(p for p in each.positions if p.parent == each.extra.parent)
     raw: Any = dict(zip(position.token_ids, position.raw_target_probs, strict=True))
     known = raw.get(each.extra.token_id)
-    assert lines[-1][1].strip() == ("" if known is None else f"{known:.3f}")
+    assert lines[-1][1].strip() == ("" if known is None else percent(known))
     assert "most probable" in opened.driver.text("stepResidualNote")
 
 

@@ -34,7 +34,7 @@ def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word:
     }
     tab.page.evaluate(
         "([s, run]) => specviz.race.view.result.draw(s, run, 'length')",
-        [summary, {"header": header, "main": header, "rounds": []}],
+        [summary, {"header": header, "main": header, "rounds": [], "lanes": []}],
     )
     assert word in tab.text("speedupWord")
     assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.1f}×")

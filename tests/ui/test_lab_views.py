@@ -35,7 +35,7 @@ def test_the_time_of_a_token_is_told_of_all_tokens_of_all_rows() -> None:
     (point,) = sweep.points
     bars = [t for t in SweepViews(sweep, [], None).answer()["figures"]["times"]["data"]]
     parts = {bar["name"]: bar["y"][0] for bar in bars if bar["type"] == "bar"}
-    tokens = 2 * (2 * 2) * 6  # repeats, batches of rows, new tokens of each
+    tokens = (2 * 2) * 6  # batches of rows, new tokens of each: of one repeat
     for part in ("prefill", "draft prefill", "draft", "verify", "host"):
         seconds = point[f"{part.replace(' ', '_')}_seconds"]
         shown = parts["rest" if part == "host" else part]
