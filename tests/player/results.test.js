@@ -6,9 +6,9 @@ import { test } from "node:test";
 import { forwardWords } from "../../assets/player/race/lanes.js";
 import { bytes, memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
 import { endWords, wholePercents } from "../../assets/player/shared/number_words.js";
-import { middleOf, serverNumbers, serverSpeedupWords, speedupScope, speedupText, speedupWord, spreadWords } from "../../assets/player/race/speedup_words.js";
+import { middleOf, serverNumbers, serverSpeedupWords, speedupScope, speedupText, speedupWord, spreadWords } from "../../assets/player/shared/speedup_words.js";
 import { withoutThousands, withPoint } from "../../assets/player/shared/decimal_comma.js";
-import { checkSentence, timeSentence } from "../../assets/player/race/time_words.js";
+import { checkSentence, timeSentence } from "../../assets/player/shared/time_words.js";
 
 test("a decimal comma is a point, and a list keeps its commas", () => {
   assert.deepEqual(["0,7", "-,5", " 1,", "3,2,1", "0.7", "x,7"].map(withPoint), ["0.7", "-.5", " 1.", "3,2,1", "0.7", "x,7"]);

@@ -1,7 +1,7 @@
 // The answer of an experiment, from what its runs have measured: the sentence of the run that leads, or of those that
 // are too close to tell apart, then what holds in any case. The words are in specviz/ui/class_presets.py.
 
-import { NOISE, speedupScope, speedupText } from "./speedup_words.js";
+import { NOISE, speedupScope, speedupText } from "../shared/speedup_words.js";
 
 const CERTAIN = 2; // standard errors between two shares, from which the larger one leads
 const VALUES = /\{(\w+)\.(\d)\}/g;

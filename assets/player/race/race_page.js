@@ -14,11 +14,11 @@ import { Form } from "./form.js";
 import { RaceView } from "./race_view.js";
 import { isOf } from "./recorded.js";
 import { Repeats } from "./repeats.js";
-import { serverNumbers } from "./speedup_words.js";
+import { serverNumbers } from "../shared/speedup_words.js";
 
 const LAST = "race"; // under which a tab remembers the race that it shows
 const GOING = "going"; // and the one that goes on
-const FORM = "form"; // and its form
+const FORM = "race-form"; // and its form
 const RACING = "racing …";
 const DRAWN = "0.7"; // the temperature at which draws are shown
 const WRITE_MILLISECONDS = 200;

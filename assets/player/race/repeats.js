@@ -1,7 +1,7 @@
 // The same race several times: the run with the middle speedup is the one that is shown at the end, beside
 // the spread of all. Knows nothing of how a race is run.
 
-import { middleOf } from "./speedup_words.js";
+import { middleOf } from "../shared/speedup_words.js";
 
 export const REPEATS = 5;
 

@@ -2,8 +2,8 @@
 
 import { element, setText } from "../shared/dom.js";
 import { termButton } from "../shared/terms.js";
-import { FEW_TOKENS, firstTokens, serverSpeedupWords, speedupScope, speedupText, speedupWord, spreadWords } from "./speedup_words.js";
-import { checkSentence, milliseconds, timeSentence } from "./time_words.js";
+import { FEW_TOKENS, firstTokens, serverSpeedupWords, speedupScope, speedupText, speedupWord, spreadWords } from "../shared/speedup_words.js";
+import { checkSentence, milliseconds, timeSentence } from "../shared/time_words.js";
 
 const NOTHING = "–";
 const WHOLE = ", over the whole run";

@@ -156,8 +156,8 @@ function extraNote(round, judged) {
   return round.extraKind === "recovered" && !round.isTypical ? "r: the probability with which it was drawn from the residual." : "";
 }
 
-// Where a token of the text came from, as recorded though another draw `isThought` of: its place and what it is, and the sentence of that moment where that does not
-// stand above the text already.
+// Where a token of the text came from: its place and what it is, and the sentence of that moment where that does
+// not stand above the text already. `isThought`: of another draw, while this is as recorded.
 /**
  * @param {Trace} trace
  * @param {Token} token

@@ -1,11 +1,11 @@
 // The card that says which run is shown: menu, file, save, and what came of it.
 
 import { element, option, setText, takeFile } from "../shared/dom.js";
-import { speedupScope, speedupText, speedupWord } from "../race/speedup_words.js";
-import { timeSentence } from "../race/time_words.js";
 import { engineLine } from "../shared/engine_words.js";
 import { counted, measuredWords, whole } from "../shared/number_words.js";
 import { allSettings } from "../shared/settings.js";
+import { FASTER, speedupScope, speedupText, speedupWord, verdictOf } from "../shared/speedup_words.js";
+import { timeSentence } from "../shared/time_words.js";
 import { tokenLabel } from "../shared/token_label.js";
 
 const SHOWN_EVERY = 100; // rounds of a recording that is being opened
@@ -132,7 +132,7 @@ export class RunMenu {
 export function speedWords({ summary, ending }) {
   if (!summary || ending === null || summary.speedup === null) return "";
   const word = `${speedupText(summary.speedup)} ${speedupWord(summary.speedup, ending)}${speedupScope(summary)}`;
-  const why = word.includes("faster") ? "" : ` ${timeSentence(summary)}`;
+  const why = verdictOf(summary.speedup) === FASTER ? "" : ` ${timeSentence(summary)}`;
   return `Beside plain decoding: ${word}.${why}`.trim();
 }
 

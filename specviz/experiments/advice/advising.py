@@ -81,9 +81,7 @@ class Advising:
         self._began = own_time()
         self._prompts = PROMPTS
         self.probe: Probe = first_probe(request)
-        self._warmed = self._probed = (
-            0.0  # seconds spent before the first probe, and after the last
-        )
+        self._warmed = self._probed = 0.0  # seconds until the first probe, and until the last
 
     def __iter__(self) -> Iterator[AdviceStep]:
         self._began = own_time()

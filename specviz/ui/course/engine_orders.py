@@ -7,6 +7,7 @@ machine only adds time, so everything is timed in several passes, every second o
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -73,12 +74,13 @@ class EngineOrder(LabOrder):
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
     @property
+    @abstractmethod
     def points(self) -> int:
-        raise NotImplementedError
+        """How often `found` says that it is further."""
 
+    @abstractmethod
     def found(self, opened: ExitStack) -> Generator[Message | None]:
         """None after each of its `points`, then the result."""
-        raise NotImplementedError
 
 
 def _folder(opened: ExitStack) -> Path:

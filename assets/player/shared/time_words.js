@@ -1,7 +1,7 @@
 // Where the time of a round goes, in a sentence each: what a round costs and what it brings, and why the
 // target checks several tokens in about the time of one.
 
-import { wholePercents } from "../shared/number_words.js";
+import { wholePercents } from "./number_words.js";
 
 const DEAR = 1.25; // times a step: from there on it is not about the same
 const SLOW = 0.05; // of a lane's time: from there on a later first token is told

@@ -1,11 +1,12 @@
 // The speedup in words: of one run, whose clock is noisy, or of several with their spread.
 
-import { counted, measuredWords } from "../shared/number_words.js";
+import { counted, measuredWords } from "./number_words.js";
 
 export const NOISE = 0.1; // what two runs of one setting often differ by
 export const FEW_TOKENS = 8; // of a run that goes on, or was stopped: its clocks say nothing yet
 const BASELINE = "the baseline’s speed";
 const EQUAL = "about equal";
+export const FASTER = "faster";
 const ROUNDING = 1e-9; // 1.1 - 0.1 is a little more than 1
 
 /** @param {number[]} speedups */
@@ -31,8 +32,7 @@ export function speedupText(speedup, speedups = null) {
  */
 export function speedupWord(speedup, ending, speedups = null, of = BASELINE) {
   if (speedup === null) return ending === "stopped" ? "stopped too early to compare" : "measuring …";
-  const shown = Number(speedup.toFixed(1)); // so that equal numbers have equal words
-  const verdict = speedups ? ofSeveral(speedup, speedups) : comparison(speedup, [shown - NOISE, shown + NOISE]);
+  const verdict = speedups ? ofSeveral(speedup, speedups) : verdictOf(speedup);
   const word = `${of}: ${verdict}`;
   return ending === "stopped" && !speedups ? `${word}, up to where it was stopped` : word;
 }
@@ -49,13 +49,20 @@ export function firstTokens(tokens) {
   return `, over the first ${counted(tokens, "token")}`;
 }
 
+// Of one run.
+/** @param {number} speedup */
+export function verdictOf(speedup) {
+  const shown = Number(speedup.toFixed(1)); // so that equal numbers have equal words
+  return comparison(speedup, [shown - NOISE, shown + NOISE]);
+}
+
 /**
  * @param {number} speedup
  * @param {number[]} range where it may lie
  */
 function comparison(speedup, range) {
   const isEqual = Math.min(...range) <= 1 + ROUNDING && Math.max(...range) >= 1 - ROUNDING;
-  return isEqual ? EQUAL : speedup > 1 ? "faster" : "slower";
+  return isEqual ? EQUAL : speedup > 1 ? FASTER : "slower";
 }
 
 // The middle one of several runs: where they do not agree, that is said.
