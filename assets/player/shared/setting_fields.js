@@ -55,7 +55,8 @@ function field(setting, prefix, hasSlider) {
   const id = ["sv", prefix, key].filter(Boolean).join("-");
   const label = element("label", "", title);
   label.htmlFor = id;
-  if (hint) label.append(" ", element("span", "hint", hint));
+  const isOfSlider = Boolean(setting.slider); // how far it goes beyond it
+  if (hint && (hasSlider || !isOfSlider)) label.append(" ", element("span", "hint", hint));
   const input = element("input");
   Object.assign(input, { id, type: "text", inputMode: bounds?.is_whole ? "numeric" : "decimal" });
   input.dataset.setting = name;
