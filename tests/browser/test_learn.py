@@ -64,11 +64,12 @@ ODD = """[...document.querySelectorAll(".lesson-words .value, .lesson-words mn")
     .map((each) => `${each.dataset.value}: ${each.textContent}`)"""
 IS_AT_REST = f"!{VIEW}.widget.course.drive.isBusy"
 REST = "(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))()"
+CAN_BE_USED = "(each) => !each.disabled && each.checkVisibility()"
 # How many elements Tab stops at from here to the one that is wanted; below 0 it lies behind.
 STOPS = "a[href], button, input, select, textarea, [tabindex]"
 TABS = f"""(selector) => {{
     const all = [...document.querySelectorAll({STOPS!r})];
-    const seen = all.filter((each) => !each.disabled && each.checkVisibility());
+    const seen = all.filter({CAN_BE_USED});
     const here = seen.indexOf(document.activeElement);
     const goal = seen.findIndex((each) => each.matches(selector));
     const stops = (from, end) => seen.slice(from, end).filter((each) => each.tabIndex >= 0).length;
@@ -84,6 +85,7 @@ class Learner:
 
     def tab_to(self, selector: str) -> None:
         """As often as Tab must be pressed; where it lands is looked at."""
+        self.driver.until(f"[...document.querySelectorAll({selector!r})].some({CAN_BE_USED})", 30)
         count = int(self.page.evaluate(TABS, selector))
         for _ in range(abs(count)):
             self.page.keyboard.press("Tab" if count > 0 else "Shift+Tab")

@@ -37,8 +37,10 @@ export class AheadClock extends Widget {
     this.next = element("button", "primary", "Next round");
     this.next.type = "button";
     this.next.dataset.next = "";
+    this.next.disabled = true; // until there is a run to walk through
     this.next.addEventListener("click", () => this.go());
     this.tally = element("p", "clock-tally");
+    this.tally.setAttribute("role", "group");
     this.tally.setAttribute("aria-label", "Rounds so far");
     box.classList.add("ahead-clock");
     box.replaceChildren(this.key, this.picture, this.words, this.next, this.tally);
@@ -64,7 +66,7 @@ export class AheadClock extends Widget {
   }
 
   go() {
-    if (this.at === this.rounds.length) return;
+    if (this.at >= this.rounds.length) return;
     this.at += 1;
     this.draw();
     this.on.changed();
