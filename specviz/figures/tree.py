@@ -73,14 +73,21 @@ def _columns(meta: dict[str, Any], nodes: list[dict[str, Any]]) -> dict[str, Any
         edges = [edge for edge in edges if edge["width"] == meta["width"]]
         return {key: [each for edge in edges for each in (*edge[key], None)] for key in "xy"}
     labels = [node[meta["part"]] for node in nodes if node[meta["part"]]]
-    room = {"room": [label["room"] for label in labels]} if meta["part"] == "token" else {}
     return {
         "x": [label["x"] for label in labels],
         "y": [label["y"] for label in labels],
         "text": [label["text"] for label in labels],
         "textposition": [label["side"] for label in labels],
-        "meta": meta | room,
+        "meta": meta | (_rooms(labels) if meta["part"] == "token" else {}),
     }
+
+
+def _rooms(labels: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the page needs to fit the labels to its own width."""
+    rooms: dict[str, Any] = {"room": [label["room"] for label in labels]}
+    if labels and labels[0]["narrow"]:
+        rooms["narrow"] = {key: [label["narrow"][key] for label in labels] for key in ("y", "room")}
+    return rooms
 
 
 class _TreeView:
@@ -92,7 +99,8 @@ class _TreeView:
         self.has_confidence = any(p.draft_probs or p.raw_draft_probs for p in round_.positions)
         self.rows = row_count(round_, self.places)
         self.columns = 1 + max((node.depth for node in round_.tree.nodes), default=0)
-        self.is_long = self.columns > 10  # labels alternate between two heights
+        self.is_long = self.columns > 10
+        self.is_chain = all(y == 0 for node, (_, y) in self.places.items() if node != EXTRA)
         self.row_pixels = max(18.0, min(66.0 if self.is_long else 56.0, 560 / self.rows))
         self.unit = self._unit()
         self.is_dense = self.row_pixels < 36  # labels stand beside the leaves
@@ -215,36 +223,36 @@ class _TreeView:
     def token_label(self, index: int) -> dict[str, Any]:
         is_beside = self.is_dense and self._is_leaf(index)
         above = "top right" if self.is_crowded else "top center"
-        x, y = self._label_point(index, is_beside)
         return {
-            "x": x,
-            "y": y,
+            "x": self.places[index][0],
+            **self._fitted(index, is_beside, self.is_long),
             "text": self._label(index, is_beside),
             "side": "middle right" if is_beside else above,
-            "room": self._room(index, is_beside),
+            "narrow": self._fitted(index, is_beside, True) if self.is_chain else None,
         }
 
-    def _room(self, index: int, is_beside: bool) -> float:
-        """How far a label may reach, in columns; the page cuts it to that at its own width."""
+    def _fitted(self, index: int, is_beside: bool, is_staggered: bool) -> dict[str, float]:
+        """Its height, and how far it may reach in columns: the page cuts it to that.
+
+        Staggered labels alternate between two heights, so that each has the room of two.
+        """
+        x, y = self.places[index]
         if is_beside:  # nothing stands right of a leaf
-            return self.end - self.places[index][0]
-        return 1.85 if self.is_long and self._is_level(index) else 0.92
+            return {"y": y, "room": self.end - x}
+        is_lifted = is_staggered and x % 2 and not (self.is_chain and y)  # alone below a chain
+        lift = 4 if self.is_crowded else 22 if is_lifted else LIFT
+        room = 1.85 if is_staggered and (self.is_chain or self._is_level(index)) else 0.92
+        return {"y": y - lift / self.unit, "room": room}
 
     def _is_level(self, index: int) -> bool:
         """Its neighbours stand on its row: a label above them meets nothing."""
         x, y = self.places[index]
         return all(row == y for column, row in self.places.values() if abs(column - x) <= 1)
 
-    def _label_point(self, index: int, is_beside: bool) -> tuple[float, float]:
-        x, y = self.places[index]
-        if is_beside:
-            return x, y  # its first character is a space that Plotly does not trim
-        lift = 4 if self.is_crowded else 22 if self.is_long and x % 2 else LIFT
-        return x, y - lift / self.unit
-
     def _label(self, index: int, is_beside: bool) -> str:
         if not is_beside:
             return self.text(index)
+        # its first character is a space that Plotly does not trim
         return f"{NO_BREAK}{self.text(index)}" + (
             f" {self._extra_role()}" if index == EXTRA else ""
         )

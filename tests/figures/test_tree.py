@@ -215,16 +215,24 @@ def test_labels_of_neighbours_cannot_meet_on_any_screen(widths: tuple[int, ...])
     # the page cuts a label to its room: at the least width that must leave four characters
     character = 0.62 * labels["textfont"]["size"]
     assert min(labels["meta"]["room"]) * unit / character >= 4
-    rows: dict[float, list[tuple[float, float]]] = {}
-    for x, y, room, position in zip(
-        labels["x"], labels["y"], labels["meta"]["room"], labels["textposition"], strict=True
-    ):
-        start = x - room / 2 if position.endswith("center") else x
-        rows.setdefault(y, []).append((start, start + room))
-    for spans in rows.values():
-        ordered = sorted(spans)
-        for (_, end), (start, _) in zip(ordered, ordered[1:], strict=False):
-            assert end <= start
+    usual = {"y": labels["y"], "room": labels["meta"]["room"]}
+    for fitted in (usual, labels["meta"].get("narrow", usual)):
+        rows: dict[float, list[tuple[float, float]]] = {}
+        for x, y, room, position in zip(
+            labels["x"], fitted["y"], fitted["room"], labels["textposition"], strict=True
+        ):
+            start = x - room / 2 if position.endswith("center") else x
+            rows.setdefault(y, []).append((start, start + room))
+        for spans in rows.values():
+            ordered = sorted(spans)
+            for (_, end), (start, _) in zip(ordered, ordered[1:], strict=False):
+                assert end <= start
+
+
+def test_on_a_phone_the_labels_of_a_chain_have_the_room_of_two_columns() -> None:
+    figure = tree_figure(random_round(2, (1,) * 5), NAMES, root_id=3)
+    labels = next(trace for trace in figure["data"] if "room" in trace["meta"])
+    assert max(labels["meta"]["room"]) < 1 < 1.8 < min(labels["meta"]["narrow"]["room"])
 
 
 def test_accepted_edges_are_drawn_over_the_others() -> None:

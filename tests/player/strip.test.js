@@ -10,12 +10,25 @@ const FRAME = 1.5; // pixels of the selected column's frame outside it
 for (const [width, rounds] of [[300, 40], [120, 400], [900, 3]]) {
   test(`the frame around the first and the last of ${rounds} columns in ${width} pixels is not clipped`, () => {
     const strip = Object.assign(Object.create(Strip.prototype), { width, rounds: Array(rounds) });
+    strip.middle = 0;
     strip.layOut({ from: 0, ends: Array.from({ length: rounds }, (_, at) => at + 1) });
     assert.ok(strip.left(0) >= FRAME);
     assert.ok(strip.edges.at(-1) <= width - FRAME);
     assert.equal(strip.roundAt(0), 0);
     assert.equal(strip.roundAt(width - 1), rounds - 1);
     assert.equal(strip.roundAt((strip.left(1) + strip.edges[1]) / 2), 1);
+  });
+}
+
+for (const middle of [0, 48, 96]) {
+  test(`of 97 rounds on a phone, those around round ${middle + 1} are wide enough for a finger`, () => {
+    const strip = Object.assign(Object.create(Strip.prototype), { width: 358, middle });
+    strip.layOut({ from: 0, ends: Array.from({ length: 97 }, (_, at) => at + 1) });
+    const widths = strip.edges.map((edge, at) => edge - strip.left(at));
+    const near = widths.filter((_, at) => Math.abs(at - middle) <= 3);
+    assert.ok(Math.min(...near) >= 10);
+    assert.ok(Math.min(...widths) > 2, "the others stay in sight");
+    assert.ok(Math.abs(strip.edges.at(-1) - 355) < 1e-9, "all of them are there");
   });
 }
 

@@ -45,7 +45,7 @@ export class RaceView {
     this.lanes = new Lanes(refs, this.trace, {
       onToken: (at) => this.selectToken(at), tooltip: this.tooltip, lossOf: (config) => this.loss.textOf(config),
     });
-    this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onResize: ask, theme });
+    this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onChange: ask, theme });
     const onSelect = (/** @type {number} */ node) => this.select(this.cursor.round, node);
     this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect, onExample, exampleWords });
     this.result = new Result(refs, setup.glossary);

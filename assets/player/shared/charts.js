@@ -201,8 +201,10 @@ function enlarge(layout, data) {
   for (const font of fonts) if (font?.size) font.size *= ENLARGEMENT;
 }
 
-// Labels of a chart cut to the room that they have at its present width.
+// Labels of a chart cut to the room that they have at its present width. In narrow columns they stand as the
+// trace's `meta.narrow` says, if it says anything.
 const CHARACTER = 0.62; // of the font size, in the chart's monospace
+const NARROW = 6.5; // font sizes
 
 /**
  * @param {any} trace
@@ -212,7 +214,11 @@ export function fitLabels(trace, { width, margin, xaxis }) {
   const [from, to] = xaxis.range;
   const unit = (width - margin.l - margin.r) / (to - from);
   const size = trace.textfont.size * CHARACTER;
-  trace.text = trace.text.map((/** @type {string} */ text, /** @type {number} */ index) => cut(text, Math.floor((trace.meta.room[index] * unit) / size)));
+  const { narrow } = trace.meta;
+  const isNarrow = narrow && unit < NARROW * trace.textfont.size;
+  if (isNarrow) trace.y = narrow.y;
+  const { room } = isNarrow ? narrow : trace.meta;
+  trace.text = trace.text.map((/** @type {string} */ text, /** @type {number} */ index) => cut(text, Math.floor((room[index] * unit) / size)));
 }
 
 // At least one character and the mark that there is more.

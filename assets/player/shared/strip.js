@@ -7,13 +7,17 @@ const SIDE = 3; // pixels
 const GAP = 2;
 const NO_MARK = 7; // pixels of the line that stands for it
 const LANE = 0.24; // share of the height kept for the mark of the extra token
+const WIDEST = 26; // on average
+const LEGIBLE = 7; // where columns are narrower on average, those around the selected one are
+const CLOSE_BY = 10; // so wide, so that a finger meets the one that it means
+const NEIGHBOURS = 5; // on either side of the selected one
 
 export class Strip {
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {{ onSelect: (round: number) => void, onResize: () => void, theme: Theme }} on
+   * @param {{ onSelect: (round: number) => void, onChange: () => void, theme: Theme }} on
    */
-  constructor(canvas, { onSelect, onResize, theme }) {
+  constructor(canvas, { onSelect, onChange, theme }) {
     this.canvas = canvas;
     this.theme = theme;
     /** @type {Round[]} */
@@ -21,12 +25,13 @@ export class Strip {
     /** @type {number[]} */
     this.edges = [];
     this.look = "";
+    this.middle = 0; // of the wider columns
     /** @type {Palette} */
     this.colours = {};
     this.isDragging = false;
     this.picture = document.createElement("canvas"); // the columns, which only a longer run changes
     this.width = this.height = 0;
-    new ResizeObserver(() => this.measure(onResize)).observe(canvas);
+    new ResizeObserver(() => this.measure(onChange)).observe(canvas);
     const select = (/** @type {PointerEvent} */ event) => onSelect(this.roundAt(event.offsetX));
     canvas.addEventListener("pointerdown", (event) => {
       this.isDragging = true;
@@ -34,24 +39,32 @@ export class Strip {
       select(event);
     });
     canvas.addEventListener("pointermove", (event) => this.isDragging && select(event));
-    canvas.addEventListener("pointerup", () => (this.isDragging = false));
-    canvas.addEventListener("pointercancel", () => (this.isDragging = false));
+    const leave = () => ((this.isDragging = false), onChange());
+    canvas.addEventListener("pointerup", leave);
+    canvas.addEventListener("pointercancel", leave);
   }
 
-  /** @param {() => void} onResize */
-  measure(onResize) {
+  /** @param {() => void} onChange */
+  measure(onChange) {
     this.width = this.canvas.clientWidth;
     this.height = this.canvas.clientHeight;
-    onResize();
+    onChange();
   }
 
-  // The right edge of every column in pixels: as wide as its share of the scale, 26 on average at most. The
-  // frame around the first and the last one has room at the sides.
+  // The right edge of every column in pixels: as wide as its share of the scale; in a crowd those around the
+  // selected one are wider. The frame around the first and the last one has room at the sides.
   /** @param {{ from: number, ends: number[] }} axis */
   layOut({ from, ends }) {
     const whole = (ends.at(-1) ?? from) - from;
-    const width = Math.min(this.width - 2 * SIDE, 26 * ends.length);
-    this.edges = ends.map((end) => SIDE + (whole > 0 ? ((end - from) / whole) * width : 0));
+    const width = Math.min(this.width - 2 * SIDE, WIDEST * ends.length);
+    const even = ends.map((end, index) => (whole > 0 ? ((end - (index ? ends[index - 1] : from)) / whole) * width : 0));
+    let edge = SIDE;
+    this.edges = (this.isCrowded(ends.length) ? widenedAround(even, this.middle) : even).map((each) => (edge += each));
+  }
+
+  /** @param {number} count */
+  isCrowded(count) {
+    return this.width - 2 * SIDE < LEGIBLE * count;
   }
 
   /** @param {number} index */
@@ -77,7 +90,8 @@ export class Strip {
     const { canvas, picture, width, height } = this;
     const scale = window.devicePixelRatio || 1;
     for (const each of [canvas, picture]) fit(each, Math.round(width * scale), Math.round(height * scale));
-    const look = [rounds.length, forks.join("-"), axis.from, axis.ends.at(-1), width, height, scale, this.theme.name].join();
+    if (!this.isDragging) this.middle = selected; // under a finger no column moves away
+    const look = [rounds.length, this.isCrowded(rounds.length) && this.middle, forks.join("-"), axis.from, axis.ends.at(-1), width, height, scale, this.theme.name].join();
     if (rounds !== this.rounds || look !== this.look) this.drawColumns(rounds, axis, scale, forks);
     this.rounds = rounds;
     this.look = look;
@@ -240,6 +254,24 @@ export class Strip {
     this.canvas.setAttribute("aria-valuenow", String(selected + 1));
     this.canvas.setAttribute("aria-valuetext", text);
   }
+}
+
+// The same width in all, more of it for those around the selected one and less for the others.
+/**
+ * @param {number[]} widths
+ * @param {number} middle
+ */
+function widenedAround(widths, middle) {
+  const isNear = (/** @type {number} */ index) => Math.abs(index - middle) <= NEIGHBOURS;
+  const near = widths.map((width, index) => (isNear(index) ? Math.max(width, CLOSE_BY) : 0));
+  const left = sum(widths) - sum(near);
+  const far = sum(widths.filter((_, index) => !isNear(index)));
+  return far > 0 && left > 0 ? widths.map((width, index) => near[index] || (width * left) / far) : widths;
+}
+
+/** @param {number[]} numbers */
+function sum(numbers) {
+  return numbers.reduce((total, each) => total + each, 0);
 }
 
 /** @param {Round[]} rounds */

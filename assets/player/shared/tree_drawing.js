@@ -53,7 +53,14 @@ function labelColumns(meta, labels) {
     text: labels.map(({ text }) => text),
     textposition: labels.map(({ side }) => side),
   };
-  return meta.part === "token" ? { ...made, meta: { ...meta, room: labels.map(({ room }) => room) } } : made;
+  return meta.part === "token" ? { ...made, meta: { ...meta, ...rooms(labels) } } : made;
+}
+
+// What a chart needs to fit the labels to its width.
+/** @param {any[]} labels */
+function rooms(labels) {
+  const narrow = labels[0]?.narrow && { y: labels.map((each) => each.narrow.y), room: labels.map((each) => each.narrow.room) };
+  return { room: labels.map(({ room }) => room), ...(narrow && { narrow }) };
 }
 
 // The shapes of the ring around a node: none where the tree has no such node.

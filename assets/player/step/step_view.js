@@ -65,7 +65,7 @@ export class StepView {
     this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
     this.strip = new Strip(refs.stepStrip, {
       onSelect: (round) => this.still(() => this.cursor.go(round, this.cursor.at)),
-      onResize: () => this.frame.ask(),
+      onChange: () => this.frame.ask(),
       theme,
     });
     this.text = new Ribbon(refs.stepText, {
