@@ -19,14 +19,13 @@ from specviz.figures.distribution_rows import (
 from specviz.figures.labels import NO_BREAK, compared, percent, visible_text
 from specviz.figures.overlap import Overlap
 from specviz.figures.theme import (
-    LEGEND_PIXELS,
     LIGHT,
     MONOSPACE,
     SMALL,
     Figure,
     base_layout,
-    hidden_axis,
     legend_above,
+    probability_bars,
     quiet_axis,
 )
 from specviz.records import Position, ProposalKind, Round
@@ -34,7 +33,6 @@ from specviz.records import Position, ProposalKind, Round
 ROW_PIXELS = 30
 BAR_WIDTH = 0.28  # of a row
 ROOMY_ROWS = 6  # as many as share the height while the draft's alone show
-_RIGHT = 1.16  # room for the numbers behind the bars
 _LEAST_SUM = 1e-5  # what the six digits of a recorded distribution can lose
 
 
@@ -171,9 +169,7 @@ def _layout(
 ) -> dict[str, Any]:
     bottom = coin.y + 1.2  # the number below the bar of the draw stays clear of the remark
     layout = base_layout(round((bottom + 0.5) * ROW_PIXELS) + 48)
-    layout["margin"] = {"l": 118, "r": 8, "t": LEGEND_PIXELS, "b": 4}
-    layout["barmode"] = "overlay"
-    layout["xaxis"] = hidden_axis(range=[0, _RIGHT])
+    layout |= probability_bars()
     layout["yaxis"] = quiet_axis(
         range=[bottom, -0.5],
         showgrid=False,

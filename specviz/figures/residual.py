@@ -12,14 +12,13 @@ from typing import Any
 from specviz.figures.distribution_rows import SHOWN_TOKENS
 from specviz.figures.labels import percent, visible_text
 from specviz.figures.theme import (
-    LEGEND_PIXELS,
     LIGHT,
     MONOSPACE,
     SMALL,
     Figure,
     base_layout,
-    hidden_axis,
     legend_above,
+    probability_bars,
     quiet_axis,
 )
 from specviz.records import TOP_TOKENS, Position
@@ -41,9 +40,7 @@ def residual_figure(
     rows = _rows(position)
     data = _both_bars(rows)
     layout = base_layout(round((SHOWN_TOKENS + 0.5) * ROW_PIXELS) + 30)
-    layout["margin"] = {"l": 118, "r": 8, "t": LEGEND_PIXELS, "b": 4}
-    layout["barmode"] = "overlay"
-    layout["xaxis"] = hidden_axis(range=[0, 1.16])
+    layout |= probability_bars()
     layout["yaxis"] = quiet_axis(
         range=[SHOWN_TOKENS, -0.5],
         showgrid=False,

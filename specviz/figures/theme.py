@@ -116,6 +116,18 @@ def legend_above() -> dict[str, Any]:
     }
 
 
+def probability_bars() -> dict[str, Any]:
+    """What charts with a row of bars for each token have in common.
+
+    Tokens stand left of the bars, numbers right of them: on a phone, too, the longest, "99.98 %".
+    """
+    return {
+        "margin": {"l": 118, "r": 26, "t": LEGEND_PIXELS, "b": 4},
+        "barmode": "overlay",
+        "xaxis": hidden_axis(range=[0, 1.16]),
+    }
+
+
 def note(text: str, **options: Any) -> dict[str, Any]:
     """A direct label: small muted text without an arrow."""
     plain = {"text": text, "showarrow": False, "font": {"size": SMALL, "color": LIGHT["muted"]}}
