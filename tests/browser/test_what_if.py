@@ -73,6 +73,21 @@ def test_every_draw_below_one_can_be_thought_of(thinking: StepDriver, draw: str)
     assert "counterfactual" in thinking.driver.text("stepBarsTitle")
 
 
+def test_the_sentence_tells_the_draw_that_is_thought_of_now(thinking: StepDriver) -> None:
+    each, node = examined(Outcome.REJECTED)
+    stand(thinking, each, node)
+    threshold = each.verdicts[node].acceptance_prob
+    for share in (0.25, 0.5, 0.75):  # all of them on the other side of the threshold
+        draw = round(share * threshold, 4)
+        think(thinking, str(draw))
+        said = f"the draw was {draw:.3f}: accepted"
+        thinking.driver.until(
+            f"""document.querySelector("[data-ref=stepSentence]").textContent
+                .replaceAll("\u00a0", " ").includes({said!r})""",
+            5,
+        )
+
+
 def test_the_column_of_the_round_shows_the_verdicts_of_a_thought(thinking: StepDriver) -> None:
     each, node = examined(Outcome.REJECTED)
     stand(thinking, each, node)

@@ -24,7 +24,9 @@ export class WhatIf {
     refs.whatIfBack.addEventListener("click", () => this.left && onBack(...this.left.place));
     /** @type {{ trace: Trace, place: [number, number], words: string } | null} the draw last thought of, until it is given up */
     this.left = null;
-    this.question = 0;
+    /** @type {{ u: number } | null} the draw of which the server is to tell, null for none */
+    this.wanted = null;
+    this.isAsking = false;
     this.key = ""; // round and node
     /** @type {any} the round as it would have been, and its draw */
     this.thought = null;
@@ -39,7 +41,7 @@ export class WhatIf {
   clear() {
     this.key = "";
     this.thought = null;
-    this.question = this.question + 1; // a reply under way is of another place
+    this.wanted = null; // a reply under way is of another place
     this.refs.whatIf.hidden = true;
   }
 
@@ -99,7 +101,7 @@ export class WhatIf {
   reset() {
     const { refs, round, node, trace } = this;
     const { u, accept } = round.verdict(node);
-    this.question += 1;
+    this.wanted = null;
     this.thought = null;
     this.field.show(u, accept);
     setText(refs.whatIfText, thresholdWords(tokenLabel(trace.text(round.tokenId(node))), round.outcomes[node], drawn(accept, u)[0]));
@@ -107,24 +109,35 @@ export class WhatIf {
     refs.whatIfActions.hidden = true;
   }
 
-  // Only on which side of the threshold u lies decides, so the other side is asked for once.
+  // Only on which side of the threshold u lies decides: what is known of the other side stands until the sentence
+  // with this very draw comes.
   /** @param {number} u */
   async think(u) {
     const { round, node, refs } = this;
     const recorded = round.verdict(node);
     this.remember(u);
     if (u === recorded.u) return this.reset(), this.onChange();
-    const question = (this.question += 1);
+    this.wanted = null;
     refs.whatIfActions.hidden = false;
     const isOther = u < recorded.accept !== (round.outcomes[node] === "accepted");
     this.show(isOther ? this.reply : null, u);
     if (!isOther) return this.showResult(`Nothing changes: the round still adds ${this.texts(round.emitted.map((/** @type {any} */ { id }) => id))}`);
-    if (this.reply) return this.showResult(this.words(this.reply));
-    const reply = await this.ask("what_if", this.asked(u));
-    if (question !== this.question) return;
-    if (reply && !reply.error) this.reply = reply;
-    this.show(this.reply, u);
-    this.showResult(this.words(reply));
+    this.wanted = { u };
+    if (!this.isAsking) await this.askUntilTold();
+  }
+
+  // One question at a time, and the last draw at last.
+  async askUntilTold() {
+    this.isAsking = true;
+    for (let asked = this.wanted; asked; asked = this.wanted === asked ? null : this.wanted) {
+      const { key } = this;
+      const reply = await this.ask("what_if", this.asked(asked.u));
+      if (!this.wanted || key !== this.key) continue;
+      if (reply && !reply.error) this.reply = reply;
+      this.show(this.reply, this.wanted.u);
+      this.showResult(this.words(reply));
+    }
+    this.isAsking = false;
   }
 
   /** @param {number} u */
