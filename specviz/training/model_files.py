@@ -54,7 +54,8 @@ def save_model(
     weights = {name: weight.bfloat16() for name, weight in network.state_dict().items()}
     if drafted is not None:
         config = config | {"draft_vocab_size": len(drafted)}
-        weights[DRAFTED] = drafted - torch.arange(len(drafted))
+        offsets = drafted - torch.arange(len(drafted))
+        weights[DRAFTED] = offsets.to(torch.uint16 if int(offsets.max()) < 1 << 16 else torch.int64)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
     (folder / WEIGHTS).chmod(0o644)  # safetensors writes for its owner alone
@@ -66,4 +67,4 @@ def load_into(network: nn.Module, folder: Path) -> Tensor | None:
     offsets = weights.pop(DRAFTED, None)
     network.load_state_dict({name: weight.float() for name, weight in weights.items()})
     network.eval()
-    return None if offsets is None else offsets + torch.arange(len(offsets))
+    return None if offsets is None else offsets.long() + torch.arange(len(offsets))

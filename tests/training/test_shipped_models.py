@@ -52,7 +52,7 @@ def test_all_drafters_of_the_chat_model_draft_from_the_same_part() -> None:
     assert network.model.embed_tokens.weight.shape == (8193, 192)
     for name in ("eagle", "medusa"):
         offsets = load_file(folder / name / "model.safetensors")["d2t"]
-        assert torch.equal(offsets + torch.arange(8192), drafted)
+        assert torch.equal(offsets.long() + torch.arange(8192), drafted)
     accuracies = json.loads((folder / "medusa" / "config.json").read_text("utf-8"))["accuracies"]
     assert [shares[0] for shares in accuracies] == sorted(
         (shares[0] for shares in accuracies), reverse=True

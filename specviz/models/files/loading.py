@@ -100,10 +100,12 @@ def _widened(survey: Survey, folder: Path, model: LanguageModel) -> LanguageMode
         with safe_open(file, "pt") as weights:
             if TABLE in weights.keys():  # noqa: SIM118, it is no dict
                 offsets = weights.get_tensor(TABLE)
-    if offsets.dtype != torch.int64 or offsets.shape != (size,):
+    if offsets.dtype not in (torch.uint16, torch.int32, torch.int64) or offsets.shape != (size,):
         raise InputError(f"model {source!r} must have {TABLE}, {size} whole numbers")
     try:
-        drafted = DraftVocabulary.of_offsets(offsets.to(model.device), survey.codec.vocab_size)
+        drafted = DraftVocabulary.of_offsets(
+            offsets.to(model.device, torch.int64), survey.codec.vocab_size
+        )
     except ValueError as error:
         raise InputError(f"model {source!r} {error}") from None
     return model.with_vocabulary(drafted)
