@@ -18,6 +18,7 @@ FOLDER = ASSETS / "traces"
 SUFFIX = ".json.gz"
 OPENING = "quantised-self.opening.smollm2"  # plays for a visitor who has asked for nothing yet
 SAMPLED = "draft-model.chat.smollm2"  # a chain above temperature 0: guesses pass and fail by chance
+SAMPLED_ROUND = 6  # from 1, which the app shows first: a guess that passes, one that fails, and why
 
 
 def golden_names(folder: Path = FOLDER) -> tuple[str, ...]:

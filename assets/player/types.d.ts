@@ -212,6 +212,7 @@ interface Setup {
   code: ShownCode;
   opening: string; // of them, the one that plays for a visitor
   sampled: string; // of them, one in which something is drawn
+  sampled_round: number; // from 1: where it is shown first
   device: string;
   servers: string[] | null; // addresses of servers that may be raced, null where none may
   lab: any; // specviz/ui/lab/lab.py

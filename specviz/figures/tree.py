@@ -28,6 +28,7 @@ from specviz.records import Round
 EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
 _MIDDLE_WIDTH = EDGE_WIDTHS[1]  # where no q is known
 LIFT, DROP = 10, 12  # pixels from a node to its labels: the ring of a selected one fits between
+LABEL_PIXELS = 22  # from a node to the top of its label
 AXIS_MARGIN = 0.3  # rows that the y-axis shows beyond those of the tree
 COLUMN_PIXELS, LONG_COLUMN_PIXELS = 42, 38  # at the least: a smaller screen scrolls the tree
 _ROOT_SIZE = 13
@@ -241,13 +242,22 @@ class _TreeView:
             return {"y": y, "room": self.end - x}
         is_lifted = is_staggered and x % 2 and not (self.is_chain and y)  # alone below a chain
         lift = 4 if self.is_crowded else 22 if is_lifted else LIFT
-        room = 1.85 if is_staggered and (self.is_chain or self._is_level(index)) else 0.92
+        is_free = self.is_chain or self._is_level(index) if is_staggered else self._is_alone(index)
+        room = 1.85 if is_free else 0.92
         return {"y": y - lift / self.unit, "room": room}
 
     def _is_level(self, index: int) -> bool:
         """Its neighbours stand on its row: a label above them meets nothing."""
         x, y = self.places[index]
         return all(row == y for column, row in self.places.values() if abs(column - x) <= 1)
+
+    def _is_alone(self, index: int) -> bool:
+        """No neighbour is so near to its row that their labels could meet."""
+        x, y = self.places[index]
+        others = (place for node, place in self.places.items() if node != index)
+        return all(
+            abs(column - x) > 1 or abs(row - y) * self.unit > LABEL_PIXELS for column, row in others
+        )
 
     def _label(self, index: int, is_beside: bool) -> str:
         if not is_beside:

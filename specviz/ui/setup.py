@@ -17,7 +17,7 @@ from specviz.figures.labels import ENDINGS
 from specviz.figures.outcomes import outcome_table
 from specviz.figures.theme import PALETTES
 from specviz.glossary import places, tooltips
-from specviz.golden import OPENING, SAMPLED, golden_names, golden_parts
+from specviz.golden import OPENING, SAMPLED, SAMPLED_ROUND, golden_names, golden_parts
 from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
 from specviz.models.pair_catalog import BUNDLED, Pair, default_pair, pair_named, pairs
 from specviz.models.parts import Need
@@ -77,6 +77,7 @@ def page_setup() -> dict[str, Any]:
         "traces": _told_apart([_trace(name) for name in _traces()]),
         "opening": OPENING,
         "sampled": SAMPLED,
+        "sampled_round": SAMPLED_ROUND,
         "presets": class_presets(),
         "code": sixty_lines(),
         "servers": _servers(),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Route
 
-from specviz.golden import OPENING, SAMPLED, golden_trace
+from specviz.golden import OPENING, SAMPLED, SAMPLED_ROUND, golden_trace
 from specviz.ui.course.course import course_offer
 from specviz.ui.lab.lab import lab_offer
 from specviz.ui.setup import page_setup
@@ -134,6 +134,9 @@ def test_a_visitor_who_begins_with_the_debugger_finds_accepted_and_rejected_draw
     assert SAMPLED in tab.query
     outcomes = tab.evaluate("specviz.step.view.trace.rounds.flatMap((each) => each.outcomes)")
     assert {"accepted", "rejected"} <= set(outcomes)
+    tab.until(f"specviz.step.view.cursor.round === {SAMPLED_ROUND - 1}")
+    first = "specviz.step.view.trace.rounds[specviz.step.view.cursor.round].outcomes.slice(0, 2)"
+    assert tab.evaluate(first) == ["accepted", "rejected"]
 
 
 def test_at_temperature_0_one_press_races_the_question_with_draws_and_draws_it_anew(
@@ -163,6 +166,27 @@ def test_without_models_the_draws_are_a_recording_s_and_ones_own_race_comes_back
     tab.until("specviz.race.trace.ending !== null")
     tab.settle()
     assert tab.lane_text("speculative") == own and tab.ref("recordedNotice").is_hidden()
+
+
+SLOW_TO_KEEP = """(() => {
+    const { blob } = Response.prototype;
+    const later = () => new Promise((done) => setTimeout(done, 2000));
+    Response.prototype.blob = async function () { await later(); return blob.call(this); };
+})()"""
+
+
+def test_a_race_that_is_not_kept_yet_comes_back_from_behind_a_recording(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=8")
+    tab.evaluate(SLOW_TO_KEEP)
+    tab.race()
+    own = tab.lane_text("speculative")
+    tab.evaluate("specviz.race.showSampled()")
+    tab.page.get_by_role("button", name="Back to your race").click()
+    tab.until("specviz.race.recording === null && specviz.race.trace.ending !== null", 20)
+    tab.settle()
+    assert tab.lane_text("speculative") == own
 
 
 @pytest.mark.slow

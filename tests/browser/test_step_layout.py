@@ -130,6 +130,34 @@ def test_a_narrow_page_begins_with_the_moment_and_ends_with_the_profiler(
     step.driver.until(f"{order} === '{narrow}'")
 
 
+def test_on_a_phone_the_tree_keeps_its_place_through_a_whole_round(
+    sized: Callable[..., StepDriver],
+) -> None:
+    step = sized(390)
+    top = "specviz.race.view.refs.stepTree.getBoundingClientRect().top + scrollY"
+    step.driver.evaluate("specviz.step.view.cursor.go(3, 0)")
+    tops = []
+    while step.driver.evaluate("specviz.step.view.cursor.round") == 3:
+        step.settle()
+        tops.append(step.driver.evaluate(top))
+        step.driver.evaluate("specviz.step.view.cursor.step(1)")
+    assert len(tops) > 5 and max(tops) - min(tops) < 60  # a second line of the chart's remark
+
+
+def test_a_run_is_opened_with_its_prompt_in_sight_and_the_template_is_led_to(
+    debugger: StepDriver,
+) -> None:
+    step = debugger.afresh("draft-model.chat.smollm2")
+    top = "specviz.race.view.refs.stepText.scrollTop"
+    assert step.driver.evaluate(top) == 0
+    step.driver.evaluate("specviz.step.view.cursor.toLast()")
+    step.settle()
+    assert step.driver.evaluate(top) > 0
+    for _ in range(2):  # shown, and hidden again
+        step.driver.ref("stepTemplate").click()
+        assert step.driver.evaluate(top) == 0
+
+
 def test_on_a_phone_no_chart_changes_its_place_and_each_verdict_stands_below_its_head(
     sized: Callable[..., StepDriver],
 ) -> None:

@@ -65,6 +65,7 @@ export class RacePage extends Page {
     /** @type {string | null} */
     this.command = null;
     this.sampled = setup.traces.find(({ name }) => name === setup.sampled);
+    this.sampledRound = setup.sampled_round - 1;
     this.isExample = false; // the race or the recording is asked for because of its draws
     /** @type {Choice | null | undefined} what was shown before such a recording: another one, null for a race of one's own */
     this.before = undefined;
@@ -324,12 +325,22 @@ export class RacePage extends Page {
     return tab.recall(LAST, ({ name, order, words }) => [name, words].every((each) => typeof each === "string") && order !== null);
   }
 
-  /** @param {string} name */
-  keepLast(name) {
-    if (!this.ordered) return;
+  // How the race on stage can be shown again once it is kept; null for a recording.
+  get ran() {
+    if (!this.ordered || this.recording) return null;
     const [order, words] = this.ordered;
-    tab.keep(LAST, { name, order, words, command: this.view.result.command, query: this.query });
-    tab.forget(GOING); // whoever leaves before is offered to run it again
+    return { order, words, command: this.view.result.command, query: this.query };
+  }
+
+  // `isOver`: no other race goes on meanwhile, so whoever leaves has nothing to run again.
+  /**
+   * @param {string} name
+   * @param {NonNullable<RacePage["ran"]>} ran
+   * @param {boolean} isOver
+   */
+  keepLast(name, ran, isOver) {
+    tab.keep(LAST, { name, ...ran });
+    if (isOver) tab.forget(GOING);
   }
 
   // `recording`: the file of that run. A race that is pressed for meanwhile goes first.
@@ -383,6 +394,7 @@ export class RacePage extends Page {
     if (!this.sampled || this.transport.isBusy) return;
     this.before = this.trace.header ? this.recording : undefined;
     this.recording = this.sampled;
+    this.wanted = { round: this.sampledRound, at: 0 };
     this.command = null;
     this.isReopening = this.isExample = true;
     await this.transport.open({ golden: this.sampled.name });
@@ -398,7 +410,8 @@ export class RacePage extends Page {
   // What was shown before the recording with its draws.
   async goBack() {
     const { before, transport } = this;
-    if (before === undefined || transport.isBusy) return;
+    if (before === undefined || (transport.isBusy && !this.isReopening)) return;
+    transport.leave(); // the recording may still be arriving
     this.before = undefined;
     if (before === null) return this.heard("wanted");
     this.recording = before;
@@ -432,16 +445,16 @@ export class RacePage extends Page {
     if (!this.recording) return;
     const isOfForm = isOf(this.trace, this.form.order);
     const greedy = this.trace.isGreedy ? ", at temperature 0: nothing is drawn by chance" : "";
-    setText(recordedTitle, isOfForm ? ` of this very setting${greedy}` : `, not your setting: ${this.recording.title}`);
+    setText(recordedTitle, isOfForm ? ` of this setting${greedy}` : `, not your setting: ${this.recording.title}`);
     setText(recordedHere, isOfForm ? "it here" : "the question of the form");
   }
 
-  // On a narrow screen the form fills the view: go to what is about to happen.
+  // To what is about to happen, where the form fills a narrow view or someone has come down the page.
   showResults() {
     const { results } = this.refs;
     const { top } = results.getBoundingClientRect();
     const isAbove = top < parseFloat(getComputedStyle(results).scrollMarginTop); // under the page's own head
-    if (top > window.innerHeight * 0.7 || (this.order.isNarrow && isAbove)) results.scrollIntoView();
+    if (top > window.innerHeight * 0.7 || isAbove) results.scrollIntoView();
   }
 
   async stop() {

@@ -53,7 +53,7 @@ export class RaceView {
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
     for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
     refs.legend.append(...legendRows());
-    this.template = new TemplateToggle(refs.showTemplate, () => this.showPrompt());
+    this.template = new TemplateToggle(refs.showTemplate, () => Object.values(this.lanes.ribbons), () => this.showPrompt());
     this.lastCharts = 0;
     this.isOwn = false; // a race, no recording: its replay is said to be one
     this.wireTransport();

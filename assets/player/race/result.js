@@ -1,6 +1,7 @@
 // The numbers of a race in words: speedup, statistics, the verdict on the text.
 
 import { element, setText } from "../shared/dom.js";
+import { counted } from "../shared/number_words.js";
 import { termButton } from "../shared/terms.js";
 import { FEW_TOKENS, firstTokens, serverSpeedupWords, speedupScope, speedupText, speedupWord, spreadWords } from "../shared/speedup_words.js";
 import { checkSentence, milliseconds, timeSentence } from "../shared/time_words.js";
@@ -201,7 +202,7 @@ export function textVerdict(summary, lane, ending, loss = "") {
   const lengths = summary.baseline.tokens === summary.speculative.tokens;
   const all = isOver && lengths ? summary.baseline.tokens : compared;
   if (!identical) return null;
-  return { value: "Identical text:", label: isOver ? `${compared} of ${all} tokens.` : `as far as both have come, ${compared} tokens.`, tone: "good" };
+  return { value: "Identical text:", label: isOver ? `${compared} of ${all} tokens.` : `as far as both have come, ${counted(compared, "token")}.`, tone: "good" };
 }
 
 /** @param {number | null | undefined} value */

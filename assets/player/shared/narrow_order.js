@@ -4,10 +4,10 @@
 const NARROW = "(max-width: 900px)"; // as in the pages' CSS
 
 export class NarrowOrder {
-  // `place(isNarrow)`: the element behind which they stand, or at whose end.
+  // `place(isNarrow)`: the element behind which they stand, before which, or at whose end.
   /**
    * @param {HTMLElement[]} parts
-   * @param {(isNarrow: boolean) => { after: HTMLElement } | { into: HTMLElement }} place
+   * @param {(isNarrow: boolean) => { after: HTMLElement } | { before: HTMLElement } | { into: HTMLElement }} place
    */
   constructor(parts, place) {
     this.parts = parts;
@@ -25,12 +25,22 @@ export class NarrowOrder {
   draw() {
     const { parts } = this;
     const goal = this.place(this.isNarrow);
-    const isThere = "after" in goal ? parts[0].previousElementSibling === goal.after : parts[0].parentElement === goal.into;
-    if (isThere) return false;
+    if (isAt(parts, goal)) return false;
     const focused = document.activeElement;
     if ("after" in goal) goal.after.after(...parts);
+    else if ("before" in goal) goal.before.before(...parts);
     else goal.into.append(...parts);
     if (focused instanceof HTMLElement && parts.some((part) => part.contains(focused))) focused.focus({ preventScroll: true });
     return true;
   }
+}
+
+/**
+ * @param {HTMLElement[]} parts
+ * @param {{ after: HTMLElement } | { before: HTMLElement } | { into: HTMLElement }} goal
+ */
+function isAt(parts, goal) {
+  if ("after" in goal) return parts[0].previousElementSibling === goal.after;
+  if ("before" in goal) return parts.at(-1)?.nextElementSibling === goal.before;
+  return parts[0].parentElement === goal.into;
 }

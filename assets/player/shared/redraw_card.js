@@ -26,7 +26,7 @@ export class RedrawCard extends RedrawView {
     this.hasExample = onExample !== null;
     this.go.after(this.example);
     this.sum = element("p", "redraw-sum");
-    this.how.before(this.sum);
+    this.how.after(this.sum);
     this.proof = proofFold();
     box.append(this.proof);
     /** @type {any} the place: its run, round and node */
@@ -116,7 +116,7 @@ function howWords({ kind, guesses }) {
   if (kind === "typical") return "Each time the same guesses meet the threshold of typical acceptance; where none passes, the target draws from p. This rule is lossy: the bars need not come out as p.";
   const many = guesses.length > 1 ? ` Up to ${guesses.length} guesses are tried in turn.` : "";
   if (kind === "deterministic") return `Each time the guess that the drafter picked is kept with probability p, else the target draws from p without it.${many} What comes out is p, whatever was picked.`;
-  return `Each time a guess is drawn from q, kept with probability min(1, p/q), else replaced from what is left of p.${many} What comes out is p, however bad the guesses are.`;
+  return `For each token q is the draft’s probability, p the target’s. Each time a guess is drawn from q, kept with probability min(1, p/q), else replaced from what is left of p.${many} What comes out is p, however bad the guesses are.`;
 }
 
 /** @param {any} place */

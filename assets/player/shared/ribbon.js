@@ -9,7 +9,8 @@ import { tokenText } from "./token_label.js";
 const BLOCK = 200; // tokens, and then those up to the end of the line
 
 export class Ribbon {
-  // `isRunning`: a text to read, in which a character of several tokens is that character.
+  // `isRunning`: a text that is read while it is written: its end stays in sight, and a character of several
+  // tokens is that character.
   /**
    * @param {HTMLElement} box
    * @param {{ onSelect: (at: number) => void, onHover: (at: number, span: HTMLElement | null) => void, onScroll?: () => void, isRunning?: boolean }} on
@@ -35,11 +36,16 @@ export class Ribbon {
       const span = tokenOf(event);
       if (span) onSelect(this.spans.indexOf(span));
     });
-    box.addEventListener("mouseover", (event) => {
-      const span = tokenOf(event);
+    /** @type {HTMLElement | null} */
+    this.pointed = null;
+    const point = (/** @type {HTMLElement | null} */ span) => {
+      if (span === this.pointed) return;
+      this.pointed = span;
       onHover(span ? this.spans.indexOf(span) : -1, span);
-    });
-    box.addEventListener("mouseleave", () => onHover(-1, null));
+    };
+    box.addEventListener("mousemove", (event) => point(tokenOf(event) ?? null));
+    box.addEventListener("mouseover", (event) => tokenOf(event) !== this.pointed && point(null)); // the text moved, not the pointer
+    box.addEventListener("mouseleave", () => point(null));
     box.addEventListener("scroll", () => {
       if (Math.abs(box.scrollTop - this.ledTop) <= 1) return;
       this.ledTop = box.scrollTop;
@@ -68,7 +74,7 @@ export class Ribbon {
     this.startBlock();
     this.block.append(span);
     this.box.replaceChildren(this.block);
-    this.scrollTo(this.box.scrollHeight); // the new tokens come at the end
+    this.scrollTo(this.isRunning ? this.box.scrollHeight : 0); // where new tokens come, or the prompt
   }
 
   // The prompt in another form: as text, or as tokens, whose control tokens stand out.
@@ -78,16 +84,16 @@ export class Ribbon {
     this.box.querySelector(".prompt")?.replaceChildren(...parts);
   }
 
-  // Add what is new of `tokens`; stay at the end of the text if the reader is there.
+  // Add what is new of `tokens`; one that is read while it runs stays at its end if the reader is there.
   /** @param {Token[]} tokens */
   grow(tokens) {
     if (tokens.length === this.spans.length) return;
-    const { isAtEnd } = this;
+    const isFollowed = this.isRunning && this.isAtEnd;
     const fresh = tokens.slice(this.spans.length).map((token) => tokenSpan(token));
     if (this.later === this.spans.length) this.later += fresh.length;
     else for (const span of fresh) span.classList.add("is-later");
     for (const span of fresh) this.append(span);
-    if (isAtEnd) this.scrollTo(this.box.scrollHeight);
+    if (isFollowed) this.scrollTo(this.box.scrollHeight);
   }
 
   // Of tokens that stand there, where it was told only behind the last one.

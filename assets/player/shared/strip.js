@@ -195,21 +195,23 @@ export class Strip {
       return;
     }
     pen.fill();
-    if (look.cell === "crossed" && width >= 7 && height >= 7) this.cross(pen, x + width / 2, y + height / 2);
+    const arm = Math.min(2.5, width / 2 - 1, height / 2 - 1);
+    if (look.cell === "crossed" && arm >= 1.5) this.cross(pen, x + width / 2, y + height / 2, arm);
   }
 
   /**
    * @param {CanvasRenderingContext2D} pen
    * @param {number} x
    * @param {number} y
+   * @param {number} arm
    */
-  cross(pen, x, y) {
+  cross(pen, x, y, arm) {
     pen.strokeStyle = this.colours.card;
     pen.lineWidth = 1.5;
     pen.beginPath();
     for (const side of [-1, 1]) {
-      pen.moveTo(x - 2.5, y - 2.5 * side);
-      pen.lineTo(x + 2.5, y + 2.5 * side);
+      pen.moveTo(x - arm, y - arm * side);
+      pen.lineTo(x + arm, y + arm * side);
     }
     pen.stroke();
   }
@@ -256,17 +258,25 @@ export class Strip {
   }
 }
 
-// The same width in all, more of it for those around the selected one and less for the others.
+// The same width in all, more of it for those around the middle one and less for the others. The middle one stays
+// where it was, so that it comes up under the finger that chose it: either side gives what it can.
 /**
  * @param {number[]} widths
  * @param {number} middle
  */
 function widenedAround(widths, middle) {
-  const isNear = (/** @type {number} */ index) => Math.abs(index - middle) <= NEIGHBOURS;
-  const near = widths.map((width, index) => (isNear(index) ? Math.max(width, CLOSE_BY) : 0));
-  const left = sum(widths) - sum(near);
-  const far = sum(widths.filter((_, index) => !isNear(index)));
-  return far > 0 && left > 0 ? widths.map((width, index) => near[index] || (width * left) / far) : widths;
+  if (!sum(widths)) return widths;
+  const side = (/** @type {number[]} */ those, /** @type {number} */ more) => {
+    const [all, near] = [sum(those), those.slice(0, NEIGHBOURS)];
+    const wide = near.map((width) => Math.max(width, CLOSE_BY));
+    const [left, far] = [all - more - sum(wide), all - sum(near)];
+    if (left <= 0 || far <= 0) return those.map((width) => (width * (all - more)) / all); // no room to give
+    return [...wide, ...those.slice(NEIGHBOURS).map((width) => (width * left) / far)];
+  };
+  const [before, after] = [widths.slice(0, middle).reverse(), widths.slice(middle + 1)];
+  const more = Math.max(0, CLOSE_BY - widths[middle]); // of the middle one
+  const share = sum(before) / (sum(before) + sum(after));
+  return [...side(before, more * share).reverse(), widths[middle] + more, ...side(after, more * (1 - share))];
 }
 
 /** @param {number[]} numbers */

@@ -4,13 +4,15 @@
 export class TemplateToggle {
   /**
    * @param {HTMLButtonElement} button
+   * @param {() => Ribbon[]} texts that begin with the prompt
    * @param {() => void} onChange hears that the prompt is to be shown in the other form
    */
-  constructor(button, onChange) {
+  constructor(button, texts, onChange) {
     this.button = button;
     button.addEventListener("click", () => {
       button.setAttribute("aria-pressed", String(!this.isOn));
       onChange();
+      for (const text of texts()) text.scrollTo(0); // there it is seen
     });
   }
 

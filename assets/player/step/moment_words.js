@@ -29,8 +29,8 @@ export function treeWords(round, { phase, level, node }) {
 /** @param {Round} round */
 function extraWords(round) {
   const failed = round.record.tree.nodes.parent.filter((each) => each === round.extra?.parent).length;
-  if (round.extraKind === "recovered") return `${failed > 1 ? "every guess for this place" : "the guess"} was rejected: the target adds the recovered token`;
-  return round.extraKind === "bonus" ? "every guess on the way passed: the target adds a bonus token" : "no guess to judge: the target adds its own token";
+  if (round.extraKind === "recovered") return `${failed > 1 ? "no guess here passed" : "the guess was rejected"}: a recovered token`;
+  return round.extraKind === "bonus" ? "every guess on the way passed: a bonus token" : "no guess to judge: the target’s own token";
 }
 
 // The sentence of a moment, or of what it would be with another draw, with its parts in turn.

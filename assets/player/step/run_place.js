@@ -31,14 +31,18 @@ export class RunPlace {
 
   // What the address asks for: a run and a moment of it, or what is usual; `isGone`: a live run that
   // went with its page.
-  /** @param {boolean} hasRace */
-  wish(hasRace, usual = RACE) {
+  /**
+   * @param {boolean} hasRace
+   * @param {{ name: string, moment: { round: number, at: number } }} usual
+   */
+  wish(hasRace, usual) {
     const { trace, round, at, axis } = this.read();
     const isGone = trace === LIVE && !hasRace;
     const isRace = hasRace && (trace ?? LIVE) === LIVE;
     const named = isGone ? null : trace;
-    const moment = round === null || isGone ? null : { round, at: at ?? 0 };
-    return { name: isRace ? RACE : (named ?? usual), moment, axis, isGone };
+    const asked = round === null || isGone ? null : { round, at: at ?? 0 };
+    const name = isRace ? RACE : (named ?? usual.name);
+    return { name, moment: asked ?? (isRace || named ? null : usual.moment), axis, isGone };
   }
 
   get moment() {

@@ -41,6 +41,8 @@ export class StepPage extends Page {
     this.recipe = null;
     this.isExample = false; // the run that is to come is to be drawn anew
     this.hasNewRace = false; // one that was not stepped through yet
+    /** @type {Promise<any> | undefined} until every race that has ended is kept */
+    this.keeping = undefined;
     /** @type {{ forks: ForkOrder[], wanted: any } | null} what is still to be made of a link's run */
     this.remaking = null;
     this.transport = new Transport(gradio, {
@@ -94,6 +96,7 @@ export class StepPage extends Page {
   // The race of this tab, where the page was loaded again.
   async bringBack() {
     const { race } = this;
+    await this.keeping;
     const { last } = race;
     const blob = last && (await keptRun(last.name));
     if (!blob) return;
@@ -191,12 +194,17 @@ export class StepPage extends Page {
   async restore(stop = null) {
     const { trace, transport, recording } = this.race;
     const hasRace = stop !== null || (!recording && (trace.header !== null || transport.isBusy));
-    const { name, moment, axis, isGone } = this.place.wish(hasRace, this.setup.sampled);
+    const { name, moment, axis, isGone } = this.place.wish(hasRace, this.sampled);
     this.wanted = moment ?? stop;
     this.endRemaking();
     if (axis) this.view.chooseAxis(axis);
     await this.choose(name);
     if (isGone) this.menu.fail("The run of this link was still going on, and went with its page. Here is a recorded one.");
+  }
+
+  // The recording that is shown where no other is asked for, from a round on that shows both verdicts.
+  get sampled() {
+    return { name: this.setup.sampled, moment: { round: this.setup.sampled_round - 1, at: 0 } };
   }
 
   /** @param {string} name */
@@ -326,7 +334,7 @@ export class StepPage extends Page {
 
   // A recording in which something is drawn, where the run at hand has temperature 0.
   async showSampled() {
-    this.wanted = null;
+    this.wanted = this.sampled.moment;
     this.endRemaking();
     this.isExample = true;
     await this.choose(this.setup.sampled);
@@ -558,11 +566,20 @@ export class StepPage extends Page {
     const { trace } = this.race;
     if (this.source === RACE) this.menu.showRun(trace), this.goOnRemaking(reason);
     if (this.source === RACE && this.isExample) this.redrawExample();
+    this.keeping = Promise.all([this.keeping, this.keepRace(trace)]);
+    await this.keeping;
+  }
+
+  // Meanwhile another run may come on stage: this one is kept all the same.
+  /** @param {Trace} trace */
+  async keepRace(trace) {
     const { header } = trace;
+    const { ran } = this.race;
     const name = await this.keptRaces.keep(trace);
-    if (!name || trace.header !== header) return; // another race began meanwhile
-    this.race.keepLast(name);
-    if (this.view.isShown) this.write();
+    if (!name) return;
+    const isOnStage = trace.header === header;
+    if (ran) this.race.keepLast(name, ran, isOnStage || this.race.recording !== null || !this.race.transport.isBusy);
+    if (isOnStage && this.view.isShown) this.write();
   }
 
   /** @returns {Promise<void>} */

@@ -64,7 +64,7 @@ export class StepView {
     this.orderCards();
     this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
     this.strip = new Strip(refs.stepStrip, {
-      onSelect: (round) => this.still(() => this.cursor.go(round, this.cursor.at)),
+      onSelect: (round) => this.still(() => this.cursor.go(round, Infinity)), // whole, as its column is
       onChange: () => this.frame.ask(),
       theme,
     });
@@ -72,14 +72,14 @@ export class StepView {
       onSelect: (at) => this.still(() => this.cursor.toToken(at)),
       onHover: (at) => this.hovered(at),
     });
-    this.template = new TemplateToggle(refs.stepTemplate, () => this.showPrompt());
+    this.template = new TemplateToggle(refs.stepTemplate, () => [this.text], () => this.showPrompt());
     this.wire();
   }
 
   // On a narrow screen the moment comes first: the text so far, the sentence, the chart that the sentence is about.
   orderCards() {
-    const { runCard, stopsCard, fork, side, stepEmpty, momentCard, barsCard, residualCard, distributions, textCard, hood } = this.refs;
-    new NarrowOrder([barsCard, residualCard], (isNarrow) => (isNarrow ? { after: momentCard } : { into: distributions }));
+    const { runCard, stopsCard, fork, side, stepEmpty, momentCard, barsCard, residualCard, textCard, hood } = this.refs;
+    new NarrowOrder([barsCard], (isNarrow) => (isNarrow ? { after: momentCard } : { before: residualCard })); // which grows: the tree above it stays
     new NarrowOrder([textCard], (isNarrow) => ({ after: isNarrow ? stepEmpty : momentCard }));
     const cards = [runCard, stopsCard, fork].filter((card) => card.isConnected); // a report has no fork
     new NarrowOrder(cards, (isNarrow) => (isNarrow ? { after: hood } : { into: side }));

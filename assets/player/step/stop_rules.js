@@ -9,13 +9,13 @@ export const RULES = [
   { name: "rejection", title: "rejection", holds: (at) => at.outcome === "rejected" },
   { name: "recovered", title: "recovered token", holds: (at) => at.extra === "recovered" },
   { name: "bonus", title: "bonus token", holds: (at) => at.extra === "bonus" },
-  { name: "over", title: "q > p", holds: (at) => at.isNode && at.q > at.p },
+  { name: "over", title: "draft surer than target: q > p", holds: (at) => at.isNode && at.q > at.p },
   {
-    name: "tie", title: "near tie: p < q and |u − p/q| <", value: 0.05, low: 0, high: 1,
+    name: "tie", title: "close call: u from p/q less than", value: 0.05, low: 0, high: 1,
     holds: (at, value) => at.isNode && at.u !== null && at.p < at.q && Math.abs(at.u - at.p / at.q) < value, // else no u could have rejected it
   },
   { name: "depth", title: "depth", value: 3, low: 1, high: 32, holds: (at, value) => at.isNode && at.depth === value },
-  { name: "entropy", title: "entropy of p >", value: 2, low: 0, high: 20, holds: (at, value) => at.entropy > value },
+  { name: "entropy", title: "target unsure: entropy of p over", value: 2, low: 0, high: 20, holds: (at, value) => at.entropy > value },
   { name: "argmax", title: "most probable tokens differ", holds: (at) => at.isNode && at.draftBest !== null && at.draftBest !== at.targetBest },
   {
     name: "token", title: "token", value: "", isText: true,
