@@ -178,10 +178,15 @@ class RaceDriver:
         return [each.inner_text() for each in self.page.locator(".specviz .error:visible").all()]
 
     @property
+    def address(self) -> str:
+        """As the page has it now, without what it has put off; `page.url` may come later."""
+        return str(self.evaluate("location.href"))
+
+    @property
     def query(self) -> str:
         """The present address after the server's own part."""
         self.rest()
-        return str(self.evaluate("location.href")).removeprefix(self.url)
+        return self.address.removeprefix(self.url)
 
     @property
     def rounds(self) -> int:

@@ -190,7 +190,7 @@ def test_a_serving_engine_races_in_a_lane_of_its_own_and_its_key_stands_nowhere(
     assert "nothing listens there" in facts.last.inner_text()
     assert tab.ref("runState").inner_text().startswith("finished")
     assert "Identical text" in tab.text("textVerdict")
-    assert "server" not in tab.page.url and "sesame" not in tab.page.url
+    assert "server" not in tab.address and "sesame" not in tab.address
     kept = "JSON.stringify([{ ...localStorage }, { ...sessionStorage }])"
     assert "sesame" not in tab.evaluate(kept) and engine.url not in tab.evaluate(kept)
     saved = saved_by_step(tab, tmp_path)

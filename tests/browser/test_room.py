@@ -27,14 +27,9 @@ def opened_class(open_page: OpenPage, url: str) -> tuple[RaceDriver, str]:
     teacher.ref("roomBegin").click()
     teacher.ref("roomInvitation").wait_for()
     query = "?" + teacher.text("roomLink").split("?")[1]
-    assert teacher.evaluate("document.querySelector('[data-ref=roomCode]').naturalWidth") > 0
+    teacher.until("document.querySelector('[data-ref=roomCode]').naturalWidth > 0")
     teacher.ref("roomStart").click()
     return teacher, query
-
-
-def address(driver: RaceDriver) -> str:
-    """A page in a class asks its server again and again, and so never rests."""
-    return str(driver.evaluate("location.href"))
 
 
 def is_asked(driver: RaceDriver) -> bool:
@@ -49,7 +44,7 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     ann, bob = open_page(random_url, query), open_page(random_url, query, viewport=PHONE)
     for member in (ann, bob):
         member.until(HAS_RUN)
-        assert "class=" not in address(member)  # a link that is copied leads nobody into the class
+        assert "class=" not in member.address  # a link that is copied leads nobody into the class
         assert member.text("roomWord") == "You are in a class: this page follows the teacher’s."
     teacher.ref("roomNext").click()
     teacher.page.keyboard.press("PageDown")
@@ -90,7 +85,7 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     assert ann.text("roomWord") == "You left the teacher’s page."
     ann.ref("roomReturn").click()
     ann.ref("roomReturn").wait_for(state="hidden")
-    assert ann.evaluate(PLACE) == verdict and "view=step" in address(ann)
+    assert ann.evaluate(PLACE) == verdict and "view=step" in ann.address
 
     teacher.evaluate(f"specviz.race.shell.enter('{LESSON}')")
     for member, choice in ((ann, "sometimes"), (bob, "always")):
@@ -116,7 +111,7 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     bob.ref("roomLeave").click()
     assert not bob.ref("roomBar").is_visible()
     teacher.until("document.querySelector('[data-ref=roomWord]').textContent.includes('1 here')")
-    assert "view=learn" in address(ann)
+    assert "view=learn" in ann.address
     teacher.ref("roomEnd").click()
     teacher.ref("roomGoOn").click()
     assert teacher.ref("roomBar").is_visible()

@@ -35,9 +35,9 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     assert not error.is_visible() and tab.ref("planMemory").is_visible()
     tab.page.locator("#sv-serve-gpus").fill("4")
     sentence.filter(has_text="Yes: at 2 requests at once a whole request takes").wait_for()
-    assert "serve-batch=2" in tab.page.url and "serve-gpus" not in tab.page.url
+    assert "serve-batch=2" in tab.address and "serve-gpus" not in tab.address
     tab.page.locator("[data-page=lab]").click()
-    assert "serve-" not in tab.page.url
+    assert "serve-" not in tab.address
 
 
 def test_a_models_name_is_asked_once_it_is_typed_and_stands_in_the_address(
@@ -57,7 +57,7 @@ def test_a_models_name_is_asked_once_it_is_typed_and_stands_in_the_address(
     error.filter(has_text="Target model 'owner/model' is not on this machine and HF_HUB").wait_for()
     named = [each for each in asked if "target_config" in each]
     assert named and all("owner/model" in each for each in named), "a part is no name"
-    assert "serve-target=owner%2Fmodel" in tab.page.url
+    assert "serve-target=owner%2Fmodel" in tab.address
     tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
     assert box.first.input_value() == "owner/model" and not findings(tab.page, ".serve-fields")
     tab.page.locator("#sv-serve-target").select_option("llama-3-1-70b")
@@ -152,8 +152,8 @@ def test_a_server_is_attached_watched_and_asked_and_its_key_stands_nowhere(
     tab.ref("watchStart").press("Enter")
     error = tab.ref("watchError")
     error.filter(has_text="none of 2 servers answers").wait_for()
-    assert "serve-server=" in tab.page.url and "sesame" not in tab.page.url
-    assert "serve-speculates=1" in tab.page.url
+    assert "serve-server=" in tab.address and "sesame" not in tab.address
+    assert "serve-speculates=1" in tab.address
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
