@@ -16,7 +16,9 @@ from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import Outcome, ProposalKind, Round
 from specviz.sizing.shape import MODELS
 from specviz.trace_file import decode
-from specviz.ui.course.batch_order import LENGTH, ROWS, TOKENS, batch_order
+from specviz.ui.course import batch_order as batch_orders
+from specviz.ui.course import pair_orders
+from specviz.ui.course.batch_order import LENGTH, ROWS, batch_order
 from specviz.ui.course.course import course_offer
 from specviz.ui.course.lesson_recordings import RECORDED, recorded
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
@@ -177,15 +179,23 @@ def messages_of(order: LabOrder) -> list[dict[str, Any]]:
     return [each for each in told if each["kind"] != "progress"]
 
 
-@pytest.mark.slow
-def test_rows_of_a_lesson_s_batch_have_rounds_of_their_own_and_write_all_their_tokens() -> None:
+def usual_in_slow(few: int, usual: int) -> pytest.MarkDecorator:
+    """What is measured of few tokens each time, and of as many as lessons take in `make slow`."""
+    return pytest.mark.parametrize("count", [few, pytest.param(usual, marks=pytest.mark.slow)])
+
+
+@usual_in_slow(8, batch_orders.TOKENS)
+def test_rows_of_a_lesson_s_batch_have_rounds_of_their_own_and_write_all_their_tokens(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_orders, "TOKENS", count)
     batch, end = messages_of(batch_order({}))
     assert end == {"kind": "end", "reason": "done"} and len(batch["rows"]) == ROWS
     for row in batch["rows"]:
-        assert sum(len(each["written"]) for each in row["rounds"]) == TOKENS - 1
+        assert sum(len(each["written"]) for each in row["rounds"]) == count - 1
         assert max(len(each["guesses"]) for each in row["rounds"]) == LENGTH
     assert len(batch["steps"]) == max(len(row["rounds"]) for row in batch["rows"])
-    assert len(batch["plain"]) == TOKENS - 1
+    assert len(batch["plain"]) == count - 1
     assert batch["steps"][0]["tokens"] == ROWS * (LENGTH + 1)
 
 
@@ -197,21 +207,31 @@ def test_what_a_lesson_cannot_measure_is_refused_in_one_line() -> None:
     assert head_order({"form": {"pair": "gpt2"}}).pair.name == BUNDLED, "that one has no head"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RACES)
-def test_an_exercise_s_race_tells_the_tokens_and_the_guesses_that_make_them(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [
+        *((name, 16) for name in RACES),
+        *(pytest.param(name, usual, marks=pytest.mark.slow) for name, (_, usual) in RACES.items()),
+    ],
+)
+def test_an_exercise_s_race_tells_the_tokens_and_the_guesses_that_make_them(
+    name: str, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RACES, name, (RACES[name][0], tokens))
     race, _ = messages_of(race_order({"race": name}))
-    tokens = RACES[name][1]
     assert race["plain"]["tokens"] == race["drafted"]["tokens"] == tokens
     accepted = sum(outcome == "accepted" for each in race["rounds"] for outcome in each)
     assert accepted < tokens <= accepted + len(race["rounds"]) + 1
 
 
-@pytest.mark.slow
+@usual_in_slow(4, PLACES)
 @pytest.mark.parametrize("numbers", NUMBERS)
-def test_the_bundled_pair_s_logits_are_measured_in_both_kinds_of_numbers(numbers: str) -> None:
+def test_the_bundled_pair_s_logits_are_measured_in_both_kinds_of_numbers(
+    numbers: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pair_orders, "PLACES", count)
     found, _ = messages_of(rounding_order({"form": FORM, "numbers": numbers}))
-    assert len(found["places"]) == PLACES and found["numbers"] == numbers
+    assert len(found["places"]) == count and found["numbers"] == numbers
 
 
 def test_a_recorded_lesson_has_what_its_texts_say_of_it() -> None:
