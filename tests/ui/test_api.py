@@ -42,7 +42,7 @@ def handlers() -> Handlers:
 def url(handlers: Handlers) -> Iterator[str]:
     page = build_page(handlers)
     options = launch_options(Environment(port=free_port()), handlers)
-    page.launch(**options, prevent_thread_lock=True)
+    page.launch(**options, mcp_server=True, prevent_thread_lock=True)
     yield page.local_url
     page.close(verbose=False)
 
@@ -225,21 +225,15 @@ def test_the_claims_come_with_their_verdicts(client: Client) -> None:
     assert len(client.predict(api_name="/claims")) == 32
 
 
-@pytest.mark.slow
-def test_agents_find_the_endpoints_as_tools() -> None:
+def test_agents_find_the_endpoints_as_tools(url: str) -> None:
     """By the client of the Model Context Protocol itself."""
 
     from mcp import ClientSession
     from mcp.client.streamable_http import streamablehttp_client
 
-    served = Handlers(start=RandomRace)  # type: ignore[arg-type]
-    page = build_page(served)
-    options = launch_options(Environment(port=free_port()), served)
-    page.launch(**options, mcp_server=True, prevent_thread_lock=True)
-
     async def ask() -> tuple[set[str], str, str]:
         async with (
-            streamablehttp_client(f"{page.local_url}gradio_api/mcp/") as (read, write, _),
+            streamablehttp_client(f"{url}gradio_api/mcp/") as (read, write, _),
             ClientSession(read, write) as session,
         ):
             await session.initialize()
@@ -249,9 +243,6 @@ def test_agents_find_the_endpoints_as_tools() -> None:
             raced = await session.call_tool("race", PROMPT | {"max_new_tokens": 8})
             return tools, told.content[0].text, raced.content[-1].text
 
-    try:
-        tools, told, raced = awaited(ask())
-    finally:
-        page.close(verbose=False)
+    tools, told, raced = awaited(ask())
     assert {endpoint.name for endpoint in ENDPOINTS} | {"claims", "theory"} <= tools
     assert "best" in told and "speedup" in raced

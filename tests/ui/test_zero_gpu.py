@@ -74,7 +74,6 @@ def test_a_run_asks_for_no_more_seconds_than_it_may_have() -> None:
     assert list(map(zero_gpu.lent_seconds, asked)) == [25, zero_gpu.MOST_SECONDS]
 
 
-@pytest.mark.slow
 def test_an_error_in_the_other_process_arrives_as_its_sentence(gpu: ForkedGpu) -> None:
     server = Handlers(start=refuse)
     last = messages_of(server, FORM)[-1]
