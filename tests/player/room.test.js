@@ -76,6 +76,29 @@ test("a member whom the class forgot comes in anew, and one whose class has ende
   assert.equal(other.line.seat, null);
 });
 
+test("a vote waits for the one before it, and one that was changed before it was sent is not sent", async () => {
+  const { line: made, asked } = line([]);
+  const answers = [];
+  made.gradio.server.vote = (question) => {
+    asked.push(question.choice);
+    return new Promise((answer) => answers.push(answer));
+  };
+  made.seat = { room: "a-b-c", member: "m" };
+  const first = made.vote({ number: 1, choice: "accept" });
+  await settle();
+  const replies = [first, ...["accept", "reject"].map((choice) => made.vote({ number: 1, choice }))];
+  await settle();
+  assert.deepEqual(asked, ["accept"]);
+  assert.deepEqual(made.unsaid, { number: 1, choice: "reject" });
+  answers.shift()({});
+  await settle();
+  assert.deepEqual(asked, ["accept", "reject"]);
+  answers.shift()({ error: "this vote is over" });
+  assert.deepEqual(await Promise.all(replies), [{}, undefined, { error: "this vote is over" }]);
+  await settle();
+  assert.equal(made.unsaid, null);
+});
+
 test("a teacher asks with the secret, and is not let in as somebody else", async () => {
   const { line: made, asked, said } = line([{ version: 1, wait: 1 }, { error: "only the teacher of this class may do this" }]);
   await made.sit({ room: "a-b-c", secret: "s" });

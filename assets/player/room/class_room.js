@@ -270,8 +270,9 @@ export class ClassRoom {
     this.state.mine = choice; // seen at once
     this.problem = "";
     this.draw();
-    const reply = await this.line.ask("vote", { number: poll.number, choice });
-    if ((reply && !reply.error) || this.state?.poll?.number !== poll.number) return;
+    const reply = await this.line.vote({ number: poll.number, choice });
+    if (reply === undefined || (reply && !reply.error)) return;
+    if (this.state?.poll?.number !== poll.number || this.state.mine !== choice) return;
     this.state.mine = before;
     this.problem = reply ? `${reply.error}.` : "Your vote did not arrive: press again.";
     this.draw();
@@ -332,7 +333,8 @@ export class ClassRoom {
   /** @param {any} state */
   take(state) {
     const before = this.state;
-    this.state = state;
+    const { unsaid } = this.line;
+    this.state = unsaid && unsaid.number === state.poll?.number ? { ...state, mine: unsaid.choice } : state;
     if (before?.poll?.number !== state.poll?.number || before?.poll?.revealed !== state.poll?.revealed) this.problem = "";
     if (this.isTeacher) return;
     const isElsewhere = state.page !== before?.page || !before.follows;

@@ -6,6 +6,7 @@ const PATIENCE = 3; // looks without an answer, until the line counts as lost
 
 /**
  * @typedef {{ room: string, member?: string, secret?: string }} Seat a teacher's has the secret
+ * @typedef {{ number: number, choice: string }} Vote
  * @typedef {{ news: (reply: Reply) => void, seated: (seat: Seat) => void, lost: (isLost: boolean) => void, ended: (why: string) => void }} LineEvents
  */
 
@@ -22,6 +23,10 @@ export class RoomLine {
     this.seat = null;
     this.version = this.misses = 0;
     this.isLooking = false;
+    /** @type {Vote | null} */
+    this.unsaid = null; // the vote that the server has not answered yet
+    /** @type {Promise<void>} */
+    this.voting = Promise.resolve();
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
   }
@@ -105,6 +110,21 @@ export class RoomLine {
   async say(name, question) {
     const reply = await this.ask(name, question);
     if (reply && !reply.error) this.look();
+    return reply;
+  }
+
+  // One after another, so that the last that was pressed is the last to arrive. Undefined: another
+  // one took its place before it was sent.
+  /**
+   * @param {Vote} vote
+   * @returns {Promise<Reply | null | undefined>}
+   */
+  vote(vote) {
+    this.unsaid = vote;
+    const reply = this.voting.then(() => (this.unsaid === vote ? this.ask("vote", vote) : undefined));
+    this.voting = reply.then(() => {
+      if (this.unsaid === vote) this.unsaid = null;
+    });
     return reply;
   }
 }
