@@ -42,10 +42,10 @@ def visible_text(text: str, length: int = LABEL_LENGTH) -> str:
     'interna…'
     >>> visible_text("<|im_end|>"), visible_text("<|im_end|>", 40)
     ('⟨end⟩', '⟨end of the answer⟩')
-    >>> visible_text(" "), visible_text("  ")
-    ('⟨space⟩', '··')
+    >>> visible_text(" "), visible_text(" ", 4), visible_text("  ")
+    ('⟨space⟩', '·', '··')
     """
-    if text == " ":
+    if text == " " and len(_SPACE) <= length:
         return _SPACE
     if text in ENDINGS:
         return ENDINGS[text] if len(ENDINGS[text]) <= length else _SHORT_ENDING

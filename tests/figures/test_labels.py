@@ -6,7 +6,7 @@ from decimal import Decimal
 from html import unescape
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from specviz.figures.labels import (
@@ -43,6 +43,7 @@ def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
     assert visible_text(text) == shown
 
 
+@example(" ", 2)
 @given(st.text(max_size=60), st.integers(2, 20))
 def test_no_text_makes_a_tag_or_grows_too_long(text: str, length: int) -> None:
     shown = visible_text(text, length)
