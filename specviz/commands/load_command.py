@@ -16,7 +16,7 @@ from specviz.prompts import TASKS, held_out_prompts, own_text, read_prompts
 from specviz.records import read_integers
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_load import LoadLevel, load_level, percentiles
-from specviz.serving.engine_probe import model_at
+from specviz.serving.engine_probe import model_at, read_engine, version_at
 
 _AT_ONCE = "1,2,4,8,16"
 _MOST_AT_ONCE = 256
@@ -69,8 +69,12 @@ def load(options: Namespace, progress: Progress) -> dict[str, Any]:
                 break
     except KeyboardInterrupt:
         progress("stopped")
+    metrics = read_engine(servers["speculative"])
+    version = version_at(servers["speculative"], metrics.engine)
     return {
         **{name: str(address) for name, address in servers.items()},
+        "engine": f"{metrics.engine} {version}".strip(),
+        "draft_length": metrics.draft_length,
         "max_new_tokens": options.max_new_tokens,
         "levels": found,
         "verdict": verdict(found),

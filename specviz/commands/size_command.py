@@ -14,6 +14,7 @@ from specviz.commands.console import facts, table
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.sizing.forward_time import GPUS
+from specviz.sizing.measured_times import MeasuredPlan, MeasuredTimes, read_measured
 from specviz.sizing.published import trust
 from specviz.sizing.serving_plan import FIELDS, Field, read_plan
 from specviz.sizing.shape import MODELS, ModelShape, shape_of_config
@@ -49,6 +50,12 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--simulate", action="store_true", help="requests that arrive by chance, at several loads"
     )
+    parser.add_argument(
+        "--measured",
+        metavar="FILE",
+        help="simulate so with measured times of rounds and steps, of a file by load --json, "
+        "bench --batch-size … --json or sweep --axis batch-size=…, and its acceptance rate",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of that chance (default 0)")
     parser.add_argument(
         "--trust", action="store_true", help="published measurements beside what is computed"
@@ -61,23 +68,39 @@ def _default(field: Field) -> str:
 
 
 def sized(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """One of {"trust"}, {"presets"}, or {"size"} with "load" beside it."""
+    """One of {"trust"}, {"presets"}, or {"size"} with "load" and "measured" beside it."""
     if options.trust:
         return {"trust": trust()}
     if options.list:
         return {"presets": _presets()}
     given = {name: getattr(options, name) for name in FIELDS if getattr(options, name) is not None}
-    measured = _measured_acceptance(options)
-    if measured is not None:
+    acceptance = _measured_acceptance(options)
+    if acceptance is not None:
         if "acceptance" in given:
             raise InputError(
                 f"acceptance must be given once, got {given['acceptance']!r} beside a file"
             )
-        given["acceptance"] = measured
+        given["acceptance"] = acceptance
+    times = None if options.measured is None else _measured_times(options.measured)
+    if times is not None:
+        given.setdefault("acceptance", times.acceptance)
     target, draft = (_own_shape(given, name) for name in _MODELS)
     plan = read_plan(given, target, draft)
-    load = by_load(SizedPlan(plan), options.seed) if options.simulate else None
-    return {"size": size(plan), "load": load}
+    found = SizedPlan(plan) if times is None else MeasuredPlan(plan, times)
+    is_simulated = options.simulate or times is not None
+    return {
+        "size": size(plan),
+        "load": by_load(found, options.seed) if is_simulated else None,
+        "measured": None if times is None else times.told(plan),
+    }
+
+
+def _measured_times(name: str) -> MeasuredTimes:
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"measured must be a readable file, got {name!r}: {error}") from None
+    return read_measured(text, name)
 
 
 def _measured_acceptance(options: Namespace) -> float | None:
@@ -163,7 +186,8 @@ def size_text(result: dict[str, Any]) -> str:
     parts = [found["sentence"], *found["warnings"]]
     cards = table([_card(each) for each in found["memory"]])
     if not found["fits"]:
-        return "\n\n".join([*parts, cards])
+        simulated = [_load_part(result)] if result["measured"] else []
+        return "\n\n".join([*parts, cards, *simulated])
     parts += [
         facts(_numbers(found)),
         table([_way(found, "plain"), _way(found, "speculative")]),
@@ -182,9 +206,13 @@ def size_text(result: dict[str, Any]) -> str:
         ),
     ]
     if result["load"] is not None:
-        parts.append(load_text(result["load"]))
+        parts.append(_load_part(result))
     parts.append(trust()["sentence"])
     return "\n\n".join([*parts, *found["assumed"]])
+
+
+def _load_part(result: dict[str, Any]) -> str:
+    return "\n".join([load_text(result["load"]), *(result["measured"] or ())])
 
 
 def _best_length(each: dict[str, Any]) -> str:

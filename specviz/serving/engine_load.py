@@ -20,8 +20,9 @@ class LoadLevel:
     """What so many requests `at_once` got, one behind the other in each place.
 
     `seconds` is from the first request to the last answer, `first_tokens` and `later_tokens` are
-    seconds of each request: until its first token, and of each token after it. `acceptance` is
-    that of all requests which the engine had meanwhile, None where it drafted nothing.
+    seconds of each request: until its first token, and of each token after it. `acceptance` and
+    `accepted_length` (tokens of a forward that verifies a draft) are those of all requests which
+    the engine had meanwhile, None where it drafted nothing.
     """
 
     at_once: int
@@ -30,6 +31,7 @@ class LoadLevel:
     first_tokens: tuple[float, ...]
     later_tokens: tuple[float, ...]
     acceptance: float | None
+    accepted_length: float | None
 
     @property
     def tokens_per_second(self) -> float:
@@ -50,6 +52,7 @@ def load_level(
     finally:  # whoever stops does not wait for the requests that are under way
         pool.shutdown(wait=False, cancel_futures=True)
     seconds = perf_counter() - began
+    grown = read_engine(address).counters.since(before)
     return LoadLevel(
         at_once=at_once,
         tokens=sum(each.tokens for each in texts),
@@ -60,7 +63,8 @@ def load_level(
             for each in texts
             if each.tokens > 1
         ),
-        acceptance=read_engine(address).counters.since(before).acceptance,
+        acceptance=grown.acceptance,
+        accepted_length=grown.accepted_length,
     )
 
 

@@ -18,6 +18,7 @@ from specviz.models.files.config_bounds import bounded_config, read_config_file
 from specviz.models.files.hub import HUB_ID, fetch_configuration
 from specviz.models.pair_catalog import check_offered
 from specviz.sizing.forward_time import GPUS
+from specviz.sizing.measured_times import MeasuredPlan, MeasuredTimes, read_measured
 from specviz.sizing.published import trust
 from specviz.sizing.serving_plan import FIELDS, Field, ServingPlan, read_plan
 from specviz.sizing.shape import EAGLE, MODELS, N_GRAM, ModelShape, shape_of_config
@@ -100,10 +101,11 @@ class Serving:
 
     @answers
     def size(self, question: Question) -> Question:
-        """{"plan": fields by name, "target_config", "draft_config": a name on the Hub, or pasted}
+        """{"plan": fields by name, "target_config", "draft_config": a name on the Hub, or pasted,
+        "measured": {"name", "text"} of a file that `read_measured` takes, if any}
         -> its size and two charts, and the fields of a configuration that it comes to.
         """
-        plan = self._plan(question)
+        plan = self._found(question).plan
         found = size(plan)
         gains = [(each["batch"], each["request_speedup"]) for each in found["by_batch"]]
         return {
@@ -119,18 +121,23 @@ class Serving:
 
     @answers
     def arrivals(self, question: Question) -> Question:
-        """A plan under its load, simulated: two charts and their numbers; none where none fits."""
-        plan = self._plan(question)
+        """A plan under its load, simulated: two charts and their numbers; none where none fits.
+
+        `measured` says by what its times are measured, a sentence each; nothing where computed.
+        """
+        found = self._found(question)
+        plan = found.plan
         if not self._asked.acquire(blocking=False):
             raise InputError("other loads are being simulated: try again in a moment")
         try:
             with self._simulations:
-                results = by_load(SizedPlan(plan))
+                results = by_load(found)
         finally:
             self._asked.release()
         return {
             "results": results,
             "load": plan.load,
+            "measured": found.measured.told(plan) if isinstance(found, MeasuredPlan) else [],
             "figures": {
                 "first": load_figure(results, "first_token_p95", plan.first_token_limit),
                 "token": load_figure(results, "token_p95", plan.token_limit),
@@ -162,10 +169,18 @@ class Serving:
         """See `written_answer`."""
         return written_answer(question)
 
-    def _plan(self, question: Mapping[str, Any]) -> ServingPlan:
-        fields = question["plan"]
+    def _found(self, question: Mapping[str, Any]) -> SizedPlan:
+        """With the times of the file that comes with it, whose acceptance fills an empty field."""
+        times, fields = _times(question.get("measured")), question["plan"]
         if not isinstance(fields, dict):
             raise InputError(f"plan must be an object, got {short(fields)}")
+        if times is None:
+            return SizedPlan(self._plan(question, fields))
+        if fields.get("acceptance") in (None, ""):
+            fields = fields | {"acceptance": times.acceptance}
+        return MeasuredPlan(self._plan(question, fields), times)
+
+    def _plan(self, question: Mapping[str, Any], fields: Mapping[str, Any]) -> ServingPlan:
         own = [name for name in _MODELS if fields.get(name) == OWN]
         given = {name: value for name, value in fields.items() if name not in own}
         shapes = {name: self._shape(name, _typed(question, name)) for name in own}
@@ -197,6 +212,17 @@ class Serving:
             return read_config_file(repository, fetch_configuration(repository, environment))
         finally:
             self._fetches.release()
+
+
+def _times(given: Any) -> MeasuredTimes | None:
+    if given is None:
+        return None
+    name, text = (
+        (given.get(key) for key in ("name", "text")) if isinstance(given, dict) else ("", 0)
+    )
+    if not isinstance(name, str) or not isinstance(text, str):
+        raise InputError(f"measured must be a file's name and text, got {short(given)}")
+    return read_measured(text, name)
 
 
 def _names(question: Mapping[str, Any]) -> dict[str, Any]:

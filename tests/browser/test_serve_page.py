@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -12,6 +13,7 @@ from specviz.engines.model_deployment import EngineMethod
 from specviz.models.pair_catalog import pair_named
 from tests.browser.axe_findings import findings
 from tests.browser.race_driver import RaceDriver
+from tests.sizing.test_measured_times import LOAD
 
 Open = Callable[..., RaceDriver]
 
@@ -63,6 +65,33 @@ def test_a_models_name_is_asked_once_it_is_typed_and_stands_in_the_address(
     tab.page.locator("#sv-serve-target").select_option("llama-3-1-70b")
     tab.ref("planSentence").filter(has_text="a whole request takes").wait_for()
     assert not error.is_visible() and not box.first.is_visible()
+
+
+def test_a_file_of_measured_times_is_taken_told_and_given_up_again(
+    random_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(random_url)
+    tab.evaluate("history.pushState(null, '', '?view=serve&serve-output=16')")
+    tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    served, told = tab.ref("planServed"), tab.ref("planMeasuredBy")
+    served.filter(has_text="stay within both limits").wait_for()
+    computed = served.inner_text()
+    chosen = {"name": "load.json", "mimeType": "application/json"}
+    tab.ref("planMeasured").set_input_files([chosen | {"buffer": json.dumps(LOAD).encode()}])
+    told.filter(has_text="measured, not computed: llama.cpp b1 at http://a").wait_for()
+    assert served.inner_text() != computed and not findings(tab.page, ".answer")
+    assert tab.page.locator("#sv-serve-acceptance").get_attribute("placeholder") != "0.7"
+    tab.page.locator("#sv-serve-target").select_option("llama-3-1-405b")  # which does not fit
+    tab.ref("planSentence").filter(has_text="Does not fit").wait_for()
+    assert told.is_visible() and not tab.ref("planGains").is_visible()
+    tab.page.locator("#sv-serve-target").select_option("llama-3-1-70b")
+    tab.ref("planCompute").press("Enter")
+    tab.until(f"document.querySelector('[data-ref=planServed]').innerText === {computed!r}")
+    assert not told.is_visible() and not tab.ref("planCompute").is_visible()
+    tab.ref("planMeasured").set_input_files([chosen | {"buffer": b"[1, 2]"}])
+    error = tab.ref("planMeasuredError")
+    error.filter(has_text="The file must be JSON of load, of bench").wait_for()
+    assert not tab.ref("planCompute").is_visible()
 
 
 def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(

@@ -1,5 +1,6 @@
 """Batches on the command line: totals, rows, files, tables and errors."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from specviz.cli import main
 from specviz.decoding.batch_options import row_seed
 from specviz.prompts import held_out_prompt, held_out_prompts, held_out_rows
 from specviz.records import BASELINE, BatchRound
+from specviz.sizing.measured_times import read_measured
 from specviz.trace_file import load
 from tests.commands.test_cli import run, run_json
 
@@ -95,6 +97,9 @@ def test_bench_gives_a_table_by_batch_size(capsys):
         ratio = row["tokens_per_second"] / row["baseline_tokens_per_second"]
         assert row["speedup"] == pytest.approx(ratio)
         assert 0 <= row["slot_waste"] < 1 and row["block_efficiency"] >= 1
+    times = read_measured(json.dumps(result), "bench.json")  # what `size --measured` takes
+    assert [rows for rows, _ in times.rounds[3]] == [rows for rows, _ in times.steps] == [1, 2]
+    assert times.steps[0][1] < times.rounds[3][0][1] and times.prefills is not None
     (end,) = result["pays_up_to"]
     won = [row["batch_size"] for row in result["rows"] if row["speedup"] > 1]
     assert end["batch_size"] in (0, *won)

@@ -72,6 +72,8 @@ def test_the_acceptance_rate_may_come_from_a_sweep(
         (["--gpu", "h300"], "gpu must be one of a100-40"),
         (["--sweep", "nowhere.jsonl"], "sweep must be a sweep's file"),
         (["--trace", "nowhere.json"], "must be an existing file"),
+        (["--measured", "nowhere.json"], "measured must be a readable file, got 'nowhere.json'"),
+        (["--measured", "pyproject.toml"], "measured must be JSON of load, of bench over batch"),
         (["--target", "pyproject.toml"], "has a broken config.json"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.commands.sweep_command import sweep_text
+from specviz.sizing.measured_times import read_measured
 
 RATES = ("tokens_per_second", "ttft_seconds")
 SMALL = ["sweep", "--device", "cpu", "--max-new-tokens", "6", "--prompts", "1", "--repeat", "1"]
@@ -34,6 +35,26 @@ def test_a_sweep_prints_one_object_and_fills_its_files(
     rows = list(csv.DictReader(table.open()))
     assert [row["draft-length"] for row in rows] == ["1", "2", "3"]
     assert float(rows[0]["speedup"]) == result["points"][0]["speedup"]
+
+
+def test_a_sweep_over_batches_holds_the_times_that_a_simulated_load_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Alone, all that a run's rounds took is their number times the one that is read."""
+    output = tmp_path / "sweep.jsonl"
+    flags = ["--max-new-tokens", "48", "--axis", "batch-size=1,2", "--draft-length", "3"]
+    assert main([*SMALL, *flags, "--output", str(output), "--json"]) == 0
+    found = capsys.readouterr().out
+    (point, _) = json.loads(found)["points"]
+    times = read_measured(output.read_text(), "sweep.jsonl")
+    assert times == read_measured(found, "sweep.json")
+    (rows, each), (more, longer) = times.rounds[3]
+    assert (rows, more) == (1, 2) and times.steps[0][1] < each < longer * 2
+    spent = sum(point[f"{name}_seconds"] for name in ("draft", "verify", "host"))
+    assert point["rounds"] * each == pytest.approx(spent, rel=0.15)
+    assert main(["size", "--measured", str(output), "--output", "16", "--load", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "measured, not computed: the decoder here (sweep) with draft-model" in said
 
 
 def test_a_sweep_whose_file_was_cut_off_goes_on_where_it_was(

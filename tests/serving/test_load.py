@@ -14,6 +14,7 @@ from specviz.commands.engine_serving import engine_with
 from specviz.commands.load_command import verdict
 from specviz.engines.model_deployment import EngineMethod
 from specviz.models.pair_catalog import pair_named
+from specviz.sizing.measured_times import read_measured
 
 TOKENS = 12
 
@@ -63,6 +64,10 @@ def test_levels_are_measured_until_drafts_no_longer_pay(urls: Any, capsys: Any) 
     ]
     assert len(gains) == 3 or not any(gains)
     assert found["verdict"] == verdict(found["levels"]) != ""
+    assert found["engine"].startswith("llama.cpp") and found["draft_length"] == 3
+    times = read_measured(json.dumps(found), "load.json")  # what `size --measured` takes
+    assert [rows for rows, _ in times.steps] == [each["at_once"] for each in found["levels"]]
+    assert 0 < times.acceptance < 1 and times.steps[0][1] < times.rounds[3][0][1]
 
 
 def test_one_server_is_measured_alone_and_what_is_read_is_a_table(urls: Any, capsys: Any) -> None:

@@ -19,6 +19,7 @@ from specviz.ui import engine_answers, serving
 from specviz.ui.answers import UNEXPECTED
 from specviz.ui.handlers import Handlers
 from specviz.ui.serving import FETCHES, OWN, SIMULATIONS, WAITING, serving_offer
+from tests.sizing.test_measured_times import LOAD
 
 SMALL = {"target": "llama-3-1-8b", "gpus": "1", "output": "16"}
 CONFIG = {
@@ -29,6 +30,7 @@ CONFIG = {
     "intermediate_size": 14336,
     "vocab_size": 128256,
 }
+FILE = {"name": "load.json", "text": json.dumps(LOAD)}
 
 
 def size(**fields: Any) -> dict[str, Any]:
@@ -60,6 +62,30 @@ def test_every_plan_has_its_charts_and_numbers(fields: dict[str, Any]) -> None:
         go.Figure(figure)
     json.dumps((reply, load), allow_nan=False)
     assert bool(load["results"]) == (reply["size"]["largest_batch"] > 0)
+
+
+def test_a_file_of_measured_times_is_simulated_with_and_fills_the_acceptance_rate() -> None:
+    given = {"plan": SMALL | {"target": "llama-3-1-405b"}, "measured": FILE}
+    reply, load = (ask(given) for ask in (Handlers().serving.size, Handlers().serving.arrivals))
+    assert reply["error"] is load["error"] is None
+    assert 0.6 < reply["size"]["acceptance"] < 0.7 and not reply["size"]["fits"]
+    assert load["results"] and "llama.cpp b1 at http://a, plain at http://b" in load["measured"][0]
+    typed = Handlers().serving.size(given | {"plan": given["plan"] | {"acceptance": "0.5"}})
+    assert typed["size"]["acceptance"] == 0.5
+    json.dumps((reply, load), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (FILE | {"text": "{}"}, "measured must be JSON of load, of bench over batch sizes"),
+        ({"name": "load.json"}, "measured must be a file's name and text, got an object of 1"),
+        ([FILE], "measured must be a file's name and text, got an array of 1 item"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(given: Any, said: str) -> None:
+    for ask in (Handlers().serving.size, Handlers().serving.arrivals):
+        assert said in ask({"plan": SMALL, "measured": given})["error"]
 
 
 def test_the_line_is_dotted_where_memory_is_full() -> None:

@@ -1,7 +1,7 @@
 // The page on which a deployment is planned: a form, and what the server computes of it while one types.
 
 import { Chart } from "../shared/charts.js";
-import { setText } from "../shared/dom.js";
+import { element, setText, takeFile } from "../shared/dom.js";
 import { Page } from "../shared/page.js";
 import { pageIn, pageLink } from "../shared/page_parameter.js";
 import { ConfigurationCard } from "./configuration_card.js";
@@ -34,6 +34,11 @@ export class ServePage extends Page {
     /** @type {Record<string, Figure>} */
     this.figures = {};
     this.asked = 0; // the latest question counts
+    /** @type {{ name: string, text: string } | null} */
+    this.measured = null; // a file of measured times
+    refs.planMeasure.addEventListener("click", () => refs.planMeasured.click());
+    refs.planMeasured.addEventListener("change", () => this.measure());
+    refs.planCompute.addEventListener("click", () => (this.setMeasured(null), refs.planMeasure.focus()));
     setText(refs.planTrust, this.trust.sentence);
   }
 
@@ -69,7 +74,8 @@ export class ServePage extends Page {
 
   get address() {
     const link = this.filled(new URL(pageLink(ServePage.id), window.location.href));
-    return { link, linkLimit: this.form.hasPasted ? "without the pasted configuration" : "", write: () => this.write() };
+    const left = [...(this.form.hasPasted ? ["the pasted configuration"] : []), ...(this.measured ? ["the measured times"] : [])];
+    return { link, linkLimit: left.length ? `without ${left.join(" and ")}` : "", write: () => this.write() };
   }
 
   /** @param {URL} url */
@@ -103,12 +109,13 @@ export class ServePage extends Page {
   async size() {
     const number = (this.asked += 1);
     window.clearTimeout(this.simulating);
-    const { question } = this.form;
+    const question = { ...this.form.question, ...(this.measured ? { measured: this.measured } : {}) };
     const busy = window.setTimeout(() => (this.setStale(true), setText(this.refs.planSentence, "Computing…")), BUSY_MILLISECONDS);
     const reply = await this.ask("size", question);
     window.clearTimeout(busy);
     if (number !== this.asked) return;
     const problem = reply ? reply.error : "The server cannot be reached.";
+    if (problem?.startsWith("measured ")) return this.setMeasured(null, problem);
     const told = this.form.report(problem ?? "");
     this.setStale(Boolean(problem));
     if (problem) return setText(this.refs.planSentence, `No answer yet. ${told}`);
@@ -132,11 +139,33 @@ export class ServePage extends Page {
     setText(refs.planLengths, lengthWords(size));
     setText(refs.planRoom, roomWords(size));
     refs.planCharts.hidden = false;
-    for (const part of [refs.planFacts, refs.planGains, refs.planLoad, refs.planNumbers]) part.hidden = !size.fits; // what cannot be is not timed
+    for (const part of [refs.planFacts, refs.planGains, refs.planNumbers]) part.hidden = !size.fits; // what cannot be is not timed
+    const isSimulated = size.fits || this.measured !== null; // a measured engine had room
+    refs.planLoad.hidden = !isSimulated;
     this.drawFigures(figures);
     refs.planLoad.classList.toggle("is-stale", true); // until it is simulated
     setText(refs.planServed, "Simulating…");
-    return size.fits;
+    return isSimulated;
+  }
+
+  // ---- measured times
+
+  async measure() {
+    const file = takeFile(this.refs.planMeasured);
+    if (file) this.setMeasured({ name: file.name, text: await file.text() });
+  }
+
+  /**
+   * @param {{ name: string, text: string } | null} measured
+   * @param {string} [problem] why a file was not taken
+   */
+  setMeasured(measured, problem = "") {
+    this.measured = measured;
+    const { planCompute, planMeasuredError } = this.refs;
+    planCompute.hidden = !measured;
+    planMeasuredError.hidden = !problem;
+    setText(planMeasuredError, problem.replace(/^measured/, "The file"));
+    this.size();
   }
 
   /**
@@ -150,6 +179,8 @@ export class ServePage extends Page {
     if (!reply || reply.error) return setText(refs.planServed, reply ? `Not simulated: ${reply.error}` : "The server cannot be reached.");
     refs.planLoad.classList.remove("is-stale");
     setText(refs.planServed, servedWords(reply.results, reply.load));
+    refs.planMeasuredBy.hidden = !reply.measured.length;
+    refs.planMeasuredBy.replaceChildren(...reply.measured.map((/** @type {string} */ text) => element("li", "", text)));
     this.drawFigures(reply.figures);
   }
 

@@ -19,7 +19,7 @@ from specviz.experiments.benchmark.benchmark import Plan, check_prompts, none_ru
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.racing import RaceRequest
 from specviz.metrics import acceptance_rate, block_efficiency
-from specviz.records import DecodingConfig
+from specviz.records import BASELINE, SPECULATIVE, DecodingConfig
 
 
 def batch_benchmark(
@@ -59,6 +59,7 @@ def batch_benchmark(
         "rows": rows,
         "refusals": [{"method": name, "why": why} for name, why in refusals.items()],
         "pays_up_to": [_pays_up_to(list(series)) for _, series in groupby(rows, _series)],
+        "pair": plan.pair.name,
         "temperature": plan.temperature,
         "max_new_tokens": plan.max_new_tokens,
     }
@@ -94,6 +95,10 @@ def _row(
         "acceptance_rate": acceptance_rate(measured.rounds),
         "block_efficiency": block_efficiency(measured.rounds),
         "slot_waste": typical.speculative.slot_waste,
+        "step_seconds": measured.full_seconds(BASELINE),
+        "round_seconds": measured.full_seconds(SPECULATIVE),
+        "baseline_ttft_seconds": measured.prefill_seconds(BASELINE),
+        "ttft_seconds": measured.prefill_seconds(SPECULATIVE),
     }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from statistics import mean
 from typing import Any
 
 from specviz.decoding.batch import BatchStep
@@ -84,10 +85,30 @@ class BatchMeasurement:
         speedups = [each.speedup for each in self.blocks]
         return min(speedups), max(speedups)
 
+    def full_seconds(self, lane: str) -> float | None:
+        """Mean seconds of a step (baseline) or a round (speculative) in which every row still ran,
+        of the last repeat; None where there was none.
+        """
+        taken = [_taken_seconds(trace, lane) for trace in self.traces]
+        shared = taken[0][: min(map(len, taken))]
+        return mean(shared) if shared else None
+
+    def prefill_seconds(self, lane: str) -> float:
+        """Of all prompts together, with the drafter's reading of them."""
+        block = self.typical
+        totals = block.baseline if lane == BASELINE else block.speculative
+        return totals.prefill_seconds + totals.draft_prefill_seconds
+
     @property
     def rounds(self) -> list[Round]:
         """Of all rows."""
         return [each for trace in self.traces for each in trace.rounds]
+
+
+def _taken_seconds(trace: Trace, lane: str) -> list[float]:
+    if lane == BASELINE:
+        return [step.seconds for step in trace.lane(BASELINE).steps]
+    return [each.work_seconds for each in trace.rounds]
 
 
 def measure_batch(

@@ -1,0 +1,327 @@
+"""Measured times of rounds, plain steps and prompts in place of computed ones, for a simulation.
+
+They come from files that are written elsewhere: by `load` (a serving engine), by `bench` over batch
+sizes and by `sweep` over the axis batch-size (the decoder here). Between two measured numbers of
+running requests a time is interpolated; beyond the largest no time is made up: no more are let in.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import mean
+from typing import Any
+
+from specviz import theory
+from specviz.errors import InputError, short
+from specviz.records import MAX_DRAFT_LENGTH
+from specviz.sizing.serving_plan import MAX_ROWS, ServingPlan
+from specviz.sizing.sized_plan import Policy, SizedPlan
+
+MAX_CHARACTERS = 1_000_000
+_MUST = "must be JSON of load, of bench over batch sizes, or of a sweep over batch-size"
+_BATCH, _LENGTH = "batch-size", "draft-length"
+_LONGER = (
+    "A token’s times are as clients saw them, with the prompts of others read in between; the "
+    "simulation lets those wait once more, so under load it is rather too slow."
+)
+_ENDS = "Requests that ended were not followed by others in the measurement."
+Curve = tuple[tuple[int, float], ...]  # number of requests -> seconds, rising by number
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredTimes:
+    """What a file holds: seconds by the number of requests that run together.
+
+    `rounds` has a curve for each K. `prefills` are those of so many prompts together, without and
+    with a draft's; None where they were not measured. `acceptance` is the rate with which K guesses
+    bring as many tokens a round as were measured. `by` says what was measured, `remark` how.
+    """
+
+    by: str
+    remark: str
+    steps: Curve
+    rounds: Mapping[int, Curve]
+    prefills: tuple[Curve, Curve] | None
+    acceptance: float
+
+    @property
+    def fewest(self) -> int:
+        """Requests together below which nothing was measured."""
+        return max(curve[0][0] for curve in (self.steps, *self.rounds.values()))
+
+    @property
+    def most(self) -> int:
+        """Requests together up to which everything was measured."""
+        return min(curve[-1][0] for curve in (self.steps, *self.rounds.values()))
+
+    def told(self, plan: ServingPlan) -> list[str]:
+        """By what, and where it is not what is planned, a sentence each."""
+        fewest, most = self.fewest, self.most
+        found = [
+            f"Times of rounds and of plain steps are measured, not computed: {self.by}, with "
+            f"{_span(fewest, most)} at once. Between measured numbers they are interpolated.",
+            f"{_together(most)} decoded together here, the most that was measured; the memory of "
+            "the planned cards is not looked at.",
+        ]
+        if fewest > 1:
+            found.append(f"Fewer than {fewest} take the times of {fewest}, the fewest measured.")
+        if self.prefills is None:
+            found.append(
+                f"Prompts were not timed: their times are computed, for {plan.prompt} tokens on "
+                "the planned cards."
+            )
+        else:
+            count = self.prefills[0][-1][0]
+            read = "one by one" if count == 1 else f"up to {count} together"
+            found.append(f"Prompts take what those of the measurement took, {read}.")
+        return [*found, self.remark]
+
+
+def _together(most: int) -> str:
+    return "Only one request is" if most == 1 else f"At most {most} requests are"
+
+
+def _span(fewest: int, most: int) -> str:
+    if fewest == most:
+        return "1 request" if most == 1 else f"{most} requests"
+    return f"{fewest} to {most} requests"
+
+
+def seconds_at(curve: Curve, count: float) -> float:
+    """Between two measured numbers on the straight line; outside, the nearest one's.
+
+    >>> seconds_at(((1, 1.0), (3, 2.0)), 2), seconds_at(((2, 1.0), (3, 2.0)), 1)
+    (1.5, 1.0)
+    """
+    if count <= curve[0][0]:
+        return curve[0][1]
+    for (low, first), (high, second) in pairwise(curve):
+        if count <= high:
+            return first + (second - first) * (count - low) / (high - low)
+    return curve[-1][1]
+
+
+class MeasuredPlan(SizedPlan):
+    """A plan whose requests take measured times; its acceptance, load and limits are its own."""
+
+    def __init__(self, plan: ServingPlan, measured: MeasuredTimes) -> None:
+        """InputError where the plan's K was not measured."""
+        super().__init__(plan)
+        self.measured = measured
+        if plan.draft_length and plan.draft_length not in measured.rounds:
+            lengths = ", ".join(map(str, sorted(measured.rounds)))
+            raise InputError(
+                f"draft_length must be 0 (the best) or one that was measured, {lengths}, "
+                f"got {plan.draft_length}"
+            )
+
+    def _step_seconds(self, rows: int) -> float:
+        return seconds_at(self.measured.steps, rows)
+
+    def round_seconds(self, rows: int, K: int) -> float:
+        return seconds_at(self.measured.rounds[K], rows) if K else self.step_seconds(rows)
+
+    def speedup(self, rows: int, K: int) -> float:
+        tokens = theory.expected_tokens(self.plan.acceptance, K)
+        return tokens * self.step_seconds(rows) / self.round_seconds(rows, K)
+
+    def _best_length(self, rows: int) -> int:
+        return max(self.measured.rounds, key=lambda K: self.speedup(rows, K))
+
+    def _first_token_seconds(self, K: int, rows: int = 1) -> float:
+        prefills = self.measured.prefills
+        if prefills is None:
+            return super()._first_token_seconds(K, rows)
+        return seconds_at(prefills[1 if K else 0], rows)
+
+    @property
+    def together(self) -> int:
+        prefills, most = self.measured.prefills, super().together
+        return most if prefills is None else min(most, *(curve[-1][0] for curve in prefills))
+
+    def seats(self, policy: Policy) -> int:
+        return self.measured.most
+
+
+# ---- files
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """One measured number of requests, with one K."""
+
+    rows: int
+    K: int
+    step: float
+    round: float
+    tokens: float  # of a round
+    prefills: tuple[float, float] | None  # of `prompts` together, without and with a draft's
+    prompts: int
+
+
+def read_measured(text: str, name: str) -> MeasuredTimes:
+    """The times in a file's text. InputError, which begins with "measured", for any other file."""
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"measured must be a text of at most {MAX_CHARACTERS:,} characters")
+    found = _json(text)
+    try:
+        if "levels" in found:
+            return _times(list(_of_load(found)), _load_words(found), _LONGER)
+        if "rows" in found:
+            config, points = _method(found["rows"]), list(_of_bench(found))
+            return _times(points, _own_words("bench", config, found), _ENDS)
+        if "axes" in found:
+            points = list(_of_sweep(found))
+            return _times(points, _own_words("sweep", found["config"], found), _ENDS)
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise InputError(f"measured {error}, got {short(name)}") from None
+        raise InputError(f"measured {_MUST}, complete as written, got {short(name)}") from None
+    raise InputError(f"measured {_MUST}, got {short(name)}, which is none of them")
+
+
+def _json(text: str) -> dict[str, Any]:
+    """One object; or the lines of a sweep's file as one, its points beside what it sweeps."""
+    found = _object(text)
+    if not found:
+        first, *lines = text.split("\n")
+        found = _object(first)
+        found |= {"points": [_object(line) for line in lines[:-1]]} if found else {}
+    return found
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _times(found: Sequence[_Point], by: str, remark: str) -> MeasuredTimes:
+    if not found:
+        raise InputError("must hold at least one measured number of requests")
+    lengths = sorted({each.K for each in found})
+    own = "K = " + " and ".join(map(str, lengths))
+    has_prompts = all(each.prefills for each in found)
+    return MeasuredTimes(
+        by=f"{by}, {own}",
+        remark=remark,
+        steps=_curve(found, lambda each: (each.rows, each.step)),
+        rounds={
+            K: _curve([e for e in found if e.K == K], lambda each: (each.rows, each.round))
+            for K in lengths
+        },
+        prefills=(_prefills(found, 0), _prefills(found, 1)) if has_prompts else None,
+        acceptance=mean(theory.acceptance_for_tokens(each.tokens, each.K) for each in found),
+    )
+
+
+def _prefills(points: Sequence[_Point], place: int) -> Curve:
+    return _curve(points, lambda each: (each.prompts, (each.prefills or (0.0, 0.0))[place]))
+
+
+def _curve(points: Sequence[_Point], read: Callable[[_Point], tuple[int, float]]) -> Curve:
+    """Means of what was measured with the same number of requests."""
+    seconds: dict[int, list[float]] = defaultdict(list)
+    for count, each in map(read, points):
+        seconds[count].append(each)
+    return tuple((count, mean(seconds[count])) for count in sorted(seconds))
+
+
+def _of_load(found: Mapping[str, Any]) -> Iterator[_Point]:
+    """A client's mean time of a token at each level; a round of it brings what the engine counts.
+
+    The first token of a request alone is its prompt's time.
+    """
+    if "plain" not in found:
+        raise InputError("must hold plain decoding, too (load URL --plain URL)")
+    K, alone = _count(found["draft_length"], MAX_DRAFT_LENGTH), None
+    for level in found["levels"]:
+        fast, plain = level["speculative"]["passes"], level["plain"]["passes"]
+        rows = _count(level["at_once"], MAX_ROWS)
+        if any(each["accepted_length"] is None for each in fast):
+            raise InputError(f"must be of a server that drafts; with {rows} at once it did not")
+        tokens = mean(_seconds(each["accepted_length"]) for each in fast)
+        first = (_mean(plain, "first_tokens"), _mean(fast, "first_tokens"))
+        alone = first if rows == 1 else alone
+        token = _mean(fast, "later_tokens")
+        yield _Point(rows, K, _mean(plain, "later_tokens"), token * tokens, tokens, alone, 1)
+
+
+def _mean(passes: Sequence[Mapping[str, Any]], name: str) -> float:
+    return mean(_seconds(value) for each in passes for value in each[name])
+
+
+def _load_words(found: Mapping[str, Any]) -> str:
+    engine, fast, plain = (_word(found[name]) for name in ("engine", "speculative", "plain"))
+    return f"{engine} at {fast}, plain at {plain}"
+
+
+def _word(value: Any) -> str:
+    return short(value).strip("'")
+
+
+def _of_bench(found: Mapping[str, Any]) -> Iterator[_Point]:
+    """Rounds and steps of a batch whose rows all run, whatever the task."""
+    for row in found["rows"]:
+        rows, K = _count(row["batch_size"], MAX_ROWS), _count(row["draft_length"], MAX_DRAFT_LENGTH)
+        prefills = _seconds(row["baseline_ttft_seconds"]), _seconds(row["ttft_seconds"])
+        step, each = _seconds(row["step_seconds"]), _seconds(row["round_seconds"])
+        yield _Point(rows, K, step, each, _seconds(row["block_efficiency"]), prefills, rows)
+
+
+def _method(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    methods = sorted({str(each["method"]) for each in rows})
+    if len(methods) != 1:
+        raise InputError(f"must be of one method, and has {', '.join(methods)}")
+    return rows[0]
+
+
+def _own_words(command: str, config: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    pair, method = _word(found["pair"]), _word(config["method"])
+    return f"the decoder here ({command}) with {method} and the pair {pair}"
+
+
+def _of_sweep(found: Mapping[str, Any]) -> Iterator[_Point]:
+    """From a point's rates, costs c and v, and times to the first token."""
+    axes = [name for name, _ in found["axes"]]
+    if _BATCH not in axes or not set(axes) <= {_BATCH, _LENGTH}:
+        raise InputError(
+            f"must be a sweep over {_BATCH}, and perhaps {_LENGTH}, and is over {', '.join(axes)}"
+        )
+    for point in found["points"]:
+        setting = point["setting"]
+        rows = _count(setting[_BATCH], MAX_ROWS)
+        K = _count(setting.get(_LENGTH, found["config"]["draft_length"]), MAX_DRAFT_LENGTH)
+        if point["cost_ratio"] is None or point["block_efficiency"] is None:
+            raise InputError(f"must hold points that drafted, and the batch of {rows} did not")
+        tokens, texts = _seconds(point["block_efficiency"]), _count(point["texts"], 10**9)
+        answer = 1 + tokens * _seconds(point["rounds"]) / texts
+        first = _seconds(point["baseline_ttft_seconds"])
+        whole = rows * answer / _seconds(point["baseline_tokens_per_second"])
+        step = _seconds((whole - first) / (answer - 1))
+        cost = theory.round_cost(K, point["cost_ratio"], point["verify_overhead"])
+        drafts = point["draft_prefill_seconds"] * rows / texts
+        prefills = (first, _seconds(point["ttft_seconds"]) + drafts)
+        yield _Point(rows, K, step, cost * step, tokens, prefills, rows)
+
+
+def _count(value: Any, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise ValueError(value)
+    return value
+
+
+def _seconds(value: Any) -> float:
+    """Or another number that must be above 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(value)
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(value)
+    return float(value)
