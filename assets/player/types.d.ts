@@ -177,6 +177,7 @@ interface SweepAxis {
   usual: string;
   settings: string[];
   bounds: Bounds | null;
+  methods: string[]; // those that have it
 }
 
 interface Bias {

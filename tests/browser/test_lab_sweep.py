@@ -231,6 +231,45 @@ def test_names_are_chosen_and_numbers_are_typed(lab: LabDriver) -> None:
     assert driver.ref("values1").is_visible() and driver.ref("labMethod").is_visible()
 
 
+def test_the_menu_has_the_axes_of_the_method_and_two_options_make_a_heat_map(
+    lab: LabDriver,
+) -> None:
+    driver = lab.driver
+
+    def offered() -> list[str]:
+        return driver.ref("axis1").locator("option").evaluate_all("all => all.map((o) => o.value)")
+
+    assert "longest-ngram" not in offered() and "temperature" in offered()
+    driver.ref("labMethod").select_option("prompt-lookup")
+    assert "longest-ngram" in offered() and "width" not in offered()
+    for at, (axis, values) in enumerate({"shortest-ngram": "1,2", "longest-ngram": "2,3"}.items()):
+        driver.ref(f"axis{at + 1}").select_option(axis)
+        driver.fill(f"values{at + 1}", values)
+    driver.ref("labMethod").select_option("draft-model")
+    error = driver.page.locator("[data-error=axis1]")
+    assert error.inner_text() == (
+        "Shortest n-gram is varied with Prompt lookup alone, not with Draft model"
+    )
+    assert driver.ref("axis1").input_value() == "shortest-ngram" and not findings(driver.page)
+    driver.ref("labMethod").select_option("prompt-lookup")
+    assert error.is_hidden()
+    lab.run(values="1,2")
+    assert lab.points == 4 and len(lab.chart("heatmap")[0]["z"]) == 2
+
+
+def test_an_address_that_asks_for_an_axis_of_another_method_is_told_whose_it_is(
+    random_url: str, turn_page: Callable[..., RaceDriver]
+) -> None:
+    tab = turn_page(random_url, "?lab-method=draft-model&lab-vary=longest-ngram&lab-values=2,3")
+    tab.evaluate("specviz.lab.readAddress()")
+    assert "lab-vary “longest-ngram” is varied with Prompt lookup alone" in tab.text("labNotice")
+    tab = turn_page(random_url, "?lab-method=prompt-lookup&lab-vary=longest-ngram&lab-values=2,3")
+    tab.evaluate("specviz.lab.readAddress()")
+    assert (
+        tab.ref("axis1").input_value() == "longest-ngram" and not tab.ref("labNotice").is_visible()
+    )
+
+
 @pytest.mark.slow
 def test_a_reload_in_mid_sweep_keeps_what_was_measured_and_says_so(
     open_page: OpenPage, random_url: str

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { breachOf, cutWords, defaults, labelled, numberBreach, numberProblem, settingNamed } from "../../assets/player/shared/settings.js";
-import { valuesProblem } from "../../assets/player/lab/axis_field.js";
+import { lackProblem, valuesProblem } from "../../assets/player/lab/axis_field.js";
 import { takeExampleSettings } from "./example_settings.js";
 
 takeExampleSettings();
@@ -24,6 +24,15 @@ test("the values of an axis are each within its bounds, or of its names", () => 
   const names = [{ name: "code" }, { name: "story" }];
   assert.equal(valuesProblem({ bounds: null }, names, "code,story"), "");
   assert.equal(valuesProblem({ bounds: null }, names, "code,poem"), "must be names of code, story, got “poem”");
+});
+
+test("an axis that one of the chosen methods lacks says whose it is", () => {
+  const methods = [{ name: "draft-model", title: "Draft model" }, { name: "prompt-lookup", title: "Prompt lookup" }];
+  const [model, lookup] = methods;
+  const axis = { methods: ["prompt-lookup"] };
+  assert.equal(lackProblem(axis, methods, [lookup]), "");
+  assert.equal(lackProblem(axis, methods, [lookup, model]), "is varied with Prompt lookup alone, not with Draft model");
+  assert.equal(lackProblem({ methods: methods.map(({ name }) => name) }, methods, methods), "");
 });
 
 const TEMPERATURE = { low: 0, high: 2, is_whole: false, least: 0.001 };

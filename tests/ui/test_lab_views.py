@@ -9,9 +9,12 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
+from specviz.decoding.drafters.registry import OPTIONS
 from specviz.ui.lab.lab_sweeps import read_sweep, sweep_order
 from specviz.ui.lab.lab_views import SweepViews
-from tests.ui.small_sweep import LENGTHS, asked, lines
+from tests.ui.small_sweep import FORM, LENGTHS, asked, lines
+
+ENDS = ("shortest", "longest")
 
 
 def test_the_charts_stand_round_the_picked_point(measured: list[dict[str, Any]]) -> None:
@@ -26,6 +29,20 @@ def test_the_charts_stand_round_the_picked_point(measured: list[dict[str, Any]])
     speedups = [point["speedup"] for point in sweep.points]
     assert told["best"] == speedups.index(max(speedups))
     assert told["setting"].startswith("Bundled pair · code: prompt 1 · Draft model, chain · 6")
+
+
+def test_two_options_of_a_method_make_a_heat_map_of_their_own_values() -> None:
+    values = ("1,2", "2,4")
+    axes = [{"name": f"{end}-ngram", "values": v} for end, v in zip(ENDS, values, strict=True)]
+    order = sweep_order(asked(*axes, form=FORM | {"method": "prompt-lookup"}))
+    sweep = read_sweep(lines(list(order.messages(threading.Event()))))
+    told = SweepViews(sweep, [], picked=None).answer()
+    heat, layout = told["figures"]["heatmap"]["data"][0], told["figures"]["heatmap"]["layout"]
+    titles = [layout[f"{side}axis"]["title"]["text"] for side in "xy"]
+    assert titles == [OPTIONS[f"{end}_ngram"].title for end in ENDS]
+    assert [layout[f"{side}axis"]["ticktext"] for side in "xy"] == [["1", "2"], ["2", "4"]]
+    cells = {tuple(point["setting"].values()): point["speedup"] for point in sweep.points}
+    assert heat["z"] == [[cells[across, up] for across in (1, 2)] for up in (2, 4)]
 
 
 def test_the_time_of_a_token_is_told_of_all_tokens_of_all_rows() -> None:

@@ -1,30 +1,69 @@
 // One axis of a sweep: what is varied, and its values, typed as numbers or chosen as names.
 // Knows the axes as the server lists them.
 
-import { element, option } from "../shared/dom.js";
-import { got, numberProblem } from "../shared/settings.js";
+import { element } from "../shared/dom.js";
+import { brief, got, numberProblem } from "../shared/settings.js";
 
 const SPAN = /^(\d+)-(\d+)$/; // 1-8 is every number from 1 to 8
+const OF_METHOD = "of this method";
 const FIRST_CHOSEN = 3; // names that are on where an axis of names is first taken
 
 export class AxisField {
-  // `axes`: {name, title, usual, settings, bounds of a number}; `names`: axis -> [{name, title}] of those that take names.
+  // `axes`: {name, title, usual, settings, bounds of a number, methods that have it}; `names`: axis -> [{name, title}] of those that take names.
   /**
-   * @param {{ select: any, input: any, choices: any }} parts
+   * @param {{ menu: import("../shared/menu.js").Menu, input: any, choices: any }} parts
    * @param {SweepAxis[]} axes
    * @param {{ names: Record<string, Choice[]>, none?: string, onChange: () => void }} given
    */
-  constructor({ select, input, choices }, axes, { names, none = "", onChange }) {
-    this.select = select;
+  constructor({ menu, input, choices }, axes, { names, none = "", onChange }) {
+    this.menu = menu;
+    this.select = menu.select;
     this.input = input;
     this.choices = choices;
     this.axes = axes;
     this.names = names;
+    this.none = none;
     this.onChange = onChange;
-    if (none) select.append(option("", none));
-    select.append(...axes.map(({ name, title }) => option(name, title)));
-    select.addEventListener("change", () => (this.take(), onChange()));
+    /** @type {Choice[]} */
+    this.methods = names.method;
+    /** @type {Choice[]} */
+    this.chosen = [];
+    this.offerAxes(names.method);
+    this.select.addEventListener("change", () => (this.take(), onChange()));
     choices.addEventListener("click", (/** @type {any} */ event) => this.turn(event));
+  }
+
+  // The axes that all the chosen methods have, those that some methods have in a group of their own. One that is
+  // chosen and that they lack stays in the menu, out of reach.
+  /** @param {Choice[]} chosen */
+  offerAxes(chosen) {
+    this.chosen = chosen;
+    const { value } = this.select;
+    const all = this.axes.map(({ name, title, methods }) => ({ name, title, group: methods.length < this.methods.length ? OF_METHOD : "", refusal: this.lackProblem(name) }));
+    const none = this.none ? [{ name: "", title: this.none }] : [];
+    this.menu.fill([...none, ...all.filter(({ name, refusal }) => !refusal || name === value)]);
+  }
+
+  /** @param {string} name */
+  lackProblem(name) {
+    const axis = this.axes.find((each) => each.name === name);
+    return axis ? lackProblem(axis, this.methods, this.chosen) : "";
+  }
+
+  // The methods that are varied, where these are what it varies.
+  get variedMethods() {
+    if (this.axis?.name !== "method") return [];
+    const words = this.input.value.split(",");
+    return this.methods.filter(({ name }) => words.includes(name));
+  }
+
+  // Why a name in an address is no axis, "" where it is one.
+  /** @param {string} name */
+  axisProblem(name) {
+    const lack = this.lackProblem(name);
+    if (lack) return `“${name}” ${lack}`;
+    const names = this.axes.map((each) => each.name).filter((each) => !this.lackProblem(each));
+    return names.includes(name) || (this.none && !name) ? "" : `must be one of ${names.join(", ")}, got “${brief(name)}”`;
   }
 
   get axis() {
@@ -51,7 +90,8 @@ export class AxisField {
   // What is wrong with values, "" for nothing.
   /** @param {string} text */
   problem(text) {
-    return this.axis ? valuesProblem(this.axis, this.names[this.axis.name], text) : "";
+    const { axis } = this;
+    return axis ? this.lackProblem(axis.name) || valuesProblem(axis, this.names[axis.name], text) : "";
   }
 
   // Another axis was chosen: its usual values.
@@ -99,6 +139,18 @@ export class AxisField {
     this.input.value = [...chosen].map(({ dataset }) => dataset.name).join(",");
     this.onChange();
   }
+}
+
+// Why an axis is none of the chosen methods, as a clause behind its title or name; "" where it is one.
+/**
+ * @param {{ methods: string[] }} axis
+ * @param {Choice[]} methods all that there are
+ * @param {Choice[]} chosen
+ */
+export function lackProblem(axis, methods, chosen) {
+  const lacking = chosen.find(({ name }) => !axis.methods.includes(name));
+  const having = methods.filter(({ name }) => axis.methods.includes(name)).map(({ title }) => title);
+  return lacking ? `is varied with ${having.join(", ")} alone, not with ${lacking.title}` : "";
 }
 
 // As a clause behind the axis's title. `listed`: [{name}] of an axis of names. Whether there are too many, and

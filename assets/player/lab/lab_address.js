@@ -64,7 +64,7 @@ export class LabAddress {
    */
   problem(name, text) {
     const { options } = this.fields[name];
-    if (options) {
+    if (options && !this.rules[name]) { // an offered choice
       const names = [...options].map(({ value }) => value);
       return names.includes(text) ? "" : `must be one of ${names.filter(Boolean).join(", ")}, got “${brief(text)}”`;
     }

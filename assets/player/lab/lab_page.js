@@ -108,11 +108,11 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs, exact }, bo
   const shared = Object.entries(setting.controls).map(([name, control]) => [settingOf(name).key, control]);
   const costFields = { load: "tokens_per_day", peak: "peak_factor", price: "price_per_hour" };
   const sweep = {
+    method: refs.labMethod, // it decides which axes there are
     vary: refs.axis1,
     values: refs.values1,
     and: refs.axis2,
     "and-values": refs.values2,
-    method: refs.labMethod,
     k: refs.labLength,
     repeats: refs.labRepeats,
     ...form.batch.controls,
@@ -128,6 +128,8 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs, exact }, bo
   const rules = {
     ...Object.fromEntries(addressSettings().map((each) => [each.key, (/** @type {string} */ text) => problemOf(each, text)])),
     prompts: (/** @type {string} */ text) => setting.countProblem(text),
+    vary: (/** @type {string} */ text) => form.fields[0].axisProblem(text),
+    and: (/** @type {string} */ text) => form.fields[1].axisProblem(text),
     values: (/** @type {string} */ text) => form.fields[0].problem(text),
     "and-values": (/** @type {string} */ text) => form.fields[1].problem(text),
     repeats: number("repeats"),
@@ -140,5 +142,5 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs, exact }, bo
     "exact-draws": (/** @type {string} */ text) => exact.drawsProblem(text),
     ...Object.fromEntries(costed.map(([key, name]) => [key, (/** @type {string} */ text) => costs.problem(name, text)])),
   };
-  return new LabAddress(fields, rules, setting.own, () => setting.draw());
+  return new LabAddress(fields, rules, setting.own, () => (setting.draw(), form.offerAxes()));
 }

@@ -33,7 +33,7 @@ export class SweepForm {
     this.errors = new FieldErrors(refs.sweepForm, {}, () => this.checked);
     const names = { pair: pairs.filter(({ name }) => name !== CUSTOM), task: [], method: methods };
     const onChange = () => this.changed();
-    const parts = [1, 2].map((at) => ({ select: refs[`axis${at}`], input: refs[`values${at}`], choices: refs[`choices${at}`] }));
+    const parts = [1, 2].map((at) => ({ menu: new Menu(refs[`axis${at}`], false), input: refs[`values${at}`], choices: refs[`choices${at}`] }));
     this.fields = [
       new AxisField(parts[0], this.axes, { names, onChange }),
       new AxisField(parts[1], this.axes, { names, none: NOTHING_ELSE, onChange }),
@@ -76,6 +76,13 @@ export class SweepForm {
     this.changed();
   }
 
+  // The axes that the method has, or each of those that are varied.
+  offerAxes() {
+    const varied = this.fields.flatMap((field) => field.variedMethods);
+    const chosen = varied.length ? varied : this.methods.filter(({ name }) => name === this.refs.labMethod.value);
+    for (const field of this.fields) field.offerAxes(chosen);
+  }
+
   get chosenAxes() {
     return this.fields.flatMap((field) => field.axis ?? []);
   }
@@ -90,6 +97,7 @@ export class SweepForm {
   }
 
   changed() {
+    this.offerAxes();
     const varied = this.chosenAxes.map((axis) => axis.name);
     for (const field of this.refs.sweepForm.querySelectorAll("[data-axis]")) field.hidden = varied.includes(field.dataset.axis);
     this.batch.refresh(varied);

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specviz.decoding.drafters.method import Option
+from specviz.decoding.drafters.method import Method, Option
 from specviz.decoding.drafters.registry import DRAFTERS, OPTIONS, method_named
 from specviz.errors import InputError, short
 from specviz.experiments.sweep.sweep_setting import SweepSetting
@@ -26,7 +26,8 @@ MAX_VALUES = 64  # of one axis
 class Axis:
     """`read` turns one written value into what `apply` puts into a setting.
 
-    A value that breaks a rule is refused under the axis's name or under `setting`.
+    A value that breaks a rule is refused under the axis's name or under `setting`. `suits` says
+    whether a method has what is varied.
     """
 
     name: str
@@ -35,6 +36,12 @@ class Axis:
     read: Callable[[str], Value]
     apply: Apply
     setting: str = ""
+    suits: Callable[[Method], bool] = lambda method: True
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The names of those that have it."""
+        return tuple(name for name, method in DRAFTERS.items() if self.suits(method))
 
     @property
     def refused_as(self) -> tuple[str, ...]:
@@ -158,14 +165,21 @@ def _with_tree(setting: SweepSetting, value: Value) -> SweepSetting:
     return replace(setting, config=shape)
 
 
+def _branches(method: Method) -> bool:
+    return method.takes_branching
+
+
 def _axis_of_option(option: Option) -> Axis:
     """A setting whose method lacks the option is refused."""
     name = option.name.replace("_", "-")
 
+    def suits(method: Method) -> bool:
+        return option in method.options
+
     def apply(setting: SweepSetting, value: Value) -> SweepSetting:
         assert isinstance(value, int)
         method = method_named(setting.config.method)
-        if option not in method.options:
+        if not suits(method):
             known = ", ".join(each.name for each in method.options) or "none"
             raise InputError(
                 f"{name} must be an option of the method to be varied, those of "
@@ -175,7 +189,7 @@ def _axis_of_option(option: Option) -> Axis:
             raise InputError(f"{option.name} must be {option.rule}, got {value}")
         return replace(setting, config=setting.config.with_option(option.name, value))
 
-    return Axis(name, option.title, option.usual, _integer, apply, option.name)
+    return Axis(name, option.title, option.usual, _integer, apply, option.name, suits)
 
 
 def _of_setting(field: str) -> Apply:
@@ -221,8 +235,16 @@ AXES = {
             _of_setting("prompt_tokens"),
         ),
         _LENGTH,
-        Axis("width", "Children of the root", "1-4", _integer, _width, "branching"),
-        Axis("tree", "Tree: children by depth", "1x1x1x1,2x1,4", _tree, _with_tree, "branching"),
+        Axis("width", "Children of the root", "1-4", _integer, _width, "branching", _branches),
+        Axis(
+            "tree",
+            "Tree: children by depth",
+            "1x1x1x1,2x1,4",
+            _tree,
+            _with_tree,
+            "branching",
+            _branches,
+        ),
         *map(_axis_of, BATCH.values()),
         *map(_axis_of_option, OPTIONS.values()),
     )

@@ -55,6 +55,7 @@ def sweep_offer() -> dict[str, Any]:
             "usual": axis.usual,
             "settings": axis.refused_as,
             "bounds": _bounds(axis),
+            "methods": axis.methods,
         }
         for axis in AXES.values()
     ]

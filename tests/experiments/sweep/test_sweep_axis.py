@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +95,18 @@ def of_method_with(option: str) -> SweepSetting:
 def test_methods_with_an_option_of_the_same_name_share_it() -> None:
     found = [option for method in DRAFTERS.values() for option in method.options]
     assert set(found) == set(OPTIONS.values())
+
+
+def test_an_axis_knows_the_methods_that_have_what_it_varies() -> None:
+    assert AXES["temperature"].methods == tuple(DRAFTERS)
+    assert AXES["longest-ngram"].methods == ("prompt-lookup",)
+    for axis in AXES.values():
+        (value, *_) = axis.values(axis.usual)
+        for name, method in DRAFTERS.items():
+            plan = SweepPlan(replace(SETTING, config=method.usual(5)), (("draft-length", (5,)),))
+            with nullcontext() if name in axis.methods else pytest.raises(InputError):
+                changed = axis.apply(plan.setting, value)
+                DRAFTERS[changed.config.method].check(changed.config)
 
 
 def test_an_option_that_the_method_lacks_is_refused_by_axis_and_method() -> None:
