@@ -366,9 +366,10 @@ interface WatchingOffer {
 }
 
 interface EnginesOffer {
-  engines: { name: string; title: string; methods: Choice[] }[];
+  engines: { name: string; title: string; methods: Choice[]; lacks: string[]; weights: string[] }[];
   fields: { name: string; title: string; example: string }[];
-  with_draft: string[];
+  drafts: Record<string, string>; // what a method's draft is called; the methods that may have one
+  of_draft: string[]; // fields that only those have
   forms: Choice[];
   longest: number;
 }

@@ -23,6 +23,7 @@ from specviz.errors import InputError, short
 Options = dict[str, Any]  # flag -> value; True for a switch
 Heard = dict[str, Any]  # field of a deployment, or one of the engine's own -> value
 DEPLOYMENT_FIELDS = tuple(each.name for each in fields(ModelDeployment))
+WEIGHTS = ("quantization", "draft_quantization")
 _DEFAULTS = {each.name: each.default for each in fields(ModelDeployment)}
 
 
@@ -52,6 +53,11 @@ class Dialect(ABC):
         for field, why in self.facts.lacks.items():
             if getattr(deployment, field) != _DEFAULTS[field]:
                 yield field, why
+        for field in WEIGHTS:
+            name = getattr(deployment, field)
+            having = [each.title for each in engines().values() if name and each.has_weights(name)]
+            if having and self.facts.title not in having:
+                yield field, f"{name} is a format of {' and '.join(having)}"
 
     def _plain(self, deployment: ModelDeployment) -> Options:
         """The flags whose value is the field's."""
@@ -229,13 +235,22 @@ class LlamaCppDialect(Dialect):
     name = "llama.cpp"
     of_methods = "type"
     _NGRAMS = "ngram-"
+    _MODELS = (
+        ("--hf-repo", "--model", "quantization"),
+        ("--spec-draft-hf", "--spec-draft-model", "draft_quantization"),
+    )
+    _DEVICE = "--spec-draft-device"
 
     def options(self, deployment: ModelDeployment) -> Options:
         found = self._plain(deployment)
-        for hub, file in (("--hf-repo", "--model"), ("--spec-draft-hf", "--spec-draft-model")):
-            name = found.get(file)
-            if name is not None:
-                found.pop(hub if is_file(name) else file)
+        lacking = {field for field, _ in self.lacking(deployment)}
+        for hub, file, field in self._MODELS:
+            name, tag = found.get(file), getattr(deployment, field)
+            if name is None:
+                continue
+            found.pop(hub if is_file(name) else file)
+            if tag is not None and field not in lacking:
+                found[hub] = f"{name}:{tag}"
         if deployment.max_length is not None:
             found["--ctx-size"] = deployment.max_length * (deployment.max_batch or 1)
         if deployment.method is EngineMethod.PROMPT_LOOKUP:
@@ -250,8 +265,18 @@ class LlamaCppDialect(Dialect):
         least, most = deployment.lookup_min, deployment.lookup_max
         if least is not None and most is not None and least != most:
             yield "lookup_min", f"it looks for n-grams of one length; the longest, {most}, is taken"
+        for field, name in zip(WEIGHTS, (deployment.target, deployment.draft), strict=True):
+            if getattr(deployment, field) is not None and name is not None and is_file(name):
+                yield field, "a GGUF file holds its weights in one format: name a file of that one"
+        served = self.facts.methods.get(deployment.method)
+        if deployment.draft_device is not None and served and self._DEVICE not in served.fields:
+            yield "draft_device", f"{served.name} takes no devices of its own"
 
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
+        for role, field in zip(("target", "draft"), WEIGHTS, strict=True):
+            name, colon, tag = str(heard.get(role, "")).rpartition(":")
+            if colon and not is_file(heard[role]) and self.facts.has_weights(tag):
+                heard |= {role: name, field: tag}
         size, tokens = heard.pop("lookup_size", None), heard.pop("lookup_tokens", None)
         typed = heard.pop("method", None)
         names = [name for name in _listed(typed) if name != "none"]

@@ -55,7 +55,10 @@ class ServedMethod:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """One engine at one version. `lacks` says why a field of a deployment has no place in it."""
+    """One engine at one version. `lacks` says why a field of a deployment has no place in it.
+
+    `weights` are the formats of weights that can be asked for.
+    """
 
     name: str
     title: str
@@ -67,6 +70,7 @@ class EngineFacts:
     methods: Mapping[EngineMethod, ServedMethod]
     shared_fields: frozenset[str]
     lacks: Mapping[str, str]
+    weights: tuple[str, ...]
     flags: tuple[EngineFlag, ...]
     old: tuple[OldFlag, ...]
     switches: frozenset[str]
@@ -77,6 +81,10 @@ class EngineFacts:
     @property
     def is_server(self) -> bool:
         return bool(self.methods)
+
+    def has_weights(self, name: str) -> bool:
+        """Whether it has the format; llama.cpp's may be written in small letters."""
+        return name in self.weights or name.upper() in self.weights
 
     def speculative_fields(self) -> frozenset[str]:
         """Every setting of speculation that some method takes."""
@@ -126,6 +134,7 @@ def _read(path: Path) -> EngineFacts:
         },
         shared_fields=frozenset(data["shared"]["fields"]),
         lacks=data["lacks"],
+        weights=tuple(data.get("weights", {}).get("formats", ())),
         flags=flags,
         old=old,
         switches=frozenset(data["known"]["switches"]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from specviz.engines.dialects import DIALECTS, is_file
-from specviz.engines.engine_facts import EngineFacts
+from specviz.engines.dialects import DIALECTS, WEIGHTS, is_file
+from specviz.engines.engine_facts import EngineFacts, engines
 from specviz.engines.model_deployment import DraftSampling, EngineMethod, ModelDeployment
 
 _CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.MTP})
@@ -37,10 +37,21 @@ def problems(
         able = ", ".join(each.value for each in facts.methods)
         return (f"{facts.title} {facts.version} has no method {method.value}: it has {able}",)
     rules = {"vllm": _of_vllm, "sglang": _of_sglang, "llama.cpp": _of_llama_cpp}
-    found = [*rules[facts.name](deployment)]
+    found = [*_of_weights(deployment, facts), *rules[facts.name](deployment)]
     if pair is not None:
         found += _of_pair(deployment, facts, pair)
     return tuple(found)
+
+
+def _of_weights(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:
+    """A format that no engine has; another engine's is left out, and told."""
+    for field in WEIGHTS:
+        name = getattr(deployment, field)
+        if name is not None and not any(each.has_weights(name) for each in engines().values()):
+            yield (
+                f"{field.replace('_', '-')} must be one of {', '.join(facts.weights)} in "
+                f"{facts.title}, got {name!r}"
+            )
 
 
 def _of_vllm(deployment: ModelDeployment) -> Iterator[str]:
@@ -162,4 +173,10 @@ def remarks(deployment: ModelDeployment, facts: EngineFacts) -> tuple[str, ...]:
     if facts.name == "vllm" and deployment.method is EngineMethod.PROMPT_LOOKUP:
         if deployment.lookup_min is None and deployment.lookup_max is None:
             told.append("vLLM looks for n-grams of 5 tokens where no bound is given")
+    is_alike = deployment.draft is not None and deployment.draft_quantization is None
+    if facts.name == "sglang" and deployment.quantization is not None and is_alike:
+        told.append(
+            "SGLang loads the draft in the target's format where draft-quantization names none: "
+            "unquant leaves it as it is"
+        )
     return tuple(told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -62,8 +63,9 @@ class ModelDeployment:
     `branching` children a level and verifies `tree_tokens` nodes, the root among them.
     `lookup_min` and `lookup_max` bound the n-gram of prompt lookup. Drafting stops below
     `min_probability`. `mixed_vocabularies`: the draft has another vocabulary, on purpose.
-    `max_length` is in tokens per request, `max_batch` in requests. A rule that does not hold
-    raises InputError.
+    `max_length` is in tokens per request, `max_batch` in requests. `quantization` names a format of
+    weights as the engine calls it, `draft_device` the devices that are the draft's own. A rule that
+    does not hold raises InputError.
     """
 
     target: str
@@ -80,6 +82,9 @@ class ModelDeployment:
     mixed_vocabularies: bool = False
     tensor_parallel: int = 1
     draft_tensor_parallel: int | None = None
+    draft_device: str | None = None
+    quantization: str | None = None
+    draft_quantization: str | None = None
     memory_fraction: float | None = None
     max_length: int | None = None
     draft_max_length: int | None = None
@@ -91,6 +96,8 @@ class ModelDeployment:
         _check_name("target", self.target)
         if self.draft is not None:
             _check_name("draft", self.draft)
+        for name in _WORDS:
+            _check_word(name, getattr(self, name))
         for name, low, high in _INTEGERS:
             _check_integer(name, getattr(self, name), low, high)
         _check_part("memory-fraction", self.memory_fraction)
@@ -106,6 +113,12 @@ class ModelDeployment:
             raise InputError(f"draft must be given for method {method.value}, got none")
         if method not in MAY_HAVE_DRAFT and self.draft is not None:
             raise InputError(f"draft must not be given for method {method.value}: {self.draft!r}")
+        of_draft = [name for name in _OF_DRAFT if getattr(self, name)]
+        if method not in MAY_HAVE_DRAFT and of_draft:
+            raise InputError(
+                f"{_flag(of_draft[0])} must be given for a method with a draft or head, "
+                f"got it for {method.value}"
+            )
         given = [name for name in _OF_SPECULATION if getattr(self, name)]
         if method is EngineMethod.NONE and given:
             raise InputError(f"method must be given where {_flag(given[0])} is, got none")
@@ -144,6 +157,9 @@ _INTEGERS = (
     ("max_batch", 1, MAX_BATCH),
     ("port", 1, LAST_PORT),
 )
+_WORDS = ("draft_device", "quantization", "draft_quantization")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,-]{0,199}")
+_OF_DRAFT = ("draft_device", "draft_quantization")
 _OF_SPECULATION = (
     *("draft_tokens", "min_draft_tokens", "branching", "tree_tokens", "draft_sampling"),
     *("min_probability", "mixed_vocabularies", "draft_tensor_parallel", "draft_max_length"),
@@ -176,6 +192,11 @@ def _check_name(name: str, value: str) -> None:
     clean = isinstance(value, str) and value.strip() == value and value.isprintable()
     if not clean or not 0 < len(value) <= MAX_NAME or value.startswith("-"):
         raise InputError(f"{name} must be the name or path of a model, got {short(value)}")
+
+
+def _check_word(name: str, value: str | None) -> None:
+    if value is not None and not (isinstance(value, str) and _WORD.fullmatch(value)):
+        raise InputError(f"{_flag(name)} must be a name without spaces, got {short(value)}")
 
 
 def _check_integer(name: str, value: int | None, low: int, high: int) -> None:

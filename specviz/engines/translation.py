@@ -11,6 +11,7 @@ from specviz.engines.configuration import Configuration, configure
 from specviz.engines.dialects import (
     DEPLOYMENT_FIELDS,
     DIALECTS,
+    WEIGHTS,
     Heard,
     read_integer,
     read_schedule,
@@ -267,7 +268,7 @@ def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
 
 
 _FRACTIONS = {"memory_fraction", "min_probability"}
-_NAMES = {"target", "draft"}
+_NAMES = {"target", "draft", "draft_device", *WEIGHTS}
 
 
 def read_field(name: str, value: Any) -> Any:

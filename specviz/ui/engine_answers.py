@@ -12,7 +12,6 @@ from specviz.engines.configuration import configure
 from specviz.engines.engine_facts import engines, servers
 from specviz.engines.local_pair import read_local_pair
 from specviz.engines.model_deployment import (
-    MAY_HAVE_DRAFT,
     NEEDS_DRAFT,
     EngineMethod,
     ModelDeployment,
@@ -44,12 +43,26 @@ FIELDS = {
     "draft": ("Draft or head", "org/model, or a path on the server"),
     "draft_tokens": ("Draft length K", "4"),
     "tensor_parallel": ("Cards", "1"),
+    "draft_tensor_parallel": ("Cards that share the draft", "as many"),
+    "draft_device": ("Devices of the draft’s own", "CUDA1"),
+    "quantization": ("Weights", "as they are stored"),
+    "draft_quantization": ("Draft’s weights", "as they are stored"),
     "max_batch": ("Most requests at once", "the engine’s own"),
     "max_length": ("Longest request, in tokens", "the model’s own"),
     "memory_fraction": ("Memory used", "0.9"),
     "port": ("Port", "the engine’s own"),
     "schedule": ("K by requests at once", "1-16:5 17-64:2 65-256:0"),
 }
+DRAFTS = {  # what the field `draft` names for a method
+    EngineMethod.DRAFT_MODEL: "Draft model",
+    EngineMethod.EAGLE: "EAGLE head, made for the target",
+    EngineMethod.EAGLE3: "EAGLE-3 head, made for the target",
+    EngineMethod.MEDUSA: "Medusa heads, made for the target",
+    EngineMethod.MTP: "Its heads, where they lie elsewhere",
+    EngineMethod.DFLASH: "DFlash model, made for the target",
+    EngineMethod.DSPARK: "DSpark model, where it lies elsewhere",
+}
+OF_DRAFT = ("draft", "draft_tensor_parallel", "draft_device", "draft_quantization")
 FORMS = {
     "command": "Command line",
     "yaml": "YAML",
@@ -72,6 +85,8 @@ def engines_offer() -> dict[str, Any]:
                     {"name": method.value, "title": METHODS[method]}
                     for method in (EngineMethod.NONE, *engines()[name].methods)
                 ],
+                "lacks": sorted(engines()[name].lacks),
+                "weights": list(engines()[name].weights),
             }
             for name in servers()
         ],
@@ -79,7 +94,8 @@ def engines_offer() -> dict[str, Any]:
             {"name": name, "title": title, "example": example}
             for name, (title, example) in FIELDS.items()
         ],
-        "with_draft": sorted(method.value for method in MAY_HAVE_DRAFT),
+        "drafts": {method.value: title for method, title in DRAFTS.items()},
+        "of_draft": list(OF_DRAFT),
         "forms": [{"name": name, "title": title} for name, title in FORMS.items()],
         "longest": MAX_TEXT,
     }
@@ -123,12 +139,21 @@ def planned_fields(
         "draft": _repository(draft) if method in NEEDS_DRAFT else "",
         "draft_tokens": str(K),
         "tensor_parallel": str(plan.gpus),
+        "draft_tensor_parallel": str(plan.draft_gpus or ""),
+        "draft_device": "",
+        "quantization": _format(plan.precision),
+        "draft_quantization": _format(plan.draft_precision) if method in NEEDS_DRAFT else "",
         "max_batch": str(seats),
         "max_length": str(plan.prompt + plan.output + K),
         "memory_fraction": f"{plan.memory_share:g}",
         "port": "",
         "schedule": " ".join(told) if len(ranges) > 1 else "",
     }
+
+
+def _format(precision: str) -> str:
+    """The one that engines make of 16 bits as they load them; others must lie there so."""
+    return precision if precision == "fp8" else ""
 
 
 def _repository(name: Any) -> str:

@@ -121,6 +121,18 @@ def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
     field.fill("4")
     forms.locator("pre", has_text="--speculative-num-steps 4").wait_for()
     assert not error.is_visible() and field.get_attribute("aria-invalid") is None
+    draft = tab.page.locator("[data-field=draft]")
+    assert draft.inner_text() == "Draft model"
+    assert not tab.page.locator("#sv-engine-draft_device").is_visible(), (
+        "SGLang has no place for it"
+    )
+    tab.ref("engine").select_option("llama.cpp")
+    tab.page.locator("#sv-engine-draft_device").fill("CUDA1")
+    tab.page.locator("#sv-engine-quantization").fill("Q4_K_M")
+    forms.locator("pre", has_text="Llama-3.1-70B:Q4_K_M").wait_for()
+    assert "--spec-draft-device CUDA1" in forms.locator("pre").inner_text()
+    tab.ref("engineMethod").select_option("eagle3")
+    assert draft.inner_text() == "EAGLE-3 head, made for the target"
     tab.ref("pasted").fill("--model a/b --speculative-model [ngram] --num-speculative-tokens 5")
     tab.ref("pastedStart").press("Enter")
     changes = tab.ref("pastedChanges")

@@ -49,6 +49,10 @@ OF_ENGINES = {
         ),
         "eagle": _deployed("eagle", **_CHAIN, tensor_parallel=4, draft_tensor_parallel=1),
         "medusa": _deployed("medusa", **_CHAIN),
+        "weights": _deployed(
+            "eagle3", **_CHAIN, quantization="fp8", draft_quantization="fp8_per_tensor"
+        ),
+        "weights of the target": ModelDeployment(target="org/target", quantization="fp8"),
         "suffix": _deployed("suffix", target="org/target", draft_tokens=8),
     },
     "sglang": {
@@ -62,12 +66,19 @@ OF_ENGINES = {
         "memory": _deployed("draft-model", **_CHAIN, memory_fraction=0.7),
         "dspark": _deployed("dspark", **_CHAIN),
         "left to the engine": _deployed("eagle3", **_NAMES),
+        "weights": _deployed(
+            "draft-model", **_CHAIN, quantization="awq", draft_quantization="unquant"
+        ),
     },
     "llama.cpp": {
         **EVERYWHERE,
         "files": _deployed(
             "draft-model", target="/models/big.gguf", draft="./small.gguf", draft_tokens=8
         ),
+        "weights": _deployed(
+            "draft-model", **_CHAIN, quantization="Q4_K_M", draft_quantization="q8_0"
+        ),
+        "device": _deployed("draft-model", **_CHAIN, draft_device="none"),
         "confidence": _deployed("draft-model", **_CHAIN, min_draft_tokens=1, min_probability=0.75),
         "sampled": _deployed("draft-model", **_CHAIN, draft_sampling=DraftSampling.GREEDY),
     },

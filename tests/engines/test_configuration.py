@@ -103,6 +103,49 @@ def test_every_setting_of_speculation_that_is_written_is_known_to_the_engine() -
         assert keys <= allowed, (engine, name, keys - allowed)
 
 
+def test_the_fields_of_llama_cpps_python_are_fields_that_it_has() -> None:
+    """Run as far as a server would start: a name that the library lacks is an error there."""
+    pytest.importorskip("xllamacpp")
+    for name, deployment in OF_ENGINES["llama.cpp"].items():
+        code = configure(deployment, "llama.cpp").python
+        exec(compile(code.replace("server = xllamacpp.Server(params)\n", ""), name, "exec"), {})
+
+
+@pytest.mark.parametrize(
+    ("engine", "fields", "said"),
+    [
+        ("vllm", {"quantization": "Q4_K_M"}, "quantization has no place in vLLM: Q4_K_M is a"),
+        ("llama.cpp", {"quantization": "awq"}, "awq is a format of vLLM and SGLang"),
+        ("llama.cpp", {"target": "./a.gguf", "quantization": "Q8_0"}, "a GGUF file holds its"),
+        ("llama.cpp", {"method": EngineMethod.DFLASH, "draft_device": "CUDA1"}, "takes no devices"),
+        ("vllm", {"draft_device": "CUDA1"}, "draft-device has no place in vLLM: the draft runs on"),
+        (
+            "sglang",
+            {"quantization": "awq"},
+            "draft in the target's format where draft-quantization",
+        ),
+    ],
+)
+def test_a_format_or_device_that_an_engine_cannot_ask_for_is_left_out_and_told(
+    engine: str, fields: dict[str, Any], said: str
+) -> None:
+    found = configure(ModelDeployment(**({**_DRAFT, "draft_tokens": 3} | fields)), engine)
+    assert any(said in each for each in found.remarks), found.remarks
+    if engine != "sglang":
+        assert not any(str(value) in found.command for value in fields.values() if value in UNSAID)
+
+
+UNSAID = ("Q4_K_M", "awq", "Q8_0", "CUDA1")
+
+
+def test_a_tag_behind_a_repository_of_llama_cpp_is_the_format_of_its_weights() -> None:
+    command = configure(OF_ENGINES["llama.cpp"]["weights"], "llama.cpp").command
+    assert "--hf-repo org/target:Q4_K_M" in command and "org/draft:q8_0" in command
+    found = translate("llama-server -hf org/target:Q4_K_M", to="vllm")
+    assert found.deployment is not None and found.deployment.target == "org/target"
+    assert found.configuration is not None and "Q4_K_M" not in found.configuration.command
+
+
 _DRAFT: dict[str, Any] = {"target": "t", "method": EngineMethod.DRAFT_MODEL, "draft": "d"}
 
 
@@ -116,6 +159,11 @@ _DRAFT: dict[str, Any] = {"target": "t", "method": EngineMethod.DRAFT_MODEL, "dr
         ({"target": "t", "draft_tokens": 3}, "method must be given where draft-tokens is"),
         (_DRAFT | {"draft_tokens": 0}, "draft-tokens must be an integer from 1 to 1024, got 0"),
         (_DRAFT | {"draft_tokens": True}, "draft-tokens must be an integer"),
+        (_DRAFT | {"quantization": "4 bits"}, "quantization must be a name without spaces, got"),
+        (
+            {"target": "t", "method": EngineMethod.PROMPT_LOOKUP, "draft_quantization": "fp8"},
+            "draft-quantization must be given for a method with a draft or head",
+        ),
         (_DRAFT | {"lookup_max": 3}, "lookup-max must be given for method prompt-lookup alone"),
         (_DRAFT | {"memory_fraction": 0.0}, "memory-fraction must be above 0"),
         (_DRAFT | {"memory_fraction": float("nan")}, "memory-fraction must be a number from 0"),
@@ -178,6 +226,11 @@ def test_a_deployment_names_the_rule_that_does_not_hold(
             "vllm",
             {"method": EngineMethod.EAGLE, "draft_tokens": 3, "mixed_vocabularies": True},
             "must be with method draft-model",
+        ),
+        (
+            "sglang",
+            {"draft_quantization": "fp9"},
+            "draft-quantization must be one of awq, .* in SGLang, got 'fp9'",
         ),
         ("sglang", {"method": EngineMethod.MEDUSA}, "SGLang 0.5.23 has no method medusa"),
         ("sglang", {"draft_tokens": 3, "branching": 2}, "tree-tokens must be given"),

@@ -32,6 +32,7 @@ def test_a_spelling_is_old_or_current_and_stands_once(facts) -> None:
 
 def test_every_field_has_a_flag_or_a_reason_in_every_engine() -> None:
     through_others = {"max_length", "lookup_min", "lookup_max"}  # of llama.cpp: in its own fields
+    through_others |= {"quantization", "draft_quantization"}  # behind a repository's name
     for name in servers():
         facts = engines()[name]
         said = {flag.field for flag in facts.flags} | set(facts.lacks)

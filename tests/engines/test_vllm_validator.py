@@ -136,6 +136,7 @@ def _refused(models: Path) -> dict[str, tuple[ModelDeployment, ServedPair | None
             replace(other, mixed_vocabularies=True, draft_sampling=DraftSampling.PROBABILISTIC),
             None,
         ),
+        "a format that there is not": (replace(plain, quantization="fp9"), None),
         "another vocabulary": (other, ServedPair(256, 320, "they have 256 and 320 tokens")),
     }
 

@@ -20,9 +20,10 @@ def error_of(words: list[str]) -> str | None:
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser())
     parser.add_argument("--port", type=int)  # the server's own
     parser.add_argument("--host")
+    dtype = "bfloat16" if "quantization" in " ".join(words) else "float32"
     try:
         config = AsyncEngineArgs.from_cli_args(
-            parser.parse_args(["--model", *words, "--dtype", "float32", "--enforce-eager"])
+            parser.parse_args(["--model", *words, "--dtype", dtype, "--enforce-eager"])
         ).create_engine_config()
         speculative = config.speculative_config
         if speculative is not None and speculative.num_speculative_tokens_per_batch_size:

@@ -207,6 +207,22 @@ def test_what_is_planned_is_a_configuration_of_every_engine(engine: str) -> None
     assert {each["fate"] for each in read_back["changes"]} == {"the same"}
 
 
+def test_a_planned_head_and_its_weights_are_fields_of_the_form() -> None:
+    asked = Handlers().serving
+    plan = {"draft": "eagle", "precision": "fp8", "draft_precision": "bf16", "draft_gpus": "0"}
+    planned = asked.size({"plan": plan})["configuration"]
+    assert (planned["quantization"], planned["draft_quantization"]) == ("fp8", "")
+    question = {"engine": "vllm", "fields": planned}
+    assert "draft must be given for method eagle" in asked.configuration(question)["error"]
+    question["fields"] = planned | {"draft": "org/head", "draft_quantization": "fp8_per_block"}
+    command = asked.configuration(question)["forms"]["command"]
+    assert "--quantization fp8" in command and '"quantization": "fp8_per_block"' in command
+    own = asked.size({"plan": {"draft_gpus": "1"}})["configuration"]
+    assert own["draft_tensor_parallel"] == "1"
+    refused = asked.configuration({"engine": "vllm", "fields": own})["error"]
+    assert "draft-tensor-parallel must be the target's 4 for a draft model in vLLM" in refused
+
+
 def test_each_pasted_flag_is_told_with_what_became_of_it() -> None:
     text = "--model a/b --speculative-model [ngram] --num-speculative-tokens 5"
     reply = Handlers().serving.translation({"text": text, "to": "vllm"})

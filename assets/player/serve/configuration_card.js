@@ -6,6 +6,8 @@ import { EngineForms } from "./engine_forms.js";
 
 const REST_MILLISECONDS = 300; // after the last key
 const NONE = "none";
+const OF_MODELS = ["draft_device", "draft_tensor_parallel", "quantization", "draft_quantization"]; // shown where an engine has a place for them
+const WEIGHTS = "sv-engine-weights"; // a list of formats
 
 export class ConfigurationCard {
   /**
@@ -22,6 +24,11 @@ export class ConfigurationCard {
     this.planned = null;
     /** @type {Record<string, HTMLInputElement>} */
     this.controls = {};
+    /** @type {Record<string, HTMLLabelElement>} */
+    this.labels = {};
+    this.weights = element("datalist");
+    this.weights.id = WEIGHTS;
+    refs.engineFields.append(this.weights);
     for (const field of offer.fields) refs.engineFields.append(this.made(field));
     refs.engine.append(...offer.engines.map(({ name, title }) => option(name, title)));
     refs.pastedTo.append(option("", "its own engine"), ...offer.engines.map(({ name, title }) => option(name, title)));
@@ -44,7 +51,9 @@ export class ConfigurationCard {
     Object.assign(control, { id: `sv-engine-${name}`, type: "text", spellcheck: false, placeholder: example });
     label.htmlFor = control.id;
     control.setAttribute("aria-describedby", "sv-engine-error");
+    if (name.endsWith("quantization")) control.setAttribute("list", WEIGHTS);
     this.controls[name] = control;
+    this.labels[name] = label;
     field.append(label, control);
     return field;
   }
@@ -63,11 +72,24 @@ export class ConfigurationCard {
     this.showFields();
   }
 
-  // What has no meaning for the method is neither shown nor asked.
+  // What has no meaning for the method is neither shown nor asked; nor is a field of cards or weights that the
+  // engine has no place for, while it is empty.
   showFields() {
+    const { engine, offer } = this;
     const method = this.refs.engineMethod.value;
-    const isOff = { draft: !this.offer.with_draft.includes(method), draft_tokens: method === NONE, schedule: method === NONE };
-    for (const [name, isHidden] of Object.entries(isOff)) /** @type {HTMLElement} */ (this.controls[name].parentElement).hidden = isHidden;
+    for (const [name, control] of Object.entries(this.controls)) {
+      const isOff = offer.of_draft.includes(name) ? !(method in offer.drafts) : ["draft_tokens", "schedule"].includes(name) && method === NONE;
+      const isLacking = OF_MODELS.includes(name) && engine.lacks.includes(name) && !control.value;
+      /** @type {HTMLElement} */ (control.parentElement).hidden = isOff || isLacking;
+    }
+    setText(this.labels.draft, offer.drafts[method] ?? "");
+    this.weights.replaceChildren(...engine.weights.map((name) => option(name, name)));
+  }
+
+  // What a field is called now.
+  /** @param {{ name: string, title: string }} field */
+  titleOf({ name, title }) {
+    return this.labels[name].textContent || title;
   }
 
   changed() {
@@ -103,7 +125,7 @@ export class ConfigurationCard {
     const wrong = this.offer.fields.find(({ name }) => problem.split(" ", 1)[0].replaceAll("-", "_") === name);
     for (const [name, control] of Object.entries(this.controls)) markWrong(control, name === wrong?.name);
     engineError.hidden = !problem;
-    setText(engineError, wrong ? problem.replace(/^\S+/, wrong.title) : problem);
+    setText(engineError, wrong ? problem.replace(/^\S+/, this.titleOf(wrong)) : problem);
     this.forms.show(problem ? {} : reply.forms, problem ? [] : reply.remarks);
   }
 
