@@ -154,6 +154,9 @@ def test_who_scrolls_one_text_reads_the_same_lines_in_the_other(
     assert tab.evaluate("specviz.race.view.lanes.ribbons.speculative.isGoalInSight")
 
 
+KEPT = "JSON.stringify([{ ...localStorage }, { ...sessionStorage }])"
+
+
 def saved_by_step(tab: RaceDriver, folder: Path) -> Trace:
     """The race of the page, as the debugger saves it."""
     tab.page.locator("[data-page=step]").click()
@@ -191,8 +194,7 @@ def test_a_serving_engine_races_in_a_lane_of_its_own_and_its_key_stands_nowhere(
     assert tab.ref("runState").inner_text().startswith("finished")
     assert "Identical text" in tab.text("textVerdict")
     assert "server" not in tab.address and "sesame" not in tab.address
-    kept = "JSON.stringify([{ ...localStorage }, { ...sessionStorage }])"
-    assert "sesame" not in tab.evaluate(kept) and engine.url not in tab.evaluate(kept)
+    assert "sesame" not in tab.evaluate(KEPT) and engine.url not in tab.evaluate(KEPT)
     saved = saved_by_step(tab, tmp_path)
     assert saved.lane("server").emitted_ids == saved.emitted_ids
     assert saved.lane("server").engine.engine == "llama.cpp"
@@ -241,6 +243,38 @@ def test_tokens_show_while_a_server_writes_and_stop_keeps_them(
     saved = saved_by_step(tab, tmp_path).lane("server")
     assert saved.emitted_ids == (300, 301, 302) and saved.finish is None
     assert saved.engine and saved.engine.engine == "vLLM" and saved.engine.drafted is None
+
+
+def test_a_reload_while_a_server_writes_says_that_its_address_has_to_be_typed_again(
+    app_url: str, open_page: Open, sample: list[int]
+) -> None:
+    """And a load after the end brings its lane back as it was."""
+    ended = threading.Event()
+    stream = [tokens(300, 301), lambda: ended.wait(60), tokens(302), END]
+    tab = open_page(app_url, "?task=code&tokens=8&pair=bundled&method=draft-model")
+    spans = "specviz.race.view.lanes.ribbons.server?.spans.length === {}"
+    with server(like_vllm(sample, *stream)) as (_, url):
+        tab.ref("raceServer").fill(url)
+        tab.press_race()
+        tab.until(f"{HAS_BEGUN} && {spans.format(2)}")
+        tab.reload()
+        ended.set()
+        said = tab.text("lostNotice")
+        assert "Your race was still going on" in said and said.endswith("Run it again")
+        assert "The server’s address and key are kept nowhere: to race it again, too" in said
+        assert tab.ref("raceServer").input_value() == "" and url not in str(tab.evaluate(KEPT))
+        tab.ref("raceServer").fill(url)
+        tab.ref("lostAgain").click()
+        tab.until(f"!specviz.race.isBusy && {spans.format(3)}")
+    assert tab.ref("lostNotice").is_hidden()
+    shown = tab.text("serverMeta"), tab.page.locator(".lanes .engine-facts").inner_text()
+    tab.rest()
+    tab.reload()
+    tab.until(spans.format(3))
+    tab.evaluate("specviz.race.view.playback.arrive()")
+    tab.settle()
+    assert tab.ref("lostNotice").is_hidden()
+    assert (tab.text("serverMeta"), tab.page.locator(".lanes .engine-facts").inner_text()) == shown
 
 
 def test_repeats_ask_each_server_each_time_and_show_its_spread(

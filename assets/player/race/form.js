@@ -65,11 +65,14 @@ export class Form {
     return { server: raceServer.value.trim(), plain_server: racePlainServer.value.trim(), key: raceKey.value.trim() };
   }
 
+  get serverCount() {
+    const { server, plain_server: plain } = this.servers;
+    return [server, plain].filter(Boolean).length;
+  }
+
   // "2 servers", of those.
   get serverWords() {
-    const { server, plain_server: plain } = this.servers;
-    const count = [server, plain].filter(Boolean).length;
-    return count ? [counted(count, "server")] : [];
+    return this.serverCount ? [counted(this.serverCount, "server")] : [];
   }
 
   get method() {

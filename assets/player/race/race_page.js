@@ -35,8 +35,9 @@ const ENDINGS = {
   stopped: "stopped",
 };
 
-// What is raced, in words, and as parameters of an address, null where no address says all of it.
-/** @typedef {{ order: any, words: string, query: string | null }} Ordered */
+// What is raced, in words, and as parameters of an address, null where no address says all of it; of a race that a tab
+// remembers also how many servers were to race, for their addresses and key are kept nowhere.
+/** @typedef {{ order: any, words: string, query: string | null, servers?: number }} Ordered */
 
 // A form: its setting as parameters of an address, and its prompt, which may be longer than an address can be.
 /** @typedef {{ query: string, task: string, text: string }} KeptForm */
@@ -210,8 +211,12 @@ export class RacePage extends Page {
     this.ordered = [ordered.order, ordered.words];
     this.query = ordered.query;
     this.isHeld = isHeld;
-    tab.keep(GOING, ordered);
+    this.keepGoing();
     await this.transport.start("join", { form: ordered.order, held: isHeld, servers: this.form.servers });
+  }
+
+  keepGoing() {
+    if (this.ordered) tab.keep(GOING, { order: this.ordered[0], words: this.ordered[1], query: this.query, servers: this.form.serverCount });
   }
 
   // The race that went on when this tab loaded the page again, null for none.
@@ -224,7 +229,7 @@ export class RacePage extends Page {
   showLost() {
     const { lost } = this;
     this.refs.lostNotice.hidden = !lost;
-    if (lost) setText(this.refs.lostWords, `Your race was still going on when this page was loaded again, and ended with it: ${lost.words}.`);
+    if (lost) setText(this.refs.lostWords, `Your race was still going on when this page was loaded again, and ended with it: ${lost.words}.${serversLost(lost.servers ?? 0)}`);
   }
 
   // Whether a link makes the race of the form again: not with models that may have to be fetched.
@@ -308,7 +313,7 @@ export class RacePage extends Page {
 
   async startAgain() {
     this.isHeld = false;
-    if (this.ordered) tab.keep(GOING, { order: this.ordered[0], words: this.ordered[1], query: this.query });
+    this.keepGoing();
     await this.transport.start("join", { form: this.ordered?.[0], held: false, servers: this.form.servers });
   }
 
@@ -646,6 +651,14 @@ export class RacePage extends Page {
     linkNotice.hidden = !unread && !goal;
     setText(linkNotice, unread || goal);
   }
+}
+
+// Of the servers that raced with it, whose fields a load of the page leaves empty.
+/** @param {number} count */
+function serversLost(count) {
+  if (!count) return "";
+  const [whose, them] = count === 1 ? ["The server’s address", "it"] : ["The servers’ addresses", "them"];
+  return ` ${whose} and key are kept nowhere: to race ${them} again, too, type them under More settings first.`;
 }
 
 /**
