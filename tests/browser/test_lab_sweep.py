@@ -248,7 +248,7 @@ def test_the_menu_has_the_axes_of_the_method_and_two_options_make_a_heat_map(
     driver.ref("labMethod").select_option("draft-model")
     error = driver.page.locator("[data-error=axis1]")
     assert error.inner_text() == (
-        "Shortest n-gram is varied with Prompt lookup alone, not with Draft model"
+        "Shortest n-gram is varied with Prompt lookup alone, not with Draft model, chain"
     )
     assert driver.ref("axis1").input_value() == "shortest-ngram" and not findings(driver.page)
     driver.ref("labMethod").select_option("prompt-lookup")
