@@ -10,8 +10,8 @@ from specviz.trace_file.files import (
     encode_trace,
     load,
     loads,
+    memory_bytes,
     save,
-    unpacked_bytes,
 )
 
 __all__ = [
@@ -24,6 +24,6 @@ __all__ = [
     "encode_trace",
     "load",
     "loads",
+    "memory_bytes",
     "save",
-    "unpacked_bytes",
 ]

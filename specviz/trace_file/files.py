@@ -10,8 +10,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,8 +25,13 @@ from specviz.trace_file.values import integer
 
 Record = TypeVar("Record")
 Json = dict[str, Any]
-MAX_FILE_BYTES = 100_000_000
-MAX_VALUES = 5_000_000  # ten times a run of 2,000 rounds; each becomes an object of its own
+MAX_FILE_BYTES = 64_000_000
+MAX_VALUES = 5_000_000  # more than a run of 5,000 rounds; each becomes an object of its own
+VALUE_BYTES = 40  # that a number takes in memory; an array takes as much as three, an object as six
+_MARKS = {b",": 1, b"[": 3, b"{": 6}
+# what only characters beyond U+FFFF have, of which one makes all of a text four times as large
+_WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
+_PIECE_BYTES = 1_000_000
 _WANTED = "trace must be the file of a run, as Save in Step through or `race --trace` writes it"
 _GZIP_MAGIC = b"\x1f\x8b"
 _FORMAT = "specviz-trace"
@@ -117,21 +124,54 @@ def _check_size(size: int) -> None:
 
 def _check_values(data: bytes) -> None:
     """Before anything is built of them: a few kilobytes of gzip can hold millions."""
-    count = sum(data.count(mark) for mark in (b",", b"[", b"{"))
+    count = _values(data)
     if count > MAX_VALUES:
         raise InputError(f"trace must hold at most {MAX_VALUES} values, got {count} or so")
 
 
-def unpacked_bytes(data: bytes) -> int:
-    """How long the text in a file is, by the file's own word; `loads` reads no more than that."""
+def _values(text: bytes) -> int:
+    return sum(size * text.count(mark) for mark, size in _MARKS.items())
+
+
+def memory_bytes(data: bytes) -> int:
+    """What `loads` will take of the memory, at the most; InputError where it would refuse the file.
+
+    The text is looked through piece by piece, none of which is kept.
+    """
+    size = count = 0
+    is_wide, last = False, b""
+    for piece in _text_pieces(data):
+        size += len(piece)
+        _check_size(size)
+        count += _values(piece)
+        is_wide = is_wide or bool(_WIDE.search(last + piece))
+        last = piece[-3:]
+        if count > MAX_VALUES:
+            raise InputError(f"trace must hold at most {MAX_VALUES} values, got {count} or more")
+    # as bytes, as text, and once more in all that is made of it
+    return (9 if is_wide else 3) * size + VALUE_BYTES * count
+
+
+def _text_pieces(data: bytes) -> Iterator[bytes]:
     if data[:2] != _GZIP_MAGIC:
-        return len(data)
+        yield data
+        return
+    try:
+        with gzip.open(io.BytesIO(data)) as stream:
+            while piece := stream.read(_PIECE_BYTES):
+                yield piece
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"trace must be a whole gzip file, got {_reason(error)}") from None
+
+
+def _told_bytes(data: bytes) -> int:
+    """How long the text in a gzip file is, by the file's own word."""
     return min(MAX_FILE_BYTES, int.from_bytes(data[-4:], "little"))
 
 
 def _unzip(data: bytes) -> bytes:
     """Reads no more than the file says and the limit allows: a small one can become gigabytes."""
-    told = unpacked_bytes(data)
+    told = _told_bytes(data)
     try:
         with gzip.open(io.BytesIO(data)) as stream:
             unpacked = stream.read(told + 1)

@@ -31,7 +31,8 @@ MAX_BODY_BYTES = 48_000_000  # two runs of 16 MB in base64, to be compared
 MAX_BODIES_BYTES = 160_000_000  # of all that are under way at once
 BODIES_OF_ADDRESS = 64_000_000  # the rest is for others
 SMALL_BYTES = 64_000  # a body of at most so much finds room whatever else is under way
-MAX_VALUES = 1_000_000  # of a body's JSON: each becomes an object of its own
+MAX_VALUES = 200_000  # of a body's JSON: each becomes an object of its own
+VALUE_BYTES = 200  # that one takes in memory, at the most; it counts as much among all bodies
 PART_BYTES = 64_000  # of an answer that are handed on at once: whoever reads slowly is waited for,
 READ_SECONDS = 60.0  # but for each part no longer than this
 OPEN_OF_ADDRESS = 600  # questions under way: a whole class asks and waits for news
@@ -86,7 +87,7 @@ class _Refused(Exception):
 
 @dataclass(slots=True)
 class _Bodies:
-    """Bytes of all questions that are read or worked on now, and of answers to them."""
+    """What all questions that are read or worked on now, and answers to them, take in bytes."""
 
     taken: Counter[str] = field(default_factory=Counter)  # by address
 
@@ -230,6 +231,7 @@ class _Body:
         self._bodies = bodies
         self._began = time.monotonic()
         self._size = 0
+        self._weight = 0  # what it and its answer count among all that are under way
         self._values = 0
         self._is_whole = False
         self.refused: _Refused | None = None
@@ -248,10 +250,11 @@ class _Body:
         if message["type"] != "http.request":
             return message
         part = message.get("body", b"")
+        values = sum(part.count(mark) for mark in (b",", b"[", b"{"))
         self._size += len(part)
-        self._bodies.taken[self._visitor] += len(part)
+        self._values += values
+        self._weigh(len(part) + values * VALUE_BYTES)
         spending.add(self._visitor, len(part) * BYTE_SECONDS)
-        self._values += sum(part.count(mark) for mark in (b",", b"[", b"{"))
         self._is_whole = not message.get("more_body", False)
         if self._size > MAX_BODY_BYTES:
             self._refuse(_too_large())
@@ -259,9 +262,13 @@ class _Body:
             self._refuse(_Refused(413, f"a question must hold at most {MAX_VALUES} values"))
         if self._size > LARGE_BYTES and spending.is_over(self._visitor):
             self._refuse(_Refused(429, TOO_MUCH))
-        if self._size > SMALL_BYTES and not self._bodies.have_room(self._visitor):
+        if self._weight > SMALL_BYTES and not self._bodies.have_room(self._visitor):
             self._refuse(_too_much_sent())
         return message
+
+    def _weigh(self, size: int) -> None:
+        self._weight += size
+        self._bodies.taken[self._visitor] += size
 
     async def send(self, message: Message) -> None:
         """The app's answer; one about a body that broke off is not passed on."""
@@ -282,11 +289,10 @@ class _Body:
         if size > SMALL_BYTES and not self._bodies.have_room(self._visitor):
             self.refused = self.refused or _too_much_sent()
             return
-        self._size += size
-        self._bodies.taken[self._visitor] += size
+        self._weigh(size)
 
     def close(self) -> None:
-        self._bodies.taken[self._visitor] -= self._size
+        self._bodies.taken[self._visitor] -= self._weight
         if not self._bodies.taken[self._visitor]:
             del self._bodies.taken[self._visitor]
 

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from specviz.errors import InputError, short
 from specviz.golden import golden_trace
 from specviz.records import Trace
-from specviz.trace_file import loads, unpacked_bytes
+from specviz.trace_file import loads, memory_bytes
 
 MAX_UPLOAD_BYTES = 16_000_000  # of the file as sent, which is usually compressed
-MAX_READING_BYTES = 120_000_000  # of all that is unpacked at once: one file of the largest kind
-READING_OF_ADDRESS = 40_000_000  # the rest is for others; one file of any size is always read
+# Of memory, for all files that are read at once; one that needs more is read alone.
+MAX_READING_BYTES = 400_000_000
+READING_OF_ADDRESS = 130_000_000  # the rest is for others; one file of any size is always read
 READING_SECONDS = 20.0  # that a file waits for its turn
 MAX_WAITING = 8  # files: each takes one of the threads that answer
 WAITING_OF_ADDRESS = 4
@@ -35,7 +36,8 @@ class Readings:
 
     @contextmanager
     def room(self, size: int, address: str) -> Iterator[None]:
-        """For so many bytes of text; InputError where none is free in time."""
+        """For so many bytes of memory; InputError where none is free in time."""
+        size = min(size, MAX_READING_BYTES)
         with self._changed:
             if not self._is_given(size, address):
                 raise InputError("other files are being read: try again in a moment")
@@ -78,7 +80,7 @@ def requested_trace(question: object, address: str = "") -> Trace:
     if "golden" in question:
         return golden_trace(str(question["golden"]))
     data = _bytes(question.get("data"))
-    with _readings.room(unpacked_bytes(data), address):
+    with _readings.room(memory_bytes(data), address):
         return loads(data)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,9 +109,26 @@ def test_a_body_is_bounded_whether_it_says_its_length_or_not(
     assert client.post(path, content=in_parts(11, b"x" * 100)).status_code == 413
 
 
-def test_a_body_of_a_million_values_is_refused_before_it_is_parsed(client: TestClient) -> None:
-    found = client.post("/asked", content=b"[]," * 600_000)
-    assert (found.status_code, found.text) == (413, "a question must hold at most 1000000 values")
+def test_a_body_of_many_values_is_refused_before_it_is_parsed(client: TestClient) -> None:
+    found = client.post("/asked", content=b"[]," * 150_000)
+    assert (found.status_code, found.text) == (413, "a question must hold at most 200000 values")
+
+
+def test_a_body_counts_among_all_as_what_its_values_take_in_memory(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte of nested objects becomes forty."""
+    nested = (b'{"":' * 400 + b"0" + b"}" * 400 + b",") * 400
+    tracemalloc.start()
+    kept = json.loads(b"[" + nested + b"0]")
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept and taken > 30 * len(nested)
+    monkeypatch.setattr(guard, "BODIES_OF_ADDRESS", taken - len(nested))
+    assert client.post("/asked", content=nested).status_code == 503
+    monkeypatch.setattr(guard, "BODIES_OF_ADDRESS", 2 * taken)
+    for _ in range(3):
+        assert client.post("/asked", content=nested).json() == len(nested), "it was given back"
 
 
 def test_bodies_under_way_are_bounded_together_and_given_back(

@@ -3,7 +3,9 @@
 import base64
 import gzip
 import json
+import threading
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,7 +29,7 @@ from specviz.models.pair_catalog import CHAT, pair_named
 from specviz.models.pair_check import needs_missing
 from specviz.prompts import held_out_prompt, tasks
 from specviz.records import Outcome
-from specviz.trace_file import dumps, encode
+from specviz.trace_file import dumps, encode, memory_bytes
 from specviz.ui import recordings
 from specviz.ui.handlers import Handlers
 from specviz.ui.recordings import requested_trace
@@ -173,7 +175,7 @@ def test_files_that_are_read_at_once_are_bounded_together(
 ) -> None:
     data = dumps(golden_trace(golden_names()[0]))
     question = {"data": encoded(gzip.compress(data))}
-    monkeypatch.setattr(recordings, "MAX_READING_BYTES", len(data) + 1)
+    monkeypatch.setattr(recordings, "MAX_READING_BYTES", memory_bytes(data) + 1)
     monkeypatch.setattr(recordings, "READING_SECONDS", 0.01)
     with recordings._readings.room(2, "another"):
         with pytest.raises(InputError, match="other files are being read: try again"):
@@ -201,8 +203,47 @@ def test_large_files_of_one_address_leave_room_for_those_of_others(
         pass
 
 
+HEAD = b'{"format": "specviz-trace", "version": 1, "x": '
+EXPANDING = {
+    "nested objects": HEAD + b"[" + (b'{"":' * 300 + b"0" + b"}" * 300 + b",") * 200 + b"0]}",
+    "objects": HEAD + b"[" + b'{"a":0},' * 50_000 + b"0]}",
+    "nested arrays": HEAD + b"[" + (b"[" * 300 + b"]" * 300 + b",") * 200 + b"0]}",
+    "arrays": HEAD + b"[" + b"[]," * 100_000 + b"0]}",
+    "numbers": HEAD + b"[" + b"1.5," * 200_000 + b"0]}",
+    "one wide character": HEAD + b'"' + b"a" * 2_000_000 + "\U0001f600".encode() + b'"}',
+    "one, written as an escape": HEAD + b'"' + b"a" * 2_000_000 + b'\\ud83d\\ude00"}',
+    "spaces": HEAD + b" " * 2_000_000 + b"0}",
+}
+
+
+@pytest.mark.parametrize("text", EXPANDING.values(), ids=EXPANDING)
+def test_files_that_are_read_at_once_take_no_more_memory_than_there_is_for_them(
+    monkeypatch: pytest.MonkeyPatch, text: bytes
+) -> None:
+    """Whatever their text becomes: a kilobyte of gzip may be megabytes, of which each is forty."""
+    data = encoded(gzip.compress(text))
+    most = 20_000_000
+    monkeypatch.setattr(recordings, "MAX_READING_BYTES", most)
+    reached, told = threading.Barrier(6), []
+
+    def read(number: int) -> None:
+        reached.wait(10)
+        try:
+            requested_trace({"data": data}, f"address {number}")
+        except InputError as error:
+            told.append(str(error))
+
+    tracemalloc.start()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(read, range(6)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert set(told) == {"trace.device is missing"} and len(told) == 6
+    assert peak < most + 6 * 2_000_000  # a piece each, to be looked through
+
+
 def test_a_file_that_unpacks_to_more_than_it_says_is_refused() -> None:
-    packed = gzip.compress(b" " * 1000)[:-4] + (100).to_bytes(4, "little")
+    packed = gzip.compress(b" " * 1000) + gzip.compress(b" " * 100)
     with pytest.raises(InputError, match="got more than the 100 bytes it says"):
         requested_trace({"data": encoded(packed)})
 
