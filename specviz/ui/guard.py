@@ -54,6 +54,9 @@ MCP_AT_ONCE = 16  # of everybody's calls, and
 MCP_OF_ADDRESS = 4
 CLOSED += (f"{MCP}/sse", f"{MCP}/messages")  # its older transport
 CLOSED += ("/monitoring", "/custom_component", "/proxy=", "/upload")
+# what Gradio would read as a form: it writes a form's files to the disk, and those of one that breaks
+# off stay there
+FORMS = ("multipart/", "application/x-www-form-urlencoded")
 CALLS = ("/gradio_api/run/", "/gradio_api/api/", "/gradio_api/call/", "/gradio_api/queue/join")
 # what Gradio makes anew for whoever asks
 MADE = ("/", "/config", "/openapi.json", "/gradio_api/info", "/gradio_api/openapi.json", "/metrics")
@@ -161,7 +164,10 @@ class Guard:
             spending.add(visitor, PAGE_SECONDS)
         if not is_post:
             return None
-        length = Headers(scope=scope).get("content-length", "0")
+        headers = Headers(scope=scope)
+        if any(each.strip().lower().startswith(FORMS) for each in headers.getlist("content-type")):
+            return _Refused(415, "a question must be JSON, not a form")
+        length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:
             return _too_large()
         if Environment.read().is_public and not self._limiter.hit(_LIMIT, visitor):

@@ -163,7 +163,7 @@ class Rooms:
             self._forget_gone()
             address = asker(question)
             near = sum(each.address == address for each in self._rooms.values())
-            if len(self._rooms) >= MAX_ROOMS:
+            if len(self._rooms) >= MAX_ROOMS and not self._take_from_most(address):
                 raise InputError(f"{MAX_ROOMS} classes are open here already: try again later")
             if address and near >= ROOMS_OF_ADDRESS:
                 raise InputError(f"{near} classes of your address are open already: end one first")
@@ -281,6 +281,19 @@ class Rooms:
         if not isinstance(member, str) or member not in room.members:
             raise InputError("this class does not know you any more: join it again")
         return room, member
+
+    def _take_from_most(self, address: str) -> bool:
+        """Whether the address that has most classes, and more than this one, has given its last in
+        which there is nobody.
+        """
+        counts = Counter(each.address for each in self._rooms.values())
+        now = self._clock()
+        empty = [name for name, each in self._rooms.items() if not each.here(now)]
+        last = max(reversed(empty), key=lambda name: counts[self._rooms[name].address], default="")
+        if not last or counts[self._rooms[last].address] <= counts[address] + 1:
+            return False
+        del self._rooms[last]
+        return True
 
     def _new_name(self) -> str:
         while (name := "-".join(secrets.choice(_WORDS) for _ in range(WORDS))) in self._rooms:

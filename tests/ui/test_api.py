@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import json
 import re
+import socket
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -70,6 +73,29 @@ def test_what_is_large_is_sent_packed(url: str, path: str) -> None:
     is_large = len(plain.content) > 1000
     assert ("Content-Encoding" in answer.headers) == is_large
     assert size < 0.4 * len(plain.content) if is_large else size == len(plain.content)
+
+
+def test_a_file_that_is_sent_as_a_form_and_broken_off_leaves_nothing_on_the_disk(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gradio writes the files of a form to the disk, and forgets one whose sender has gone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    head = b'--X\r\nContent-Disposition: form-data; name="f"; filename="a"\r\n\r\n'
+    kind = "multipart/form-data; boundary=X"
+    asked = [*(f"gradio_api/{name}" for name in ("component_server", "queue/join", "call/race"))]
+    for path in asked:
+        place = urlsplit(url)
+        with socket.create_connection((place.hostname, place.port)) as line:
+            line.sendall(
+                f"POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
+                "Content-Length: 9000000\r\n\r\n".encode()
+            )
+            line.sendall(head + b"a" * 3_000_000)
+            time.sleep(0.5)
+        answer = httpx.post(url + path, content=head, headers={"Content-Type": kind})
+        assert (answer.status_code, answer.text) == (415, "a question must be JSON, not a form")
+    time.sleep(0.5)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sessions_leave_nothing_behind_whatever_they_are_called(url: str) -> None:

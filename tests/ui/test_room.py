@@ -1,5 +1,6 @@
 """A class: its link, its secrets, its votes, its bounds, and how it goes."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -278,6 +279,27 @@ def test_one_address_takes_neither_all_classes_nor_all_places_of_one(
     clock.now += room.HERE_SECONDS
     assert lesson.rooms.join_room(asked)["error"] is None, "those who have gone leave room"
     assert lesson.rooms.join_room(asked | {"address": "another"})["error"] is None
+
+
+def test_a_few_addresses_that_open_all_classes_give_up_empty_ones_to_a_teacher(
+    lesson: Class,
+) -> None:
+    """Five telephones could else keep everybody from teaching."""
+    lesson.join()
+    greedy = [f"10.0.0.{at % 5}" for at in range(room.MAX_ROOMS - 1)]
+    for address in greedy:
+        assert lesson.rooms.open_room({"home": HOME, "address": address})["error"] is None
+    teachers = [{"home": HOME, "address": f"10.1.0.{number}"} for number in range(9)]
+    for teacher in teachers:
+        opened = lesson.rooms.open_room(teacher)
+        assert opened["error"] is None
+        assert lesson.rooms.join_room({"room": opened["room"], "address": "10.2.0.1"})["member"]
+    counts = Counter(each.address for each in lesson.rooms._rooms.values())
+    assert max(counts[address] for address in greedy) <= 6, "whoever has most gives first"
+    assert all(counts[str(each["address"])] == 1 for each in teachers)
+    assert lesson.watch()["error"] is None, "a class that somebody is in stays"
+    again = lesson.rooms.open_room({"home": HOME, "address": "10.0.0.0"})
+    assert "classes are open here already" in again["error"], "whoever has most gets no more"
 
 
 def test_the_name_of_a_class_is_not_found_by_trying_through_a_lesson() -> None:
