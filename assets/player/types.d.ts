@@ -284,6 +284,7 @@ interface PageQuestion {
   guess: string;
   options: { name: string; text: string }[]; // of a prediction
   facts?: VerdictFacts; // of a verdict: not for those who are asked
+  still?: () => void; // nothing plays on while it is asked
   land?: () => void; // show it
 }
 

@@ -54,8 +54,8 @@ MCP_AT_ONCE = 16  # of everybody's calls, and
 MCP_OF_ADDRESS = 4
 CLOSED += (f"{MCP}/sse", f"{MCP}/messages")  # its older transport
 CLOSED += ("/monitoring", "/custom_component", "/proxy=", "/upload")
-# what Gradio would read as a form: it writes a form's files to the disk, and those of one that breaks
-# off stay there
+# what Gradio would read as a form: it writes a form's files to the disk, where those of one that
+# breaks off stay
 FORMS = ("multipart/", "application/x-www-form-urlencoded")
 CALLS = ("/gradio_api/run/", "/gradio_api/api/", "/gradio_api/call/", "/gradio_api/queue/join")
 # what Gradio makes anew for whoever asks

@@ -42,7 +42,7 @@ LOOKS_A_SECOND = 50  # of one room, at the most: in a larger one, members look m
 GONE = "This class has ended, or its link was mistyped."
 OPTIONS = {"verdict": ("accept", "reject")}  # a kind of question -> its options; else its own
 KINDS = ("verdict", "prediction")
-Names = tuple[str, ...]
+HINTED = ("p", "q", "greedy", "residual")
 _WORDS = tuple(
     "acorn amber apple arrow aspen badge basil beach berry birch bloom board brick brook brush "
     "cabin cable candy canoe cedar chalk cherry chess cliff cloud clover coast cocoa comet copper "
@@ -68,9 +68,9 @@ class Poll:
     guess: str  # the token that is judged, or ""
     options: dict[str, str]  # name -> words
     votes: dict[str, str] = field(default_factory=dict)  # member -> name of an option
-    hint: dict[str, Any] | None = None  # p and q of a verdict, where they are shown beforehand
+    facts: dict[str, Any] | None = None  # of a verdict: its teacher's, hidden until the reveal
+    is_hinted: bool = False  # p and q of a verdict are shown beforehand
     is_revealed: bool = False
-    facts: dict[str, Any] | None = None  # what was hidden until then
 
     def shown(self) -> Question:
         """What everyone may see of it."""
@@ -81,10 +81,16 @@ class Poll:
             "words": self.words,
             "guess": self.guess,
             "options": [{"name": name, "text": words} for name, words in self.options.items()],
-            "hint": self.hint,
+            "hint": self.hint if self.is_hinted else None,
             "revealed": self.is_revealed,
         }
         return asked | ({"counts": self.counts(), "facts": self.facts} if self.is_revealed else {})
+
+    @property
+    def hint(self) -> Question | None:
+        """p and q of a guess without its draw, None where p is not known."""
+        facts = self.facts or {"p": None}
+        return None if facts["p"] is None else {name: facts[name] for name in HINTED}
 
     def counts(self) -> dict[str, int]:
         return {name: 0 for name in self.options} | Counter(self.votes.values())
@@ -329,21 +335,26 @@ def _follow(room: Room, question: Question) -> bool:
 
 
 def _ask(room: Room, question: Question) -> bool:
-    """Open a question; a guess that was asked for before goes on with its votes."""
+    """Open a question; a guess that was asked for before goes on with its votes.
+
+    What hides behind a verdict comes with it, so that its teacher's page may be reloaded meanwhile,
+    or be at another place: "facts", and "hinted" where p and q are to be seen at once.
+    """
     kind, place = question["kind"], text(question["place"], "place", MOST_OPTION)
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, got {short(kind)}")
     words = text(question["words"], "words", MOST_WORDS)
     guess = text(question["guess"], "guess", MOST_OPTION)
     options = _options(kind, question)
-    hint = None if kind != "verdict" or question.get("hint") is None else _hint(question["hint"])
+    facts = _facts(question["facts"]) if kind == "verdict" else None
+    is_hinted = boolean(question.get("hinted", False), "hinted")
     known = room.kept.get(place) if kind == "prediction" else None
     if known is not None:
         is_worded = _word(known, words, options)
         is_new, room.poll = room.poll is not known, known
         return is_new or is_worded
     room.polls += 1
-    room.poll = Poll(room.polls, kind, place, words, guess, options, hint=hint)
+    room.poll = Poll(room.polls, kind, place, words, guess, options, {}, facts, is_hinted)
     if kind == "prediction":
         room.kept[place] = room.poll
         while len(room.kept) > MAX_POLLS:
@@ -375,41 +386,31 @@ def _options(kind: str, question: Question) -> dict[str, str]:
     return options
 
 
-def _reveal(room: Room, question: Question) -> bool:
-    """Show what the class chose, and with a verdict what was hidden: {"facts": …}."""
+def _reveal(room: Room, _: Question) -> bool:
+    """Show what the class chose, and with a verdict what was hidden."""
     if room.poll is None:
         raise InputError("there is no question to show the result of")
-    if room.poll.kind == "verdict":
-        room.poll.facts = _facts(question["facts"])
     room.poll.is_revealed = True
     return True
 
 
-def _show_hint(room: Room, question: Question) -> bool:
-    """Show p and q of the guess while the draw stays hidden: {"hint": …}."""
+def _show_hint(room: Room, _: Question) -> bool:
+    """Show p and q of the guess while the draw stays hidden."""
     if room.poll is None or room.poll.kind != "verdict" or room.poll.is_revealed:
         raise InputError("there is no open question about a verdict")
-    room.poll.hint = _hint(question["hint"])
-    return True
-
-
-def _hint(given: object) -> Question:
-    return _verdict(given, "hint", ("p", "q"), ("greedy", "residual"))
+    is_new, room.poll.is_hinted = not room.poll.is_hinted, True
+    return is_new
 
 
 def _facts(given: object) -> Question:
-    return _verdict(given, "facts", ("p", "q", "accept", "u"), ("accepted", "greedy", "residual"))
-
-
-def _verdict(given: object, name: str, numbers: Names, flags: Names) -> Question:
-    """What is told of a verdict: numbers from 0 to 1, null where nobody knows one, and flags."""
+    """Of a verdict: numbers from 0 to 1, null where nobody knows one, and flags."""
     if not isinstance(given, dict):
-        raise InputError(f"{name} must be an object, got {short(given)}")
+        raise InputError(f"facts must be an object, got {short(given)}")
     told: Question = {
-        each: None if given.get(each) is None else number(given[each], f"{name}.{each}", 0, 1)
-        for each in numbers
+        name: None if given.get(name) is None else number(given[name], f"facts.{name}", 0, 1)
+        for name in ("p", "q", "accept", "u")
     }
-    return told | {each: given.get(each) is True for each in flags}
+    return told | {name: given.get(name) is True for name in ("accepted", "greedy", "residual")}
 
 
 def _drop(room: Room, _: Question) -> bool:

@@ -32,7 +32,7 @@ export class ClassRoom {
     this.here = this.votes = 0;
     this.isLost = false;
     this.problem = "";
-    /** @type {{ room: string, secret?: string, link?: string, qr?: string, isLarge?: boolean, isWordsOnly?: boolean } | null} `isWordsOnly`: p and q are not shown with a question */
+    /** @type {{ room: string, secret?: string, link?: string, qr?: string, isLarge?: boolean, isHinted?: boolean } | null} `isHinted`: p and q are shown with a question */
     this.seat = null;
     /** @type {Record<string, string>} by the places of a lesson's questions: what was chosen here */
     this.chosen = {};
@@ -52,7 +52,7 @@ export class ClassRoom {
     });
     this.ask = new AskView(this.refs, {
       vote: (choice) => this.vote(choice),
-      hint: () => this.hint(),
+      hint: () => this.lead("hint"),
       reveal: () => this.reveal(),
       next: () => this.freeze(),
       close: () => this.lead("drop"),
@@ -75,7 +75,7 @@ export class ClassRoom {
     on("roomFreeze", () => this.freeze());
     on("roomShowGuesses", () => this.reveal());
     on("roomFollow", () => this.lead("follow", { on: !this.state?.follows }));
-    on("roomHints", () => (this.keep({ ...this.seat, isWordsOnly: !this.seat?.isWordsOnly }), this.draw()));
+    on("roomHints", () => (this.keep({ ...this.seat, isHinted: !this.seat?.isHinted }), this.draw()));
     on("roomReturn", () => this.follow());
     on("roomEnd", () => this.askToEnd());
     on("roomGoOn", () => refs.roomEnding.close());
@@ -200,20 +200,15 @@ export class ClassRoom {
     const { question } = this.app.shown;
     if (question?.kind !== "verdict") return (this.problem = "This run has no further verdict to ask about."), this.draw();
     this.asked = question;
-    this.lead("ask", { ...asking(question), hint: this.seat?.isWordsOnly ? null : hintOf(question) });
-  }
-
-  // p and q of what is asked, while the draw stays hidden.
-  hint() {
-    const hint = hintOf(this.asked ?? this.app.shown.question);
-    this.lead("hint", { hint });
+    question.still?.();
+    this.lead("ask", { ...asking(question), facts: question.facts, hinted: Boolean(this.seat?.isHinted) });
   }
 
   async reveal() {
-    const asked = this.asked ?? this.app.shown.question; // whoever has reloaded stands before it again
-    const isVerdict = this.state?.poll?.kind === "verdict";
-    await this.lead("reveal", isVerdict ? { facts: asked?.facts ?? {} } : {});
-    if (isVerdict) asked?.land?.();
+    const { poll } = this.state ?? {};
+    const asked = [this.asked, this.app.shown.question].find((each) => each && poll && isSame(each, poll)); // whoever has reloaded stands before it again
+    await this.lead("reveal");
+    asked?.land?.();
   }
 
   /**
@@ -379,7 +374,7 @@ export class ClassRoom {
     setText(refs.roomCount, hereWords(this.here));
     this.drawMoves();
     for (const button of [refs.roomFreeze, refs.roomHints]) button.hidden = shown.question?.kind !== "verdict";
-    refs.roomHints.setAttribute("aria-pressed", String(!this.seat?.isWordsOnly));
+    refs.roomHints.setAttribute("aria-pressed", String(Boolean(this.seat?.isHinted)));
     refs.roomShowGuesses.hidden = !isGuess;
     refs.roomFollow.setAttribute("aria-pressed", String(state?.follows ?? true));
   }
@@ -411,12 +406,11 @@ function asking({ kind, place, words, guess, options }) {
   return { kind, place, words, guess, options };
 }
 
-// What of a verdict may be seen before it; null where its p is not known.
+// Whether a class was asked just this.
 /**
- * @param {PageQuestion | null} question
- * @returns {VerdictHint | null}
+ * @param {PageQuestion} question
+ * @param {RoomPoll} poll
  */
-function hintOf(question) {
-  const { p = null, q = null, greedy = false, residual = false } = question?.facts ?? {};
-  return p === null ? null : { p, q, greedy, residual };
+function isSame({ kind, place, words, guess }, poll) {
+  return kind === poll.kind && place === poll.place && words === poll.words && guess === poll.guess;
 }

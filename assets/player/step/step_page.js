@@ -124,7 +124,7 @@ export class StepPage extends Page {
     const { trace, cursor } = this.view;
     const place = trace ? nextVerdict(trace.rounds, cursor.round, cursor.at) : null;
     if (!place) return null;
-    return { ...verdictQuestion(trace, place), land: () => cursor.go(place.round, place.at) };
+    return { ...verdictQuestion(trace, place), still: () => this.view.still(() => {}), land: () => cursor.go(place.round, place.at) };
   }
 
   repaint() {
