@@ -28,7 +28,9 @@ MAX_WAITING = 64  # that somebody waits for
 MAX_UNHEARD = 256
 MAX_PLACES = 512  # and with what is done
 PLACES_OF_ADDRESS = 256  # those beside others at one run, and at recordings, among them
-MAX_OPENINGS = 32  # recordings whose figures wait to be made
+MAX_OPENINGS = 32  # recordings whose figures wait to be made, of which
+MAX_SENT_OPENINGS = 24  # came with their questions, and
+OPENINGS_OF_ADDRESS = 12  # of those from one address
 MAX_OF_ADDRESS = 56  # a class shares an address; the rest of the places is for others
 MAX_HELD = 16
 HELD_SECONDS = 20.0  # that a run may be held while others have no room to begin
@@ -37,6 +39,7 @@ MAX_BYTES = 512_000_000  # of all that runs have said
 MAX_RUN_BYTES = 64_000_000
 MAX_ANSWER_BYTES = 2_000_000  # of messages at one look: who wants more looks again
 MAX_WEIGHT = 2_000_000_000  # of all that pages have sent with their questions, as records
+WEIGHT_OF_ADDRESS = 800_000_000  # two of the largest
 TICKET_LENGTHS = range(16, 65)
 
 
@@ -90,7 +93,7 @@ class Runs:
             self._check_ticket(ticket, order.visitor)
             same = self._same(order)
             if same is None:
-                self._check_openings()
+                self._check_openings(order)
                 self._check_weight(order)
                 order.state = State.RUNNING
                 self._recordings = [*self._kept_recordings(), order]
@@ -128,15 +131,26 @@ class Runs:
         del self._places[last.ticket]
         return True
 
-    def _check_openings(self) -> None:
-        opening = sum(each.state is State.RUNNING for each in self._recordings)
-        if opening >= MAX_OPENINGS:
+    def _check_openings(self, order: QueuedOrder) -> None:
+        """InputError where there is no room; those of the app have more than those that are sent,
+        which may be large.
+        """
+        opening = [each for each in self._recordings if each.state is State.RUNNING]
+        sent = [each for each in opening if each.weight]
+        near = sum(each.visitor == order.visitor for each in sent) if order.visitor else 0
+        is_full = len(sent) >= MAX_SENT_OPENINGS or near >= OPENINGS_OF_ADDRESS
+        if len(opening) >= MAX_OPENINGS or (order.weight and is_full):
             raise InputError("other recordings are being opened: try again in a moment")
         self._check_bytes()
 
     def _check_weight(self, order: QueuedOrder) -> None:
-        taken = sum(each.weight for each in self._orders())
-        if order.weight and taken + order.weight > MAX_WEIGHT:
+        if not order.weight:
+            return
+        orders = self._orders()
+        taken = sum(each.weight for each in orders)
+        near = sum(each.weight for each in orders if each.visitor == order.visitor)
+        is_near_full = order.visitor and near and near + order.weight > WEIGHT_OF_ADDRESS
+        if is_near_full or taken + order.weight > MAX_WEIGHT:
             raise InputError("recordings that were sent take all the room: try again in a minute")
 
     def _same(self, order: QueuedOrder) -> QueuedOrder | None:

@@ -12,6 +12,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from ipaddress import ip_address
 from typing import Any
 
 from specviz.commands.command import Command, Progress
@@ -61,11 +62,27 @@ def serve(options: Namespace, progress: Progress) -> dict[str, Any]:
             raise InputError(f"host and port must be free to listen at, got {place}") from None
         bound_connections(page.server.config)
         progress(f"specviz is at {page.local_url} (Ctrl+C ends it)")
+        if warning := exposure(environment):
+            progress(warning)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, partial(_end, handlers))
         handlers.preloading = preload_soon()  # only then: loading would take its processor time
         page.block_thread()
     return {"url": page.local_url}
+
+
+def exposure(environment: Environment) -> str:
+    """What others may do on this machine, where they reach it and nothing forbids it; else ""."""
+    try:
+        is_own = ip_address(environment.host).is_loopback
+    except ValueError:
+        is_own = environment.host == "localhost"
+    if is_own or environment.is_public:
+        return ""
+    return (
+        f"Everybody who reaches {environment.host} may load any model and any folder of this "
+        "machine, and have it ask other servers; SPECVIZ_PUBLIC=1 forbids it"
+    )
 
 
 # How long an answer to a page keeps Python's lock from the thread that decodes, which lets go of it

@@ -407,7 +407,7 @@ def test_what_pages_send_with_their_questions_is_bounded_until_their_runs_end() 
     half = runs.MAX_WEIGHT // 2
     for number in range(2):
         order = room.order(str(number))
-        order.weight = half
+        order.weight, order.visitor = half, str(number)
         room.runs.join(ticket(number), order)
         room.look(number)
     late = recording("one more")
@@ -417,3 +417,36 @@ def test_what_pages_send_with_their_questions_is_bounded_until_their_runs_end() 
     room.join(3, "without any")
     room.run()
     assert room.runs.begin(ticket(2), late)
+
+
+def sent(name: str, visitor: str, weight: int = 1) -> QueuedOrder:
+    """A recording that came with its question."""
+    made = recording(name)
+    made.visitor, made.weight = visitor, weight
+    return made
+
+
+def test_recordings_that_one_address_sends_leave_room_for_those_of_others() -> None:
+    """Their figures are made one by one, which takes a large one many seconds."""
+    room = Room()
+    for number in range(runs.OPENINGS_OF_ADDRESS):
+        room.runs.begin(ticket(number), sent(f"one {number}", "one"))
+    with pytest.raises(InputError, match="other recordings are being opened"):
+        room.runs.begin(ticket(90), sent("one more", "one"))
+    at = runs.OPENINGS_OF_ADDRESS
+    while at < runs.MAX_SENT_OPENINGS:
+        assert room.runs.begin(ticket(at), sent(f"another {at}", f"another {at}"))
+        at += 1
+    with pytest.raises(InputError, match="other recordings are being opened"):
+        room.runs.begin(ticket(91), sent("a late one", "late"))
+    assert room.runs.begin(ticket(92), recording("one of the app's"))
+
+
+def test_what_one_address_sends_leaves_room_for_what_others_send() -> None:
+    room = Room()
+    most = runs.WEIGHT_OF_ADDRESS
+    assert 2 * most < runs.MAX_WEIGHT
+    assert room.runs.begin(ticket(1), sent("large", "one", most))
+    with pytest.raises(InputError, match="recordings that were sent take all the room"):
+        room.runs.begin(ticket(2), sent("more", "one", 1))
+    assert room.runs.begin(ticket(3), sent("more", "another", most))

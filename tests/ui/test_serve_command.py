@@ -7,6 +7,8 @@ import socket
 import pytest
 
 from specviz.cli import main
+from specviz.environment import Environment
+from specviz.ui.serve_command import exposure
 
 
 def test_a_port_that_is_taken_is_named_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,3 +29,16 @@ def test_a_port_that_is_none_is_refused_before_anything_is_built(
     assert main(["serve", "--port", "70000"]) == 2
     said = "specviz: port must be an integer from 0 to 65535, got 70000\n"
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "laptop.local"])
+def test_whoever_serves_others_without_the_rules_for_strangers_is_told_what_those_may_do(
+    host: str,
+) -> None:
+    assert f"Everybody who reaches {host} may load" in exposure(Environment(host=host))
+    assert exposure(Environment(host=host, is_public=True)) == ""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.5", "::1", "localhost"])
+def test_one_s_own_machine_needs_no_warning(host: str) -> None:
+    assert exposure(Environment(host=host)) == ""
