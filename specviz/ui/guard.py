@@ -19,8 +19,8 @@ from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
-from starlette.responses import PlainTextResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.environment import Environment
@@ -32,6 +32,7 @@ MAX_BODIES_BYTES = 160_000_000  # of all that are under way at once
 BODIES_OF_ADDRESS = 64_000_000  # the rest is for others
 SMALL_BYTES = 64_000  # a body of at most so much finds room whatever else is under way
 MAX_VALUES = 200_000  # of a body's JSON: each becomes an object of its own
+CALL_VALUES = 20_000  # of one that Gradio takes apart itself, while nobody else is answered
 VALUE_BYTES = 200  # that one takes in memory, at the most; it counts as much among all bodies
 PART_BYTES = 64_000  # of an answer that are handed on at once: whoever reads slowly is waited for,
 READ_SECONDS = 60.0  # but for each part no longer than this
@@ -57,6 +58,7 @@ CLOSED += ("/monitoring", "/custom_component", "/proxy=", "/upload")
 # what Gradio would read as a form: it writes a form's files to the disk, where those of one that
 # breaks off stay
 FORMS = ("multipart/", "application/x-www-form-urlencoded")
+PAGE_ASKS = "/gradio_api/component_server"  # it hands on what is asked as it is
 CALLS = ("/gradio_api/run/", "/gradio_api/api/", "/gradio_api/call/", "/gradio_api/queue/join")
 # what Gradio makes anew for whoever asks
 MADE = ("/", "/config", "/openapi.json", "/gradio_api/info", "/gradio_api/openapi.json", "/metrics")
@@ -123,7 +125,8 @@ class Guard:
         visitor = scope["client"][0]
         if _path(scope).startswith(MCP):
             _tell_visitor(scope)
-        body = _Body(receive, answer, self._bodies, visitor)
+        values = MAX_VALUES if _path(scope).startswith(PAGE_ASKS) else CALL_VALUES
+        body = _Body(receive, answer, self._bodies, visitor, values)
         under_way = [self._open, *([self._tools] if _is_tool(scope) else [])]
         for each in under_way:
             each[visitor] += 1
@@ -230,7 +233,10 @@ def _address(scope: Scope) -> str:
 class _Body:
     """One request's body as it comes in, and the answer, unless the body breaks a limit."""
 
-    def __init__(self, receive: Receive, send: Send, bodies: _Bodies, visitor: str) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, bodies: _Bodies, visitor: str, most_values: int
+    ) -> None:
+        self._most_values = most_values
         self._visitor = visitor
         self._receive = receive
         self._send = send
@@ -264,8 +270,9 @@ class _Body:
         self._is_whole = not message.get("more_body", False)
         if self._size > MAX_BODY_BYTES:
             self._refuse(_too_large())
-        if self._values > MAX_VALUES:
-            self._refuse(_Refused(413, f"a question must hold at most {MAX_VALUES} values"))
+        if self._values > self._most_values:
+            told = f"a question must hold at most {self._most_values} values"
+            self._refuse(_Refused(413, told))
         if self._size > LARGE_BYTES and spending.is_over(self._visitor):
             self._refuse(_Refused(429, TOO_MUCH))
         if self._weight > SMALL_BYTES and not self._bodies.have_room(self._visitor):
@@ -330,6 +337,11 @@ def _with_refusals(send: Send) -> Send:
         await send(message)
 
     return answer
+
+
+async def unreadable(_: Request, __: Exception) -> Response:
+    """For FastAPI, whose own answer holds the question once for each field that is missing."""
+    return PlainTextResponse("this question lacks a field, or has one of another kind", 422)
 
 
 def _with_headers(send: Send) -> Send:

@@ -15,6 +15,7 @@ from mimetypes import guess_type
 from typing import Any
 
 import gradio as gr
+from fastapi.exceptions import RequestValidationError
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -28,7 +29,7 @@ from specviz.ui.answers import asked_by
 from specviz.ui.api import add_endpoints, refusal
 from specviz.ui.course.course import course_offer
 from specviz.ui.gradio_sessions import bound_sessions
-from specviz.ui.guard import Guard
+from specviz.ui.guard import Guard, unreadable
 from specviz.ui.handlers import Handlers
 from specviz.ui.health import health_routes
 from specviz.ui.lab.lab import lab_offer
@@ -190,7 +191,11 @@ def launch_options(environment: Environment, handlers: Handlers) -> dict[str, An
         "ssr_mode": False,
         "show_error": False,
         "quiet": True,  # who serves says where
-        "app_kwargs": {"routes": routes(handlers), "middleware": [Middleware(Guard), PACKED]},
+        "app_kwargs": {
+            "routes": routes(handlers),
+            "middleware": [Middleware(Guard), PACKED],
+            "exception_handlers": {RequestValidationError: unreadable},
+        },
     }
 
 
