@@ -24,7 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.environment import Environment
-from specviz.ui.spending import BYTE_SECONDS, PAGE_SECONDS, TOO_MUCH, spending
+from specviz.ui.spending import BYTE_SECONDS, PAGE_SECONDS, TOO_MUCH, VALUE_SECONDS, spending
 
 log = logging.getLogger("specviz")
 MAX_BODY_BYTES = 48_000_000  # two runs of 16 MB in base64, to be compared
@@ -266,14 +266,14 @@ class _Body:
         self._size += len(part)
         self._values += values
         self._weigh(len(part) + values * VALUE_BYTES)
-        spending.add(self._visitor, len(part) * BYTE_SECONDS)
+        spending.add(self._visitor, len(part) * BYTE_SECONDS + values * VALUE_SECONDS)
         self._is_whole = not message.get("more_body", False)
         if self._size > MAX_BODY_BYTES:
             self._refuse(_too_large())
         if self._values > self._most_values:
             told = f"a question must hold at most {self._most_values} values"
             self._refuse(_Refused(413, told))
-        if self._size > LARGE_BYTES and spending.is_over(self._visitor):
+        if self._weight > LARGE_BYTES and spending.is_over(self._visitor):
             self._refuse(_Refused(429, TOO_MUCH))
         if self._weight > SMALL_BYTES and not self._bodies.have_room(self._visitor):
             self._refuse(_too_much_sent())

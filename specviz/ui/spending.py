@@ -20,6 +20,7 @@ from specviz.environment import Environment
 MOST_SECONDS = 6.0  # that a visitor may have had; a class behind one router needs a few
 SHARE = 0.2  # of a core, that a visitor may have on and on
 BYTE_SECONDS = 2e-8  # of a body: to receive, count and parse it
+VALUE_SECONDS = 1e-6  # of each value in it, to be made and freed
 PAGE_SECONDS = 0.01  # of what Gradio makes anew for each visitor
 AT_ONCE = 4  # questions of a visitor that are worked on; others of theirs wait, and hold no thread
 MAX_VISITORS = 1000  # that are remembered

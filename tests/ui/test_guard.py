@@ -98,6 +98,18 @@ def test_who_sends_much_again_and_again_has_to_wait(
     assert guard.spending._spent["testclient"][0] == spent, "what is refused costs no more waiting"
 
 
+def test_who_sends_many_values_again_and_again_has_to_wait(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a megabyte of them takes as long as ten megabytes of text, while nobody is answered."""
+    monkeypatch.setattr(guard, "spending", Spending(lambda: 0.0))
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    many = b"[]," * 90_000
+    told = [client.post(guard.PAGE_ASKS, content=many).status_code for _ in range(40)]
+    assert told == [200] * told.index(429) + [429] * (40 - told.index(429))
+    assert client.post(guard.PAGE_ASKS, content=b"[]").status_code == 200
+
+
 @pytest.mark.parametrize("path", ["/asked", "/tolerant"])
 def test_a_body_is_bounded_whether_it_says_its_length_or_not(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
