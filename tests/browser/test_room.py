@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -119,6 +120,56 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     ann.until("document.querySelector('[data-ref=roomWord]').textContent.includes('has ended')")
     ann.ref("roomLeave").click()
     assert not ann.ref("roomBar").is_visible() and not teacher.ref("roomBar").is_visible()
+
+
+UNCOVERED = """(() => {
+    const ask = document.querySelector("[data-ref=roomAsk]");
+    const seen = new Set();
+    for (let x = 3; x < innerWidth; x += 23)
+        for (let y = 3; y < innerHeight; y += 17) {
+            const hit = document.elementFromPoint(x, y);
+            if (hit && !ask.contains(hit)) seen.add(hit.className || hit.tagName);
+        }
+    return [...seen, ...document.querySelectorAll(":popover-open")].map(String);
+})()"""
+NUMBER = re.compile(r"[0-9]\s?%|0\.[0-9]|[pqu] = ")
+
+
+def told(driver: RaceDriver) -> list[str]:
+    """Names and texts that a screen reader finds."""
+    session = driver.page.context.new_cdp_session(driver.page)
+    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+    return [each.get("name", {}).get("value", "") for each in nodes if not each.get("ignored")]
+
+
+@pytest.mark.slow
+def test_a_vote_shows_nothing_of_the_verdict_and_outlasts_a_reload_of_its_teacher_s_page(
+    open_page: OpenPage, random_url: str
+) -> None:
+    teacher, query = opened_class(open_page, random_url)
+    member = open_page(random_url, query, viewport=PHONE)
+    member.until(HAS_RUN)
+    facts = teacher.evaluate("specviz.step.question.facts")
+    teacher.ref("roomFreeze").click()
+    member.ref("roomVotes").wait_for()
+    for screen in (teacher, member):
+        assert screen.evaluate(UNCOVERED) == []
+        assert [each for each in told(screen) if NUMBER.search(each)] == []
+        assert not NUMBER.search(screen.page.title())
+    member.page.locator("[data-choice=accept]").click()
+    teacher.has_left = True
+    teacher.page.reload()
+    teacher.ref("roomReveal").wait_for()
+    with teacher.page.context.expect_page() as opened:
+        teacher.evaluate("window.open('?view=glossary') && 1")
+    second = opened.value  # of the same teacher, at another place
+    second.locator("[data-ref=roomReveal]").click()
+    end = "accepted" if facts["accepted"] else "rejected"
+    for screen in (teacher, member):
+        screen.ref("roomResult").wait_for()
+        assert screen.text("roomSentence").startswith("1 of 1 vote (100 %) was for accepting it.")
+        assert screen.text("roomSentence").endswith(f"so it is {end}.")
+    second.close()
 
 
 def test_the_dialogs_of_a_class_have_no_finding_in_the_dark(
