@@ -76,7 +76,7 @@ PICTURES: dict[str, tuple[Callable[[RaceDriver], None], int]] = {  # with the he
     "step": (step, 1000),
     "learn": (learn, 580),
     "lab": (lab, 1000),
-    "glossary": (glossary, 800),
+    "glossary": (glossary, 532),
 }
 
 

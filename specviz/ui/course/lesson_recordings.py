@@ -58,7 +58,9 @@ def recorded(folder: Path = RECORDED) -> dict[str, Any]:
 
 
 def record(folder: Path, names: Iterable[str] = ()) -> None:
-    """Write those recordings, or all: one file each."""
+    """Write those recordings, or all: one file each, packed by zopfli, a tool of developers."""
+    from zopfli.gzip import compress
+
     makers = _makers()
     folder.mkdir(parents=True, exist_ok=True)
     for name in names or makers:
@@ -67,7 +69,7 @@ def record(folder: Path, names: Iterable[str] = ()) -> None:
         where = engine_machine() if is_engine else machine()
         told = {"machine": where, "messages": messages}
         text = in_few_digits(json.dumps(told, ensure_ascii=False, separators=(",", ":")))
-        (folder / f"{name}{SUFFIX}").write_bytes(gzip.compress(text.encode(), mtime=0))
+        (folder / f"{name}{SUFFIX}").write_bytes(compress(text.encode()))
         print(f"{name}: {len(text)} characters", file=sys.stderr)
 
 
