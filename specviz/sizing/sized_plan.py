@@ -185,7 +185,7 @@ class SizedPlan:
         tokens = theory.expected_tokens(self.plan.acceptance, K)
         rounds = max(1, left / tokens)
         ended = rows / rounds
-        prompts = max(1.0, min(self.together, ended / -math.expm1(-ended)))
+        prompts = max(1.0, min(self.together, rows, ended / -math.expm1(-ended)))
         first = self._prefill(1 if K else 0, prompts)
         token = self.round_seconds(rows, K) / tokens
         rate = 1 / (first / prompts + rounds * tokens * token / rows)

@@ -40,11 +40,14 @@ export function showFacts(box, size) {
   box.replaceChildren(...facts.map(([name, value]) => fact(/** @type {any[]} */ (name), /** @type {string} */ (value))));
 }
 
-// K by requests at once; plain decoding where it loses.
-/** @param {{ lengths: { first: number, last: number, K: number }[] }} size */
-export function lengthWords({ lengths }) {
-  const ranges = lengths.map(({ first, last, K }) => `${K ? `K = ${K}` : "none"} for ${first === last ? first : `${first} to ${last}`}`);
-  return `Guesses a round by requests at once: ${ranges.join(", ")}.`;
+// K by as many requests at once as fit; plain decoding where it loses.
+/** @param {{ lengths: { first: number, last: number, K: number }[], largest_batch: number }} size */
+export function lengthWords({ lengths, largest_batch: most }) {
+  const all = lengths.at(-1)?.last ?? 0;
+  const until = most || all; // where not even one fits: of more memory
+  const shown = lengths.filter(({ first }) => first <= until).map((each) => ({ ...each, last: Math.min(each.last, until) }));
+  const ranges = shown.map(({ first, last, K }) => `${K ? `K = ${K}` : "none"} for ${first === last ? first : `${first} to ${last}`}`);
+  return `Guesses a round by requests at once: ${ranges.join(", ")}${until < all ? "; more do not fit" : ""}.`;
 }
 
 /**
