@@ -104,33 +104,33 @@ def _draft_words(round_: Round, temperature: float) -> str:
     if not has_own_distribution(round_):
         return "This draft gives its guesses no probabilities"
     if temperature == 0:
-        return "q is raw, at T = 1"
+        return "q is raw, at temperature 1"
     if round_.tree.kind in (ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL):
-        return "q is the draft’s own confidence, at T = 1"
-    return f"q is what the draft drew from, at T = {temperature:g}"
+        return "q is the draft’s own confidence, at temperature 1"
+    return f"q is what the draft drew from, at temperature {temperature:g}"
 
 
 def _title(round_: Round, temperature: float, coin: Coin) -> str:
     if temperature == 0:
-        return "Raw p and q, at T = 1: at temperature 0 those of the rule are 0 or 1"
+        return "Raw p and q, at temperature 1: at temperature 0 those of the rule are 0 or 1"
     if not round_.tree.nodes:
-        return f"Nothing was drafted: the target draws alone, from p at T = {temperature:g}"
+        return f"Nothing was drafted: the target draws alone, from p at temperature {temperature:g}"
     if not round_.tree.kind.is_lossless:
         return "A lossy rule: it asks whether p is large enough, not how often the draft proposes"
     when = "before the first sibling was tried" if coin.comes_after_a_rejection else ""
     if round_.tree.kind is ProposalKind.DETERMINISTIC:
         return _point_mass_title(round_, temperature, when)
-    return f"p and q {when or 'as the rule compares them'}, at T = {temperature:g}"
+    return f"p and q {when or 'as the rule compares them'}, at temperature {temperature:g}"
 
 
 def _point_mass_title(round_: Round, temperature: float, when: str) -> str:
     """q is 1 for the rule, so what shows as q takes no part in it."""
-    known = "q is only the draft’s own confidence, at T = 1"
+    known = "q is only the draft’s own confidence, at temperature 1"
     q = known if has_own_distribution(round_) else "this draft gives no probabilities"
     p = (
-        f"p {when}, at T = {temperature:g}"
+        f"p {when}, at temperature {temperature:g}"
         if when
-        else f"The rule accepts with p, at T = {temperature:g}"
+        else f"The rule accepts with p, at temperature {temperature:g}"
     )
     return f"{p}; {q}"
 

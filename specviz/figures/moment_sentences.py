@@ -68,7 +68,7 @@ class _Words:
         rest = [f" and {len(own) - NAMED} more"] if len(own) > NAMED else []
         named = _listed([self._shown(i) for i in own[:NAMED]], is_open=bool(rest))
         noun = "one guess" if len(own) == 1 else f"{len(own)} guesses"
-        return [f"Level {level}, {noun}: ", *named, *rest, f". {self._manner}"]
+        return [f"Depth {level}, {noun}: ", *named, *rest, f". {self._manner}"]
 
     def _guess(self, node: int) -> Sentence:
         if not self.has_confidence:

@@ -186,7 +186,7 @@ def numbers(step: StepDriver) -> dict[str, str]:
 def test_each_number_names_the_temperature_of_its_distribution(opened: StepDriver) -> None:
     go(opened, 0, 5)
     first = TRACE.rounds[0].positions[0]
-    assert "at T = 0.7" in opened.driver.text("stepBarsNote")
+    assert "at temperature 0.7" in opened.driver.text("stepBarsNote")
     shown = numbers(opened)
     assert shown["overlap with q at T = 0.7"] == percent(first.overlap)
     assert shown["entropy of p at T = 1"] == f"{first.entropy:.2f} nats"

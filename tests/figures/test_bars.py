@@ -185,7 +185,7 @@ def test_at_temperature_zero_the_raw_distributions_are_shown_and_the_title_says_
     figure = figure_of(greedy, 0, temperature=0)
     raw = greedy.verdicts[0].raw_target_prob
     assert any(value == pytest.approx(raw) for value in figure["data"][TARGET]["x"])
-    assert figure["layout"]["meta"]["heading"].startswith("Raw p and q, at T = 1")
+    assert figure["layout"]["meta"]["heading"].startswith("Raw p and q, at temperature 1")
 
 
 def test_a_later_sibling_says_how_p_has_changed() -> None:
@@ -290,12 +290,12 @@ def test_a_point_mass_shows_the_draft_s_own_confidence_examined_or_not() -> None
         scores = {each.tree.nodes[child].draft_score, each.tree.nodes[child + 1].draft_score}
         assert scores <= set(bars["x"]), child
     heading = figure_of(each, 0)["layout"]["meta"]["heading"]
-    assert "own confidence, at T = 1" in heading
+    assert "own confidence, at temperature 1" in heading
 
 
 def test_the_heading_names_the_temperature_of_the_distributions() -> None:
     each = random_round(0)
-    assert "at T = 0.7" in figure_of(each, 0)["layout"]["meta"]["heading"]
+    assert "at temperature 0.7" in figure_of(each, 0)["layout"]["meta"]["heading"]
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_a_level_of_a_tree_names_its_first_guesses_and_counts_the_others() -> No
     tree = made(*[judged(U, 0.1, 0.2, 0.5)] * 6, is_wide=True, extra=None)
     (level,) = round_sentences(tree, is_greedy=False).draft
     assert said(level) == (
-        "Level 1, 6 guesses: sys 20.0 %, sys 20.0 %, sys 20.0 %, sys 20.0 % and 2 more. "
+        "Depth 1, 6 guesses: sys 20.0 %, sys 20.0 %, sys 20.0 %, sys 20.0 % and 2 more. "
         "Each was drawn from the draft’s distribution, so one can come twice."
     )
 
@@ -127,7 +127,7 @@ def test_a_level_of_a_tree_names_its_first_guesses_and_counts_the_others() -> No
 def test_siblings_without_replacement_are_told_with_the_q_that_they_had_at_first() -> None:
     tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), kind=WITHOUT, is_wide=True)
     (level,) = round_sentences(tree, is_greedy=False).draft
-    assert said(level).startswith("Level 1, 2 guesses: sys 50.0 % and sys 25.0 %. They were drawn")
+    assert said(level).startswith("Depth 1, 2 guesses: sys 50.0 % and sys 25.0 %. They were drawn")
 
 
 def test_a_round_without_drafts_says_so_at_every_moment() -> None:

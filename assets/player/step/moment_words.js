@@ -18,7 +18,7 @@ export const NO_MASK_YET = "The target’s forward has not run yet: its mask com
 export function treeWords(round, { phase, level, node }) {
   const drafted = round.outcomes.length;
   return {
-    draft: level ? `level ${level} is drafted` : "nothing was drafted",
+    draft: level ? `depth ${level} is drafted` : "nothing was drafted",
     verify: drafted ? `one target forward judges ${drafted > 1 ? `all ${drafted}` : "the guess"}` : "one target forward over the root alone",
     judge: `examining depth ${round.record.tree.nodes.depth[node ?? 0]}`,
     extra: extraWords(round),
