@@ -156,6 +156,7 @@ def test_a_vote_shows_nothing_of_the_verdict_and_outlasts_a_reload_of_its_teache
         assert screen.evaluate(UNCOVERED) == []
         assert [each for each in told(screen) if NUMBER.search(each)] == []
         assert not NUMBER.search(screen.page.title())
+    place = teacher.text("roomAskPlace")
     member.page.locator("[data-choice=accept]").click()
     teacher.has_left = True
     teacher.page.reload()
@@ -170,6 +171,9 @@ def test_a_vote_shows_nothing_of_the_verdict_and_outlasts_a_reload_of_its_teache
         assert screen.text("roomSentence").startswith("1 of 1 vote (100 %) was for accepting it.")
         assert screen.text("roomSentence").endswith(f"so it is {end}.")
     second.close()
+    teacher.ref("roomAskNext").click()  # its own page has gone on, too
+    member.ref("roomVotes").wait_for()
+    assert teacher.text("roomAskPlace") != place
 
 
 def test_the_dialogs_of_a_class_have_no_finding_in_the_dark(

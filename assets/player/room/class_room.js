@@ -36,8 +36,6 @@ export class ClassRoom {
     this.seat = null;
     /** @type {Record<string, string>} by the places of a lesson's questions: what was chosen here */
     this.chosen = {};
-    /** @type {PageQuestion | null} what a teacher asks */
-    this.asked = null;
     this.offered = ""; // the lesson's question that a teacher has asked, in full
     this.landed = ""; // the address to which the teacher's page led a member, who has done nothing since
     this.hasActed = this.isElsewhere = false;
@@ -53,7 +51,7 @@ export class ClassRoom {
     this.ask = new AskView(this.refs, {
       vote: (choice) => this.vote(choice),
       hint: () => this.lead("hint"),
-      reveal: () => this.reveal(),
+      reveal: () => this.lead("reveal"),
       next: () => this.freeze(),
       close: () => this.lead("drop"),
       leave: () => this.leave(),
@@ -73,7 +71,7 @@ export class ClassRoom {
     on("roomBack", () => this.move(-1));
     on("roomNext", () => this.move(1));
     on("roomFreeze", () => this.freeze());
-    on("roomShowGuesses", () => this.reveal());
+    on("roomShowGuesses", () => this.lead("reveal"));
     on("roomFollow", () => this.lead("follow", { on: !this.state?.follows }));
     on("roomHints", () => (this.keep({ ...this.seat, isHinted: !this.seat?.isHinted }), this.draw()));
     on("roomReturn", () => this.follow());
@@ -119,7 +117,7 @@ export class ClassRoom {
   rise() {
     window.clearInterval(this.timer);
     this.line.rise();
-    this.seat = this.state = this.asked = null;
+    this.seat = this.state = null;
     this.shown = undefined;
     this.offered = "";
     this.here = this.votes = 0;
@@ -197,18 +195,18 @@ export class ClassRoom {
 
   // The next verdict is asked for before anybody sees it.
   freeze() {
+    this.land();
     const { question } = this.app.shown;
     if (question?.kind !== "verdict") return (this.problem = "This run has no further verdict to ask about."), this.draw();
-    this.asked = question;
     question.still?.();
     this.lead("ask", { ...asking(question), facts: question.facts, hinted: Boolean(this.seat?.isHinted) });
   }
 
-  async reveal() {
-    const { poll } = this.state ?? {};
-    const asked = [this.asked, this.app.shown.question].find((each) => each && poll && isSame(each, poll)); // whoever has reloaded stands before it again
-    await this.lead("reveal");
-    asked?.land?.();
+  // Whichever tab of the teacher's showed the result, and whether or not it was reloaded meanwhile.
+  land() {
+    const { question } = this.app.shown;
+    const poll = this.state?.poll;
+    if (poll?.revealed && question && isSame(question, poll)) question.land?.();
   }
 
   /**
@@ -331,7 +329,7 @@ export class ClassRoom {
     const { unsaid } = this.line;
     this.state = unsaid && unsaid.number === state.poll?.number ? { ...state, mine: unsaid.choice } : state;
     if (before?.poll?.number !== state.poll?.number || before?.poll?.revealed !== state.poll?.revealed) this.problem = "";
-    if (this.isTeacher) return;
+    if (this.isTeacher) return this.land();
     const isElsewhere = state.page !== before?.page || !before.follows;
     if (state.follows && state.page && isElsewhere) this.follow();
     this.sendGuess();
