@@ -1,8 +1,8 @@
-"""The entry point of the Space and of `make run`: `specviz serve`, where HOST and PORT say."""
+"""The entry point of the Space and of `make run`: `specviz serve`, with its flags."""
 
 import sys
 
 from specviz.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(["serve"]))
+    sys.exit(main(["serve", *sys.argv[1:]]))

@@ -30,6 +30,13 @@ def run_json(capsys, *arguments):
     return json.loads(out)
 
 
+def test_app_py_takes_the_flags_of_serve():
+    command = [sys.executable, "app.py", "--port", "x"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr == "specviz: argument --port: invalid int value: 'x'\n"
+
+
 def test_the_list_of_commands_is_shown_without_importing_the_libraries_of_models():
     code = "import sys; from specviz.cli import main; sys.argv[1:] = ['--help']\n"
     code += "try: main()\nexcept SystemExit: assert not {'torch', 'gradio'} & set(sys.modules)\n"
