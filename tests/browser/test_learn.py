@@ -1,4 +1,4 @@
-"""The course as a learner walks it: with the keyboard alone, every lesson to its end."""
+"""The course as a learner walks it: with the keyboard, every lesson to its end."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
 REPEATED = ("bonus", "enough-rounds", "walked", "masked", "rolled-back")
 REPEATED += ("stepped", "paired", "added")
 MOST_TIMES = 30
+WALKED_BY_TAB = "guess-and-check"  # the others in make slow
 VIEW = "specviz.learn.view"
 # The names of the widget's values, and those in texts that are not known or no numbers.
 VALUES = f"Object.keys({VIEW}.widget.values)"
@@ -168,6 +169,16 @@ class Learner:
         self.driver.evaluate("Math.random = window.chance")
 
 
+class HastyLearner(Learner):
+    """Someone who goes to each control at once and not with Tab, which takes longer."""
+
+    def tab_to(self, selector: str) -> None:
+        usable = f"[...document.querySelectorAll({selector!r})].find({CAN_BE_USED})"
+        has_gone = f"({usable}?.focus(), {usable} === document.activeElement)"
+        if not self.driver.evaluate(has_gone):  # as a rule it is there, and nothing to wait for
+            self.driver.until(has_gone, 30)
+
+
 def in_group(group: LessonGroup) -> list[Lesson]:
     return [lesson for lesson in read_lessons() if lesson.group is group]
 
@@ -176,8 +187,16 @@ def test_a_lesson_of_one_s_own_guesses_is_walked_to_its_end_with_the_keyboard_al
     turn_page: OpenPage, random_url: str
 ) -> None:
     learner = Learner(turn_page(random_url))
-    learner.take(each for each in read_lessons() if each.name == "guess-and-check")
+    learner.take(each for each in read_lessons() if each.name == WALKED_BY_TAB)
     assert findings(learner.page) == []
+
+
+@pytest.mark.parametrize("group", LessonGroup, ids=lambda group: group.value)
+def test_every_other_lesson_is_walked_to_its_end(
+    turn_page: OpenPage, random_url: str, group: LessonGroup
+) -> None:
+    others = [each for each in in_group(group) if each.name != WALKED_BY_TAB]
+    HastyLearner(turn_page(random_url)).take(others)
 
 
 @pytest.mark.slow
