@@ -169,6 +169,17 @@ def test_without_models_the_draws_are_a_recording_s_and_ones_own_race_comes_back
     assert tab.lane_text("speculative") == own and tab.ref("recordedNotice").is_hidden()
 
 
+def test_a_link_to_why_it_is_exact_shows_a_place_drawn_anew(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "#why-exact")
+    tab.until("specviz.race.view.inspector.redraw.redraw?.count === 1000")
+    assert tab.evaluate("specviz.race.view.cursor.round") == SAMPLED_ROUND - 1
+    assert "kept 92." in tab.text("raceRedraw")
+    tab.until_steady()
+    assert 0 <= tab.ref("proof").bounding_box()["y"] < 500
+
+
 SLOW_TO_KEEP = """(() => {
     const { blob } = Response.prototype;
     const later = () => new Promise((done) => setTimeout(done, 2000));

@@ -19,6 +19,7 @@ import { serverNumbers } from "../shared/speedup_words.js";
 const LAST = "race"; // under which a tab remembers the race that it shows
 const GOING = "going"; // and the one that goes on
 const FORM = "race-form"; // and its form
+const WHY_EXACT = "#why-exact"; // in an address: what is drawn at a place, and why p comes out
 const RACING = "racing …";
 const DRAWN = "0.7"; // the temperature at which draws are shown
 const WRITE_MILLISECONDS = 200;
@@ -368,6 +369,7 @@ export class RacePage extends Page {
     const { opening, hasOpening } = this;
     this.opening = undefined;
     if (!opening || !hasOpening || this.transport.isBusy || this.trace.header) return;
+    if (window.location.hash === WHY_EXACT) return void this.showSampled();
     this.recording = opening;
     this.isReopening = true;
     this.root.classList.add("is-opening");
