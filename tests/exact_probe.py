@@ -43,14 +43,14 @@ def run(
     c: float,
     v: float,
     host: float = 0.0,
-    drafter_bytes: int = 0,
+    held_bytes: int = 0,
     block: int = 0,
 ) -> CandidateRun:
     """Rounds of cost 1 + K c + v + host, in steps, over a prompt of their own."""
     seen = RoundSeen(geometric(a, K), K, K, K * c * STEP, (1 + v) * STEP, host * STEP)
     prompts = (f"{method} {a} {K} {block}",)
     candidate = Candidate(method, K)
-    return CandidateRun(candidate, block, 1, STEP, 1.0, (seen,), drafter_bytes, prompts)
+    return CandidateRun(candidate, block, 1, STEP, 1.0, (seen,), held_bytes, prompts)
 
 
 def probe(*runs: CandidateRun, at: Workload | None = None) -> Probe:

@@ -332,8 +332,8 @@ def _vocabulary(probe: Probe, wording: Wording) -> Iterator[AdviceReason]:
 
 
 def _memory(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
-    """Weights beside the target's."""
-    extra, load = best.drafter_bytes, probe.workload
+    """Weights and caches beside the target's weights."""
+    extra, load = best.held_bytes, probe.workload
     method = wording.method(best.candidate.method)
     if load.free_bytes is not None and extra > MUCH * load.free_bytes:
         yield AdviceReason(

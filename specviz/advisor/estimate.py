@@ -53,7 +53,7 @@ class Estimate:
     draft_cost: float
     verify_cost: float
     host_cost: float
-    drafter_bytes: int
+    held_bytes: int  # weights and caches beside the target's
     draft_prefill: float = 0.0
 
     @property
@@ -83,7 +83,7 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
         draft,
         verify,
         host,
-        max(run.drafter_bytes for run in runs),
+        max(run.held_bytes for run in runs),
         draft_prefill_steps(probe, runs),
     )
 

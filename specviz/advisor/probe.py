@@ -99,7 +99,7 @@ class CandidateRun:
     first_seconds: float
     total_seconds: float
     rounds: tuple[RoundSeen, ...]
-    drafter_bytes: int
+    held_bytes: int  # weights and caches beside the target's
     prompts: tuple[str, ...]
     is_race: bool = False
     draft_prefill_seconds: float = 0.0

@@ -108,6 +108,11 @@ class Lane:
     engine: EngineReport | None = None
 
     @property
+    def held_bytes(self) -> int:
+        """Weights and caches that the drafter holds beside the target's, as far as was seen."""
+        return self.drafter_bytes + (self.drafter_cache_bytes or 0)
+
+    @property
     def events(self) -> Iterator[Event]:
         """Everything that happened, in order; a lane that has not ended ends as stopped."""
         if self.prefill is not None:

@@ -311,7 +311,7 @@ def test_a_vocabulary_is_named_only_where_it_differs() -> None:
 def test_memory_is_named_where_the_drafter_takes_much_of_it(
     drafter: int, free: int | None, is_named: bool
 ) -> None:
-    found = probe(run("x", HALF, 4, 0.05, 0.0, drafter_bytes=drafter), at=workload(free_bytes=free))
+    found = probe(run("x", HALF, 4, 0.05, 0.0, held_bytes=drafter), at=workload(free_bytes=free))
     assert ("memory" in names(of(found))) is is_named
 
 

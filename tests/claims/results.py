@@ -28,6 +28,7 @@ def point(
         "cost_ratio": 0.1,
         "draft_seconds": 1.0,
         "drafter_bytes": 4_000_000,
+        "drafter_cache_bytes": 500_000,
         "prompt_tokens": 30.0,
         "baseline_ttft_seconds": 0.01,
         **others,

@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { forwardWords } from "../../assets/player/race/lanes.js";
-import { bytes, memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
+import { memoryWords } from "../../assets/player/lab/cost_card.js";
+import { memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
+import { bytes } from "../../assets/player/shared/memory_words.js";
 import { endWords, wholePercents } from "../../assets/player/shared/number_words.js";
 import { middleOf, serverNumbers, serverSpeedupWords, speedupScope, speedupText, speedupWord, spreadWords } from "../../assets/player/shared/speedup_words.js";
 import { withoutThousands, withPoint } from "../../assets/player/shared/decimal_comma.js";
@@ -62,8 +64,16 @@ test("the memory of the parts adds up to the sum beside them", () => {
   };
   assert.deepEqual(sum(9_800_000, 780_000), ["9.8 MB weights and 0.8 MB cache", "+10.6 MB"]);
   assert.deepEqual(sum(95.2e6, 12.3e6), ["95 MB weights and 12 MB cache", "+107 MB"]);
-  assert.deepEqual(sum(45.4e6, 12.4e6), ["45 MB weights and 12 MB cache", "+57 MB"]);
+  assert.deepEqual(sum(45.4e6, 12.4e6), ["45.4 MB weights and 12.4 MB cache", "+57.8 MB"]);
+  assert.deepEqual(sum(16_423_680, 393_216), ["16.4 MB weights and 0.4 MB cache", "+16.8 MB"]);
+  assert.deepEqual(sum(16_423_680, 12_345), ["16.4 MB weights and 12 kB cache", "+16.4 MB"]);
   assert.deepEqual(sum(9_940_000, 960_000), ["9.9 MB weights and 1.0 MB cache", "+10.9 MB"]);
+});
+
+test("the lab counts weights and caches beside the target, as the race page does", () => {
+  const point = { drafter_bytes: 95.2e6, drafter_cache_bytes: 12.3e6 };
+  assert.deepEqual([memoryWords(point), memoryWords(null)], ["107 MB", "–"]);
+  assert.equal(memoryWords({ drafter_bytes: 94.8e6, drafter_cache_bytes: null }), "94.8 MB, weights alone");
 });
 
 test("one run has two digits, and within its noise it is about equal", () => {

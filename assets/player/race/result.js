@@ -1,6 +1,7 @@
 // The numbers of a race in words: speedup, statistics, the verdict on the text.
 
 import { element, setText } from "../shared/dom.js";
+import { bytes, heldMemory } from "../shared/memory_words.js";
 import { counted } from "../shared/number_words.js";
 import { termButton } from "../shared/terms.js";
 import { FEW_TOKENS, firstTokens, serverSpeedupWords, speedupScope, speedupText, speedupWord, spreadWords } from "../shared/speedup_words.js";
@@ -222,11 +223,12 @@ export function memory(trace, draftBytes = 0) {
   const { header: { target, dtype }, main: { drafter_bytes: count, drafter_cache_bytes: cache, draft } } = trace;
   const spared = draft ? 0 : draftBytes;
   const other = spared ? `; the pair’s draft model, not used here, would add ${bytes(spared)}` : "";
-  const value = (/** @type {number[]} */ ...held) => (held.some(Boolean) ? `+${sumOf(held)}` : "0 MB");
+  const held = heldMemory(count, cache);
+  const value = count || cache ? `+${held.sum}` : "0 MB";
   const added = `added to the target’s ${targetWords(target, dtype)}${other}`;
-  if (cache == null) return { label: `weights ${added}`, term, value: value(count) };
-  const parts = `${count ? bytes(count) : "no"} weights and ${cache ? bytes(cache) : "no"} cache`;
-  return { label: `${parts} ${added}`, term, value: value(count, cache) };
+  if (cache == null) return { label: `weights ${added}`, term, value };
+  const parts = `${count ? held.weights : "no"} weights and ${cache ? held.cache : "no"} cache`;
+  return { label: `${parts} ${added}`, term, value };
 }
 
 /** @type {Record<string, number>} */
@@ -242,35 +244,4 @@ function targetWords({ bytes: held, parameters }, dtype) {
   const packed = held - weights;
   if (!weights || packed < held / 100) return bytes(held);
   return `${bytes(held)}: ${bytes(weights)} of weights, and a copy of some of them, ${bytes(packed)}, packed for the processor`;
-}
-
-// Whole megabytes, tenths where there are fewer than 10.
-/** @param {number} count */
-function rounded(count) {
-  if (count >= 1e5 && count < 1e7) return Math.round(count / 1e5) * 1e5;
-  return Number(count.toPrecision(count >= 1e8 && count < 1e9 ? 3 : 2));
-}
-
-/** @param {number} count */
-export function bytes(count) {
-  const size = rounded(count);
-  if (size >= 1e9) return `${(size / 1e9).toFixed(size < 1e10 ? 1 : 0)} GB`;
-  if (size < 1e5) return `${(size / 1e3).toFixed(size < 1e4 ? 1 : 0)} kB`;
-  return megabytes(size, size < 1e7 ? 1 : 0);
-}
-
-// Of sizes as they are shown: with tenths where one of them has tenths.
-/** @param {number[]} sizes */
-function sumOf(sizes) {
-  const sum = sizes.map(rounded).reduce((one, other) => one + other);
-  const hasTenths = sum >= 1e7 && sum < 1e8 && sum % 1e6 >= 1e5;
-  return hasTenths ? megabytes(sum, 1) : bytes(sum);
-}
-
-/**
- * @param {number} size
- * @param {number} places
- */
-function megabytes(size, places) {
-  return `${(size / 1e6).toFixed(places)} MB`;
 }

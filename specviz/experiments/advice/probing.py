@@ -174,7 +174,7 @@ def run_candidate(
         fmean(firsts),
         (fmean(firsts) + fmean(reads)) * len(groups) + _calm_rounds(rounds),
         tuple(rounds),
-        traces[0].main.drafter_bytes,
+        max(trace.main.held_bytes for trace in traces),
         tuple(map(prompt_text, prompts)),
         is_race,
         fmean(reads),

@@ -13,7 +13,7 @@ from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_row_drafters, method_named, settled
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating, run_lanes
-from specviz.experiments.run.racing import RaceRequest, load_request, trace_header
+from specviz.experiments.run.racing import RaceRequest, load_request, trace_header, with_cache_bytes
 from specviz.experiments.run.recorder import Recorder
 from specviz.experiments.run.warm_up import rehearse
 from specviz.records import BASELINE, SPECULATIVE, Prompt, Trace, prompt_text
@@ -85,6 +85,7 @@ class BatchRace:
     def run_lane(self, lane: str) -> Iterator[BatchStep]:
         """One lane alone, for measurements in blocks."""
         for step in self._lanes[lane]:
+            self._headers = [with_cache_bytes(each, self._drafter) for each in self._headers]
             for each in step.events:
                 self._recorders[each.row].add(lane, each.event)
             yield step

@@ -17,6 +17,7 @@ from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter, method_named, settled
+from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
@@ -213,7 +214,7 @@ def trace_header(
     )
 
 
-def with_cache_bytes(header: Trace, drafter: Drafter) -> Trace:
+def with_cache_bytes(header: Trace, drafter: Drafter | BatchDrafter) -> Trace:
     """The header with what the caches of the main lane's drafter have grown to."""
     found = drafter.memory.caches
     if found == header.main.drafter_cache_bytes:

@@ -35,9 +35,13 @@ NUMBERS = (
 PERHAPS_NUMBERS = (  # None where nothing was drafted
     *("acceptance_rate", "rejection_rate", "draft_utilization", "block_efficiency", "cost_ratio"),
     *("verify_overhead", "theory_speedup", "drafter_bytes"),
+    "drafter_cache_bytes",
 )
 # what points of older files lack; the first was in draft_seconds, the last: see _of_one_block
-OLDER = {"draft_prefill_seconds": 0.0, "rejection_rate": None, "texts": 0}
+OLDER = {
+    **{"draft_prefill_seconds": 0.0, "rejection_rate": None, "drafter_cache_bytes": None},
+    "texts": 0,
+}
 LISTS = ("speedup_spread", "speedups", "theory_band", "acceptance_by_depth")
 KEYS = {"setting", *NUMBERS, *PERHAPS_NUMBERS, *LISTS}
 

@@ -181,6 +181,7 @@ class PointMeter:
         self._steps = 0
         self._prompt_tokens: list[int] = []
         self._drafter_bytes: int | None = None
+        self._cache_bytes: int | None = None  # None where it was not seen
         self._rows = 1  # decoded together
         self._draft_prefill_seconds = 0.0  # of whole batches, as what follows
         self._draft_seconds = self._verify_seconds = self._host_seconds = 0.0
@@ -220,6 +221,7 @@ class PointMeter:
                     self._decided.add(each)
             self._prompt_tokens.append(len(trace.prompt_ids))
             self._drafter_bytes = trace.main.drafter_bytes
+            self._add_cache(trace.main.drafter_cache_bytes)
         for each in longest.rounds:
             self._draft_prefill_seconds += each.draft_prefill_seconds
             self._draft_seconds += each.draft_seconds
@@ -228,6 +230,11 @@ class PointMeter:
         seconds = sum(each.seconds for each in longest.rounds)
         tokens = sum(len(trace.emitted_ids) for trace in traces)
         self._block[SPECULATIVE].add(tokens, longest.prefill.seconds, seconds)
+
+    def _add_cache(self, held: int | None) -> None:
+        """The most that any text needed."""
+        if held is not None:
+            self._cache_bytes = max(held, self._cache_bytes or 0)
 
     @property
     def baseline_rate(self) -> float:
@@ -278,6 +285,7 @@ class PointMeter:
             "verify_seconds": self._verify_seconds / blocks,
             "host_seconds": self._host_seconds / blocks,
             "drafter_bytes": self._drafter_bytes,
+            "drafter_cache_bytes": self._cache_bytes,
         }
 
     def _middle_rates(self) -> tuple[float, float]:

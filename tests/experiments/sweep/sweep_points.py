@@ -43,4 +43,5 @@ def whole_point(draft_length: int) -> dict[str, Any]:
         "verify_seconds": 0.1,
         "host_seconds": 0.1,
         "drafter_bytes": 1000,
+        "drafter_cache_bytes": 500,
     }

@@ -50,6 +50,7 @@ def test_a_point_tells_what_was_measured(swept: Sweep, place: Place) -> None:
     assert 0 < low <= point["theory_speedup"] <= high
     assert point["draft_seconds"] > 0 and point["verify_seconds"] > 0
     assert point["cost_ratio"] > 0 and point["ttft_seconds"] > 0
+    assert point["drafter_bytes"] > 1_000_000 and point["drafter_cache_bytes"] > 10_000
 
 
 def test_theory_of_a_point_follows_from_its_own_acceptance_and_costs(swept: Sweep) -> None:
@@ -123,6 +124,7 @@ def test_a_batch_is_measured_against_the_plain_batch() -> None:
     alone, three = (sweep.points[place] for place in plan.places)
     assert three["prompt_tokens"] != alone["prompt_tokens"]  # the first prompt twice
     assert three["rounds"] > alone["rounds"]
+    assert three["drafter_cache_bytes"] > alone["drafter_cache_bytes"]
     spent = sum(
         three[f"{part}_seconds"] for part in ("prefill", "draft_prefill", "draft", "verify", "host")
     )

@@ -99,9 +99,10 @@ def test_a_point_that_drafted_nothing_is_whole() -> None:
 
 def test_a_point_of_an_older_file_has_the_drafters_prompt_in_its_draft_seconds() -> None:
     older = whole_point(1)
-    del older["draft_prefill_seconds"], older["rejection_rate"]
+    del older["draft_prefill_seconds"], older["rejection_rate"], older["drafter_cache_bytes"]
     (point,) = read_points(PLAN, [json.dumps(older)], "file").values()
     assert (point["draft_prefill_seconds"], point["draft_seconds"]) == (0.0, 0.1)
+    assert point["drafter_cache_bytes"] is None  # it was not seen
 
 
 def test_a_point_of_an_older_file_is_brought_to_what_one_of_its_repeats_came_to() -> None:
