@@ -40,20 +40,21 @@ def lab_times_figure(
     }
 
 
-def tokens(point: Mapping[str, Any]) -> float:
-    """All that the texts of a point came to; the first token of each came with its prefill.
+def _milliseconds(point: Mapping[str, Any], part: str) -> float:
+    """The part's share of the time that a token took at the point's rate.
 
-    >>> tokens({"texts": 2, "rounds": 10, "block_efficiency": 3.1})
-    33.0
+    Points of older files have the parts of all their repeats and the rate of the middle one.
     """
-    return float(point["texts"] + point["rounds"] * (point["block_efficiency"] or 0.0))
+    whole = sum(point[key] for key, _ in _PARTS.values())
+    share = point[part] / whole if whole else 0.0
+    return float(1000 * share / point["tokens_per_second"])
 
 
 def _bar(
     part: str, places: Sequence[int], points: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, Any]:
     key, role = _PARTS[part]
-    costs = [1000 * points[each][key] / tokens(points[each]) for each in places]
+    costs = [_milliseconds(points[each], key) for each in places]
     return {
         "type": "bar",
         "name": part,

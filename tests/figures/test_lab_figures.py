@@ -24,6 +24,7 @@ def point(speedup: float, *, drafted: bool = True) -> dict[str, Any]:
         "acceptance_rate": 0.8 if drafted else None,
         "block_efficiency": 3.0 if drafted else None,
         "baseline_tokens_per_second": 50.0,
+        "tokens_per_second": 50.0 * speedup,
         "texts": 3,
         "rounds": 10 if drafted else 0,
         "prefill_seconds": 0.1,
@@ -131,7 +132,10 @@ def test_noise_theory_and_what_was_measured_have_looks_of_their_own() -> None:
 
 def test_the_parts_of_a_token_add_up_to_its_whole_time() -> None:
     bars = [trace for trace in FIGURES["times"]["data"] if trace["type"] == "bar"]
-    assert sum(bar["y"][0] for bar in bars) == pytest.approx(1000 * 1.05 / (10 * 3.0 + 3))
+    for at, each in enumerate(POINTS.values()):
+        whole = 1000 / each["tokens_per_second"]
+        assert sum(bar["y"][at] for bar in bars) == pytest.approx(whole)
+    assert bars[-2]["y"][0] == pytest.approx(1000 / 40 * 0.6 / 1.05)  # its share of the time
 
 
 def test_one_is_the_middle_of_the_heatmap_whatever_was_measured() -> None:

@@ -31,6 +31,8 @@ from specviz.theory import waiting
 MAX_POINTS = 512
 MAX_REPEATS = 100
 FIRST = ("draft-length", "method")  # a method's own shape is cut to the draft length, and reset
+ROUND_PARTS = ("draft_prefill_seconds", "draft_seconds", "verify_seconds", "host_seconds")
+PARTS = ("prefill_seconds", *ROUND_PARTS)  # of the seconds of a speculative lane
 Place = tuple[tuple[str, Value], ...]  # of a point: each axis with its value
 
 
@@ -168,12 +170,30 @@ class _LaneSums:
         return self.tokens / self.seconds
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Both lanes over all prompts; `parts` of the speculative lane's seconds, by PARTS."""
+
+    baseline: _LaneSums
+    speculative: _LaneSums
+    parts: Mapping[str, float]
+
+    @property
+    def speedup(self) -> float:
+        return self.speculative.rate / self.baseline.rate
+
+
+def _common_rate(lanes: Sequence[_LaneSums]) -> float:
+    """All tokens over all seconds, as the mean seconds of the parts have it."""
+    return sum(each.tokens for each in lanes) / sum(each.seconds for each in lanes)
+
+
 class PointMeter:
     """Add a block's races, both lanes in any order, then end the block; `result()` at the end."""
 
     def __init__(self) -> None:
         self._block = {lane: _LaneSums() for lane in (BASELINE, SPECULATIVE)}
-        self._rates: list[tuple[float, float]] = []
+        self._blocks: list[_Block] = []
         self._first_seconds: dict[str, list[float]] = {lane: [] for lane in (BASELINE, SPECULATIVE)}
         self._totals = RoundTotals()
         self._decided = RoundTotals()  # of the first block: others repeat its draws, so its text
@@ -183,8 +203,7 @@ class PointMeter:
         self._drafter_bytes: int | None = None
         self._cache_bytes: int | None = None  # None where it was not seen
         self._rows = 1  # decoded together
-        self._draft_prefill_seconds = 0.0  # of whole batches, as what follows
-        self._draft_seconds = self._verify_seconds = self._host_seconds = 0.0
+        self._parts = dict.fromkeys(PARTS, 0.0)  # of the block, of whole batches
 
     def add(self, lane: str, race: Race) -> None:
         """One prompt's run of one lane."""
@@ -217,16 +236,15 @@ class PointMeter:
         for trace in traces:
             for each in trace.rounds:
                 self._totals.add(each)
-                if not self._rates:
+                if not self._blocks:
                     self._decided.add(each)
             self._prompt_tokens.append(len(trace.prompt_ids))
             self._drafter_bytes = trace.main.drafter_bytes
             self._add_cache(trace.main.drafter_cache_bytes)
+        self._parts["prefill_seconds"] += longest.prefill.seconds
         for each in longest.rounds:
-            self._draft_prefill_seconds += each.draft_prefill_seconds
-            self._draft_seconds += each.draft_seconds
-            self._verify_seconds += each.verify_seconds
-            self._host_seconds += each.host_seconds
+            for name in ROUND_PARTS:
+                self._parts[name] += getattr(each, name)
         seconds = sum(each.seconds for each in longest.rounds)
         tokens = sum(len(trace.emitted_ids) for trace in traces)
         self._block[SPECULATIVE].add(tokens, longest.prefill.seconds, seconds)
@@ -243,20 +261,23 @@ class PointMeter:
 
     def end_block(self) -> None:
         """Both lanes have decoded every prompt once."""
-        self._rates.append((self._block[BASELINE].rate, self._block[SPECULATIVE].rate))
+        self._blocks.append(_Block(self._block[BASELINE], self._block[SPECULATIVE], self._parts))
         for lane, sums in self._block.items():
             self._first_seconds[lane] += sums.first_seconds
+        self._parts = dict.fromkeys(PARTS, 0.0)
         self._block = {lane: _LaneSums() for lane in (BASELINE, SPECULATIVE)}
 
     def result(self) -> dict[str, Any]:
-        """JSON-able; speedups one per block, seconds of one block: the mean over all.
+        """JSON-able; speedups one per block. Rates and the seconds of the parts are those of the
+        middle blocks, so that the parts add up to what the rate says of a token.
 
         Texts, rounds and what was accepted are those of the first block: a repeat makes the same
         draws, so it is no further evidence and must make no interval narrower.
         """
-        decided, blocks = self._decided, len(self._rates)
-        speedups = [speculative / baseline for baseline, speculative in self._rates]
-        baseline_rate, rate = self._middle_rates()
+        decided, middle = self._decided, self._middle_blocks()
+        speedups = [block.speedup for block in self._blocks]
+        baseline_rate = _common_rate([block.baseline for block in middle])
+        rate = _common_rate([block.speculative for block in middle])
         costs = self._costs()
         band = self._theory(costs) if costs else None
         return {
@@ -279,28 +300,21 @@ class PointMeter:
             "verify_overhead": costs.v if costs else None,
             "theory_speedup": band.expected if band else None,
             "theory_band": [band.low, band.high] if band else None,
-            "prefill_seconds": sum(self._first_seconds[SPECULATIVE]) / blocks,
-            "draft_prefill_seconds": self._draft_prefill_seconds / blocks,
-            "draft_seconds": self._draft_seconds / blocks,
-            "verify_seconds": self._verify_seconds / blocks,
-            "host_seconds": self._host_seconds / blocks,
+            **{name: mean(block.parts[name] for block in middle) for name in PARTS},
             "drafter_bytes": self._drafter_bytes,
             "drafter_cache_bytes": self._cache_bytes,
         }
 
-    def _middle_rates(self) -> tuple[float, float]:
-        """Both lanes' tokens per second in the block of the middle speedup, so that their ratio is
-        the speedup; of an even number of blocks the means over the two in the middle.
-        """
-        ordered = sorted(self._rates, key=lambda rates: rates[1] / rates[0])
+    def _middle_blocks(self) -> list[_Block]:
+        """The block of the middle speedup; of an even number of blocks the two in the middle."""
+        ordered = sorted(self._blocks, key=lambda block: block.speedup)
         half = (len(ordered) - 1) // 2
-        middle = ordered[half : len(ordered) - half]
-        return mean(rate for rate, _ in middle), mean(rate for _, rate in middle)
+        return ordered[half : len(ordered) - half]
 
     @property
     def _texts(self) -> int:
         """Of one block."""
-        return len(self._prompt_tokens) // len(self._rates)
+        return len(self._prompt_tokens) // len(self._blocks)
 
     def _costs(self) -> Costs | None:
         if not self._steps:

@@ -73,6 +73,25 @@ def test_repeats_with_the_same_draws_are_no_evidence_about_acceptance() -> None:
     assert one["texts"] == 2
 
 
+@pytest.mark.parametrize("slowed", [(1, 3, 2), (1, 5, 2, 3), (4, 1)])
+def test_the_parts_of_a_token_add_up_to_what_the_rate_says(slowed: tuple[int, ...]) -> None:
+    meter = PointMeter()
+    for times in slowed:  # another program held the machine up in some of the repeats
+        first, *others = longer_row().rounds
+        rounds = (replace(first, verify_seconds=times * first.verify_seconds), *others)
+        for lane in (BASELINE, SPECULATIVE):
+            meter.add_rows(lane, [changed(longer_row(), rounds=rounds)])
+        meter.end_block()
+    point = meter.result()
+    parts = ("prefill", "draft_prefill", "draft", "verify", "host")
+    tokens = point["texts"] + point["rounds"] * point["block_efficiency"]
+    spent = sum(point[f"{part}_seconds"] for part in parts)
+    assert spent / tokens == pytest.approx(1 / point["tokens_per_second"])
+    assert point["speedup"] == pytest.approx(
+        point["tokens_per_second"] / point["baseline_tokens_per_second"]
+    )
+
+
 def test_the_drafters_reading_of_the_prompt_is_no_part_of_what_a_level_costs() -> None:
     first, *others = longer_row().rounds
     reading = replace(first, draft_prefill_seconds=2.0)
