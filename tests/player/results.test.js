@@ -117,6 +117,14 @@ test("where the time goes explains a gain and a loss in one sentence", () => {
   );
   assert.match(timeSentence(measured(4, 0.05, 0.15, 2)), /: about even\.$/);
   assert.equal(timeSentence(measured(0, 0, 0, 2)), "");
+  // with the limit of the speedup beside it: 0.15 s a round, 1.5 steps
+  const told = (speedup, tokens, speedups) => timeSentence({ ...measured(4, 0.03, 0.12, tokens), speedup }, speedups).split(" tokens: ")[1];
+  assert.deepEqual([told(1.1, 1.7), told(0.9, 1.3)], ["about even.", "about even."]); // 1.13 and 0.87 times
+  assert.deepEqual([told(1.2, 1.7), told(1.3, 2)], ["that is the gain.", "that is the gain."]);
+  assert.equal(told(1.1, 2), "a gain, but a small one over the whole run, the reading of the prompt included.");
+  assert.match(told(0.9, 1.2), /^a loss, but a small one over the whole run, .* To break even it would have to bring 1\.50\.$/);
+  assert.match(told(0.8, 1.3), /^a loss\. To break even/);
+  assert.deepEqual([told(1.1, 1.6, [1.05, 1.1, 1.2]), told(1.1, 1.6, [0.9, 1.1, 1.2])], ["that is the gain.", "about even."]);
   const late = measured(4, 0.03, 0.12, 2.5);
   late.speculative.ttft_seconds = 0.43;
   late.speculative.seconds += 0.23;
@@ -125,7 +133,8 @@ test("where the time goes explains a gain and a loss in one sentence", () => {
 
 test("that several tokens are checked in about the time of one is said with the times of the run", () => {
   const about = checkSentence(measured(4, 0.03, 0.12, 2.5), 6);
-  assert.match(about, /^Checking 6 tokens in one forward took \d+ ms, writing one alone \d+ ms: every weight is read once either way/);
+  assert.match(about, /^Checking 6 tokens in one forward took 120 ms, writing one alone 100 ms: every weight is read once either way/);
+  assert.match(checkSentence(measured(4, 0.03, 0.2012, 2.5), 25.3), /took 201 ms, writing one alone 100 ms/); // as the bar has it
   assert.match(checkSentence(measured(4, 0.03, 1.2, 2.5), 61.25), /^Checking 61\.3 tokens .* more to compute\.$/);
   assert.deepEqual([checkSentence(measured(0, 0, 0, 2), 6), checkSentence(measured(4, 0.03, 0.12, 2.5), 1)], ["", ""]);
 });

@@ -74,7 +74,7 @@ export class Result {
     refs.textVerdict.hidden = false;
     refs.textVerdict.replaceChildren(...this.verdictParts(textVerdict(summary, trace.main, ending, loss)));
     show(refs.serverSpeedup, serverSpeedupWords(trace, this.serverSpeedups));
-    show(refs.timeWords, timeSentence(summary));
+    show(refs.timeWords, timeSentence(summary, this.speedups));
     show(refs.checkWords, checkSentence(summary, meanChecked(trace)));
     refs.stats.replaceChildren(...statistics(summary, trace, this.draftBytes).map((each) => this.row(each)));
   }

@@ -5,7 +5,7 @@ import { counted, measuredWords } from "./number_words.js";
 export const NOISE = 0.1; // what two runs of one setting often differ by
 export const FEW_TOKENS = 8; // of a run that goes on, or was stopped: its clocks say nothing yet
 const BASELINE = "the baseline’s speed";
-const EQUAL = "about equal";
+export const EQUAL = "about equal";
 export const FASTER = "faster";
 const ROUNDING = 1e-9; // 1.1 - 0.1 is a little more than 1
 
@@ -49,9 +49,13 @@ export function firstTokens(tokens) {
   return `, over the first ${counted(tokens, "token")}`;
 }
 
-// Of one run.
-/** @param {number} speedup */
-export function verdictOf(speedup) {
+// Of one run, or of several whose middle one it is.
+/**
+ * @param {number} speedup
+ * @param {number[] | null} [speedups] of all runs
+ */
+export function verdictOf(speedup, speedups = null) {
+  if (speedups) return isSplit(speedup, speedups) ? comparison(speedup, [speedup]) : comparison(speedup, speedups);
   const shown = Number(speedup.toFixed(1)); // so that equal numbers have equal words
   return comparison(speedup, [shown - NOISE, shown + NOISE]);
 }
@@ -71,10 +75,17 @@ function comparison(speedup, range) {
  * @param {number[]} speedups
  */
 function ofSeveral(speedup, speedups) {
-  const word = comparison(speedup, speedups);
+  const word = verdictOf(speedup, speedups);
+  return isSplit(speedup, speedups) ? `${word}, but not in every run` : word;
+}
+
+/**
+ * @param {number} speedup
+ * @param {number[]} speedups
+ */
+function isSplit(speedup, speedups) {
   const isNear = Math.abs(speedup - 1) <= NOISE + ROUNDING;
-  if (word !== EQUAL || isNear) return word;
-  return `${comparison(speedup, [speedup])}, but not in every run`;
+  return !isNear && comparison(speedup, speedups) === EQUAL;
 }
 
 // How much a speedup is to be trusted: of how many runs it is, and how the one that is shown was measured.
