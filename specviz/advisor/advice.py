@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import median
 from typing import Any
 
 from specviz.advisor.estimate import Estimate, estimate, predicted_speedup, prefill_steps
@@ -182,6 +183,7 @@ def _reasons(
 ) -> tuple[AdviceReason, ...]:
     """Those of the chosen candidate, what speaks for the advice first."""
     found = [
+        *_measured(best, wording),
         *_acceptance(probe, best),
         *_slow_draft(best),
         *_short_outputs(probe, best, wording),
@@ -194,6 +196,25 @@ def _reasons(
         *_unraced(probe, best, wording),
     ]
     return tuple(sorted(found, key=lambda each: each.speaks_for is not speculate))
+
+
+def _measured(best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
+    """What the speedup is the median of."""
+    if not best.measured:
+        return
+    factor, middle = wording.factor, median([*best.measured, best.theory])
+    *others, last = [factor(each) for each in best.measured]
+    passes = f"{best.races} passes" if others else "one pass"
+    gave = f"{', '.join(others)} and {last}" if others else last
+    how = "the median of these" if others else "halfway between"
+    capped = ", or what the reading of the prompt leaves of it" if best.speedup < middle else ""
+    yield AdviceReason(
+        "measured",
+        f"The {passes} in which it raced gave {gave}, theory gives {factor(best.theory)} from "
+        f"acceptance and costs: {factor(best.speedup)} is {how}{capped}.",
+        best.theory,
+        min(*best.measured, best.theory) >= MIN_GAIN,
+    )
 
 
 def _acceptance(probe: Probe, best: Estimate) -> Iterator[AdviceReason]:

@@ -55,6 +55,8 @@ class Estimate:
     host_cost: float
     held_bytes: int  # weights and caches beside the target's
     draft_prefill: float = 0.0
+    measured: tuple[float, ...] = ()  # speedups, of the passes in which it raced
+    theory: float = 1.0
 
     @property
     def round_cost(self) -> float:
@@ -85,6 +87,8 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
         host,
         max(run.held_bytes for run in runs),
         draft_prefill_steps(probe, runs),
+        tuple(measured),
+        theory,
     )
 
 

@@ -135,6 +135,26 @@ def test_what_promises_more_and_found_no_time_to_race_is_named() -> None:
     assert "unraced" not in names(of(found))  # nothing raced to its end: the best is by theory too
 
 
+def test_a_speedup_is_shown_with_the_numbers_that_it_is_the_median_of() -> None:
+    slow = run("x", HALF, 1, 0.1, 0.0)
+    told, verdicts = [], []
+    for gains in ((1.86,), (1.2, 1.9, 1.6)):
+        passes = [raced(slow, gain, block) for block, gain in enumerate(gains)]
+        plain = tuple(baseline(block) for block in range(len(gains)))
+        advice = advise(replace(probe(slow, *passes), baselines=plain), (1,))
+        assert advice is not None
+        told += [each.sentence for each in advice.reasons if each.name == "measured"]
+        verdicts.append(advice.verdict)
+    assert told == [
+        "The one pass in which it raced gave 1.86x, theory gives 1.36x from acceptance and costs: "
+        "1.61x is halfway between.",
+        "The 3 passes in which it raced gave 1.20x, 1.90x and 1.60x, theory gives 1.36x from "
+        "acceptance and costs: 1.48x is the median of these.",
+    ]
+    assert "1.61x expected" in verdicts[0] and "1.48x expected" in verdicts[1]
+    assert "measured" not in names(of(probe(slow)))  # theory alone: its parts stand there
+
+
 def test_what_was_measured_counts_more_than_what_theory_expects() -> None:
     first, second = run("good-on-paper", TWO_THIRDS, 5, 0.01, 0.0), run("good", HALF, 5, 0.1, 0.0)
     passes = [
