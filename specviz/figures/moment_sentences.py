@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from specviz.figures.distribution_rows import first_q, has_own_distribution
 from specviz.figures.hover import shown_draft_prob
 from specviz.figures.labels import compared, decimals, drawn, in_proportion, percent
-from specviz.records import BatchRound, ExtraKind, Outcome, Position, ProposalKind, Round, Verdict
+from specviz.records import (
+    BatchRound,
+    ExtraKind,
+    LookaheadState,
+    Outcome,
+    Position,
+    ProposalKind,
+    Round,
+    Verdict,
+)
 
 Part = str | list[int]
 Sentence = list[Part]
@@ -106,15 +115,28 @@ class _Words:
     def verify(self) -> Sentence:
         count, took = len(self.nodes), _milliseconds(self.round.verify_seconds)
         guesses = "the one guess" if count == 1 else f"all {count} guesses"
-        read = f"the last token and {guesses}" if count else "the last token alone"
+        riding = self._riding
+        alone = "the last token" if riding else "the last token alone"
+        read = f"the last token and {guesses}" if count else alone
         gives = "p, its next-token distribution"
         gives += f", after each. {self._seen}" if count else ""
+        gives = f"gives {gives}.{riding}"
         batch = next((note for note in self.round.notes if isinstance(note, BatchRound)), None)
         if batch is None or batch.rows == 1:
             once = f", each weight once ({took})," if count else f" ({took})"
-            return [f"One forward of the target reads {read}{once} and gives {gives}."]
+            return [f"One forward of the target reads {read}{once} and {gives}"]
         whole = f"for {batch.rows} rows of the batch, {batch.tokens} tokens at once ({took})"
-        return [f"One forward of the target {whole}; in this row {read}. It gives {gives}."]
+        return [f"One forward of the target {whole}; in this row {read}. It {gives}"]
+
+    @property
+    def _riding(self) -> str:
+        """Of tokens in the same forward that are no guesses: lookahead's window."""
+        states = (each for each in self.round.notes if isinstance(each, LookaheadState))
+        extra = sum(len(each.token_ids) for each in states)
+        if not extra:
+            return ""
+        tokens, ride = ("token", "rides") if extra == 1 else ("tokens", "ride")
+        return f" {extra} {tokens} of the drafter’s window {ride} along, for later guesses."
 
     @property
     def _seen(self) -> str:

@@ -15,6 +15,7 @@ from specviz.records import (
     DraftTree,
     ExtraKind,
     ExtraToken,
+    LookaheadState,
     Outcome,
     Position,
     ProposalKind,
@@ -149,6 +150,19 @@ def test_a_round_without_drafts_says_so_at_every_moment() -> None:
 
 
 # ---- verify
+
+
+def test_the_forward_names_what_rides_along_in_it() -> None:
+    state = LookaheadState(3, 0, 0, (3, 2), (SYS, SYS, THE, THE, SYS))
+    alone = replace(made(extra=ExtraKind.PLAIN), notes=(state,))
+    assert said(round_sentences(alone, is_greedy=False).verify) == (
+        "One forward of the target reads the last token (42 ms) and gives p, its next-token "
+        "distribution. 5 tokens of the drafter’s window ride along, for later guesses."
+    )
+    chain = replace(made(judged(R, 0.1, 0.2, 0.9)), notes=(replace(state, token_ids=(SYS,)),))
+    words = said(round_sentences(chain, is_greedy=False).verify)
+    assert "reads the last token and the one guess, each weight once" in words
+    assert words.endswith(" 1 token of the drafter’s window rides along, for later guesses.")
 
 
 def test_the_forward_says_how_many_guesses_it_judges_at_once() -> None:

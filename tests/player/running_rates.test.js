@@ -9,7 +9,7 @@ import { Round } from "../../assets/player/shared/round.js";
 import { judgedSoFar, judgedWhole, momentsOf } from "../../assets/player/step/moments.js";
 import { ratesWords, runningRates } from "../../assets/player/step/running_rates.js";
 
-const chain = (...levels) => ({ levels, drafted: levels.length, unreached: levels.filter((each) => each === "unreached").length });
+const chain = (...levels) => ({ levels, drafted: levels.length, unreached: levels.filter((each) => each === "unreached").length, undecided: 0 });
 const ROUNDS = [chain("accepted", "accepted", "rejected", "unreached"), chain("accepted", "rejected", "unreached", "unreached"), chain()];
 
 test("a share stands after each level that was examined, and unreached ones do not count", () => {
@@ -24,12 +24,19 @@ test("acceptance, rejection and what was used of all are told apart", () => {
 });
 
 test("of a tree the levels make the acceptance rate, and all its tokens what was used", () => {
-  const found = runningRates([{ levels: ["accepted", "rejected", "unreached"], drafted: 6, unreached: 2 }]);
+  const found = runningRates([{ levels: ["accepted", "rejected", "unreached"], drafted: 6, unreached: 2, undecided: 0 }]);
   assert.equal(ratesWords(found, true), "1 of 2 examined levels were accepted: acceptance rate 50 %, rejection rate 50 %. Of all 6 drafted tokens 17 % were used; of each level at most one can be.");
 });
 
+test("a guess that is rejected while its level is open is judged, and said so", () => {
+  const open = { levels: [], drafted: 6, unreached: 0, undecided: 1 };
+  assert.equal(ratesWords(runningRates([open]), true), "No level is decided yet: 1 guess was rejected, another one at the same place may still pass.");
+  const words = ratesWords(runningRates([chain("accepted"), { ...open, undecided: 2 }]), true);
+  assert.match(words, /^1 of 1 examined levels .* A further level is open: 2 guesses were rejected, another one at the same place may still pass\. Of all 7 /);
+});
+
 test("acceptance and rejection make 100 % together, and all is said of all alone", () => {
-  const of = (/** @type {number} */ accepted, /** @type {number} */ examined) => ratesWords({ rates: [], accepted, examined, drafted: examined, unreached: 0 }, false);
+  const of = (/** @type {number} */ accepted, /** @type {number} */ examined) => ratesWords({ rates: [], accepted, examined, drafted: examined, unreached: 0, undecided: 0 }, false);
   assert.match(of(1, 8), /acceptance rate 13 %, rejection rate 87 %/);
   assert.match(of(299, 300), /acceptance rate over 99 %, rejection rate under 1 %/);
   assert.match(of(4, 4), /acceptance rate 100 %, rejection rate 0 %/);
@@ -53,6 +60,8 @@ for (const name of ["draft-model.chat.smollm2", "draft-tree.story"]) {
         assert.equal(found.drafted, before + (phase === "draft" ? depth.filter((each) => each <= level).length : depth.length));
         const own = found.unreached - runningRates(past).unreached;
         assert.ok(own <= round.outcomes.filter((each) => each === "unreached").length);
+        if (judged.length) assert.doesNotMatch(ratesWords(found, isTree), /Nothing is judged/);
+        assert.equal(found.undecided > 0, judged.length > 0 && phase === "judge" && round.outcomes[node] === "rejected" && moments.slice(at + 1).some((each) => each.phase === "judge" && depth[each.node] === depth[node]));
         if (!isTree) assert.equal(found.examined - runningRates(past).examined, judged.length);
         if (!isTree) assert.ok(found.examined + found.unreached <= found.drafted);
         if (!isTree && phase === "judge" && round.outcomes[node] === "rejected") assert.equal(found.examined + found.unreached, found.drafted);

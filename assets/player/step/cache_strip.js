@@ -79,10 +79,11 @@ function slot(state, text, title) {
  * @param {Round} round
  * @param {Moment} moment
  */
-function wordsOf(round, { phase }) {
+export function wordsOf(round, { phase }) {
   const { committed, speculative: added, rolled_back: dropped } = round.record.cache;
   if (phase === "draft") return `${committed} committed slots; the target has not run yet`;
-  if (phase !== "commit") return `${committed} committed, ${added} speculative`;
+  const known = `${committed} committed, 1 root`; // its slot is none of the draft's
+  if (phase !== "commit") return `${known}, ${added - 1} speculative`;
   const moved = round.accepted.filter((node, rank) => node !== rank).length;
-  return `${committed} committed, ${added - dropped} kept${moved ? ` (${moved} moved)` : ""}, ${dropped} rolled back`;
+  return `${known}, ${added - 1 - dropped} kept${moved ? ` (${moved} moved)` : ""}, ${dropped} rolled back`;
 }

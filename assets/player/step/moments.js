@@ -83,10 +83,10 @@ export function knownColumn(round, moments, at) {
   return { levels: round.judgedLevels(judged), extraKind };
 }
 
-/** @typedef {{ levels: string[], drafted: number, unreached: number }} Judged what is known of a round: the outcomes of its levels, its drafted tokens, and how many of them are sure never to be examined */
+/** @typedef {{ levels: string[], drafted: number, unreached: number, undecided: number }} Judged what is known of a round: the outcomes of its levels, its drafted tokens, how many of them are sure never to be examined, and how many were rejected where a sibling may still pass */
 
 // Of a round at a moment. What was never examined shows among the levels once it is over, and a rejection counts
-// once no sibling is left that may still pass.
+// once no sibling is left that may still pass; until then its guess is one of `undecided`.
 /**
  * @param {Round} round
  * @param {Moment[]} moments
@@ -98,10 +98,12 @@ export function judgedSoFar(round, moments, at) {
   const { depth } = round.record.tree.nodes;
   const { levels } = knownColumn(round, moments, at);
   const drafted = phase === "draft" ? depth.filter((each) => each <= level).length : depth.length;
-  if (phase === "commit") return { levels, drafted, unreached: unreachedIn(round) };
+  if (phase === "commit") return { levels, drafted, unreached: unreachedIn(round), undecided: 0 };
   const open = moments.slice(at + 1).flatMap(({ phase: later, node }) => (later === "judge" && node !== null ? [depth[node] - 1] : []));
   const known = levels.filter((each, place) => each === "accepted" || (each === "rejected" && !open.includes(place)));
-  return { levels: known, drafted, unreached: phase === "extra" ? unreachedIn(round) : givenUp(round, moments.slice(0, at + 1)) };
+  const past = moments.slice(0, at + 1);
+  const undecided = past.filter(({ phase: earlier, node }) => earlier === "judge" && node !== null && open.includes(depth[node] - 1)).length;
+  return { levels: known, drafted, unreached: phase === "extra" ? unreachedIn(round) : givenUp(round, past), undecided };
 }
 
 // Of a round that is over.
@@ -110,7 +112,7 @@ export function judgedSoFar(round, moments, at) {
  * @returns {Judged}
  */
 export function judgedWhole(round) {
-  return { levels: round.levels, drafted: round.outcomes.length, unreached: unreachedIn(round) };
+  return { levels: round.levels, drafted: round.outcomes.length, unreached: unreachedIn(round), undecided: 0 };
 }
 
 /** @param {Round} round */

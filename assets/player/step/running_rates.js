@@ -19,19 +19,22 @@ export function runningRates(rounds) {
     });
   const drafted = rounds.reduce((sum, each) => sum + each.drafted, 0);
   const unreached = rounds.reduce((sum, each) => sum + each.unreached, 0);
-  return { rates, accepted, examined: rates.length, drafted, unreached };
+  const undecided = rounds.reduce((sum, each) => sum + each.undecided, 0);
+  return { rates, accepted, examined: rates.length, drafted, unreached, undecided };
 }
 
 /**
  * @param {ReturnType<typeof runningRates>} found
  * @param {boolean} isTree of several guesses at one place
  */
-export function ratesWords({ accepted, examined, drafted, unreached }, isTree) {
-  if (!examined) return "Nothing is judged yet.";
+export function ratesWords({ accepted, examined, drafted, unreached, undecided }, isTree) {
+  const siblings = `${undecided} ${undecided === 1 ? "guess was" : "guesses were"} rejected, another one at the same place may still pass`;
+  if (!examined) return undecided ? `No level is decided yet: ${siblings}.` : "Nothing is judged yet.";
   const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
   const [kept, failed] = twoShares(accepted, examined);
   const told = `${accepted} of ${examined} examined ${isTree ? "levels " : ""}were accepted: acceptance rate ${kept}, rejection rate ${failed}.`;
-  if (isTree) return `${told} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
+  const further = undecided ? ` A further level is open: ${siblings}.` : "";
+  if (isTree) return `${told}${further} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
   if (drafted === examined) return told;
   const open = drafted - examined - unreached;
   const never = unreached ? `${unreached} more ${unreached === 1 ? "was" : "were"} never examined; ` : "";
