@@ -285,8 +285,9 @@ _GENERAL_TERMS = (
     Term(
         "own_time",
         "own time",
-        "A lane's clock counts only its own work. Both lanes are always shown at the same own "
-        "time, so the race is fair on one machine.",
+        "A lane's clock counts only its own work, so a race on one machine is fair. The lane that "
+        "is behind moves next, which keeps live lanes within a round of each other; a replay shows "
+        "them at the same own time.",
     ),
     Term(
         "tokens_per_second",

@@ -1,7 +1,7 @@
 """Lanes side by side on fair clocks.
 
-Each lane's clock counts only its own work; the lane whose clock is behind moves next, so at every
-moment all stand at the same own time.
+Each lane's clock counts only its own work; the lane whose clock is behind moves next, so none is
+ahead of another by more than the step or round that it has just done.
 """
 
 from __future__ import annotations

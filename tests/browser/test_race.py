@@ -9,17 +9,26 @@ import pytest
 from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
-# What every frame shows of the speedup, and where the curve that is drawn ends.
-WATCH = """(() => { const seen = (window.seen = []);
-    const text = (name) => document.querySelector(`[data-ref="${name}"]`).textContent;
-    const watch = () => {
-        const { data } = window.specviz.race.view.charts.speedup.figure ?? { data: [] };
-        const { x, y } = data.at(-1) ?? { x: [], y: [] };
-        seen.push([text("speedup"), text("speedupWord"), x[0] ?? 0, y[0] ?? null]);
-        if (window.seen === seen) requestAnimationFrame(watch);
-    };
-    watch(); })()"""
-SEEN = "(() => { const { seen } = window; window.seen = null; return seen })()"
+# What each drawing of the page shows beside its lanes: the speedup, its words, the panel's heading;
+# and what is so at the lanes' moment: the end of the curve, its tokens, the round.
+WATCH = """(() => { const { view } = specviz.race, seen = (window.seen = []);
+    const text = (name) => view.refs[name].textContent;
+    delete view.draw;
+    const draw = view.draw.bind(view);
+    view.draw = () => {
+        draw();
+        const { trace, replayed, cursor } = view;
+        if (!trace.summary || !trace.rounds.length) return;
+        const line = replayed?.curve.data.find(({ customdata }) => customdata);
+        const isThere = (seconds, at) =>
+            Math.max(seconds, line.y[at] * seconds) <= replayed.moment + 1e-9;
+        const at = line ? line.customdata.findLastIndex(isThere) : 0;
+        const { speedup, speedup_tokens: tokens } = trace.summary;
+        const [end, over] = line ? [line.y[at] ?? null, line.x[at] ?? 0] : [speedup, tokens];
+        const shown = ["speedup", "speedupWord", "treeTitle"].map(text);
+        seen.push([...shown, over, end, cursor.round + 1]);
+    }; })()"""
+SEEN = "(() => { delete specviz.race.view.draw; return window.seen })()"
 
 
 def test_both_texts_are_equal_at_temperature_zero(app_url: str, turn_page: Open) -> None:
@@ -31,7 +40,7 @@ def test_both_texts_are_equal_at_temperature_zero(app_url: str, turn_page: Open)
     assert tab.text("speedup").endswith("×")
 
 
-def test_at_every_moment_the_speedup_is_the_end_of_its_curve_and_says_over_which_tokens(
+def test_at_every_moment_the_speedup_and_the_round_are_those_of_the_lanes(
     app_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(app_url, "?task=story&tokens=64&temperature=0.7&seed=5")
@@ -49,9 +58,10 @@ def test_at_every_moment_the_speedup_is_the_end_of_its_curve_and_says_over_which
 
 
 def the_ends(tab: RaceDriver) -> set[float]:
-    """Where the curve ended while it was watched: at the big number, over the tokens it names."""
+    """The speedups that were watched: each was that of its moment, over the tokens it names."""
     ends = set()
-    for shown, word, tokens, end in tab.evaluate(SEEN):
+    for shown, word, heading, tokens, end, number in tab.evaluate(SEEN):
+        assert heading.startswith(f"Round {number} · ")
         if shown.endswith("×"):
             assert float(shown[:-1]) == pytest.approx(end, abs=0.051)
             assert "over the first" not in word or f"first {tokens} tokens" in word

@@ -8,7 +8,7 @@ import { gunzipSync } from "node:zlib";
 import { PACES, Playback } from "../../assets/player/race/playback.js";
 import { isOf } from "../../assets/player/race/recorded.js";
 import { selectionWords } from "../../assets/player/race/selection_words.js";
-import { curveUntil, endOf } from "../../assets/player/race/speedup_curve.js";
+import { curveUntil, speedupAt } from "../../assets/player/race/speedup_curve.js";
 import { Trace } from "../../assets/player/shared/trace.js";
 
 const ROUNDS = [0.5, 1];
@@ -82,12 +82,12 @@ for (const name of ["draft-model.code", "draft-tree.story", "eagle.chat.smollm2"
       const has = (lane, count) => lane[count - 1] <= moment + 1e-9;
       const tokens = at.findLast((count) => has(plain, count) && has(ours, count)) ?? 0;
       const cut = curveUntil(figure, moment);
-      const found = endOf(cut);
+      const found = speedupAt(figure, moment);
       assert.deepEqual(found, { tokens, speedup: tokens ? plain[tokens - 1] / ours[tokens - 1] : null });
       assert.deepEqual(cut.layout.annotations.map(({ text }) => text), ["grey: theory, of the whole run", "baseline"]);
       assert.deepEqual([cut.data[1].customdata.length, cut.data[2].x], [cut.data[1].x.length, tokens ? [tokens] : []]);
     }
-    assert.deepEqual(endOf(curveUntil(figure, end)), endOf(figure));
+    assert.deepEqual(speedupAt(figure, end), speedupAt(figure, Infinity));
   });
 }
 

@@ -27,7 +27,7 @@ test("the verdict on the text is honest", () => {
   const same = verdict(0, "length", { identical: true });
   assert.deepEqual([same.value, same.label], ["Identical text:", "40 of 40 tokens."]);
   const early = verdict(0, "stopped", { identical: true, compared: 12 });
-  assert.deepEqual([early.value, early.label], ["Identical text:", "as far as both have come, 12 tokens."]);
+  assert.deepEqual([early.value, early.label], ["Identical text:", "the first 12 tokens, which both have."]);
   const other = verdict(0, "length", { identical: false, first_divergence: { index: 6, margin: 0.25 } });
   assert.deepEqual([other.value, other.label], ["The texts differ", "from token 7 on: margin 0.25."]);
   const tie = verdict(0, null, { identical: false, first_divergence: { index: 6, margin: 1e-5 } });

@@ -27,11 +27,13 @@ export class Inspector {
     this.redraw = new RedrawCard(refs.raceRedraw, onExample, exampleWords);
     /** @type {any} the timeline that is drawn, and in which look */
     this.timed = null;
+    /** @type {Round | null} whose words stand there */
+    this.told = null;
     this.clear();
   }
 
   clear() {
-    this.shown = this.drawn = this.timed = null;
+    this.shown = this.drawn = this.timed = this.told = null;
     this.isBarsDue = false;
     for (const part of [this.tree, this.bars, this.timeline, this.table, this.remarks, this.redraw]) part.clear();
     this.refs.timelineTitle.hidden = true;
@@ -42,6 +44,19 @@ export class Inspector {
     setText(this.refs.barsRemark, "");
     this.refs.treeTitle.textContent = "Draft tree, and how the target judged it";
     this.refs.barsTitle.textContent = "Target p against draft q";
+  }
+
+  // The round's heading and sentence, which are cheap: at every frame, while charts may be held back.
+  /**
+   * @param {Trace} trace
+   * @param {number} index
+   */
+  drawWords(trace, index) {
+    const round = trace.rounds[index];
+    if (!round || this.told === round) return;
+    this.told = round;
+    setText(this.refs.treeTitle, `Round ${index + 1} · ${round.counts}`);
+    this.refs.roundSentence.replaceChildren(...remarkNodes(trace, round.sentences?.commit ?? []));
   }
 
   // True while something is left for the next frame: the tree comes first, the bars after it, so
@@ -61,11 +76,10 @@ export class Inspector {
     this.drawn = `${index} ${look}`;
     this.shown = `${index} ${node} ${look}`;
     if (isNewRound) this.remarks.draw(trace, round.remarks);
-    if (isNewRound) this.refs.roundSentence.replaceChildren(...remarkNodes(trace, round.sentences?.commit ?? []));
     const isTreeDue = isNewRound || this.tree.isStale;
     const drawing = round.treeDrawing;
     const ring = ringAround(drawing, node, this.theme.selectColour);
-    if (isTreeDue) this.drawTree(treeFigure(drawing), `Round ${index + 1} · ${round.counts}`, ring, isRunning);
+    if (isTreeDue) this.drawTree(treeFigure(drawing), ring, isRunning);
     else if (isNewStop) this.tree.drawShapes(ring);
     if (isNewStop) this.reveal(ring);
     if (isNewStop) this.drawTable(trace, round, node);
@@ -92,13 +106,11 @@ export class Inspector {
 
   /**
    * @param {Figure} figure
-   * @param {string} title
    * @param {object[]} shapes
    * @param {boolean} isLazy
    */
-  drawTree({ data, layout }, title, shapes, isLazy) {
+  drawTree({ data, layout }, shapes, isLazy) {
     this.tree.draw({ data, layout: { ...layout, shapes } }, isLazy);
-    this.refs.treeTitle.textContent = title;
   }
 
   // On a small screen the tree scrolls: to where the selected node is.

@@ -10,7 +10,7 @@ import { LossBadges } from "./loss_badge.js";
 import { PACES, Playback } from "./playback.js";
 import { Result } from "./result.js";
 import { selectionWords } from "./selection_words.js";
-import { curveUntil, endOf } from "./speedup_curve.js";
+import { curveUntil, speedupAt } from "./speedup_curve.js";
 import { legendRows } from "../shared/outcomes.js";
 import { Strip } from "../shared/strip.js";
 import { TemplateToggle } from "../shared/template_toggle.js";
@@ -205,7 +205,9 @@ export class RaceView {
     this.drawMoment();
     if (!trace.header) return;
     this.drawLanes();
-    this.drawNumbersAndCharts();
+    this.drawNumbers();
+    this.inspector.drawWords(trace, cursor.round);
+    this.drawCharts();
   }
 
   drawTransport() {
@@ -236,17 +238,17 @@ export class RaceView {
     const { replayed } = this;
     const isWhole = /** @type {boolean} */ (this.moment === Infinity);
     if (summary !== this.shownSummary || (this.isReplayed && !replayed) || isWhole !== this.showsWhole) result.draw(summary, trace, ending, this.loss.text);
-    if (replayed) result.drawReplayed(endOf(replayed));
+    if (replayed) result.drawReplayed(speedupAt(replayed.curve, replayed.moment));
     else if (!trace.isLive && !isWhole) result.drawWhole();
     this.shownSummary = summary;
     this.isReplayed = replayed !== null;
     this.showsWhole = isWhole;
   }
 
-  // The curve of the speedup as far as a replay has come, null where none goes on.
+  // The curve of the speedup while a replay goes on, and the moment up to which it counts.
   get replayed() {
-    const { trace: { figures }, playback } = this;
-    return figures && playback.isPlaying && playback.moment !== null ? curveUntil(figures.speedup, playback.moment) : null;
+    const { trace: { figures }, playback: { isPlaying, moment } } = this;
+    return figures && isPlaying && moment !== null ? { curve: figures.speedup, moment } : null;
   }
 
   // Of several runs, of which this one has the middle speedup.
@@ -263,21 +265,20 @@ export class RaceView {
     this.frame.ask();
   }
 
-  // Together, for the curve ends at the big number.
-  drawNumbersAndCharts() {
+  // While something runs they follow the lanes and the numbers, which are cheap, at intervals.
+  drawCharts() {
     const now = performance.now();
     const isRunning = this.playback.isPlaying || (this.trace.isLive && this.cursor.isFollowing);
     const wait = isRunning ? LIVE_CHART_MILLISECONDS - (now - this.lastCharts) : 0;
     window.clearTimeout(this.heldBack);
     if (wait > 0) return void (this.heldBack = window.setTimeout(() => this.frame.ask(), wait)); // the run may be held now
     this.lastCharts = now;
-    this.drawNumbers();
     const { round, node } = this.cursor;
     if (this.inspector.draw(this.trace, round, node, isRunning)) this.askAgain();
     const { figures } = this.trace;
     if (!figures) return;
     const { replayed } = this;
-    if (replayed) this.charts.speedup.draw(replayed, isRunning);
+    if (replayed) this.charts.speedup.draw(curveUntil(replayed.curve, replayed.moment), isRunning);
     if (figures === this.shownFigures) return;
     this.shownFigures = replayed ? null : figures; // the curve as a whole is still to be drawn
     for (const [name, chart] of Object.entries(this.charts)) {

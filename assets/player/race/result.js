@@ -203,7 +203,7 @@ export function textVerdict(summary, lane, ending, loss = "") {
   const lengths = summary.baseline.tokens === summary.speculative.tokens;
   const all = isOver && lengths ? summary.baseline.tokens : compared;
   if (!identical) return null;
-  return { value: "Identical text:", label: isOver ? `${compared} of ${all} tokens.` : `as far as both have come, ${counted(compared, "token")}.`, tone: "good" };
+  return { value: "Identical text:", label: isOver ? `${compared} of ${all} tokens.` : `the first ${counted(compared, "token")}, which both have.`, tone: "good" };
 }
 
 /** @param {number | null | undefined} value */

@@ -15,8 +15,7 @@ const TOLERANCE = 1e-9; // of clocks that were added up in another order
 export function curveUntil(figure, moment) {
   const line = lineOf(figure);
   const { x, y, customdata } = figure.data[line];
-  const isThere = (/** @type {number} */ seconds, /** @type {number} */ at) => Math.max(seconds, y[at] * seconds) <= moment + TOLERANCE;
-  const count = customdata.findLastIndex(isThere) + 1;
+  const count = lastAt(figure.data[line], moment) + 1;
   const [xs, ys, seconds] = [x, y, customdata].map((values) => values.slice(0, count));
   const data = [...figure.data];
   data[line] = { ...data[line], x: xs, y: ys, customdata: seconds };
@@ -27,14 +26,24 @@ export function curveUntil(figure, moment) {
   return { ...figure, data, layout: { ...figure.layout, annotations: told } };
 }
 
-// Where a curve ends.
+// Where the curve as it was at `moment` ends.
 /**
  * @param {Figure} figure
+ * @param {number} moment
  * @returns {SpeedupSoFar}
  */
-export function endOf(figure) {
-  const { x, y } = figure.data[lineOf(figure)];
-  return { tokens: x.at(-1) ?? 0, speedup: y.at(-1) ?? null };
+export function speedupAt(figure, moment) {
+  const line = figure.data[lineOf(figure)];
+  const at = lastAt(line, moment);
+  return { tokens: line.x[at] ?? 0, speedup: line.y[at] ?? null };
+}
+
+/**
+ * @param {{ y: number[], customdata: number[] }} line
+ * @param {number} moment
+ */
+function lastAt({ y, customdata }, moment) {
+  return customdata.findLastIndex((seconds, at) => Math.max(seconds, y[at] * seconds) <= moment + TOLERANCE);
 }
 
 /** @param {Figure} figure */
