@@ -112,6 +112,9 @@ test("a tree's picture has a dot for its root and each guess, and no two lie on 
 
 test("a speedup is told with the spread of its repeats, and what plain decoding differs from itself", () => {
   const point = { speedup: 1.1, acceptance_rate: 0.5, setting: { tree: "2x1" }, speedups: [0.9, 1.1, 1.2], speedup_spread: [0.9, 1.2] };
+  const six = { setting: { tree: "6" }, rounds: 67, acceptance_rate: 0.8, block_efficiency: 118 / 67, acceptance_by_depth: [{ depth: 1, reached: 65, passed: 52, rate: 0.8 }] };
+  assert.equal(SHOWN.tokens.note(six), "80 % of examined places pass; of 67 looks 2 examined nothing and 1 was cut short by the text’s end");
+  assert.equal(SHOWN.tokens.note({ ...six, rounds: 65, block_efficiency: 1.8 }), "80 % of examined places pass");
   assert.equal(SHOWN.speedup.note(point), "0.90 to 1.20 in 3 runs; 50 % of examined places pass");
   assert.equal(SHOWN.speedup.note({ ...point, setting: {}, acceptance_rate: null, speedups: [1.1] }), "one run");
   assert.match(noiseWords([0.9, 0.95]), /between 0.90× and 1.00×/);

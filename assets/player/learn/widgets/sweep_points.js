@@ -13,7 +13,7 @@ export const SHOWN = {
   },
   tokens: {
     title: "Tokens from one look of the target", hasOne: false, of: ({ block_efficiency: each }) => each ?? 0, written: (value) => value.toFixed(2),
-    note: passWords,
+    note: (point) => [passWords(point), shortWords(point)].filter(Boolean).join("; "),
   },
   acceptance: {
     title: "Share of examined guesses that pass", hasOne: false, of: ({ acceptance_rate: rate }) => rate ?? 0, written: (value) => `${Math.round(100 * value)} %`,
@@ -26,6 +26,18 @@ export const SHOWN = {
 function passWords({ acceptance_rate: rate, setting }) {
   if (rate === null) return "";
   return `${Math.round(100 * rate)} % of examined ${setting?.tree ? "places" : "guesses"} pass`;
+}
+
+// Why the tokens of a look are fewer than its share of passed guesses gives: at the end of a text a look has no room for
+// a guess, or none for the target's own token behind those that passed.
+/** @param {any} point */
+function shortWords({ rounds, block_efficiency: each, acceptance_by_depth: depths }) {
+  if (!depths?.length || each === null) return "";
+  const passed = depths.reduce((/** @type {number} */ sum, /** @type {any} */ depth) => sum + depth.passed, 0);
+  const bare = Math.round(rounds - depths[0].reached);
+  const cut = Math.round(rounds + passed - rounds * each);
+  const told = [bare > 0 && `${bare} examined nothing`, cut > 0 && `${cut} ${cut === 1 ? "was" : "were"} cut short by the text’s end`].filter(Boolean);
+  return told.length ? `of ${Math.round(rounds)} looks ${told.join(" and ")}` : "";
 }
 
 // How far the repeats of one setting lie apart: what a difference to another one must be set beside.
