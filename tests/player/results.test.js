@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { forwardWords } from "../../assets/player/race/lanes.js";
-import { memoryWords } from "../../assets/player/lab/cost_card.js";
+import { memoryWords } from "../../assets/player/lab/cells.js";
 import { memory, textVerdict, windowOf } from "../../assets/player/race/result.js";
 import { bytes } from "../../assets/player/shared/memory_words.js";
 import { endWords, wholePercents } from "../../assets/player/shared/number_words.js";

@@ -1,6 +1,7 @@
 // Rows of a table out of texts: headings, and cells that may hold numbers.
 
 import { element } from "../shared/dom.js";
+import { heldMemory } from "../shared/memory_words.js";
 import { termButton } from "../shared/terms.js";
 
 // a heading -> the term that it is
@@ -64,4 +65,13 @@ export function megabytes(bytes) {
 /** @param {number | null | undefined} seconds */
 export function milliseconds(seconds) {
   return seconds === null || seconds === undefined ? DASH : `${(1000 * seconds).toFixed(0)} ms`;
+}
+
+// Weights and caches; of a sweep that did not see its caches, that is said.
+/** @param {any} point */
+export function memoryWords(point) {
+  const weights = point?.drafter_bytes;
+  if (weights === null || weights === undefined) return DASH;
+  const { sum } = heldMemory(weights, point.drafter_cache_bytes);
+  return point.drafter_cache_bytes == null ? `${sum}, weights alone` : sum;
 }

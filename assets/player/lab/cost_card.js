@@ -3,9 +3,8 @@
 import { withoutThousands } from "../shared/decimal_comma.js";
 import { setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
-import { heldMemory } from "../shared/memory_words.js";
 import { numberProblem } from "../shared/settings.js";
-import { body, bodyRow, DASH, headRow, milliseconds } from "./cells.js";
+import { body, bodyRow, DASH, headRow, memoryWords, milliseconds } from "./cells.js";
 
 const REST_MILLISECONDS = 150; // after the last key
 const HEADINGS = ["", "machines", "cost a day", "cost per million tokens", "time at work", "first token after", "memory beside the target"];
@@ -98,15 +97,6 @@ export class CostCard {
     const rows = Object.entries(measured).map(([name, others]) => bodyRow([ROWS[name], ...dayOf(costs?.[name]), ...others]));
     this.refs.costsTable.replaceChildren(headRow(HEADINGS), body(rows));
   }
-}
-
-// Weights and caches; of a sweep that did not see its caches, that is said.
-/** @param {any} point */
-export function memoryWords(point) {
-  const weights = point?.drafter_bytes;
-  if (weights === null || weights === undefined) return DASH;
-  const { sum } = heldMemory(weights, point.drafter_cache_bytes);
-  return point.drafter_cache_bytes == null ? `${sum}, weights alone` : sum;
 }
 
 /** @param {any} cost */

@@ -2,7 +2,7 @@
 
 import { Chart } from "../shared/charts.js";
 import { element, setText } from "../shared/dom.js";
-import { DASH, headCell, milliseconds } from "./cells.js";
+import { DASH, headCell, memoryWords, milliseconds } from "./cells.js";
 import { KeptSweep } from "./kept_sweep.js";
 
 export class SweepViews {
@@ -109,6 +109,7 @@ const COLUMNS = [
   ["first token after", (point) => milliseconds(point.ttft_seconds)],
   ["baseline’s", (point) => milliseconds(point.baseline_ttft_seconds)],
   ["cost c", (point) => digits(point.cost_ratio, 3)],
+  ["memory beside the target", memoryWords],
 ];
 
 /**
