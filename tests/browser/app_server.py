@@ -52,14 +52,14 @@ def exit_code(target: Callable[[], None]) -> int | None:
 
 
 def run(name: str, environment: dict[str, str], log: Path) -> None:
-    """As `python NAME PORT` or `python -m NAME PORT` would."""
+    """As `python NAME` or `python -m NAME` would, where PORT says."""
     gc.freeze()  # what is imported stays
     with log.open("w") as output:
         os.dup2(output.fileno(), sys.stdout.fileno())
         os.dup2(output.fileno(), sys.stderr.fileno())
     os.chdir(ROOT)
     os.environ |= environment
-    sys.argv = [name, environment["PORT"]]
+    sys.argv = [name]
     start = runpy.run_path if name.endswith(".py") else runpy.run_module
     start(name, run_name="__main__")
 

@@ -1,9 +1,9 @@
-"""The page over random races instead of models: `python -m tests.browser.random_app PORT`.
+"""The page over random races instead of models: `PORT=7861 python -m tests.browser.random_app`.
 
 For tests of the page alone: every shape of tree and text can be had, and the pace is known.
 """
 
-import sys
+import os
 import time
 from collections.abc import Iterator
 
@@ -65,4 +65,4 @@ if __name__ == "__main__":
     handlers = Handlers(start=HostileRace, check=known_pair, fetching=lambda _: None)  # type: ignore[arg-type]
     handlers.rooms = Rooms(look_seconds=0.1)
     page = build_page(handlers)
-    page.launch(**launch_options(Environment(port=int(sys.argv[1])), handlers))
+    page.launch(**launch_options(Environment(port=int(os.environ["PORT"])), handlers))

@@ -2,6 +2,7 @@
 
 import logging
 import runpy
+import sys
 import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -37,6 +38,7 @@ def test_the_page_is_served_while_its_models_are_loaded(monkeypatch) -> None:
 
     monkeypatch.setattr(gr.Blocks, "launch", launch)
     monkeypatch.setattr(gr.Blocks, "block_thread", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["app.py"])
     with pytest.raises(SystemExit):
         runpy.run_path("app.py", run_name="__main__")
     assert loaded.result(20) == "decoding"
