@@ -70,7 +70,9 @@ ROOM_ASKED = (
     *("open_room", "lead_room", "watch_room"),
     *("join_room", "look_room", "vote", "leave_room"),
 )
-FREE = ("look", "stop", "hold", *ROOM_ASKED)  # they cost nothing, and what goes on needs them
+DRAWS = "open_room"  # its code for cameras, which takes 15 ms and more
+# they cost nothing, and what goes on needs them
+FREE = ("look", "stop", "hold", *(each for each in ROOM_ASKED if each != DRAWS))
 REST_SECONDS = 0.02  # between two looks of Gradio at its queue; its own 0.001 keeps a core busy
 
 # answers of a kilobyte and more, but no streams of events

@@ -22,12 +22,12 @@ from specviz.records.field_types import MAX_INTEGER
 from specviz.trace_file.values import boolean, integer, number, text
 from specviz.ui.answers import Question, answers, asker
 
-MAX_ROOMS = 40
+MAX_ROOMS = 200  # so many that a handful of addresses cannot have them all
 ROOMS_OF_ADDRESS = 8  # a school shares an address; the other classes are for others
 MAX_MEMBERS = 200  # of a room
 MEMBERS_OF_ADDRESS = 150
-# Of a name. With 40 classes open, an address that asks 6,000 times a minute finds one of 142 ** 5
-# names within 90 minutes with a chance of 1 in 2,700.
+# Of a name. With 200 classes open, an address that asks 6,000 times a minute finds one of 142 ** 5
+# names within 90 minutes with a chance of 1 in 530; with 40, of 1 in 2,700.
 WORDS = 5
 MAX_POLLS = 20  # of a room: guesses at the questions of lessons, the oldest are forgotten
 MAX_OPTIONS = 8
@@ -36,6 +36,7 @@ MOST_PAGE, MOST_HOME, MOST_WORDS, MOST_OPTION = 4000, 300, 600, 240  # character
 HERE_SECONDS = 15.0  # since the last look; a browser lets a page in the background look rarely
 IDLE_SECONDS = 300.0  # without anybody, until a room is gone
 ABANDONED_SECONDS = 1800.0  # without its teacher
+SWEEP_SECONDS = 1.0  # from one search for classes that are gone to the next
 LOOK_SECONDS = 1.0  # from one look of a member to the next
 LOOKS_A_SECOND = 50  # of one room, at the most: in a larger one, members look more rarely
 
@@ -152,6 +153,7 @@ class Rooms:
         self._clock = clock
         self._look_seconds = look_seconds
         self._rooms: dict[str, Room] = {}
+        self._swept = clock()
         self._lock = threading.Lock()
 
     # ---- the teacher
@@ -307,7 +309,11 @@ class Rooms:
         return name
 
     def _forget_gone(self) -> None:
+        """Not at each question: it looks at every member of every class."""
         now = self._clock()
+        if now - self._swept < SWEEP_SECONDS:
+            return
+        self._swept = now
         for name, room in list(self._rooms.items()):
             is_idle = now - room.seen >= IDLE_SECONDS
             if is_idle or now - room.teacher_seen >= ABANDONED_SECONDS:

@@ -1,15 +1,19 @@
 """A class: its link, its secrets, its votes, its bounds, and how it goes."""
 
+import asyncio
+import inspect
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from specviz.ui import room
+from specviz.ui import room, spending
 from specviz.ui.answers import UNEXPECTED
 from specviz.ui.guard import PER_MINUTE
-from specviz.ui.page import ROOM_ASKED
+from specviz.ui.page import ROOM_ASKED, _plain
 from specviz.ui.room import Rooms
+from specviz.ui.spending import TOO_MUCH, Spending
 
 HOME = "https://example.org/specviz/"
 FACTS = {"p": 0.3, "q": 0.4, "accept": 0.75, "u": 0.8, "accepted": False}
@@ -304,9 +308,9 @@ def test_one_address_takes_neither_all_classes_nor_all_places_of_one(
 def test_a_few_addresses_that_open_all_classes_give_up_empty_ones_to_a_teacher(
     lesson: Class,
 ) -> None:
-    """Five telephones could else keep everybody from teaching."""
+    """A school of telephones could else keep everybody from teaching."""
     lesson.join()
-    greedy = [f"10.0.0.{at % 5}" for at in range(room.MAX_ROOMS - 1)]
+    greedy = [f"10.0.0.{at % 25}" for at in range(room.MAX_ROOMS - 1)]
     for address in greedy:
         assert lesson.rooms.open_room({"home": HOME, "address": address})["error"] is None
     teachers = [{"home": HOME, "address": f"10.1.0.{number}"} for number in range(9)]
@@ -315,17 +319,78 @@ def test_a_few_addresses_that_open_all_classes_give_up_empty_ones_to_a_teacher(
         assert opened["error"] is None
         assert lesson.rooms.join_room({"room": opened["room"], "address": "10.2.0.1"})["member"]
     counts = Counter(each.address for each in lesson.rooms._rooms.values())
-    assert max(counts[address] for address in greedy) <= 6, "whoever has most gives first"
+    left = sorted(counts[address] for address in set(greedy))
+    assert left == [7] * 10 + [8] * 15, "whoever has most gives first"
     assert all(counts[str(each["address"])] == 1 for each in teachers)
     assert lesson.watch()["error"] is None, "a class that somebody is in stays"
     again = lesson.rooms.open_room({"home": HOME, "address": "10.0.0.0"})
     assert "classes are open here already" in again["error"], "whoever has most gets no more"
 
 
+def test_nine_addresses_that_stay_in_every_class_they_may_open_leave_room_for_a_teacher(
+    clock: Clock,
+) -> None:
+    rooms = Rooms(clock)
+    for at in range(9 * room.ROOMS_OF_ADDRESS):
+        address = f"10.0.0.{at % 9}"
+        opened = rooms.open_room({"home": HOME, "address": address})
+        assert rooms.join_room({"room": opened["room"], "address": address})["error"] is None
+    assert rooms.open_room({"home": HOME, "address": "10.0.1.1"})["error"] is None
+
+
+def test_the_codes_for_cameras_that_an_address_has_drawn_are_bounded_in_public(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One takes 15 ms and more, during which nobody would be answered."""
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    monkeypatch.setattr(spending, "spending", Spending(Clock()))
+    rooms = Rooms()
+
+    def asked(name: str, host: str, **question: Any) -> Any:
+        request = SimpleNamespace(client=SimpleNamespace(host=host))
+        found = _plain(getattr(rooms, name))(question, request)
+        return asyncio.run(found) if inspect.isawaitable(found) else found
+
+    opened = 0
+    while (found := asked("open_room", "one", home=f"{HOME}{'é' * 200}"))["error"] is None:
+        opened += 1
+        assert opened < 5000
+        asked("lead_room", "one", room=found["room"], secret=found["secret"], do="end")
+    assert found["error"] == TOO_MUCH and opened > 0
+    ours = asked("open_room", "another", home=HOME)
+    assert ours["error"] is None
+    joined = asked(
+        "join_room", "one", room=ours["room"]
+    )  # what goes on needs no processor to speak of
+    assert joined["error"] is None
+
+
+def test_what_a_question_costs_does_not_grow_with_what_other_classes_hold(
+    lesson: Class, clock: Clock
+) -> None:
+    looks = 0
+
+    class Counted(dict[str, float]):
+        def values(self) -> Any:
+            nonlocal looks
+            looks += 1
+            return super().values()
+
+    for _ in range(room.ROOMS_OF_ADDRESS):
+        other = Class(lesson.rooms)
+        other.rooms._rooms[other.name].members = Counted()
+    for _ in range(100):
+        assert lesson.rooms.join_room({"room": "no-such-class"})["error"] == room.GONE
+    assert looks <= room.ROOMS_OF_ADDRESS
+    clock.now += room.SWEEP_SECONDS
+    lesson.rooms.join_room({"room": "no-such-class"})
+    assert looks >= room.ROOMS_OF_ADDRESS
+
+
 def test_the_name_of_a_class_is_not_found_by_trying_through_a_lesson() -> None:
     assert len(set(room._WORDS)) == len(room._WORDS)
     tries = PER_MINUTE * 90
-    assert tries * room.MAX_ROOMS / len(room._WORDS) ** room.WORDS < 1 / 2_500
+    assert tries * room.MAX_ROOMS / len(room._WORDS) ** room.WORDS < 1 / 500
 
 
 def test_whoever_types_wrong_names_closes_no_class_to_others_of_the_address(lesson: Class) -> None:
