@@ -176,6 +176,64 @@ def test_a_vote_shows_nothing_of_the_verdict_and_outlasts_a_reload_of_its_teache
     assert teacher.text("roomAskPlace") != place
 
 
+GUESS_IN_SIGHT = """(() => {
+    const box = document.querySelector("[data-ref=roomText]").getBoundingClientRect();
+    const guess = document.querySelector("[data-ref=roomText] mark").getBoundingClientRect();
+    return guess.top >= box.top && guess.bottom <= box.bottom;
+})()"""
+ALL_IN_SIGHT = """(() => {
+    const { scrollHeight, clientHeight } = document.querySelector("[data-ref=roomAsk]");
+    return scrollHeight <= clientHeight;
+})()"""
+
+
+def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_button(
+    open_page: OpenPage, random_url: str
+) -> None:
+    long_run = RUN.replace("layer-skip.chat", "layer-skip.code")
+    teacher = open_page(random_url, long_run, viewport={"width": 1280, "height": 720})
+    teacher.until(HAS_RUN)
+    teacher.ref("openRoom").click()
+    teacher.ref("roomBegin").click()
+    teacher.ref("roomInvitation").wait_for()
+    query = "?" + teacher.text("roomLink").split("?")[1]
+    teacher.ref("roomStart").click()
+    member = open_page(random_url, query, viewport=PHONE)
+    member.until(HAS_RUN)
+    teacher.ref("roomFreeze").click()
+    member.ref("roomVotes").wait_for()
+    text = "document.querySelector('[data-ref=roomText]')"
+    assert member.evaluate(f"{text}.scrollHeight > {text}.clientHeight")  # else nothing is tried
+    for screen in (teacher, member):
+        assert screen.evaluate(GUESS_IN_SIGHT) and screen.evaluate(ALL_IN_SIGHT)
+    teacher.ref("roomReveal").click()
+    for screen in (teacher, member):
+        screen.ref("roomResult").wait_for()
+        assert screen.evaluate(GUESS_IN_SIGHT) and screen.evaluate(ALL_IN_SIGHT)
+    teacher.ref("roomAskClose").click()
+    teacher.evaluate(f"specviz.race.shell.enter('{LESSON}')")
+    teacher.ref("roomShowGuesses").click()
+    teacher.ref("roomAsk").wait_for()
+    assert teacher.evaluate(ALL_IN_SIGHT)
+
+
+def test_a_class_that_ended_in_another_tab_of_its_teacher_leaves_the_page_as_it_was(
+    open_page: OpenPage, random_url: str
+) -> None:
+    teacher, _ = opened_class(open_page, random_url)
+    is_large = "document.querySelector('.specviz').classList.contains('is-large')"
+    assert teacher.evaluate(is_large)
+    with teacher.page.context.expect_page() as opened:
+        teacher.evaluate("window.open('?view=glossary') && 1")
+    second = opened.value
+    second.locator("[data-ref=roomEnd]").click()
+    second.locator("[data-ref=roomEndNow]").click()
+    teacher.ref("roomLead").wait_for(state="hidden")
+    assert teacher.text("roomWord") == "The class has ended."
+    assert not teacher.evaluate(is_large)
+    second.close()
+
+
 def test_the_dialogs_of_a_class_have_no_finding_in_the_dark(
     open_page: OpenPage, random_url: str
 ) -> None:

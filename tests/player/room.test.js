@@ -171,7 +171,7 @@ test("a member who went elsewhere is told so, unless the class may look around",
 
 test("the chart has the class beside the rule, and the draw on the rule's bar", () => {
   const [room, rule] = verdictBars(poll(18, 6));
-  assert.deepEqual([room.share, room.words, room.mark], [0.75, "75 %", null]);
+  assert.deepEqual([room.share, room.words, room.mark], [0.75, "0.750", null]);
   assert.deepEqual([rule.name, rule.share, rule.words, rule.mark], [RULE, 0.75, "0.750", { at: 0.8, words: "u 0.800" }]);
   assert.equal(verdictBars(poll(0, 0))[0].words, "nobody voted");
   assert.equal(verdictBars(poll(1, 0, { greedy: true, accept: 1, u: null }))[1].mark, null);

@@ -64,6 +64,7 @@ export class AskView {
     refs.roomSaid.classList.toggle("room-count", isTeacher);
     setText(refs.roomSaid, problem || (isOver ? "" : isTeacher ? `${votedWords(votes, here)}. ${hidden}` : voted));
     if (!refs.roomAsk.open) refs.roomAsk.showModal();
+    if (isNew) refs.roomText.scrollTop = refs.roomText.scrollHeight; // of a long text, its end with the guess
     if (isNew) (isTeacher ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)") : refs.roomAskTitle).focus({ preventScroll: true }); // no answer stands out
   }
 
@@ -92,7 +93,6 @@ export class AskView {
     const bars = isVerdict ? verdictBars(poll) : choices(poll).map(({ text, count, share }) => ({ name: text, share: share ?? 0, words: share === null ? "0" : `${count} · ${percent(share)}`, mark: null }));
     refs.roomBars.classList.toggle("is-worded", !isVerdict); // whole sentences, above their bars
     refs.roomBars.replaceChildren(...bars.map(bar));
-    refs.roomText.scrollTop = refs.roomText.scrollHeight;
   }
 }
 

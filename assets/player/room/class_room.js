@@ -115,6 +115,8 @@ export class ClassRoom {
   }
 
   rise() {
+    const { seat, refs } = this;
+    if (seat?.secret && !seat.isLarge && this.app.theme.isLarge) refs.large.click(); // as it was before the class
     window.clearInterval(this.timer);
     this.line.rise();
     this.seat = this.state = null;
@@ -124,8 +126,8 @@ export class ClassRoom {
     this.isLost = this.isElsewhere = false;
     this.problem = "";
     tab.forget(SEAT);
-    this.refs.roomOpen.close();
-    this.refs.roomEnding.close();
+    refs.roomOpen.close();
+    refs.roomEnding.close();
   }
 
   // ---- the teacher
@@ -228,9 +230,7 @@ export class ClassRoom {
   }
 
   async end() {
-    const isLarge = this.seat?.isLarge;
     await this.line.ask("lead_room", { do: "end" });
-    if (!isLarge && this.app.theme.isLarge) this.refs.large.click();
     this.rise();
     this.draw();
   }
@@ -337,10 +337,10 @@ export class ClassRoom {
 
   /** @param {string} why */
   ended(why) {
-    const wasMember = this.state !== null && !this.isTeacher;
+    const { state, isTeacher } = this;
     this.rise();
     this.draw();
-    this.say(wasMember ? "The class has ended. The page is yours now." : why);
+    this.say(state === null ? why : isTeacher ? "The class has ended." : "The class has ended. The page is yours now.");
   }
 
   // ---- drawing

@@ -56,7 +56,7 @@ export function choices({ options, counts = {} }) {
   });
 }
 
-// The bars of a verdict: the class beside the rule, the draw as a mark on the rule's. At temperature 0, where
+// The bars of a verdict: the class beside the rule, both as numbers from 0 to 1, the draw as a mark on the rule's. At temperature 0, where
 // nothing is drawn, the rule's is empty or full.
 /** @param {RoomPoll} poll */
 export function verdictBars(poll) {
@@ -64,7 +64,7 @@ export function verdictBars(poll) {
   const share = choices(poll)[0].share;
   const [rule, draw] = accept !== null && u !== null ? drawn(accept, u) : [accept === null ? "—" : decimals(accept), ""];
   return [
-    { name: "this class", share: share ?? 0, words: share === null ? "nobody voted" : percent(share), mark: null },
+    { name: "this class", share: share ?? 0, words: share === null ? "nobody voted" : decimals(share), mark: null },
     { name: greedy ? "the rule" : RULE, share: accept ?? 0, words: rule, mark: draw ? { at: Number(u), words: `u ${draw}` } : null },
   ];
 }
