@@ -175,6 +175,8 @@ test("the chart has the class beside the rule, and the draw on the rule's bar", 
   assert.deepEqual([rule.name, rule.share, rule.words, rule.mark], [RULE, 0.75, "0.750", { at: 0.8, words: "u 0.800" }]);
   assert.equal(verdictBars(poll(0, 0))[0].words, "nobody voted");
   assert.equal(verdictBars(poll(1, 0, { greedy: true, accept: 1, u: null }))[1].mark, null);
+  const greedy = verdictBars(poll(1, 2, { greedy: true, accept: 0, u: 0.99 }))[1]; // its round has a draw that decides nothing
+  assert.deepEqual([greedy.words, greedy.mark], ["0", null]);
 });
 
 test("guesses are counted by option, also those that nobody chose", () => {

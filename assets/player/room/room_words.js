@@ -62,7 +62,7 @@ export function choices({ options, counts = {} }) {
 export function verdictBars(poll) {
   const { accept, u, greedy } = /** @type {VerdictFacts} */ (poll.facts);
   const share = choices(poll)[0].share;
-  const [rule, draw] = accept !== null && u !== null ? drawn(accept, u) : [accept === null ? "—" : decimals(accept), ""];
+  const [rule, draw] = accept !== null && u !== null && !greedy ? drawn(accept, u) : [accept === null ? "—" : decimals(accept), ""];
   return [
     { name: "this class", share: share ?? 0, words: share === null ? "nobody voted" : decimals(share), mark: null },
     { name: greedy ? "the rule" : RULE, share: accept ?? 0, words: rule, mark: draw ? { at: Number(u), words: `u ${draw}` } : null },
