@@ -310,6 +310,7 @@ interface RoomPoll {
   words: string;
   guess: string;
   options: { name: string; text: string }[];
+  greedy: boolean; // the run is at temperature 0
   hint: VerdictHint | null;
   revealed: boolean;
   counts?: Record<string, number>;

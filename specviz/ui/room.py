@@ -82,6 +82,7 @@ class Poll:
             "words": self.words,
             "guess": self.guess,
             "options": [{"name": name, "text": words} for name, words in self.options.items()],
+            "greedy": bool((self.facts or {}).get("greedy")),  # no draw is hidden then
             "hint": self.hint if self.is_hinted else None,
             "revealed": self.is_revealed,
         }

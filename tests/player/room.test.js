@@ -159,8 +159,9 @@ test("a hint has p and q with the figures that their quotient needs, and never t
   assert.match(hintSentence({ ...hint, residual: true }), /^Of the p that the rejected guesses before it left over, this guess has 0\.0335/);
   assert.match(hintSentence({ ...hint, greedy: true }), /nothing is drawn\.$/);
   assert.match(hintSentence({ ...hint, q: null }), /q = \?/);
-  assert.match(hiddenWords(null), /^p, q and the draw u are hidden/);
-  assert.match(hiddenWords(hint), /^The draw u, a random number from 0 to 1, is hidden/);
+  assert.match(hiddenWords({ hint: null, greedy: false }), /^p, q and the draw u are hidden/);
+  assert.equal(hiddenWords({ hint: null, greedy: true }), "p, q and the verdict are hidden until the result is shown.");
+  assert.match(hiddenWords({ hint, greedy: false }), /^The draw u, a random number from 0 to 1, is hidden/);
 });
 
 test("a member who went elsewhere is told so, unless the class may look around", () => {

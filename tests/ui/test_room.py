@@ -139,12 +139,14 @@ def test_nothing_hidden_and_no_count_is_sent_before_the_reveal(lesson: Class) ->
     lesson.lead("ask", **VERDICT)
     lesson.vote(ann, "accept")
     asked = lesson.look(ann)["state"]["poll"]
-    assert not {"facts", "counts"} & asked.keys()
+    assert not {"facts", "counts"} & asked.keys() and asked["greedy"] is False
     lesson.lead("reveal")
     shown = lesson.look(ann)["state"]["poll"]
     assert shown["facts"] == FACTS | {"greedy": False, "residual": False}
     lesson.lead("drop")
     assert lesson.look(ann)["state"]["poll"] is None
+    lesson.lead("ask", **VERDICT | {"facts": FACTS | {"greedy": True}})
+    assert lesson.look(ann)["state"]["poll"]["greedy"] is True  # of a run without any draw
 
 
 def test_p_and_q_are_shown_beforehand_only_where_the_teacher_wants_it_and_never_the_rest(

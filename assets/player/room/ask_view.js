@@ -58,7 +58,7 @@ export class AskView {
     if (isNew) this.draw(poll, isTeacher);
     setText(refs.roomHinted, hint && !isOver ? hintSentence(hint) : "");
     refs.roomHint.hidden = !isTeacher || isOver || hint !== null;
-    const hidden = hiddenWords(hint);
+    const hidden = hiddenWords(poll);
     for (const button of refs.roomVotes.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.choice === mine));
     const voted = mine ? `You said ${mine}. You may change it until the result is shown.` : hidden;
     refs.roomSaid.classList.toggle("room-count", isTeacher);

@@ -105,9 +105,9 @@ function quotient(p, q, ratio) {
 }
 
 // What a question hides until its result.
-/** @param {VerdictHint | null} hint */
-export function hiddenWords(hint) {
-  if (hint?.greedy) return "The verdict is hidden until the result is shown.";
+/** @param {Pick<RoomPoll, "hint" | "greedy">} poll */
+export function hiddenWords({ hint, greedy }) {
+  if (greedy) return `${hint ? "The verdict is" : "p, q and the verdict are"} hidden until the result is shown.`;
   return hint ? "The draw u, a random number from 0 to 1, is hidden until the result is shown." : "p, q and the draw u are hidden until the result is shown.";
 }
 
