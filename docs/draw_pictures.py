@@ -72,10 +72,10 @@ def lab(driver: RaceDriver) -> None:
 
 
 PICTURES: dict[str, tuple[Callable[[RaceDriver], None], int]] = {  # with the height, in pixels
-    "race": (race, 1000),
-    "step": (step, 1000),
+    "race": (race, 800),
+    "step": (step, 800),
     "learn": (learn, 580),
-    "lab": (lab, 1000),
+    "lab": (lab, 760),
     "glossary": (glossary, 532),
 }
 

@@ -196,7 +196,8 @@ def test_a_race_that_is_not_kept_yet_comes_back_from_behind_a_recording(
     own = tab.lane_text("speculative")
     tab.evaluate("specviz.race.showSampled()")
     tab.page.get_by_role("button", name="Back to your race").click()
-    tab.until("specviz.race.recording === null && specviz.race.trace.ending !== null", 20)
+    tab.ref("ownNotice").wait_for()
+    tab.until("specviz.race.trace.ending !== null")
     tab.settle()
     assert tab.lane_text("speculative") == own
 
