@@ -1,7 +1,8 @@
 """How long one forward takes: the roofline of a model's shape on GPUs by their data sheets.
 
-Reading (weights once, and the caches of all sequences) and arithmetic overlap, so the longer one
-counts; each layer's kernels and, over several GPUs, its exchange of activations come on top. The
+Within one kernel, reading and arithmetic overlap, so the longer one counts. Products with the
+weights (read once) and attention (the caches of all sequences are read) run one after the other and
+are added; each layer's kernels and, over several GPUs, its exchange of activations come on top. The
 constants are the same for all models: `published.py` shows how far they are from published runs.
 """
 
@@ -80,13 +81,15 @@ class Hardware:
         self, weights: Weights, weight_bytes: float, tokens: int, cache_bytes: float = 0.0
     ) -> float:
         """Seconds of a forward over `tokens` tokens that computes with its weights alone, and reads
-        them and so many bytes of its cache.
+        them and, apart from the products, so many bytes of its cache.
 
         >>> Hardware(100.0, 1000.0).roofline(Weights(50.0), 2.0, 1)  # 100 bytes, 100 FLOP
         1.0
+        >>> Hardware(100.0, 1000.0).roofline(Weights(50.0), 2.0, 20, 100.0)  # 2000 FLOP, 100 bytes
+        3.0
         """
-        read = weight_bytes * weights.read(tokens) + cache_bytes
-        return self._longer(read, 2 * tokens * weights.used)
+        products = self._longer(weight_bytes * weights.read(tokens), 2 * tokens * weights.used)
+        return products + self._longer(cache_bytes, 0.0)
 
     def _longer(self, read_bytes: float, flops: float) -> float:
         return max(read_bytes / self.bytes_per_second, flops / self.flops_per_second)
@@ -135,12 +138,14 @@ class PlacedModel:
         hardware, model = self.hardware, self.model
         weights = model.weights
         copies = hardware.gpus / self.cache_cards
-        read = self.weight_bytes * weights.read(count)
-        read += copies * rows * context * self.context_bytes
-        per_token = 2 * weights.used - model.head_flops + context * model.attention_flops
-        flops = count * per_token + (count if scored is None else scored) * model.head_flops
+        flops = count * (2 * weights.used - model.head_flops)
+        flops += (count if scored is None else scored) * model.head_flops
+        products = hardware._longer(self.weight_bytes * weights.read(count), flops)
+        attention = hardware._longer(
+            copies * rows * context * self.context_bytes, count * context * model.attention_flops
+        )
         layers = model.layers * hardware.layer_seconds + hardware._exchange(model, count)
-        return hardware._longer(read, flops) + layers + hardware.forward_seconds
+        return products + attention + layers + hardware.forward_seconds
 
     def prefill_seconds(self, rows: int, prompt: int) -> float:
         """Until the prompts of `rows` sequences are in the cache and each has its first token."""

@@ -17,9 +17,10 @@ PAYS = 1.05  # a smaller gain is none: nobody would see it, and the model errs b
 ASSUMED = (
     "Every guess is accepted with the same probability, independently of the others; real "
     "acceptance falls with depth and depends on the task.",
-    "A forward takes as long as reading its weights and caches or as its arithmetic, whichever is "
-    "longer, at 80 % of a GPU's peaks (70 % on a CPU), plus 25 microseconds a layer and 100 a "
-    "forward.",
+    "A forward's matrix products take as long as reading the weights or as their arithmetic, "
+    "whichever is longer, and then its attention as long as reading the caches or as its "
+    "arithmetic, at 80 % of a GPU's peaks (70 % on a CPU); 25 microseconds a layer and 100 a "
+    "forward come on top.",
     "Weights in fewer bits than 16 are taken to be read at full speed; kernels that unpack them "
     "are slower, so these times are too short.",
     "Requests are alike, and every one decodes by itself. What the engine's scheduler and its "

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from specviz.errors import InputError
 from specviz.sizing.forward_time import GPUS, Hardware, PlacedModel, placed
+from specviz.sizing.serving_plan import read_plan
 from specviz.sizing.shape import MODELS, ModelShape
+from specviz.sizing.sized_plan import SizedPlan
 
 TINY = ModelShape(layers=2, hidden_size=8, heads=2, vocabulary=10, intermediate_size=16)
 ROWS, TOKENS, CONTEXTS = st.integers(1, 64), st.integers(1, 16), st.integers(0, 4096)
@@ -90,3 +92,23 @@ def test_an_exchange_over_pcie_and_a_cpu_are_computed_by_hand() -> None:
     assert placed(model, cpu, 1, "bf16").seconds(1, 1, 0) == pytest.approx(
         weights / (0.7 * cpu.bandwidth * 1e9) + 32 * 2e-6 + 20e-6
     )
+
+
+def test_reading_a_cache_hides_no_arithmetic_of_the_products() -> None:
+    """They are kernels of their own, one after the other, so each is as long as its longer part."""
+    weights, cached = TINY.weights.used, 2 * TINY.cache_values_per_token
+    both = PlacedModel(TINY, Hardware(100.0, 100.0))
+    rows, tokens, context = 8, 5, 40
+    reading = rows * context * cached / 100
+    attention = rows * tokens * context * TINY.attention_flops / 100
+    products = rows * tokens * 2 * weights / 100
+    assert products > 2 * weights / 100  # bound by arithmetic
+    assert both.seconds(rows, tokens, context) == pytest.approx(products + max(reading, attention))
+
+
+def test_checking_guesses_in_a_large_batch_takes_the_time_of_their_arithmetic() -> None:
+    """8B with a 1B draft on an H100, K = 2: the more requests, the less a token gains."""
+    fields = {"target": "llama-3-1-8b", "gpus": 1, "prompt": 1000, "output": 300}
+    found = SizedPlan(read_plan(fields | {"draft_length": 2, "acceptance": 0.7}))
+    gains = [found.speedup(rows, 2) for rows in (64, 100, 150, 200, 244)]
+    assert gains == pytest.approx([1.50, 1.49, 1.31, 1.21, 1.16], abs=0.006)

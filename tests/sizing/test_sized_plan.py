@@ -280,7 +280,7 @@ def test_goodput_is_of_all_rows_and_a_prompt_waits_for_half_a_round() -> None:
     (plain, slow), (_, fast) = found.goodput(Policy.PLAIN), found.goodput(Policy.SPECULATIVE)
     assert 33 >= 1000 * found.speeds(plain, 0).loaded_token
     assert 1000 * found.speeds(plain + 1, 0).loaded_token > 33
-    assert fast / slow == pytest.approx(1.15, abs=0.005)
+    assert fast / slow == pytest.approx(1.09, abs=0.005)
     wait = found.speeds(40, 0).first_token + found.round_seconds(40, 0) / 2
     assert sized(**popular, first_token_limit=1000 * wait).goodput(Policy.PLAIN)[0] == 40
 

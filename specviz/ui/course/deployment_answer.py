@@ -1,8 +1,8 @@
 """A lesson's calculator: what theory says of speculation on a deployment that somebody plans.
 
-Target and draft are taken for rooflines: each forward reads its weights and the cache of its rows,
-or computes, whichever takes longer. What is left out only adds time: the arithmetic of attention,
-the host. The page Serve says more of a deployment, from the same forwards.
+Target and draft are taken for rooflines: each forward reads its weights or computes with them,
+whichever takes longer, and then reads the cache of its rows. What is left out only adds time: the
+arithmetic of attention, the host. The page Serve says more of a deployment, from the same forwards.
 """
 
 from __future__ import annotations
@@ -63,13 +63,11 @@ class Deployment:
     @property
     def ridge(self) -> float:
         """Tokens of a forward from which the target's arithmetic takes longer than reading all its
-        weights and the cache of the rows.
+        weights.
         """
         hardware = self._hardware
-        read = self.bytes_per_weight * self.parameters * GIGA + self.cache_bytes
-        return (
-            read / hardware.bytes_per_second * hardware.flops_per_second / (2 * self._target.used)
-        )
+        reading = self.bytes_per_weight * self.parameters * GIGA / hardware.bytes_per_second
+        return reading * hardware.flops_per_second / (2 * self._target.used)
 
     @property
     def cache_bytes(self) -> float:
