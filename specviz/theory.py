@@ -72,22 +72,6 @@ def expected_accepted(a: float, K: int) -> float:
     return expected_tokens(a, K) - 1
 
 
-def acceptance_for_tokens(tokens: float, K: int) -> float:
-    """The acceptance rate with which K guesses bring so many tokens a round; i.i.d. assumed.
-
-    0 for one token and fewer, 1 for K + 1 and more: beyond them there is none.
-
-    >>> round(acceptance_for_tokens(1.75, 2), 6)
-    0.5
-    """
-    _check_length("K", K, low=1)
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if expected_tokens(middle, K) < tokens else (low, middle)
-    return high if tokens > 1 else 0.0
-
-
 def round_cost(K: int, c: float, v: float = 0.0) -> float:
     """Time of one round in target forwards: 1 + K c + v.
 

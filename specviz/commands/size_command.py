@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -13,6 +12,7 @@ from specviz.commands.command import Command, Progress
 from specviz.commands.console import facts, table
 from specviz.environment import Environment
 from specviz.errors import InputError
+from specviz.sizing.file_acceptance import FEWEST, read_sweep_acceptance
 from specviz.sizing.forward_time import GPUS
 from specviz.sizing.measured_times import MeasuredPlan, MeasuredTimes, read_measured
 from specviz.sizing.published import trust
@@ -45,7 +45,9 @@ def _add_flags(parser: ArgumentParser) -> None:
         )
     parser.add_argument("--trace", metavar="FILE", help="take the acceptance rate of a saved run")
     parser.add_argument(
-        "--sweep", metavar="FILE", help="take the mean acceptance rate of a sweep's file"
+        "--sweep",
+        metavar="FILE",
+        help="take the acceptance rate of a sweep's file, of one pair and method",
     )
     parser.add_argument(
         "--simulate", action="store_true", help="requests that arrive by chance, at several loads"
@@ -54,7 +56,7 @@ def _add_flags(parser: ArgumentParser) -> None:
         "--measured",
         metavar="FILE",
         help="simulate so with measured times of rounds and steps, of a file by load --json, "
-        "bench --batch-size … --json or sweep --axis batch-size=…, and its acceptance rate",
+        "bench --batch-size … --json or sweep --axis batch-size=…; the answer is computed still",
     )
     parser.add_argument("--seed", type=int, default=0, help="of that chance (default 0)")
     parser.add_argument(
@@ -74,7 +76,7 @@ def sized(options: Namespace, progress: Progress) -> dict[str, Any]:
     if options.list:
         return {"presets": _presets()}
     given = {name: getattr(options, name) for name in FIELDS if getattr(options, name) is not None}
-    acceptance = _measured_acceptance(options)
+    acceptance, source = _measured_acceptance(options)
     if acceptance is not None:
         if "acceptance" in given:
             raise InputError(
@@ -82,10 +84,8 @@ def sized(options: Namespace, progress: Progress) -> dict[str, Any]:
             )
         given["acceptance"] = acceptance
     times = None if options.measured is None else _measured_times(options.measured)
-    if times is not None:
-        given.setdefault("acceptance", times.acceptance)
     target, draft = (_own_shape(given, name) for name in _MODELS)
-    plan = read_plan(given, target, draft)
+    plan = read_plan(given, target, draft, source)
     found = SizedPlan(plan) if times is None else MeasuredPlan(plan, times)
     is_simulated = options.simulate or times is not None
     return {
@@ -96,35 +96,29 @@ def sized(options: Namespace, progress: Progress) -> dict[str, Any]:
 
 
 def _measured_times(name: str) -> MeasuredTimes:
+    return read_measured(_text("measured", name), name)
+
+
+def _text(parameter: str, name: str) -> str:
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        return Path(name).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise InputError(f"measured must be a readable file, got {name!r}: {error}") from None
-    return read_measured(text, name)
+        raise InputError(f"{parameter} must be a readable file, got {name!r}: {error}") from None
 
 
-def _measured_acceptance(options: Namespace) -> float | None:
-    """Of a run's or a sweep's file; None where neither is given."""
+def _measured_acceptance(options: Namespace) -> tuple[float | None, str]:
+    """Of a run's or a sweep's file, and what it rests on; None where neither is given."""
     if options.trace is not None:
-        rate = metrics.acceptance_rate(trace_file.load(options.trace).rounds)
+        totals = metrics.RoundTotals(trace_file.load(options.trace).rounds)
+        rate, examined = totals.acceptance_rate, totals.levels_reached
         if rate is None:
             raise InputError(f"trace must be of a run that drafted, got {options.trace!r}")
-        return rate
+        few = "" if examined >= FEWEST else ", which are few: another text may differ much"
+        return rate, f"{rate:.2f} of a saved run, of {examined:,} examined guesses{few}"
     if options.sweep is None:
-        return None
-    try:
-        lines = Path(options.sweep).read_text(encoding="utf-8").splitlines()
-        points = [json.loads(line) for line in lines if line.strip()]
-    except (OSError, ValueError) as error:
-        raise InputError(f"sweep must be a sweep's file, got {options.sweep!r}: {error}") from None
-    rates = [
-        each["acceptance_rate"]
-        for each in points
-        if isinstance(each, dict) and isinstance(each.get("acceptance_rate"), float)
-    ]
-    if not rates:
-        raise InputError(f"sweep must hold points with an acceptance rate, got {options.sweep!r}")
-    return float(sum(rates) / len(rates))
+        return None, ""
+    found = read_sweep_acceptance(_text("sweep", options.sweep), options.sweep)
+    return found.rate, found.words
 
 
 def _own_shape(given: dict[str, Any], name: str) -> ModelShape | None:

@@ -7,11 +7,10 @@ running requests a time is interpolated; beyond the largest no time is made up: 
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import mean
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from specviz import theory
 from specviz.errors import InputError, short
 from specviz.records import MAX_DRAFT_LENGTH
+from specviz.sizing.file_acceptance import FileAcceptance, acceptance_of_sweep, read_object
 from specviz.sizing.serving_plan import MAX_ROWS, ServingPlan
 from specviz.sizing.sized_plan import Policy, SizedPlan
 
@@ -38,16 +38,17 @@ class MeasuredTimes:
     """What a file holds: seconds by the number of requests that run together.
 
     `rounds` has a curve for each K. `prefills` are those of so many prompts together, without and
-    with a draft's; None where they were not measured. `acceptance` is the rate with which K guesses
-    bring as many tokens a round as were measured. `by` says what was measured, `remark` how.
+    with a draft's; None where they were not measured. `acceptance` is that of a sweep: told, and
+    not taken for a plan. `by` says what was measured, `models` which ones, `remark` how.
     """
 
     by: str
+    models: str
     remark: str
     steps: Curve
     rounds: Mapping[int, Curve]
     prefills: tuple[Curve, Curve] | None
-    acceptance: float
+    acceptance: FileAcceptance | None = None
 
     @property
     def fewest(self) -> int:
@@ -67,6 +68,9 @@ class MeasuredTimes:
             f"{_span(fewest, most)} at once. Between measured numbers they are interpolated.",
             f"{_together(most)} decoded together here, the most that was measured; the memory of "
             "the planned cards is not looked at.",
+            f"Measured was {self.models}; planned is {_planned(plan)}. The simulation holds for a "
+            "plan with such times, and nothing above it was computed from them.",
+            f"Guesses are accepted at the plan’s rate, {plan.acceptance:.2f}.{self._own_rate}",
         ]
         if fewest > 1:
             found.append(f"Fewer than {fewest} take the times of {fewest}, the fewest measured.")
@@ -80,6 +84,19 @@ class MeasuredTimes:
             read = "one by one" if count == 1 else f"up to {count} together"
             found.append(f"Prompts take what those of the measurement took, {read}.")
         return [*found, self.remark]
+
+    @property
+    def _own_rate(self) -> str:
+        if self.acceptance is None:
+            return ""
+        few = "" if self.acceptance.is_enough else ", too few to go by"
+        return f" That of the file is {self.acceptance.words}{few}."
+
+
+def _planned(plan: ServingPlan) -> str:
+    draft = "n-grams of the prompt" if plan.draft is None else plan.draft.title
+    cards = plan.gpu.title if plan.gpus == 1 else f"{plan.gpus} x {plan.gpu.title}"
+    return f"{plan.target.title} with {draft} on {cards}"
 
 
 def _together(most: int) -> str:
@@ -168,16 +185,18 @@ def read_measured(text: str, name: str) -> MeasuredTimes:
     """The times in a file's text. InputError, which begins with "measured", for any other file."""
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"measured must be a text of at most {MAX_CHARACTERS:,} characters")
-    found = _json(text)
+    found = read_object(text)
     try:
         if "levels" in found:
-            return _times(list(_of_load(found)), _load_words(found), _LONGER)
+            served = "what those servers serve, which the file does not name"
+            return _times(list(_of_load(found)), _load_words(found), served, _LONGER)
         if "rows" in found:
-            config, points = _method(found["rows"]), list(_of_bench(found))
-            return _times(points, _own_words("bench", config, found), _ENDS)
+            models, points = _models(_method(found["rows"]), found), list(_of_bench(found))
+            return _times(points, f"the decoder here (bench) with {models}", models, _ENDS)
         if "axes" in found:
-            points = list(_of_sweep(found))
-            return _times(points, _own_words("sweep", found["config"], found), _ENDS)
+            models, points = _models(found["config"], found), list(_of_sweep(found))
+            times = _times(points, f"the decoder here (sweep) with {models}", models, _ENDS)
+            return replace(times, acceptance=acceptance_of_sweep(found))
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         if isinstance(error, InputError):
             raise InputError(f"measured {error}, got {short(name)}") from None
@@ -185,25 +204,7 @@ def read_measured(text: str, name: str) -> MeasuredTimes:
     raise InputError(f"measured {_MUST}, got {short(name)}, which is none of them")
 
 
-def _json(text: str) -> dict[str, Any]:
-    """One object; or the lines of a sweep's file as one, its points beside what it sweeps."""
-    found = _object(text)
-    if not found:
-        first, *lines = text.split("\n")
-        found = _object(first)
-        found |= {"points": [_object(line) for line in lines[:-1]]} if found else {}
-    return found
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _times(found: Sequence[_Point], by: str, remark: str) -> MeasuredTimes:
+def _times(found: Sequence[_Point], by: str, models: str, remark: str) -> MeasuredTimes:
     if not found:
         raise InputError("must hold at least one measured number of requests")
     lengths = sorted({each.K for each in found})
@@ -211,6 +212,7 @@ def _times(found: Sequence[_Point], by: str, remark: str) -> MeasuredTimes:
     has_prompts = all(each.prefills for each in found)
     return MeasuredTimes(
         by=f"{by}, {own}",
+        models=models,
         remark=remark,
         steps=_curve(found, lambda each: (each.rows, each.step)),
         rounds={
@@ -218,7 +220,6 @@ def _times(found: Sequence[_Point], by: str, remark: str) -> MeasuredTimes:
             for K in lengths
         },
         prefills=(_prefills(found, 0), _prefills(found, 1)) if has_prompts else None,
-        acceptance=mean(theory.acceptance_for_tokens(each.tokens, each.K) for each in found),
     )
 
 
@@ -283,9 +284,8 @@ def _method(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return rows[0]
 
 
-def _own_words(command: str, config: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    pair, method = _word(found["pair"]), _word(config["method"])
-    return f"the decoder here ({command}) with {method} and the pair {pair}"
+def _models(config: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    return f"{_word(config['method'])} and the pair {_word(found['pair'])}"
 
 
 def _of_sweep(found: Mapping[str, Any]) -> Iterator[_Point]:

@@ -118,11 +118,10 @@ def trust() -> dict[str, Any]:
 
 def _sentence(middle: float, worst: PublishedRun) -> str:
     speedups = [run for run in RUNS if run.kind == SPEEDUP]
-    errors = [run.error for run in speedups]
     batched = sum(run.batch > 1 for run in speedups)
     note = f"; {worst.note}" if worst.note else ""
     return (
-        f"The {len(speedups)} published speedups come out {_range(min(errors), max(errors))} here, "
+        f"The {len(speedups)} published speedups come out {_range(*SPEEDUP_ERRORS)} here, "
         f"and {batched or 'none'} of them {'is' if batched < 2 else 'are'} at more than one "
         f"request at once. Of all {len(RUNS)} published measurements half come out within "
         f"{100 * middle:.0f} %, the worst figure {_off(worst.error)} ({worst.kind}, "
@@ -178,4 +177,7 @@ _N_GRAMS = [run for run in RUNS if run.draft == N_GRAM]
 # of n-grams of the prompt: the middle acceptance rate, the highest one, and the longest guesses
 N_GRAM_ACCEPTANCE = round(median(map(_acceptance, _N_GRAMS)), 2)
 N_GRAM_HIGHEST = max(map(_acceptance, _N_GRAMS))
+# of the speedups: how far too high the least and the most promising come out
+_SPEEDUP_ERRORS = [run.error for run in RUNS if run.kind == SPEEDUP]
+SPEEDUP_ERRORS = (min(_SPEEDUP_ERRORS), max(_SPEEDUP_ERRORS))
 N_GRAM_LENGTH = max(run.verified - 1 for run in _N_GRAMS)

@@ -26,6 +26,7 @@ MAX_TOKENS = 1_000_000
 MAX_JOB = 1_000_000_000
 CACHE_PRECISIONS = ("bf16", "fp8")
 CURRENCIES = ("USD", "EUR", "GBP", "CHF", "CNY", "INR", "JPY")
+ASSUMED_RATE = "assumed"  # by nobody's measurement
 USUAL_ACCEPTANCE = 0.7  # of a draft model or a head: an example, to be measured on one's own texts
 
 
@@ -180,7 +181,9 @@ FIELDS = {field.name: field for field in _ALL}
 
 @dataclass(frozen=True, slots=True)
 class ServingPlan:
-    """All fields, read. `draft` is None where no model drafts."""
+    """All fields, read. `draft` is None where no model drafts; `acceptance_source` says where the
+    rate is from: "" where it is typed.
+    """
 
     target: ModelShape
     draft: ModelShape | None
@@ -202,6 +205,7 @@ class ServingPlan:
     token_limit: float
     load: float
     job: int | None
+    acceptance_source: str = ""
 
     @property
     def longest_draft(self) -> int:
@@ -217,8 +221,10 @@ def read_plan(
     given: Mapping[str, Any],
     target: ModelShape | None = None,
     draft: ModelShape | None = None,
+    acceptance_source: str = "",
 ) -> ServingPlan:
-    """Of the fields that are given, the others by default; a shape stands for its field.
+    """Of the fields that are given, the others by default; a shape stands for its field, and a
+    given acceptance rate may have a source.
 
     >>> read_plan({"gpus": "2"}).gpus
     2
@@ -247,6 +253,6 @@ def read_plan(
         )
     if values["acceptance"] is None:
         values["acceptance"] = USUAL_ACCEPTANCE if draft else N_GRAM_ACCEPTANCE
-    return ServingPlan(
-        **values | {"target": target, "draft": draft, "gpu": gpu_named(values["gpu"])}
-    )
+        acceptance_source = ASSUMED_RATE if draft else f"{ASSUMED_RATE} as in published runs"
+    shapes = {"target": target, "draft": draft, "gpu": gpu_named(values["gpu"])}
+    return ServingPlan(**values | shapes, acceptance_source=acceptance_source)

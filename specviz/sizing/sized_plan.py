@@ -295,6 +295,10 @@ class SizedPlan:
         machine = Machine(rate * self.plan.output, self.cards(policy) * (self.plan.price or 0.0))
         return daily_cost(load, machine)
 
+    def cards_for_load(self, policy: Policy) -> int | None:
+        cost = self.cost(policy)
+        return None if cost is None else cost.machines * self.cards(policy)
+
     def card_seconds_per_token(self, policy: Policy) -> float | None:
         """Of an answer's token, on a deployment that carries its goodput; None where that is 0."""
         rate = self.goodput(policy)[1]

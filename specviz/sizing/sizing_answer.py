@@ -9,10 +9,11 @@ from specviz import theory
 from specviz.sizing.forward_time import GIGA, MAX_GPUS
 from specviz.sizing.plan_memory import Memory
 from specviz.sizing.plan_warnings import plan_warnings
-from specviz.sizing.published import n_gram_overheads
-from specviz.sizing.serving_plan import MAX_ROWS, ServingPlan
+from specviz.sizing.published import SPEEDUP_ERRORS, n_gram_overheads
+from specviz.sizing.serving_plan import ASSUMED_RATE, MAX_ROWS, ServingPlan
 from specviz.sizing.sized_plan import DRAWN_ROWS, Policy, SizedPlan
 
+_AFTER = "after the errors of published speedups"
 PAYS = 1.05  # a smaller gain is none: nobody would see it, and the model errs by more
 ASSUMED = (
     "Every guess is accepted with the same probability, independently of the others; real "
@@ -92,7 +93,7 @@ def _way(found: SizedPlan, policy: Policy) -> dict[str, Any]:
         "carried_tokens": rate * found.plan.output,
         "card_hours_per_million": None if each_token is None else each_token * 1e6 / 3600,
         "money_per_million": _money(each_token, price, 1e6 / 3600),
-        "cards_for_load": None if cost is None else cost.machines * found.cards(policy),
+        "cards_for_load": found.cards_for_load(policy),
         "money_a_day_for_load": None if cost is None or price is None else cost.money,
         "job_seconds": None if job is None else job.seconds,
         "job_money": _money(None if job is None else job.card_hours, price),
@@ -104,11 +105,14 @@ def _money(cards: float | None, price: float | None, times: float = 1.0) -> floa
 
 
 def verdict(found: SizedPlan) -> str:
-    """`yes`, `no` (at no batch), `not here` (at other batches only), or `does not fit`."""
+    """`yes`, `perhaps` (less than published speedups came out too high), `no` (at no batch), `not
+    here` (at other batches only), or `does not fit`.
+    """
     if not found.fits(found.plan.batch):
         return "does not fit"
-    if _gain_at(found, found.plan.batch) >= PAYS:
-        return "yes"
+    gain = _gain_at(found, found.plan.batch)
+    if gain >= PAYS:
+        return "yes" if gain >= 1 + SPEEDUP_ERRORS[1] else "perhaps"
     return "not here" if _best_batch(found)[0] >= PAYS else "no"
 
 
@@ -127,31 +131,47 @@ def sentence(found: SizedPlan) -> str:
     match verdict(found):
         case "does not fit":
             return _does_not_fit(found)
-        case "yes":
-            return f"Yes: {_here(found)} {_paying(found)}{_carried(found)}"
+        case "yes" | "perhaps" as word:
+            answer = f"{word.capitalize()}: {_here(found)} {_paying(found)}{_carried(found)}"
         case "not here":
             best = -_best_batch(found)[1]
-            return (
+            answer = (
                 f"Not here: {_here(found)} {_paying(found)} "
                 f"The most is {times(_gain_at(found, best))}, at {_requests(best)}."
             )
-    needed = break_even(found)
-    end = (
-        "The draft costs more than it can save."
-        if needed is None
-        else f"It gains no more at any number; a token begins to gain here at an acceptance rate "
-        f"of {needed:.2f}."
+        case _:
+            no_draft = "The draft costs more than it can save."
+            end = no_draft if break_even(found) is None else "It gains no more at any number."
+            answer = f"No: {_here(found)} {end}"
+    return answer + _accepted(found)
+
+
+def _accepted(found: SizedPlan) -> str:
+    """Where its acceptance rate is from unless it was typed, and from which one a token gains."""
+    source, needed = found.plan.acceptance_source, break_even(found)
+    gains = "" if needed is None else f"from {needed:.2f} on a token gains here"
+    if source.startswith(ASSUMED_RATE):
+        said = f" The acceptance rate α, {found.plan.acceptance:.2f}, is {source}: measure yours"
+        return f"{said}; {gains}." if gains else f"{said}."
+    if source:
+        said = f" The acceptance rate α is {source}"
+        return f"{said}; {gains}." if gains else f"{said}."
+    return (
+        f" The acceptance rate α is yours, {found.plan.acceptance:.2f}; {gains}." if gains else ""
     )
-    return f"No: {_here(found)} {end}"
 
 
 def _here(found: SizedPlan) -> str:
     """Whole requests first: a token's speedup leaves out the prompts."""
     rows = found.plan.batch
     plain, fast = found.speeds(rows, 0).request, found.speeds(rows, found.K).request
+    left = ""
+    if verdict(found) == "perhaps":
+        low, high = (plain / fast / (1 + error) for error in reversed(SPEEDUP_ERRORS))
+        left = f" ({low:.2f} to {high:.2f} {_AFTER})"
     return (
         f"at {_requests(rows)} a whole request takes {seconds(fast)} instead of {seconds(plain)}, "
-        f"{times(plain / fast)} as fast; each token after its first comes "
+        f"{times(plain / fast)} as fast{left}; each token after its first comes "
         f"{times(found.speedup(rows, found.K))} as fast."
     )
 
@@ -159,14 +179,43 @@ def _here(found: SizedPlan) -> str:
 def _carried(found: SizedPlan) -> str:
     """What a deployment does for its money, which may be less where each request is faster."""
     (_, plain), (_, fast) = (found.goodput(each) for each in (Policy.PLAIN, Policy.SPECULATIVE))
-    costs = [found.card_seconds_per_token(each) for each in (Policy.PLAIN, Policy.SPECULATIVE)]
-    if costs[0] is None or costs[1] is None:
+    if not (plain and fast):
         kept = "with speculation alone" if fast else "without it alone" if plain else "at no number"
         return f" Both your limits are kept {kept}."
+    fast_text, plain_text = apart(fast, plain)
+    instead = "as without" if fast_text == plain_text else f"instead of {plain_text}"
     return (
-        f" Within both your limits a deployment carries {fast:.1f} requests a second instead of "
-        f"{plain:.1f}, so a token costs {costs[1] / costs[0]:.2f} times as much."
+        f" Within both your limits a deployment carries {fast_text} requests a second {instead}; "
+        f"{_for_load(found)}"
     )
+
+
+def _for_load(found: SizedPlan) -> str:
+    """Cards that the planned load takes: whole deployments, however full they are."""
+    cards = [found.cards_for_load(each) for each in (Policy.PLAIN, Policy.SPECULATIVE)]
+    load, (plain, fast) = f"your {found.plan.load:g} a second", [each or 0 for each in cards]
+    if plain == fast:
+        return f"{load} take {_cards(plain)} either way."
+    return f"{load} take {_cards(fast)} instead of {plain}, {fast / plain:.2f} times the money."
+
+
+def _cards(count: int) -> str:
+    return "1 card" if count == 1 else f"{count:,} cards"
+
+
+def apart(first: float, second: float, least: int = 1, most: int = 4) -> tuple[str, str]:
+    """Both with as many digits behind the point as it takes to see that they differ.
+
+    >>> apart(18.74, 17.5), apart(0.31, 0.26), apart(0.331, 0.332), apart(2.0, 2.0)
+    (('18.7', '17.5'), ('0.31', '0.26'), ('0.331', '0.332'), ('2.0', '2.0'))
+    """
+    for digits in range(least, most + 1):
+        texts = f"{first:.{digits}f}", f"{second:.{digits}f}"
+        differ = abs(float(texts[0]) - float(texts[1]))
+        if differ and abs(differ - abs(first - second)) < 0.25 * abs(first - second):
+            return texts
+    digits = least if first == second else most
+    return f"{first:.{digits}f}", f"{second:.{digits}f}"
 
 
 def times(gain: float) -> str:
@@ -191,14 +240,33 @@ def seconds(value: float) -> str:
 
 
 def _paying(found: SizedPlan) -> str:
+    """Up to how many, and up to how many after the errors of published speedups."""
     least, most = found.paying_batches or (1, 1)
     start = "" if least == 1 else f"from {_requests(least)} "
     largest = min(MAX_ROWS, found.largest_batch())
-    pays = f"{_lengths(found, least, min(most, largest))} it pays {start}up to"
+    end = min(most, largest)
+    pays = f"{_lengths(found, least, end)} it pays {start}up to"
     if most < largest:
-        return f"{pays} {most:,}; above that it loses."
-    reason = "the most that fit" if largest < MAX_ROWS else "the most looked at"
-    return f"{pays} {largest:,}, {reason}."
+        told, more = f"about {about(most):,}", "; above that it loses"
+    else:
+        told, more = f"{largest:,}", ", the most that fit"
+        more = more if largest < MAX_ROWS else ", the most looked at"
+    ends = [
+        max((rows for rows in range(least, end + 1) if _gain_at(found, rows) > 1 + each), default=0)
+        for each in reversed(SPEEDUP_ERRORS)
+    ]
+    low, high = (f"{about(each):,}" if each else "none" for each in ends)
+    span = low if low == high else f"{low} to {high}"
+    return f"{pays} {told} ({span} {_AFTER}){more}."
+
+
+def about(count: int) -> int:
+    """A number that is computed from times, not to the unit.
+
+    >>> about(285), about(1024), about(37), about(8)
+    (280, 1000, 37, 8)
+    """
+    return round(count, 2 - len(str(count))) if count >= 100 else count
 
 
 def _lengths(found: SizedPlan, least: int, most: int) -> str:
@@ -218,11 +286,11 @@ def _requests(rows: int) -> str:
 
 def _does_not_fit(found: SizedPlan) -> str:
     worst = min(found.memory(found.plan.batch), key=lambda each: each.headroom)
-    cards = "1 card" if worst.cards == 1 else f"{worst.cards} cards"
     said = (
         f"Does not fit: {_requests(found.plan.batch)} need {worst.used / GIGA:,.0f} GB on each of "
-        f"{cards}, and {worst.limit / GIGA:,.0f} may be used."
+        f"{_cards(worst.cards)}, and {worst.limit / GIGA:,.0f} may be used."
     )
+    said += _plain_fits(found)
     if found.largest_batch():
         return f"{said} Room is for {_requests(found.largest_batch())}."
     draft = "Give the draft more cards, or a smaller one."
@@ -233,6 +301,18 @@ def _does_not_fit(found: SizedPlan) -> str:
         return f"{said} {MAX_GPUS} of these cards do not hold it either."
     also = any(each.headroom < 0 for each in found.memory(found.plan.batch)[1:])
     return f"{said} {needed} of these cards hold it." + (f" {draft}" if also else "")
+
+
+def _plain_fits(found: SizedPlan) -> str:
+    """What the draft takes of the target's cards, where plain decoding has room without it."""
+    rows = found.plan.batch
+    if not found.fits(rows, Policy.PLAIN):
+        return ""
+    (plain, *_), (card, *_) = found.memory(rows, Policy.PLAIN), found.memory(rows)
+    return (
+        f" Plain decoding of them fits: the draft and its guesses take "
+        f"{(card.used - plain.used) / GIGA:.1f} GB more on a card of the target’s."
+    )
 
 
 def break_even(found: SizedPlan) -> float | None:

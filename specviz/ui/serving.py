@@ -170,15 +170,12 @@ class Serving:
         return written_answer(question)
 
     def _found(self, question: Mapping[str, Any]) -> SizedPlan:
-        """With the times of the file that comes with it, whose acceptance fills an empty field."""
+        """With the times of the file that comes with it: of its simulation, and of nothing else."""
         times, fields = _times(question.get("measured")), question["plan"]
         if not isinstance(fields, dict):
             raise InputError(f"plan must be an object, got {short(fields)}")
-        if times is None:
-            return SizedPlan(self._plan(question, fields))
-        if fields.get("acceptance") in (None, ""):
-            fields = fields | {"acceptance": times.acceptance}
-        return MeasuredPlan(self._plan(question, fields), times)
+        plan = self._plan(question, fields)
+        return SizedPlan(plan) if times is None else MeasuredPlan(plan, times)
 
     def _plan(self, question: Mapping[str, Any], fields: Mapping[str, Any]) -> ServingPlan:
         own = [name for name in _MODELS if fields.get(name) == OWN]

@@ -9,6 +9,8 @@ import pytest
 
 from specviz.cli import main
 from specviz.sizing.published import RUNS
+from tests.sizing.test_file_acceptance import point, text
+from tests.sizing.test_measured_times import SWEEP, lines
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -19,9 +21,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_the_answer_is_one_sentence_and_then_its_numbers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = run(capsys, "--output", "16", "--simulate")
-    assert text.startswith("Yes: at 8 requests at once a whole request takes ")
-    assert "published measurements" in text and "arrive by chance" in text
+    said = run(capsys, "--output", "16", "--simulate")
+    assert said.startswith("Perhaps: at 8 requests at once a whole request takes ")
+    assert "published measurements" in said and "arrive by chance" in said
 
 
 def test_json_holds_what_the_text_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,9 +33,9 @@ def test_json_holds_what_the_text_is_made_of(capsys: pytest.CaptureFixture[str])
 
 
 def test_trust_prints_every_published_measurement(capsys: pytest.CaptureFixture[str]) -> None:
-    text = run(capsys, "--trust")
-    assert f"Of all {len(RUNS)} published measurements half come out within" in text.splitlines()[0]
-    assert all(run.setting in text for run in RUNS)
+    told = run(capsys, "--trust")
+    assert f"Of all {len(RUNS)} published measurements half come out within" in told.splitlines()[0]
+    assert all(run.setting in told for run in RUNS)
     assert "llama-3-2-1b" in run(capsys, "--list")
 
 
@@ -55,14 +57,27 @@ def test_a_model_of_ones_own_is_read_from_its_configuration(
     assert own["speedup"] == preset["speedup"] and own["target"] == str(file)
 
 
-def test_the_acceptance_rate_may_come_from_a_sweep(
+def test_the_acceptance_rate_may_come_from_a_sweep_and_says_of_what(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "sweep.jsonl"
-    points = [{"plan": 1}, {"acceptance_rate": 0.6}, {"acceptance_rate": 0.8}]
-    file.write_text("\n".join(map(json.dumps, points)))
-    found = json.loads(run(capsys, "--sweep", str(file), "--json"))
-    assert found["size"]["acceptance"] == pytest.approx(0.7)
+    file.write_text(text(point(400, 240), point(400, 320)))
+    found = json.loads(run(capsys, "--sweep", str(file), "--json"))["size"]
+    assert found["acceptance"] == pytest.approx(0.7)
+    assert "0.70 of the pair bundled with draft-model, of 400 examined guesses" in found["sentence"]
+    file.write_text(text(point(6, 6)))
+    assert main(["size", "--sweep", str(file)]) == 2
+    assert "must hold at least 300 examined guesses" in capsys.readouterr().err
+
+
+def test_measured_times_leave_the_answer_as_it_is_computed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "sweep.jsonl"
+    file.write_text(lines(SWEEP))
+    with_times = json.loads(run(capsys, "--measured", str(file), "--json"))
+    assert with_times["size"] == json.loads(run(capsys, "--json"))["size"]
+    assert "planned is Llama 3.1 or 3.3 70B with" in " ".join(with_times["measured"])
 
 
 @pytest.mark.parametrize(
@@ -70,7 +85,7 @@ def test_the_acceptance_rate_may_come_from_a_sweep(
     [
         (["--gpus", "0"], "gpus must be an integer from 1 to 64, got '0'"),
         (["--gpu", "h300"], "gpu must be one of a100-40"),
-        (["--sweep", "nowhere.jsonl"], "sweep must be a sweep's file"),
+        (["--sweep", "nowhere.jsonl"], "sweep must be a readable file"),
         (["--trace", "nowhere.json"], "must be an existing file"),
         (["--measured", "nowhere.json"], "measured must be a readable file, got 'nowhere.json'"),
         (["--measured", "pyproject.toml"], "measured must be JSON of load, of bench over batch"),

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from specviz import theory
 from specviz.errors import InputError
 from specviz.sizing.measured_times import MAX_CHARACTERS, MeasuredPlan, read_measured
 from specviz.sizing.serving_plan import read_plan
@@ -54,6 +53,7 @@ def point(size: int, K: int, step: float, c: float, v: float) -> dict[str, Any]:
         "setting": {"batch-size": size, "draft-length": K},
         **{"cost_ratio": c, "verify_overhead": v, "block_efficiency": 2.5},
         **{"rounds": 8, "texts": 2, "draft_prefill_seconds": 0.5},
+        "acceptance_by_depth": [{"depth": 1, "reached": 8, "passed": 6, "rate": 0.75}],
         **{"baseline_ttft_seconds": 0.1 * size, "ttft_seconds": 0.1 * size},
         "baseline_tokens_per_second": 11 * size / (0.1 * size + 10 * step),
     }
@@ -74,7 +74,7 @@ def lines(sweep: dict[str, Any]) -> str:
 
 def planned(found: dict[str, Any], **fields: Any) -> MeasuredPlan:
     times = read_measured(json.dumps(found), "f.json")
-    given = {"acceptance": times.acceptance, "output": 65} | fields
+    given = {"acceptance": 0.7, "output": 65} | fields
     return MeasuredPlan(read_plan(given), times)
 
 
@@ -83,7 +83,6 @@ def test_a_clients_times_of_tokens_become_those_of_rounds() -> None:
     assert times.steps == ((1, 0.02), (4, 0.03))
     assert times.rounds == {3: ((1, pytest.approx(0.025)), (4, pytest.approx(0.05)))}
     assert times.prefills == (((1, 0.2),), ((1, 0.3),))
-    assert theory.expected_tokens(times.acceptance, 3) == pytest.approx(2.5)
 
 
 def test_a_table_by_batch_size_holds_steps_rounds_and_prompts_together() -> None:
@@ -112,7 +111,7 @@ def test_between_measured_numbers_times_are_interpolated_and_beyond_them_nobody_
 
 
 def test_a_request_alone_takes_the_measured_times() -> None:
-    found = planned(LOAD)
+    found = planned(LOAD, acceptance=0.691)  # 2.5 tokens a round
     plain, fast = (simulate(found, each, 0.001) for each in (Policy.PLAIN, Policy.SPECULATIVE))
     assert (plain.first_token_p95, fast.first_token_p95) == pytest.approx((0.2, 0.3))
     assert plain.token_p50 == pytest.approx(0.02)
@@ -141,6 +140,20 @@ def test_it_is_told_by_what_it_was_measured_and_what_was_not() -> None:
     said = " ".join(of_bench.measured.told(of_bench.plan))
     assert "(bench) with eagle and the pair bundled, K = 2 and 3, with 2 to 6 requests" in said
     assert "Fewer than 2 take the times of 2" in said and "up to 6 together" in said
+
+
+def test_the_times_of_another_pair_leave_the_plan_its_own_acceptance_rate_and_say_so() -> None:
+    found = MeasuredPlan(read_plan({}), read_measured(lines(SWEEP), "sweep.jsonl"))
+    assert found.plan.acceptance == 0.7
+    said = " ".join(found.measured.told(found.plan))
+    assert (
+        "Measured was draft-model and the pair chat; planned is Llama 3.1 or 3.3 70B with" in said
+    )
+    assert "4 x H100 80 GB (SXM)" in said and "nothing above it was computed from them" in said
+    assert "accepted at the plan’s rate, 0.70. That of the file is 0.75 of the pair chat" in said
+    assert "of 8 examined guesses in 8 rounds, too few to go by." in said
+    load = planned(LOAD)
+    assert "which the file does not name" in " ".join(load.measured.told(load.plan))
 
 
 def test_prompts_that_were_not_timed_are_computed_and_told() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from specviz.errors import InputError
 from specviz.sizing.published import RUNS
 from specviz.sizing.serving_plan import FIELDS, read_plan
 from specviz.sizing.sized_plan import Policy, SizedPlan
-from specviz.sizing.sizing_answer import size
+from specviz.sizing.sizing_answer import about, size
 
 
 def sized(**fields: Any) -> SizedPlan:
@@ -190,18 +191,81 @@ def test_the_first_sentence_says_what_the_numbers_say() -> None:
         "Yes: at 8 requests at once a whole request takes 2.23 s instead of 4.56 s, 2.0x as fast; "
         "each token after its first comes 2.2x as fast. With K from 1 to 5"
     )
-    costs = [first[way]["card_hours_per_million"] for way in ("speculative", "plain")]
-    assert first["sentence"].endswith(f"a token costs {costs[0] / costs[1]:.2f} times as much.")
+    assert (
+        "18.7 requests a second instead of 17.5; your 2 a second take 4 cards either way."
+        in (first["sentence"])
+    )
     gain = first["speculative"]["tokens_per_second"] / first["plain"]["tokens_per_second"]
     assert first["request_speedup"] == pytest.approx(gain)
     none = size(read_plan({"gpus": 1}))
     assert none["verdict"] == "does not fit" and "4 of these cards hold it." in none["sentence"]
     few = size(read_plan({"gpus": 2, "batch": 8}))
     assert few["sentence"].endswith("Room is for 1 request.")
+    assert few["warnings"] == []
     late = size(read_plan({"batch": 400, "draft_length": 5}))
     assert late["verdict"] == "not here" and "above that it loses" in late["sentence"]
     never = size(read_plan({"target": "gpt2", "draft": "distilgpt2", "acceptance": 0.3}))
-    assert never["verdict"] == "no" and "acceptance rate of" in never["sentence"]
+    assert never["verdict"] == "no" and "gains no more at any" in never["sentence"]
+    assert never["sentence"].endswith("α is yours, 0.30; from 0.58 on a token gains here.")
+
+
+def test_a_gain_below_the_errors_of_published_speedups_is_a_perhaps_with_its_range() -> None:
+    plan = read_plan({"batch": 200})
+    found, errors = size(plan), [run.error for run in RUNS if run.kind == "speedup"]
+    assert 1.05 < found["request_speedup"] < 1 + max(errors)
+    low, high = (found["request_speedup"] / (1 + each) for each in (max(errors), min(errors)))
+    assert found["verdict"] == "perhaps" and found["sentence"].startswith("Perhaps: at 200")
+    assert f"({low:.2f} to {high:.2f} after the errors of published speedups)" in found["sentence"]
+    sure = SizedPlan(replace(plan, batch=8))
+    assert size(sure.plan)["verdict"] == "yes"
+
+    def last(error: float) -> int:
+        gains = ((n, sure.request_speedup(n, sure.best_length(n))) for n in range(1, 1025))
+        return max(n for n, gain in gains if gain > 1 + error)
+
+    most, least, between = (about(last(each)) for each in (0.0, max(errors), min(errors)))
+    told = f"pays up to about {most} ({least} to {between} after the errors of published speedups)"
+    assert told in size(sure.plan)["sentence"] and last(0.0) == 285 and most == 280
+
+
+def test_an_acceptance_rate_that_nobody_gave_is_said_to_be_assumed() -> None:
+    assumed, typed = (size(read_plan(each)) for each in ({}, {"acceptance": "0.7"}))
+    said = "The acceptance rate α, 0.70, is assumed: measure yours; from 0.26 on a token gains here"
+    assert said in assumed["sentence"] and assumed["break_even_acceptance"] < 0.265
+    assert "assumed" not in typed["sentence"] and "α is yours, 0.70" in typed["sentence"]
+    assert (
+        "0.41, is assumed as in published runs" in size(read_plan({"draft": "n-gram"}))["sentence"]
+    )
+
+
+def test_the_headline_counts_cards_for_the_planned_load_with_digits_that_differ() -> None:
+    many = size(read_plan({"load": 200}))
+    cards = [many[way]["cards_for_load"] for way in ("speculative", "plain")]
+    times = f"{cards[0] / cards[1]:.2f} times the money"
+    assert (
+        f"your 200 a second take {cards[0]} cards instead of {cards[1]}, {times}."
+        in (many["sentence"])
+    )
+    slow = {"target": "llama-3-1-8b", "gpu": "t4", "gpus": 1, "precision": "int8"}
+    slow |= {"prompt": 4000, "output": 600, "batch": 1, "token_limit": 1000}
+    slow |= {"first_token_limit": 60_000}
+    few = size(read_plan(slow | {"draft_precision": "int8"}))
+    pair = [f"{few[way]['carried_requests']:.1f}" for way in ("plain", "speculative")]
+    assert pair[0] == pair[1], "one digit does not tell them apart"
+    fast, plain = re.findall(r"carries (\S+) requests a second instead of (\S+);", few["sentence"])[
+        0
+    ]
+    assert fast != plain and len(fast) > len(pair[0])
+
+
+def test_what_only_plain_decoding_has_room_for_is_told_with_what_the_draft_takes() -> None:
+    fields = {"target": "llama-3-1-8b", "gpus": 1, "prompt": 1000, "output": 300, "batch": 256}
+    found, plan = size(read_plan(fields)), sized(**fields)
+    (plain,), (card,) = plan.memory(256, Policy.PLAIN), plan.memory(256)
+    assert not found["fits"] and plan.fits(256, Policy.PLAIN)
+    more = f"take {(card.used - plain.used) / 1e9:.1f} GB more on a card of the target’s."
+    assert f"Plain decoding of them fits: the draft and its guesses {more}" in found["sentence"]
+    assert "Plain decoding of them" not in size(read_plan({"gpus": 1}))["sentence"]
 
 
 def test_every_verdict_can_be_given_for_the_smallest_and_the_largest_plan() -> None:

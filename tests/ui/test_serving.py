@@ -64,14 +64,12 @@ def test_every_plan_has_its_charts_and_numbers(fields: dict[str, Any]) -> None:
     assert bool(load["results"]) == (reply["size"]["largest_batch"] > 0)
 
 
-def test_a_file_of_measured_times_is_simulated_with_and_fills_the_acceptance_rate() -> None:
+def test_a_file_of_measured_times_is_simulated_with_and_changes_nothing_else() -> None:
     given = {"plan": SMALL | {"target": "llama-3-1-405b"}, "measured": FILE}
     reply, load = (ask(given) for ask in (Handlers().serving.size, Handlers().serving.arrivals))
     assert reply["error"] is load["error"] is None
-    assert 0.6 < reply["size"]["acceptance"] < 0.7 and not reply["size"]["fits"]
+    assert reply == Handlers().serving.size({"plan": given["plan"]}) and not reply["size"]["fits"]
     assert load["results"] and "llama.cpp b1 at http://a, plain at http://b" in load["measured"][0]
-    typed = Handlers().serving.size(given | {"plan": given["plan"] | {"acceptance": "0.5"}})
-    assert typed["size"]["acceptance"] == 0.5
     json.dumps((reply, load), allow_nan=False)
 
 
