@@ -20,7 +20,7 @@ from specviz.sizing.serving_plan import FIELDS, Field, read_plan
 from specviz.sizing.shape import MODELS, ModelShape, shape_of_config
 from specviz.sizing.simulated_load import by_load
 from specviz.sizing.sized_plan import SizedPlan
-from specviz.sizing.sizing_answer import size
+from specviz.sizing.sizing_answer import apart, size
 
 _MODELS = ("target", "draft")
 _OWN = "a preset of --list, a folder or file with a config.json, or a repository of the Hub"
@@ -184,7 +184,7 @@ def size_text(result: dict[str, Any]) -> str:
         return "\n\n".join([*parts, cards, *simulated])
     parts += [
         facts(_numbers(found)),
-        table([_way(found, "plain"), _way(found, "speculative")]),
+        table(_ways(found)),
         cards,
         table(
             [
@@ -228,6 +228,15 @@ def _numbers(found: dict[str, Any]) -> dict[str, Any]:
         "a token gains from an acceptance rate of": found["break_even_acceptance"],
         "most requests that fit": found["largest_batch"],
     }
+
+
+def _ways(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Plain and speculative, with as many digits as it takes to tell them apart."""
+    plain, fast = (_way(found, name) for name in ("plain", "speculative"))
+    for name, value in plain.items():
+        if isinstance(value, float) and isinstance(fast[name], float):
+            plain[name], fast[name] = apart(value, fast[name], 1 if value >= 100 else 2)
+    return [plain, fast]
 
 
 def _way(found: dict[str, Any], name: str) -> dict[str, Any]:

@@ -46,7 +46,8 @@ class Gpu:
     bf16: float
     link: float
     link_kind: str
-    fp8: float | None = None
+    fp8: float | None = None  # None: it has no such units, nor bfloat16 where has_bf16 is false
+    has_bf16: bool = True
 
     def together(self, count: int, precision: str = "bf16") -> Hardware:
         """So many of them, over which every layer is split (tensor parallel)."""

@@ -9,8 +9,17 @@ from specviz.sizing.serving_plan import ServingPlan
 
 
 def plan_warnings(plan: ServingPlan) -> tuple[str, ...]:
-    """Vocabularies, heads, lengths and acceptance rates that an engine or experience refuses."""
-    return (*_of_vocabularies(plan), *_of_heads(plan), *_of_lengths(plan), *_of_acceptance(plan))
+    """Vocabularies, cards, formats, lengths and acceptance rates that an engine, a chip or
+    experience refuses.
+    """
+    return (
+        *_of_vocabularies(plan),
+        *_of_heads(plan),
+        *_of_own_cards(plan),
+        *_of_formats(plan),
+        *_of_lengths(plan),
+        *_of_acceptance(plan),
+    )
 
 
 def _of_vocabularies(plan: ServingPlan) -> Iterator[str]:
@@ -28,8 +37,31 @@ def _of_heads(plan: ServingPlan) -> Iterator[str]:
     if plan.draft is not None and plan.draft.heads % cards:
         yield (
             f"The draft’s {plan.draft.heads} attention heads cannot be shared by {cards} cards: an "
-            "engine that splits it as the target refuses it, so give it cards of its own that "
-            "divide them."
+            "engine that splits it so refuses it. Plan another number of cards, or another draft."
+        )
+
+
+def _of_own_cards(plan: ServingPlan) -> Iterator[str]:
+    """As `specviz.engines` has it, engine by engine."""
+    if plan.draft_gpus:
+        yield (
+            "Cards of the draft’s own are no choice in every engine: vLLM splits a draft model "
+            f"over as many cards as the target, {plan.gpus} here and the same ones, and SGLang has "
+            "no setting for it. llama.cpp takes devices of the draft’s own."
+        )
+
+
+def _of_formats(plan: ServingPlan) -> Iterator[str]:
+    planned = {plan.precision} | ({plan.draft_precision} if plan.draft else set())
+    if "bf16" in planned and not plan.gpu.has_bf16:
+        yield (
+            f"{plan.gpu.title} does not compute in bfloat16: an engine refuses bf16 there, or "
+            "takes float16, whose times are computed here."
+        )
+    if "fp8" in planned and plan.gpu.fp8 is None:
+        yield (
+            f"{plan.gpu.title} does not compute in FP8: an engine refuses such weights there, or "
+            "unpacks them and computes in 16 bits, as is computed here; unpacking takes time."
         )
 
 

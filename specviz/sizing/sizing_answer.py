@@ -14,6 +14,7 @@ from specviz.sizing.serving_plan import ASSUMED_RATE, MAX_ROWS, ServingPlan
 from specviz.sizing.sized_plan import DRAWN_ROWS, Policy, SizedPlan
 
 _AFTER = "after the errors of published speedups"
+SEEN = 1e-3  # of a number, by which another has to differ
 PAYS = 1.05  # a smaller gain is none: nobody would see it, and the model errs by more
 ASSUMED = (
     "Every guess is accepted with the same probability, independently of the others; real "
@@ -203,18 +204,17 @@ def _cards(count: int) -> str:
     return "1 card" if count == 1 else f"{count:,} cards"
 
 
-def apart(first: float, second: float, least: int = 1, most: int = 4) -> tuple[str, str]:
-    """Both with as many digits behind the point as it takes to see that they differ.
+def apart(first: float, second: float, least: int = 1) -> tuple[str, str]:
+    """Both with as many digits behind the point as it takes to see by how much they differ; those
+    that differ by less than one in a thousand are as good as equal.
 
-    >>> apart(18.74, 17.5), apart(0.31, 0.26), apart(0.331, 0.332), apart(2.0, 2.0)
-    (('18.7', '17.5'), ('0.31', '0.26'), ('0.331', '0.332'), ('2.0', '2.0'))
+    >>> apart(18.74, 17.5), apart(0.31, 0.26), apart(0.331, 0.338), apart(2.0, 2.0)
+    (('18.7', '17.5'), ('0.31', '0.26'), ('0.331', '0.338'), ('2.0', '2.0'))
     """
-    for digits in range(least, most + 1):
-        texts = f"{first:.{digits}f}", f"{second:.{digits}f}"
-        differ = abs(float(texts[0]) - float(texts[1]))
-        if differ and abs(differ - abs(first - second)) < 0.25 * abs(first - second):
-            return texts
-    digits = least if first == second else most
+    digits, difference = least, abs(first - second)
+    if difference > SEEN * max(abs(first), abs(second)):
+        while abs(abs(round(first, digits) - round(second, digits)) / difference - 1) > 0.25:
+            digits += 1
     return f"{first:.{digits}f}", f"{second:.{digits}f}"
 
 

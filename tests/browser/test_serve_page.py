@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -22,6 +23,8 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     tab = turn_page(random_url)
     tab.evaluate("history.pushState(null, '', '?view=serve&serve-gpus=1&serve-batch=nine')")
     tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    ids = tab.evaluate("[...document.querySelectorAll('[id^=sv-]')].map(({ id }) => id)")
+    assert [name for name, count in Counter(ids).items() if count > 1] == []
     error, sentence = tab.page.locator("#sv-serve-batch-error"), tab.ref("planSentence")
     error.wait_for()
     assert sentence.inner_text() == f"No answer yet. {error.inner_text()}"

@@ -70,6 +70,20 @@ def test_the_acceptance_rate_may_come_from_a_sweep_and_says_of_what(
     assert "must hold at least 300 examined guesses" in capsys.readouterr().err
 
 
+def test_two_ways_of_decoding_are_told_apart_by_their_digits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small = {"target": "qwen2-5-7b", "draft": "qwen2-5-0-5b", "gpus": "1", "precision": "fp8"}
+    flags = [each for name, value in small.items() for each in (f"--{name}", value)]
+    ways = json.loads(run(capsys, *flags, "--json"))["size"]
+    hours = [ways[way]["card_hours_per_million"] for way in ("plain", "speculative")]
+    assert f"{hours[0]:.2f}" == f"{hours[1]:.2f}" and hours[0] != hours[1]
+    lines = run(capsys, *flags).splitlines()
+    cells = [line.split()[-1] for line in lines if line.startswith(("plain ", "speculative "))]
+    assert cells[0] != cells[1]
+    assert list(map(float, cells)) == pytest.approx(hours, rel=0.01)
+
+
 def test_measured_times_leave_the_answer_as_it_is_computed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -156,6 +156,14 @@ def test_n_grams_are_taken_to_be_no_better_than_they_were_published() -> None:
         ({"draft": "llama-2-7b"}, "has 32,000 tokens in its vocabulary and the target 128,256"),
         ({"draft": "smollm2-135m"}, "9 attention heads cannot be shared by 4 cards"),
         ({"target": "gpt2", "draft": "distilgpt2", "prompt": 900}, "was made for 1,024"),
+        (
+            {"draft_gpus": 1},
+            "as many cards as the target, 4 here and the same ones, and SGLang",
+        ),
+        ({"gpu": "t4"}, "T4 16 GB does not compute in bfloat16"),
+        ({"gpu": "t4", "precision": "int8"}, "T4 16 GB does not compute in bfloat16"),
+        ({"gpu": "a100-80", "precision": "fp8"}, "A100 80 GB (SXM) does not compute in FP8"),
+        ({"gpu": "l4", "gpus": 64, "precision": "fp8"}, "cannot be shared by 64 cards"),
         ({"prompt": 140_000}, "140,256 tokens together, and Llama 3.1 or 3.3 70B was made for"),
     ],
 )
@@ -163,6 +171,8 @@ def test_what_an_engine_would_refuse_is_told_beside_the_answer(
     fields: dict[str, Any], said: str
 ) -> None:
     assert any(said in each for each in size(read_plan(fields))["warnings"])
+    formats = {"draft": "n-gram", "precision": "fp8"}  # no draft's format counts
+    assert size(read_plan({"gpu": "h100-sxm"} | formats))["warnings"] == []
     assert size(read_plan({}))["warnings"] == []
 
 

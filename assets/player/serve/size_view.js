@@ -26,8 +26,8 @@ export function showFacts(box, size) {
   const facts = [
     [["whole request"], `${both((way) => time(way.request))} (${gain(size.request_speedup)})`],
     [["tokens a second"], both((way) => way.tokens_per_second.toFixed(0))],
-    [["requests a second, both limits kept"], both(carried)],
-    [[price(size)], both((way) => perMillion(size, way))],
+    [["requests a second, both limits kept"], carried(size).join(" → ")],
+    [[price(size)], perMillion(size).join(" → ")],
     [["each token after the first"], `${both((way) => time(way.token))} (${gain(size.speedup)})`],
     [[["first token", "ttft"]], both((way) => time(way.first_token))],
     [["draft length ", ["K", "draft_length"]], size.draft_length === size.best_length ? `${size.draft_length}, the best here` : `${size.draft_length}; best here: ${size.best_length}`],
@@ -74,12 +74,12 @@ export function showTable(table, size) {
     row("a whole request", (way) => time(way.request)),
     row("tokens a second", (way) => way.tokens_per_second.toFixed(0)),
     row("each further token, with the prefills of others", (way) => time(way.loaded_token)),
-    row("most requests a second within both limits", carried),
+    ["most requests a second within both limits", ...carried(size)],
     row("… and how many are decoded at once then", (way) => way.carried_batch.toLocaleString("en")),
     row("cards of a deployment, the draft’s own included", (way) => String(way.cards)),
     row("cards for the load", (way) => way.cards_for_load ?? "no number: a limit is not kept"),
-    row("card-hours for a million tokens of answers", (way) => amount(way.card_hours_per_million)),
-    ...(plain.money_per_million === null ? [] : [row(`${currency} for a million tokens of answers`, (way) => amount(way.money_per_million))]),
+    ["card-hours for a million tokens of answers", ...amounts(size, "card_hours_per_million")],
+    ...(plain.money_per_million === null ? [] : [[`${currency} for a million tokens of answers`, ...amounts(size, "money_per_million")]]),
     ...(plain.money_a_day_for_load === null ? [] : [row(`${currency} a day for the load`, (way) => amount(way.money_a_day_for_load))]),
     ...(plain.job_seconds === null ? [] : [row("batch job", (way) => duration(way.job_seconds))]),
     ...(plain.job_money === null ? [] : [row(`${currency} for the batch job`, (way) => amount(way.job_money))]),
@@ -160,9 +160,26 @@ function time(seconds) {
   return `${milliseconds >= 100 ? milliseconds.toFixed(0) : milliseconds.toFixed(1)} ms`;
 }
 
-/** @param {any} way */
-function carried({ carried_batch: batch, carried_requests: found }) {
-  return batch ? found.toFixed(found < 100 ? 1 : 0) : "none";
+/** @param {any} size */
+function carried({ plain, speculative: fast }) {
+  const ways = [plain, fast];
+  const texts = apart(plain.carried_requests, fast.carried_requests, plain.carried_requests < 100 ? 1 : 0);
+  return texts.map((text, at) => (ways[at].carried_batch ? text : "none"));
+}
+
+// Two numbers with as many digits as it takes to see by how much they differ, as the server tells them (`apart` of
+// specviz/sizing/sizing_answer.py).
+/**
+ * @param {number} first
+ * @param {number} second
+ * @param {number} least digits behind the point
+ */
+export function apart(first, second, least) {
+  const difference = Math.abs(first - second);
+  let places = least;
+  const seen = () => Math.abs(Number(first.toFixed(places)) - Number(second.toFixed(places)));
+  if (difference > 1e-3 * Math.max(Math.abs(first), Math.abs(second))) while (Math.abs(seen() / difference - 1) > 0.25) places += 1;
+  return [first, second].map((value) => value.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }));
 }
 
 /** @param {any} size */
@@ -171,12 +188,18 @@ function price({ plain, speculative, currency }) {
   return `${isPriced ? currency : "card-hours"} a million tokens`;
 }
 
+/** @param {any} size */
+function perMillion(size) {
+  return amounts(size, price(size).startsWith("card") ? "card_hours_per_million" : "money_per_million");
+}
+
 /**
  * @param {any} size
- * @param {any} way
+ * @param {string} name
  */
-function perMillion(size, way) {
-  return amount(price(size).startsWith("card") ? way.card_hours_per_million : way.money_per_million);
+function amounts({ plain, speculative: fast }, name) {
+  const values = [plain[name], fast[name]];
+  return values.includes(null) ? values.map(amount) : apart(values[0], values[1], 2);
 }
 
 /** @param {number | null} value */
