@@ -153,6 +153,10 @@ class SglangDialect(Dialect):
     _NGRAM_WIDTH = "--speculative-ngram-max-bfs-breadth"
     _DEFAULT_NGRAM_WIDTH = 10
     _OLD_NAMES = {"LOOKAHEAD": "NGRAM"}
+    _WHY = {
+        "LOOKAHEAD": ", its name today",
+        "EAGLE": ", for no draft is named: without one the target's own heads (MTP) draft",
+    }
 
     def options(self, deployment: ModelDeployment) -> Options:
         found = self._plain(deployment)
@@ -192,7 +196,11 @@ class SglangDialect(Dialect):
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
         name = heard.pop("method", None)
         if name is not None:
-            heard["method"] = self._named(str(name).upper(), "draft" in heard)
+            typed = str(name).upper()
+            heard["method"] = self._named(typed, "draft" in heard)
+            written = self.facts.methods[heard["method"]].name
+            if written != typed:
+                yield f"algorithm {typed} is written as {written}{self._WHY.get(typed, '')}"
         method = heard.get("method")
         if heard.pop("draft_sampling", None):
             heard["draft_sampling"] = DraftSampling.PROBABILISTIC
@@ -203,7 +211,6 @@ class SglangDialect(Dialect):
         if method is EngineMethod.PROMPT_LOOKUP:
             heard["branching"] = breadth or self._DEFAULT_NGRAM_WIDTH
         self._settle_tree(heard)
-        yield from ()
 
     def _settle_tree(self, heard: Heard) -> None:
         """A chain has no branching, and its K + 1 nodes go without saying."""
@@ -219,9 +226,9 @@ class SglangDialect(Dialect):
             heard.setdefault("draft_tokens", max(nodes // width, 1))
 
     def _named(self, name: str, has_draft: bool) -> EngineMethod:
+        """EAGLE without a draft runs the target's own heads; EAGLE3 has none to run without one."""
         found = self._method_named(self._OLD_NAMES.get(name, name))
-        is_own = found in (EngineMethod.EAGLE, EngineMethod.EAGLE3) and not has_draft
-        return EngineMethod.MTP if is_own else found
+        return EngineMethod.MTP if found is EngineMethod.EAGLE and not has_draft else found
 
 
 def _block(method: EngineMethod, depth: int) -> Options:

@@ -57,7 +57,8 @@ class ServedMethod:
 class EngineFacts:
     """One engine at one version. `lacks` says why a field of a deployment has no place in it.
 
-    `weights` are the formats of weights that can be asked for.
+    `weights` are the formats of weights that can be asked for. With `abbreviates` its parser takes
+    the beginning of a long flag for that flag, where no other one begins so.
     """
 
     name: str
@@ -77,6 +78,7 @@ class EngineFacts:
     known: frozenset[str]
     current: Mapping[str, EngineFlag]  # by every spelling
     older: Mapping[str, OldFlag]  # by every spelling
+    abbreviates: bool = False
 
     @property
     def is_server(self) -> bool:
@@ -85,6 +87,29 @@ class EngineFacts:
     def has_weights(self, name: str) -> bool:
         """Whether it has the format; llama.cpp's may be written in small letters."""
         return name in self.weights or name.upper() in self.weights
+
+    def meant_by(self, name: str) -> tuple[str, ...]:
+        """The flags that a name stands for: itself, or those that it is the beginning of.
+
+        >>> engines()["sglang"].meant_by("--mem-fraction")
+        ('--mem-fraction-static',)
+        """
+        flags = self.known | self.current.keys()
+        if name in flags or name in self.older:
+            return (name,)
+        if not self.abbreviates or not name.startswith("--") or name == "--":
+            return ()
+        found = {
+            self.current[each].name if each in self.current else each
+            for each in flags
+            if each.startswith(name)
+        }
+        return tuple(sorted(found))
+
+    def full_name(self, name: str) -> str:
+        """The flag that a shortened name stands for; the name itself where it is no such."""
+        found = self.meant_by(name)
+        return found[0] if len(found) == 1 else name
 
     def speculative_fields(self) -> frozenset[str]:
         """Every setting of speculation that some method takes."""
@@ -141,6 +166,7 @@ def _read(path: Path) -> EngineFacts:
         known=frozenset(data["known"]["switches"]) | frozenset(data["known"]["flags"]),
         current={name: flag for flag in flags for name in _spellings(flag)},
         older={spelling(name): flag for flag in old for name in flag.names},
+        abbreviates=data.get("abbreviates", False),
     )
 
 

@@ -246,14 +246,15 @@ def _read_flags(words: Sequence[str], engine: str | None, reading: _Reading) -> 
                 named = True
                 reading.add("--model", word, "model")
             continue
-        name, has_value, value = word.partition("=")
+        typed, has_value, value = word.partition("=")
+        name = facts.full_name(spelling(typed)) if facts is not None else typed
         if has_value:
-            reading.add(name, value)
+            reading.add(name, value, typed)
         elif place < len(words) and _is_value(words[place], name, facts):
-            reading.add(name, words[place])
+            reading.add(name, words[place], typed)
             place += 1
         else:
-            reading.add(name, True)
+            reading.add(name, True, typed)
         named |= name in {"--model", "-m"}
 
 

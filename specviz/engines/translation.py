@@ -36,6 +36,7 @@ from specviz.errors import InputError, short
 _SELF = "[self]"  # in an article, for a draft of the target's own first layers
 NO_TARGET = "MODEL"  # stands where none was named
 _USUAL_K = 5
+_TOLD_NAMES = 3  # of flags that begin alike
 _DEFAULT_K = {"llama.cpp": 3}
 _OWN_LAYERS = (
     "no engine here drafts with the target's own first layers: choose a head (eagle3, mtp), a "
@@ -154,12 +155,21 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
     if flag.name.startswith(SPECULATIVE):
         is_known = key in source.speculative_fields()
     if not is_known:
+        several = source.meant_by(flag.name)
         why = f"{source.title} {source.version} has no such setting, and refuses it"
+        if several:
+            why = f"{source.title} {source.version} refuses it: {_begin_so(several)}"
         return _told(flag, Fate.UNKNOWN, "", why)
     if source is not target:
         return _told(flag, Fate.DROPPED, "", f"it is {source.title}'s own")
     work.further[flag.name] = flag.value
     return _told(flag, Fate.KEPT, flag.name, "it goes in as it is; its value is not checked")
+
+
+def _begin_so(names: Sequence[str]) -> str:
+    further = len(names) - _TOLD_NAMES
+    told = f"{', '.join(names[:_TOLD_NAMES])}{f' and {further} more' if further > 0 else ''}"
+    return f"several of its flags begin so ({told})"
 
 
 def _old_flag(flag: PastedFlag, old: OldFlag, target: EngineFacts, work: _Work) -> FlagChange:

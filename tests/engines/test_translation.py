@@ -355,3 +355,39 @@ def test_sampled_drafts_are_carried_between_engines() -> None:
     for engine in ("sglang", "vllm", "llama.cpp"):
         found = translate(text, engine).deployment
         assert found is not None and found.draft_sampling is DraftSampling.PROBABILISTIC
+
+
+SGLANG = "python -m sglang.launch_server --model Qwen/Qwen3-8B "
+
+
+def test_flags_that_articles_shorten_are_read_as_the_engines_parser_reads_them() -> None:
+    """Of SGLang 0.5.23: more than one flag begins with --speculative-draft by now."""
+    found = translate(
+        f"{SGLANG}--speculative-algo EAGLE3 --speculative-draft Tengyunw/qwen3_8b_eagle3 "
+        "--speculative-num-steps 6 --speculative-eagle-topk 10 --speculative-num-draft 32 "
+        "--mem-fraction 0.9 --cuda-graph-max-bs 2 --trust-remote"
+    )
+    assert found.deployment is not None
+    assert found.deployment.method is EngineMethod.EAGLE3
+    assert found.deployment.draft == "Tengyunw/qwen3_8b_eagle3"
+    assert found.deployment.tree_tokens == 32
+    assert found.configuration is not None
+    command = found.configuration.command
+    assert "--mem-fraction-static 0.9" in command
+    assert "--cuda-graph-max-bs-decode 2" in command and "--trust-remote-code" in command
+    old = ("--speculative-draft", "--cuda-graph-max-bs")
+    assert [each.typed for each in found.changes if each.fate is Fate.MOVED] == [*old]
+    short = translate("vllm serve org/t --tensor-par 2 --enable-p")
+    assert short.deployment is not None and short.deployment.tensor_parallel == 2
+    assert short.changes[-1].fate is Fate.UNKNOWN
+    assert "--enable-prefix-caching, --enable-prompt-embeds" in short.changes[-1].why
+
+
+def test_a_method_that_is_named_is_kept_or_the_change_is_said() -> None:
+    lost = translate(f"{SGLANG}--speculative-algorithm EAGLE3 --speculative-num-steps 3")
+    assert lost.configuration is None
+    assert lost.problems == ("draft must be given for method eagle3, got none",)
+    own = translate(f"{SGLANG}--speculative-algorithm EAGLE --speculative-num-steps 3")
+    assert own.notes[0].startswith("algorithm EAGLE is written as NEXTN, for no draft is named")
+    renamed = translate(f"{SGLANG}--speculative-algorithm LOOKAHEAD")
+    assert renamed.notes[0] == "algorithm LOOKAHEAD is written as NGRAM, its name today"
