@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,19 @@ class OldFlag:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedFlag:
+    """A flag that goes in as it is where its value fits the pattern; `values` says what does.
+
+    `bare` is the value of one that stood alone once and must not now; "" where there is none.
+    """
+
+    names: tuple[str, ...]
+    pattern: str
+    values: str
+    bare: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ServedMethod:
     """How the engine calls a method, and the settings that this method takes."""
 
@@ -58,7 +71,8 @@ class EngineFacts:
     """One engine at one version. `lacks` says why a field of a deployment has no place in it.
 
     `weights` are the formats of weights that can be asked for. With `abbreviates` its parser takes
-    the beginning of a long flag for that flag, where no other one begins so.
+    the beginning of a long flag for that flag, where no other one begins so. `programs` says of a
+    program's word what takes its place.
     """
 
     name: str
@@ -78,7 +92,9 @@ class EngineFacts:
     known: frozenset[str]
     current: Mapping[str, EngineFlag]  # by every spelling
     older: Mapping[str, OldFlag]  # by every spelling
+    checked: Mapping[str, CheckedFlag]  # by every spelling
     abbreviates: bool = False
+    programs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_server(self) -> bool:
@@ -145,6 +161,7 @@ def _read(path: Path) -> EngineFacts:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     flags = tuple(EngineFlag(**_tuples(each)) for each in data.get("flags", ()))
     old = tuple(OldFlag(**_tuples(each)) for each in data.get("old", ()))
+    checked = tuple(CheckedFlag(**_tuples(each)) for each in data.get("checked", ()))
     return EngineFacts(
         name=data["name"],
         title=data["title"],
@@ -166,7 +183,9 @@ def _read(path: Path) -> EngineFacts:
         known=frozenset(data["known"]["switches"]) | frozenset(data["known"]["flags"]),
         current={name: flag for flag in flags for name in _spellings(flag)},
         older={spelling(name): flag for flag in old for name in flag.names},
+        checked={spelling(name): flag for flag in checked for name in flag.names},
         abbreviates=data.get("abbreviates", False),
+        programs=data.get("programs", {}),
     )
 
 

@@ -214,13 +214,16 @@ def _read_words(words: Sequence[str], reading: _Reading) -> None:
         # not which ones, for a token may be among them
         reading.passed_over.append(f"{' '.join(rest[:2])} …: options of the container")
     reading.engine = reading.engine or engine
+    replaced = engines()[engine].programs.get(_program(rest[place]))
+    if replaced is not None:
+        reading.passed_over.append(replaced)
     _read_flags(rest[place + 1 :], engine, reading)
 
 
 def _engine_word(words: Sequence[str]) -> tuple[int, str | None]:
     """Where the word that names the program, module or image stands, and the engine."""
     for place, word in enumerate(words):
-        name = word.lstrip("!").rsplit("/", 1)[-1].removesuffix(".exe")
+        name = _program(word)
         for facts in engines().values():
             starts = tuple(f"{each}." for each in facts.words)
             if name in facts.words or name.startswith(starts) and words[place - 1] == "-m":
@@ -231,6 +234,11 @@ def _engine_word(words: Sequence[str]) -> tuple[int, str | None]:
             if found is not None:
                 return place, found
     return 0, None
+
+
+def _program(word: str) -> str:
+    """Its name, without where it lies."""
+    return word.lstrip("!").rsplit("/", 1)[-1].removesuffix(".exe")
 
 
 def _read_flags(words: Sequence[str], engine: str | None, reading: _Reading) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,6 +19,7 @@ from specviz.engines.dialects import (
 )
 from specviz.engines.engine_facts import (
     SPECULATIVE,
+    CheckedFlag,
     EngineFacts,
     OldFlag,
     engines,
@@ -162,8 +164,28 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
         return _told(flag, Fate.UNKNOWN, "", why)
     if source is not target:
         return _told(flag, Fate.DROPPED, "", f"it is {source.title}'s own")
+    checked = source.checked.get(flag.name)
+    if checked is not None:
+        return _checked_flag(flag, checked, source, work)
     work.further[flag.name] = flag.value
     return _told(flag, Fate.KEPT, flag.name, "it goes in as it is; its value is not checked")
+
+
+def _checked_flag(
+    flag: PastedFlag, checked: CheckedFlag, source: EngineFacts, work: _Work
+) -> FlagChange:
+    """One that goes in as it is, where its value is one that it takes."""
+    if flag.value is True and checked.bare:
+        work.further[flag.name] = checked.bare
+        now = f"{flag.name} {checked.bare}"
+        return _told(flag, Fate.MOVED, now, "it takes a value now, and the server ends without one")
+    value = "" if flag.value is True else str(flag.value)
+    if isinstance(flag.value, SourceText) or re.fullmatch(checked.pattern, value):
+        work.further[flag.name] = flag.value
+        return _told(flag, Fate.SAME, flag.name, "")
+    got = short(value) if value else "none"
+    work.problems.append(f"{flag.typed} must be {checked.values} in {source.title}, got {got}")
+    return _told(flag, Fate.UNKNOWN, "", "it takes no such value")
 
 
 def _begin_so(names: Sequence[str]) -> str:

@@ -357,6 +357,45 @@ def test_sampled_drafts_are_carried_between_engines() -> None:
         assert found is not None and found.draft_sampling is DraftSampling.PROBABILISTIC
 
 
+LLAMA = "llama-server -m a.gguf -md b.gguf --spec-draft-n-max 8 "
+
+
+def test_bare_flash_attention_of_llama_cpp_gets_the_value_that_it_needs_now() -> None:
+    found = translate(f"{LLAMA}-fa -ngl 99 -ngld all -ts 3,1 -sm row --device CUDA0,CUDA1")
+    assert fates(found)["-fa"] is Fate.MOVED
+    kept = ("-ngl", "-ngld", "-ts", "-sm", "--device")
+    assert {fates(found)[name] for name in kept} == {Fate.SAME}
+    assert found.configuration is not None
+    words = found.configuration.command.replace(" \\\n   ", "")
+    assert words.endswith("-fa on -ngl 99 -ngld all -ts 3,1 -sm row --device CUDA0,CUDA1\n")
+
+
+@pytest.mark.parametrize(
+    ("flag", "problem"),
+    [
+        ("-ngl many", "-ngl must be a number of layers, auto or all in llama.cpp, got 'many'"),
+        ("-ngld", "-ngld must be a number of layers, auto or all in llama.cpp, got none"),
+        ("-ts a,b", "-ts must be proportions such as 3,1 in llama.cpp, got 'a,b'"),
+        ("-sm rows", "-sm must be none, layer, row or tensor in llama.cpp, got 'rows'"),
+        ("-fa yes", "-fa must be on, off or auto in llama.cpp, got 'yes'"),
+        ("--device", "--device must be names of devices such as CUDA0,CUDA1, or none in"),
+    ],
+)
+def test_a_value_that_llama_cpp_refuses_is_told(flag: str, problem: str) -> None:
+    found = translate(LLAMA + flag)
+    assert found.configuration is None and found.problems[0].startswith(problem)
+
+
+@pytest.mark.parametrize("program", ["llama-cli", "./build/bin/llama-speculative"])
+def test_a_program_of_the_terminal_becomes_the_server(program: str) -> None:
+    found = translate(f"{program} -m a.gguf -md b.gguf --draft 8 -p 'Once upon' -cnv -n 64 -e")
+    name = program.rsplit("/", 1)[-1]
+    assert f"llama-server takes the place of {name}: prompts come with requests" in found.notes
+    assert fates(found)["-p"] is Fate.GONE and fates(found)["-cnv"] is Fate.GONE
+    assert "come with requests" in next(each.why for each in found.changes if each.typed == "-p")
+    assert Fate.UNKNOWN not in fates(found).values()
+
+
 SGLANG = "python -m sglang.launch_server --model Qwen/Qwen3-8B "
 
 
