@@ -349,7 +349,9 @@ _CALLS = {
     "SamplingParams": "vllm",
 }
 _FLAGS_OF_CALL = {"LLM", "EngineArgs", "AsyncEngineArgs", "Engine", "ServerArgs", "Runtime"}
-_NOT_ABOUT_IT = ("max_new_tokens", "max_length", "do_sample", "temperature", "top_p", "top_k")
+_DRAFT = "assistant_model"
+_LOADED = "from_pretrained"
+_LONGEST_CHAIN = 8  # of names and calls from a model back to where it was loaded
 
 
 def _syntax_tree(text: str) -> ast.Module | None:
@@ -399,6 +401,9 @@ class _PythonReader:
             self._values[target.id] = value
         elif isinstance(target, ast.Attribute):
             path = ast.unparse(target).split(".", 1)[1]
+            if path in engines()["transformers"].older:  # assistant.generation_config.…
+                self._reading.add(path, self._value(value), ast.unparse(target))
+                return
             known = {flag.python: flag.name for flag in engines()["llama.cpp"].flags}
             if path in known:
                 self._reading.add(known[path], self._value(value), path)
@@ -417,8 +422,41 @@ class _PythonReader:
         for key, value in self._keywords(node):
             if name in _FLAGS_OF_CALL:
                 self._reading.add(f"--{key.replace('_', '-')}", value, key)
-            elif key not in _NOT_ABOUT_IT and f"{name}.{key}" in engines()[engine].older:
+            elif f"{name}.{key}" in engines()[engine].older:
                 self._reading.add(f"{name}.{key}", value, key)
+        if engine == "transformers":
+            if isinstance(node.func, ast.Attribute):
+                self._loading(node.func.value, "target")
+            for each in node.keywords:
+                if each.arg in {"model", _DRAFT}:
+                    self._loading(each.value, "draft" if each.arg == _DRAFT else "target")
+
+    def _loading(self, node: ast.expr, role: str) -> None:
+        """How the model was loaded that a name stands for: its type and the format of weights."""
+        for _ in range(_LONGEST_CHAIN):
+            if isinstance(node, ast.Name) and node.id in self._values:
+                node = self._values[node.id]
+            elif isinstance(node, ast.Call) and _last_name(node.func) == _LOADED:
+                self._loaded(node, role)
+                return
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                node = node.func.value  # .to("cuda")
+            else:
+                return
+
+    def _loaded(self, node: ast.Call, role: str) -> None:
+        for each in node.keywords:
+            if each.arg == "quantization_config":
+                inner = self._stands_for(each.value)
+                if isinstance(inner, ast.Call) and _last_name(inner.func) == "BitsAndBytesConfig":
+                    self._loaded(inner, role)
+                else:
+                    self._reading.add(f"{role}.{each.arg}", ast.unparse(inner), each.arg)
+            elif f"{role}.{each.arg}" in engines()["transformers"].older:
+                self._reading.add(f"{role}.{each.arg}", self._value(each.value), each.arg)
+
+    def _stands_for(self, node: ast.expr) -> ast.expr:
+        return self._values.get(node.id, node) if isinstance(node, ast.Name) else node
 
     def _keywords(self, node: ast.Call) -> Iterable[tuple[str, Any]]:
         for each in node.keywords:
@@ -430,7 +468,7 @@ class _PythonReader:
 
     def _value(self, node: ast.expr, depth: int = 0) -> Any:
         """A literal, what a name stands for, or the model that is loaded; else its source text."""
-        if isinstance(node, ast.Name) and node.id in self._values and depth < 8:
+        if isinstance(node, ast.Name) and node.id in self._values and depth < _LONGEST_CHAIN:
             return self._value(self._values[node.id], depth + 1)
         if isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
@@ -446,6 +484,8 @@ class _PythonReader:
         if isinstance(node, ast.Attribute) and node.attr.startswith("COMMON_SPECULATIVE_TYPE_"):
             kind = node.attr.removeprefix("COMMON_SPECULATIVE_TYPE_")
             return kind.lower().replace("_", "-")
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "torch":
+            return node.attr  # a type of numbers
         try:
             return ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError):
@@ -470,8 +510,9 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _speculates(node: ast.Call) -> bool:
-    named = {f"generate.{each.arg}" for each in node.keywords}
-    return bool(named & engines()["transformers"].older.keys() - {"generate.tokenizer"})
+    older = engines()["transformers"].older
+    told = (older.get(f"generate.{each.arg}") for each in node.keywords)
+    return any(old is not None and old.field not in {"", "assistant_tokenizer"} for old in told)
 
 
 def _imports(node: ast.AST) -> Iterator[str]:

@@ -200,7 +200,9 @@ def _old_flag(flag: PastedFlag, old: OldFlag, target: EngineFacts, work: _Work) 
         work.old.add(old.field)
     if old.becomes:
         work.heard[old.becomes] = flag.value
-    if old.goes_to and old.goes_to.startswith(SPECULATIVE) == (target.name == "vllm"):
+    if old.goes_to and old.goes_to not in target.known:
+        return _told(flag, Fate.DROPPED, "", f"{target.title} has no {old.goes_to}")
+    if old.goes_to:
         work.further[old.goes_to] = flag.value
     place = _now(old.field, target) if old.field in DEPLOYMENT_FIELDS else old.now
     fate = Fate.MOVED if old.now else Fate.GONE
@@ -266,6 +268,12 @@ def _settle_library(heard: Heard) -> Iterator[str]:
     """transformers names no method: its arguments do."""
     tokens = heard.pop("prompt_lookup_tokens", None)
     tokenizer = heard.pop("assistant_tokenizer", None)
+    for field_name, own in (
+        ("quantization", "four_bits"),
+        ("draft_quantization", "draft_four_bits"),
+    ):
+        if heard.pop(own, None) is True:
+            heard[field_name] = "bitsandbytes"
     if "draft" in heard:
         heard["method"] = EngineMethod.DRAFT_MODEL
         if tokenizer is not None:

@@ -265,6 +265,44 @@ def test_the_librarys_arguments_become_a_server() -> None:
     assert early.configuration is None and "first layers" in early.problems[0]
 
 
+LOADED = """
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
+model = AutoModelForCausalLM.from_pretrained(
+    "org/big", quantization_config=bits, torch_dtype=torch.bfloat16).to("cuda")
+assistant = AutoModelForCausalLM.from_pretrained("org/small", load_in_4bit=True)
+assistant.generation_config.num_assistant_tokens = 8
+out = model.generate(**inputs, assistant_model=assistant, temperature=0.7, max_new_tokens=256)
+"""
+
+
+def test_how_the_library_loaded_its_models_is_carried_to_a_server() -> None:
+    found = translate(LOADED, "sglang")
+    assert found.deployment is not None
+    assert found.deployment.draft_tokens == 8
+    assert not any("no K is named" in note for note in found.notes)
+    assert found.deployment.quantization == found.deployment.draft_quantization == "bitsandbytes"
+    assert found.configuration is not None
+    assert "--dtype bfloat16" in found.configuration.command
+    assert "--quantization bitsandbytes" in found.configuration.command
+    assert fates(found)["temperature"] is fates(found)["max_new_tokens"] is Fate.GONE
+    assert any("each request says it" in each.why for each in found.changes)
+
+
+def test_what_a_server_cannot_make_of_the_librarys_weights_is_said() -> None:
+    found = translate(LOADED)
+    assert "quantization has no place in vLLM: bitsandbytes is a format of SGLang" in found.notes
+    assert found.configuration is not None
+    assert "bitsandbytes" not in found.configuration.command
+    files = translate(LOADED, "llama.cpp")
+    assert fates(files)["torch_dtype"] is Fate.DROPPED
+    eight = translate(LOADED.replace("load_in_4bit", "load_in_8bit"))
+    assert fates(eight)["load_in_8bit"] is Fate.GONE
+    plain = "model.generate(**inputs, temperature=0.7, max_new_tokens=9)"
+    with pytest.raises(InputError, match="text must be a command"):
+        translate(plain)
+
+
 def test_python_is_read_and_never_run(tmp_path) -> None:
     mark = tmp_path / "ran"
     text = f"from vllm import LLM\nopen({str(mark)!r}, 'w')\nLLM(model='t')"
