@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "claims": {
         *("errors", "records", "theory", "metrics", "serving_cost", "forward_curve", "sizing")
     },
-    "engines": {"errors", "environment", "models"},
+    "engines": {"errors", "environment", "models", "sizing"},
     "serving": {"errors", "environment", "models", "engines"},
     "trace_file": {"errors", "records"},
     "trace_diff": {"errors", "records", "metrics"},

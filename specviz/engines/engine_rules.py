@@ -7,8 +7,21 @@ from dataclasses import dataclass
 
 from specviz.engines.dialects import DIALECTS, WEIGHTS, is_file
 from specviz.engines.engine_facts import EngineFacts, engines
-from specviz.engines.model_deployment import DraftSampling, EngineMethod, ModelDeployment
+from specviz.engines.model_deployment import (
+    HEADS,
+    DraftSampling,
+    EngineMethod,
+    ModelDeployment,
+)
+from specviz.engines.model_names import is_mlp_speculator, language_model, other_target
+from specviz.sizing.shape import undivided
 
+_MADE_FOR_TARGET = HEADS | {EngineMethod.DFLASH, EngineMethod.DSPARK}
+_PADDING = 128  # rows by which models of one tokenizer differ; llama.cpp allows as many
+_OF_CHECKPOINT = (
+    "awq",
+    "gptq",
+)  # formats that a repository has or has not; its name mostly says so
 _CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.MTP})
 
 
@@ -38,9 +51,52 @@ def problems(
         return (f"{facts.title} {facts.version} has no method {method.value}: it has {able}",)
     rules = {"vllm": _of_vllm, "sglang": _of_sglang, "llama.cpp": _of_llama_cpp}
     found = [*_of_weights(deployment, facts), *rules[facts.name](deployment)]
+    found += _of_names(deployment, facts)
+    pair = pair or _named_pair(deployment)
     if pair is not None:
         found += _of_pair(deployment, facts, pair)
     return tuple(found)
+
+
+def _of_names(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:
+    """What cannot be by the models' names, of which presets tell the shapes."""
+    method, draft = deployment.method, deployment.draft
+    if is_mlp_speculator(draft):
+        yield (
+            f"draft must be no MLP speculator, which {facts.title} {facts.version} does not load, "
+            f"got {draft!r}: choose an EAGLE-3 head or a draft model"
+        )
+        return
+    target, small = language_model(deployment.target), language_model(draft)
+    if small is not None and method in _MADE_FOR_TARGET:
+        yield (
+            f"draft must be a head or draft made for the target by method {method.value}, "
+            f"got {draft!r}, a whole language model: it goes with method draft-model"
+        )
+        return
+    if "tensor_parallel" in facts.lacks:
+        return
+    split, of_draft = deployment.tensor_parallel, deployment.draft_tensor_parallel
+    shared = [("tensor-parallel", "the target's", target, split)]
+    if of_draft is not None and "draft_tensor_parallel" not in facts.lacks:
+        shared.append(("draft-tensor-parallel", "the draft's", small, of_draft))
+    else:
+        shared.append(("tensor-parallel", "the draft's", small, split))
+    for name, whose, model, cards in shared:
+        problem = undivided(name, whose, model.heads, cards) if model is not None else None
+        if problem is not None:
+            yield f"{problem}: {facts.title} ends"
+
+
+def _named_pair(deployment: ModelDeployment) -> ServedPair | None:
+    """What the presets know of both vocabularies; None where one model is none of them."""
+    target, draft = language_model(deployment.target), language_model(deployment.draft)
+    if deployment.method is not EngineMethod.DRAFT_MODEL or target is None or draft is None:
+        return None
+    ours, theirs = target.vocabulary, draft.vocabulary
+    is_other = abs(ours - theirs) > _PADDING
+    told = f"one of {ours:,} tokens and one of {theirs:,}" if is_other else None
+    return ServedPair(ours, theirs, told)
 
 
 def _of_weights(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:
@@ -168,6 +224,12 @@ def remarks(deployment: ModelDeployment, facts: EngineFacts) -> tuple[str, ...]:
         told.append(f"llama.cpp reads GGUF files: {deployment.target!r} must be a {kind} of that")
     elif facts.name != "llama.cpp" and is_gguf:
         told.append(f"{facts.title} is meant for models as folders; {deployment.target!r} is GGUF")
+    if facts.name == "vllm" and not is_gguf and "gguf" in deployment.target.lower():
+        told.append(
+            f"{facts.title} {facts.version} reads no GGUF: name the repository that "
+            f"{deployment.target!r} was made of"
+        )
+    told += _named_remarks(deployment, facts)
     if facts.name == "vllm" and deployment.method is EngineMethod.SUFFIX:
         told.append("method suffix needs another package: pip install arctic-inference==0.1.1")
     if facts.name == "vllm" and deployment.method is EngineMethod.PROMPT_LOOKUP:
@@ -180,3 +242,32 @@ def remarks(deployment: ModelDeployment, facts: EngineFacts) -> tuple[str, ...]:
             "unquant leaves it as it is"
         )
     return tuple(told)
+
+
+def _named_remarks(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:
+    """What names make doubtful."""
+    draft = deployment.draft
+    if draft is not None and deployment.method in _MADE_FOR_TARGET:
+        other = other_target(draft, deployment.target)
+        if other is not None:
+            yield (
+                f"the head {draft!r} names {other}: a head drafts for the one model that it was "
+                "made for"
+            )
+    lacking = {field for field, _ in DIALECTS[facts.name].lacking(deployment)}
+    for field, name in zip(WEIGHTS, (deployment.target, draft), strict=True):
+        weights = getattr(deployment, field)
+        if weights is None or name is None or is_file(name):
+            continue
+        if field in lacking and facts.name != "llama.cpp":
+            yield (
+                f"{name!r} is served in the weights that its repository has, mostly bf16, for "
+                f"{facts.title} does not make {weights}: it has formats such as "
+                f"{', '.join(facts.weights[:3])}"
+            )
+        mark = next((each for each in _OF_CHECKPOINT if each in weights.lower()), None)
+        if field not in lacking and mark is not None and mark not in name.lower():
+            yield (
+                f"{field.replace('_', '-')} {weights} reads weights that lie there so, and the "
+                f"name {name!r} does not say that: name a repository of {mark.upper()} weights"
+            )

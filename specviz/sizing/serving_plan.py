@@ -19,6 +19,7 @@ from specviz.sizing.shape import (
     ModelShape,
     eagle_head,
     model_named,
+    undivided,
 )
 
 MAX_ROWS = 1024
@@ -247,10 +248,8 @@ def read_plan(
             f"draft_gpus must be 0 for {EAGLE}, which reads the target's features, "
             f"got {values['draft_gpus']}"
         )
-    if target.heads % values["gpus"]:
-        raise InputError(
-            f"gpus must divide the target's {target.heads} attention heads, got {values['gpus']}"
-        )
+    if (problem := undivided("gpus", "the target's", target.heads, values["gpus"])) is not None:
+        raise InputError(problem)
     if values["acceptance"] is None:
         values["acceptance"] = USUAL_ACCEPTANCE if draft else N_GRAM_ACCEPTANCE
         acceptance_source = ASSUMED_RATE if draft else f"{ASSUMED_RATE} as in published runs"

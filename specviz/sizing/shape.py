@@ -284,6 +284,13 @@ def shape_of_config(config: Mapping[str, Any], title: str) -> ModelShape:
     return ModelShape(**given, tied=tied, gated=not is_gpt2, title=title)
 
 
+def undivided(name: str, whose: str, heads: int, cards: int) -> str | None:
+    """Why so many cards cannot share the heads of attention; None where they can."""
+    if heads % cards == 0:
+        return None
+    return f"{name} must divide {whose} {heads} attention heads, got {cards}"
+
+
 def model_named(name: str) -> ModelShape:
     """A preset; InputError names them all."""
     if name not in MODELS:

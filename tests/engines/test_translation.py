@@ -468,3 +468,71 @@ def test_a_method_that_is_named_is_kept_or_the_change_is_said() -> None:
     assert own.notes[0].startswith("algorithm EAGLE is written as NEXTN, for no draft is named")
     renamed = translate(f"{SGLANG}--speculative-algorithm LOOKAHEAD")
     assert renamed.notes[0] == "algorithm LOOKAHEAD is written as NGRAM, its name today"
+
+
+BIG, SMALL = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.2-1B-Instruct"
+
+
+def with_draft(target: str, draft: str, method: str = "draft_model", more: str = "") -> Translation:
+    config = {"method": method, "model": draft, "num_speculative_tokens": 3}
+    return translate(f"vllm serve {target} {more} --speculative-config '{json.dumps(config)}'")
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "method", "more", "problem"),
+    [
+        (BIG, SMALL, "eagle3", "", "a whole language model: it goes with method draft-model"),
+        (BIG, "Qwen/Qwen2.5-0.5B-Instruct", "draft_model", "", "got 128256 and 151936"),
+        ("Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-0.5B", "draft_model", "", "got 152064 and 151936"),
+        (BIG, SMALL, "draft_model", "-tp 3", "tensor-parallel must divide the target's 32"),
+        ("Qwen/Qwen3-8B", "Qwen/Qwen2.5-0.5B", "draft_model", "-tp 4", "the draft's 14"),
+        ("org/t", "ibm-fms/llama3-70b-accelerator", "draft_model", "", "no MLP speculator"),
+    ],
+)
+def test_what_names_rule_out_is_told_before_a_start(
+    target: str, draft: str, method: str, more: str, problem: str
+) -> None:
+    found = with_draft(target, draft, method, more)
+    assert found.configuration is None
+    assert any(problem in each for each in found.problems), found.problems
+
+
+def test_other_engines_refuse_another_vocabulary_and_take_padding() -> None:
+    """llama.cpp allows 128 tokens between the sizes, by which models of Qwen2.5 differ."""
+    for engine in ("sglang", "llama.cpp"):
+        text = "llama-server -hf {}-GGUF -hfd Qwen/Qwen2.5-0.5B-GGUF --draft-max 4"
+        assert translate(text.format("Qwen/Qwen2.5-7B"), engine).problems == ()
+        (problem,) = translate(text.format("org/Llama-3.1-8B"), engine).problems
+        assert "one of 128,256 tokens and one of 151,936" in problem
+
+
+@pytest.mark.parametrize(
+    ("target", "head", "told"),
+    [
+        (BIG, "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B", "a size of 70b, the target's 8b"),
+        ("Qwen/Qwen3-8B", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", "the family llama"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "org/EAGLE3-LLaMA3.1-70B", "the version 3.1"),
+        (BIG, "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", ""),
+        ("Qwen/Qwen3-8B", "Tengyunw/qwen3_8b_eagle3", ""),
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "org/EAGLE3-R1-Distill-LLaMA-8B", ""),
+        ("org/own", "org/own-eagle3", ""),
+    ],
+)
+def test_a_head_that_names_another_target_is_noted_and_no_more(
+    target: str, head: str, told: str
+) -> None:
+    found = with_draft(target, head, "eagle3")
+    assert found.problems == ()
+    notes = [note for note in found.notes if note.startswith("the head")]
+    assert bool(notes) is bool(told) and (not told or told in notes[0])
+
+
+def test_weights_that_a_repository_does_not_name_and_gguf_are_noted() -> None:
+    assert any(
+        "name a repository of AWQ weights" in n for n in with_draft(BIG, SMALL, more="-q awq").notes
+    )
+    named = with_draft("org/Llama-3.1-8B-AWQ", SMALL, more="-q awq")
+    assert not any("AWQ weights" in note for note in named.notes)
+    files = translate("llama-server -hf org/Llama-3.1-8B-GGUF:Q4_K_M", "vllm")
+    assert any("mostly bf16, for vLLM does not make Q4_K_M" in note for note in files.notes)
+    assert any("reads no GGUF: name the repository" in note for note in files.notes)
