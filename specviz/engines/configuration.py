@@ -21,6 +21,13 @@ from specviz.errors import InputError
 DEFAULT_PORTS = {"vllm": 8000, "sglang": 30_000, "llama.cpp": 8080}
 _HUB_CACHE = "~/.cache/huggingface:/root/.cache/huggingface"
 _SERVER_ONLY = {"--port", "--host"}  # of no use to an engine within a Python program
+_TOKEN_OF_SHELL = (
+    "# Models behind a licence need a token: export HF_TOKEN=… before docker compose up\n"
+)
+_EXPECTED_OF_CLUSTER = (
+    "# It expects a PersistentVolumeClaim called models, and for models behind a licence a token:\n"
+    "# kubectl create secret generic hf-token --from-literal=token=…\n"
+)
 _INDENT = " \\\n    "
 
 
@@ -200,6 +207,7 @@ def _compose(facts: EngineFacts, options: Options, deployment: ModelDeployment) 
         service["entrypoint"] = program
     service |= {
         "command": arguments,
+        "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
         "ports": [f"{port}:{port}"],
         "volumes": [_HUB_CACHE, *(f"{each}:{each}:ro" for each in folders)],
         "ipc": "host",
@@ -217,7 +225,8 @@ def _compose(facts: EngineFacts, options: Options, deployment: ModelDeployment) 
             }
         },
     }
-    return _yaml({"services": {facts.name.replace(".", "-"): service}})
+    services = _yaml({"services": {facts.name.replace(".", "-"): service}})
+    return f"{_TOKEN_OF_SHELL}{services}"
 
 
 def _kubernetes(facts: EngineFacts, options: Options, deployment: ModelDeployment) -> str:
@@ -230,6 +239,14 @@ def _kubernetes(facts: EngineFacts, options: Options, deployment: ModelDeploymen
         "image": facts.image,
         "command": program,
         "args": arguments,
+        "env": [
+            {
+                "name": "HF_TOKEN",
+                "valueFrom": {
+                    "secretKeyRef": {"name": "hf-token", "key": "token", "optional": True}
+                },
+            }
+        ],
         "ports": [{"containerPort": port}],
         "resources": {"limits": gpus, "requests": dict(gpus)},
         "readinessProbe": {"httpGet": {"path": "/health", "port": port}, "periodSeconds": 10},
@@ -268,4 +285,4 @@ def _kubernetes(facts: EngineFacts, options: Options, deployment: ModelDeploymen
         "metadata": {"name": name},
         "spec": {"selector": dict(labels), "ports": [{"port": port, "targetPort": port}]},
     }
-    return f"{_yaml(manifest)}---\n{_yaml(service)}"
+    return f"{_EXPECTED_OF_CLUSTER}{_yaml(manifest)}---\n{_yaml(service)}"

@@ -105,6 +105,7 @@ class VllmDialect(Dialect):
         if isinstance(draft, str) and draft.strip("[]") == "ngram":
             del heard["draft"]
             heard["method"] = EngineMethod.PROMPT_LOOKUP
+            yield "[ngram] is no model: it became the method ngram"
         elif isinstance(method, str):
             heard["method"] = self._named(method)
             written = self.facts.methods[heard["method"]].name

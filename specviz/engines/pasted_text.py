@@ -183,7 +183,10 @@ def _words(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError:
-        return line.split()  # a quote that does not end
+        words = line.split()
+        if _engine_word(words)[1] is None:
+            return words  # an apostrophe in words around the command
+        raise InputError(f"text must close every quote that it opens, got {short(line)}") from None
 
 
 def _read_shell(text: str, reading: _Reading) -> None:

@@ -151,7 +151,7 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
             return _told(flag, Fate.SAME, _place(current.name), "")
         return _told(flag, Fate.MOVED, _now(current.field, target), "")
     if old is not None:
-        return _old_flag(flag, old, target, work)
+        return _old_flag(flag, old, source, target, work)
     key = flag.name.removeprefix(SPECULATIVE)
     is_known = flag.name in source.known
     if flag.name.startswith(SPECULATIVE):
@@ -194,7 +194,9 @@ def _begin_so(names: Sequence[str]) -> str:
     return f"several of its flags begin so ({told})"
 
 
-def _old_flag(flag: PastedFlag, old: OldFlag, target: EngineFacts, work: _Work) -> FlagChange:
+def _old_flag(
+    flag: PastedFlag, old: OldFlag, source: EngineFacts, target: EngineFacts, work: _Work
+) -> FlagChange:
     if old.field:
         work.heard[old.field] = flag.value
         work.old.add(old.field)
@@ -204,6 +206,10 @@ def _old_flag(flag: PastedFlag, old: OldFlag, target: EngineFacts, work: _Work) 
         return _told(flag, Fate.DROPPED, "", f"{target.title} has no {old.goes_to}")
     if old.goes_to:
         work.further[old.goes_to] = flag.value
+    if source.is_server and source is not target and old.field in DEPLOYMENT_FIELDS:
+        lacking = target.lacks.get(old.field, "")
+        fate = Fate.DROPPED if lacking else Fate.MOVED
+        return _told(flag, fate, "" if lacking else _now(old.field, target), lacking)
     place = _now(old.field, target) if old.field in DEPLOYMENT_FIELDS else old.now
     fate = Fate.MOVED if old.now else Fate.GONE
     return _told(flag, fate, (place or old.now) if old.now else "", old.why)
@@ -322,9 +328,19 @@ def read_field(name: str, value: Any) -> Any:
             return value if isinstance(value, DraftSampling) else _sampling(value)
         case "mixed_vocabularies":
             return str(value).lower() == "true"
+    if name in WEIGHTS:
+        return _weights(str(value))
     if name in _NAMES:
         return str(value)
     return _fraction(name, value) if name in _FRACTIONS else read_integer(_flag(name), value)
+
+
+def _weights(name: str) -> str:
+    """A format as its engine spells it."""
+    if any(facts.has_weights(name) for facts in engines().values()):
+        return name
+    formats = (each for facts in engines().values() for each in facts.weights)
+    return next((each for each in formats if each.lower() == name.lower()), name)
 
 
 def _flag(name: str) -> str:

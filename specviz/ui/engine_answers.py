@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from specviz.engines.configuration import configure
@@ -70,6 +71,8 @@ FORMS = {
     "compose": "Docker compose",
     "kubernetes": "Kubernetes",
 }
+_AS_STORED = "unquant"  # as SGLang calls it
+_CHAT = {each.get("source"): each.get("chat") for each in PUBLISHED.values()}
 LONGEST_TEXT = 4096  # characters of a field
 _RANGE = re.compile(r"(\d{1,9})-(\d{1,9}):(\d{1,9})")
 
@@ -103,10 +106,20 @@ def engines_offer() -> dict[str, Any]:
 
 def configuration_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """{"engine", "fields": deployment fields as texts} -> the configuration in each form."""
-    deployment = _deployment(question["fields"])
+    deployment, engine = _deployment(question["fields"]), _text("engine", question["engine"])
+    if _would_convert_draft(deployment, engine):
+        deployment = replace(deployment, draft_quantization=_AS_STORED)
     pair = None if Environment.read().is_public else read_local_pair(deployment)
-    found = configure(deployment, _text("engine", question["engine"]), pair=pair)
-    return {"forms": forms_json(found), "remarks": list(found.remarks)}
+    found = configure(deployment, engine, pair=pair)
+    chat = _CHAT.get(deployment.target)
+    base = f"{deployment.target!r} is a base model, not trained to chat: for that name {chat!r}"
+    return {"forms": forms_json(found), "remarks": [*found.remarks, *([base] if chat else [])]}
+
+
+def _would_convert_draft(deployment: ModelDeployment, engine: str) -> bool:
+    """SGLang makes the target's format of a draft that the form leaves as it is stored."""
+    is_left = deployment.draft is not None and deployment.draft_quantization is None
+    return engine == "sglang" and deployment.quantization is not None and is_left
 
 
 def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,8 +165,12 @@ def planned_fields(
 
 
 def _format(precision: str) -> str:
-    """The one that engines make of 16 bits as they load them; others must lie there so."""
-    return precision if precision == "fp8" else ""
+    """The one that engines make of 16 bits as they load them, or a tag of GGUF files; others must
+    lie there so.
+    """
+    tag = precision.upper()
+    is_tag = precision.startswith("q") and tag in engines()["llama.cpp"].weights
+    return tag if is_tag else precision if precision == "fp8" else ""
 
 
 def _repository(name: Any) -> str:

@@ -324,6 +324,7 @@ def test_python_is_read_and_never_run(tmp_path) -> None:
         ("-" * 19_000, "text must"),
         ("vllm serve t " + "--seed 1 " * 600, "text must have at most 500 flags"),
         ("vllm serve t --speculative-config '{broken'", "must be one JSON object"),
+        ("vllm serve 'unclosed", "text must close every quote that it opens"),
         ("vllm serve t --speculative-config 5", "must be one JSON object"),
     ],
 )
@@ -536,3 +537,26 @@ def test_weights_that_a_repository_does_not_name_and_gguf_are_noted() -> None:
     files = translate("llama-server -hf org/Llama-3.1-8B-GGUF:Q4_K_M", "vllm")
     assert any("mostly bf16, for vLLM does not make Q4_K_M" in note for note in files.notes)
     assert any("reads no GGUF: name the repository" in note for note in files.notes)
+
+
+def test_what_is_told_of_an_old_flag_fits_its_value_and_the_engine_that_is_written_for() -> None:
+    text = "vllm serve t -q AWQ --speculative-model d --num-speculative-tokens 4"
+    found = translate(text)
+    assert found.deployment is not None and found.deployment.quantization == "awq"
+    assert "ngram" not in str(found.changes)
+    assert (
+        "[ngram] is no model: it became the method ngram"
+        in translate("vllm serve t --speculative-model [ngram] --num-speculative-tokens 4").notes
+    )
+    assert "JSON" in str(found.changes)
+    assert "JSON" not in str(translate(text, "sglang").changes)
+    n_grams = "vllm serve t --speculative-model [ngram] --num-speculative-tokens 4 "
+    lost = translate(f"{n_grams}--ngram-prompt-lookup-max 3", "sglang").changes[-1]
+    assert lost.fate is Fate.DROPPED and "paths of a tree" in lost.why
+
+
+def test_containers_take_a_token_and_say_what_they_expect() -> None:
+    found = translate("vllm serve org/t").configuration
+    assert found is not None
+    assert "HF_TOKEN: ${HF_TOKEN:-}" in found.compose and "name: hf-token" in found.kubernetes
+    assert "expects a PersistentVolumeClaim called models" in found.kubernetes.splitlines()[0]

@@ -321,3 +321,16 @@ def test_loads_that_wait_keep_few_of_the_threads_that_answer(
         may_end.set()
     assert refused.result()["error"].startswith("other loads are being simulated")
     assert [each.result()["error"] for each in answers if each is not refused] == [None] * asked
+
+
+def test_a_plans_weights_are_said_as_the_engine_needs_them() -> None:
+    asked = Handlers().serving
+    planned = asked.size({"plan": {"precision": "fp8", "draft_precision": "bf16"}})
+    fields = planned["configuration"]
+    reply = asked.configuration({"engine": "sglang", "fields": fields})
+    assert "--speculative-draft-model-quantization unquant" in reply["forms"]["command"]
+    assert any("base model" in each and "-Instruct" in each for each in reply["remarks"])
+    fields = asked.size({"plan": {"precision": "q4_k_m"}})["configuration"]
+    reply = asked.configuration({"engine": "llama.cpp", "fields": fields})
+    assert f"--hf-repo {fields['target']}:Q4_K_M" in reply["forms"]["command"]
+    assert any("must be a repository of that" in each for each in reply["remarks"])
