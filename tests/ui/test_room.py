@@ -1,6 +1,5 @@
 """A class: its link, its secrets, its votes, its bounds, and how it goes."""
 
-import asyncio
 import inspect
 from collections import Counter
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ from specviz.ui.guard import PER_MINUTE
 from specviz.ui.page import ROOM_ASKED, _plain
 from specviz.ui.room import Rooms
 from specviz.ui.spending import TOO_MUCH, Spending
+from tests.ui.heard import awaited
 
 HOME = "https://example.org/specviz/"
 FACTS = {"p": 0.3, "q": 0.4, "accept": 0.75, "u": 0.8, "accepted": False}
@@ -351,7 +351,7 @@ def test_the_codes_for_cameras_that_an_address_has_drawn_are_bounded_in_public(
     def asked(name: str, host: str, **question: Any) -> Any:
         request = SimpleNamespace(client=SimpleNamespace(host=host))
         found = _plain(getattr(rooms, name))(question, request)
-        return asyncio.run(found) if inspect.isawaitable(found) else found
+        return awaited(found) if inspect.isawaitable(found) else found
 
     opened = 0
     while (found := asked("open_room", "one", home=f"{HOME}{'é' * 200}"))["error"] is None:
