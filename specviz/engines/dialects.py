@@ -211,9 +211,9 @@ class SglangDialect(Dialect):
             heard["draft_tokens"] = given if method is EngineMethod.DSPARK else given - 1
         if method is EngineMethod.PROMPT_LOOKUP:
             heard["branching"] = breadth or self._DEFAULT_NGRAM_WIDTH
-        self._settle_tree(heard)
+        yield from self._settle_tree(heard)
 
-    def _settle_tree(self, heard: Heard) -> None:
+    def _settle_tree(self, heard: Heard) -> Iterator[str]:
         """A chain has no branching, and its K + 1 nodes go without saying."""
         width = read_integer("branching", heard.get("branching", 1))
         if "tree_tokens" not in heard:
@@ -223,6 +223,9 @@ class SglangDialect(Dialect):
             heard.pop("branching", None)
             del heard["tree_tokens"]
             heard.setdefault("draft_tokens", nodes - 1)
+            chain = read_integer("draft-tokens", heard["draft_tokens"]) + 1
+            if nodes != chain:
+                yield f"{self._NODES} {nodes} is written as {chain}: a chain's steps and the root"
         else:
             heard.setdefault("draft_tokens", max(nodes // width, 1))
 

@@ -396,6 +396,21 @@ def test_sampled_drafts_are_carried_between_engines() -> None:
         assert found is not None and found.draft_sampling is DraftSampling.PROBABILISTIC
 
 
+@pytest.mark.parametrize(("nodes", "is_told"), [(4, False), (64, True)])
+def test_a_chain_of_sglang_verifies_its_steps_and_the_root_whatever_else_is_typed(
+    nodes: int, is_told: bool
+) -> None:
+    found = translate(
+        "python -m sglang.launch_server --model-path t --speculative-algorithm EAGLE3 "
+        "--speculative-draft-model-path h --speculative-num-steps 3 --speculative-eagle-topk 1 "
+        f"--speculative-num-draft-tokens {nodes}"
+    )
+    assert found.configuration is not None
+    assert "--speculative-num-draft-tokens 4" in found.configuration.command
+    told = f"--speculative-num-draft-tokens {nodes} is written as 4"
+    assert any(told in each for each in found.notes) == is_told
+
+
 LLAMA = "llama-server -m a.gguf -md b.gguf --spec-draft-n-max 8 "
 
 
