@@ -18,6 +18,7 @@ import pytest
 
 from specviz.models.pair_catalog import BUNDLED
 from tests.browser.app_server import serve
+from tests.ui.heard import awaited
 
 pytestmark = [
     pytest.mark.slow,
@@ -133,7 +134,7 @@ def test_what_expands_from_nine_addresses_at_once_takes_bounded_memory(url: str,
         time.sleep(0.2)
     process = process_at(int(url.rstrip("/").rpartition(":")[2]))
     before = resident(process)
-    most, longest = asyncio.run(most_memory(url, process))
+    most, longest = awaited(most_memory(url, process))
     print(f"{before / 1e6:.0f} MB, at most {most / 1e6:.0f} MB; /health within {longest:.2f} s")
     assert most - before < MOST_BYTES and longest < 10
     assert "Traceback" not in log.read_text()

@@ -22,6 +22,7 @@ import pytest
 from specviz.models.pair_catalog import BUNDLED
 from tests.browser.app_server import serve
 from tests.load_run import Findings, Person, learner
+from tests.ui.heard import awaited
 
 pytestmark = pytest.mark.slow
 SECONDS = 60.0
@@ -160,8 +161,8 @@ async def others(url: str, is_greedy: bool) -> Findings:
 def test_a_visitor_who_tries_to_hold_the_server_delays_others_by_seconds(
     url: str, log: Path
 ) -> None:
-    alone = asyncio.run(others(url, is_greedy=False))
-    beside = asyncio.run(others(url, is_greedy=True))
+    alone = awaited(others(url, is_greedy=False))
+    beside = awaited(others(url, is_greedy=True))
     print(alone.report(), beside.report(), sep="\n")
     assert not alone.failures and not beside.failures
     for name, found in beside.seconds.items():
