@@ -242,7 +242,10 @@ class _TreeView:
             return {"y": y, "room": self.end - x}
         is_lifted = is_staggered and x % 2 and not (self.is_chain and y)  # alone below a chain
         lift = 4 if self.is_crowded else 22 if is_lifted else LIFT
-        is_free = self.is_chain or self._is_level(index) if is_staggered else self._is_alone(index)
+        if is_staggered:
+            is_free = self.is_chain or self._is_level(index)
+        else:
+            is_free = self._is_alone(index)
         room = 1.85 if is_free else 0.92
         return {"y": y - lift / self.unit, "room": room}
 

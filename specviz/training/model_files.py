@@ -55,7 +55,8 @@ def save_model(
     if drafted is not None:
         config = config | {"draft_vocab_size": len(drafted)}
         offsets = drafted - torch.arange(len(drafted))
-        weights[DRAFTED] = offsets.to(torch.uint16 if int(offsets.max()) < 1 << 16 else torch.int64)
+        is_short = 0 <= int(offsets.min()) and int(offsets.max()) < 1 << 16
+        weights[DRAFTED] = offsets.to(torch.uint16 if is_short else torch.int64)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
     (folder / WEIGHTS).chmod(0o644)  # safetensors writes for its owner alone
