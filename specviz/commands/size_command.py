@@ -20,7 +20,8 @@ from specviz.sizing.serving_plan import FIELDS, Field, read_plan
 from specviz.sizing.shape import MODELS, ModelShape, shape_of_config
 from specviz.sizing.simulated_load import by_load
 from specviz.sizing.sized_plan import SizedPlan
-from specviz.sizing.sizing_answer import apart, size
+from specviz.sizing.sizing_answer import size
+from specviz.sizing.sizing_words import apart
 
 _MODELS = ("target", "draft")
 _OWN = "a preset of --list, a folder or file with a config.json, or a repository of the Hub"
@@ -171,14 +172,15 @@ def _presets() -> dict[str, Any]:
 
 
 def size_text(result: dict[str, Any]) -> str:
-    """The sentence first; then times, memory, batches and money as tables."""
+    """The answer with its reasons first; then times, memory, batches and money as tables."""
     if "trust" in result:
         return _trust_text(result["trust"])
     if "presets" in result:
         return "\n\n".join(map(table, result["presets"].values()))
     found = result["size"]
-    parts = [found["sentence"], *found["warnings"]]
-    cards = table([_card(each) for each in found["memory"]])
+    parts = ["\n".join([found["answer"], *(f"- {each}" for each in found["reasons"])])]
+    parts += found["warnings"]
+    cards = table([_card(each, found["unit"]) for each in found["memory"]])
     if not found["fits"]:
         simulated = [_load_part(result)] if result["measured"] else []
         return "\n\n".join([*parts, cards, *simulated])
@@ -240,7 +242,7 @@ def _ways(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _way(found: dict[str, Any], name: str) -> dict[str, Any]:
-    way, currency = found[name], found["currency"]
+    way, currency, unit = found[name], found["currency"], found["unit"]
     told = {
         "decoding": name,
         "request (s)": way["request"],
@@ -249,8 +251,8 @@ def _way(found: dict[str, Any], name: str) -> dict[str, Any]:
         "tokens/s": way["tokens_per_second"],
         "requests/s within both limits": way["carried_requests"],
         "at once": way["carried_batch"],
-        "cards for the load": way["cards_for_load"],
-        "card-hours a million tokens": way["card_hours_per_million"],
+        f"{unit}s for the load": way["cards_for_load"],
+        f"{unit}-hours a million tokens": way["card_hours_per_million"],
     }
     if way["money_per_million"] is not None:
         told[f"{currency} a million tokens"] = way["money_per_million"]
@@ -261,9 +263,9 @@ def _way(found: dict[str, Any], name: str) -> dict[str, Any]:
     return told
 
 
-def _card(each: dict[str, Any]) -> dict[str, Any]:
+def _card(each: dict[str, Any], unit: str) -> dict[str, Any]:
     parts = ("target", "draft", "target_cache", "draft_cache", "activations", "headroom", "limit")
-    return {"cards": each["cards"]} | {
+    return {f"{unit}s": each["cards"]} | {
         f"{name.replace('_', ' ')} (GB)": each[name] / 1e9 for name in parts
     }
 

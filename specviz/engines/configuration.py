@@ -5,6 +5,7 @@ vLLM, a Kubernetes manifest.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ def _start(facts: EngineFacts, options: Options) -> tuple[list[str], Options]:
 
 def _flags(options: Options) -> list[list[str]]:
     """Each flag with its value, as words."""
-    return [[name] if value is True else [name, _word(value)] for name, value in _folded(options)]
+    return [[name, *_words(value)] for name, value in _folded(options)]
 
 
 def _folded(options: Options) -> Iterable[tuple[str, Any]]:
@@ -112,8 +113,22 @@ def _speculative(options: Options) -> dict[str, Any]:
     }
 
 
+def _words(value: Any) -> list[str]:
+    if value is True:
+        return []
+    return list(map(_word, value)) if isinstance(value, tuple) else [_word(value)]
+
+
 def _word(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
+
+
+def _literal(value: Any) -> Any:
+    """A shell's word or words as what a file or Python holds."""
+    if isinstance(value, tuple):
+        return list(map(_literal, value))
+    is_number = isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?", value)
+    return json.loads(value) if is_number else value
 
 
 def _command(facts: EngineFacts, options: Options) -> str:
@@ -130,7 +145,9 @@ def _config_file(facts: EngineFacts, options: Options) -> str:
     if not facts.config_file:
         return ""
     told = {name.removeprefix("--"): value for name, value in _folded(options)}
-    plain = {key: _word(each) if isinstance(each, dict) else each for key, each in told.items()}
+    plain = {
+        key: _word(each) if isinstance(each, dict) else _literal(each) for key, each in told.items()
+    }
     return f"# {facts.config_file.replace('FILE', 'config.yaml')}\n{_yaml(plain)}"
 
 
@@ -142,7 +159,7 @@ def _python(facts: EngineFacts, options: Options) -> str:
         for name, value in _folded(options)
         if name not in _SERVER_ONLY
     }
-    arguments = "".join(f"    {name}={value!r},\n" for name, value in named.items())
+    arguments = "".join(f"    {name}={_literal(value)!r},\n" for name, value in named.items())
     if facts.name == "sglang":
         indented = arguments.replace("    ", "        ", 1).replace("\n    ", "\n        ")
         return (

@@ -14,7 +14,7 @@ from specviz.engines.model_deployment import (
     ModelDeployment,
 )
 from specviz.engines.model_names import is_mlp_speculator, language_model, other_target
-from specviz.sizing.shape import undivided
+from specviz.sizing.shape import other_tokenizer, undivided
 
 _MADE_FOR_TARGET = HEADS | {EngineMethod.DFLASH, EngineMethod.DSPARK}
 _PADDING = 128  # rows by which models of one tokenizer differ; llama.cpp allows as many
@@ -96,6 +96,7 @@ def _named_pair(deployment: ModelDeployment) -> ServedPair | None:
     ours, theirs = target.vocabulary, draft.vocabulary
     is_other = abs(ours - theirs) > _PADDING
     told = f"one of {ours:,} tokens and one of {theirs:,}" if is_other else None
+    told = told or other_tokenizer(target, draft)
     return ServedPair(ours, theirs, told)
 
 

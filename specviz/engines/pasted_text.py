@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import yaml
@@ -34,7 +35,7 @@ class SourceText(str):
 class PastedFlag:
     """`name` is spelled as in the tables of engines, `typed` as in the text.
 
-    `value` is True for a flag that stands alone.
+    `value` is True for a flag that stands alone, and a tuple for several words behind one flag.
     """
 
     name: str
@@ -65,7 +66,7 @@ def read_text(text: str) -> PastedText:
     flags = tuple(reading.flags)
     if len(flags) > MAX_FLAGS:
         raise InputError(f"text must have at most {MAX_FLAGS} flags, got {len(flags)}")
-    engine = reading.engine or _engine_of(flags)
+    engine = reading.engine or _engine_of(flag.name for flag in flags)
     if engine is None or not flags:
         names = ", ".join(facts.title for facts in engines().values())
         raise InputError(
@@ -262,8 +263,9 @@ def _read_flags(words: Sequence[str], engine: str | None, reading: _Reading) -> 
         if has_value:
             reading.add(name, value, typed)
         elif place < len(words) and _is_value(words[place], name, facts):
-            reading.add(name, words[place], typed)
-            place += 1
+            values = _values(words[place:], engine)
+            reading.add(name, values[0] if len(values) == 1 else values, typed)
+            place += len(values)
         else:
             reading.add(name, True, typed)
         named |= name in {"--model", "-m"}
@@ -273,6 +275,14 @@ def _is_value(word: str, flag: str, facts: EngineFacts | None) -> bool:
     if facts is not None and spelling(flag) in facts.switches:
         return word.lower() in {"true", "false"}
     return not word.startswith("-") or _is_number(word)
+
+
+def _values(words: Sequence[str], engine: str | None) -> tuple[str, ...]:
+    """The first word, and those behind it up to the next flag; of vLLM, whose model may stand
+    there, the numbers alone.
+    """
+    is_further = str.isdecimal if engine == "vllm" else (lambda word: not word.startswith("-"))
+    return (words[0], *takewhile(is_further, words[1:]))
 
 
 def _is_number(word: str) -> bool:
@@ -315,8 +325,10 @@ def _read_data(data: Mapping[Any, Any], reading: _Reading) -> None:
         reading.engine = "vllm"
         reading.add("--speculative-config", dict(data))
         return
-    for key, value in data.items():
-        reading.add(f"--{str(key).lstrip('-').replace('_', '-')}", value, str(key))
+    names = {key: f"--{str(key).lstrip('-').replace('_', '-')}" for key in data}
+    facts = engines().get(reading.engine or _engine_of(names.values()) or "")
+    for key, name in names.items():
+        reading.add(facts.full_name(name) if facts else name, data[key], str(key))
 
 
 def _containers(data: Any) -> Iterator[list[str]]:
@@ -529,14 +541,14 @@ def _imports(node: ast.AST) -> Iterator[str]:
 # Which engine
 
 
-def _engine_of(flags: Iterable[PastedFlag]) -> str | None:
+def _engine_of(names: Iterable[str]) -> str | None:
     """The engine that knows the most of the flags, old ones or new ones."""
-    names = [flag.name for flag in flags]
+    spelled = list(names)
 
     def known(facts: EngineFacts) -> float:
         table = facts.current.keys() | facts.older.keys()
-        told = sum(name in table for name in names)
-        return told + sum(name in facts.known for name in names) / 1000
+        told = sum(name in table for name in spelled)
+        return told + sum(name in facts.known for name in spelled) / 1000
 
     best = max(engines().values(), key=known)
     return best.name if known(best) >= 1 else None

@@ -216,7 +216,8 @@ def _old_flag(
 
 
 def _told(flag: PastedFlag, fate: Fate, now: str, why: str) -> FlagChange:
-    value = "" if flag.value is True else str(flag.value)
+    words = flag.value if isinstance(flag.value, tuple) else (flag.value,)
+    value = "" if flag.value is True else " ".join(map(str, words))
     return FlagChange(flag.typed, value, fate, now, why)
 
 

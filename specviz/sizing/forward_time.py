@@ -49,6 +49,11 @@ class Gpu:
     fp8: float | None = None  # None: it has no such units, nor bfloat16 where has_bf16 is false
     has_bf16: bool = True
 
+    @property
+    def unit(self) -> str:
+        """What one of them is called where they are counted."""
+        return "card" if self.kind == "gpu" else "machine"
+
     def together(self, count: int, precision: str = "bf16") -> Hardware:
         """So many of them, over which every layer is split (tensor parallel)."""
         if not 1 <= count <= MAX_GPUS:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from specviz.sizing.published import N_GRAM_HIGHEST
 from specviz.sizing.serving_plan import ServingPlan
+from specviz.sizing.shape import other_tokenizer
 
 
 def plan_warnings(plan: ServingPlan) -> tuple[str, ...]:
@@ -29,6 +30,11 @@ def _of_vocabularies(plan: ServingPlan) -> Iterator[str]:
             f"The draft has {draft.vocabulary:,} tokens in its vocabulary and the target "
             f"{target.vocabulary:,}: engines refuse such a pair, or take it only in a mode for "
             "mixed vocabularies, with fewer guesses accepted."
+        )
+    elif draft is not None and (other := other_tokenizer(target, draft)) is not None:
+        yield (
+            f"Target and draft have two tokenizers, {other}: an engine that compares their sizes "
+            "alone starts, and accepts hardly a guess."
         )
 
 

@@ -78,7 +78,8 @@ class ModelShape:
     heads where they are None; a model with latent attention says its own. `extra_weights` are read
     by every forward besides, `shares_head`: the output layer is another model's, and no memory.
     `context` is the most tokens of prompt and answer together, 0 where it is not known; `positions`
-    are those that the model has learned one by one.
+    are those that the model has learned one by one. `tokenizer` names one that has as many tokens
+    as another; "" where it is not known.
     """
 
     layers: int
@@ -102,6 +103,7 @@ class ModelShape:
     attention_width: int | None = None
     extra_weights: int = 0
     shares_head: bool = False
+    tokenizer: str = ""
     title: str = "a model of this shape"
 
     def __post_init__(self) -> None:
@@ -289,6 +291,18 @@ def undivided(name: str, whose: str, heads: int, cards: int) -> str | None:
     if heads % cards == 0:
         return None
     return f"{name} must divide {whose} {heads} attention heads, got {cards}"
+
+
+def other_tokenizer(target: ModelShape, draft: ModelShape) -> str | None:
+    """Whose the two tokenizers are that have as many tokens; None where nothing tells them apart.
+
+    >>> other_tokenizer(MODELS["llama-2-7b"], MODELS["mistral-7b"])
+    'Llama 2’s and Mistral’s, of 32,000 tokens each'
+    """
+    names = target.tokenizer, draft.tokenizer
+    if target.vocabulary != draft.vocabulary or "" in names or names[0] == names[1]:
+        return None
+    return f"{names[0]}’s and {names[1]}’s, of {target.vocabulary:,} tokens each"
 
 
 def model_named(name: str) -> ModelShape:

@@ -25,7 +25,7 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
     ids = tab.evaluate("[...document.querySelectorAll('[id^=sv-]')].map(({ id }) => id)")
     assert [name for name, count in Counter(ids).items() if count > 1] == []
-    error, sentence = tab.page.locator("#sv-serve-batch-error"), tab.ref("planSentence")
+    error, sentence = tab.page.locator("#sv-serve-batch-error"), tab.ref("planAnswer")
     error.wait_for()
     assert sentence.inner_text() == f"No answer yet. {error.inner_text()}"
     assert error.inner_text() == "Requests at once must be an integer from 1 to 1024, got 'nine'"
@@ -66,7 +66,7 @@ def test_a_models_name_is_asked_once_it_is_typed_and_stands_in_the_address(
     tab.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
     assert box.first.input_value() == "owner/model" and not findings(tab.page, ".serve-fields")
     tab.page.locator("#sv-serve-target").select_option("llama-3-1-70b")
-    tab.ref("planSentence").filter(has_text="a whole request takes").wait_for()
+    tab.ref("planAnswer").filter(has_text="a whole request takes").wait_for()
     assert not error.is_visible() and not box.first.is_visible()
 
 
@@ -85,7 +85,7 @@ def test_a_file_of_measured_times_is_taken_told_and_given_up_again(
     assert served.inner_text() != computed and not findings(tab.page, ".answer")
     assert tab.page.locator("#sv-serve-acceptance").get_attribute("placeholder") == "0.7"
     tab.page.locator("#sv-serve-target").select_option("llama-3-1-405b")  # which does not fit
-    tab.ref("planSentence").filter(has_text="Does not fit").wait_for()
+    tab.ref("planAnswer").filter(has_text="Does not fit").wait_for()
     assert told.is_visible() and not tab.ref("planGains").is_visible()
     tab.page.locator("#sv-serve-target").select_option("llama-3-1-70b")
     tab.ref("planCompute").press("Enter")

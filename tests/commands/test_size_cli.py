@@ -64,7 +64,8 @@ def test_the_acceptance_rate_may_come_from_a_sweep_and_says_of_what(
     file.write_text(text(point(400, 240), point(400, 320)))
     found = json.loads(run(capsys, "--sweep", str(file), "--json"))["size"]
     assert found["acceptance"] == pytest.approx(0.7)
-    assert "0.70 of the pair bundled with draft-model, of 400 examined guesses" in found["sentence"]
+    told = "0.70 of the pair bundled with draft-model, of 400 examined guesses in"
+    assert told in found["reasons"][-1]
     file.write_text(text(point(6, 6)))
     assert main(["size", "--sweep", str(file)]) == 2
     assert "must hold at least 300 examined guesses" in capsys.readouterr().err

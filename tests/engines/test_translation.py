@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 
 from specviz.engines.draft_schedule import schedule_of_sweep
 from specviz.engines.engine_rules import ServedPair
@@ -476,6 +477,25 @@ def test_flags_that_articles_shorten_are_read_as_the_engines_parser_reads_them()
     assert "--enable-prefix-caching, --enable-prompt-embeds" in short.changes[-1].why
 
 
+def test_a_flag_may_have_several_words_behind_it_and_a_file_may_shorten_its_keys() -> None:
+    start = "python3 -m sglang.launch_server --model-path org/m"
+    found = translate(
+        f"{start} --cuda-graph-bs-decode 1 2 4 --lora-paths a=x b=y --tp 2"
+    ).configuration
+    assert found is not None
+    assert "--cuda-graph-bs-decode 1 2 4 \\\n" in found.command
+    assert "--lora-paths a=x b=y" in found.command
+    assert "    cuda_graph_bs_decode=[1, 2, 4],\n" in found.python.replace("        ", "    ")
+    assert yaml.safe_load(found.yaml)["cuda-graph-bs-decode"] == [1, 2, 4]
+    told = translate(f"{start} --cuda-graph-bs 1 2 4").changes[-1]
+    assert told.value == "1 2 4" and "several of its flags begin so" in told.why
+    behind = translate("vllm serve --max-num-seqs 4 org/m").deployment
+    assert behind is not None and (behind.target, behind.max_batch) == ("org/m", 4)
+    file = "model-path: org/m\nmem-fraction: 0.8\ntp: 2\n"
+    shortened = translate(file).deployment
+    assert shortened is not None and shortened.memory_fraction == 0.8
+
+
 def test_a_method_that_is_named_is_kept_or_the_change_is_said() -> None:
     lost = translate(f"{SGLANG}--speculative-algorithm EAGLE3 --speculative-num-steps 3")
     assert lost.configuration is None
@@ -486,6 +506,7 @@ def test_a_method_that_is_named_is_kept_or_the_change_is_said() -> None:
     assert renamed.notes[0] == "algorithm LOOKAHEAD is written as NGRAM, its name today"
 
 
+MISTRAL = "mistralai/Mistral-7B-v0.1"
 BIG, SMALL = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.2-1B-Instruct"
 
 
@@ -502,6 +523,7 @@ def with_draft(target: str, draft: str, method: str = "draft_model", more: str =
         ("Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-0.5B", "draft_model", "", "got 152064 and 151936"),
         (BIG, SMALL, "draft_model", "-tp 3", "tensor-parallel must divide the target's 32"),
         ("Qwen/Qwen3-8B", "Qwen/Qwen2.5-0.5B", "draft_model", "-tp 4", "the draft's 14"),
+        ("meta-llama/Llama-2-13b-hf", MISTRAL, "draft_model", "", "Llama 2’s and Mistral’s, of"),
         ("org/t", "ibm-fms/llama3-70b-accelerator", "draft_model", "", "no MLP speculator"),
     ],
 )

@@ -15,7 +15,8 @@ from specviz.errors import InputError
 from specviz.sizing.published import RUNS
 from specviz.sizing.serving_plan import FIELDS, read_plan
 from specviz.sizing.sized_plan import Policy, SizedPlan
-from specviz.sizing.sizing_answer import about, size
+from specviz.sizing.sizing_answer import size
+from specviz.sizing.sizing_words import about
 
 
 def sized(**fields: Any) -> SizedPlan:
@@ -154,6 +155,7 @@ def test_n_grams_are_taken_to_be_no_better_than_they_were_published() -> None:
     ("fields", "said"),
     [
         ({"draft": "llama-2-7b"}, "has 32,000 tokens in its vocabulary and the target 128,256"),
+        ({"target": "mixtral-8x7b", "draft": "llama-2-7b"}, "two tokenizers, Mistral’s and Llama"),
         ({"draft": "smollm2-135m"}, "9 attention heads cannot be shared by 4 cards"),
         ({"target": "gpt2", "draft": "distilgpt2", "prompt": 900}, "was made for 1,024"),
         (
@@ -195,28 +197,31 @@ def test_without_a_price_nothing_is_said_of_money_and_a_job_is_hours_of_cards() 
     assert sized().job(Policy.PLAIN) is None
 
 
-def test_the_first_sentence_says_what_the_numbers_say() -> None:
+def test_the_answer_is_one_sentence_and_says_what_the_numbers_say() -> None:
     first = size(read_plan({}))
-    assert first["sentence"].startswith(
-        "Yes: at 8 requests at once a whole request takes 2.23 s instead of 4.56 s, 2.0x as fast; "
-        "each token after its first comes 2.2x as fast. With K from 1 to 5"
+    assert first["answer"] == (
+        "Yes: at 8 requests at once a whole request takes 2.23 s instead of 4.56 s, 2.0x as fast."
     )
-    assert (
-        "18.7 requests a second instead of 17.5; your 2 a second take 4 cards either way."
-        in (first["sentence"])
-    )
+    paying, lowered, carried, accepted = first["reasons"]
+    assert paying.startswith("With K from 1 to 5") and "it pays up to about 280 requests" in paying
+    assert "lower than computed so; lowered by" in lowered and accepted.endswith("gains here.")
+    ends = "18.7 requests a second instead of 17.5; your 2 a second take 4 cards either way."
+    assert carried.endswith(ends)
     gain = first["speculative"]["tokens_per_second"] / first["plain"]["tokens_per_second"]
     assert first["request_speedup"] == pytest.approx(gain)
     none = size(read_plan({"gpus": 1}))
-    assert none["verdict"] == "does not fit" and "4 of these cards hold it." in none["sentence"]
+    assert none["verdict"] == "does not fit" and "4 of these cards hold it." in none["reasons"]
     few = size(read_plan({"gpus": 2, "batch": 8}))
-    assert few["sentence"].endswith("Room is for 1 request.")
+    assert few["reasons"][-1] == "Room is for 1 request."
     assert few["warnings"] == []
     late = size(read_plan({"batch": 400, "draft_length": 5}))
-    assert late["verdict"] == "not here" and "above that it loses" in late["sentence"]
+    assert late["verdict"] == "not here" and "above that it loses" in late["reasons"][0]
     never = size(read_plan({"target": "gpt2", "draft": "distilgpt2", "acceptance": 0.3}))
-    assert never["verdict"] == "no" and "gains no more at any" in never["sentence"]
-    assert never["sentence"].endswith("α is yours, 0.30; from 0.58 on a token gains here.")
+    assert never["verdict"] == "no" and "gains no more at any" in never["reasons"][0]
+    assert "% longer." in never["answer"] and len(never["reasons"]) == 2
+    assert never["reasons"][1].endswith("α is yours, 0.30; from 0.58 on a token gains here.")
+    on_processors = size(read_plan({"gpu": "cpu-server", "gpus": 1, "load": 200}))
+    assert "card" not in "".join([on_processors["answer"], *on_processors["reasons"]])
 
 
 def test_a_gain_below_the_errors_of_published_speedups_is_a_perhaps_with_its_range() -> None:
@@ -224,8 +229,8 @@ def test_a_gain_below_the_errors_of_published_speedups_is_a_perhaps_with_its_ran
     found, errors = size(plan), [run.error for run in RUNS if run.kind == "speedup"]
     assert 1.05 < found["request_speedup"] < 1 + max(errors)
     low, high = (found["request_speedup"] / (1 + each) for each in (max(errors), min(errors)))
-    assert found["verdict"] == "perhaps" and found["sentence"].startswith("Perhaps: at 200")
-    assert f"({low:.2f} to {high:.2f} after the errors of published speedups)" in found["sentence"]
+    assert found["verdict"] == "perhaps" and found["answer"].startswith("Perhaps: at 200")
+    assert f"by as much it is {low:.2f}x to {high:.2f}x here, and pays up" in found["reasons"][1]
     sure = SizedPlan(replace(plan, batch=8))
     assert size(sure.plan)["verdict"] == "yes"
 
@@ -234,37 +239,36 @@ def test_a_gain_below_the_errors_of_published_speedups_is_a_perhaps_with_its_ran
         return max(n for n, gain in gains if gain > 1 + error)
 
     most, least, between = (about(last(each)) for each in (0.0, max(errors), min(errors)))
-    told = f"pays up to about {most} ({least} to {between} after the errors of published speedups)"
-    assert told in size(sure.plan)["sentence"] and last(0.0) == 285 and most == 280
+    paying, lowered, *_ = size(sure.plan)["reasons"]
+    assert (
+        f"pays up to about {most} requests at once" in paying and last(0.0) == 285 and most == 280
+    )
+    assert lowered.endswith(f"and pays up to {least} to {between} at once.")
 
 
 def test_an_acceptance_rate_that_nobody_gave_is_said_to_be_assumed() -> None:
     assumed, typed = (size(read_plan(each)) for each in ({}, {"acceptance": "0.7"}))
     said = "The acceptance rate α, 0.70, is assumed: measure yours; from 0.26 on a token gains here"
-    assert said in assumed["sentence"] and assumed["break_even_acceptance"] < 0.265
-    assert "assumed" not in typed["sentence"] and "α is yours, 0.70" in typed["sentence"]
-    assert (
-        "0.41, is assumed as in published runs" in size(read_plan({"draft": "n-gram"}))["sentence"]
-    )
+    assert said in assumed["reasons"][-1] and assumed["break_even_acceptance"] < 0.265
+    assert "α is yours, 0.70" in typed["reasons"][-1]
+    n_grams = size(read_plan({"draft": "n-gram"}))["reasons"][-1]
+    assert "0.41, is assumed as in published runs" in n_grams
 
 
 def test_the_headline_counts_cards_for_the_planned_load_with_digits_that_differ() -> None:
     many = size(read_plan({"load": 200}))
     cards = [many[way]["cards_for_load"] for way in ("speculative", "plain")]
     times = f"{cards[0] / cards[1]:.2f} times the money"
-    assert (
-        f"your 200 a second take {cards[0]} cards instead of {cards[1]}, {times}."
-        in (many["sentence"])
-    )
+    taken = f"your 200 a second take {cards[0]} cards instead of {cards[1]}, {times}."
+    assert many["reasons"][2].endswith(taken)
     slow = {"target": "llama-3-1-8b", "gpu": "t4", "gpus": 1, "precision": "int8"}
     slow |= {"prompt": 4000, "output": 600, "batch": 1, "token_limit": 1000}
     slow |= {"first_token_limit": 60_000}
     few = size(read_plan(slow | {"draft_precision": "int8"}))
     pair = [f"{few[way]['carried_requests']:.1f}" for way in ("plain", "speculative")]
     assert pair[0] == pair[1], "one digit does not tell them apart"
-    fast, plain = re.findall(r"carries (\S+) requests a second instead of (\S+);", few["sentence"])[
-        0
-    ]
+    pattern = r"carries (\S+) requests a second instead of (\S+);"
+    ((fast, plain),) = re.findall(pattern, "".join(few["reasons"]))
     assert fast != plain and len(fast) > len(pair[0])
 
 
@@ -274,14 +278,15 @@ def test_what_only_plain_decoding_has_room_for_is_told_with_what_the_draft_takes
     (plain,), (card,) = plan.memory(256, Policy.PLAIN), plan.memory(256)
     assert not found["fits"] and plan.fits(256, Policy.PLAIN)
     more = f"take {(card.used - plain.used) / 1e9:.1f} GB more on a card of the target’s."
-    assert f"Plain decoding of them fits: the draft and its guesses {more}" in found["sentence"]
-    assert "Plain decoding of them" not in size(read_plan({"gpus": 1}))["sentence"]
+    assert f"Plain decoding of them fits: the draft and its guesses {more}" in found["reasons"]
+    assert not any("Plain" in each for each in size(read_plan({"gpus": 1}))["reasons"])
 
 
 def test_every_verdict_can_be_given_for_the_smallest_and_the_largest_plan() -> None:
     for end in ("low", "high"):
         numbers = {name: getattr(field, end) for name, field in FIELDS.items() if not field.choices}
-        assert size(read_plan(numbers | {"draft_gpus": 0}))["sentence"]
+        found = size(read_plan(numbers | {"draft_gpus": 0}))
+        assert found["answer"] and all(found["reasons"])
 
 
 @pytest.mark.parametrize(
@@ -361,8 +366,9 @@ def test_goodput_is_of_all_rows_and_a_prompt_waits_for_half_a_round() -> None:
 
 def test_a_draft_that_does_not_fit_needs_cards_of_its_own() -> None:
     large = {"target": "llama-3-1-8b", "draft": "llama-3-1-70b", "gpus": 1}
-    said = size(read_plan(large | {"draft_gpus": 1}))["sentence"]
-    assert said.endswith("Give the draft more cards, or a smaller one.")
+    smaller = "Give the draft more cards, or a smaller one."
+    fits = "Plain decoding of them fits."
+    assert size(read_plan(large | {"draft_gpus": 1}))["reasons"] == [fits, smaller]
     assert size(read_plan(large | {"draft_gpus": 4}))["fits"]
-    both = size(read_plan(large | {"target": "llama-3-1-405b", "draft_gpus": 1}))["sentence"]
-    assert "16 of these cards hold it. Give the draft more cards" in both
+    both = size(read_plan(large | {"target": "llama-3-1-405b", "draft_gpus": 1}))["reasons"]
+    assert both == ["16 of these cards hold it.", smaller]

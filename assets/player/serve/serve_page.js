@@ -7,7 +7,7 @@ import { pageIn, pageLink } from "../shared/page_parameter.js";
 import { ConfigurationCard } from "./configuration_card.js";
 import { PlanForm, PREFIX } from "./plan_form.js";
 import { ServerCard } from "./server_card.js";
-import { lengthWords, roomWords, servedWords, showFacts, showTable, showTrust, showWarnings } from "./size_view.js";
+import { lengthWords, roomWords, servedWords, showFacts, showList, showTable, showTrust } from "./size_view.js";
 
 const REST_MILLISECONDS = 200; // after the last key
 const NAME_MILLISECONDS = 900; // of a model's name: half of one may be another's, and the Hub is asked
@@ -110,7 +110,7 @@ export class ServePage extends Page {
     const number = (this.asked += 1);
     window.clearTimeout(this.simulating);
     const question = { ...this.form.question, ...(this.measured ? { measured: this.measured } : {}) };
-    const busy = window.setTimeout(() => (this.setStale(true), setText(this.refs.planSentence, "Computing…")), BUSY_MILLISECONDS);
+    const busy = window.setTimeout(() => (this.setStale(true), setText(this.refs.planAnswer, "Computing…")), BUSY_MILLISECONDS);
     const reply = await this.ask("size", question);
     window.clearTimeout(busy);
     if (number !== this.asked) return;
@@ -118,7 +118,7 @@ export class ServePage extends Page {
     if (problem?.startsWith("measured ")) return this.setMeasured(null, problem);
     const told = this.form.report(problem ?? "");
     this.setStale(Boolean(problem));
-    if (problem) return setText(this.refs.planSentence, `No answer yet. ${told}`);
+    if (problem) return setText(this.refs.planAnswer, `No answer yet. ${told}`);
     this.configuration.setPlan(reply.configuration);
     if (!this.draw(reply.size, reply.figures)) return;
     this.simulating = window.setTimeout(() => this.simulate(number, question), SIMULATE_MILLISECONDS);
@@ -130,9 +130,11 @@ export class ServePage extends Page {
    */
   draw(size, figures) {
     const { refs } = this;
-    setText(refs.planSentence, size.sentence);
+    setText(refs.planAnswer, size.answer);
+    showList(refs.planReasons, size.reasons);
+    setText(refs.planUnit, size.unit);
     this.form.controls.acceptance.setAttribute("placeholder", String(size.acceptance)); // what an empty one stands for
-    showWarnings(refs.planWarnings, size.warnings);
+    showList(refs.planWarnings, size.warnings, "warning");
     showFacts(refs.planFacts, size);
     showTable(refs.planTable, size);
     showTrust(refs, this.trust, size.assumed);
@@ -192,7 +194,7 @@ export class ServePage extends Page {
 
   /** @param {boolean} isStale */
   setStale(isStale) {
-    for (const part of [this.refs.planWarnings, this.refs.planFacts, this.refs.planCharts, this.refs.planLoad, this.refs.planNumbers]) part.classList.toggle("is-stale", isStale);
+    for (const part of [this.refs.planReasons, this.refs.planWarnings, this.refs.planFacts, this.refs.planCharts, this.refs.planLoad, this.refs.planNumbers]) part.classList.toggle("is-stale", isStale);
   }
 
   /**

@@ -8,11 +8,12 @@ const POLICIES = [["plain", "plain decoding"], ["speculative", "speculation"], [
 
 /**
  * @param {HTMLElement} list
- * @param {string[]} warnings
+ * @param {string[]} texts
+ * @param {string} [kind] of each
  */
-export function showWarnings(list, warnings) {
-  list.hidden = !warnings.length;
-  list.replaceChildren(...warnings.map((text) => element("li", "warning", text)));
+export function showList(list, texts, kind = "") {
+  list.hidden = !texts.length;
+  list.replaceChildren(...texts.map((text) => element("li", kind, text)));
 }
 
 // Whole requests first; what is of a token alone says so.
@@ -27,7 +28,7 @@ export function showFacts(box, size) {
     [["whole request"], `${both((way) => time(way.request))} (${gain(size.request_speedup)})`],
     [["tokens a second"], both((way) => way.tokens_per_second.toFixed(0))],
     [["requests a second, both limits kept"], carried(size).join(" → ")],
-    [[price(size)], perMillion(size).join(" → ")],
+    [[`${isPriced(size) ? size.currency : `${size.unit}-hours`} a million tokens`], perMillion(size).join(" → ")],
     [["each token after the first"], `${both((way) => time(way.token))} (${gain(size.speedup)})`],
     [[["first token", "ttft"]], both((way) => time(way.first_token))],
     [["draft length ", ["K", "draft_length"]], size.draft_length === size.best_length ? `${size.draft_length}, the best here` : `${size.draft_length}; best here: ${size.best_length}`],
@@ -69,16 +70,16 @@ function fact(name, value) {
 export function showTable(table, size) {
   /** @type {(name: string, cell: (way: any) => string) => string[]} */
   const row = (name, cell) => [name, cell(size.plain), cell(size.speculative)];
-  const { plain, currency } = size;
+  const { plain, currency, unit } = size;
   const rows = [
     row("a whole request", (way) => time(way.request)),
     row("tokens a second", (way) => way.tokens_per_second.toFixed(0)),
     row("each further token, with the prefills of others", (way) => time(way.loaded_token)),
     ["most requests a second within both limits", ...carried(size)],
-    row("… and how many are decoded at once then", (way) => way.carried_batch.toLocaleString("en")),
-    row("cards of a deployment, the draft’s own included", (way) => String(way.cards)),
-    row("cards for the load", (way) => way.cards_for_load ?? "no number: a limit is not kept"),
-    ["card-hours for a million tokens of answers", ...amounts(size, "card_hours_per_million")],
+    row("… and how many are decoded at once then", (way) => `${way.carried_batch.toLocaleString("en")}${way.carried_batch === way.seats && way.seats < way.largest_batch ? ", all that an engine lets in" : ""}`),
+    row(`${unit}s of a deployment, the draft’s own included`, (way) => String(way.cards)),
+    row(`${unit}s for the load`, (way) => way.cards_for_load ?? "no number: a limit is not kept"),
+    [`${unit}-hours for a million tokens of answers`, ...amounts(size, "card_hours_per_million")],
     ...(plain.money_per_million === null ? [] : [[`${currency} for a million tokens of answers`, ...amounts(size, "money_per_million")]]),
     ...(plain.money_a_day_for_load === null ? [] : [row(`${currency} a day for the load`, (way) => amount(way.money_a_day_for_load))]),
     ...(plain.job_seconds === null ? [] : [row("batch job", (way) => duration(way.job_seconds))]),
@@ -168,7 +169,7 @@ function carried({ plain, speculative: fast }) {
 }
 
 // Two numbers with as many digits as it takes to see by how much they differ, as the server tells them (`apart` of
-// specviz/sizing/sizing_answer.py).
+// specviz/sizing/sizing_words.py).
 /**
  * @param {number} first
  * @param {number} second
@@ -183,14 +184,13 @@ export function apart(first, second, least) {
 }
 
 /** @param {any} size */
-function price({ plain, speculative, currency }) {
-  const isPriced = plain.money_per_million !== null || speculative.money_per_million !== null;
-  return `${isPriced ? currency : "card-hours"} a million tokens`;
+function isPriced({ plain, speculative }) {
+  return plain.money_per_million !== null || speculative.money_per_million !== null;
 }
 
 /** @param {any} size */
 function perMillion(size) {
-  return amounts(size, price(size).startsWith("card") ? "card_hours_per_million" : "money_per_million");
+  return amounts(size, isPriced(size) ? "money_per_million" : "card_hours_per_million");
 }
 
 /**

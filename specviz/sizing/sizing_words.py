@@ -1,0 +1,278 @@
+"""The answer to a plan in words: one sentence, and the reasons that one weighs it with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specviz import theory
+from specviz.sizing.forward_time import GIGA, MAX_GPUS
+from specviz.sizing.published import SPEEDUP_ERRORS
+from specviz.sizing.serving_plan import ASSUMED_RATE, MAX_ROWS
+from specviz.sizing.sized_plan import DRAWN_ROWS, Policy, SizedPlan
+
+SEEN = 1e-3  # of a number, by which another has to differ
+PAYS = 1.05  # a smaller gain is none: nobody would see it, and the model errs by more
+
+
+def verdict(found: SizedPlan) -> str:
+    """`yes`, `perhaps` (less than published speedups came out too high), `no` (at no batch), `not
+    here` (at other batches only), or `does not fit`.
+    """
+    if not found.fits(found.plan.batch):
+        return "does not fit"
+    gain = gain_at(found, found.plan.batch)
+    if gain >= PAYS:
+        return "yes" if gain >= 1 + SPEEDUP_ERRORS[1] else "perhaps"
+    return "not here" if _best_batch(found)[0] >= PAYS else "no"
+
+
+def answer(found: SizedPlan) -> str:
+    """One sentence, for somebody who reads nothing else."""
+    rows, word = found.plan.batch, verdict(found).capitalize()
+    if not found.fits(rows):
+        worst = min(found.memory(rows), key=lambda each: each.headroom)
+        return (
+            f"{word}: {_requests(rows)} {'needs' if rows == 1 else 'need'} "
+            f"{worst.used / GIGA:,.0f} GB on {'each of ' if worst.cards > 1 else ''}"
+            f"{_cards(found, worst.cards)}, and {worst.limit / GIGA:,.0f} may be used."
+        )
+    plain, fast = found.speeds(rows, 0).request, found.speeds(rows, found.K).request
+    gain = plain / fast
+    if abs(gain - 1) < 0.005:
+        compared = "about as long as without"
+    elif gain > 1:
+        compared = f"instead of {seconds(plain)}, {times(gain)} as fast"
+    else:
+        compared = f"instead of {seconds(plain)}, {100 / gain - 100:.0f} % longer"
+    return f"{word}: at {_requests(rows)} a whole request takes {seconds(fast)} {compared}."
+
+
+def reasons(found: SizedPlan) -> Iterator[str]:
+    """Up to how many requests it pays, how sure that is, what is carried within the limits, and on
+    which acceptance rate it all rests; of what does not fit, what would.
+    """
+    word = verdict(found)
+    if word == "does not fit":
+        yield from _room(found)
+        return
+    if word == "no":
+        is_hopeless = break_even(found) is None
+        yield (
+            "The draft costs more than it can save."
+            if is_hopeless
+            else "It gains no more at any other number of requests at once."
+        )
+    else:
+        yield _paying(found)
+        yield _lowered(found)
+    if word in ("yes", "perhaps"):
+        yield _carried(found)
+    yield from _accepted(found)
+
+
+def gain_at(found: SizedPlan, rows: int) -> float:
+    """Of whole requests, with the K of so many."""
+    return found.request_speedup(rows, found.length(Policy.SPECULATIVE, rows))
+
+
+def _best_batch(found: SizedPlan) -> tuple[float, int]:
+    """The highest speedup of the batches that fit, and the batch."""
+    return max((gain_at(found, rows), -rows) for rows in DRAWN_ROWS if found.fits(rows))
+
+
+# ---- up to how many requests
+
+
+def _paying(found: SizedPlan) -> str:
+    """Up to how many it pays; where it does not at the plan's number, where it pays most."""
+    least, end, largest = _ends(found)
+    start = "" if least == 1 else f"from {_requests(least)} "
+    if end < largest:
+        until, more = f"about {_requests(about(end))}", "; above that it loses"
+    else:
+        until = _requests(largest)
+        more = ", the most that fit" if largest < MAX_ROWS else ", the most looked at"
+    said = f"{_lengths(found, least, end)} it pays {start}up to {until}{more}."
+    if verdict(found) != "not here":
+        return said
+    best = -_best_batch(found)[1]
+    return f"{said} The most is {times(gain_at(found, best))}, at {_requests(best)}."
+
+
+def _ends(found: SizedPlan) -> tuple[int, int, int]:
+    """The least and the most requests with which it pays, and the most that fit."""
+    least, most = found.paying_batches or (1, 1)
+    largest = min(MAX_ROWS, found.largest_batch())
+    return least, min(most, largest), largest
+
+
+def _lowered(found: SizedPlan) -> str:
+    """What is left after the errors of published speedups: of the gain here, and of the number."""
+    least, end, largest = _ends(found)
+    low, high = (100 * (1 - 1 / (1 + error)) for error in SPEEDUP_ERRORS)
+    gain = gain_at(found, found.plan.batch)
+    here = [times(gain / (1 + error)) for error in reversed(SPEEDUP_ERRORS)]
+    ends = [
+        max((rows for rows in range(least, end + 1) if gain_at(found, rows) > 1 + each), default=0)
+        for each in reversed(SPEEDUP_ERRORS)
+    ]
+    told = [f"{each if each == largest else about(each):,}" for each in ends if each]
+    span = " to ".join(dict.fromkeys(told))
+    pays = f"pays up to {span} at once{'' if ends[0] else ' at best'}" if told else "never pays"
+    is_here = f"is {here[0]} to {here[1]} here, and " if gain >= PAYS else ""
+    return (
+        f"Published speedups were {low:.0f} to {high:.0f} % lower than computed so; lowered by as "
+        f"much it {is_here}{pays}."
+    )
+
+
+def about(count: int) -> int:
+    """A number that is computed from times, not to the unit.
+
+    >>> about(285), about(1024), about(37), about(8)
+    (280, 1000, 37, 8)
+    """
+    return round(count, 2 - len(str(count))) if count >= 100 else count
+
+
+def _lengths(found: SizedPlan, least: int, most: int) -> str:
+    if found.plan.draft_length:
+        return f"With K = {found.K}"
+    used = {
+        each.K for each in found.lengths if each.K and least <= each.last and each.first <= most
+    }
+    low, high = min(used), max(used)
+    span = f"K = {low}" if low == high else f"K from {low} to {high}, the best for each number,"
+    return f"With {span}"
+
+
+# ---- limits, load and acceptance
+
+
+def _carried(found: SizedPlan) -> str:
+    """What a deployment does for its money, which may be less where each request is faster."""
+    (_, plain), (_, fast) = (found.goodput(each) for each in (Policy.PLAIN, Policy.SPECULATIVE))
+    if not (plain and fast):
+        if not (plain or fast):
+            return "No number of requests at once keeps both your limits."
+        return f"Both your limits are kept only {'with' if fast else 'without'} speculation."
+    fast_text, plain_text = apart(fast, plain)
+    instead = "as without" if fast_text == plain_text else f"instead of {plain_text}"
+    return (
+        f"Within both your limits a deployment carries {fast_text} requests a second {instead}; "
+        f"{_for_load(found)}"
+    )
+
+
+def _for_load(found: SizedPlan) -> str:
+    """Cards that the planned load takes: whole deployments, however full they are."""
+    cards = [found.cards_for_load(each) for each in (Policy.PLAIN, Policy.SPECULATIVE)]
+    load, (plain, fast) = f"your {found.plan.load:g} a second", [each or 0 for each in cards]
+    if plain == fast:
+        return f"{load} take {_cards(found, plain)} either way."
+    return (
+        f"{load} take {_cards(found, fast)} instead of {plain}, {fast / plain:.2f} times the money."
+    )
+
+
+def _accepted(found: SizedPlan) -> Iterator[str]:
+    """Where its acceptance rate is from, and from which one a token gains."""
+    source, needed = found.plan.acceptance_source, break_even(found)
+    gains = "" if needed is None else f"from {needed:.2f} on a token gains here"
+    if source.startswith(ASSUMED_RATE):
+        said = f"The acceptance rate α, {found.plan.acceptance:.2f}, is {source}: measure yours"
+    elif source:
+        said = f"The acceptance rate α is {source}; another pair or other texts have another"
+    elif gains:
+        said = f"The acceptance rate α is yours, {found.plan.acceptance:.2f}"
+    else:
+        return
+    yield f"{said}; {gains}." if gains else f"{said}."
+
+
+def break_even(found: SizedPlan) -> float | None:
+    """The acceptance rate above which a token gains at the plan's batch."""
+    rows, K = found.plan.batch, found.K
+    c, v = found.cost_ratio(rows), found.verification_overhead(rows, K)
+    return theory.break_even_acceptance(K, c, v)
+
+
+# ---- what would fit
+
+
+def _room(found: SizedPlan) -> Iterator[str]:
+    rows = found.plan.batch
+    if found.fits(rows, Policy.PLAIN):
+        yield f"Plain decoding of them fits{_beside(found)}."
+    if found.largest_batch():
+        yield f"Room is for {_requests(found.largest_batch())}."
+        return
+    worst = min(found.memory(rows), key=lambda each: each.headroom)
+    if worst.target:
+        yield _more_cards(found)
+    if any(each.headroom < 0 for each in found.memory(rows)[1:]):
+        yield f"Give the draft more {found.plan.gpu.unit}s, or a smaller one."
+
+
+def _beside(found: SizedPlan) -> str:
+    """What speculation takes beside it on the target's own cards."""
+    if found.plan.draft_gpus:
+        return ""
+    rows, unit = found.plan.batch, found.plan.gpu.unit
+    (plain, *_), (card, *_) = found.memory(rows, Policy.PLAIN), found.memory(rows)
+    more = f"{(card.used - plain.used) / GIGA:.1f} GB more on a {unit}"
+    return f": the draft and its guesses take {more} of the target’s"
+
+
+def _more_cards(found: SizedPlan) -> str:
+    unit = found.plan.gpu.unit
+    if found.fewest_gpus is None:
+        return f"{MAX_GPUS} of these {unit}s do not hold it either."
+    return f"{found.fewest_gpus} of these {unit}s hold it."
+
+
+# ---- numbers in words
+
+
+def _cards(found: SizedPlan, count: int) -> str:
+    unit = found.plan.gpu.unit
+    return f"1 {unit}" if count == 1 else f"{count:,} {unit}s"
+
+
+def _requests(rows: int) -> str:
+    return "1 request" if rows == 1 else f"{rows:,} requests at once"
+
+
+def apart(first: float, second: float, least: int = 1) -> tuple[str, str]:
+    """Both with as many digits behind the point as it takes to see by how much they differ; those
+    that differ by less than one in a thousand are as good as equal.
+
+    >>> apart(18.74, 17.5), apart(0.31, 0.26), apart(0.331, 0.338), apart(2.0, 2.0)
+    (('18.7', '17.5'), ('0.31', '0.26'), ('0.331', '0.338'), ('2.0', '2.0'))
+    """
+    digits, difference = least, abs(first - second)
+    if difference > SEEN * max(abs(first), abs(second)):
+        while abs(abs(round(first, digits) - round(second, digits)) / difference - 1) > 0.25:
+            digits += 1
+    return f"{first:.{digits}f}", f"{second:.{digits}f}"
+
+
+def times(gain: float) -> str:
+    """With one digit behind the point, two where it is near 1.
+
+    >>> times(2.04), times(1.04)
+    ('2.0x', '1.04x')
+    """
+    return f"{gain:.1f}x" if gain >= 1.2 else f"{gain:.2f}x"
+
+
+def seconds(value: float) -> str:
+    """
+    >>> seconds(0.0421), seconds(3.27), seconds(412)
+    ('42 ms', '3.27 s', '6.9 min')
+    """
+    if value < 1:
+        return f"{1000 * value:.0f} ms"
+    if value < 100:
+        return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+    return f"{value / 60:.1f} min"
