@@ -21,7 +21,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from specviz.environment import Environment
 
-HEAD_SECONDS = 20.0  # from a connection, or an answer, to the head of the next question
+HEAD_SECONDS = 20.0  # from a connection, or a question's first byte, to the end of its head
+# From an answer to the next question. Proxies hold connections for 60 seconds: one that the server
+# closes first may be closed in the moment in which a question is sent, which is lost then.
+KEPT_SECONDS = 75
 CONNECTIONS_OF_ADDRESS = 600  # whole classes share one; a proxy may have any number
 LINES_A_MINUTE = 60
 
@@ -32,6 +35,7 @@ _open: Counter[str] = Counter()  # by address
 def bound_connections(config: Config) -> None:
     """Of a server that runs: from the next connection on."""
     config.http_protocol_class = BoundedConnection
+    config.timeout_keep_alive = KEPT_SECONDS
     logging.getLogger("uvicorn.error").addFilter(_is_among_few)
     if sys.platform != "win32":
         import resource
@@ -73,9 +77,13 @@ class BoundedConnection(H11Protocol):
         return Environment.read().is_space or self._host in believed.trusted_hosts
 
     def _watch(self, is_idle: bool, last: object = None) -> None:
-        """Closed where nothing was asked between two looks."""
+        """Closed where nothing was asked between two looks; after an answer uvicorn waits itself,
+        until a first byte comes.
+        """
         was_idle, asked = is_idle, self.cycle
-        is_idle = asked is None or asked.response_complete
+        is_idle = self.timeout_keep_alive_task is None and (
+            asked is None or asked.response_complete
+        )
         if was_idle and is_idle and asked is last:
             self.transport.abort()
         else:

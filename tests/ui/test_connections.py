@@ -69,13 +69,29 @@ def test_a_connection_that_asks_nothing_is_closed_and_one_that_waits_for_its_ans
                 told(port),
                 told(port, HEAD, *drops),
                 told(port, HEAD + b"\r\n", HEAD, *drops),
-                told(port, b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n"),
+                told(port, HEAD.replace(b"/", b"/long", 1) + b"Connection: close\r\n\r\n"),
             )
 
     idle, drops, second, long = awaited(ask())
     assert {idle, drops} <= {b"", b"closed"}
     assert second.count(b"204") <= 1 and second != b"still open"
     assert long.count(b"204") == 1
+
+
+def test_a_connection_is_kept_for_the_next_question_longer_than_its_head_may_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or a question that is sent just then is lost: a client cannot tell, and a proxy says 502."""
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    assert connections.KEPT_SECONDS > 60, "so long a proxy holds a connection as a rule"
+
+    async def ask(kept: float) -> bytes:
+        monkeypatch.setattr(connections, "KEPT_SECONDS", kept)
+        async with served() as port:
+            return await told(port, HEAD + b"\r\n", b"", b"", b"", HEAD + b"\r\n")
+
+    assert awaited(ask(5)) == b"still open"
+    assert awaited(ask(0.9)).count(b"204") == 2, "and no longer than that"
 
 
 def test_an_address_has_so_many_connections_and_a_proxy_any_number(
