@@ -9,7 +9,7 @@ export function probability(value) {
   if (value === 0 || value === 1) return String(value);
   if (value >= 0.9995 && value < 1) return value < 0.99995 ? value.toFixed(4) : ">0.9999";
   if (value >= 0.01) return value.toFixed(3);
-  return value >= 0.001 ? value.toPrecision(2) : value.toExponential(1).replace(".0", "");
+  return value >= 0.00001 ? value.toPrecision(2) : "<0.00001";
 }
 
 const [USUAL_FIGURES, REASONED_FIGURES, RECORDED_FIGURES] = [2, 5, 6];
