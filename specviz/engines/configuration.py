@@ -78,7 +78,7 @@ def configure(
         python=_python(facts, options),
         compose=_compose(facts, options, deployment),
         kubernetes=_kubernetes(facts, options, deployment) if engine == "vllm" else "",
-        remarks=remarks(deployment, facts),
+        remarks=remarks(deployment, facts, further),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from specviz.engines.dialects import DIALECTS, WEIGHTS, is_file
 from specviz.engines.engine_facts import EngineFacts, engines
@@ -22,6 +23,9 @@ _OF_CHECKPOINT = (
     "awq",
     "gptq",
 )  # formats that a repository has or has not; its name mostly says so
+# those that vLLM runs by its first model runner alone, which has no full CUDA graphs for a schedule
+_FIRST_RUNNER = frozenset({EngineMethod.MEDUSA, EngineMethod.SUFFIX})
+_DATA_PARALLEL = ("--data-parallel-size", "-dp")
 _CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.MTP})
 
 
@@ -213,8 +217,12 @@ def _of_pair(deployment: ModelDeployment, facts: EngineFacts, pair: ServedPair) 
         yield f"draft-tokens must be at most the {heads} Medusa heads there are, got {depth}"
 
 
-def remarks(deployment: ModelDeployment, facts: EngineFacts) -> tuple[str, ...]:
-    """What is to be known before a server is started, and each field that goes unsaid."""
+def remarks(
+    deployment: ModelDeployment, facts: EngineFacts, further: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
+    """What is to be known before a server is started, and each field that goes unsaid; `further`
+    are flags that go in as they are.
+    """
     told = [
         f"{field.replace('_', '-')} has no place in {facts.title}: {why}"
         for field, why in DIALECTS[facts.name].lacking(deployment)
@@ -231,6 +239,8 @@ def remarks(deployment: ModelDeployment, facts: EngineFacts) -> tuple[str, ...]:
             f"{deployment.target!r} was made of"
         )
     told += _named_remarks(deployment, facts)
+    if facts.name == "vllm" and deployment.schedule:
+        told += _schedule_remarks(deployment, facts, further or {})
     if facts.name == "vllm" and deployment.method is EngineMethod.SUFFIX:
         told.append("method suffix needs another package: pip install arctic-inference==0.1.1")
     if facts.name == "vllm" and deployment.method is EngineMethod.PROMPT_LOOKUP:
@@ -243,6 +253,28 @@ def remarks(deployment: ModelDeployment, facts: EngineFacts) -> tuple[str, ...]:
             "unquant leaves it as it is"
         )
     return tuple(told)
+
+
+def _schedule_remarks(
+    deployment: ModelDeployment, facts: EngineFacts, further: Mapping[str, Any]
+) -> Iterator[str]:
+    """Read in vllm/config/vllm.py, which says the same in the server's log."""
+    if any(str(further.get(name, 1)) != "1" for name in _DATA_PARALLEL):
+        yield (
+            f"{facts.title} {facts.version} leaves out a schedule where {_DATA_PARALLEL[0]} is "
+            "above 1, and drafts as many tokens for every batch"
+        )
+    elif deployment.method in _FIRST_RUNNER or deployment.mixed_vocabularies:
+        cause = (
+            "mixed vocabularies"
+            if deployment.mixed_vocabularies
+            else f"method {deployment.method.value}"
+        )
+        yield (
+            f"with a schedule and {cause} {facts.title} {facts.version} takes piecewise CUDA "
+            "graphs in place of full ones, which cost time with few requests: measure it beside "
+            "one K for all batches"
+        )
 
 
 def _named_remarks(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:

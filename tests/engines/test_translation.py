@@ -382,6 +382,11 @@ def test_a_schedule_from_a_sweep_goes_where_an_engine_takes_one() -> None:
     command = "vllm serve t --speculative-model d --num-speculative-tokens 5"
     found = translate(command, schedule=schedule)
     assert speculative(found)["num_speculative_tokens_per_batch_size"][-1] == [16, 16, 0]
+    medusa = f"{command.replace(' d ', ' d-medusa ')} --tensor-parallel-size 2"
+    heads = translate(medusa, schedule=schedule).configuration
+    assert heads is not None and "takes piecewise CUDA graphs" in "".join(heads.remarks)
+    copies = translate(f"{command} --data-parallel-size 2", schedule=schedule).configuration
+    assert copies is not None and "leaves out a schedule where" in "".join(copies.remarks)
     with pytest.raises(InputError, match="must have the axis batch-size"):
         schedule_of_sweep('{"axes": [["draft-length", [1]]]}\n')
 
