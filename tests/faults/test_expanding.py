@@ -11,15 +11,14 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import patch
 
 import httpx
 import pytest
 
 from specviz.models.pair_catalog import BUNDLED
-from tests.browser.app_server import serve
 from tests.ui.heard import awaited
 
+ENVIRONMENT = {"SPECVIZ_PUBLIC": "1", "SPECVIZ_PAIR": BUNDLED}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc"),
@@ -46,17 +45,6 @@ OBJECTS = packed(HEAD + nested(4_900_000) + b"}")
 FEWER = packed(HEAD + nested(600_000) + b"}")
 WIDE = packed(HEAD + b'"' + b"a" * 60_000_000 + "\U0001f600".encode() + b'"}')
 BODIES = (nested(960_000), nested(150_000), b'"' + b"a" * 15_000_000 + "\U0001f600".encode() + b'"')
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("expanding") / "log.txt"
-
-
-@pytest.fixture(scope="module")
-def url(log: Path) -> Iterator[str]:
-    with patch.dict(os.environ, {"SPECVIZ_PUBLIC": "1", "SPECVIZ_PAIR": BUNDLED}):
-        yield from serve("app.py", log)
 
 
 def process_at(port: int) -> int:

@@ -6,24 +6,22 @@ import asyncio
 import base64
 import gzip
 import itertools
-import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from specviz.models.pair_catalog import BUNDLED
-from tests.browser.app_server import serve
 from tests.load_run import Findings, Person, learner
 from tests.ui.heard import awaited
 
+ENVIRONMENT = {"SPECVIZ_PUBLIC": "1", "SPECVIZ_PAIR": BUNDLED}
 pytestmark = pytest.mark.slow
 SECONDS = 60.0
 OTHERS = 4
@@ -33,17 +31,6 @@ BOMB = base64.b64encode(
     gzip.compress(b'{"format": "specviz-trace", "x": "' + b" " * 60_000_000)
 ).decode()
 tickets = (f"a-ticket-of-greed-{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("greed") / "log.txt"
-
-
-@pytest.fixture(scope="module")
-def url(log: Path) -> Iterator[str]:
-    with patch.dict(os.environ, {"SPECVIZ_PUBLIC": "1", "SPECVIZ_PAIR": BUNDLED}):
-        yield from serve("app.py", log)
 
 
 class Greedy:

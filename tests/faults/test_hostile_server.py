@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import pytest
 
 from specviz.ui.guard import CLOSED
-from tests.browser.app_server import serve
 from tests.hostile_inputs import hostile_questions
 
+ENVIRONMENT = {"SPECVIZ_PUBLIC": "1"}
 pytestmark = pytest.mark.slow
 BYTES_OF_SLACK = 200_000_000
 ADDRESSES = (
@@ -48,17 +47,6 @@ ROUTES = (
     *("upload", "call/v2/race", "process_recording", "startup-events", "nothing"),
 )
 _NUMBERS = count()
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("hostile") / "log.txt"
-
-
-@pytest.fixture(scope="module")
-def url(log: Path) -> Iterator[str]:
-    with patch.dict(os.environ, {"SPECVIZ_PUBLIC": "1"}):
-        yield from serve("app.py", log)
 
 
 def ask(url: str, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:

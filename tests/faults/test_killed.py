@@ -8,16 +8,16 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
-from tests.browser.app_server import ROOT, serve
+from specviz.models.pair_catalog import BUNDLED
+from tests.browser.app_server import ROOT
 from tests.faults.test_ended_server import answered
 
+ENVIRONMENT = {"SPECVIZ_PAIR": BUNDLED}
 pytestmark = pytest.mark.slow
 FREED_SECONDS = 15.0  # a page asks every few seconds; twelve of silence, and the turn in progress
 ASLEEP_SECONDS = 60.0
@@ -44,17 +44,6 @@ while True:
     print("looked", flush=True)
     time.sleep(0.2)
 """
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("killed") / "log.txt"
-
-
-@pytest.fixture(scope="module")
-def url(log: Path) -> Iterator[str]:
-    with patch.dict(os.environ, {"SPECVIZ_PAIR": "bundled"}):
-        yield from serve("app.py", log)
 
 
 def live(url: str) -> float:
