@@ -190,7 +190,7 @@ ALL_IN_SIGHT = """(() => {
 def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_button(
     open_page: OpenPage, random_url: str
 ) -> None:
-    long_run = RUN.replace("layer-skip.chat", "layer-skip.code")
+    long_run = RUN.replace("layer-skip.chat", "eagle.code")
     teacher = open_page(random_url, long_run, viewport={"width": 1280, "height": 720})
     teacher.until(HAS_RUN)
     teacher.ref("openRoom").click()
