@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from specviz import metrics, trace_file
 from specviz.commands.command import Command, Progress
 from specviz.commands.console import facts, table
 from specviz.environment import Environment
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.sizing.file_acceptance import FEWEST, read_sweep_acceptance
 from specviz.sizing.forward_time import GPUS
 from specviz.sizing.measured_times import MeasuredPlan, MeasuredTimes, read_measured
@@ -24,6 +25,8 @@ from specviz.sizing.sizing_answer import size
 from specviz.sizing.sizing_words import apart
 
 _MODELS = ("target", "draft")
+_POLICIES = {"plain": "plain", "speculative": "speculation", "switched": "while it pays"}
+_ALIKE = 0.8  # a name that looks so much like a preset's is taken for a slip
 _OWN = "a preset of --list, a folder or file with a config.json, or a repository of the Hub"
 
 
@@ -127,6 +130,9 @@ def _own_shape(given: dict[str, Any], name: str) -> ModelShape | None:
     source = given.get(name)
     if source is None or source in FIELDS[name].choices:
         return None
+    nearest = get_close_matches(source, MODELS, 1, _ALIKE)
+    if nearest and "/" not in source and not Path(source).exists():
+        raise InputError(f"{name} must be {_OWN}, got {short(source)}: perhaps {nearest[0]}")
     del given[name]
     return shape_of_source(source)
 
@@ -212,8 +218,10 @@ def _load_part(result: dict[str, Any]) -> str:
 
 
 def _best_length(each: dict[str, Any]) -> str:
-    length = str(each["draft_length"])
-    return length if each["request_speedup"] > 1 else f"{length}, a loss"
+    length, gain = str(each["draft_length"]), each["request_speedup"]
+    if abs(gain - 1) < 0.005:
+        return f"{length}, no gain"
+    return length if gain > 1 else f"{length}, a loss"
 
 
 def _numbers(found: dict[str, Any]) -> dict[str, Any]:
@@ -226,8 +234,8 @@ def _numbers(found: dict[str, Any]) -> dict[str, Any]:
         "tokens a round": found["tokens_per_round"],
         "c, draft forward / target forward": found["cost_ratio"],
         "v, extra time of a forward that checks K guesses": found["verification_overhead"],
-        "speedup of a token after the first": found["speedup"],
-        "a token gains from an acceptance rate of": found["break_even_acceptance"],
+        "speedup without prompts": found["speedup"],
+        "with that K a token gains from a rate of": found["break_even_acceptance"],
         "most requests that fit": found["largest_batch"],
     }
 
@@ -247,17 +255,18 @@ def _way(found: dict[str, Any], name: str) -> dict[str, Any]:
         "decoding": name,
         "request (s)": way["request"],
         "first token (ms)": 1000 * way["first_token"],
-        "token (ms)": 1000 * way["token"],
+        "further token (ms)": 1000 * way["loaded_token"],
         "tokens/s": way["tokens_per_second"],
         "requests/s within both limits": way["carried_requests"],
         "at once": way["carried_batch"],
         f"{unit}s for the load": way["cards_for_load"],
-        f"{unit}-hours a million tokens": way["card_hours_per_million"],
+        f"{unit}-hours a million tokens, when full": way["card_hours_per_million"],
     }
     if way["money_per_million"] is not None:
-        told[f"{currency} a million tokens"] = way["money_per_million"]
+        told[f"{currency} a million tokens, when full"] = way["money_per_million"]
     if way["job_seconds"] is not None:
         told["batch job (h)"] = way["job_seconds"] / 3600
+        told["its requests at once"] = way["job_batch"]
     if way["job_money"] is not None:
         told[f"batch job ({currency})"] = way["job_money"]
     return told
@@ -277,7 +286,7 @@ def load_text(results: list[dict[str, Any]]) -> str:
     rows = [
         {
             "requests/s": each["load"],
-            "decoding": each["policy"],
+            "decoding": _POLICIES[each["policy"]],
             "first token p50 (ms)": _first(each, "first_token_p50"),
             "p95 (ms)": _first(each, "first_token_p95"),
             "token p50 (ms)": 1000 * each["token_p50"],

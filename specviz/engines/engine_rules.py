@@ -18,7 +18,6 @@ from specviz.engines.model_names import is_mlp_speculator, language_model, other
 from specviz.sizing.shape import other_tokenizer, undivided
 
 _MADE_FOR_TARGET = HEADS | {EngineMethod.DFLASH, EngineMethod.DSPARK}
-_PADDING = 128  # rows by which models of one tokenizer differ; llama.cpp allows as many
 _OF_CHECKPOINT = (
     "awq",
     "gptq",
@@ -97,11 +96,7 @@ def _named_pair(deployment: ModelDeployment) -> ServedPair | None:
     target, draft = language_model(deployment.target), language_model(deployment.draft)
     if deployment.method is not EngineMethod.DRAFT_MODEL or target is None or draft is None:
         return None
-    ours, theirs = target.vocabulary, draft.vocabulary
-    is_other = abs(ours - theirs) > _PADDING
-    told = f"one of {ours:,} tokens and one of {theirs:,}" if is_other else None
-    told = told or other_tokenizer(target, draft)
-    return ServedPair(ours, theirs, told)
+    return ServedPair(target.vocabulary, draft.vocabulary, other_tokenizer(target, draft))
 
 
 def _of_weights(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:
@@ -246,6 +241,11 @@ def remarks(
     if facts.name == "vllm" and deployment.method is EngineMethod.PROMPT_LOOKUP:
         if deployment.lookup_min is None and deployment.lookup_max is None:
             told.append("vLLM looks for n-grams of 5 tokens where no bound is given")
+    if facts.name == "sglang" and deployment.memory_fraction is not None:
+        told.append(
+            "SGLang's --mem-fraction-static is for weights and cache alone: where activations find "
+            "no room in the rest of a card, lower it"
+        )
     is_alike = deployment.draft is not None and deployment.draft_quantization is None
     if facts.name == "sglang" and deployment.quantization is not None and is_alike:
         told.append(

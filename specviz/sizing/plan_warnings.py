@@ -23,18 +23,33 @@ def plan_warnings(plan: ServingPlan) -> tuple[str, ...]:
     )
 
 
+def obstacle(plan: ServingPlan) -> str | None:
+    """Why engines refuse the pair as it is planned; None where they take it."""
+    draft, cards = plan.draft, plan.draft_gpus or plan.gpus
+    if draft is None:
+        return None
+    other = other_tokenizer(plan.target, draft)
+    if other is not None:
+        return f"target and draft have two tokenizers, {other}"
+    if draft.heads % cards:
+        return f"the draft’s {draft.heads} attention heads cannot be shared by {cards} cards"
+    return None
+
+
 def _of_vocabularies(plan: ServingPlan) -> Iterator[str]:
     draft, target = plan.draft, plan.target
-    if draft is not None and draft.vocabulary != target.vocabulary:
+    if draft is None:
+        return
+    if draft.vocabulary != target.vocabulary:
         yield (
             f"The draft has {draft.vocabulary:,} tokens in its vocabulary and the target "
             f"{target.vocabulary:,}: engines refuse such a pair, or take it only in a mode for "
             "mixed vocabularies, with fewer guesses accepted."
         )
-    elif draft is not None and (other := other_tokenizer(target, draft)) is not None:
+    elif other_tokenizer(target, draft) is not None:
         yield (
-            f"Target and draft have two tokenizers, {other}: an engine that compares their sizes "
-            "alone starts, and accepts hardly a guess."
+            "An engine that compares the sizes of two vocabularies alone takes this pair, and "
+            "accepts hardly a guess."
         )
 
 

@@ -134,7 +134,7 @@ def n_gram_overheads() -> str:
     """What verifying took in published runs with n-grams, where nothing else costs anything."""
     extra = [run.tokens_per_round / run.value - 1 for run in _N_GRAMS]
     return (
-        "Verifying costs nothing here while a forward only waits for its weights to be read. In "
+        "Verifying costs next to nothing here while a forward waits for its weights to be read. In "
         f"the published runs with n-grams of the prompt, {N_GRAM_LENGTH} guesses a round and one "
         f"request, a round took {100 * min(extra):.0f} to {100 * max(extra):.0f} % longer than a "
         "plain forward. Longer guesses than those are not looked at for n-grams, and without a "
@@ -180,4 +180,6 @@ N_GRAM_HIGHEST = max(map(_acceptance, _N_GRAMS))
 # of the speedups: how far too high the least and the most promising come out
 _SPEEDUP_ERRORS = [run.error for run in RUNS if run.kind == SPEEDUP]
 SPEEDUP_ERRORS = (min(_SPEEDUP_ERRORS), max(_SPEEDUP_ERRORS))
+# of prompts: how much longer they took than they come out
+PROMPT_ERROR = median(run.error for run in RUNS if run.kind == PROMPT_RATE)
 N_GRAM_LENGTH = max(run.verified - 1 for run in _N_GRAMS)

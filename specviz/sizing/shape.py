@@ -29,6 +29,7 @@ PRECISIONS = {
     "q4_k_m": 4.89,
 }
 EAGLE, N_GRAM = "eagle", "n-gram"  # drafts that are no model of their own
+PADDING = 128  # tokens by which models of one tokenizer differ; llama.cpp allows as many
 _FILE = Path(__file__).with_name("models.toml")
 
 
@@ -294,15 +295,18 @@ def undivided(name: str, whose: str, heads: int, cards: int) -> str | None:
 
 
 def other_tokenizer(target: ModelShape, draft: ModelShape) -> str | None:
-    """Whose the two tokenizers are that have as many tokens; None where nothing tells them apart.
+    """What two tokenizers they have; None where nothing tells them apart.
 
     >>> other_tokenizer(MODELS["llama-2-7b"], MODELS["mistral-7b"])
     'Llama 2’s and Mistral’s, of 32,000 tokens each'
     """
+    ours, theirs = target.vocabulary, draft.vocabulary
+    if abs(ours - theirs) > PADDING:
+        return f"one of {ours:,} tokens and one of {theirs:,}"
     names = target.tokenizer, draft.tokenizer
-    if target.vocabulary != draft.vocabulary or "" in names or names[0] == names[1]:
+    if ours != theirs or "" in names or names[0] == names[1]:
         return None
-    return f"{names[0]}’s and {names[1]}’s, of {target.vocabulary:,} tokens each"
+    return f"{names[0]}’s and {names[1]}’s, of {ours:,} tokens each"
 
 
 def model_named(name: str) -> ModelShape:

@@ -55,8 +55,9 @@ class LengthRange:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Of all requests of a batch job, on one deployment."""
+    """Of all requests of a batch job, on one deployment that decodes `rows` of them at once."""
 
+    rows: int
     seconds: float
     card_hours: float
 
@@ -313,4 +314,4 @@ class SizedPlan:
         rows = min(self.plan.job, self.seats(policy))
         rate = self.speeds(rows, self.length(policy, rows)).requests_per_second
         seconds = self.plan.job / rate
-        return Job(seconds, self.cards(policy) * seconds / 3600)
+        return Job(rows, seconds, self.cards(policy) * seconds / 3600)

@@ -20,6 +20,8 @@ ASSUMED = (
     "whichever is longer, and then its attention as long as reading the caches or as its "
     "arithmetic, at 80 % of a GPU's peaks (70 % on a CPU); 25 microseconds a layer and 100 a "
     "forward come on top.",
+    "Over several cards every layer exchanges its activations twice, in 10 microseconds each over "
+    "NVLink, 30 over PCIe, and the bytes at 80 % of the link's speed.",
     "Weights in fewer bits than 16 are taken to be read at full speed; kernels that unpack them "
     "are slower, so these times are too short.",
     "Requests are alike, and every one decodes by itself. What the engine's scheduler and its "
@@ -95,6 +97,7 @@ def _way(found: SizedPlan, policy: Policy) -> dict[str, Any]:
         "money_per_million": _money(each_token, price, 1e6 / 3600),
         "cards_for_load": found.cards_for_load(policy),
         "money_a_day_for_load": None if cost is None or price is None else cost.money,
+        "job_batch": None if job is None else job.rows,
         "job_seconds": None if job is None else job.seconds,
         "job_money": _money(None if job is None else job.card_hours, price),
     }

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from specviz import theory
 from specviz.sizing.forward_time import GIGA, MAX_GPUS
-from specviz.sizing.published import SPEEDUP_ERRORS
+from specviz.sizing.plan_warnings import obstacle
+from specviz.sizing.published import PROMPT_ERROR, SPEEDUP_ERRORS
 from specviz.sizing.serving_plan import ASSUMED_RATE, MAX_ROWS
 from specviz.sizing.sized_plan import DRAWN_ROWS, Policy, SizedPlan
 
@@ -15,11 +16,13 @@ PAYS = 1.05  # a smaller gain is none: nobody would see it, and the model errs b
 
 
 def verdict(found: SizedPlan) -> str:
-    """`yes`, `perhaps` (less than published speedups came out too high), `no` (at no batch), `not
-    here` (at other batches only), or `does not fit`.
+    """`does not fit`, `on paper` (engines refuse the pair), `yes`, `perhaps` (less than published
+    speedups came out too high), `no` (at no batch) or `not here` (at other batches only).
     """
     if not found.fits(found.plan.batch):
         return "does not fit"
+    if obstacle(found.plan) is not None:
+        return "on paper"
     gain = gain_at(found, found.plan.batch)
     if gain >= PAYS:
         return "yes" if gain >= 1 + SPEEDUP_ERRORS[1] else "perhaps"
@@ -36,37 +39,46 @@ def answer(found: SizedPlan) -> str:
             f"{worst.used / GIGA:,.0f} GB on {'each of ' if worst.cards > 1 else ''}"
             f"{_cards(found, worst.cards)}, and {worst.limit / GIGA:,.0f} may be used."
         )
-    plain, fast = found.speeds(rows, 0).request, found.speeds(rows, found.K).request
+    against = obstacle(found.plan)
+    start = "" if against is None else f"{against}. Computed all the same, "
+    return f"{word}: {start}{_compared(found, rows)}."
+
+
+def _compared(found: SizedPlan, rows: int) -> str:
+    """A whole request with and without speculation."""
+    K = found.length(Policy.SPECULATIVE, rows)
+    plain, fast = found.speeds(rows, 0).request, found.speeds(rows, K).request
     gain = plain / fast
     if abs(gain - 1) < 0.005:
         compared = "about as long as without"
-    elif gain > 1:
-        compared = f"instead of {seconds(plain)}, {times(gain)} as fast"
-    else:
+    elif gain < 1:
         compared = f"instead of {seconds(plain)}, {100 / gain - 100:.0f} % longer"
-    return f"{word}: at {_requests(rows)} a whole request takes {seconds(fast)} {compared}."
+    else:
+        small = "" if gain >= PAYS else ", too little to count on"
+        compared = f"instead of {seconds(plain)}, {times(gain)} as fast{small}"
+    return f"at {_requests(rows)} a whole request takes {seconds(fast)} {compared}"
 
 
 def reasons(found: SizedPlan) -> Iterator[str]:
     """Up to how many requests it pays, how sure that is, what is carried within the limits, and on
     which acceptance rate it all rests; of what does not fit, what would.
     """
-    word = verdict(found)
-    if word == "does not fit":
+    if not found.fits(found.plan.batch):
         yield from _room(found)
+        yield from _job(found)
         return
-    if word == "no":
-        is_hopeless = break_even(found) is None
-        yield (
-            "The draft costs more than it can save."
-            if is_hopeless
-            else "It gains no more at any other number of requests at once."
-        )
-    else:
+    most, rows = _best_batch(found)
+    if most >= PAYS:
         yield _paying(found)
         yield _lowered(found)
-    if word in ("yes", "perhaps"):
-        yield _carried(found)
+        yield from _carried(found)
+    elif most > 1:
+        yield f"The most at any number is {times(most)}, at {_requests(-rows)}."
+    elif break_even(found) is None:
+        yield "The draft costs more than it can save."
+    else:
+        yield "It gains at no number of requests at once."
+    yield from _job(found)
     yield from _accepted(found)
 
 
@@ -86,17 +98,18 @@ def _best_batch(found: SizedPlan) -> tuple[float, int]:
 def _paying(found: SizedPlan) -> str:
     """Up to how many it pays; where it does not at the plan's number, where it pays most."""
     least, end, largest = _ends(found)
-    start = "" if least == 1 else f"from {_requests(least)} "
+    start = "" if least == 1 else f"from {least} "
     if end < largest:
         until, more = f"about {_requests(about(end))}", "; above that it loses"
     else:
         until = _requests(largest)
         more = ", the most that fit" if largest < MAX_ROWS else ", the most looked at"
-    said = f"{_lengths(found, least, end)} it pays {start}up to {until}{more}."
-    if verdict(found) != "not here":
-        return said
+    is_here = gain_at(found, found.plan.batch) >= PAYS
+    said = f"{_lengths(found, least, end)} it {'pays' if is_here else 'gains'} {start}up to {until}"
+    if is_here:
+        return f"{said}{more}."
     best = -_best_batch(found)[1]
-    return f"{said} The most is {times(gain_at(found, best))}, at {_requests(best)}."
+    return f"{said}{more}. The most is {times(gain_at(found, best))}, at {_requests(best)}."
 
 
 def _ends(found: SizedPlan) -> tuple[int, int, int]:
@@ -118,7 +131,7 @@ def _lowered(found: SizedPlan) -> str:
     ]
     told = [f"{each if each == largest else about(each):,}" for each in ends if each]
     span = " to ".join(dict.fromkeys(told))
-    pays = f"pays up to {span} at once{'' if ends[0] else ' at best'}" if told else "never pays"
+    pays = f"gains up to {span} at once{'' if ends[0] else ' at best'}" if told else "gains nowhere"
     is_here = f"is {here[0]} to {here[1]} here, and " if gain >= PAYS else ""
     return (
         f"Published speedups were {low:.0f} to {high:.0f} % lower than computed so; lowered by as "
@@ -149,19 +162,37 @@ def _lengths(found: SizedPlan, least: int, most: int) -> str:
 # ---- limits, load and acceptance
 
 
-def _carried(found: SizedPlan) -> str:
-    """What a deployment does for its money, which may be less where each request is faster."""
+def _carried(found: SizedPlan) -> Iterator[str]:
+    """What a deployment does for its money, which may be less where each request is faster; and
+    what the errors of published prompts would leave of it.
+    """
     (_, plain), (_, fast) = (found.goodput(each) for each in (Policy.PLAIN, Policy.SPECULATIVE))
-    if not (plain and fast):
-        if not (plain or fast):
-            return "No number of requests at once keeps both your limits."
-        return f"Both your limits are kept only {'with' if fast else 'without'} speculation."
-    fast_text, plain_text = apart(fast, plain)
-    instead = "as without" if fast_text == plain_text else f"instead of {plain_text}"
-    return (
-        f"Within both your limits a deployment carries {fast_text} requests a second {instead}; "
-        f"{_for_load(found)}"
-    )
+    if not (plain or fast):
+        yield "No number of requests at once keeps both your limits."
+        return
+    if plain and fast:
+        fast_text, plain_text = apart(fast, plain)
+        instead = "as without" if fast_text == plain_text else f"instead of {plain_text}"
+        yield (
+            f"Within both your limits a deployment carries {fast_text} requests a second "
+            f"{instead}; {_for_load(found)}"
+        )
+    elif (
+        fast
+        and found.speeds(1, found.length(Policy.SPECULATIVE, 1)).loaded_token
+        * (1 + SPEEDUP_ERRORS[1])
+        > found.plan.token_limit / 1000
+    ):
+        yield "Both your limits are kept only with speculation, and not with a gain so lowered."
+    else:
+        yield f"Both your limits are kept only {'with' if fast else 'without'} speculation."
+    first = found.speeds(found.plan.batch, found.K).first_token
+    slower = first * (1 + PROMPT_ERROR)
+    if first <= found.plan.first_token_limit / 1000 < slower:
+        yield (
+            f"The first token is computed to take {seconds(first)}; as much later as the median of "
+            f"published prompts, {seconds(slower)}, it breaks your limit."
+        )
 
 
 def _for_load(found: SizedPlan) -> str:
@@ -175,10 +206,20 @@ def _for_load(found: SizedPlan) -> str:
     )
 
 
+def _job(found: SizedPlan) -> Iterator[str]:
+    plain, fast = found.job(Policy.PLAIN), found.job(Policy.SPECULATIVE)
+    if plain is not None and fast is not None:
+        yield (
+            f"The batch job takes {seconds(fast.seconds)} with speculation, {fast.rows:,} at once, "
+            f"and {seconds(plain.seconds)} without, {plain.rows:,} at once."
+        )
+
+
 def _accepted(found: SizedPlan) -> Iterator[str]:
     """Where its acceptance rate is from, and from which one a token gains."""
     source, needed = found.plan.acceptance_source, break_even(found)
-    gains = "" if needed is None else f"from {needed:.2f} on a token gains here"
+    is_told = needed is not None and needed >= 0.005
+    gains = f"with K = {found.K} a token gains from {needed:.2f} on" if is_told else ""
     if source.startswith(ASSUMED_RATE):
         said = f"The acceptance rate α, {found.plan.acceptance:.2f}, is {source}: measure yours"
     elif source:
@@ -204,8 +245,12 @@ def _room(found: SizedPlan) -> Iterator[str]:
     rows = found.plan.batch
     if found.fits(rows, Policy.PLAIN):
         yield f"Plain decoding of them fits{_beside(found)}."
-    if found.largest_batch():
-        yield f"Room is for {_requests(found.largest_batch())}."
+    room, plain = found.largest_batch(), found.largest_batch(Policy.PLAIN)
+    if room:
+        without = f", {plain:,} without speculation" if plain > room else ""
+        yield f"Room is for {_requests(room)}{without}; {_compared(found, room)}."
+        if found.fewest_gpus is not None:
+            yield _more_cards(found)
         return
     worst = min(found.memory(rows), key=lambda each: each.headroom)
     if worst.target:
@@ -227,8 +272,8 @@ def _beside(found: SizedPlan) -> str:
 def _more_cards(found: SizedPlan) -> str:
     unit = found.plan.gpu.unit
     if found.fewest_gpus is None:
-        return f"{MAX_GPUS} of these {unit}s do not hold it either."
-    return f"{found.fewest_gpus} of these {unit}s hold it."
+        return f"{MAX_GPUS} of these {unit}s do not hold so many either."
+    return f"{found.fewest_gpus} of these {unit}s hold {_requests(found.plan.batch)}."
 
 
 # ---- numbers in words
@@ -261,18 +306,18 @@ def times(gain: float) -> str:
     """With one digit behind the point, two where it is near 1.
 
     >>> times(2.04), times(1.04)
-    ('2.0x', '1.04x')
+    ('2.0×', '1.04×')
     """
-    return f"{gain:.1f}x" if gain >= 1.2 else f"{gain:.2f}x"
+    return f"{gain:.1f}×" if gain >= 1.2 else f"{gain:.2f}×"
 
 
 def seconds(value: float) -> str:
     """
-    >>> seconds(0.0421), seconds(3.27), seconds(412)
-    ('42 ms', '3.27 s', '6.9 min')
+    >>> seconds(0.0421), seconds(3.27), seconds(412), seconds(30_000)
+    ('42 ms', '3.27 s', '6.9 min', '8.3 h')
     """
     if value < 1:
         return f"{1000 * value:.0f} ms"
     if value < 100:
         return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
-    return f"{value / 60:.1f} min"
+    return f"{value / 60:.1f} min" if value < 5400 else f"{value / 3600:.1f} h"

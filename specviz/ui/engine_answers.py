@@ -43,6 +43,8 @@ FIELDS = {
     "target": ("Target", "org/model, or a path on the server"),
     "draft": ("Draft or head", "org/model, or a path on the server"),
     "draft_tokens": ("Draft length K", "4"),
+    "lookup_min": ("Shortest n-gram", "1"),
+    "lookup_max": ("Longest n-gram", "3"),
     "tensor_parallel": ("Cards", "1"),
     "draft_tensor_parallel": ("Cards that share the draft", "as many"),
     "draft_device": ("Devices of the draft’s own", "CUDA1"),
@@ -63,6 +65,7 @@ DRAFTS = {  # what the field `draft` names for a method
     EngineMethod.DFLASH: "DFlash model, made for the target",
     EngineMethod.DSPARK: "DSpark model, where it lies elsewhere",
 }
+LOOKUP = {"lookup_min": "1", "lookup_max": "3"}  # as in the published runs with n-grams
 OF_DRAFT = ("draft", "draft_tensor_parallel", "draft_device", "draft_quantization")
 FORMS = {
     "command": "Command line",
@@ -99,6 +102,7 @@ def engines_offer() -> dict[str, Any]:
         ],
         "drafts": {method.value: title for method, title in DRAFTS.items()},
         "of_draft": list(OF_DRAFT),
+        "of_lookup": list(LOOKUP),
         "forms": [{"name": name, "title": title} for name, title in FORMS.items()],
         "longest": MAX_TEXT,
     }
@@ -135,14 +139,18 @@ def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 def planned_fields(
     plan: ServingPlan, size: Mapping[str, Any], names: Mapping[str, Any]
 ) -> dict[str, str]:
-    """A plan of that size as the form's fields; `names` are the presets and repositories of the Hub
-    that it was asked with. A pasted model is left to be named, as the head of EAGLE is.
+    """A plan of that size as the form's fields, plain decoding where it never gains; `names` are
+    the presets and repositories of the Hub that it was asked with. A pasted model is left to be
+    named, as the head of EAGLE is.
     """
     draft = names.get("draft")
     method = {EAGLE: EngineMethod.EAGLE, N_GRAM: EngineMethod.PROMPT_LOOKUP}.get(
         str(draft), EngineMethod.DRAFT_MODEL
     )
-    seats = max(1, size["speculative"]["seats"])
+    if size["verdict"] == "no":
+        method = EngineMethod.NONE
+    fast = size["speculative"]
+    seats = max(1, fast["carried_batch"] or fast["seats"])  # as many as both limits allow, if any
     ranges = [each for each in size["lengths"] if each["first"] <= seats]
     K = max(each["K"] for each in ranges) or size["draft_length"]
     told = (f"{each['first']}-{min(each['last'], seats)}:{each['K']}" for each in ranges)
@@ -151,6 +159,7 @@ def planned_fields(
         "method": method.value,
         "draft": _repository(draft) if method in NEEDS_DRAFT else "",
         "draft_tokens": str(K),
+        **(LOOKUP if method is EngineMethod.PROMPT_LOOKUP else {}),
         "tensor_parallel": str(plan.gpus),
         "draft_tensor_parallel": str(plan.draft_gpus or ""),
         "draft_device": "",

@@ -105,6 +105,7 @@ def test_measured_times_leave_the_answer_as_it_is_computed(
         (["--measured", "nowhere.json"], "measured must be a readable file, got 'nowhere.json'"),
         (["--measured", "pyproject.toml"], "measured must be JSON of load, of bench over batch"),
         (["--target", "pyproject.toml"], "has a broken config.json"),
+        (["--target", "llama-3-3-70b"], "got 'llama-3-3-70b': perhaps llama-3-1-70b"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

@@ -28,15 +28,16 @@ export function showFacts(box, size) {
     [["whole request"], `${both((way) => time(way.request))} (${gain(size.request_speedup)})`],
     [["tokens a second"], both((way) => way.tokens_per_second.toFixed(0))],
     [["requests a second, both limits kept"], carried(size).join(" → ")],
-    [[`${isPriced(size) ? size.currency : `${size.unit}-hours`} a million tokens`], perMillion(size).join(" → ")],
-    [["each token after the first"], `${both((way) => time(way.token))} (${gain(size.speedup)})`],
+    [[`${isPriced(size) ? size.currency : `${size.unit}-hours`} a million tokens, when full`], perMillion(size).join(" → ")],
+    [["each further token"], both((way) => time(way.loaded_token))],
     [[["first token", "ttft"]], both((way) => time(way.first_token))],
     [["draft length ", ["K", "draft_length"]], size.draft_length === size.best_length ? `${size.draft_length}, the best here` : `${size.draft_length}; best here: ${size.best_length}`],
+    [["speedup without prompts"], gain(size.speedup)],
     [["acceptance rate α"], size.acceptance.toFixed(2)],
     [[["tokens a round", "block_efficiency"]], size.tokens_per_round.toFixed(2)],
     [[["cost of a guess c", "cost_ratio"]], size.cost_ratio.toFixed(3)],
     [[["cost of checking v", "verify_overhead"]], size.verification_overhead.toFixed(2)],
-    [[["a token gains from α", "break_even"]], size.break_even_acceptance === null ? "never" : size.break_even_acceptance.toFixed(2)],
+    [[["with this K a token gains from α", "break_even"]], size.break_even_acceptance === null ? "never" : size.break_even_acceptance.toFixed(2)],
   ];
   box.replaceChildren(...facts.map(([name, value]) => fact(/** @type {any[]} */ (name), /** @type {string} */ (value))));
 }
@@ -79,10 +80,10 @@ export function showTable(table, size) {
     row("… and how many are decoded at once then", (way) => `${way.carried_batch.toLocaleString("en")}${way.carried_batch === way.seats && way.seats < way.largest_batch ? ", all that an engine lets in" : ""}`),
     row(`${unit}s of a deployment, the draft’s own included`, (way) => String(way.cards)),
     row(`${unit}s for the load`, (way) => way.cards_for_load ?? "no number: a limit is not kept"),
-    [`${unit}-hours for a million tokens of answers`, ...amounts(size, "card_hours_per_million")],
-    ...(plain.money_per_million === null ? [] : [[`${currency} for a million tokens of answers`, ...amounts(size, "money_per_million")]]),
+    [`${unit}-hours for a million tokens of answers, when full`, ...amounts(size, "card_hours_per_million")],
+    ...(plain.money_per_million === null ? [] : [[`${currency} for a million tokens of answers, when full`, ...amounts(size, "money_per_million")]]),
     ...(plain.money_a_day_for_load === null ? [] : [row(`${currency} a day for the load`, (way) => amount(way.money_a_day_for_load))]),
-    ...(plain.job_seconds === null ? [] : [row("batch job", (way) => duration(way.job_seconds))]),
+    ...(plain.job_seconds === null ? [] : [row("batch job", (way) => (way.job_seconds === null ? "–" : `${duration(way.job_seconds)}, ${way.job_batch.toLocaleString("en")} at once`))]),
     ...(plain.job_money === null ? [] : [row(`${currency} for the batch job`, (way) => amount(way.job_money))]),
   ];
   table.replaceChildren(headRow(["", "plain decoding", "speculation"]), body(rows.map((each) => bodyRow(each))));
