@@ -37,7 +37,7 @@ export function showFacts(box, size) {
     [[["tokens a round", "block_efficiency"]], size.tokens_per_round.toFixed(2)],
     [[["cost of a guess c", "cost_ratio"]], size.cost_ratio.toFixed(3)],
     [[["cost of checking v", "verify_overhead"]], size.verification_overhead.toFixed(2)],
-    [[["with this K a token gains from α", "break_even"]], size.break_even_acceptance === null ? "never" : size.break_even_acceptance.toFixed(2)],
+    [[["with this K a token gains from α", "break_even"]], size.break_even_acceptance === null ? "never" : size.break_even_acceptance < 0.005 ? "any rate" : size.break_even_acceptance.toFixed(2)],
   ];
   box.replaceChildren(...facts.map(([name, value]) => fact(/** @type {any[]} */ (name), /** @type {string} */ (value))));
 }
