@@ -141,7 +141,7 @@ def planned_fields(
 ) -> dict[str, str]:
     """A plan of that size as the form's fields, plain decoding where it never gains; `names` are
     the presets and repositories of the Hub that it was asked with. A pasted model is left to be
-    named, as the head of EAGLE is.
+    named, as a head of EAGLE is where none is known.
     """
     draft = names.get("draft")
     method = {EAGLE: EngineMethod.EAGLE, N_GRAM: EngineMethod.PROMPT_LOOKUP}.get(
@@ -154,10 +154,15 @@ def planned_fields(
     ranges = [each for each in size["lengths"] if each["first"] <= seats]
     K = max(each["K"] for each in ranges) or size["draft_length"]
     told = (f"{each['first']}-{min(each['last'], seats)}:{each['K']}" for each in ranges)
+    target, head = _repository(names.get("target")), ""
+    if method is EngineMethod.EAGLE:
+        preset = PUBLISHED.get(str(names.get("target")), {})
+        head = str(preset.get("eagle", ""))
+        target = str(preset.get("chat", target)) if head else target  # which it was made for
     return {
-        "target": _repository(names.get("target")),
+        "target": target,
         "method": method.value,
-        "draft": _repository(draft) if method in NEEDS_DRAFT else "",
+        "draft": head or (_repository(draft) if method in NEEDS_DRAFT else ""),
         "draft_tokens": str(K),
         **(LOOKUP if method is EngineMethod.PROMPT_LOOKUP else {}),
         "tensor_parallel": str(plan.gpus),

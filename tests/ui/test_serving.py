@@ -205,6 +205,21 @@ def test_what_is_planned_is_a_configuration_of_every_engine(engine: str) -> None
     assert {each["fate"] for each in read_back["changes"]} == {"the same"}
 
 
+def test_a_plan_fills_in_what_keeps_its_limits_what_pays_and_the_head_that_is_known() -> None:
+    asked = Handlers().serving
+    reply = asked.size({"plan": {"token_limit": "20"}})
+    kept = reply["size"]["speculative"]["carried_batch"]
+    assert 0 < kept < reply["size"]["speculative"]["seats"]
+    assert reply["configuration"]["max_batch"] == str(kept)
+    loss = {"target": "gpt2", "draft": "distilgpt2", "acceptance": "0.3"}
+    assert asked.size({"plan": loss})["configuration"]["method"] == "none"
+    n_grams = asked.size({"plan": {"draft": "n-gram"}})["configuration"]
+    assert (n_grams["lookup_min"], n_grams["lookup_max"]) == ("1", "3")
+    head = asked.size({"plan": {"target": "llama-3-1-8b", "draft": "eagle"}})["configuration"]
+    assert head["draft"] == "yuhuili/EAGLE-LLaMA3.1-Instruct-8B"
+    assert head["target"] == "meta-llama/Llama-3.1-8B-Instruct", "it was made for that one"
+
+
 def test_a_planned_head_and_its_weights_are_fields_of_the_form() -> None:
     asked = Handlers().serving
     plan = {"draft": "eagle", "precision": "fp8", "draft_precision": "bf16", "draft_gpus": "0"}
