@@ -98,7 +98,7 @@ export class SweepViews {
 /** @type {[string, (point: any) => string][]} */
 const COLUMNS = [
   ["speedup", (point) => `${point.speedup.toFixed(2)}×`],
-  ["spread", ({ speedup_spread: [low, high] }) => `${low.toFixed(2)}–${high.toFixed(2)}`],
+  ["spread", ({ speedup_spread: [low, high] }) => (low < high ? `${low.toFixed(2)}–${high.toFixed(2)}` : DASH)],
   ["theory", (point) => digits(point.theory_speedup, 2, "×")],
   ["acceptance α", (point) => digits(point.acceptance_rate, 2)],
   ["rejection", (point) => digits(point.rejection_rate, 2)],
