@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -154,15 +155,18 @@ def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: P
 @contextmanager
 def killable(port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A server at that port until it is killed."""
-    command = [sys.executable, "-m", "tests.browser.random_app", str(port)]
+    command, environment = [sys.executable, "-m", "tests.browser.random_app"], {"PORT": str(port)}
     with log.open("a") as output:
-        server = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        server = subprocess.Popen(
+            command, cwd=ROOT, stdout=output, stderr=output, env=os.environ | environment
+        )
     try:
         while server.poll() is None:
             with suppress(OSError):
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
                 break
             time.sleep(0.2)
+        assert server.poll() is None, log.read_text()
         yield server
     finally:
         server.kill()
