@@ -74,7 +74,7 @@ def test_a_lossless_race_after_it_has_no_such_badge(tab: RaceDriver) -> None:
     tab.race()
     for place in PLACES:
         assert not tab.ref(place).is_visible()
-    assert "one distribution" in tab.text("textVerdict")
+    assert "Same distribution" in tab.text("textVerdict")
 
 
 def test_at_temperature_zero_it_is_said_that_the_rule_changes_nothing(

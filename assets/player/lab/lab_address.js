@@ -63,13 +63,11 @@ export class LabAddress {
    * @param {string} text
    */
   problem(name, text) {
-    const { options } = this.fields[name];
-    if (options && !this.rules[name]) { // an offered choice
-      const names = [...options].map(({ value }) => value);
-      return names.includes(text) ? "" : `must be one of ${names.filter(Boolean).join(", ")}, got “${brief(text)}”`;
-    }
     if (text.length > LONGEST_VALUE) return got(`must have at most ${LONGEST_VALUE} characters`, text);
-    return this.rules[name]?.(text) ?? "";
+    const problem = this.rules[name]?.(text) ?? "";
+    const names = [...(this.fields[name].options ?? [])].map(({ value }) => value);
+    if (problem || !names.length || names.includes(text)) return problem;
+    return `must be one of ${names.filter(Boolean).join(", ")}, got “${brief(text)}”`;
   }
 
   // For others: of this page alone.
