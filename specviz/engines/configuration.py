@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +16,12 @@ from specviz.engines.dialects import DIALECTS, Options
 from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, server_named
 from specviz.engines.engine_rules import ServedPair, problems, remarks
 from specviz.engines.model_deployment import ModelDeployment
+from specviz.engines.shell_text import quoted
 from specviz.errors import InputError
 
 DEFAULT_PORTS = {"vllm": 8000, "sglang": 30_000, "llama.cpp": 8080}
 _HUB_CACHE = "~/.cache/huggingface:/root/.cache/huggingface"
-_SERVER_ONLY = {"--port", "--host"}  # of no use to an engine within a Python program
+_SERVER_ONLY = {"--port", "--host", "--api-key"}  # of no use to an engine within a Python program
 _TOKEN_OF_SHELL = (
     "# Models behind a licence need a token: export HF_TOKEN=… before docker compose up\n"
 )
@@ -38,6 +38,7 @@ class Configuration:
 
     engine: str
     version: str
+    options: Options
     command: str
     yaml: str
     python: str
@@ -63,8 +64,11 @@ def configure(
     engine: str,
     further: Mapping[str, Any] | None = None,
     pair: ServedPair | None = None,
+    variables: Collection[str] = (),
 ) -> Configuration:
-    """InputError for what the engine would refuse; `further` are flags that go in as they are."""
+    """InputError for what the engine would refuse; `further` are flags that go in as they are, and
+    `variables` those that a shell puts into the command line.
+    """
     facts = server_named(engine)
     found = problems(deployment, facts, pair)
     if found:
@@ -73,7 +77,8 @@ def configure(
     return Configuration(
         engine=engine,
         version=facts.version,
-        command=_command(facts, options),
+        options=options,
+        command=_command(facts, options, variables),
         yaml=_config_file(facts, options),
         python=_python(facts, options),
         compose=_compose(facts, options, deployment),
@@ -131,9 +136,10 @@ def _literal(value: Any) -> Any:
     return json.loads(value) if is_number else value
 
 
-def _command(facts: EngineFacts, options: Options) -> str:
+def _command(facts: EngineFacts, options: Options, variables: Collection[str]) -> str:
     start, others = _start(facts, options)
-    return _INDENT.join(map(shlex.join, [start, *_flags(others)])) + "\n"
+    lines = [start, *_flags(others)]
+    return _INDENT.join(" ".join(quoted(w, variables) for w in line) for line in lines) + "\n"
 
 
 def _yaml(data: Any) -> str:

@@ -6,6 +6,7 @@ To say it is a table from flag to value, in which keys of vLLM's JSON value begi
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -24,7 +25,18 @@ Options = dict[str, Any]  # flag -> value; True for a switch
 Heard = dict[str, Any]  # field of a deployment, or one of the engine's own -> value
 DEPLOYMENT_FIELDS = tuple(each.name for each in fields(ModelDeployment))
 WEIGHTS = ("quantization", "draft_quantization")
+# fields of one engine -> the field of a deployment that they come to
+MEANT = {
+    **{"context": "max_length", "lookup_size": "lookup_max", "lookup_tokens": "draft_tokens"},
+    **{"prompt_lookup_tokens": "draft_tokens", "block": "draft_tokens"},
+    **{"lookup_branching": "branching", "disable_by_batch_size": "schedule"},
+    **{"four_bits": "quantization", "draft_four_bits": "draft_quantization"},
+    "assistant_tokenizer": "mixed_vocabularies",
+}
 _DEFAULTS = {each.name: each.default for each in fields(ModelDeployment)}
+
+
+_OF_LOOKUP = frozenset({EngineMethod.PROMPT_LOOKUP})
 
 
 class Dialect(ABC):
@@ -32,6 +44,9 @@ class Dialect(ABC):
 
     name = ""
     of_methods = "method"  # what it calls the choice among them
+    within: Mapping[str, str] = {}  # field -> the one whose flag may say it
+    # field -> the methods that it is for; with others it does nothing
+    only: Mapping[str, frozenset[EngineMethod]] = {}
 
     @property
     def facts(self) -> EngineFacts:
@@ -47,6 +62,20 @@ class Dialect(ABC):
 
         `old` are the fields that came from older spellings.
         """
+
+    def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
+        """Each field that does nothing or harm beside the others, and why."""
+        method = heard.get("method")
+        for field, methods in self.only.items():
+            if method is not None and method not in methods:
+                names = (s.name for each, s in self.facts.methods.items() if each in methods)
+                yield field, f"{self.facts.title} passes over it but for {', '.join(names)}"
+
+    def place_of(self, field: str, options: Options) -> str:
+        """The flag among those written that says the field; "" where none does."""
+        fields = {field, self.within.get(field, field)}
+        places = (f.name for f in self.facts.flags if MEANT.get(f.field, f.field) in fields)
+        return next((name for name in places if name in options), "")
 
     def lacking(self, deployment: ModelDeployment) -> Iterator[tuple[str, str]]:
         """Each field that was given and has no place in this engine, and why."""
@@ -92,6 +121,7 @@ class Dialect(ABC):
 
 class VllmDialect(Dialect):
     name = "vllm"
+    only = dict.fromkeys(("lookup_min", "lookup_max"), _OF_LOOKUP)
 
     def options(self, deployment: ModelDeployment) -> Options:
         found = self._plain(deployment)
@@ -105,24 +135,35 @@ class VllmDialect(Dialect):
         if isinstance(draft, str) and draft.strip("[]") == "ngram":
             del heard["draft"]
             heard["method"] = EngineMethod.PROMPT_LOOKUP
-            yield "[ngram] is no model: it became the method ngram"
+            yield "[ngram] is no model: it is read as the method ngram"
         elif isinstance(method, str):
             heard["method"] = self._named(method)
             written = self.facts.methods[heard["method"]].name
             if written != method:
-                yield f"method {method} is written as {written}"
+                yield f"method {method} is read as {written}"
         elif isinstance(draft, str):
             heard["method"] = _method_by_name(draft)
             if heard["method"] is not EngineMethod.DRAFT_MODEL:
                 yield f"method {heard['method'].value} is told by the name {draft!r}"
-        if "lookup_max" in old and "lookup_min" not in heard:
+        for field in {"max_length", "draft_max_length"} & heard.keys():
+            heard[field] = _with_suffix(heard[field])
+        is_lookup = heard.get("method") in (None, EngineMethod.PROMPT_LOOKUP)
+        if is_lookup and "lookup_max" in old and "lookup_min" not in heard:
             heard["lookup_min"] = 1
             yield (
-                "prompt_lookup_min is written out as 1, the default of old: left out it is now "
+                "prompt_lookup_min is read as 1, the default of old: left out it is now "
                 "as long as prompt_lookup_max"
             )
         if "method" not in heard and {"lookup_min", "lookup_max"} & heard.keys():
             heard["method"] = EngineMethod.PROMPT_LOOKUP
+
+    def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
+        yield from super().needless(heard)
+        method = heard.get("method")
+        split, of_draft = (str(heard.get(f"{of}tensor_parallel", 1)) for of in ("", "draft_"))
+        if method is EngineMethod.DRAFT_MODEL and of_draft == "1" != split:
+            why = "a draft model is split as the target is: the server ends when it loads another"
+            yield "draft_tensor_parallel", why
 
     def _named(self, name: str) -> EngineMethod:
         plain = name.strip("[]")
@@ -131,6 +172,16 @@ class VllmDialect(Dialect):
         if plain.endswith("_mtp"):
             return EngineMethod.MTP
         return self._method_named(plain)
+
+
+def _with_suffix(value: Any) -> Any:
+    """The number that a text such as 8k (8000) or 32K (32768) stands for; all else as it is."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt])|(\d+)([KMGT])", str(value).strip())
+    if match is None:
+        return value
+    if match[1]:
+        return int(float(match[1]) * 1000 ** ("kmgt".index(match[2]) + 1))
+    return int(match[3]) * 1024 ** ("KMGT".index(match[4]) + 1)
 
 
 def _method_by_name(draft: str) -> EngineMethod:
@@ -153,6 +204,11 @@ class SglangDialect(Dialect):
     _REJECTION = "--speculative-use-rejection-sampling"
     _NGRAM_WIDTH = "--speculative-ngram-max-bfs-breadth"
     _DEFAULT_NGRAM_WIDTH = 10
+    within = {"draft_tokens": "tree_tokens"}
+    only = {
+        "block": frozenset({EngineMethod.DFLASH, EngineMethod.DSPARK}),
+        "lookup_branching": _OF_LOOKUP,
+    }
     _OLD_NAMES = {"LOOKAHEAD": "NGRAM"}
     _WHY = {
         "LOOKAHEAD": ", its name today",
@@ -201,12 +257,12 @@ class SglangDialect(Dialect):
             heard["method"] = self._named(typed, "draft" in heard)
             written = self.facts.methods[heard["method"]].name
             if written != typed:
-                yield f"algorithm {typed} is written as {written}{self._WHY.get(typed, '')}"
+                yield f"algorithm {typed} is read as {written}{self._WHY.get(typed, '')}"
         method = heard.get("method")
         if heard.pop("draft_sampling", None):
             heard["draft_sampling"] = DraftSampling.PROBABILISTIC
         block, breadth = heard.pop("block", None), heard.pop("lookup_branching", None)
-        if block is not None:
+        if block is not None and method in self.only["block"]:
             given = read_integer("block size", block)
             heard["draft_tokens"] = given if method is EngineMethod.DSPARK else given - 1
         if method is EngineMethod.PROMPT_LOOKUP:
@@ -225,7 +281,7 @@ class SglangDialect(Dialect):
             heard.setdefault("draft_tokens", nodes - 1)
             chain = read_integer("draft-tokens", heard["draft_tokens"]) + 1
             if nodes != chain:
-                yield f"{self._NODES} {nodes} is written as {chain}: a chain's steps and the root"
+                yield f"{self._NODES} {nodes} is read as {chain}: a chain's steps and the root"
         else:
             heard.setdefault("draft_tokens", max(nodes // width, 1))
 
@@ -245,6 +301,8 @@ def _block(method: EngineMethod, depth: int) -> Options:
 class LlamaCppDialect(Dialect):
     name = "llama.cpp"
     of_methods = "type"
+    within = {"quantization": "target", "draft_quantization": "draft"}
+    only = dict.fromkeys(("lookup_size", "lookup_tokens"), _OF_LOOKUP)
     _NGRAMS = "ngram-"
     _MODELS = (
         ("--hf-repo", "--model", "quantization"),
@@ -296,7 +354,7 @@ class LlamaCppDialect(Dialect):
             if len(names) > 1:
                 yield f"of the types {', '.join(names)} only the first is written here"
             if names[0].startswith(self._NGRAMS) and names[0] != "ngram-simple":
-                yield f"{names[0]} is written as ngram-simple, the one n-gram method written here"
+                yield f"{names[0]} is read as ngram-simple, the one n-gram method known here"
         elif "draft" in heard:
             heard["method"] = EngineMethod.DRAFT_MODEL
         elif size is not None or tokens is not None:
@@ -326,7 +384,7 @@ def is_file(name: str) -> bool:
 
 
 def _listed(typed: Any) -> list[str]:
-    names = typed if isinstance(typed, list) else str(typed or "").split(",")
+    names = typed if isinstance(typed, list | tuple) else str(typed or "").split(",")
     return [str(name).strip() for name in names if str(name).strip()]
 
 
@@ -342,7 +400,8 @@ def read_integer(name: str, value: Any) -> int:
             raise ValueError
         return int(float(value))
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} must be an integer, got {short(value)}") from None
+        got = "no value" if value is True else short(value)
+        raise InputError(f"{name} must be an integer, got {got}") from None
 
 
 def read_schedule(value: Any) -> tuple[BatchRange, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from specviz.engines.model_deployment import EngineMethod
+from specviz.engines.model_deployment import MAY_HAVE_DRAFT, EngineMethod
 from specviz.errors import InputError
 
 SPECULATIVE = "speculative_config."  # before a key of vLLM's one value for all of speculation
@@ -31,18 +31,14 @@ class EngineFlag:
 
 @dataclass(frozen=True, slots=True)
 class OldFlag:
-    """A spelling that is not accepted: what took its place ("" nothing), and why.
-
-    `field` is what it set. `goes_to` is a flag that takes its value as it is; `becomes` names a
-    value that has to be computed.
+    """A spelling that is not accepted, and why: `field` is what it set, `goes_to` a flag that takes
+    its value as it is; without both nothing took its place.
     """
 
-    names: tuple[str, ...]
+    name: str
     why: str
-    now: str = ""
     field: str = ""
     goes_to: str = ""
-    becomes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +67,10 @@ class EngineFacts:
     """One engine at one version. `lacks` says why a field of a deployment has no place in it.
 
     `weights` are the formats of weights that can be asked for. With `abbreviates` its parser takes
-    the beginning of a long flag for that flag, where no other one begins so. `programs` says of a
-    program's word what takes its place.
+    the beginning of a long flag for that flag, where no other one begins so. `programs` are those
+    whose place the server takes, and how each drafts. `several` take all words up to the next flag,
+    `joined` may have theirs right behind them, `chosen` are values by which the engine chooses
+    itself, `general` is meaning -> spellings of flags that others have.
     """
 
     name: str
@@ -95,6 +93,10 @@ class EngineFacts:
     checked: Mapping[str, CheckedFlag]  # by every spelling
     abbreviates: bool = False
     programs: Mapping[str, str] = field(default_factory=dict)
+    several: frozenset[str] = frozenset()
+    joined: Mapping[str, str] = field(default_factory=dict)
+    chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    general: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def is_server(self) -> bool:
@@ -126,6 +128,11 @@ class EngineFacts:
         """The flag that a shortened name stands for; the name itself where it is no such."""
         found = self.meant_by(name)
         return found[0] if len(found) == 1 else name
+
+    def same_as(self, name: str, source: EngineFacts) -> str:
+        """The flag that means what another engine's does; "" where none is known to."""
+        meant = (meaning for meaning, names in source.general.items() if name in names)
+        return self.general.get(next(meant, ""), ("",))[0]
 
     def speculative_fields(self) -> frozenset[str]:
         """Every setting of speculation that some method takes."""
@@ -159,9 +166,16 @@ def server_named(name: str) -> EngineFacts:
 
 def _read(path: Path) -> EngineFacts:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    flags = tuple(EngineFlag(**_tuples(each)) for each in data.get("flags", ()))
-    old = tuple(OldFlag(**_tuples(each)) for each in data.get("old", ()))
+    flags = tuple(_flag(*map(str.split, entry)) for entry in data.get("flags", {}).items())
+    old = tuple(each for entry in data["old"] for each in _old_flags(entry))
     checked = tuple(CheckedFlag(**_tuples(each)) for each in data.get("checked", ()))
+    known = {
+        kind: frozenset(map(_flag_name, names.split())) for kind, names in data["known"].items()
+    }
+    negatable = known.get("negatable", frozenset())
+    methods, shared = dict(_methods(data)), frozenset(data["shared"]["fields"].split())
+    fields = shared.union(*(each.fields for each in methods.values()))
+    switches = known["switches"] | negatable | {f"--no-{name[2:]}" for name in negatable}
     return EngineFacts(
         name=data["name"],
         title=data["title"],
@@ -170,23 +184,54 @@ def _read(path: Path) -> EngineFacts:
         words=tuple(data["words"]),
         image=data.get("image", ""),
         config_file=data.get("config_file", ""),
-        methods={
-            EngineMethod(name): ServedMethod(each["name"], tuple(each["fields"]))
-            for name, each in data["methods"].items()
-        },
-        shared_fields=frozenset(data["shared"]["fields"]),
+        methods=methods,
+        shared_fields=shared,
         lacks=data["lacks"],
-        weights=tuple(data.get("weights", {}).get("formats", ())),
+        weights=tuple(data.get("weights", {}).get("formats", "").split()),
         flags=flags,
         old=old,
-        switches=frozenset(data["known"]["switches"]),
-        known=frozenset(data["known"]["switches"]) | frozenset(data["known"]["flags"]),
+        switches=switches,
+        known=switches | known["flags"] | {name for name in fields if name.startswith("-")},
         current={name: flag for flag in flags for name in _spellings(flag)},
-        older={spelling(name): flag for flag in old for name in flag.names},
+        older={spelling(flag.name): flag for flag in old},
         checked={spelling(name): flag for flag in checked for name in flag.names},
         abbreviates=data.get("abbreviates", False),
         programs=data.get("programs", {}),
+        several=known.get("several", frozenset()),
+        joined=data.get("joined", {}),
+        chosen=_lists(data.get("chosen", {})),
+        general=_lists(data.get("general", {})),
     )
+
+
+def _methods(data: Mapping[str, Any]) -> Iterator[tuple[EngineMethod, ServedMethod]]:
+    for value, each in data["methods"].items():
+        method, fields = EngineMethod(value), each.get("fields", "")
+        drafted = data["shared"]["drafted"] if method in MAY_HAVE_DRAFT else ""
+        yield method, ServedMethod(each["name"], (*drafted.split(), *fields.split()))
+
+
+def _flag(names: Sequence[str], sets: Sequence[str]) -> EngineFlag:
+    return EngineFlag(names[0], sets[0], tuple(names[1:]), " ".join(sets[1:]))
+
+
+def _flag_name(name: str) -> str:
+    """Of a list, where long ones have no hyphens."""
+    return name if name.startswith("-") else f"--{name}"
+
+
+def _old_flags(entry: Mapping[str, Any]) -> Iterator[OldFlag]:
+    """Those that have one reason."""
+    why = entry["why"]
+    yield from (OldFlag(name, why) for name in entry.get("gone", "").split())
+    for sets, names in _lists(entry.get("fields", {})).items():
+        yield from (OldFlag(name, why, field=sets) for name in names)
+    for flag, names in _lists(entry.get("flags", {})).items():
+        yield from (OldFlag(name, why, goes_to=flag) for name in names)
+
+
+def _lists(table: Mapping[str, str]) -> dict[str, list[str]]:
+    return {key: names.split() for key, names in table.items()}
 
 
 def _spellings(flag: EngineFlag) -> tuple[str, ...]:

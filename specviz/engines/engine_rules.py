@@ -50,7 +50,7 @@ def problems(
     """Why the engine cannot run this, a sentence each; empty where it can."""
     method = deployment.method
     if method is not EngineMethod.NONE and method not in facts.methods:
-        able = ", ".join(each.value for each in facts.methods)
+        able = ", ".join(each.name for each in facts.methods.values())
         return (f"{facts.title} {facts.version} has no method {method.value}: it has {able}",)
     rules = {"vllm": _of_vllm, "sglang": _of_sglang, "llama.cpp": _of_llama_cpp}
     found = [*_of_weights(deployment, facts), *rules[facts.name](deployment)]
@@ -245,6 +245,12 @@ def remarks(
         told.append(
             "SGLang's --mem-fraction-static is for weights and cache alone: where activations find "
             "no room in the rest of a card, lower it"
+        )
+    if facts.name == "sglang" and deployment.method is EngineMethod.PROMPT_LOOKUP:
+        told.append(
+            "SGLang drafts a tree of n-grams, 10 wide unless told otherwise by "
+            "--speculative-ngram-max-bfs-breadth: a 1 makes it a chain, else its nodes come to "
+            "--speculative-num-steps levels"
         )
     is_alike = deployment.draft is not None and deployment.draft_quantization is None
     if facts.name == "sglang" and deployment.quantization is not None and is_alike:

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, engines, spelling
+from specviz.engines.shell_text import commands, inner_script, variables
 from specviz.errors import InputError, short
 
 MAX_TEXT = 20_000  # characters
@@ -45,34 +46,44 @@ class PastedFlag:
 
 @dataclass(frozen=True, slots=True)
 class PastedText:
-    """The engine that the text is for, its flags in order, and what was passed over."""
+    """The engine that the text is for, its flags in order, what was passed over, and the variables
+    that a shell puts in.
+    """
 
     engine: str
     flags: tuple[PastedFlag, ...]
     passed_over: tuple[str, ...]
+    variables: frozenset[str]
 
 
 def read_text(text: str) -> PastedText:
     """InputError where no engine's flags are in it."""
     if len(text) > MAX_TEXT:
-        raise InputError(f"text must have at most {MAX_TEXT} characters, got {len(text)}")
+        raise InputError(f"the text must have at most {MAX_TEXT} characters, got {len(text)}")
     clean = _typewritten(text)
     _check_depth(clean)
     reading = _Reading()
     try:
         _read(clean, reading)
     except (RecursionError, MemoryError):
-        raise InputError("text must not be nested as deep as this one is") from None
+        raise InputError("the text must not be nested as deep as this one is") from None
+    if len(reading.commands) > 1:
+        names = ", ".join(engines()[name].title for name in reading.commands)
+        raise InputError(
+            f"the text must have one command or call of an engine, got {len(reading.commands)} "
+            f"({names}): leave in the one that is to be translated"
+        )
     flags = tuple(reading.flags)
     if len(flags) > MAX_FLAGS:
-        raise InputError(f"text must have at most {MAX_FLAGS} flags, got {len(flags)}")
+        raise InputError(f"the text must have at most {MAX_FLAGS} flags, got {len(flags)}")
     engine = reading.engine or _engine_of(flag.name for flag in flags)
     if engine is None or not flags:
         names = ", ".join(facts.title for facts in engines().values())
         raise InputError(
-            f"text must be a command, Python code or a configuration of {names}, got {short(text)}"
+            f"the text must be a command, Python code or a configuration of {names}, "
+            f"got {short(text)}"
         )
-    return PastedText(engine, flags, tuple(reading.passed_over))
+    return PastedText(engine, flags, tuple(reading.passed_over), frozenset(reading.variables))
 
 
 def _check_depth(text: str) -> None:
@@ -81,7 +92,7 @@ def _check_depth(text: str) -> None:
     for bracket in re.findall(r"[\[\](){}]", text):
         depth += 1 if bracket in "[({" else -1
         if depth > MAX_DEPTH:
-            raise InputError(f"text must not have brackets nested deeper than {MAX_DEPTH}")
+            raise InputError(f"the text must not have brackets nested deeper than {MAX_DEPTH}")
 
 
 def _typewritten(text: str) -> str:
@@ -98,14 +109,16 @@ class _Reading:
     def __init__(self) -> None:
         self.engine: str | None = None
         self.flags: list[PastedFlag] = []
+        self.commands: list[str] = []  # the engine of each
         self.passed_over: list[str] = []
+        self.variables: set[str] = set()
 
     def add(self, name: str, value: Any, typed: str | None = None) -> None:
-        """One flag; a value that holds several is taken apart."""
+        """One flag; a value that holds several is taken apart, and a list becomes words."""
         key = name.replace("_", "-") if name.startswith("-") else name
         prefix = _JSON_FLAGS.get(key)
         if prefix is not None:
-            for inner, each in _object(key, value).items():
+            for inner, each in self.object_of(key, value).items():
                 plain = str(inner).replace("-", "_")
                 self.flags.append(PastedFlag(f"{prefix}{plain}", each, str(inner)))
             return
@@ -114,18 +127,32 @@ class _Reading:
                 inner = key.removeprefix(f"{flag}.").replace("-", "_")
                 self.flags.append(PastedFlag(f"{prefix}{inner}", _literal(value), typed or name))
                 return
+        if isinstance(value, list) and value:
+            value = tuple(value)
         self.flags.append(PastedFlag(spelling(name), value, typed or name))
 
+    def object_of(self, name: str, value: Any) -> dict[str, Any]:
+        """What a text of JSON holds, or the mapping itself; InputError for all else."""
+        if isinstance(value, str):
+            try:
+                value = json.loads(value, object_pairs_hook=self._object)
+            except ValueError as error:
+                place = str(error) if isinstance(error, json.JSONDecodeError) else "too long"
+                got = f"got {short(value)}: {place}"
+                raise InputError(f"{name} must be one JSON object, {got}") from None
+        if not isinstance(value, dict):
+            got = "no value" if value is True else short(value)
+            raise InputError(f"{name} must be one JSON object, got {got}")
+        return value
 
-def _object(name: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            raise InputError(f"{name} must be one JSON object, got {short(value)}") from None
-    if not isinstance(value, dict):
-        raise InputError(f"{name} must be one JSON object, got {short(value)}")
-    return value
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        self.again(sorted({key for key in keys if keys.count(key) > 1}))
+        return dict(pairs)
+
+    def again(self, keys: Iterable[str]) -> None:
+        """Keys that a file has more than once."""
+        self.passed_over += [f"{key} is given again, and the last one counts" for key in keys]
 
 
 def _literal(value: Any) -> Any:
@@ -137,47 +164,33 @@ def _literal(value: Any) -> Any:
 
 def _read(text: str, reading: _Reading) -> None:
     """As the first of JSON, Python, YAML and a shell's lines that it can be."""
-    stripped = text.strip()
+    stripped, problem = text.strip(), None
     if stripped.startswith("{"):
         try:
-            _read_data(json.loads(stripped), reading)
+            data = reading.object_of("the text", stripped)
+        except InputError as error:
+            problem = error
+        else:
+            _read_data(data, reading)
             return
-        except ValueError:
-            pass
     tree = _syntax_tree(stripped)
     if tree is not None:
         _PythonReader(reading, tree).read()
         return
-    data = _yaml_mappings(stripped)
-    for each in data:
+    documents = _yaml_mappings(stripped, reading)
+    for each in documents:
         _read_data(each, reading)
-    if not data:
+    if not documents and problem is not None:
+        raise problem
+    if not documents:
         _read_shell(text, reading)
 
 
 # A shell's lines
 
-_PIECE = re.compile(
-    r"""(?P<space>[\\`^][ \t]*\n|(?<!\S)\#[^\n]*) | (?P<end>[\n;&|]+)
-      | (?P<word>'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s;&|'"\\]+|.)""",
-    re.VERBOSE | re.DOTALL,
-)
 _BEFORE = {"sudo", "nohup", "exec", "time", "env", "export", "set", "run", "$", "%", ">", "!"}
+_SUBCOMMANDS = {"serve", "chat", "complete", "bench", "latency", "throughput"}
 _IMAGES = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llama.cpp", "llama-cpp": "llama.cpp"}
-
-
-def _commands(text: str) -> Iterator[list[str]]:
-    """The words of each command; lines that go on, comments and quotes as a shell has them."""
-    pieces: list[str] = []
-    for match in _PIECE.finditer(f"{text}\n"):
-        if match["space"] is not None:
-            pieces.append(" ")
-        elif match["end"] is None:
-            pieces.append(match["word"])
-        else:
-            if line := "".join(pieces).strip():
-                yield _words(line)
-            pieces = []
 
 
 def _words(line: str) -> list[str]:
@@ -187,41 +200,59 @@ def _words(line: str) -> list[str]:
         words = line.split()
         if _engine_word(words)[1] is None:
             return words  # an apostrophe in words around the command
-        raise InputError(f"text must close every quote that it opens, got {short(line)}") from None
+        raise InputError(
+            f"the text must close every quote that it opens, got {short(line)}"
+        ) from None
 
 
 def _read_shell(text: str, reading: _Reading) -> None:
-    for words in _commands(text):
-        _read_words(words, reading)
+    """The engine's command; where there is none, the flags of whatever runs."""
+    reading.variables |= variables(text)
+    others = [words for line in commands(text) if (words := _read_words(_words(line), reading))]
+    for words in others:
+        if not words[0].startswith("-"):  # not one that goes on without a backslash
+            if reading.engine is not None:
+                continue
+            told = "no program that is known here; its flags are read for the engine that has them"
+            reading.passed_over.append(f"{words[0]}: {told}")
+        _read_flags(words, None, reading)
 
 
-def _read_words(words: Sequence[str], reading: _Reading) -> None:
-    """One command: what is before the engine, which it is, and its flags."""
+def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
+    """One command: what is before the engine, which it is, and its flags. Gives the words of one
+    that has flags and starts no engine.
+    """
     rest = list(words)
     while rest and (rest[0] in _BEFORE or re.match(r"[A-Z_][A-Z0-9_]*=", rest[0])):
         word = rest.pop(0)
         if "=" in word:
-            reading.passed_over.append(f"{word.split('=')[0]}: a variable of the environment")
+            reading.passed_over.append(
+                f"{word.split('=')[0]}: a variable of the environment, left out"
+            )
     if not rest or rest[0].lstrip("!%") in {"pip", "pip3", "uv", "conda", "curl", "git", "cd"}:
-        return
+        return []
+    script = inner_script(rest)
     place, engine = _engine_word(rest)
-    if engine is None:
-        if any(word.startswith("-") for word in rest):
-            if not rest[0].startswith("-"):
-                told = (
-                    "no program that is known here; its flags are read for the engine that has them"
-                )
-                reading.passed_over.append(f"{rest[0]}: {told}")
-            _read_flags(rest, None, reading)
-        return
-    if place and rest[0].lstrip("!") in {"docker", "podman", "kubectl", "nerdctl"}:
+    if engine is None and script is None:
+        return rest if any(word.startswith("-") for word in rest) else []
+    if rest[0].lstrip("!") in {"docker", "podman", "kubectl", "nerdctl"}:
         # not which ones, for a token may be among them
-        reading.passed_over.append(f"{' '.join(rest[:2])} …: options of the container")
+        reading.passed_over.append(f"{' '.join(rest[:2])} …: options of the container, left out")
+    if script is not None:
+        _read_shell(script, reading)
+        return []
+    assert engine is not None
     reading.engine = reading.engine or engine
-    replaced = engines()[engine].programs.get(_program(rest[place]))
-    if replaced is not None:
-        reading.passed_over.append(replaced)
+    facts, program, found = engines()[engine], _program(rest[place]), len(reading.flags)
+    if program in facts.programs:
+        taken = f"{facts.words[0]} takes the place of {program}: prompts come with requests"
+        reading.passed_over.append(taken)
+    if facts.programs.get(program):
+        reading.add(program, facts.programs[program])
     _read_flags(rest[place + 1 :], engine, reading)
+    if len(reading.flags) > found:
+        reading.commands.append(engine)
+    return []
 
 
 def _engine_word(words: Sequence[str]) -> tuple[int, str | None]:
@@ -252,18 +283,24 @@ def _read_flags(words: Sequence[str], engine: str | None, reading: _Reading) -> 
         word = words[place]
         place += 1
         if not word.startswith("-") or _is_number(word):
-            is_target = engine == "vllm" and not named and word not in {"serve", "chat", "complete"}
+            is_target = engine == "vllm" and not named and word not in _SUBCOMMANDS
             is_target &= "." not in word.split("/")[0] or word.startswith((".", "/"))
             if is_target:
                 named = True
                 reading.add("--model", word, "model")
+            elif facts is not None and word not in _SUBCOMMANDS:
+                reading.passed_over.append(f"{word}: no flag takes it, left out")
             continue
         typed, has_value, value = word.partition("=")
         name = facts.full_name(spelling(typed)) if facts is not None else typed
+        joined = next((s for s in facts.joined if typed.startswith(s)), "") if facts else ""
+        if facts is not None and joined and "." not in typed:
+            value = has_value = typed.removeprefix(joined) or value
+            typed, name = joined, facts.joined[joined]
         if has_value:
             reading.add(name, value, typed)
         elif place < len(words) and _is_value(words[place], name, facts):
-            values = _values(words[place:], engine)
+            values = _values(words[place:], name, facts)
             reading.add(name, values[0] if len(values) == 1 else values, typed)
             place += len(values)
         else:
@@ -277,12 +314,13 @@ def _is_value(word: str, flag: str, facts: EngineFacts | None) -> bool:
     return not word.startswith("-") or _is_number(word)
 
 
-def _values(words: Sequence[str], engine: str | None) -> tuple[str, ...]:
-    """The first word, and those behind it up to the next flag; of vLLM, whose model may stand
-    there, the numbers alone.
+def _values(words: Sequence[str], flag: str, facts: EngineFacts | None) -> tuple[str, ...]:
+    """The first word, and those behind it up to the next flag; where the engine says which flags
+    take several, of these alone, for a model may stand behind the others.
     """
-    is_further = str.isdecimal if engine == "vllm" else (lambda word: not word.startswith("-"))
-    return (words[0], *takewhile(is_further, words[1:]))
+    takes_several = facts is None or not facts.several or flag in facts.several
+    further = words[1:] if takes_several else ()
+    return (words[0], *takewhile(lambda word: not word.startswith("-"), further))
 
 
 def _is_number(word: str) -> bool:
@@ -292,7 +330,18 @@ def _is_number(word: str) -> bool:
 # JSON and YAML
 
 
-def _yaml_mappings(text: str) -> list[dict[str, Any]]:
+def _repeated(node: yaml.Node) -> Iterator[str]:
+    """Keys that a mapping has more than once, and those of what is in it."""
+    if isinstance(node, yaml.MappingNode):
+        keys = [str(key.value) for key, _ in node.value]
+        yield from sorted({key for key in keys if keys.count(key) > 1})
+    if isinstance(node, yaml.CollectionNode):
+        for each in node.value:
+            for inner in each if isinstance(each, tuple) else (each,):
+                yield from _repeated(inner)
+
+
+def _yaml_mappings(text: str, reading: _Reading) -> list[dict[str, Any]]:
     """The documents that are mappings; none where it is no YAML.
 
     InputError for aliases, which let a few lines stand for any number of values.
@@ -301,8 +350,10 @@ def _yaml_mappings(text: str) -> list[dict[str, Any]]:
         return []
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise InputError("text must not have YAML aliases (*name)")
+            raise InputError("the text must not have YAML aliases (*name)")
         documents = list(yaml.safe_load_all(text))
+        for node in yaml.compose_all(text, yaml.SafeLoader):
+            reading.again(_repeated(node))
     except (yaml.YAMLError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -314,7 +365,8 @@ def _read_data(data: Mapping[Any, Any], reading: _Reading) -> None:
     """A configuration file, vLLM's JSON value alone, or a container's command."""
     containers = list(_containers(data))
     for words in containers:
-        _read_words(["docker", *words] if "/" in words[0] else words, reading)
+        reading.variables |= {each for word in words for each in variables(word)}
+        _read_words(words, reading)
     if containers or {"apiVersion", "services"} & data.keys():
         return
     keys = {str(key).replace("-", "_") for key in data}
@@ -341,8 +393,8 @@ def _containers(data: Any) -> Iterator[list[str]]:
     if isinstance(data.get("image"), str):
         parts = (data.get(key) for key in ("entrypoint", "command", "args"))
         words = [word for part in parts if part for word in _as_words(part)]
-        starts_itself = _engine_word(words)[1] is not None if words else False
-        yield words if starts_itself else [data["image"], *words]
+        starts_itself = inner_script(words) is not None or _engine_word(words)[1] is not None
+        yield words if starts_itself else ["docker", data["image"], *words]
         return
     for value in data.values():
         yield from _containers(value)
@@ -430,15 +482,19 @@ class _PythonReader:
             return
         if name not in {"SamplingParams", "LlamaPromptLookupDecoding"}:
             self._reading.engine = self._reading.engine or engine
+        keys = {each.arg for each in node.keywords}
+        if name in _FLAGS_OF_CALL and (node.args or keys & {"model", "model_path"}):
+            self._reading.commands.append(engine)
         if name in _FLAGS_OF_CALL and node.args:
             self._reading.add("--model", self._value(node.args[0]), "model")
         if name == "generate" and isinstance(node.func, ast.Attribute):
             self._reading.add("generate.model", self._value(node.func.value), "model")
+        holder = "generate" if name == "GenerationConfig" else name
         for key, value in self._keywords(node):
             if name in _FLAGS_OF_CALL:
                 self._reading.add(f"--{key.replace('_', '-')}", value, key)
-            elif f"{name}.{key}" in engines()[engine].older:
-                self._reading.add(f"{name}.{key}", value, key)
+            elif f"{holder}.{key}" in engines()[engine].older:
+                self._reading.add(f"{holder}.{key}", value, key)
         if engine == "transformers":
             if isinstance(node.func, ast.Attribute):
                 self._loading(node.func.value, "target")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -12,8 +12,10 @@ from specviz.engines.configuration import Configuration, configure
 from specviz.engines.dialects import (
     DEPLOYMENT_FIELDS,
     DIALECTS,
+    MEANT,
     WEIGHTS,
     Heard,
+    Options,
     read_integer,
     read_schedule,
 )
@@ -32,6 +34,7 @@ from specviz.engines.model_deployment import (
     EngineMethod,
     ModelDeployment,
 )
+from specviz.engines.pasted_names import in_names_of
 from specviz.engines.pasted_text import PastedFlag, SourceText, read_text
 from specviz.errors import InputError, short
 
@@ -94,6 +97,26 @@ class _Work:
     heard: Heard = field(default_factory=dict)
     old: set[str] = field(default_factory=set)
     further: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)  # field or flag -> its last change
+
+    def add(self, name: str, change: FlagChange) -> None:
+        """What became of a flag that sets this field, or has this name."""
+        if name in self.rows and self.changes[self.rows[name]].value != change.value:
+            self.drop(name, "it is given again below, and only the last one is kept")
+        self.rows[name] = len(self.changes)
+        self.changes.append(change)
+
+    def drop(self, name: str, why: str) -> None:
+        """Tell of what was given that it is left out."""
+        if name in self.rows:
+            place = self.rows[name]
+            left = replace(self.changes[place], fate=Fate.DROPPED, now="", why=why)
+            self.changes[place] = left
+
+    @property
+    def typed(self) -> dict[str, str]:
+        """Field -> the flag that gave it."""
+        return {MEANT.get(name, name): self.changes[row].typed for name, row in self.rows.items()}
 
 
 def translate(
@@ -112,7 +135,12 @@ def translate(
     target = server_named(to or (source.name if source.is_server else "vllm"))
     work = _Work(notes=list(pasted.passed_over))
     for flag in pasted.flags:
-        work.changes.append(_change(flag, source, target, work))
+        work.add(_name(flag, source), _change(flag, source, target, work))
+        is_variable = isinstance(flag.value, str) and flag.value in pasted.variables
+        if is_variable and _name(flag, source) in _READ:
+            work.problems.append(
+                f"{flag.typed} is {flag.value}, a variable of the shell: put in what it stands for"
+            )
     if schedule:
         work.heard.pop("disable_by_batch_size", None)
         work.heard["schedule"] = [(each.first, each.last, each.draft_tokens) for each in schedule]
@@ -122,17 +150,71 @@ def translate(
         pair = _pair(deployment, read_pair, work)
         work.problems += problems(deployment, target, pair)
         if not work.problems:
-            configuration = configure(deployment, target.name, work.further, pair)
-            work.notes += configuration.remarks
+            configuration = configure(deployment, target.name, work.further, pair, pasted.variables)
+            _tell_as_written(work, deployment, target, configuration.options)
+            work.notes += _remarks(configuration, work, target)
+            work.notes += [
+                f"{each} is kept for the shell: in forms for no shell put in what it stands for"
+                for each in sorted(pasted.variables)
+                if each in configuration.command
+            ]
+    flags = {flag.field: _place(flag.name) for flag in reversed(target.flags)}
     return Translation(
         source=source.name,
         target=target.name,
         changes=tuple(work.changes),
         notes=tuple(work.notes),
-        problems=tuple(work.problems),
+        problems=tuple(in_names_of(each, flags | work.typed, target) for each in work.problems),
         deployment=deployment,
         configuration=configuration,
     )
+
+
+def _name(flag: PastedFlag, source: EngineFacts) -> str:
+    """The field that a flag sets, or its own name."""
+    known = source.current.get(flag.name) or source.older.get(flag.name)
+    return known.field if known is not None and known.field else flag.name
+
+
+def _tell_as_written(
+    work: _Work, deployment: ModelDeployment, target: EngineFacts, options: Options
+) -> None:
+    """Of each flag that sets a field: where the configuration says it, or why it does not."""
+    dialect = DIALECTS[target.name]
+    reasons = dict(dialect.lacking(deployment))
+    for name, place in work.rows.items():
+        change, meant = work.changes[place], MEANT.get(name, name)
+        if meant not in DEPLOYMENT_FIELDS or change.fate not in (Fate.SAME, Fate.MOVED):
+            continue
+        if meant == "draft" and deployment.draft is None:
+            meant = "method"  # [ngram]
+        flag = dialect.place_of(meant, options)
+        if not flag:
+            work.drop(name, reasons.get(meant, f"it goes without saying in {target.title}"))
+        elif _alike(change.value, options[flag]):
+            work.changes[place] = replace(change, now=_place(flag))
+        else:
+            now = _place(flag, _shown(options[flag]))
+            work.changes[place] = replace(change, fate=Fate.MOVED, now=now)
+
+
+def _remarks(configuration: Configuration, work: _Work, target: EngineFacts) -> Iterator[str]:
+    """Those that no change tells."""
+    told = tuple(f": {each.why}" for each in work.changes if each.fate is Fate.DROPPED)
+    for each in configuration.remarks:
+        if not each.endswith(told):
+            yield in_names_of(each, work.typed, target)
+
+
+def _alike(typed: str, value: Any) -> bool:
+    """Whether a value is written as it was typed; of switches it is not told."""
+    shown = _shown(value)
+    if typed == shown or not shown or typed in ("", "True", "False"):
+        return True
+    try:
+        return float(typed) == float(shown)
+    except ValueError:
+        return False
 
 
 def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _Work) -> FlagChange:
@@ -146,6 +228,11 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
             f"{flag.typed} is {flag.value!r} in the code: put in what that stands for"
         )
     if current is not None:
+        if str(flag.value).lower() in source.chosen.get(current.name, ()):
+            if source is not target:
+                return _told(flag, Fate.DROPPED, "", f"{source.title} chooses it itself then")
+            work.further[current.name] = flag.value
+            return _told(flag, Fate.SAME, _place(current.name), "")
         work.heard[current.field] = flag.value
         if source is target:
             return _told(flag, Fate.SAME, _place(current.name), "")
@@ -163,7 +250,13 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
             why = f"{source.title} {source.version} refuses it: {_begin_so(several)}"
         return _told(flag, Fate.UNKNOWN, "", why)
     if source is not target:
-        return _told(flag, Fate.DROPPED, "", f"it is {source.title}'s own")
+        same = target.same_as(flag.name, source)
+        if not same:
+            return _told(flag, Fate.DROPPED, "", f"it is {source.title}'s own")
+        if isinstance(flag.value, tuple) and same not in target.several:
+            return _told(flag, Fate.DROPPED, "", f"{target.title} takes one value for {same}")
+        work.further[same] = flag.value
+        return _told(flag, Fate.SAME if same == flag.name else Fate.MOVED, same, "")
     checked = source.checked.get(flag.name)
     if checked is not None:
         return _checked_flag(flag, checked, source, work)
@@ -200,37 +293,40 @@ def _old_flag(
     if old.field:
         work.heard[old.field] = flag.value
         work.old.add(old.field)
-    if old.becomes:
-        work.heard[old.becomes] = flag.value
     if old.goes_to and old.goes_to not in target.known:
         return _told(flag, Fate.DROPPED, "", f"{target.title} has no {old.goes_to}")
     if old.goes_to:
         work.further[old.goes_to] = flag.value
-    if source.is_server and source is not target and old.field in DEPLOYMENT_FIELDS:
-        lacking = target.lacks.get(old.field, "")
+    field = MEANT.get(old.field, old.field)
+    if source.is_server and source is not target and field in DEPLOYMENT_FIELDS:
+        lacking = target.lacks.get(field, "")
         fate = Fate.DROPPED if lacking else Fate.MOVED
         return _told(flag, fate, "" if lacking else _now(old.field, target), lacking)
-    place = _now(old.field, target) if old.field in DEPLOYMENT_FIELDS else old.now
-    fate = Fate.MOVED if old.now else Fate.GONE
-    return _told(flag, fate, (place or old.now) if old.now else "", old.why)
+    place = old.goes_to or _now(old.field, target)
+    is_elsewhere = source is not target and field in DEPLOYMENT_FIELDS
+    return _told(flag, Fate.MOVED if place or is_elsewhere else Fate.GONE, place, old.why)
 
 
 def _told(flag: PastedFlag, fate: Fate, now: str, why: str) -> FlagChange:
-    words = flag.value if isinstance(flag.value, tuple) else (flag.value,)
-    value = "" if flag.value is True else " ".join(map(str, words))
-    return FlagChange(flag.typed, value, fate, now, why)
+    return FlagChange(flag.typed, _shown(flag.value), fate, now, why)
+
+
+def _shown(value: Any) -> str:
+    words = value if isinstance(value, tuple) else (value,)
+    return "" if value is True else " ".join(map(str, words))
 
 
 def _now(name: str, target: EngineFacts) -> str:
     """The flag that sets the field in the engine that is translated to; "" where none does."""
-    return _place(next((flag.name for flag in target.flags if flag.field == name), ""))
+    meant = MEANT.get(name, name)
+    flags = (flag.name for flag in target.flags if MEANT.get(flag.field, flag.field) == meant)
+    return _place(next(flags, ""))
 
 
-def _place(name: str) -> str:
-    """A flag as it is told to a person."""
-    if name.startswith(SPECULATIVE):
-        return f"{name.removeprefix(SPECULATIVE)} in --speculative-config"
-    return name
+def _place(name: str, value: str = "") -> str:
+    """A flag, and perhaps its value, as it is told to a person."""
+    told = f"{name.removeprefix(SPECULATIVE)} {value}".rstrip()
+    return f"{told} in --speculative-config" if name.startswith(SPECULATIVE) else told
 
 
 def _pair(
@@ -253,7 +349,11 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
         if work.problems:
             return None
         if source.is_server:
-            work.notes += DIALECTS[source.name].settle(heard, frozenset(work.old))
+            dialect = DIALECTS[source.name]
+            work.notes += dialect.settle(heard, frozenset(work.old))
+            for name, why in dialect.needless(heard):
+                heard.pop(name, None)
+                work.drop(name, why)
         else:
             work.notes += _settle_library(heard)
         _settle_switch(heard, work)
@@ -293,17 +393,17 @@ def _settle_library(heard: Heard) -> Iterator[str]:
 
 
 def _settle_switch(heard: Heard, work: _Work) -> None:
-    """The batch size above which an old vLLM stopped, as a schedule."""
+    """The number of requests from which on an old vLLM stopped, as a schedule."""
     value = heard.pop("disable_by_batch_size", None)
     if value is None:
         return
     size = read_integer("speculative-disable-by-batch-size", value)
     depth = read_integer("num-speculative-tokens", heard.get("draft_tokens", 0))
-    if size < 1 or not depth:
-        work.notes.append("without a batch size above 0 and a K there is no schedule to write")
+    if size < 2 or not depth:
+        work.notes.append("without a batch size above 1 and a K there is no schedule to write")
         return
-    largest = max(size + 1, read_integer("max-num-seqs", heard.get("max_batch", size + 1)))
-    heard["schedule"] = [[1, size, depth], [size + 1, largest, 0]]
+    largest = max(size, read_integer("max-num-seqs", heard.get("max_batch", size)))
+    heard["schedule"] = [[1, size - 1, depth], [size, largest, 0]]
 
 
 def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
@@ -316,6 +416,7 @@ def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
 
 _FRACTIONS = {"memory_fraction", "min_probability"}
 _NAMES = {"target", "draft", "draft_device", *WEIGHTS}
+_READ = {*DEPLOYMENT_FIELDS, *MEANT} - {"target", "draft"}  # what a name cannot stand for
 
 
 def read_field(name: str, value: Any) -> Any:

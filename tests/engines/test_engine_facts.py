@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.engines.dialects import DEPLOYMENT_FIELDS, DIALECTS
+from specviz.engines.dialects import DEPLOYMENT_FIELDS, DIALECTS, MEANT
 from specviz.engines.engine_facts import SPECULATIVE, engines, servers
 from specviz.engines.model_deployment import EngineMethod
 
-OWN = {  # fields that a dialect turns into those of a deployment
-    *("context", "lookup_size", "lookup_tokens", "lookup_branching", "block"),
-    *("prompt_lookup_tokens", "early_exit", "assistant_tokenizer"),
-}
 EVERY = list(engines().values())
 
 
 @pytest.mark.parametrize("facts", EVERY, ids=lambda each: each.name)
 def test_every_flag_sets_a_field_that_there_is(facts) -> None:
     named = {flag.field for flag in facts.flags} | {old.field for old in facts.old if old.field}
-    assert named <= {*DEPLOYMENT_FIELDS, *OWN}
+    assert named <= {*DEPLOYMENT_FIELDS, *MEANT, "early_exit"}
     assert set(facts.lacks) <= set(DEPLOYMENT_FIELDS)
 
 
 @pytest.mark.parametrize("facts", EVERY, ids=lambda each: each.name)
 def test_a_spelling_is_old_or_current_and_stands_once(facts) -> None:
     assert facts.older.keys().isdisjoint(facts.current)
-    spellings = [name for old in facts.old for name in old.names]
+    spellings = [old.name for old in facts.old]
     assert len(spellings) == len(set(spellings))
     assert all(old.why and not old.why.endswith(".") for old in facts.old)
 
@@ -50,8 +46,7 @@ def test_flags_that_are_written_are_flags_that_the_engine_has() -> None:
 
 
 def test_a_removed_flag_is_not_among_those_that_the_engine_has() -> None:
-    """But for llama.cpp, whose parser knows its removed flags in order to refuse them."""
-    for name in ("vllm", "sglang"):
+    for name in servers():
         facts = engines()[name]
         assert {flag for flag in facts.older if flag in facts.known} == set(), name
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from specviz.commands.translate_command import translated_text
 from specviz.engines.draft_schedule import schedule_of_sweep
 from specviz.engines.engine_rules import ServedPair
 from specviz.engines.model_deployment import (
@@ -19,6 +20,7 @@ from specviz.engines.model_deployment import (
 )
 from specviz.engines.pasted_text import MAX_TEXT
 from specviz.engines.translation import Fate, Translation, translate
+from specviz.engines.translation_answer import translation_answer
 from specviz.errors import InputError
 
 
@@ -57,12 +59,12 @@ def speculative(found: Translation) -> dict[str, Any]:
         (
             "--speculative-model d --speculative-disable-by-batch-size 8",
             "num_speculative_tokens_per_batch_size",
-            [[1, 8, 5], [9, 9, 0]],
+            [[1, 7, 5], [8, 8, 0]],
         ),
         (
             "--speculative-model d --speculative-disable-by-batch-size 8 --max-num-seqs 32",
             "num_speculative_tokens_per_batch_size",
-            [[1, 8, 5], [9, 32, 0]],
+            [[1, 7, 5], [8, 32, 0]],
         ),
         ("--speculative-model d --speculative-model-quantization awq", "quantization", "awq"),
         ("--speculative-model yuhuili/EAGLE3-x", "method", "eagle3"),
@@ -192,7 +194,7 @@ def test_a_key_that_vllm_lacks_is_unknown_and_another_one_of_its_own_is_kept() -
 
 def test_what_is_written_otherwise_than_it_was_typed_is_said() -> None:
     found = translate('{"method": "ngram_gpu", "num_speculative_tokens": 3}')
-    assert "method ngram_gpu is written as ngram" in found.notes
+    assert "method ngram_gpu is read as ngram" in found.notes
     found = translate("other-server x --speculative-model d --num-speculative-tokens 3")
     assert found.notes[0].startswith("other-server: no program that is known here")
     found = translate("llama-server -hf org/big-GGUF -hfd org/small-GGUF --draft 8")
@@ -230,7 +232,7 @@ def test_a_tree_of_sglang_stays_one_and_becomes_a_chain_elsewhere() -> None:
     assert found.deployment is not None and found.deployment.tree_tokens == 32
     moved = translate(text, "vllm")
     assert speculative(moved)["num_speculative_tokens"] == 5
-    assert any(note.startswith("branching has no place in vLLM") for note in moved.notes)
+    assert fates(moved)["--speculative-eagle-topk"] is Fate.DROPPED
 
 
 def test_a_renamed_algorithm_and_its_windows_are_known() -> None:
@@ -292,7 +294,7 @@ def test_how_the_library_loaded_its_models_is_carried_to_a_server() -> None:
 
 def test_what_a_server_cannot_make_of_the_librarys_weights_is_said() -> None:
     found = translate(LOADED)
-    assert "quantization has no place in vLLM: bitsandbytes is a format of SGLang" in found.notes
+    assert "bitsandbytes is a format of SGLang" in {each.why for each in found.changes}
     assert found.configuration is not None
     assert "bitsandbytes" not in found.configuration.command
     files = translate(LOADED, "llama.cpp")
@@ -338,19 +340,22 @@ def test_what_is_nothing_is_refused_in_one_line(text: str, message: str) -> None
     ("text", "problem"),
     [
         ("vllm serve t --speculative-model d --num-speculative-tokens five", "must be an integer"),
-        ("vllm serve t --num-speculative-tokens 5", "method must be given"),
-        ("vllm serve t --speculative-model d", "draft-tokens must be given"),
+        ("vllm serve t --num-speculative-tokens 5", "method in --speculative-config must be given"),
+        (
+            "vllm serve t --speculative-model d",
+            "num_speculative_tokens in --speculative-config must",
+        ),
         ('vllm serve t --speculative-config \'{"method": "magic"}\'', "method must be one of"),
-        ("vllm serve t --gpu-memory-utilization lots", "memory-fraction must be a number"),
+        ("vllm serve t --gpu-memory-utilization lots", "--gpu-memory-utilization must be a number"),
         (
             "vllm serve t -tp 4 --speculative-model d --num-speculative-tokens 5 "
             "--speculative-draft-tensor-parallel-size 2",
-            "draft-tensor-parallel must be 1 or the target's 4",
+            "--speculative-draft-tensor-parallel-size must be 1 or the target's 4",
         ),
         (
             'vllm serve t --speculative-config \'{"method": "ngram", "num_speculative_tokens"'
             ': 3, "prompt_lookup_min": 5, "prompt_lookup_max": 2}\'',
-            "lookup-min must be at most lookup-max",
+            "prompt_lookup_min must be at most prompt_lookup_max, which",
         ),
         ("python -m sglang.launch_server --speculative-algorithm X", "algorithm must be one of"),
         ("llama-server -m t --spec-type x", "type must be one of"),
@@ -413,7 +418,7 @@ def test_a_chain_of_sglang_verifies_its_steps_and_the_root_whatever_else_is_type
     )
     assert found.configuration is not None
     assert "--speculative-num-draft-tokens 4" in found.configuration.command
-    told = f"--speculative-num-draft-tokens {nodes} is written as 4"
+    told = f"--speculative-num-draft-tokens {nodes} is read as 4"
     assert any(told in each for each in found.notes) == is_told
 
 
@@ -493,7 +498,7 @@ def test_a_flag_may_have_several_words_behind_it_and_a_file_may_shorten_its_keys
     assert "    cuda_graph_bs_decode=[1, 2, 4],\n" in found.python.replace("        ", "    ")
     assert yaml.safe_load(found.yaml)["cuda-graph-bs-decode"] == [1, 2, 4]
     told = translate(f"{start} --cuda-graph-bs 1 2 4").changes[-1]
-    assert told.value == "1 2 4" and "several of its flags begin so" in told.why
+    assert (told.value, told.now) == ("1 2 4", "--cuda-graph-bs-decode")
     behind = translate("vllm serve --max-num-seqs 4 org/m").deployment
     assert behind is not None and (behind.target, behind.max_batch) == ("org/m", 4)
     file = "model-path: org/m\nmem-fraction: 0.8\ntp: 2\n"
@@ -504,11 +509,13 @@ def test_a_flag_may_have_several_words_behind_it_and_a_file_may_shorten_its_keys
 def test_a_method_that_is_named_is_kept_or_the_change_is_said() -> None:
     lost = translate(f"{SGLANG}--speculative-algorithm EAGLE3 --speculative-num-steps 3")
     assert lost.configuration is None
-    assert lost.problems == ("draft must be given for method eagle3, got none",)
+    assert lost.problems == (
+        "--speculative-draft-model-path must be given for method EAGLE3, got none",
+    )
     own = translate(f"{SGLANG}--speculative-algorithm EAGLE --speculative-num-steps 3")
-    assert own.notes[0].startswith("algorithm EAGLE is written as NEXTN, for no draft is named")
+    assert own.notes[0].startswith("algorithm EAGLE is read as NEXTN, for no draft is named")
     renamed = translate(f"{SGLANG}--speculative-algorithm LOOKAHEAD")
-    assert renamed.notes[0] == "algorithm LOOKAHEAD is written as NGRAM, its name today"
+    assert renamed.notes[0] == "algorithm LOOKAHEAD is read as NGRAM, its name today"
 
 
 MISTRAL = "mistralai/Mistral-7B-v0.1"
@@ -523,10 +530,10 @@ def with_draft(target: str, draft: str, method: str = "draft_model", more: str =
 @pytest.mark.parametrize(
     ("target", "draft", "method", "more", "problem"),
     [
-        (BIG, SMALL, "eagle3", "", "a whole language model: it goes with method draft-model"),
+        (BIG, SMALL, "eagle3", "", "a whole language model: it goes with method draft_model"),
         (BIG, "Qwen/Qwen2.5-0.5B-Instruct", "draft_model", "", "got 128256 and 151936"),
         ("Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-0.5B", "draft_model", "", "got 152064 and 151936"),
-        (BIG, SMALL, "draft_model", "-tp 3", "tensor-parallel must divide the target's 32"),
+        (BIG, SMALL, "draft_model", "-tp 3", "-tp must divide the target's 32"),
         ("Qwen/Qwen3-8B", "Qwen/Qwen2.5-0.5B", "draft_model", "-tp 4", "the draft's 14"),
         ("meta-llama/Llama-2-13b-hf", MISTRAL, "draft_model", "", "Llama 2’s and Mistral’s, of"),
         ("org/t", "ibm-fms/llama3-70b-accelerator", "draft_model", "", "no MLP speculator"),
@@ -587,7 +594,7 @@ def test_what_is_told_of_an_old_flag_fits_its_value_and_the_engine_that_is_writt
     assert found.deployment is not None and found.deployment.quantization == "awq"
     assert "ngram" not in str(found.changes)
     assert (
-        "[ngram] is no model: it became the method ngram"
+        "[ngram] is no model: it is read as the method ngram"
         in translate("vllm serve t --speculative-model [ngram] --num-speculative-tokens 4").notes
     )
     assert "JSON" in str(found.changes)
@@ -602,3 +609,85 @@ def test_containers_take_a_token_and_say_what_they_expect() -> None:
     assert found is not None
     assert "HF_TOKEN: ${HF_TOKEN:-}" in found.compose and "name: hf-token" in found.kubernetes
     assert "expects a PersistentVolumeClaim called models" in found.kubernetes.splitlines()[0]
+
+
+NGRAM = "--speculative-model [ngram] --num-speculative-tokens 4"
+ENGINE = "vllm serve org/t --speculative-model org/d --num-speculative-tokens 4"
+MANIFEST = {"image": "vllm/vllm-openai:v0.6.3", "command": ["/bin/sh", "-c"], "args": [ENGINE]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        yaml.safe_dump({"apiVersion": "v1", "spec": {"containers": [MANIFEST]}}),
+        f'docker run vllm/vllm-openai:v0.6.3 bash -lc "pip install x && {ENGINE}"',
+        f"docker run --entrypoint bash vllm/vllm-openai:v0.6.3 -c '{ENGINE}'",
+        f"nvidia-smi --query-gpu=name\n{ENGINE.replace('--num', chr(10) + '--num')}\ncurl a -H x",
+    ],
+)
+def test_a_command_is_found_within_a_shell_and_beside_other_programs(text: str) -> None:
+    assert translate(text).deployment == translate(ENGINE).deployment
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{ENGINE}\nllama-server -m a.gguf", "got 2 (vLLM, llama.cpp): leave in the one"),
+        ("from vllm import LLM\nLLM('a')\nLLM(model='b')", "got 2 (vLLM, vLLM)"),
+        ("vllm serve t --speculative-config", "must be one JSON object, got no value"),
+        ('{"method": "ngram",}', "line 1 column 20"),
+    ],
+)
+def test_what_is_not_one_command_or_no_json_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        translate(text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "to", "written", "told"),
+    [
+        ("--api-key k l --dtype half stray", "", "--api-key k l", "stray: no flag takes it, left"),
+        ("-tp 4 --speculative-draft-tensor-parallel-size 1", "", "", "left out: a draft model"),
+        ("--max-model-len 8k", "", "--max-model-len 8000", "changed -> --max-model-len 8000"),
+        ("--max-model-len 32K", "llama.cpp", "--ctx-size 32768", "changed -> --ctx-size 32768"),
+        ("--max-model-len auto", "", "--max-model-len auto", "auto  the same"),
+        ("--max-model-len -1", "sglang", "", "left out: vLLM chooses it itself"),
+        ("-O3 --lora-modules a=b", "", "--optimization-level 3", "-O 3  kept"),
+        ("--host ::1 --seed 3", "sglang", "--host ::1 \\\n    --random-seed 3", "changed"),
+        ("--served-model-name me", "llama.cpp", "--alias me", "changed -> --alias"),
+        ("--speculative-disable-by-batch-size 8", "sglang", "", "8  left out: K does not follow"),
+        ("--port 1 --port 2", "", "--port 2", "--port 1  left out: it is given again"),
+        (
+            "--api-key \"${KEY}\" --seed '$T'",
+            "",
+            "\"${KEY}\" \\\n    --seed '$T'",
+            "${KEY} is kept",
+        ),
+        ("-tp $N", "", "", "problem: -tp is $N, a variable of the shell: put in what"),
+    ],
+)
+def test_of_each_flag_is_told_what_is_written(flags: str, to: str, written: str, told: str) -> None:
+    found = translate(f"{ENGINE} {flags}", to or None)
+    text = translated_text({**translation_answer(found), "form": "command"})
+    assert written in text and told in text.replace("\n      ", " ")
+
+
+@pytest.mark.parametrize(
+    ("text", "to", "now"),
+    [
+        (NGRAM, "sglang", ["--speculative-algorithm NGRAM", "--speculative-num-draft-tokens 5"]),
+        ("-sc.method deepseek_mtp", "vllm", ["method mtp in --speculative-config"]),
+        ("llama-lookup --draft 5", "llama.cpp", ["--spec-type", "--spec-ngram-simple-size-m"]),
+        ("-sc.method eagle3 -sc.prompt_lookup_max 3 -sc.model h --spec-tokens 1", "vllm", [""]),
+    ],
+)
+def test_rows_name_what_is_written(text: str, to: str, now: list[str]) -> None:
+    told = [each.now for each in translate(text, to).changes]
+    assert [each for each in told if each in now] == now
+
+
+def test_lists_and_repeated_keys_of_a_file_are_read_as_the_engine_reads_them() -> None:
+    found = translate("model: org/t\nserved-model-name: [a, b]\nport: 1\nport: 2\n")
+    assert found.configuration is not None
+    assert "--served-model-name a b" in found.configuration.command
+    assert "port is given again, and the last one counts" in found.notes

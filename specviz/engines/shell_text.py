@@ -1,0 +1,68 @@
+"""A shell's text: its commands, a command within a command, and the variables that it puts in."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+
+_PIECE = re.compile(
+    r"""(?P<space>[\\`^][ \t]*\n|(?<!\S)\#[^\n]*) | (?P<end>[\n;&|]+)
+      | (?P<word>'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s;&|'"\\]+|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_VARIABLE = re.compile(r"(?<!\\)\$(?:[A-Za-z_]\w*|\{[A-Za-z_][^{}]*\})")
+_SHELLS = {"sh", "bash", "dash", "zsh", "ash"}
+
+
+def commands(text: str) -> Iterator[str]:
+    """Each command; lines that go on, comments and quotes as a shell has them."""
+    pieces: list[str] = []
+    for match in _PIECE.finditer(f"{text}\n"):
+        if match["space"] is not None:
+            pieces.append(" ")
+        elif match["end"] is None:
+            pieces.append(match["word"])
+        else:
+            if line := "".join(pieces).strip():
+                yield line
+            pieces = []
+
+
+def variables(text: str) -> set[str]:
+    """Those that the shell puts in, as they are spelled: $KEY, ${KEY}; none in single quotes.
+
+    >>> sorted(variables("serve $MODEL --key \\"${KEY}\\" --name '$name'"))
+    ['$MODEL', '${KEY}']
+    """
+    words = (match["word"] or "" for match in _PIECE.finditer(text))
+    return {found for word in words if word[:1] != "'" for found in _VARIABLE.findall(word)}
+
+
+def inner_script(words: Sequence[str]) -> str | None:
+    """What a shell among the words is told to run, as in `bash -lc "…"`; None without one."""
+    for place, word in enumerate(words):
+        if word.rsplit("/", 1)[-1] not in _SHELLS:
+            continue
+        skipped = 1 if place and words[place - 1] == "--entrypoint" else 0  # the image
+        rest = words[place + 1 + skipped :]
+        for option, script in zip(rest, rest[1:], strict=False):
+            if re.fullmatch(r"-[a-z]*c", option):
+                return script
+            if not option.startswith("-"):
+                break
+    return None
+
+
+def quoted(word: str, kept: Collection[str]) -> str:
+    """One word as a shell reads it, which puts in the variables that are kept and no other.
+
+    >>> quoted('{"key": "$KEY"}', {"$KEY"}), quoted("$KEY", ())
+    ('"{\\\\"key\\\\": \\\\"$KEY\\\\"}"', "'$KEY'")
+    """
+    if not any(each in kept for each in _VARIABLE.findall(word)):
+        return shlex.quote(word)
+    pieces = re.split(f"({_VARIABLE.pattern})", word)
+    return (
+        '"' + "".join(p if p in kept else re.sub(r'[$`"\\]', r"\\\g<0>", p) for p in pieces) + '"'
+    )
