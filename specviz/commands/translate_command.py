@@ -43,7 +43,12 @@ def translated(options: Namespace, progress: Progress) -> dict[str, Any]:
         raise InputError(f"form must be one of {', '.join((*_FORMS, 'all'))}, got {form!r}")
     schedule = schedule_of_sweep(_read("schedule", options.schedule)) if options.schedule else ()
     found = translate(_text(options), options.to, read_local_pair, schedule)
-    return {**translation_answer(found), "form": form}
+    answer = translation_answer(found)
+    able = [name for name, text in answer["forms"].items() if text]
+    if able and form not in (*able, "all"):
+        title = engines()[found.target].title
+        raise InputError(f"form must be one of {', '.join(able)} or all for {title}, got {form!r}")
+    return {**answer, "form": form}
 
 
 def _text(options: Namespace) -> str:
@@ -73,8 +78,6 @@ def translated_text(result: Mapping[str, Any]) -> str:
     parts += ["\n".join(_told(kind, result[f"{kind}s"])) for kind in ("note", "problem")]
     form, forms = result["form"], result["forms"]
     parts += [text for name, text in forms.items() if form in (name, "all") and text]
-    if forms and form in forms and not forms[form]:
-        parts.append(f"{target.title} reads no {form} that is written here")
     return "\n\n".join(part.rstrip("\n") for part in parts if part)
 
 

@@ -130,7 +130,7 @@ def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """{"text", "to": an engine, "" for the text's own} -> what became of each flag, and forms."""
     text = question["text"]
     if not isinstance(text, str) or not text.strip():
-        raise InputError("text must be a command, code, JSON or YAML of an engine, got none")
+        raise InputError("the text must be a command, code, JSON or YAML of an engine, got none")
     read_pair = None if Environment.read().is_public else read_local_pair
     found = translate(text, _text("to", question.get("to", "")) or None, read_pair)
     return translation_answer(found)

@@ -45,6 +45,10 @@ def test_a_text_comes_from_a_file_or_from_stdin(
     [
         (["hello"], "text must be a command, Python code or a configuration"),
         (["vllm serve t", "--to", "tgi"], "engine must be one of vllm, sglang, llama.cpp"),
+        (
+            ["vllm serve t", "--to", "sglang", "--form", "kubernetes"],
+            "or all for SGLang, got 'kubernetes'",
+        ),
         (["vllm serve t", "--form", "xml"], "form must be one of command, yaml"),
         (["--file", "/nowhere"], "file '/nowhere' cannot be read"),
         (["vllm serve t", "--file", "x"], "text and file must not be given together"),

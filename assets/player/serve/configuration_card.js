@@ -32,7 +32,6 @@ export class ConfigurationCard {
     for (const field of offer.fields) refs.engineFields.append(this.made(field));
     refs.engine.append(...offer.engines.map(({ name, title }) => option(name, title)));
     refs.pastedTo.append(option("", "its own engine"), ...offer.engines.map(({ name, title }) => option(name, title)));
-    refs.pasted.maxLength = offer.longest;
     this.forms = new EngineForms(refs.engineForms, offer.forms);
     this.pastedForms = new EngineForms(refs.pastedForms, offer.forms);
     refs.engineForm.addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
@@ -136,7 +135,12 @@ export class ConfigurationCard {
   async translate() {
     const { pasted, pastedTo, pastedError, pastedChanges, pastedStart } = this.refs;
     pastedStart.disabled = true;
-    const reply = await this.ask("translation", { text: pasted.value, to: pastedTo.value });
+    const { length } = pasted.value;
+    const { longest } = this.offer;
+    const reply =
+      length > longest
+        ? { error: `the text must have at most ${longest} characters, got ${length}` }
+        : await this.ask("translation", { text: pasted.value, to: pastedTo.value });
     pastedStart.disabled = false;
     const problem = problemOf(reply);
     pastedError.hidden = !problem;
