@@ -216,7 +216,7 @@ def _flag(names: Sequence[str], sets: Sequence[str]) -> EngineFlag:
 
 
 def _flag_name(name: str) -> str:
-    """Of a list, where long ones have no hyphens."""
+    """In lists long ones have no hyphens."""
     return name if name.startswith("-") else f"--{name}"
 
 

@@ -71,7 +71,7 @@ def read_text(text: str) -> PastedText:
         names = ", ".join(engines()[name].title for name in reading.commands)
         raise InputError(
             f"the text must have one command or call of an engine, got {len(reading.commands)} "
-            f"({names}): leave in the one that is to be translated"
+            f"({names}): leave in one of them"
         )
     flags = tuple(reading.flags)
     if len(flags) > MAX_FLAGS:
@@ -188,7 +188,9 @@ def _read(text: str, reading: _Reading) -> None:
 
 # A shell's lines
 
-_BEFORE = {"sudo", "nohup", "exec", "time", "env", "export", "set", "run", "$", "%", ">", "!"}
+_OTHERS = {"pip", "pip3", "conda", "curl", "git", "cd", "cmake", "make"}
+_BEFORE = {"uv", "sudo", "nohup", "exec", "time", "env", "export", "set", "run", "$", "%", ">", "!"}
+_CONTAINERS = {"docker", "podman", "kubectl", "nerdctl"}
 _SUBCOMMANDS = {"serve", "chat", "complete", "bench", "latency", "throughput"}
 _IMAGES = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llama.cpp", "llama-cpp": "llama.cpp"}
 
@@ -219,9 +221,7 @@ def _read_shell(text: str, reading: _Reading) -> None:
 
 
 def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
-    """One command: what is before the engine, which it is, and its flags. Gives the words of one
-    that has flags and starts no engine.
-    """
+    """One command; gives its words where it has flags and starts no engine."""
     rest = list(words)
     while rest and (rest[0] in _BEFORE or re.match(r"[A-Z_][A-Z0-9_]*=", rest[0])):
         word = rest.pop(0)
@@ -229,30 +229,35 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
             reading.passed_over.append(
                 f"{word.split('=')[0]}: a variable of the environment, left out"
             )
-    if not rest or rest[0].lstrip("!%") in {"pip", "pip3", "uv", "conda", "curl", "git", "cd"}:
+    if any(word.lstrip("!%") in _OTHERS for word in rest[:3]):  # also python -m pip
         return []
     script = inner_script(rest)
     place, engine = _engine_word(rest)
     if engine is None and script is None:
         return rest if any(word.startswith("-") for word in rest) else []
-    if rest[0].lstrip("!") in {"docker", "podman", "kubectl", "nerdctl"}:
-        # not which ones, for a token may be among them
-        reading.passed_over.append(f"{' '.join(rest[:2])} …: options of the container, left out")
+    found = len(reading.flags)
     if script is not None:
         _read_shell(script, reading)
-        return []
-    assert engine is not None
+    elif engine is not None:
+        _read_command(rest, place, engine, reading)
+    if len(reading.flags) > found and rest[0].lstrip("!") in _CONTAINERS:
+        # not which ones, for a token may be among them
+        reading.passed_over.append(f"{' '.join(rest[:2])} …: options of the container, left out")
+    return []
+
+
+def _read_command(words: Sequence[str], place: int, engine: str, reading: _Reading) -> None:
+    """The flags behind an engine's word."""
     reading.engine = reading.engine or engine
-    facts, program, found = engines()[engine], _program(rest[place]), len(reading.flags)
+    facts, program, found = engines()[engine], _program(words[place]), len(reading.flags)
     if program in facts.programs:
         taken = f"{facts.words[0]} takes the place of {program}: prompts come with requests"
         reading.passed_over.append(taken)
     if facts.programs.get(program):
         reading.add(program, facts.programs[program])
-    _read_flags(rest[place + 1 :], engine, reading)
+    _read_flags(words[place + 1 :], engine, reading)
     if len(reading.flags) > found:
         reading.commands.append(engine)
-    return []
 
 
 def _engine_word(words: Sequence[str]) -> tuple[int, str | None]:

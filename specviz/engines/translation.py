@@ -298,13 +298,12 @@ def _old_flag(
     if old.goes_to:
         work.further[old.goes_to] = flag.value
     field = MEANT.get(old.field, old.field)
-    if source.is_server and source is not target and field in DEPLOYMENT_FIELDS:
-        lacking = target.lacks.get(field, "")
-        fate = Fate.DROPPED if lacking else Fate.MOVED
-        return _told(flag, fate, "" if lacking else _now(old.field, target), lacking)
     place = old.goes_to or _now(old.field, target)
     is_elsewhere = source is not target and field in DEPLOYMENT_FIELDS
-    return _told(flag, Fate.MOVED if place or is_elsewhere else Fate.GONE, place, old.why)
+    if is_elsewhere and not place:
+        return _told(flag, Fate.DROPPED, "", target.lacks.get(field, ""))
+    why = "" if is_elsewhere and source.is_server else old.why
+    return _told(flag, Fate.MOVED if place else Fate.GONE, place, why)
 
 
 def _told(flag: PastedFlag, fate: Fate, now: str, why: str) -> FlagChange:
@@ -400,7 +399,7 @@ def _settle_switch(heard: Heard, work: _Work) -> None:
     size = read_integer("speculative-disable-by-batch-size", value)
     depth = read_integer("num-speculative-tokens", heard.get("draft_tokens", 0))
     if size < 2 or not depth:
-        work.notes.append("without a batch size above 1 and a K there is no schedule to write")
+        work.drop("disable_by_batch_size", "there is a schedule for a K and a size above 1 alone")
         return
     largest = max(size, read_integer("max-num-seqs", heard.get("max_batch", size)))
     heard["schedule"] = [[1, size - 1, depth], [size, largest, 0]]

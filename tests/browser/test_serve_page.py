@@ -144,6 +144,9 @@ def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
         changes.inner_text()
     )
     assert "vllm serve a/b" in tab.ref("pastedForms").inner_text()
+    tab.ref("pasted").fill("x" * 30_000)
+    tab.ref("pastedStart").press("Enter")
+    tab.ref("pastedError").filter(has_text="at most 20000 characters, got 30000").wait_for()
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

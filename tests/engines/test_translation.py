@@ -622,7 +622,9 @@ MANIFEST = {"image": "vllm/vllm-openai:v0.6.3", "command": ["/bin/sh", "-c"], "a
         yaml.safe_dump({"apiVersion": "v1", "spec": {"containers": [MANIFEST]}}),
         f'docker run vllm/vllm-openai:v0.6.3 bash -lc "pip install x && {ENGINE}"',
         f"docker run --entrypoint bash vllm/vllm-openai:v0.6.3 -c '{ENGINE}'",
-        f"nvidia-smi --query-gpu=name\n{ENGINE.replace('--num', chr(10) + '--num')}\ncurl a -H x",
+        f"python -m pip install vllm --pre\nnvidia-smi -L\nuv run {ENGINE}".replace(
+            "--num", "\n--num"
+        ),
     ],
 )
 def test_a_command_is_found_within_a_shell_and_beside_other_programs(text: str) -> None:
@@ -632,7 +634,7 @@ def test_a_command_is_found_within_a_shell_and_beside_other_programs(text: str) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{ENGINE}\nllama-server -m a.gguf", "got 2 (vLLM, llama.cpp): leave in the one"),
+        (f"{ENGINE}\nllama-server -m a.gguf", "got 2 (vLLM, llama.cpp): leave in one"),
         ("from vllm import LLM\nLLM('a')\nLLM(model='b')", "got 2 (vLLM, vLLM)"),
         ("vllm serve t --speculative-config", "must be one JSON object, got no value"),
         ('{"method": "ngram",}', "line 1 column 20"),
