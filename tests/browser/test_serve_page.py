@@ -140,7 +140,7 @@ def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
     tab.ref("pastedStart").press("Enter")
     changes = tab.ref("pastedChanges")
     changes.wait_for()
-    assert "--speculative-model [ngram] changed → model in --speculative-config" in (
+    assert "--speculative-model [ngram] changed → method ngram in --speculative-config" in (
         changes.inner_text()
     )
     assert "vllm serve a/b" in tab.ref("pastedForms").inner_text()
