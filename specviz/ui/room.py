@@ -29,11 +29,12 @@ MEMBERS_OF_ADDRESS = 150
 # Of a name. With 200 classes open, an address that asks 6,000 times a minute finds one of 142 ** 5
 # names within 90 minutes with a chance of 1 in 530; with 40, of 1 in 2,700.
 WORDS = 5
-MAX_POLLS = 20  # of a room: guesses at the questions of lessons, the oldest are forgotten
+MAX_POLLS = 20  # of a room: answers to the questions of lessons, the oldest are forgotten
 MAX_OPTIONS = 8
 MOST_PAGE, MOST_HOME, MOST_WORDS, MOST_OPTION = 4000, 300, 600, 240  # characters
 
 HERE_SECONDS = 15.0  # since the last look; a browser lets a page in the background look rarely
+AWAY_SECONDS = 75.0  # of a teacher; a page behind others looks once a minute
 IDLE_SECONDS = 300.0  # without anybody, until a room is gone
 ABANDONED_SECONDS = 1800.0  # without its teacher
 SWEEP_SECONDS = 1.0  # from one search for classes that are gone to the next
@@ -60,7 +61,7 @@ _WORDS = tuple(
 
 @dataclass(slots=True)
 class Poll:
-    """One question to the class, and who chose what until the result is shown."""
+    """One question to the class, and who chose what."""
 
     number: int
     kind: str  # of KINDS
@@ -89,6 +90,10 @@ class Poll:
         return asked | ({"counts": self.counts(), "facts": self.facts} if self.is_revealed else {})
 
     @property
+    def is_over(self) -> bool:
+        return self.is_revealed and self.kind == "verdict"
+
+    @property
     def hint(self) -> Question | None:
         """p and q of a guess without its draw, None where p is not known."""
         facts = self.facts or {"p": None}
@@ -105,9 +110,10 @@ class Room:
     address: str = ""  # of the teacher
     version: int = 1  # another one wherever members have something new to see
     page: str = ""  # that the teacher shows: what its address has from "?" on
+    unseen: bool = False  # the teacher's screen shows more than others of that page
     follows: bool = True
     poll: Poll | None = None
-    kept: dict[str, Poll] = field(default_factory=dict)  # guesses, by their places
+    kept: dict[str, Poll] = field(default_factory=dict)  # lessons' questions, by their places
     members: dict[str, float] = field(default_factory=dict)  # -> when they looked last
     addresses: dict[str, str] = field(default_factory=dict)  # of the members
     polls: int = 0  # so far
@@ -129,6 +135,7 @@ class Room:
         mine = poll.votes.get(member) if poll else None
         return {
             "page": self.page,
+            "unseen": self.unseen,
             "follows": self.follows,
             "poll": poll and poll.shown(),
             "mine": mine,
@@ -138,7 +145,7 @@ class Room:
         self.members.pop(member, None)
         self.addresses.pop(member, None)
         for poll in {id(each): each for each in (*self.kept.values(), self.poll) if each}.values():
-            if not poll.is_revealed:
+            if not poll.is_over:
                 poll.votes.pop(member, None)
 
 
@@ -228,13 +235,15 @@ class Rooms:
 
     @answers
     def look_room(self, question: Question) -> Question:
-        """A member's look: {"version", "wait": seconds}, and "state" if there is a new one."""
+        """A member's look: {"version", "wait": seconds}, "state" if new, "away": the teacher."""
         after = integer(question["version"], "version", 0, MAX_INTEGER)
         with self._lock:
             room, member = self._membership(question)
             room.members[member] = self._clock()
             wait = max(self._look_seconds, room.here(self._clock()) / LOOKS_A_SECOND)
-            return self._news(room, after, member) | {"wait": wait}
+            is_away = self._clock() - room.teacher_seen >= AWAY_SECONDS
+            told = {"wait": wait} | ({"away": True} if is_away else {})
+            return self._news(room, after, member) | told
 
     @answers
     def vote(self, question: Question) -> Question:
@@ -243,13 +252,14 @@ class Rooms:
         with self._lock:
             room, member = self._membership(question)
             poll = room.poll
-            if poll is None or poll.number != asked or poll.is_revealed:
+            if poll is None or poll.number != asked or poll.is_over:
                 raise InputError("this vote is over")
             choice = question["choice"]
             if not isinstance(choice, str) or choice not in poll.options:
                 names = ", ".join(poll.options)
                 raise InputError(f"choice must be one of {names}, got {short(choice)}")
             poll.votes[member] = choice
+            room.version += poll.is_revealed  # its chart is on the screen
         return {}
 
     @answers
@@ -331,9 +341,10 @@ class Rooms:
 
 
 def _show(room: Room, question: Question) -> bool:
-    page = text(question["page"], "page", MOST_PAGE)
-    is_new, room.page = page != room.page, page
-    return is_new
+    before = room.page, room.unseen
+    room.page = text(question["page"], "page", MOST_PAGE)
+    room.unseen = boolean(question.get("unseen", False), "unseen")
+    return (room.page, room.unseen) != before
 
 
 def _follow(room: Room, question: Question) -> bool:
@@ -342,7 +353,7 @@ def _follow(room: Room, question: Question) -> bool:
 
 
 def _ask(room: Room, question: Question) -> bool:
-    """Open a question; a guess that was asked for before goes on with its votes.
+    """Open a question; a lesson's that was asked before goes on with its votes, unrevealed.
 
     What hides behind a verdict comes with it, so that its teacher's page may be reloaded meanwhile,
     or be at another place: "facts", and "hinted" where p and q are to be seen at once.
@@ -357,9 +368,9 @@ def _ask(room: Room, question: Question) -> bool:
     is_hinted = boolean(question.get("hinted", False), "hinted")
     known = room.kept.get(place) if kind == "prediction" else None
     if known is not None:
-        is_worded = _word(known, words, options)
         is_new, room.poll = room.poll is not known, known
-        return is_new or is_worded
+        known.is_revealed &= not is_new
+        return _word(known, words, options) or is_new
     room.polls += 1
     room.poll = Poll(room.polls, kind, place, words, guess, options, {}, facts, is_hinted)
     if kind == "prediction":
@@ -393,11 +404,12 @@ def _options(kind: str, question: Question) -> dict[str, str]:
     return options
 
 
-def _reveal(room: Room, _: Question) -> bool:
-    """Show what the class chose, and with a verdict what was hidden."""
+def _reveal(room: Room, question: Question) -> bool:
+    """Show what the class chose, and with a verdict what was hidden. A lesson's can be put away."""
     if room.poll is None:
         raise InputError("there is no question to show the result of")
-    room.poll.is_revealed = True
+    is_on = boolean(question.get("on", True), "on")
+    room.poll.is_revealed = is_on or room.poll.kind == "verdict"
     return True
 
 

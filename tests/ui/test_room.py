@@ -99,6 +99,8 @@ def test_members_see_what_the_teacher_shows_and_an_answer_without_news_is_tiny(
     assert again == {"error": None, "version": seen["version"], "wait": room.LOOK_SECONDS}
     lesson.lead("show", page="view=learn&lesson=x")
     assert lesson.look(ann, seen["version"]) == again
+    lesson.lead("show", page="view=learn&lesson=x", unseen=True)
+    assert lesson.look(ann, seen["version"])["state"]["unseen"]
     lesson.lead("follow", on=False)
     assert not lesson.look(ann, seen["version"])["state"]["follows"]
 
@@ -201,6 +203,21 @@ def test_a_question_whose_numbers_come_late_is_asked_in_full_and_keeps_its_votes
     assert lesson.watch()["state"]["poll"]["options"] == full  # a result stays as it was seen
 
 
+def test_a_chart_of_answers_counts_late_ones_and_comes_only_when_asked_for(lesson: Class) -> None:
+    ann = lesson.join()
+    lesson.lead("ask", **GUESS)
+    lesson.lead("reveal")
+    before = lesson.watch()["version"]
+    lesson.vote(ann, "many")
+    assert lesson.watch(before)["state"]["poll"]["counts"] == {"few": 0, "many": 1}
+    lesson.lead("reveal", on=False)
+    assert "counts" not in lesson.watch()["state"]["poll"]
+    lesson.lead("reveal")
+    lesson.lead("drop")
+    lesson.lead("ask", **GUESS)
+    assert not lesson.watch()["state"]["poll"]["revealed"]
+
+
 def test_a_vote_for_another_question_or_by_a_stranger_is_refused(lesson: Class) -> None:
     ann = lesson.join()
     assert lesson.vote(ann, "accept") == "this vote is over"  # none has begun
@@ -249,6 +266,10 @@ def test_whoever_was_silent_for_a_while_is_not_counted_as_here_until_they_look(
     assert lesson.watch()["here"] == 1
     assert lesson.look(bob)["error"] is None  # a phone that woke up
     assert lesson.watch()["here"] == 2
+    clock.now += room.AWAY_SECONDS
+    assert lesson.look(ann)["away"]
+    lesson.watch()
+    assert "away" not in lesson.look(ann)
 
 
 def test_a_class_is_gone_when_its_teacher_ends_it(lesson: Class) -> None:
