@@ -29,10 +29,14 @@ export function nextVerdict(rounds, round, at) {
  */
 export function verdictQuestion(trace, { round: index, node }) {
   const round = trace.rounds[index];
-  const depth = round.record.tree.nodes.depth[node];
+  const { depth, parent } = round.record.tree.nodes;
+  const siblings = round.indices.filter((each) => parent[each] === parent[node]);
+  const at = siblings.indexOf(node);
+  const which = siblings.length > 1 ? `: number ${at + 1} of ${siblings.length} for the same place` : "";
+  const before = at ? `; “${tokenText(trace.text(round.tokenId(siblings[at - 1]))).trim()}” before it was rejected` : "";
   return {
     kind: "verdict",
-    place: `Round ${index + 1}, guess at depth ${depth}`,
+    place: `Round ${index + 1}, guess at depth ${depth[node]}${which}${before}`,
     words: lastOf(textBefore(trace, round, node)),
     guess: tokenText(trace.text(round.tokenId(node))),
     options: [],
