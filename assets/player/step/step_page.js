@@ -79,6 +79,7 @@ export class StepPage extends Page {
       form: () => race.form.order,
       onExample: (data, title, round, node) => this.openExample(data, title, round, node),
     });
+    refs.unfoldSide.addEventListener("click", () => refs.unfoldSide.setAttribute("aria-expanded", String(refs.step.classList.toggle("has-side"))));
     refs.forkStop.addEventListener("click", () => this.transport.stop());
     for (const stop of [refs.halt, refs.remakingStop]) stop.addEventListener("click", () => this.halt());
     refs.live.addEventListener("held", (/** @type {any} */ { detail }) => race.showHeld(detail));
