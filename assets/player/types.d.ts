@@ -282,7 +282,7 @@ interface PageQuestion {
   place: string;
   words: string; // the text before the guess, or the question
   guess: string;
-  options: { name: string; text: string }[]; // of a prediction
+  options: { name: string; text: string }[]; // of a lesson's question
   facts?: VerdictFacts; // of a verdict: not for those who are asked
   still?: () => void; // nothing plays on while it is asked
   land?: () => void; // show it

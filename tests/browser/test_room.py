@@ -20,9 +20,11 @@ PHONE = {"width": 390, "height": 844}
 OpenPage = Callable[..., RaceDriver]
 
 
-def opened_class(open_page: OpenPage, url: str) -> tuple[RaceDriver, str]:
+def opened_class(
+    open_page: OpenPage, url: str, run: str = RUN, **options: object
+) -> tuple[RaceDriver, str]:
     """A teacher at the debugger, and the query of the class's link."""
-    teacher = open_page(url, RUN)
+    teacher = open_page(url, run, **options)
     teacher.until(HAS_RUN)
     teacher.ref("openRoom").click()
     teacher.ref("roomBegin").click()
@@ -31,6 +33,10 @@ def opened_class(open_page: OpenPage, url: str) -> tuple[RaceDriver, str]:
     teacher.until("document.querySelector('[data-ref=roomCode]').naturalWidth > 0")
     teacher.ref("roomStart").click()
     return teacher, query
+
+
+def says(driver: RaceDriver, words: str, ref: str = "roomWord") -> None:
+    driver.until(f"document.querySelector('[data-ref={ref}]').textContent.includes('{words}')")
 
 
 def is_asked(driver: RaceDriver) -> bool:
@@ -62,17 +68,18 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     ann.page.locator("[data-choice=accept]").click()
     bob.page.keyboard.press("a")
     bob.page.keyboard.press("r")
-    teacher.until("document.querySelector('[data-ref=roomSaid]').textContent.startsWith('2 of 2')")
+    says(teacher, "2 of 2", "roomSaid")
     assert findings(bob.page, "[data-ref=roomAsk]") == []
     teacher.ref("roomHint").click()
     for screen in (teacher, ann, bob):
-        screen.until("document.querySelector('[data-ref=roomHinted]').textContent.includes('q = ')")
+        says(screen, "q = ", "roomHinted")
     assert bob.text("roomSaid").startswith("You said reject.")
     teacher.ref("roomReveal").click()
     for screen in (teacher, ann, bob):
         screen.ref("roomResult").wait_for()
         assert screen.text("roomSentence").startswith("1 of 2 votes (50 %) was for accepting it.")
         assert "min(1, p/q) = min(1, " in screen.text("roomSentence")
+    assert "came out" in bob.text("roomSaid")
     assert findings(teacher.page, "[data-ref=roomAsk]") == []
     teacher.ref("roomAskClose").click()
     verdict = teacher.evaluate(PLACE)
@@ -87,10 +94,13 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     ann.ref("roomReturn").wait_for(state="hidden")
     assert ann.evaluate(PLACE) == verdict and "view=step" in ann.address
 
+    teacher.page.keyboard.press("End")
+    says(teacher, "no further verdict")
+    assert teacher.ref("roomNext").is_disabled()
     teacher.evaluate(f"specviz.race.shell.enter('{LESSON}')")
     for member, choice in ((ann, "sometimes"), (bob, "always")):
         member.page.locator(f"[data-option={choice}]").click()
-    teacher.until("document.querySelector('[data-ref=roomWord]').textContent.includes('2 of 2')")
+    says(teacher, "2 of 2")
     assert not is_asked(ann)
     teacher.ref("roomShowGuesses").click()
     teacher.ref("roomAsk").wait_for()
@@ -98,26 +108,34 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     assert question and question in teacher.text("roomText").replace("\n", "")
     shown = teacher.ref("roomBars").locator("li").all_inner_texts()
     assert [each.split("\n")[-1] for each in shown] == ["0 · 0 %", "1 · 50 %", "1 · 50 %"]
-    teacher.ref("roomAskClose").click()
+    ann.page.locator("[data-option=never]").click()  # late: it counts under the chart, too
+    says(teacher, "likes it less1 · 50 %", "roomBars")
+    teacher.ref("roomAskClose").dblclick()
     teacher.ref("roomAsk").wait_for(state="hidden")
     assert teacher.ref("lessonNext").is_disabled()  # the teacher has answered nothing
+    assert teacher.ref("roomShowGuesses").is_visible()
     teacher.ref("roomNext").click()
     for screen in (teacher, ann, bob):
         screen.until(f"!location.search.includes('first-guess') && {IN_LESSON}")
 
     teacher.ref("roomFollow").click()
-    ann.until("document.querySelector('[data-ref=roomWord]').textContent.includes('on your own')")
+    says(ann, "on your own")
+    says(teacher, "free to look around")
     teacher.evaluate("specviz.race.shell.show('glossary')")
     bob.ref("roomLeave").click()
+    bob.ref("roomReturn").click()  # who did not mean to leave comes back
+    says(bob, "on your own")
+    bob.ref("roomLeave").click()
+    bob.ref("roomLeave").click()
     assert not bob.ref("roomBar").is_visible()
-    teacher.until("document.querySelector('[data-ref=roomWord]').textContent.includes('1 here')")
+    says(teacher, "1 here")
     assert "view=learn" in ann.address
     teacher.ref("roomEnd").click()
     teacher.ref("roomGoOn").click()
     assert teacher.ref("roomBar").is_visible()
     teacher.ref("roomEnd").click()
     teacher.ref("roomEndNow").click()
-    ann.until("document.querySelector('[data-ref=roomWord]').textContent.includes('has ended')")
+    says(ann, "has ended")
     ann.ref("roomLeave").click()
     assert not ann.ref("roomBar").is_visible() and not teacher.ref("roomBar").is_visible()
 
@@ -157,13 +175,25 @@ def test_a_vote_shows_nothing_of_the_verdict_and_outlasts_a_reload_of_its_teache
         assert [each for each in told(screen) if NUMBER.search(each)] == []
         assert not NUMBER.search(screen.page.title())
     place = teacher.text("roomAskPlace")
+    teacher.ref("roomAskInvite").click()  # for who comes late
+    teacher.ref("roomStart").click()
+    for screen in (teacher, member):
+        screen.may_complain = True
+        screen.context.set_offline(True)
+    teacher.ref("roomReveal").click()
+    says(teacher, "cannot be reached", "roomSaid")
     member.page.locator("[data-choice=accept]").click()
+    says(member, "sent as soon as", "roomSaid")
+    for screen in (teacher, member):
+        screen.context.set_offline(False)
+    says(teacher, "1 of 1 has answered", "roomSaid")
     teacher.has_left = True
     teacher.page.reload()
     teacher.ref("roomReveal").wait_for()
     with teacher.page.context.expect_page() as opened:
         teacher.evaluate("window.open('?view=glossary') && 1")
     second = opened.value  # of the same teacher, at another place
+    says(teacher, "another tab of yours leads")
     second.locator("[data-ref=roomReveal]").click()
     end = "accepted" if facts["accepted"] else "rejected"
     for screen in (teacher, member):
@@ -191,19 +221,16 @@ def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_but
     open_page: OpenPage, random_url: str
 ) -> None:
     long_run = RUN.replace("layer-skip.chat", "eagle.code")
-    teacher = open_page(random_url, long_run, viewport={"width": 1280, "height": 720})
-    teacher.until(HAS_RUN)
-    teacher.ref("openRoom").click()
-    teacher.ref("roomBegin").click()
-    teacher.ref("roomInvitation").wait_for()
-    query = "?" + teacher.text("roomLink").split("?")[1]
-    teacher.ref("roomStart").click()
+    projector = {"width": 1280, "height": 720}
+    teacher, query = opened_class(open_page, random_url, long_run, viewport=projector)
+    tree = teacher.ref("stepTree").bounding_box()
+    assert tree and tree["y"] < 450  # what is judged is in sight on a projector
     member = open_page(random_url, query, viewport=PHONE)
     member.until(HAS_RUN)
     teacher.ref("roomFreeze").click()
     member.ref("roomVotes").wait_for()
     text = "document.querySelector('[data-ref=roomText]')"
-    assert member.evaluate(f"{text}.scrollHeight > {text}.clientHeight")  # else nothing is tried
+    assert teacher.evaluate(f"{text}.scrollHeight > {text}.clientHeight")  # else nothing is tried
     for screen in (teacher, member):
         assert screen.evaluate(GUESS_IN_SIGHT) and screen.evaluate(ALL_IN_SIGHT)
     teacher.ref("roomReveal").click()
@@ -212,15 +239,24 @@ def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_but
         assert screen.evaluate(GUESS_IN_SIGHT) and screen.evaluate(ALL_IN_SIGHT)
     teacher.ref("roomAskClose").click()
     teacher.evaluate(f"specviz.race.shell.enter('{LESSON}')")
+    member.page.locator("[data-option=always]").click()
     teacher.ref("roomShowGuesses").click()
     teacher.ref("roomAsk").wait_for()
     assert teacher.evaluate(ALL_IN_SIGHT)
+    teacher.ref("roomAskClose").click()
+    teacher.ref("roomAsk").wait_for(state="hidden")
+    teacher.evaluate(f"specviz.race.shell.enter('{LESSON.replace('first-guess', 'larger-u')}')")
+    line = teacher.page.locator(".draw-line").bounding_box()
+    assert line and line["y"] + line["height"] < 720
 
 
 def test_a_class_that_ended_in_another_tab_of_its_teacher_leaves_the_page_as_it_was(
     open_page: OpenPage, random_url: str
 ) -> None:
     teacher, _ = opened_class(open_page, random_url)
+    teacher.evaluate("specviz.race.shell.show('race')")
+    teacher.press_race()
+    says(teacher, "does not see your race")
     is_large = "document.querySelector('.specviz').classList.contains('is-large')"
     assert teacher.evaluate(is_large)
     with teacher.page.context.expect_page() as opened:
@@ -259,7 +295,7 @@ def test_a_link_of_a_class_that_is_gone_says_so_and_the_page_stays(
     open_page: OpenPage, random_url: str
 ) -> None:
     late = open_page(random_url, "?class=not-a-class&view=glossary")
-    late.until("document.querySelector('[data-ref=roomWord]').textContent.includes('mistyped')")
+    says(late, "mistyped")
     assert late.query == "?view=glossary"
 
 
@@ -278,8 +314,7 @@ def test_ten_members_follow_within_three_seconds_and_all_their_votes_are_counted
     for at, member in enumerate(members):
         member.ref("roomVotes").wait_for()
         member.page.keyboard.press("a" if at < 7 else "r")
-    said = "document.querySelector('[data-ref=roomSaid]').textContent"
-    teacher.until(f"{said}.startsWith('10 of 10')")
+    says(teacher, "10 of 10", "roomSaid")
     teacher.ref("roomReveal").click()
     for screen in (teacher, *members):
         screen.ref("roomResult").wait_for()

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { RoomLine } from "../../assets/player/room/room_line.js";
-import { choices, followWords, hereWords, hiddenWords, hintSentence, homeOf, isOfThisMachine, roomIn, verdictBars, verdictSentence, votedWords, withoutRoom } from "../../assets/player/room/room_words.js";
+import { choices, followWords, hereWords, hiddenWords, hintSentence, homeOf, isOfThisMachine, mineWords, roomIn, verdictBars, verdictSentence, votedWords, withoutRoom } from "../../assets/player/room/room_words.js";
 import { nextVerdict, verdictFacts, verdictQuestion } from "../../assets/player/step/next_verdict.js";
 import { Round } from "../../assets/player/shared/round.js";
 import { RULE } from "../../assets/player/shared/verdict_row.js";
@@ -134,6 +134,8 @@ const poll = (accept, reject, facts = {}) => ({ kind: "verdict", options: OPTION
 test("a reveal is one sentence: the room's votes, the rule with its numbers, the draw, the outcome", () => {
   const said = "18 of 24 votes (75 %) were for accepting it. The rule accepts it with probability min(1, p/q) = min(1, 30.0\u00a0% / 40.0\u00a0%) = 0.750: the draw u = 0.800 is not below that, so it is rejected.";
   assert.equal(verdictSentence(poll(18, 6)), said);
+  const mine = ["accept", "reject"].map((choice) => mineWords({ ...poll(18, 6), revealed: true }, choice));
+  assert.deepEqual(mine, ["You said accept. It came out otherwise.", "You said reject, and so it came out."]);
   assert.match(verdictSentence(poll(1, 0, { u: 0.2, accepted: true })), /^1 of 1 vote \(100 %\) was for .* u = 0\.200 is below that, so it is accepted\.$/);
   assert.match(verdictSentence(poll(0, 0)), /^Nobody voted\. The rule/);
   assert.match(verdictSentence(poll(1, 1, { residual: true })), /with the p that the rejected guesses before it left over/);
@@ -168,6 +170,8 @@ test("a member who went elsewhere is told so, unless the class may look around",
   assert.match(followWords({ follows: true }, false), /follows the teacher’s/);
   assert.match(followWords({ follows: true }, true), /^You left/);
   assert.match(followWords({ follows: false }, true), /look around/);
+  assert.match(followWords({ follows: true, unseen: true }, false, false), /shows more than yours/);
+  assert.match(followWords({ follows: true, unseen: true }, false, true), /silent for a while/);
 });
 
 test("the chart has the class beside the rule, and the draw on the rule's bar", () => {
@@ -204,14 +208,16 @@ test("the next verdict is the one behind the moment that shows, in a later round
   assert.equal(nextVerdict([round("typical")], 0, 0), null); // its rule is no matter of p/q and a draw
 });
 
+const traceOf = (made) => ({
+  rounds: [made],
+  header: { prompt: "Say" },
+  templatedPrompt: null,
+  main: { tokens: [{ text: " it" }, { text: " later" }] },
+  text: (id) => [" ?", " all", " day", "!"][id],
+});
+
 test("a question has the text before the guess, and its facts are those of the rule", () => {
-  const trace = {
-    rounds: [round()],
-    header: { prompt: "Say" },
-    templatedPrompt: null,
-    main: { tokens: [{ text: " it" }, { text: " later" }] },
-    text: (id) => [" ?", " all", " day", "!"][id],
-  };
+  const trace = traceOf(round());
   const question = verdictQuestion(trace, { round: 0, node: 1 });
   assert.deepEqual([question.words, question.guess, question.place], ["Say it all", " day", "Round 1, guess at depth 2"]);
   assert.deepEqual(question.facts, { p: 0.1, q: 0.6, accept: 1 / 6, u: 0.9, accepted: false, greedy: false, residual: false });
@@ -225,6 +231,8 @@ test("a sibling after a rejection is judged by what was left of p, a certain gue
   const record = { i: 0, context: 3, tree, verdicts, positions: [], extra: null };
   const facts = verdictFacts(new Round(record, 0, {}, {}), 1);
   assert.deepEqual([facts.p, facts.residual], [0.5, true]);
+  const trace = traceOf(Object.assign(new Round(record, 0, {}, {}), { firstToken: 0 }));
+  assert.match(verdictQuestion(trace, { round: 0, node: 1 }).place, /number 2 of 2 for the same place; “all” before it was rejected$/);
   assert.equal(verdictFacts(round("deterministic"), 0).q, 1);
 });
 

@@ -113,9 +113,10 @@ export class LessonView {
   /** @param {string} name */
   choose(name) {
     const { step, widget } = this;
+    const isTold = step.kind !== "predict" && this.given[step.name] !== undefined;
     this.given[step.name] = name;
     const detail = { place: this.place, option: name };
-    this.refs.lessonPage.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail }));
+    if (!isTold) this.refs.lessonPage.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail }));
     if (step.kind === "predict") this.progress.answer(this.lesson.name, step.name, name), this.asked.set(step.name, widget.values);
     else if (step.kind === "case" || this.isAnswered) widget.reveal();
     if (this.isAnswered) this.solved.add(step.name);
@@ -135,11 +136,11 @@ export class LessonView {
     return `${this.lesson.name}/${this.step.name}`;
   }
 
-  // What a step asks to be predicted, as it stands on the page; some of its numbers come late.
+  // What a step asks, as it stands on the page; some of its numbers come late.
   /** @returns {PageQuestion | null} */
   get question() {
     const { step, refs, place } = this;
-    if (step.kind !== "predict") return null;
+    if (!["predict", "case", "check"].includes(step.kind)) return null;
     const texts = step.options.map(({ name }) => refs.lessonOptions.querySelector(`[data-option="${name}"]`)?.textContent ?? name);
     const options = step.options.map(({ name }, which) => ({ name, text: texts[which] }));
     const words = [refs.lessonStepTitle, ...refs.lessonText.children].map(({ textContent }) => textContent).join("\n").slice(0, MOST_WORDS);
@@ -233,7 +234,7 @@ export class LessonView {
   replies() {
     const { step } = this;
     const said = [];
-    if (step.kind === "predict" && this.isAnswered) said.push(element("p", "hint", "Kept. You will see."));
+    if (step.kind === "predict" && this.isAnswered) said.push(element("p", "hint", "Your answer is noted. You will see."));
     if (["case", "check", "number"].includes(step.kind) && this.given[step.name]) said.push(this.reply(step, this.given[step.name]));
     if (step.compare) said.push(...this.compared());
     if (this.isOver && step.after) said.push(...this.text.paragraphs(step.after));

@@ -127,6 +127,12 @@ export class RacePage extends Page {
     return this.setting;
   }
 
+  // Its address has the setting only, and of a race of one's own a stop.
+  get unseen() {
+    const what = this.recording ? this.view.chosen && "where you stand" : this.trace.header && "your race, only its setting";
+    return what ? `${what}: Step through shows it` : super.unseen;
+  }
+
   get actions() {
     return { ...this.view.actions, start: () => this.race() };
   }

@@ -2,23 +2,24 @@
 // then what the class chose, beside what was hidden.
 
 import { element, setText } from "../shared/dom.js";
-import { choices, hiddenWords, hintSentence, percent, verdictBars, verdictSentence, votedWords } from "./room_words.js";
+import { choices, hiddenWords, hintSentence, mineWords, percent, verdictBars, verdictSentence, votedWords } from "./room_words.js";
 
-const TITLES = { verdict: "Will the target keep this guess?", prediction: "What the class predicts" };
+/** @type {Record<string, string>} */
+const TITLES = { accepted: "Accepted", rejected: "Rejected", verdict: "Will the target keep this guess?", prediction: "What the class answered" };
 /** @type {Record<string, string>} */
 const KEYS = { a: "accept", r: "reject" };
 
 export class AskView {
   /**
    * @param {Refs} refs
-   * @param {{ vote: (choice: string) => void, hint: () => void, reveal: () => void, next: () => void, close: () => void, leave: () => void }} on
+   * @param {{ vote: (choice: string) => void, hint: () => void, reveal: () => void, next: () => void, invite: () => void, close: () => void, leave: () => void }} on
    */
   constructor(refs, on) {
     this.refs = refs;
     this.on = on;
     this.isWanted = false;
     this.shown = "";
-    const { roomAsk, roomVotes, roomHint, roomReveal, roomAskNext, roomAskClose, roomAskLeave } = refs;
+    const { roomAsk, roomVotes, roomHint, roomReveal, roomAskNext, roomAskInvite, roomAskClose, roomAskLeave } = refs;
     roomVotes.addEventListener("click", (/** @type {any} */ { target }) => this.chose(target.closest("button")?.dataset.choice));
     roomAsk.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.pressed(event));
     roomAsk.addEventListener("cancel", (/** @type {Event} */ event) => event.preventDefault()); // what it hides stays hidden
@@ -26,6 +27,7 @@ export class AskView {
     roomHint.addEventListener("click", () => on.hint());
     roomReveal.addEventListener("click", () => on.reveal());
     roomAskNext.addEventListener("click", () => on.next());
+    roomAskInvite.addEventListener("click", () => on.invite());
     roomAskClose.addEventListener("click", () => on.close());
     roomAskLeave.addEventListener("click", () => on.leave());
   }
@@ -56,14 +58,17 @@ export class AskView {
     const isNew = this.shown !== shown;
     this.shown = shown;
     if (isNew) this.draw(poll, isTeacher);
+    if (isOver) this.drawResult(poll);
     setText(refs.roomHinted, hint && !isOver ? hintSentence(hint) : "");
     refs.roomHint.hidden = !isTeacher || isOver || hint !== null;
     const hidden = hiddenWords(poll);
     for (const button of refs.roomVotes.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.choice === mine));
-    const voted = mine ? `You said ${mine}. You may change it until the result is shown.` : hidden;
+    const voted = mine ? mineWords(poll, mine) : isOver ? "" : hidden;
     refs.roomSaid.classList.toggle("room-count", isTeacher);
-    setText(refs.roomSaid, problem || (isOver ? "" : isTeacher ? `${votedWords(votes, here)}. ${hidden}` : voted));
+    setText(refs.roomSaid, problem || (!isTeacher ? voted : isOver ? "" : `${votedWords(votes, here)}. ${hidden}`));
     if (!refs.roomAsk.open) refs.roomAsk.showModal();
+    const { scrollHeight, clientHeight } = refs.roomText;
+    refs.roomText.classList.toggle("is-cut", scrollHeight > clientHeight);
     if (isNew) refs.roomText.scrollTop = refs.roomText.scrollHeight; // of a long text, its end with the guess
     if (isNew) (isTeacher ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)") : refs.roomAskTitle).focus({ preventScroll: true }); // no answer stands out
   }
@@ -76,19 +81,28 @@ export class AskView {
     const { refs } = this;
     const isVerdict = poll.kind === "verdict";
     const { revealed: isOver } = poll;
-    setText(refs.roomAskTitle, isOver && isVerdict ? (poll.facts?.accepted ? "Accepted" : "Rejected") : TITLES[poll.kind]);
+    const end = isOver && isVerdict ? (poll.facts?.accepted ? "accepted" : "rejected") : "";
+    setText(refs.roomAskTitle, TITLES[end || poll.kind]);
+    refs.roomAskTitle.className = end;
     setText(refs.roomAskPlace, isVerdict ? poll.place : "");
     const guess = poll.guess.trim() ? poll.guess : JSON.stringify(poll.guess).slice(1, -1).replaceAll(" ", "·");
-    refs.roomText.replaceChildren(poll.words, ...(isVerdict ? [element("mark", isOver ? (poll.facts?.accepted ? "accepted" : "rejected") : "", guess)] : []));
+    refs.roomText.replaceChildren(poll.words, ...(isVerdict ? [element("mark", end, guess)] : []));
     refs.roomText.classList.toggle("is-question", !isVerdict);
     refs.roomVotes.hidden = isTeacher || isOver || !isVerdict;
     refs.roomReveal.hidden = !isTeacher || isOver;
     refs.roomAskNext.hidden = !isTeacher || !isOver || !isVerdict;
     refs.roomAskClose.hidden = !isTeacher;
     setText(refs.roomAskClose, isOver ? "Go on" : "Cancel");
-    refs.roomAskLeave.hidden = isTeacher;
+    refs.roomAskInvite.hidden = !isTeacher || isOver;
+    refs.roomAskLeaving.hidden = isTeacher;
     refs.roomResult.hidden = !isOver;
-    if (!isOver) return;
+  }
+
+  // Whose counts may grow.
+  /** @param {RoomPoll} poll */
+  drawResult(poll) {
+    const { refs } = this;
+    const isVerdict = poll.kind === "verdict";
     setText(refs.roomSentence, isVerdict ? verdictSentence(poll) : "");
     const bars = isVerdict ? verdictBars(poll) : choices(poll).map(({ text, count, share }) => ({ name: text, share: share ?? 0, words: share === null ? "0" : `${count} · ${percent(share)}`, mark: null }));
     refs.roomBars.classList.toggle("is-worded", !isVerdict); // whole sentences, above their bars

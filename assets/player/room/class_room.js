@@ -13,10 +13,12 @@ const GLANCE_MILLISECONDS = 300; // between two looks at the address of the page
 /** @type {Record<string, number>} keys of a presenter's remote control */
 const REMOTE = { PageUp: -1, PageDown: 1 };
 const STILL = "This page has no steps";
-const FIRST = "This is the first step";
+const [FIRST, LAST] = ["This is the first step", "This is the last step"];
 const PAST = ", also past a question: the class answers it";
 const BACK = "Back (←, or Page Up of a remote control)";
 const NEXT = "Next (→, or Page Down of a remote control)";
+const UNREACHED = "The server cannot be reached: try again.";
+const WAITING = "Your vote is sent as soon as the connection is back.";
 const LOST = "The connection to the class is lost; it is tried again and again.";
 
 export class ClassRoom {
@@ -30,8 +32,11 @@ export class ClassRoom {
     /** @type {any} the class as the server told it last */
     this.state = null;
     this.here = this.votes = 0;
-    this.isLost = false;
+    this.isLost = this.isAway = false;
     this.problem = "";
+    /** @type {{ number: number, choice: string } | null} a vote that did not arrive */
+    this.unsent = null;
+    this.left = ""; // the class that was left last
     /** @type {{ room: string, secret?: string, link?: string, qr?: string, isLarge?: boolean, isHinted?: boolean } | null} `isHinted`: p and q are shown with a question */
     this.seat = null;
     /** @type {Record<string, string>} by the places of a lesson's questions: what was chosen here */
@@ -41,7 +46,7 @@ export class ClassRoom {
     this.hasActed = this.isElsewhere = false;
     /** @type {string | undefined} what a teacher showed last: its address */
     this.shown = undefined;
-    this.limit = ""; // why a link cannot show it
+    this.isShownInPart = false; // the class sees less of it
     this.line = new RoomLine(gradio, {
       news: (reply) => this.heard(reply),
       seated: (seat) => this.keep({ ...seat }),
@@ -53,7 +58,8 @@ export class ClassRoom {
       hint: () => this.lead("hint"),
       reveal: () => this.lead("reveal"),
       next: () => this.freeze(),
-      close: () => this.lead("drop"),
+      invite: () => this.showInvitation(),
+      close: () => (this.state?.poll?.kind === "prediction" ? this.lead("reveal", { on: false }) : this.lead("drop")),
       leave: () => this.leave(),
     });
     this.wire();
@@ -74,7 +80,7 @@ export class ClassRoom {
     on("roomShowGuesses", () => this.lead("reveal"));
     on("roomFollow", () => this.lead("follow", { on: !this.state?.follows }));
     on("roomHints", () => (this.keep({ ...this.seat, isHinted: !this.seat?.isHinted }), this.draw()));
-    on("roomReturn", () => this.follow());
+    on("roomReturn", () => (this.seat ? this.follow() : this.sit({ room: this.left })));
     on("roomEnd", () => this.askToEnd());
     on("roomGoOn", () => refs.roomEnding.close());
     on("roomEndNow", () => this.end());
@@ -123,8 +129,9 @@ export class ClassRoom {
     this.shown = undefined;
     this.offered = "";
     this.here = this.votes = 0;
-    this.isLost = this.isElsewhere = false;
+    this.isLost = this.isElsewhere = this.isAway = false;
     this.problem = "";
+    this.unsent = null;
     tab.forget(SEAT);
     refs.roomOpen.close();
     refs.roomEnding.close();
@@ -164,10 +171,10 @@ export class ClassRoom {
 
   // What a projector shows may be at another place by now.
   glance() {
-    const { search } = this;
-    this.limit = this.app.shown.address.linkLimit ?? "";
-    if (search !== this.shown && !this.limit) this.show(search);
-    this.offer();
+    const { address, unseen } = this.app.shown;
+    const search = address.linkLimit ? (this.shown ?? "") : this.search;
+    if (search !== this.shown || Boolean(unseen) !== this.isShownInPart) this.show(search, Boolean(unseen));
+    if (!this.isOvertaken) this.offer();
     this.drawTeacher();
   }
 
@@ -177,10 +184,17 @@ export class ClassRoom {
   }
 
   /** @param {string} search */
-  async show(search) {
+  async show(search, unseen = false) {
     this.shown = search;
-    const reply = await this.line.say("lead_room", { do: "show", page: search });
+    this.isShownInPart = unseen;
+    if (this.state) this.state.page = search;
+    const reply = await this.line.say("lead_room", { do: "show", page: search, unseen });
     if (!reply || reply.error) this.shown = undefined; // tried again
+  }
+
+  // Another tab of this teacher's has.
+  get isOvertaken() {
+    return this.state !== null && this.shown !== undefined && this.state.page !== this.shown;
   }
 
   // A lesson's question is asked as soon as it is shown, again where numbers in it came later; it goes with its page.
@@ -191,7 +205,7 @@ export class ClassRoom {
     const isGuess = question?.kind === "prediction";
     const offered = isGuess ? JSON.stringify(asking(question)) : "";
     if (isGuess && this.offered !== offered) this.lead("ask", asking(question));
-    else if (!isGuess && poll && !poll.revealed) this.lead("drop");
+    else if (!isGuess && poll) this.lead("drop");
     this.offered = offered;
   }
 
@@ -217,7 +231,8 @@ export class ClassRoom {
    */
   async lead(what, told = {}) {
     const reply = await this.line.say("lead_room", { do: what, ...told });
-    this.problem = reply ? (reply.error ?? "") : "The server cannot be reached: try again.";
+    this.problem = reply ? (reply.error ?? "") : UNREACHED;
+    if (!reply) this.offered = ""; // asked again
     this.draw();
   }
 
@@ -260,15 +275,25 @@ export class ClassRoom {
     const { poll } = this.state ?? {};
     if (!poll) return;
     const before = this.state.mine;
+    this.unsent = null;
     this.state.mine = choice; // seen at once
     this.problem = "";
     this.draw();
     const reply = await this.line.vote({ number: poll.number, choice });
     if (reply === undefined || (reply && !reply.error)) return;
     if (this.state?.poll?.number !== poll.number || this.state.mine !== choice) return;
-    this.state.mine = before;
-    this.problem = reply ? `${reply.error}.` : "Your vote did not arrive: press again.";
+    if (!reply) this.unsent = { number: poll.number, choice };
+    else this.state.mine = before;
+    this.problem = reply ? `${reply.error}.` : WAITING;
     this.draw();
+  }
+
+  // The connection is back.
+  sendAgain() {
+    const { unsent } = this;
+    this.unsent = null;
+    if (this.problem === UNREACHED || this.problem === WAITING) this.problem = "";
+    if (unsent && this.state?.poll?.number === unsent.number) this.vote(unsent.choice);
   }
 
   // In a lesson: it counts once its teacher stands at the same question.
@@ -303,14 +328,21 @@ export class ClassRoom {
   sendGuess() {
     const { poll, mine } = this.state ?? {};
     const choice = poll && this.chosen[poll.place];
-    if (this.isTeacher || poll?.kind !== "prediction" || poll.revealed || !choice || choice === mine) return;
+    if (this.isTeacher || poll?.kind !== "prediction" || !choice || choice === mine) return;
     if (poll.options.some((/** @type {Choice} */ { name }) => name === choice)) this.vote(choice);
   }
 
+  // Whoever did not mean to may come back.
   leave() {
-    if (this.seat) this.line.ask("leave_room", {});
+    const { seat } = this;
+    if (seat) this.line.ask("leave_room", {});
     this.rise();
     this.draw();
+    if (!seat) return;
+    this.left = seat.room;
+    this.say("You left the class.");
+    this.refs.roomReturn.hidden = false;
+    setText(this.refs.roomReturn, "Come back");
   }
 
   // ---- what is told
@@ -319,7 +351,9 @@ export class ClassRoom {
   heard(reply) {
     this.here = reply.here ?? this.here;
     this.votes = reply.votes ?? this.votes;
+    this.isAway = Boolean(reply.away);
     if (reply.state) this.take(reply.state);
+    this.sendAgain();
     this.draw();
   }
 
@@ -350,15 +384,17 @@ export class ClassRoom {
     refs.openRoom.hidden = seat !== null;
     refs.roomBar.hidden = seat === null;
     refs.roomLead.hidden = !isTeacher;
+    this.app.root.classList.toggle("is-led", isTeacher);
     refs.roomLeave.hidden = isTeacher;
     refs.roomReturn.hidden = isTeacher || !this.isElsewhere;
+    setText(refs.roomReturn, "Back to it");
     refs.roomBar.classList.toggle("is-lost", this.isLost);
     setText(refs.roomLeave, "Leave");
     const poll = state?.poll ?? null;
     const isAsked = poll !== null && (poll.kind === "verdict" || (isTeacher && poll.revealed));
     this.ask.show(isAsked ? poll : null, { isTeacher, mine: state?.mine ?? null, votes: this.votes, here: this.here, problem: this.isLost ? LOST : this.problem });
     if (isTeacher) this.drawTeacher();
-    else if (seat) setText(refs.roomWord, this.isLost ? LOST : followWords(state, this.isElsewhere));
+    else if (seat) setText(refs.roomWord, this.isLost ? LOST : followWords(state, this.isElsewhere, this.isAway));
   }
 
   drawTeacher() {
@@ -366,15 +402,17 @@ export class ClassRoom {
     if (!this.isTeacher) return;
     const { shown } = app;
     const isGuess = state?.poll?.kind === "prediction" && !state.poll.revealed;
-    const guesses = isGuess ? ` · ${votedWords(this.votes, this.here)}` : "";
-    const unseen = this.limit ? " · the class cannot see this: it is in your browser only" : "";
-    setText(refs.roomWord, this.isLost ? LOST : this.problem || `Class: ${hereWords(this.here)}${guesses}${unseen}`);
+    const follows = state?.follows ?? true;
+    const remarks = this.isOvertaken ? ["another tab of yours leads: a step here takes over"] : [shown.unseen && `the class does not see ${shown.unseen}`, shown.unasked];
+    const parts = [`Class: ${hereWords(this.here)}${follows ? "" : ", free to look around"}`, isGuess && votedWords(this.votes, this.here), ...remarks];
+    setText(refs.roomWord, this.isLost ? LOST : this.problem || parts.filter(Boolean).join(" · "));
     setText(refs.roomCount, hereWords(this.here));
     this.drawMoves();
     for (const button of [refs.roomFreeze, refs.roomHints]) button.hidden = shown.question?.kind !== "verdict";
     refs.roomHints.setAttribute("aria-pressed", String(Boolean(this.seat?.isHinted)));
-    refs.roomShowGuesses.hidden = !isGuess;
-    refs.roomFollow.setAttribute("aria-pressed", String(state?.follows ?? true));
+    refs.roomShowGuesses.hidden = !isGuess || !this.votes;
+    refs.roomFollow.classList.toggle("is-on", follows);
+    setText(refs.roomFollow, follows ? "They follow" : "They are free");
   }
 
   drawMoves() {
@@ -382,10 +420,11 @@ export class ClassRoom {
     const { lead, position } = this.actions;
     const isStill = !(lead ?? position);
     const isFirst = !isStill && !this.app.shown.canMove(-1);
+    const isLast = !isStill && !lead && !this.app.shown.canMove(1);
     refs.roomBack.disabled = isStill || isFirst;
-    refs.roomNext.disabled = isStill;
+    refs.roomNext.disabled = isStill || isLast;
     refs.roomBack.title = isStill ? STILL : isFirst ? FIRST : BACK;
-    refs.roomNext.title = isStill ? STILL : `${NEXT}${lead ? PAST : ""}`;
+    refs.roomNext.title = isStill ? STILL : isLast ? LAST : `${NEXT}${lead ? PAST : ""}`;
   }
 
   // Once, after the class: until it is put away.

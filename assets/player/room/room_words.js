@@ -64,7 +64,7 @@ export function verdictBars(poll) {
   const share = choices(poll)[0].share;
   const [rule, draw] = accept !== null && u !== null && !greedy ? drawn(accept, u) : [accept === null ? "—" : decimals(accept), ""];
   return [
-    { name: "this class", share: share ?? 0, words: share === null ? "nobody voted" : decimals(share), mark: null },
+    { name: "votes for accept", share: share ?? 0, words: share === null ? "nobody voted" : decimals(share), mark: null },
     { name: greedy ? "the rule" : RULE, share: accept ?? 0, words: rule, mark: draw ? { at: Number(u), words: `u ${draw}` } : null },
   ];
 }
@@ -104,6 +104,17 @@ function quotient(p, q, ratio) {
   return compared(p, q).map((text) => text.replace("—", "?"));
 }
 
+// A member's own vote.
+/**
+ * @param {RoomPoll} poll
+ * @param {string} mine
+ */
+export function mineWords({ revealed, facts }, mine) {
+  if (!revealed) return `You said ${mine}. You may change it until the result is shown.`;
+  const isSo = (mine === "accept") === facts?.accepted;
+  return `You said ${mine}${isSo ? ", and so it came out" : ". It came out otherwise"}.`;
+}
+
 // What a question hides until its result.
 /** @param {Pick<RoomPoll, "hint" | "greedy">} poll */
 export function hiddenWords({ hint, greedy }) {
@@ -115,11 +126,15 @@ export function hiddenWords({ hint, greedy }) {
 /**
  * @param {any} state
  * @param {boolean} isElsewhere whether the member went away from what the teacher shows
+ * @param {boolean} isAway whether the teacher did
  */
-export function followWords(state, isElsewhere) {
+export function followWords(state, isElsewhere, isAway) {
   if (!state) return "Coming into the class …";
   if (!state.follows) return "You are in a class, and may look around on your own.";
-  return isElsewhere ? "You left the teacher’s page." : "You are in a class: this page follows the teacher’s.";
+  if (isElsewhere) return "You left the teacher’s page.";
+  if (isAway) return "Your teacher’s page has been silent for a while: yours waits for it.";
+  if (state.unseen) return "You are in a class. The teacher’s screen shows more than yours can: look there.";
+  return "You are in a class: this page follows the teacher’s.";
 }
 
 /** @param {number} share */

@@ -28,6 +28,18 @@ export class Page {
     this.returned();
   }
 
+  // What of it its address does not show to others, "" for nothing.
+  /** @returns {string} */
+  get unseen() {
+    return this.address.linkLimit ? "this: it is in your browser only" : "";
+  }
+
+  // Why it has no question, where one is missed.
+  /** @returns {string} */
+  get unasked() {
+    return "";
+  }
+
   // What people may be asked about what it shows, null for nothing.
   /** @returns {PageQuestion | null} */
   get question() {

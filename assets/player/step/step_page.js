@@ -128,6 +128,16 @@ export class StepPage extends Page {
     return { ...verdictQuestion(trace, place), still: () => this.view.still(() => {}), land: () => cursor.go(place.round, place.at) };
   }
 
+  get unasked() {
+    return this.view.trace?.rounds.length && !this.question ? "no further verdict of this run to ask about" : "";
+  }
+
+  /** @param {number} by */
+  canMove(by) {
+    const { moments, at, round, trace } = this.view.cursor;
+    return Boolean(moments[at + by] || trace?.rounds[round + by]);
+  }
+
   repaint() {
     this.view.repaint();
   }
