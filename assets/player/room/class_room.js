@@ -192,7 +192,7 @@ export class ClassRoom {
     if (!reply || reply.error) this.shown = undefined; // tried again
   }
 
-  // Another tab of this teacher's has.
+  // Another tab of theirs leads.
   get isOvertaken() {
     return this.state !== null && this.shown !== undefined && this.state.page !== this.shown;
   }
