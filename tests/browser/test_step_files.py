@@ -104,7 +104,7 @@ def test_two_recordings_stand_side_by_side_with_what_differs_first(opened: StepD
 
 
 def test_choosing_in_haste_ends_with_the_last_choice(opened: StepDriver) -> None:
-    for name in ("medusa.code.smollm2", "eagle.code.smollm2", "lookahead.code.smollm2"):
+    for name in ("medusa.chat.smollm2", "eagle.code.smollm2", "lookahead.code.smollm2"):
         opened.driver.ref("stepTrace").select_option(name)
     opened.driver.until(f"!specviz.step.transport.isBusy && {CURSOR}.trace.ending")
     assert opened.driver.evaluate("specviz.step.source") == "lookahead.code.smollm2"
