@@ -32,7 +32,7 @@ PROMPT = 3
 COMMON_TASK = "chat"  # on which every method of the chat model is recorded
 OWN_TASK = "code"  # that suits a method, but for those of
 OWN_TASKS = {"prompt-lookup": "summarise", "early-exit": "translate"}
-COMMON_ONLY = ("dynamic-tree", "layer-skip", "medusa")  # a file is large, and others show what is of interest
+COMMON_ONLY = ("dynamic-tree", "layer-skip", "medusa")  # a file is large, and others show the same
 BUNDLED_TASKS = {
     "draft-model": "code",
     "draft-tree": "story",
