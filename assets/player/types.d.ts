@@ -372,7 +372,7 @@ interface EnginesOffer {
   fields: { name: string; title: string; example: string }[];
   drafts: Record<string, string>; // what a method's draft is called; the methods that may have one
   of_draft: string[]; // fields that only those have
-  of_lookup: string[]; // and those of n-grams
+  of_method: Record<string, string>; // fields of one method alone
   forms: Choice[];
   longest: number;
 }

@@ -102,7 +102,7 @@ def engines_offer() -> dict[str, Any]:
         ],
         "drafts": {method.value: title for method, title in DRAFTS.items()},
         "of_draft": list(OF_DRAFT),
-        "of_lookup": list(LOOKUP),
+        "of_method": dict.fromkeys(LOOKUP, EngineMethod.PROMPT_LOOKUP.value),
         "forms": [{"name": name, "title": title} for name, title in FORMS.items()],
         "longest": MAX_TEXT,
     }

@@ -114,7 +114,7 @@ def test_at_every_moment_the_marked_lines_and_values_are_those_that_are_executed
         for key, value in its_values.items():
             if isinstance(value, float):
                 about = pytest.approx(value, rel=0.01, abs=6e-4)
-                told = values[key].removeprefix("under ").removeprefix("over ").lstrip("> ")
+                told = values[key].removeprefix("under ").removeprefix("over ").lstrip("<> ")
                 assert float(told) == about, key
             else:
                 assert values[key] == str(value), key

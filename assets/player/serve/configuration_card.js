@@ -5,7 +5,7 @@ import { markWrong } from "../shared/field_errors.js";
 import { EngineForms } from "./engine_forms.js";
 
 const REST_MILLISECONDS = 300; // after the last key
-const [NONE, LOOKUP] = ["none", "prompt-lookup"];
+const NONE = "none";
 const OF_MODELS = ["draft_device", "draft_tensor_parallel", "quantization", "draft_quantization"]; // shown where an engine has a place for them
 const WEIGHTS = "sv-engine-weights"; // a list of formats
 
@@ -79,8 +79,8 @@ export class ConfigurationCard {
     for (const [name, control] of Object.entries(this.controls)) {
       const isOff = offer.of_draft.includes(name)
         ? !(method in offer.drafts)
-        : offer.of_lookup.includes(name)
-          ? method !== LOOKUP
+        : offer.of_method[name]
+          ? offer.of_method[name] !== method
           : ["draft_tokens", "schedule"].includes(name) && method === NONE;
       const isLacking = OF_MODELS.includes(name) && engine.lacks.includes(name) && !control.value;
       /** @type {HTMLElement} */ (control.parentElement).hidden = isOff || isLacking;
