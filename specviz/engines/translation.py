@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -34,7 +34,6 @@ from specviz.engines.model_deployment import (
     EngineMethod,
     ModelDeployment,
 )
-from specviz.engines.pasted_names import in_names_of
 from specviz.engines.pasted_text import PastedFlag, SourceText, read_text
 from specviz.errors import InputError, short
 
@@ -47,6 +46,7 @@ _OWN_LAYERS = (
     "no engine here drafts with the target's own first layers: choose a head (eagle3, mtp), a "
     "draft model or prompt-lookup"
 )
+_METHODS = tuple(each.value for each in EngineMethod)
 ReadPair = Callable[[ModelDeployment], ServedPair | None]
 
 
@@ -164,7 +164,7 @@ def translate(
         target=target.name,
         changes=tuple(work.changes),
         notes=tuple(work.notes),
-        problems=tuple(in_names_of(each, flags | work.typed, target) for each in work.problems),
+        problems=tuple(_in_names_of(each, flags | work.typed, target) for each in work.problems),
         deployment=deployment,
         configuration=configuration,
     )
@@ -203,7 +203,7 @@ def _remarks(configuration: Configuration, work: _Work, target: EngineFacts) -> 
     told = tuple(f": {each.why}" for each in work.changes if each.fate is Fate.DROPPED)
     for each in configuration.remarks:
         if not each.endswith(told):
-            yield in_names_of(each, work.typed, target)
+            yield _in_names_of(each, work.typed, target)
 
 
 def _alike(typed: str, value: Any) -> bool:
@@ -461,3 +461,22 @@ def _fraction(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise InputError(f"{_flag(name)} must be a number, got {short(value)}") from None
+
+
+def _in_names_of(text: str, typed: Mapping[str, str], facts: EngineFacts) -> str:
+    """A sentence about a deployment in the names of the text that it was read from.
+
+    `typed` is field -> the flag that gave it; methods are called as the engine calls them.
+    """
+    fields = {name.replace("_", "-"): name for name in DEPLOYMENT_FIELDS}
+    methods = {each.value: served.name for each, served in facts.methods.items()}
+
+    def named(match: re.Match[str]) -> str:
+        word = match[0]
+        return methods.get(word, word) if word in _METHODS else typed.get(fields[word], word)
+
+    # a field of one word is English elsewhere than at the beginning of a rule
+    begin = rf"^(?:{'|'.join(fields)})(?= must| has)"
+    inside = "|".join(name for name in (*fields, *_METHODS) if "-" in name)
+    pattern = rf"{begin}|(?<=method )(?:{'|'.join(_METHODS)})\b|(?<![\w-])(?:{inside})(?![\w-])"
+    return re.sub(pattern, named, text)

@@ -25,15 +25,20 @@ def plan_warnings(plan: ServingPlan) -> tuple[str, ...]:
 
 def obstacle(plan: ServingPlan) -> str | None:
     """Why engines refuse the pair as it is planned; None where they take it."""
-    draft, cards = plan.draft, plan.draft_gpus or plan.gpus
-    if draft is None:
+    if plan.draft is None:
         return None
-    other = other_tokenizer(plan.target, draft)
+    other = other_tokenizer(plan.target, plan.draft)
     if other is not None:
         return f"target and draft have two tokenizers, {other}"
-    if draft.heads % cards:
-        return f"the draft’s {draft.heads} attention heads cannot be shared by {cards} cards"
-    return None
+    unshared = _unshared_heads(plan)
+    return None if unshared is None else f"the {unshared}"
+
+
+def _unshared_heads(plan: ServingPlan) -> str | None:
+    draft, cards = plan.draft, plan.draft_gpus or plan.gpus
+    if draft is None or draft.heads % cards == 0:
+        return None
+    return f"draft’s {draft.heads} attention heads cannot be shared by {cards} cards"
 
 
 def _of_vocabularies(plan: ServingPlan) -> Iterator[str]:
@@ -54,11 +59,11 @@ def _of_vocabularies(plan: ServingPlan) -> Iterator[str]:
 
 
 def _of_heads(plan: ServingPlan) -> Iterator[str]:
-    cards = plan.draft_gpus or plan.gpus
-    if plan.draft is not None and plan.draft.heads % cards:
+    unshared = _unshared_heads(plan)
+    if unshared is not None:
         yield (
-            f"The draft’s {plan.draft.heads} attention heads cannot be shared by {cards} cards: an "
-            "engine that splits it so refuses it. Plan another number of cards, or another draft."
+            f"The {unshared}: an engine that splits it so refuses it. Plan another number of "
+            "cards, or another draft."
         )
 
 

@@ -73,7 +73,7 @@ def reasons(found: SizedPlan) -> Iterator[str]:
         yield _lowered(found)
         yield from _carried(found)
     elif most > 1:
-        yield f"The most at any number is {times(most)}, at {_requests(-rows)}."
+        yield f"The most at any number is {times(most)}, at {_requests(rows)}."
     elif break_even(found) is None:
         yield "The draft costs more than it can save."
     else:
@@ -88,8 +88,9 @@ def gain_at(found: SizedPlan, rows: int) -> float:
 
 
 def _best_batch(found: SizedPlan) -> tuple[float, int]:
-    """The highest speedup of the batches that fit, and the batch."""
-    return max((gain_at(found, rows), -rows) for rows in DRAWN_ROWS if found.fits(rows))
+    """The highest speedup of the batches that fit, and the smallest batch that has it."""
+    gains = ((gain_at(found, rows), rows) for rows in DRAWN_ROWS if found.fits(rows))
+    return max(gains, key=lambda each: (each[0], -each[1]))
 
 
 # ---- up to how many requests
@@ -108,8 +109,8 @@ def _paying(found: SizedPlan) -> str:
     said = f"{_lengths(found, least, end)} it {'pays' if is_here else 'gains'} {start}up to {until}"
     if is_here:
         return f"{said}{more}."
-    best = -_best_batch(found)[1]
-    return f"{said}{more}. The most is {times(gain_at(found, best))}, at {_requests(best)}."
+    most, rows = _best_batch(found)
+    return f"{said}{more}. The most is {times(most)}, at {_requests(rows)}."
 
 
 def _ends(found: SizedPlan) -> tuple[int, int, int]:
@@ -177,15 +178,12 @@ def _carried(found: SizedPlan) -> Iterator[str]:
             f"Within both your limits a deployment carries {fast_text} requests a second "
             f"{instead}; {_for_load(found)}"
         )
-    elif (
-        fast
-        and found.speeds(1, found.length(Policy.SPECULATIVE, 1)).loaded_token
-        * (1 + SPEEDUP_ERRORS[1])
-        > found.plan.token_limit / 1000
-    ):
-        yield "Both your limits are kept only with speculation, and not with a gain so lowered."
     else:
-        yield f"Both your limits are kept only {'with' if fast else 'without'} speculation."
+        alone = found.speeds(1, found.length(Policy.SPECULATIVE, 1)).loaded_token
+        is_sure = alone * (1 + SPEEDUP_ERRORS[1]) <= found.plan.token_limit / 1000
+        speculation = "speculation" if is_sure else "speculation, and not with a gain so lowered"
+        only = f"with {speculation}" if fast else "without speculation"
+        yield f"Both your limits are kept only {only}."
     first = found.speeds(found.plan.batch, found.K).first_token
     slower = first * (1 + PROMPT_ERROR)
     if first <= found.plan.first_token_limit / 1000 < slower:
