@@ -103,19 +103,20 @@ def _flags(options: Options) -> list[list[str]]:
 
 
 def _folded(options: Options) -> Iterable[tuple[str, Any]]:
-    """Flags and values, those of vLLM's speculation as one."""
-    speculative = _speculative(options)
-    yield from ((k, v) for k, v in options.items() if not k.startswith(SPECULATIVE))
+    """Flags and values, the parts of one object (--flag.key) as one, vLLM's speculation last."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        *within, key = name.replace(SPECULATIVE, "--speculative-config.").split(".")
+        inner = found
+        for each in within:
+            if not isinstance(inner.get(each), dict):
+                inner[each] = {}
+            inner = inner[each]
+        inner[key] = value
+    speculative = found.pop("--speculative-config", None)
+    yield from found.items()
     if speculative:
         yield "--speculative-config", speculative
-
-
-def _speculative(options: Options) -> dict[str, Any]:
-    return {
-        name.removeprefix(SPECULATIVE): value
-        for name, value in options.items()
-        if name.startswith(SPECULATIVE)
-    }
 
 
 def _words(value: Any) -> list[str]:

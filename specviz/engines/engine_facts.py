@@ -69,7 +69,8 @@ class EngineFacts:
     `weights` are the formats of weights that can be asked for. With `abbreviates` its parser takes
     the beginning of a long flag for that flag, where no other one begins so. `programs` are those
     whose place the server takes, and how each drafts. `several` take all words up to the next flag,
-    `joined` may have theirs right behind them, `chosen` are values by which the engine chooses
+    `joined` may have theirs right behind them, `short` is a short flag -> its long name, of
+    `objects` a part may be set (--flag.key), `chosen` are values by which the engine chooses
     itself, `general` is meaning -> spellings of flags that others have.
     """
 
@@ -95,6 +96,8 @@ class EngineFacts:
     programs: Mapping[str, str] = field(default_factory=dict)
     several: frozenset[str] = frozenset()
     joined: Mapping[str, str] = field(default_factory=dict)
+    short: Mapping[str, str] = field(default_factory=dict)
+    objects: frozenset[str] = frozenset()
     chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)
     general: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -126,8 +129,19 @@ class EngineFacts:
 
     def full_name(self, name: str) -> str:
         """The flag that a shortened name stands for; the name itself where it is no such."""
-        found = self.meant_by(name)
-        return found[0] if len(found) == 1 else name
+        flag, *key = self.long_name(name).split(".", 1)
+        found = self.meant_by(flag)
+        return ".".join([found[0] if len(found) == 1 else flag, *key])
+
+    def long_name(self, name: str) -> str:
+        """Of a short flag, or of a part of one; any other name as it is."""
+        flag, *key = name.split(".", 1)
+        return ".".join([self.short.get(flag, flag), *key])
+
+    def knows(self, name: str) -> bool:
+        """Whether there is such a flag, or such a part of one."""
+        flag, *key = name.split(".", 1)
+        return flag in self.objects if key else flag in self.known
 
     def same_as(self, name: str, source: EngineFacts) -> str:
         """The flag that means what another engine's does; "" where none is known to."""
@@ -140,8 +154,9 @@ class EngineFacts:
 
 
 def spelling(name: str) -> str:
-    """A name as tables have it: flags with hyphens, and in small letters but for short ones."""
-    return name.replace("_", "-") if name.startswith("--") else name
+    """A name as tables have it: long flags with hyphens."""
+    flag, dot, key = name.partition(".")
+    return flag.replace("_", "-") + dot + key if name.startswith("--") else name
 
 
 @cache
@@ -199,6 +214,8 @@ def _read(path: Path) -> EngineFacts:
         programs=data.get("programs", {}),
         several=known.get("several", frozenset()),
         joined=data.get("joined", {}),
+        short=data.get("short", {}),
+        objects=known.get("objects", frozenset()),
         chosen=_lists(data.get("chosen", {})),
         general=_lists(data.get("general", {})),
     )

@@ -24,7 +24,7 @@ _OF_CHECKPOINT = (
 )  # formats that a repository has or has not; its name mostly says so
 # those that vLLM runs by its first model runner alone, which has no full CUDA graphs for a schedule
 _FIRST_RUNNER = frozenset({EngineMethod.MEDUSA, EngineMethod.SUFFIX})
-_DATA_PARALLEL = ("--data-parallel-size", "-dp")
+_DATA_PARALLEL = "--data-parallel-size"
 _CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.MTP})
 
 
@@ -265,9 +265,9 @@ def _schedule_remarks(
     deployment: ModelDeployment, facts: EngineFacts, further: Mapping[str, Any]
 ) -> Iterator[str]:
     """Read in vllm/config/vllm.py, which says the same in the server's log."""
-    if any(str(further.get(name, 1)) != "1" for name in _DATA_PARALLEL):
+    if str(further.get(_DATA_PARALLEL, 1)) != "1":
         yield (
-            f"{facts.title} {facts.version} leaves out a schedule where {_DATA_PARALLEL[0]} is "
+            f"{facts.title} {facts.version} leaves out a schedule where {_DATA_PARALLEL} is "
             "above 1, and drafts as many tokens for every batch"
         )
     elif deployment.method in _FIRST_RUNNER or deployment.mixed_vocabularies:

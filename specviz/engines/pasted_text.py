@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
@@ -73,16 +73,18 @@ def read_text(text: str) -> PastedText:
             f"the text must have one command or call of an engine, got {len(reading.commands)} "
             f"({names}): leave in one of them"
         )
-    flags = tuple(reading.flags)
-    if len(flags) > MAX_FLAGS:
-        raise InputError(f"the text must have at most {MAX_FLAGS} flags, got {len(flags)}")
-    engine = reading.engine or _engine_of(flag.name for flag in flags)
-    if engine is None or not flags:
+    found = len(reading.flags)
+    if found > MAX_FLAGS:
+        raise InputError(f"the text must have at most {MAX_FLAGS} flags, got {found}")
+    engine = reading.engine or _engine_of(flag.name for flag in reading.flags)
+    if engine is None or not found:
         names = ", ".join(facts.title for facts in engines().values())
         raise InputError(
             f"the text must be a command, Python code or a configuration of {names}, "
             f"got {short(text)}"
         )
+    long_name = engines()[engine].long_name
+    flags = tuple(replace(flag, name=long_name(flag.name)) for flag in reading.flags)
     return PastedText(engine, flags, tuple(reading.passed_over), frozenset(reading.variables))
 
 
@@ -115,21 +117,20 @@ class _Reading:
 
     def add(self, name: str, value: Any, typed: str | None = None) -> None:
         """One flag; a value that holds several is taken apart, and a list becomes words."""
-        key = name.replace("_", "-") if name.startswith("-") else name
-        prefix = _JSON_FLAGS.get(key)
-        if prefix is not None:
-            for inner, each in self.object_of(key, value).items():
-                plain = str(inner).replace("-", "_")
-                self.flags.append(PastedFlag(f"{prefix}{plain}", each, str(inner)))
+        key = spelling(name)
+        flag, _, inner = key.partition(".")
+        prefix = _JSON_FLAGS.get(flag)
+        if prefix is not None and not inner:
+            for each, its in self.object_of(key, value).items():
+                plain = str(each).replace("-", "_")
+                self.flags.append(PastedFlag(f"{prefix}{plain}", its, str(each)))
             return
-        for flag, prefix in _JSON_FLAGS.items():
-            if key.startswith(f"{flag}."):
-                inner = key.removeprefix(f"{flag}.").replace("-", "_")
-                self.flags.append(PastedFlag(f"{prefix}{inner}", _literal(value), typed or name))
-                return
-        if isinstance(value, list) and value:
+        if flag.startswith("-") and inner:
+            value = _literal(value)
+            key = prefix + inner.replace("-", "_") if prefix else key
+        elif isinstance(value, list) and value:
             value = tuple(value)
-        self.flags.append(PastedFlag(spelling(name), value, typed or name))
+        self.flags.append(PastedFlag(key, value, typed or name))
 
     def object_of(self, name: str, value: Any) -> dict[str, Any]:
         """What a text of JSON holds, or the mapping itself; InputError for all else."""
@@ -609,7 +610,7 @@ def _engine_of(names: Iterable[str]) -> str | None:
     def known(facts: EngineFacts) -> float:
         table = facts.current.keys() | facts.older.keys()
         told = sum(name in table for name in spelled)
-        return told + sum(name in facts.known for name in spelled) / 1000
+        return told + sum(facts.knows(facts.long_name(name)) for name in spelled) / 1000
 
     best = max(engines().values(), key=known)
     return best.name if known(best) >= 1 else None

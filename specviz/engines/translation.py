@@ -240,7 +240,7 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
     if old is not None:
         return _old_flag(flag, old, source, target, work)
     key = flag.name.removeprefix(SPECULATIVE)
-    is_known = flag.name in source.known
+    is_known = source.knows(flag.name)
     if flag.name.startswith(SPECULATIVE):
         is_known = key in source.speculative_fields()
     if not is_known:

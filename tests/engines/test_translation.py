@@ -674,6 +674,32 @@ def test_of_each_flag_is_told_what_is_written(flags: str, to: str, written: str,
     assert written in text and told in text.replace("\n      ", " ")
 
 
+def test_parts_of_one_object_are_written_as_one() -> None:
+    text = "vllm serve m -cc.mode 3 --compilation-config.pass_config.fuse_norm_quant true -dp 2"
+    found = translate(f"{text} --hf-overrides.architectures '[\"A\"]' --port.x 1")
+    assert found.configuration is not None
+    forms = found.configuration
+    whole = """--compilation-config '{"mode": 3, "pass_config": {"fuse_norm_quant": true}}'"""
+    assert whole in forms.command
+    assert """--hf-overrides '{"architectures": ["A"]}'""" in forms.command
+    assert (
+        "compilation_config={'mode': 3, 'pass_config': {'fuse_norm_quant': True}}" in forms.python
+    )
+    assert fates(found)["-cc.mode"] is Fate.KEPT
+    assert fates(found)["--port.x"] is Fate.UNKNOWN
+    found = translate("vllm serve m -cc '{}' -cc.a 1 -cc.a.b 2")
+    assert found.configuration is not None
+    assert '--compilation-config \'{"a": {"b": 2}}\'' in found.configuration.command
+
+
+def test_files_and_python_have_the_long_names_of_short_flags() -> None:
+    for text in ("vllm serve m -dp 2 -ep", "-dp 2 -ep --spec-tokens 3 --spec-method ngram"):
+        forms = translate(text).configuration
+        assert forms is not None
+        assert "data-parallel-size: 2\nenable-expert-parallel: true\n" in forms.yaml
+        assert "data_parallel_size=2,\n    enable_expert_parallel=True,\n" in forms.python
+
+
 @pytest.mark.parametrize(
     ("text", "to", "now"),
     [
