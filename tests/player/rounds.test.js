@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { EXTRA } from "../../assets/player/shared/cursor.js";
+import { Cursor, EXTRA } from "../../assets/player/shared/cursor.js";
 import { compose, Round } from "../../assets/player/shared/round.js";
 import { Trace } from "../../assets/player/shared/trace.js";
 import { AXES, originOf, roundAtPlace } from "../../assets/player/step/axis.js";
@@ -35,6 +35,18 @@ function record(changes = {}) {
 }
 
 const round = () => new Round(record(), 1.5, {}, {});
+
+test("a walk over the stops of a run ends at its last one", () => {
+  const cursor = new Cursor({ rounds: [round(), round()], isLive: false, tellingRound: 0 }, () => {});
+  assert.equal(new Cursor({ rounds: [] }, () => {}).nextStop(1), null);
+  cursor.toFirst();
+  assert.equal(cursor.nextStop(-1), null);
+  const walked = [];
+  for (; cursor.nextStop(1); cursor.stepStop(1)) walked.push([cursor.round, cursor.node]);
+  assert.deepEqual([...walked, [cursor.round, cursor.node]], [0, 1].flatMap((at) => [0, 1, 2, EXTRA].map((node) => [at, node])));
+  cursor.stepStop(1);
+  assert.deepEqual([cursor.round, cursor.node], [1, EXTRA]);
+});
 
 test("the walk goes level by level over what was examined, then to the extra token", () => {
   assert.deepEqual(round().stops, [0, 1, 2, EXTRA]);

@@ -137,6 +137,11 @@ export class RacePage extends Page {
     return { ...this.view.actions, start: () => this.race() };
   }
 
+  /** @param {number} by */
+  canMove(by) {
+    return this.view.cursor.nextStop(by) !== null;
+  }
+
   /** @param {boolean} isShown */
   setShown(isShown) {
     this.view.frame.ask();

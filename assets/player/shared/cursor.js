@@ -74,14 +74,21 @@ export class Cursor {
     this.select(this.round + step);
   }
 
+  // The stop one on (1) or back (-1), null beyond the ends.
   /** @param {number} step */
-  stepStop(step) {
+  nextStop(step) {
     const { stops } = this;
     const at = stops.indexOf(this.node);
     const next = at < 0 ? (step > 0 ? 0 : -1) : at + step;
-    if (next >= 0 && next < stops.length) return this.select(this.round, stops[next]);
+    if (next >= 0 && next < stops.length) return { round: this.round, node: stops[next] };
     const round = this.trace.rounds[this.round + step];
-    if (round) this.select(this.round + step, step > 0 ? round.stops[0] : round.stops.at(-1));
+    return round ? { round: this.round + step, node: step > 0 ? round.stops[0] : round.stops.at(-1) } : null;
+  }
+
+  /** @param {number} step */
+  stepStop(step) {
+    const next = this.nextStop(step);
+    if (next) this.select(next.round, next.node);
   }
 
   toFirst() {
