@@ -12,6 +12,7 @@ from tests.browser.race_driver import RaceDriver
 
 RUN = "?view=step&trace=layer-skip.chat.smollm2&round=2&pos=1"
 LESSON = "?view=learn&lesson=accept-or-reject&step=first-guess"
+TYPED = "?view=learn&lesson=exercise-hundred&step=acceptance"
 PLACE = "specviz.step.view.cursor.round * 100 + specviz.step.view.cursor.at"
 IN_LESSON = "location.search.includes('accept-or-reject')"
 HAS_RUN = "specviz.step.view.trace?.rounds.length > 5 && specviz.step.view.cursor.round === 1"
@@ -117,6 +118,15 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     teacher.ref("roomNext").click()
     for screen in (teacher, ann, bob):
         screen.until(f"!location.search.includes('first-guess') && {IN_LESSON}")
+
+    teacher.evaluate(f"specviz.race.shell.enter('{TYPED}')")
+    for member, typed, so_far in ((ann, "900", 1), (bob, "none", 1), (bob, "900", 2)):
+        member.page.locator("[data-number]").fill(typed)
+        member.page.keyboard.press("Enter")
+        says(teacher, f"{so_far} of 2")
+    teacher.ref("roomShowGuesses").click()
+    says(teacher, "another number2 · 100 %", "roomBars")
+    teacher.ref("roomAskClose").click()
 
     teacher.ref("roomFollow").click()
     says(ann, "on your own")

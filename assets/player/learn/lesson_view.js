@@ -11,7 +11,7 @@ import { WIDGETS } from "./widgets.js";
 /** @typedef {import("./progress.js").Progress} Progress */
 /** @typedef {{ widget: import("./widget.js").Widget, box: HTMLElement, text: LessonText }} Staged a widget on the stage */
 
-const OTHER = "·"; // the answer that is a number of no option
+const OTHER = { name: "·", text: "another number" }; // the answer that is a number of no option
 /** @type {Partial<Record<LessonGroupName, string>>} */
 const PLACES = { optional: "A further lesson", exercise: "An exercise", misconception: "Often believed" };
 
@@ -42,7 +42,7 @@ export class LessonView {
     /** @type {Map<string, Record<string, any>>} the values that stood in a question when it was answered */
     this.asked = new Map();
     this.isReached = false;
-    this.number = new NumberForm((typed) => this.choose(typedOption(this.step, this.widget.values, (value) => this.text.formats.get(value), typed)?.name ?? OTHER));
+    this.number = new NumberForm((typed) => this.choose(typedOption(this.step, this.widget.values, (value) => this.text.formats.get(value), typed)?.name ?? OTHER.name));
     /** @type {Map<string, Staged>} */
     this.staged = new Map();
     refs.lessonStage.replaceChildren();
@@ -140,9 +140,9 @@ export class LessonView {
   /** @returns {PageQuestion | null} */
   get question() {
     const { step, refs, place } = this;
-    if (!["predict", "case", "check"].includes(step.kind)) return null;
-    const texts = step.options.map(({ name }) => refs.lessonOptions.querySelector(`[data-option="${name}"]`)?.textContent ?? name);
-    const options = step.options.map(({ name }, which) => ({ name, text: texts[which] }));
+    if (!step.options.length) return null;
+    const options = step.options.map(({ name, text }) => ({ name, text: this.text.inline(element("span"), text).textContent }));
+    if (step.kind === "number") options.push(OTHER); // the options are what people come to
     const words = [refs.lessonStepTitle, ...refs.lessonText.children].map(({ textContent }) => textContent).join("\n").slice(0, MOST_WORDS);
     return { kind: "prediction", place, words, guess: "", options };
   }
