@@ -79,6 +79,9 @@ def test_a_method_that_finds_nothing_to_draft_is_asked_for_but_not_active() -> N
     assert found.speculation is Speculation.IDLE and "n-grams draft where a text" in found.why
 
 
+SECONDS_OF_DRIPS, PATIENT_SECONDS = 2.0, 60.0  # for all others, which a busy machine may slow
+
+
 def drips(request: Odd) -> None:
     with_end = time.monotonic() + 20
     while time.monotonic() < with_end:
@@ -135,7 +138,8 @@ def breaks_off(request: Odd) -> None:
     ],
 )
 def test_a_server_that_is_no_engine_is_told_in_one_sentence(way, said, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(engine_address, "ANSWER_SECONDS", 2.0)
+    seconds = SECONDS_OF_DRIPS if way is drips else PATIENT_SECONDS
+    monkeypatch.setattr(engine_address, "ANSWER_SECONDS", seconds)
     monkeypatch.setenv("SPECVIZ_ENGINE_KEY", KEY)
     with server(way) as (served, url):
         status, out, err = watched(capsys, url, "--count", "0")
@@ -166,7 +170,7 @@ def test_a_redirect_is_not_followed_and_no_other_host_learns_the_key(monkeypatch
         (says(401, "text/plain", KEY.encode()), "wants another key than it is sent"),
         (says(200, "text/html", b"<!doctype html><p>hello"), "must write a text at /v1/compl"),
         (says(400, "text/plain", b'{"error": {"message": "no\\nsuch"}}'), "status 400: no such"),
-        (drips, "must answer /v1/completions within 3 s, but does not"),
+        (drips, "must answer /v1/completions within 2 s, but does not"),
         (floods, "must answer in 4 MB, but sends more"),
     ],
 )
@@ -178,8 +182,9 @@ def test_an_engine_that_counts_but_writes_no_text_is_told_in_one_sentence(way, s
         metrics = b"llamacpp:tokens_predicted_total 1\n"
         says(200, "text/plain", model if request.path == "/v1/models" else metrics)(request)
 
+    seconds = SECONDS_OF_DRIPS if way is drips else PATIENT_SECONDS
     with server(answers) as (_, url), pytest.raises(InputError) as caught:
-        probe(EngineAddress.of(url, KEY), seconds=3.0)
+        probe(EngineAddress.of(url, KEY), seconds=seconds)
     assert said in str(caught.value) and url in str(caught.value)
     assert "\n" not in str(caught.value) and KEY not in str(caught.value)
 
