@@ -21,6 +21,7 @@ from tests.browser.lab_driver import SWEEP
 from tests.browser.race_driver import RaceDriver
 
 DOCS = Path(__file__).parent
+WIDTH = 1200  # pixels
 COLOURS = 64  # the edges of letters alone have more, which nobody sees
 ADVICE_SECONDS = "30"
 MINUTES = 4  # at the most, for advice or sweep of a busy machine
@@ -94,7 +95,7 @@ def main(names: list[str]) -> None:
         contexts = Contexts(browser)
         for name in names or PICTURES:
             show, height = PICTURES[name]
-            driver = RaceDriver(contexts.take({"width": 1400, "height": height}), url)
+            driver = RaceDriver(contexts.take({"width": WIDTH, "height": height}), url)
             show(driver)
             driver.page.wait_for_timeout(1000)  # fonts and charts come frames after
             picture = Image.open(io.BytesIO(driver.page.screenshot())).convert("RGB")

@@ -257,13 +257,13 @@ def _way(found: dict[str, Any], name: str) -> dict[str, Any]:
         "first token (ms)": 1000 * way["first_token"],
         "further token (ms)": 1000 * way["loaded_token"],
         "tokens/s": way["tokens_per_second"],
-        "requests/s within both limits": way["carried_requests"],
-        "at once": way["carried_batch"],
+        "most at once within both limits": way["batch_within_limits"],
+        "requests/s carried": way["carried_requests"],
         f"{unit}s for the load": way["cards_for_load"],
-        f"{unit}-hours a million tokens, when full": way["card_hours_per_million"],
+        f"{unit}-hours a million tokens, carrying that": way["card_hours_per_million"],
     }
     if way["money_per_million"] is not None:
-        told[f"{currency} a million tokens, when full"] = way["money_per_million"]
+        told[f"{currency} a million tokens, carrying that"] = way["money_per_million"]
     if way["job_seconds"] is not None:
         told["batch job (h)"] = way["job_seconds"] / 3600
         told["its requests at once"] = way["job_batch"]

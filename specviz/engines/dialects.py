@@ -125,9 +125,10 @@ class VllmDialect(Dialect):
 
     def options(self, deployment: ModelDeployment) -> Options:
         found = self._plain(deployment)
-        if deployment.draft_tokens is None and deployment.schedule:
+        if deployment.schedule:
+            longest = max(each.draft_tokens for each in deployment.schedule)
             key = f"{SPECULATIVE}num_speculative_tokens"
-            found[key] = max(each.draft_tokens for each in deployment.schedule)
+            found[key] = max(longest, deployment.draft_tokens or 0)
         return found
 
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from specviz.sizing.published import N_GRAM_HIGHEST
 from specviz.sizing.serving_plan import ServingPlan
-from specviz.sizing.shape import other_tokenizer
+from specviz.sizing.shape import PADDING, other_tokenizer
+
+CARDS_OF_A_MACHINE = 8
 
 
 def plan_warnings(plan: ServingPlan) -> tuple[str, ...]:
@@ -16,6 +18,8 @@ def plan_warnings(plan: ServingPlan) -> tuple[str, ...]:
     return (
         *_of_vocabularies(plan),
         *_of_heads(plan),
+        *_of_sizes(plan),
+        *_of_machines(plan),
         *_of_own_cards(plan),
         *_of_formats(plan),
         *_of_lengths(plan),
@@ -46,10 +50,13 @@ def _of_vocabularies(plan: ServingPlan) -> Iterator[str]:
     if draft is None:
         return
     if draft.vocabulary != target.vocabulary:
+        is_padded = other_tokenizer(target, draft) is None
         yield (
             f"The draft has {draft.vocabulary:,} tokens in its vocabulary and the target "
-            f"{target.vocabulary:,}: engines refuse such a pair, or take it only in a mode for "
-            "mixed vocabularies, with fewer guesses accepted."
+            f"{target.vocabulary:,}: {'vLLM refuses' if is_padded else 'engines refuse'} such a "
+            f"pair, or {'takes' if is_padded else 'take'} it only in a mode for mixed "
+            "vocabularies, with fewer guesses accepted."
+            + (f" llama.cpp takes up to {PADDING} tokens more or fewer." if is_padded else "")
         )
     elif other_tokenizer(target, draft) is not None:
         yield (
@@ -64,6 +71,25 @@ def _of_heads(plan: ServingPlan) -> Iterator[str]:
         yield (
             f"The {unshared}: an engine that splits it so refuses it. Plan another number of "
             "cards, or another draft."
+        )
+
+
+def _of_sizes(plan: ServingPlan) -> Iterator[str]:
+    draft, target = plan.draft, plan.target
+    if draft is not None and draft.active_parameters >= target.active_parameters:
+        yield (
+            f"The draft is no smaller than the target: {draft.title} guesses for {target.title}. "
+            "Perhaps the two are the wrong way round."
+        )
+
+
+def _of_machines(plan: ServingPlan) -> Iterator[str]:
+    cards = max(plan.gpus, plan.draft_gpus)
+    if cards > CARDS_OF_A_MACHINE and plan.gpu.unit == "card":
+        yield (
+            f"{cards} cards are more than the {CARDS_OF_A_MACHINE} of a usual machine. Layers "
+            "shared between machines wait for the network, which is not counted: real times are "
+            "longer."
         )
 
 

@@ -171,13 +171,15 @@ def _stays(found: SizedPlan, policy: Policy, load: float) -> float:
     return high / rate(high)
 
 
-def simulate(found: SizedPlan, policy: Policy, load: float, seed: int = 0) -> LoadResult:
+def simulate(
+    found: SizedPlan, policy: Policy, load: float, seed: int = 0, counted: int = COUNTED
+) -> LoadResult:
     """Those that arrive at a mean of `load` a second while the engine is as full as it gets."""
     plan = found.plan
     keeps_up = load < found.capacity(policy)
     stays = _stays(found, policy, load)
     start = WARM * stays
-    seconds = COUNTED / load if keeps_up else SATURATED * stays
+    seconds = counted / load if keeps_up else SATURATED * stays
     engine = _Engine(found, policy, load, seed)
     engine.run_until(start)
     before, started = engine.row_seconds, engine.now
@@ -185,15 +187,15 @@ def simulate(found: SizedPlan, policy: Policy, load: float, seed: int = 0) -> Lo
     rows = (engine.row_seconds - before) / (engine.now - started)
     while keeps_up and any(start <= each.arrived < start + seconds for *_, each in engine.running):
         engine.run_until(engine.now + stays)
-    counted = [each for each in engine.ended if each.arrived >= start] if keeps_up else engine.ended
-    counted = [each for each in counted if each.arrived < start + seconds]
-    firsts = [each.first - each.arrived for each in counted]
-    tokens = [(each.ended - each.first) / (plan.output - 1) for each in counted]
+    ended = [each for each in engine.ended if each.arrived >= start] if keeps_up else engine.ended
+    ended = [each for each in ended if each.arrived < start + seconds]
+    firsts = [each.first - each.arrived for each in ended]
+    tokens = [(each.ended - each.first) / (plan.output - 1) for each in ended]
     good = sum(
         1000 * first <= plan.first_token_limit and 1000 * token <= plan.token_limit
         for first, token in zip(firsts, tokens, strict=True)
     )
-    share = good / len(counted) if keeps_up else 0.0
+    share = good / len(ended) if keeps_up else 0.0
     return LoadResult(
         policy=policy.value,
         load=load,

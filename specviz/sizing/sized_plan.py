@@ -13,12 +13,12 @@ from enum import Enum
 from functools import cache, cached_property
 
 from specviz import theory
-from specviz.serving_cost import SECONDS_A_DAY, DailyCost, Load, Machine, daily_cost
 from specviz.sizing.forward_time import MAX_GPUS, PlacedModel, placed
 from specviz.sizing.plan_memory import PREFILL_TOKENS, Memory, memory_of
 from specviz.sizing.serving_plan import MAX_ROWS, ServingPlan
 
 DRAWN_ROWS = tuple(sorted({round(2 ** (step / 4)) for step in range(41)}))  # 1 to MAX_ROWS
+NO_GAIN = 0.005  # of a speedup, that nobody would see: with less, speculation is switched off
 SEATS = 256  # requests that decode together, as engines have it where nobody plans for more
 
 
@@ -42,6 +42,7 @@ class Speeds:
     tokens_per_second: float
     requests_per_second: float
     loaded_token: float  # with the prefills of others in between
+    prompt_share: float  # of the time, that goes into prefills
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class SizedPlan:
         if policy is Policy.PLAIN:
             return 0
         K = self.plan.draft_length or self.best_length(rows)
-        if policy is Policy.SWITCHED and self.request_speedup(rows, K) <= 1:
+        if policy is Policy.SWITCHED and self.request_speedup(rows, K) < 1 + NO_GAIN:
             return 0
         return K
 
@@ -197,6 +198,7 @@ class SizedPlan:
             tokens_per_second=rate * self.plan.output,
             requests_per_second=rate,
             loaded_token=(rows / rate - first) / left,
+            prompt_share=first / prompts * rate,
         )
 
     def _prefill(self, K: int, prompts: float) -> float:
@@ -216,9 +218,8 @@ class SizedPlan:
         return self.speeds(rows, self.length(policy, rows)).requests_per_second
 
     def goodput(self, policy: Policy) -> tuple[int, float]:
-        """Rows, and the requests a second that they serve within both limits; 0 where none do.
-
-        It is what one deployment is taken to carry, wherever machines or money are counted.
+        """Rows, and the requests a second that they serve within both limits, all of them always
+        taken; 0 where none do.
         """
         return self._goodputs[policy]
 
@@ -280,30 +281,10 @@ class SizedPlan:
         )
         return next((n for n, (own, *_) in groups if own.headroom >= 0), None)
 
-    # ---- money
+    # ---- cards
 
     def cards(self, policy: Policy) -> int:
         return self.plan.gpus + (0 if policy is Policy.PLAIN else self.plan.draft_gpus)
-
-    def cost(self, policy: Policy) -> DailyCost | None:
-        """Of the plan's load, on copies of this deployment that each carry their goodput; None
-        where no batch is within the limits. Without a price its money is 0.
-        """
-        rate = self.goodput(policy)[1]
-        if not rate:
-            return None
-        load = Load(self.plan.load * self.plan.output * SECONDS_A_DAY)
-        machine = Machine(rate * self.plan.output, self.cards(policy) * (self.plan.price or 0.0))
-        return daily_cost(load, machine)
-
-    def cards_for_load(self, policy: Policy) -> int | None:
-        cost = self.cost(policy)
-        return None if cost is None else cost.machines * self.cards(policy)
-
-    def card_seconds_per_token(self, policy: Policy) -> float | None:
-        """Of an answer's token, on a deployment that carries its goodput; None where that is 0."""
-        rate = self.goodput(policy)[1]
-        return self.cards(policy) / (rate * self.plan.output) if rate else None
 
     def job(self, policy: Policy) -> Job | None:
         """Of the plan's batch job, with as many rows as there are seats and nobody's limits; None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 from specviz import theory
+from specviz.sizing.carried_load import CarriedLoad
 from specviz.sizing.plan_memory import Memory
 from specviz.sizing.plan_warnings import plan_warnings
 from specviz.sizing.published import n_gram_overheads
@@ -13,6 +16,7 @@ from specviz.sizing.serving_plan import ServingPlan
 from specviz.sizing.sized_plan import DRAWN_ROWS, Policy, SizedPlan
 from specviz.sizing.sizing_words import answer, break_even, gain_at, reasons, verdict
 
+KEPT = 256  # answers: a class opens the same link
 ASSUMED = (
     "Every guess is accepted with the same probability, independently of the others; real "
     "acceptance falls with depth and depends on the task.",
@@ -31,11 +35,17 @@ ASSUMED = (
 
 def size(plan: ServingPlan) -> dict[str, Any]:
     """Everything that is said of a plan, as plain values; seconds, bytes and tokens."""
+    return deepcopy(_size(plan))
+
+
+@lru_cache(maxsize=KEPT)
+def _size(plan: ServingPlan) -> dict[str, Any]:
     found = SizedPlan(plan)
+    load = CarriedLoad(found)
     rows, K = plan.batch, found.K
     return {
         "answer": answer(found),
-        "reasons": list(reasons(found)),
+        "reasons": list(reasons(found, load)),
         "verdict": verdict(found),
         "warnings": list(plan_warnings(plan)),
         "target": plan.target.title,
@@ -73,29 +83,32 @@ def size(plan: ServingPlan) -> dict[str, Any]:
             "draft_parameters": None if plan.draft is None else plan.draft.parameters,
             "cache_bytes_per_token": found.target.context_bytes,
         },
-        **{policy.value: _way(found, policy) for policy in (Policy.PLAIN, Policy.SPECULATIVE)},
+        **{
+            policy.value: _way(found, load, policy) for policy in (Policy.PLAIN, Policy.SPECULATIVE)
+        },
         "assumed": [*ASSUMED, n_gram_overheads()],
     }
 
 
-def _way(found: SizedPlan, policy: Policy) -> dict[str, Any]:
-    """Of one way of decoding: speeds at the plan's batch, what a deployment carries within both
-    limits, cards and money for the load, and the batch job. None is what cannot be said.
+def _way(found: SizedPlan, load: CarriedLoad, policy: Policy) -> dict[str, Any]:
+    """Of one way of decoding: speeds at the plan's batch, the most at once that keep both limits,
+    what a deployment carries of requests that arrive by chance, cards and money for the load, and
+    the batch job. None is what cannot be said.
     """
-    rows, rate = found.goodput(policy)
-    cost, job, price = found.cost(policy), found.job(policy), found.plan.price
-    each_token = found.card_seconds_per_token(policy)
+    rate, cost = load.rate(policy), load.cost(policy)
+    job, price = found.job(policy), found.plan.price
+    each_token = load.card_seconds_per_token(policy)
     return {
         **asdict(found.speeds(found.plan.batch, found.length(policy, found.plan.batch))),
         "cards": found.cards(policy),
         "largest_batch": found.largest_batch(policy),
         "seats": found.seats(policy),
-        "carried_batch": rows,
+        "batch_within_limits": found.goodput(policy)[0],
         "carried_requests": rate,
         "carried_tokens": rate * found.plan.output,
         "card_hours_per_million": None if each_token is None else each_token * 1e6 / 3600,
         "money_per_million": _money(each_token, price, 1e6 / 3600),
-        "cards_for_load": found.cards_for_load(policy),
+        "cards_for_load": load.cards(policy),
         "money_a_day_for_load": None if cost is None or price is None else cost.money,
         "job_batch": None if job is None else job.rows,
         "job_seconds": None if job is None else job.seconds,

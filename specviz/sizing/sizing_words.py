@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specviz import theory
+from specviz.records import MAX_DRAFT_LENGTH
+from specviz.sizing.carried_load import WITHIN, CarriedLoad
 from specviz.sizing.forward_time import GIGA, MAX_GPUS
 from specviz.sizing.plan_warnings import obstacle
 from specviz.sizing.published import PROMPT_ERROR, SPEEDUP_ERRORS
@@ -12,6 +14,7 @@ from specviz.sizing.serving_plan import ASSUMED_RATE, MAX_ROWS
 from specviz.sizing.sized_plan import DRAWN_ROWS, Policy, SizedPlan
 
 SEEN = 1e-3  # of a number, by which another has to differ
+MUCH = 0.1  # of a job's time, in which prompts are told of
 PAYS = 1.05  # a smaller gain is none: nobody would see it, and the model errs by more
 
 
@@ -50,18 +53,19 @@ def _compared(found: SizedPlan, rows: int) -> str:
     plain, fast = found.speeds(rows, 0).request, found.speeds(rows, K).request
     gain = plain / fast
     if abs(gain - 1) < 0.005:
-        compared = "about as long as without"
+        compared = ", about as long as without"
     elif gain < 1:
-        compared = f"instead of {seconds(plain)}, {100 / gain - 100:.0f} % longer"
+        compared = f" instead of {seconds(plain)}, {100 / gain - 100:.0f} % longer"
     else:
         small = "" if gain >= PAYS else ", too little to count on"
-        compared = f"instead of {seconds(plain)}, {times(gain)} as fast{small}"
-    return f"at {_requests(rows)} a whole request takes {seconds(fast)} {compared}"
+        compared = f" instead of {seconds(plain)}, {times(gain)} as fast{small}"
+    return f"at {_requests(rows)} a whole request takes {seconds(fast)}{compared}"
 
 
-def reasons(found: SizedPlan) -> Iterator[str]:
-    """Up to how many requests it pays, how sure that is, what is carried within the limits, and on
-    which acceptance rate it all rests; of what does not fit, what would.
+def reasons(found: SizedPlan, load: CarriedLoad) -> Iterator[str]:
+    """Up to how many requests it pays, how sure that is, whether the limits are kept and what is
+    carried within them, and on which acceptance rate it all rests; of what does not fit, what
+    would.
     """
     if not found.fits(found.plan.batch):
         yield from _room(found)
@@ -71,13 +75,14 @@ def reasons(found: SizedPlan) -> Iterator[str]:
     if most >= PAYS:
         yield _paying(found)
         yield _lowered(found)
-        yield from _carried(found)
+        yield from _carried(found, load)
     elif most > 1:
         yield f"The most at any number is {times(most)}, at {_requests(rows)}."
     elif break_even(found) is None:
         yield "The draft costs more than it can save."
     else:
         yield "It gains at no number of requests at once."
+    yield from _broken_limits(found)
     yield from _job(found)
     yield from _accepted(found)
 
@@ -101,7 +106,10 @@ def _paying(found: SizedPlan) -> str:
     least, end, largest = _ends(found)
     start = "" if least == 1 else f"from {least} "
     if end < largest:
-        until, more = f"about {_requests(about(end))}", "; above that it loses"
+        until, more = (
+            f"{'about ' if end >= 100 else ''}{_requests(about(end))}",
+            "; above that it gains nothing",
+        )
     else:
         until = _requests(largest)
         more = ", the most that fit" if largest < MAX_ROWS else ", the most looked at"
@@ -131,8 +139,10 @@ def _lowered(found: SizedPlan) -> str:
         for each in reversed(SPEEDUP_ERRORS)
     ]
     told = [f"{each if each == largest else about(each):,}" for each in ends if each]
-    span = " to ".join(dict.fromkeys(told))
-    pays = f"gains up to {span} at once{'' if ends[0] else ' at best'}" if told else "gains nowhere"
+    worst, best = told[0], told[-1]
+    pays = f"gains up to {best} at once{'' if ends[0] else ' at best'}" if told else "gains nowhere"
+    if worst != best:
+        pays = f"gains up to {worst} at once at worst, {best} at best"
     is_here = f"is {here[0]} to {here[1]} here, and " if gain >= PAYS else ""
     return (
         f"Published speedups were {low:.0f} to {high:.0f} % lower than computed so; lowered by as "
@@ -163,20 +173,21 @@ def _lengths(found: SizedPlan, least: int, most: int) -> str:
 # ---- limits, load and acceptance
 
 
-def _carried(found: SizedPlan) -> Iterator[str]:
+def _carried(found: SizedPlan, load: CarriedLoad) -> Iterator[str]:
     """What a deployment does for its money, which may be less where each request is faster; and
     what the errors of published prompts would leave of it.
     """
-    (_, plain), (_, fast) = (found.goodput(each) for each in (Policy.PLAIN, Policy.SPECULATIVE))
+    plain, fast = (load.rate(each) for each in (Policy.PLAIN, Policy.SPECULATIVE))
     if not (plain or fast):
-        yield "No number of requests at once keeps both your limits."
+        yield f"No load is carried so that {percent(WITHIN)} of its requests keep both your limits."
         return
     if plain and fast:
-        fast_text, plain_text = apart(fast, plain)
+        fast_text, plain_text = apart(fast, plain, 1 if plain < 100 else 0)
         instead = "as without" if fast_text == plain_text else f"instead of {plain_text}"
         yield (
-            f"Within both your limits a deployment carries {fast_text} requests a second "
-            f"{instead}; {_for_load(found)}"
+            f"Of requests that arrive by chance a deployment carries {fast_text} a second "
+            f"{instead}, {percent(WITHIN)} of them within both your limits; "
+            f"{_for_load(found, load)}"
         )
     else:
         alone = found.speeds(1, found.length(Policy.SPECULATIVE, 1)).loaded_token
@@ -193,14 +204,30 @@ def _carried(found: SizedPlan) -> Iterator[str]:
         )
 
 
-def _for_load(found: SizedPlan) -> str:
+def _broken_limits(found: SizedPlan) -> Iterator[str]:
+    """Those that a request breaks at the plan's own number of them."""
+    plan, here = found.plan, found.speeds(found.plan.batch, found.K)
+    broken = [
+        f"{what} takes {seconds(value)}, and your limit is {seconds(limit / 1000)}"
+        for what, value, limit in (
+            ("the first token", here.first_token, plan.first_token_limit),
+            ("each further token", here.loaded_token, plan.token_limit),
+        )
+        if 1000 * value > limit
+    ]
+    if broken:
+        yield f"With {_requests(plan.batch)} {'; '.join(broken)}."
+
+
+def _for_load(found: SizedPlan, load: CarriedLoad) -> str:
     """Cards that the planned load takes: whole deployments, however full they are."""
-    cards = [found.cards_for_load(each) for each in (Policy.PLAIN, Policy.SPECULATIVE)]
-    load, (plain, fast) = f"your {found.plan.load:g} a second", [each or 0 for each in cards]
+    cards = [load.cards(each) for each in (Policy.PLAIN, Policy.SPECULATIVE)]
+    planned, (plain, fast) = f"your {found.plan.load:g} a second", [each or 0 for each in cards]
     if plain == fast:
-        return f"{load} take {_cards(found, plain)} either way."
+        return f"{planned} take {_cards(found, plain)} either way."
     return (
-        f"{load} take {_cards(found, fast)} instead of {plain}, {fast / plain:.2f} times the money."
+        f"{planned} take {_cards(found, fast)} instead of {plain}, {fast / plain:.2f} times the "
+        "money."
     )
 
 
@@ -209,8 +236,28 @@ def _job(found: SizedPlan) -> Iterator[str]:
     if plain is not None and fast is not None:
         yield (
             f"The batch job takes {seconds(fast.seconds)} with speculation, {fast.rows:,} at once, "
-            f"and {seconds(plain.seconds)} without, {plain.rows:,} at once."
+            f"and {seconds(plain.seconds)} without, {plain.rows:,} at once"
+            f"{_with_slower_prompts(found)}."
         )
+
+
+def _with_slower_prompts(found: SizedPlan) -> str:
+    """What published prompts would make of the job, where that is much."""
+    jobs = [(each, found.job(each)) for each in (Policy.SPECULATIVE, Policy.PLAIN)]
+    shares = [
+        found.speeds(job.rows, found.length(each, job.rows)).prompt_share if job else 0.0
+        for each, job in jobs
+    ]
+    if max(shares) < MUCH:
+        return ""
+    slower = [
+        seconds(job.seconds * (1 + share * PROMPT_ERROR)) if job else "no time"
+        for (_, job), share in zip(jobs, shares, strict=True)
+    ]
+    return (
+        f"; {percent(max(shares))} of that are prompts, and with prompts as slow as the median of "
+        f"published ones it takes {slower[0]} and {slower[1]}"
+    )
 
 
 def _accepted(found: SizedPlan) -> Iterator[str]:
@@ -227,6 +274,11 @@ def _accepted(found: SizedPlan) -> Iterator[str]:
     else:
         return
     yield f"{said}; {gains}." if gains else f"{said}."
+    if found.plan.draft and not found.plan.draft_length and found.K == MAX_DRAFT_LENGTH:
+        yield (
+            f"K = {found.K} is the longest that is looked at: with so high a rate each further "
+            "guess seems to pay. Make sure of the rate first."
+        )
 
 
 def break_even(found: SizedPlan) -> float | None:
@@ -297,7 +349,7 @@ def apart(first: float, second: float, least: int = 1) -> tuple[str, str]:
     if difference > SEEN * max(abs(first), abs(second)):
         while abs(abs(round(first, digits) - round(second, digits)) / difference - 1) > 0.25:
             digits += 1
-    return f"{first:.{digits}f}", f"{second:.{digits}f}"
+    return f"{first:,.{digits}f}", f"{second:,.{digits}f}"
 
 
 def times(gain: float) -> str:
@@ -307,6 +359,10 @@ def times(gain: float) -> str:
     ('2.0×', '1.04×')
     """
     return f"{gain:.1f}×" if gain >= 1.2 else f"{gain:.2f}×"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def seconds(value: float) -> str:

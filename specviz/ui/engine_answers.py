@@ -25,6 +25,7 @@ from specviz.errors import InputError, short
 from specviz.models.files.hub import HUB_ID
 from specviz.sizing.serving_plan import ServingPlan
 from specviz.sizing.shape import EAGLE, N_GRAM, PUBLISHED
+from specviz.sizing.sizing_words import PAYS
 
 METHODS = {
     EngineMethod.NONE: "none, plain decoding",
@@ -138,29 +139,27 @@ def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
 def planned_fields(
     plan: ServingPlan, size: Mapping[str, Any], names: Mapping[str, Any]
-) -> dict[str, str]:
-    """A plan of that size as the form's fields, plain decoding where it never gains; `names` are
-    the presets and repositories of the Hub that it was asked with. A pasted model is left to be
-    named, as a head of EAGLE is where none is known.
+) -> dict[str, str] | None:
+    """A plan of that size as the form's fields, plain decoding where speculation never gains; None
+    where the plan does not fit. `names` are the presets and repositories of the Hub that it was
+    asked with. A pasted model is left to be named, as a head of EAGLE is where none is known.
     """
+    if not size["fits"]:
+        return None
     draft = names.get("draft")
     method = {EAGLE: EngineMethod.EAGLE, N_GRAM: EngineMethod.PROMPT_LOOKUP}.get(
         str(draft), EngineMethod.DRAFT_MODEL
     )
-    if size["verdict"] == "no":
+    is_gain, seats, rows = _planned_use(plan, size)
+    if not is_gain:
         method = EngineMethod.NONE
-    fast = size["speculative"]
-    seats = max(1, fast["carried_batch"] or fast["seats"])  # as many as both limits allow, if any
     ranges = [each for each in size["lengths"] if each["first"] <= seats]
-    K = max(each["K"] for each in ranges) or size["draft_length"]
+    K = next(each["K"] for each in size["lengths"] if rows <= each["last"]) or size["draft_length"]
     told = (f"{each['first']}-{min(each['last'], seats)}:{each['K']}" for each in ranges)
-    target, head = _repository(names.get("target")), ""
-    if method is EngineMethod.EAGLE:
-        preset = PUBLISHED.get(str(names.get("target")), {})
-        head = str(preset.get("eagle", ""))
-        target = str(preset.get("chat", target)) if head else target  # which it was made for
+    preset = PUBLISHED.get(str(names.get("target")), {})
+    head = str(preset.get("eagle", "")) if method is EngineMethod.EAGLE else ""
     return {
-        "target": target,
+        "target": _repository(names.get("target")),
         "method": method.value,
         "draft": head or (_repository(draft) if method in NEEDS_DRAFT else ""),
         "draft_tokens": str(K),
@@ -171,11 +170,24 @@ def planned_fields(
         "quantization": _format(plan.precision),
         "draft_quantization": _format(plan.draft_precision) if method in NEEDS_DRAFT else "",
         "max_batch": str(seats),
-        "max_length": str(plan.prompt + plan.output + K),
+        "max_length": str(plan.prompt + plan.output + max(each["K"] for each in ranges)),
         "memory_fraction": f"{plan.memory_share:g}",
         "port": "",
         "schedule": " ".join(told) if len(ranges) > 1 else "",
     }
+
+
+def _planned_use(plan: ServingPlan, size: Mapping[str, Any]) -> tuple[bool, int, int]:
+    """Whether it speculates, the most requests at once, and for how many of them its one K is: of a
+    batch job as many as are done soonest, else those that keep both limits, if any do.
+    """
+    fast, plain = size["speculative"], size["plain"]
+    if plan.job is None:
+        seats = max(1, fast["batch_within_limits"] or fast["seats"])
+        return size["verdict"] != "no", seats, min(plan.batch, seats)
+    is_gain = PAYS * fast["job_seconds"] <= plain["job_seconds"]
+    rows = (fast if is_gain else plain)["job_batch"]
+    return is_gain, rows, rows
 
 
 def _format(precision: str) -> str:
@@ -188,10 +200,12 @@ def _format(precision: str) -> str:
 
 
 def _repository(name: Any) -> str:
-    """Of a preset, or the name itself where it is one of the Hub."""
+    """Of a preset, as it was trained to chat where there is such a one, or the name itself where it
+    is one of the Hub.
+    """
     preset = PUBLISHED.get(str(name))
     if preset is not None:
-        return str(preset.get("source", ""))
+        return str(preset.get("chat", preset.get("source", "")))
     return str(name) if HUB_ID.fullmatch(str(name)) and name not in (EAGLE, N_GRAM) else ""
 
 

@@ -28,7 +28,7 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     error, sentence = tab.page.locator("#sv-serve-batch-error"), tab.ref("planAnswer")
     error.wait_for()
     assert sentence.inner_text() == f"No answer yet. {error.inner_text()}"
-    assert error.inner_text() == "Requests at once must be an integer from 1 to 1024, got 'nine'"
+    assert error.inner_text() == "Requests at once must be an integer from 1 to 1,024, got 'nine'"
     assert not tab.ref("planNumbers").is_visible()
     batch = tab.page.locator("#sv-serve-batch")
     assert batch.get_attribute("aria-invalid") == "true"
@@ -37,6 +37,7 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     sentence.filter(has_text="Does not fit: 2 requests at once need").wait_for()
     for part in ("planLoad", "planFacts", "planGains", "planNumbers"):
         assert not tab.ref(part).is_visible()
+    assert tab.ref("takePlan").is_disabled() and tab.ref("planUnfit").is_visible()
     assert not error.is_visible() and tab.ref("planMemory").is_visible()
     tab.page.locator("#sv-serve-gpus").fill("4")
     sentence.filter(has_text="Yes: at 2 requests at once a whole request takes").wait_for()
@@ -109,12 +110,20 @@ def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
     tab.page.locator("[data-ref=takePlan]:enabled").wait_for()
     take.press("Enter")
     forms = tab.ref("engineForms")
-    forms.locator("pre", has_text="vllm serve meta-llama/Llama-3.1-70B").wait_for()
+    forms.locator("pre", has_text="vllm serve meta-llama/Llama-3.3-70B-Instruct").wait_for()
     forms.get_by_role("button", name="Kubernetes", exact=True).press("Enter")
     assert "kind: Deployment" in forms.locator("pre").inner_text()
     tab.ref("engine").select_option("sglang")
     forms.locator("pre", has_text="sglang.launch_server").wait_for()
     assert "schedule has no place in SGLang" in forms.inner_text()
+    method = tab.ref("engineMethod")
+    method.select_option("eagle")
+    tab.ref("engine").select_option("llama.cpp")
+    forms.get_by_text("cannot draft with an EAGLE head: this is plain decoding").wait_for()
+    assert method.input_value() == "none"
+    tab.ref("engine").select_option("sglang")
+    assert method.input_value() == "eagle", "what was chosen comes back"
+    method.select_option("draft-model")
     field = tab.page.locator("#sv-engine-draft_tokens")
     field.fill("none")
     error = tab.ref("engineError")
@@ -132,7 +141,7 @@ def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
     tab.ref("engine").select_option("llama.cpp")
     tab.page.locator("#sv-engine-draft_device").fill("CUDA1")
     tab.page.locator("#sv-engine-quantization").fill("Q4_K_M")
-    forms.locator("pre", has_text="Llama-3.1-70B:Q4_K_M").wait_for()
+    forms.locator("pre", has_text="Llama-3.3-70B-Instruct:Q4_K_M").wait_for()
     assert "--spec-draft-device CUDA1" in forms.locator("pre").inner_text()
     tab.ref("engineMethod").select_option("eagle3")
     assert draft.inner_text() == "EAGLE-3 head, made for the target"

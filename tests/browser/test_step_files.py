@@ -129,7 +129,7 @@ def test_a_text_that_comes_in_parts_fades_only_what_lies_behind_the_moment(
 def test_a_file_that_is_refused_while_a_recording_opens_leaves_the_whole_recording(
     debugger: StepDriver,
 ) -> None:
-    name = "early-exit.translate.smollm2"
+    name = "early-exit.chat.smollm2"
     debugger.driver.evaluate(
         f"""(() => {{ const step = specviz.step, take = step.take.bind(step);
             step.take = (message) => {{

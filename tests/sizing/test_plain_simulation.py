@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from specviz.sizing import simulated_load
 from specviz.sizing.serving_plan import read_plan
 from specviz.sizing.simulated_load import WARM, _percentile, _stays, simulate
 from specviz.sizing.sized_plan import Policy, SizedPlan
@@ -39,7 +38,7 @@ def both(load: str, policy: Policy, **changes: Any) -> tuple[dict[str, float], d
     limits = {"first_token_limit": first_limit, "token_limit": token_limit}
     found = SizedPlan(read_plan(PLAN | limits | changes))
     rate = share * found.capacity(policy)
-    ours = simulate(found, policy, rate)
+    ours = simulate(found, policy, rate, counted=COUNTED)
     start = WARM * _stays(found, policy, rate)
     end = start + COUNTED / rate
     engine = PlainEngine(found, policy, rate, seed=0)
@@ -60,11 +59,6 @@ def both(load: str, policy: Policy, **changes: Any) -> tuple[dict[str, float], d
     }
     assert ours.goodput == ours.within_limits * rate
     return {name: getattr(ours, name) for name in plain}, plain
-
-
-@pytest.fixture(autouse=True)
-def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated_load, "COUNTED", COUNTED)
 
 
 @pytest.mark.parametrize("load", LOADS)

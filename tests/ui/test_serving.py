@@ -208,7 +208,7 @@ def test_what_is_planned_is_a_configuration_of_every_engine(engine: str) -> None
 def test_a_plan_fills_in_what_keeps_its_limits_what_pays_and_the_head_that_is_known() -> None:
     asked = Handlers().serving
     reply = asked.size({"plan": {"token_limit": "20"}})
-    kept = reply["size"]["speculative"]["carried_batch"]
+    kept = reply["size"]["speculative"]["batch_within_limits"]
     assert 0 < kept < reply["size"]["speculative"]["seats"]
     assert reply["configuration"]["max_batch"] == str(kept)
     loss = {"target": "gpt2", "draft": "distilgpt2", "acceptance": "0.3"}
@@ -218,6 +218,29 @@ def test_a_plan_fills_in_what_keeps_its_limits_what_pays_and_the_head_that_is_kn
     head = asked.size({"plan": {"target": "llama-3-1-8b", "draft": "eagle"}})["configuration"]
     assert head["draft"] == "yuhuili/EAGLE-LLaMA3.1-Instruct-8B"
     assert head["target"] == "meta-llama/Llama-3.1-8B-Instruct", "it was made for that one"
+    assert n_grams["target"] == "meta-llama/Llama-3.3-70B-Instruct", "those that chat are served"
+    assert asked.size({"plan": {"gpus": "1"}})["configuration"] is None, "it does not fit"
+    one = asked.size({"plan": {"batch": "30"}})
+    assert one["configuration"]["draft_tokens"] == str(one["size"]["draft_length"]) == "4"
+    assert "1-" in one["configuration"]["schedule"] and ":5 " in one["configuration"]["schedule"]
+    fields = one["configuration"]
+    commands = [
+        asked.configuration({"engine": each, "fields": fields})["forms"]["command"]
+        for each in ("sglang", "vllm")
+    ]
+    assert "--speculative-num-steps 4" in commands[0], "it takes no schedule"
+    assert '"num_speculative_tokens": 5' in commands[1], "the most of its schedule"
+
+
+def test_a_batch_job_is_filled_in_as_it_is_done_soonest() -> None:
+    asked = Handlers().serving
+    prompts = {"target": "llama-3-1-8b", "gpus": "1", "prompt": "2000", "output": "5"}
+    reply = asked.size({"plan": prompts | {"job": "500000"}})
+    assert reply["configuration"]["method"] == "none"
+    assert reply["configuration"]["max_batch"] == str(reply["size"]["plain"]["job_batch"])
+    gains = asked.size({"plan": {"job": "20", "output": "1000", "prompt": "100"}})
+    assert gains["configuration"]["method"] == "draft-model"
+    assert gains["configuration"]["max_batch"] == str(gains["size"]["speculative"]["job_batch"])
 
 
 def test_a_planned_head_and_its_weights_are_fields_of_the_form() -> None:
@@ -344,6 +367,8 @@ def test_a_plans_weights_are_said_as_the_engine_needs_them() -> None:
     fields = planned["configuration"]
     reply = asked.configuration({"engine": "sglang", "fields": fields})
     assert "--speculative-draft-model-quantization unquant" in reply["forms"]["command"]
+    base = {"target": "meta-llama/Llama-3.1-70B"}
+    reply = asked.configuration({"engine": "sglang", "fields": base})
     assert any("base model" in each and "-Instruct" in each for each in reply["remarks"])
     fields = asked.size({"plan": {"precision": "q4_k_m"}})["configuration"]
     reply = asked.configuration({"engine": "llama.cpp", "fields": fields})

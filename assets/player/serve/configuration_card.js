@@ -20,6 +20,7 @@ export class ConfigurationCard {
     this.offer = offer;
     this.ask = ask;
     this.asked = 0; // the latest question counts
+    this.wanted = NONE; // the method that was chosen, which not every engine has
     /** @type {Record<string, string> | null} */
     this.planned = null;
     /** @type {Record<string, HTMLInputElement>} */
@@ -35,6 +36,7 @@ export class ConfigurationCard {
     this.forms = new EngineForms(refs.engineForms, offer.forms);
     this.pastedForms = new EngineForms(refs.pastedForms, offer.forms);
     refs.engineForm.addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
+    refs.engineMethod.addEventListener("input", () => (this.wanted = refs.engineMethod.value));
     refs.engineForm.addEventListener("input", () => this.changed());
     refs.takePlan.addEventListener("click", () => this.takePlan());
     refs.pastedForm.addEventListener("submit", (/** @type {Event} */ event) => (event.preventDefault(), this.translate()));
@@ -64,11 +66,20 @@ export class ConfigurationCard {
   // Those of the engine; one that it has not gives way to plain decoding.
   showMethods() {
     const { engineMethod } = this.refs;
-    const chosen = engineMethod.value;
-    const { methods } = this.engine;
-    engineMethod.replaceChildren(...methods.map(({ name, title }) => option(name, title)));
-    engineMethod.value = methods.some(({ name }) => name === chosen) ? chosen : NONE;
+    engineMethod.replaceChildren(...this.engine.methods.map(({ name, title }) => option(name, title)));
+    engineMethod.value = this.isLacking ? NONE : this.wanted;
     this.showFields();
+  }
+
+  // Whether the engine has no such method.
+  get isLacking() {
+    return !this.engine.methods.some(({ name }) => name === this.wanted);
+  }
+
+  get lackingWords() {
+    const titles = this.offer.engines.flatMap(({ methods }) => methods);
+    const { title } = /** @type {{ title: string }} */ (titles.find(({ name }) => name === this.wanted));
+    return `${this.engine.title} cannot draft with ${title}: this is plain decoding.`;
   }
 
   // What has no meaning for the method is neither shown nor asked; nor is a field of cards or weights that the
@@ -101,19 +112,20 @@ export class ConfigurationCard {
     this.waiting = window.setTimeout(() => this.configure(), REST_MILLISECONDS);
   }
 
-  /** @param {Record<string, string>} planned */
+  // Null where there is none that fits.
+  /** @param {Record<string, string> | null} planned */
   setPlan(planned) {
     this.planned = planned;
-    this.refs.takePlan.disabled = false;
+    this.refs.takePlan.disabled = !planned;
+    this.refs.planTaken.hidden = !planned;
+    this.refs.planUnfit.hidden = Boolean(planned);
   }
 
   takePlan() {
     if (!this.planned) return;
-    const { engineMethod } = this.refs;
     for (const [name, control] of Object.entries(this.controls)) control.value = this.planned[name] ?? "";
-    engineMethod.value = this.planned.method;
-    if (!engineMethod.value) engineMethod.value = NONE;
-    this.showFields();
+    this.wanted = this.planned.method;
+    this.showMethods();
     this.configure();
   }
 
@@ -129,7 +141,7 @@ export class ConfigurationCard {
     for (const [name, control] of Object.entries(this.controls)) markWrong(control, name === wrong?.name);
     engineError.hidden = !problem;
     setText(engineError, wrong ? problem.replace(/^\S+/, this.titleOf(wrong)) : problem);
-    this.forms.show(problem ? {} : reply.forms, problem ? [] : reply.remarks);
+    this.forms.show(problem ? {} : reply.forms, problem ? [] : [...(this.isLacking ? [this.lackingWords] : []), ...reply.remarks]);
   }
 
   async translate() {

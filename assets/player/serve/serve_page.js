@@ -11,7 +11,7 @@ import { lengthWords, roomWords, servedWords, showFacts, showList, showTable, sh
 
 const REST_MILLISECONDS = 200; // after the last key
 const NAME_MILLISECONDS = 900; // of a model's name: half of one may be another's, and the Hub is asked
-const BUSY_MILLISECONDS = 300; // an answer that takes longer is announced
+const BUSY_MILLISECONDS = 700; // an answer that takes longer is announced
 const SIMULATE_MILLISECONDS = 500; // after the answer: a load takes the server longer
 const CHARTS = { batch: "planBatch", memory: "planMemory", first: "planFirst", token: "planToken" };
 
@@ -118,8 +118,8 @@ export class ServePage extends Page {
     if (problem?.startsWith("measured ")) return this.setMeasured(null, problem);
     const told = this.form.report(problem ?? "");
     this.setStale(Boolean(problem));
+    this.configuration.setPlan(problem ? null : reply.configuration);
     if (problem) return setText(this.refs.planAnswer, `No answer yet. ${told}`);
-    this.configuration.setPlan(reply.configuration);
     if (!this.draw(reply.size, reply.figures)) return;
     this.simulating = window.setTimeout(() => this.simulate(number, question), SIMULATE_MILLISECONDS);
   }

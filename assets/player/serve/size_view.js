@@ -27,11 +27,11 @@ export function showFacts(box, size) {
   const facts = [
     [["whole request"], `${both((way) => time(way.request))} (${gain(size.request_speedup)})`],
     [["tokens a second"], both((way) => way.tokens_per_second.toFixed(0))],
-    [["requests a second, both limits kept"], carried(size).join(" → ")],
-    [[`${isPriced(size) ? size.currency : `${size.unit}-hours`} a million tokens, when full`], perMillion(size).join(" → ")],
+    [["requests a second that arrive by chance, 95 % within both limits"], carried(size).join(" → ")],
+    [[`${isPriced(size) ? size.currency : `${size.unit}-hours`} a million tokens at that load`], perMillion(size).join(" → ")],
     [["each further token"], both((way) => time(way.loaded_token))],
     [[["first token", "ttft"]], both((way) => time(way.first_token))],
-    [["draft length ", ["K", "draft_length"]], size.draft_length === size.best_length ? `${size.draft_length}, the best here` : `${size.draft_length}; best here: ${size.best_length}`],
+    [["draft length ", ["K", "draft_length"]], size.draft_length === size.best_length ? `${size.draft_length}, ${size.request_speedup < 1 ? "which loses least" : "the best here"}` : `${size.draft_length}; best here: ${size.best_length}`],
     [["speedup without prompts"], gain(size.speedup)],
     [["acceptance rate α"], size.acceptance.toFixed(2)],
     [[["tokens a round", "block_efficiency"]], size.tokens_per_round.toFixed(2)],
@@ -76,12 +76,12 @@ export function showTable(table, size) {
     row("a whole request", (way) => time(way.request)),
     row("tokens a second", (way) => way.tokens_per_second.toFixed(0)),
     row("each further token, with the prefills of others", (way) => time(way.loaded_token)),
-    ["most requests a second within both limits", ...carried(size)],
-    row("… and how many are decoded at once then", (way) => `${way.carried_batch.toLocaleString("en")}${way.carried_batch === way.seats && way.seats < way.largest_batch ? ", all that an engine lets in" : ""}`),
+    row("most at once with which both limits are kept", (way) => `${way.batch_within_limits.toLocaleString("en")}${way.batch_within_limits === way.seats && way.seats < way.largest_batch ? ", all that an engine lets in" : ""}`),
+    ["requests a second that arrive by chance, 95 % of them within both limits", ...carried(size)],
     row(`${unit}s of a deployment, the draft’s own included`, (way) => String(way.cards)),
     row(`${unit}s for the load`, (way) => way.cards_for_load ?? "no number: a limit is not kept"),
-    [`${unit}-hours for a million tokens of answers, when full`, ...amounts(size, "card_hours_per_million")],
-    ...(plain.money_per_million === null ? [] : [[`${currency} for a million tokens of answers, when full`, ...amounts(size, "money_per_million")]]),
+    [`${unit}-hours for a million tokens of answers, at that many a second`, ...amounts(size, "card_hours_per_million")],
+    ...(plain.money_per_million === null ? [] : [[`${currency} for a million tokens of answers, at that many a second`, ...amounts(size, "money_per_million")]]),
     ...(plain.money_a_day_for_load === null ? [] : [row(`${currency} a day for the load`, (way) => amount(way.money_a_day_for_load))]),
     ...(plain.job_seconds === null ? [] : [row("batch job", (way) => (way.job_seconds === null ? "–" : `${duration(way.job_seconds)}, ${way.job_batch.toLocaleString("en")} at once`))]),
     ...(plain.job_money === null ? [] : [row(`${currency} for the batch job`, (way) => amount(way.job_money))]),
@@ -166,7 +166,7 @@ function time(seconds) {
 function carried({ plain, speculative: fast }) {
   const ways = [plain, fast];
   const texts = apart(plain.carried_requests, fast.carried_requests, plain.carried_requests < 100 ? 1 : 0);
-  return texts.map((text, at) => (ways[at].carried_batch ? text : "none"));
+  return texts.map((text, at) => (ways[at].carried_requests ? text : "none"));
 }
 
 // Two numbers with as many digits as it takes to see by how much they differ, as the server tells them (`apart` of

@@ -31,8 +31,13 @@ PROMPT = 3
 
 COMMON_TASK = "chat"  # on which every method of the chat model is recorded
 OWN_TASK = "code"  # that suits a method, but for those of
-OWN_TASKS = {"prompt-lookup": "summarise", "early-exit": "translate"}
-COMMON_ONLY = ("dynamic-tree", "layer-skip", "medusa")  # a file is large, and others show the same
+OWN_TASKS = {"prompt-lookup": "summarise"}
+COMMON_ONLY = (
+    "dynamic-tree",
+    "early-exit",
+    "layer-skip",
+    "medusa",
+)  # a file is large, and others show the same
 BUNDLED_TASKS = {
     "draft-model": "code",
     "draft-tree": "story",
