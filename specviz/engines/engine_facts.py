@@ -69,9 +69,11 @@ class EngineFacts:
     `weights` are the formats of weights that can be asked for. With `abbreviates` its parser takes
     the beginning of a long flag for that flag, where no other one begins so. `programs` are those
     whose place the server takes, and how each drafts. `several` take all words up to the next flag,
-    `joined` may have theirs right behind them, `short` is a short flag -> its long name, of
-    `objects` a part may be set (--flag.key), `chosen` are values by which the engine chooses
-    itself, `general` is meaning -> spellings of flags that others have.
+    values of `appended` add up where one is given again, `joined` may have theirs right behind
+    them, `short` is a short flag -> its long name, of `objects` a part may be set (--flag.key),
+    each of `negatable` has its --no-, `server` are no arguments in Python, `chosen` are values by
+    which the engine chooses itself, `general` is meaning -> spellings of flags that others have. A
+    variable of the environment that says a flag begins with `environment` or is in `variables`.
     """
 
     name: str
@@ -95,11 +97,16 @@ class EngineFacts:
     abbreviates: bool = False
     programs: Mapping[str, str] = field(default_factory=dict)
     several: frozenset[str] = frozenset()
+    appended: frozenset[str] = frozenset()
+    negatable: frozenset[str] = frozenset()
+    server: frozenset[str] = frozenset()
     joined: Mapping[str, str] = field(default_factory=dict)
     short: Mapping[str, str] = field(default_factory=dict)
     objects: frozenset[str] = frozenset()
     chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)
     general: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    environment: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_server(self) -> bool:
@@ -142,6 +149,22 @@ class EngineFacts:
         """Whether there is such a flag, or such a part of one."""
         flag, *key = name.split(".", 1)
         return flag in self.objects if key else flag in self.known
+
+    def positive(self, name: str) -> str:
+        """The switch that a --no-… switches off; any other name as it is."""
+        plain = f"--{name.removeprefix('--no-')}"
+        return plain if name.startswith("--no-") and plain in self.negatable else name
+
+    def flag_of(self, variable: str) -> str:
+        """The flag that a variable of the environment says; "" where it says none.
+
+        >>> [engines()["llama.cpp"].flag_of(f"LLAMA_ARG_{end}") for end in ("CTX_SIZE", "BATCH")]
+        ['--ctx-size', '--batch-size']
+        """
+        begin = self.environment
+        name = f"--{variable.removeprefix(begin).lower().replace('_', '-')}"
+        is_flag = variable.startswith(begin or " ") and name in self.known | self.older.keys()
+        return name if is_flag else self.variables.get(variable, "")
 
     def same_as(self, name: str, source: EngineFacts) -> str:
         """The flag that means what another engine's does; "" where none is known to."""
@@ -191,6 +214,8 @@ def _read(path: Path) -> EngineFacts:
     methods, shared = dict(_methods(data)), frozenset(data["shared"]["fields"].split())
     fields = shared.union(*(each.fields for each in methods.values()))
     switches = known["switches"] | negatable | {f"--no-{name[2:]}" for name in negatable}
+    current = {name: flag for flag in flags for name in _spellings(flag)}
+    elsewhere = {*current, *fields, *(name for each in checked for name in each.names)}
     return EngineFacts(
         name=data["name"],
         title=data["title"],
@@ -206,18 +231,23 @@ def _read(path: Path) -> EngineFacts:
         flags=flags,
         old=old,
         switches=switches,
-        known=switches | known["flags"] | {name for name in fields if name.startswith("-")},
-        current={name: flag for flag in flags for name in _spellings(flag)},
+        known=switches.union(*known.values(), (name for name in elsewhere if name[0] == "-")),
+        current=current,
         older={spelling(flag.name): flag for flag in old},
         checked={spelling(name): flag for flag in checked for name in flag.names},
         abbreviates=data.get("abbreviates", False),
         programs=data.get("programs", {}),
         several=known.get("several", frozenset()),
+        appended=known.get("appended", frozenset()),
+        negatable=negatable,
+        server=known.get("server", frozenset()),
         joined=data.get("joined", {}),
         short=data.get("short", {}),
         objects=known.get("objects", frozenset()),
         chosen=_lists(data.get("chosen", {})),
         general=_lists(data.get("general", {})),
+        environment=data.get("environment", ""),
+        variables=data.get("variables", {}),
     )
 
 
