@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import Enum
+from typing import Any
 
 from specviz.errors import InputError, short
 
@@ -93,17 +94,8 @@ class ModelDeployment:
     port: int | None = None
 
     def __post_init__(self) -> None:
-        _check_name("target", self.target)
-        if self.draft is not None:
-            _check_name("draft", self.draft)
-        for name in _WORDS:
-            _check_word(name, getattr(self, name))
-        for name, low, high in _INTEGERS:
-            _check_integer(name, getattr(self, name), low, high)
-        _check_part("memory-fraction", self.memory_fraction)
-        if self.memory_fraction == 0:
-            raise InputError("memory-fraction must be above 0, got 0")
-        _check_part("min-probability", self.min_probability)
+        for each in fields(self):
+            _check_value(each.name, getattr(self, each.name))
         self._check_method()
         check_schedule(self.schedule)
 
@@ -143,20 +135,21 @@ class ModelDeployment:
         return (self.branching or 1) > 1
 
 
-_INTEGERS = (
-    ("draft_tokens", 1, MAX_DRAFT_TOKENS),
-    ("min_draft_tokens", 0, MAX_DRAFT_TOKENS),
-    ("lookup_min", 1, MAX_DRAFT_TOKENS),
-    ("lookup_max", 1, MAX_DRAFT_TOKENS),
-    ("branching", 1, MAX_DRAFT_TOKENS),
-    ("tree_tokens", 1, MAX_DRAFT_TOKENS),
-    ("tensor_parallel", 1, MAX_PARALLEL),
-    ("draft_tensor_parallel", 1, MAX_PARALLEL),
-    ("max_length", 1, MAX_LENGTH),
-    ("draft_max_length", 1, MAX_LENGTH),
-    ("max_batch", 1, MAX_BATCH),
-    ("port", 1, LAST_PORT),
-)
+_INTEGERS = {
+    "draft_tokens": (1, MAX_DRAFT_TOKENS),
+    "min_draft_tokens": (0, MAX_DRAFT_TOKENS),
+    "lookup_min": (1, MAX_DRAFT_TOKENS),
+    "lookup_max": (1, MAX_DRAFT_TOKENS),
+    "branching": (1, MAX_DRAFT_TOKENS),
+    "tree_tokens": (1, MAX_DRAFT_TOKENS),
+    "tensor_parallel": (1, MAX_PARALLEL),
+    "draft_tensor_parallel": (1, MAX_PARALLEL),
+    "max_length": (1, MAX_LENGTH),
+    "draft_max_length": (1, MAX_LENGTH),
+    "max_batch": (1, MAX_BATCH),
+    "port": (1, LAST_PORT),
+}
+_PARTS = ("memory_fraction", "min_probability")
 _WORDS = ("draft_device", "quantization", "draft_quantization")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,-]{0,199}")
 _OF_DRAFT = ("draft_device", "draft_quantization")
@@ -165,6 +158,28 @@ _OF_SPECULATION = (
     *("min_probability", "mixed_vocabularies", "draft_tensor_parallel", "draft_max_length"),
     "schedule",
 )
+
+
+def wrong_values(values: Mapping[str, Any]) -> Iterator[str]:
+    """Of fields with values: each that is wrong whatever the others are, a sentence each."""
+    for name, value in values.items():
+        try:
+            _check_value(name, value)
+        except InputError as error:
+            yield str(error)
+
+
+def _check_value(name: str, value: Any) -> None:
+    if name == "target" or name == "draft" and value is not None:
+        _check_name(name, value)
+    elif name in _WORDS:
+        _check_word(name, value)
+    elif name in _INTEGERS:
+        _check_integer(name, value, *_INTEGERS[name])
+    elif name in _PARTS:
+        _check_part(_flag(name), value)
+        if name == "memory_fraction" and value == 0:
+            raise InputError("memory-fraction must be above 0, got 0")
 
 
 def check_schedule(schedule: Sequence[BatchRange]) -> None:
