@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import yaml
@@ -21,7 +22,6 @@ from specviz.errors import InputError
 
 DEFAULT_PORTS = {"vllm": 8000, "sglang": 30_000, "llama.cpp": 8080}
 _HUB_CACHE = "~/.cache/huggingface:/root/.cache/huggingface"
-_SERVER_ONLY = {"--port", "--host", "--api-key"}  # of no use to an engine within a Python program
 _TOKEN_OF_SHELL = (
     "# Models behind a licence need a token: export HF_TOKEN=… before docker compose up\n"
 )
@@ -97,9 +97,15 @@ def _start(facts: EngineFacts, options: Options) -> tuple[list[str], Options]:
     return ["llama-server"], options
 
 
-def _flags(options: Options) -> list[list[str]]:
-    """Each flag with its value, as words."""
-    return [[name, *_words(value)] for name, value in _folded(options)]
+def _flags(facts: EngineFacts, options: Options) -> Iterator[list[str]]:
+    """Each flag with its value, as words; with several values that add up it is written again."""
+    for name, value in _folded(options):
+        if value is False and name in facts.negatable:
+            yield [f"--no-{name[2:]}"]
+        elif isinstance(value, tuple) and name in facts.appended:
+            yield from ([name, _word(each)] for each in value)
+        else:
+            yield [name, *_words(value)]
 
 
 def _folded(options: Options) -> Iterable[tuple[str, Any]]:
@@ -139,7 +145,7 @@ def _literal(value: Any) -> Any:
 
 def _command(facts: EngineFacts, options: Options, variables: Collection[str]) -> str:
     start, others = _start(facts, options)
-    lines = [start, *_flags(others)]
+    lines = [start, *_flags(facts, others)]
     return _INDENT.join(" ".join(quoted(w, variables) for w in line) for line in lines) + "\n"
 
 
@@ -148,14 +154,20 @@ def _yaml(data: Any) -> str:
 
 
 def _config_file(facts: EngineFacts, options: Options) -> str:
-    """Of SGLang and vLLM, whose keys are the flags' names."""
+    """Of SGLang and vLLM, whose keys are the flags' names.
+
+    A file has each flag once: one that must be given again stands behind the file's name.
+    """
     if not facts.config_file:
         return ""
-    told = {name.removeprefix("--"): value for name, value in _folded(options)}
+    again = {name: options[name] for name in facts.appended & options.keys()}
+    behind = (quoted(word, ()) for word in chain(*_flags(facts, again)))
+    start = [facts.config_file.replace("FILE", "config.yaml"), *behind]
+    told = {name[2:]: value for name, value in _folded(options) if name not in again}
     plain = {
         key: _word(each) if isinstance(each, dict) else _literal(each) for key, each in told.items()
     }
-    return f"# {facts.config_file.replace('FILE', 'config.yaml')}\n{_yaml(plain)}"
+    return f"# {' '.join(start)}\n{_yaml(plain)}"
 
 
 def _python(facts: EngineFacts, options: Options) -> str:
@@ -164,7 +176,7 @@ def _python(facts: EngineFacts, options: Options) -> str:
     named = {
         name.lstrip("-").replace("-", "_"): value
         for name, value in _folded(options)
-        if name not in _SERVER_ONLY
+        if name not in facts.server
     }
     arguments = "".join(f"    {name}={_literal(value)!r},\n" for name, value in named.items())
     if facts.name == "sglang":
@@ -182,7 +194,8 @@ def _xllamacpp(facts: EngineFacts, options: Options) -> str:
     for name, value in options.items():
         flag = facts.current.get(name)
         if flag is None:
-            lines.append(f"# {name} {_word(value)}: see the fields of CommonParams")
+            words = " ".join([name, *_words(value)])
+            lines.append(f"# {words}: see the fields of CommonParams")
         else:
             lines.append(f"params.{flag.python_name} = {_python_value(name, value)}")
     return "\n".join([*lines, "server = xllamacpp.Server(params)", ""])
@@ -212,7 +225,7 @@ def _port(facts: EngineFacts, deployment: ModelDeployment) -> int:
 def _in_container(facts: EngineFacts, options: Options, port: int) -> tuple[list[str], list[str]]:
     """Words of the program and its arguments; a server must listen beyond its own container."""
     start, others = _start(facts, options)
-    flags = _flags({**others, "--host": "0.0.0.0", "--port": port})
+    flags = _flags(facts, {**others, "--host": "0.0.0.0", "--port": port})
     words = [word for flag in flags for word in flag]
     if facts.name == "vllm":
         return start[:2], [start[2], *words]

@@ -24,6 +24,9 @@ MAX_TEXT = 20_000  # characters
 MAX_DEPTH = 100  # of brackets
 MAX_FLAGS = 500
 _JSON_FLAGS = {"--speculative-config": SPECULATIVE, "-sc": SPECULATIVE}
+_JSON_RULE = (
+    'with names and texts in double quotes and no comma behind the last: {"method": "ngram"}'
+)
 
 
 class SourceText(str):
@@ -99,7 +102,8 @@ def _check_depth(text: str) -> None:
 
 def _typewritten(text: str) -> str:
     """With the quotes and hyphens that word processors of articles replace."""
-    for fine, plain in (("“", '"'), ("”", '"'), ("‘", "'"), ("’", "'"), ("\u00a0", " ")):
+    fine_and_plain = (("“", '"'), ("”", '"'), ("‘", "'"), ("’", "'"), ("\u00a0", " "))
+    for fine, plain in (*fine_and_plain, ("\ufeff", ""), ("\u200b", "")):  # marks without width
         text = text.replace(fine, plain)
     text = re.sub(r"(?<![^\s\"'(\[])[–—]-?(?=[a-z])", "--", text)
     return text.replace("\r\n", "\n").replace("\x00", "")
@@ -120,6 +124,8 @@ class _Reading:
         key = spelling(name)
         flag, _, inner = key.partition(".")
         prefix = _JSON_FLAGS.get(flag)
+        if prefix is not None and self._is_left_out(flag, prefix, bool(inner)):
+            return
         if prefix is not None and not inner:
             for each, its in self.object_of(key, value).items():
                 plain = str(each).replace("-", "_")
@@ -132,18 +138,31 @@ class _Reading:
             value = tuple(value)
         self.flags.append(PastedFlag(key, value, typed or name))
 
+    def _is_left_out(self, flag: str, prefix: str, is_part: bool) -> bool:
+        """Of objects the last one counts, but where parts (--flag.key) are given these alone."""
+        before = [each for each in self.flags if each.name.startswith(prefix)]
+        has_parts = any(each.typed.startswith("-") for each in before)
+        if not before or is_part and has_parts:
+            return False
+        if is_part or has_parts:
+            why = f"left out, for its parts ({flag}.…) are given, too"
+            self.passed_over.append(f"{flag} as a whole is {why}")
+        else:
+            self.again([flag])
+        if not has_parts:
+            self.flags = [each for each in self.flags if each not in before]
+        return has_parts
+
     def object_of(self, name: str, value: Any) -> dict[str, Any]:
         """What a text of JSON holds, or the mapping itself; InputError for all else."""
         if isinstance(value, str):
             try:
                 value = json.loads(value, object_pairs_hook=self._object)
-            except ValueError as error:
-                place = str(error) if isinstance(error, json.JSONDecodeError) else "too long"
-                got = f"got {short(value)}: {place}"
-                raise InputError(f"{name} must be one JSON object, {got}") from None
+            except ValueError:
+                pass
         if not isinstance(value, dict):
             got = "no value" if value is True else short(value)
-            raise InputError(f"{name} must be one JSON object, got {got}")
+            raise InputError(f"{name} must be one JSON object, {_JSON_RULE}, got {got}")
         return value
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -193,6 +212,8 @@ _OTHERS = {"pip", "pip3", "conda", "curl", "git", "cd", "cmake", "make"}
 _BEFORE = {"uv", "sudo", "nohup", "exec", "time", "env", "export", "set", "run", "$", "%", ">", "!"}
 _CONTAINERS = {"docker", "podman", "kubectl", "nerdctl"}
 _SUBCOMMANDS = {"serve", "chat", "complete", "bench", "latency", "throughput"}
+_SETTING = re.compile(r"[A-Z_][A-Z0-9_]*=")
+_IMAGE = re.compile(r"(?:[a-z0-9.-]+(?::\d+)?/)+[a-z0-9._-]+(?::[\w.-]+)?(?:@sha256:\w+)?")
 _IMAGES = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llama.cpp", "llama-cpp": "llama.cpp"}
 
 
@@ -211,7 +232,15 @@ def _words(line: str) -> list[str]:
 def _read_shell(text: str, reading: _Reading) -> None:
     """The engine's command; where there is none, the flags of whatever runs."""
     reading.variables |= variables(text)
-    others = [words for line in commands(text) if (words := _read_words(_words(line), reading))]
+    others, behind = [], []
+    for line, is_behind in commands(text):
+        words, found = _words(line), len(reading.flags)
+        if rest := _read_words(words, reading):
+            others.append(rest)
+        if is_behind and len(reading.flags) == found:
+            behind.append(words[0])
+    if behind and reading.engine:
+        reading.passed_over.append(f"{', '.join(behind)}: other commands of the line, left out")
     for words in others:
         if not words[0].startswith("-"):  # not one that goes on without a backslash
             if reading.engine is not None:
@@ -224,16 +253,20 @@ def _read_shell(text: str, reading: _Reading) -> None:
 def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
     """One command; gives its words where it has flags and starts no engine."""
     rest = list(words)
-    while rest and (rest[0] in _BEFORE or re.match(r"[A-Z_][A-Z0-9_]*=", rest[0])):
+    settings = []
+    while rest and (rest[0] in _BEFORE or _SETTING.match(rest[0])):
         word = rest.pop(0)
-        if "=" in word:
-            reading.passed_over.append(
-                f"{word.split('=')[0]}: a variable of the environment, left out"
-            )
+        if _SETTING.match(word):
+            settings.append(word)
+    place, engine = _engine_word(rest)
+    _read_settings((*settings, *filter(_SETTING.match, rest[:place])), engine, reading)
+    left = (word for word in settings if not _flag_set(word, engine))
+    reading.passed_over += [
+        f"{word.split('=')[0]}: a variable of the environment, left out" for word in left
+    ]
     if any(word.lstrip("!%") in _OTHERS for word in rest[:3]):  # also python -m pip
         return []
     script = inner_script(rest)
-    place, engine = _engine_word(rest)
     if engine is None and script is None:
         return rest if any(word.startswith("-") for word in rest) else []
     found = len(reading.flags)
@@ -245,6 +278,22 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
         # not which ones, for a token may be among them
         reading.passed_over.append(f"{' '.join(rest[:2])} …: options of the container, left out")
     return []
+
+
+def _flag_set(setting: str, engine: str | None) -> str:
+    """The flag that a word such as LLAMA_ARG_MODEL=a.gguf sets; "" where it sets none."""
+    name, _, value = setting.partition("=")
+    return engines()[engine].flag_of(name) if engine is not None and value else ""
+
+
+def _read_settings(settings: Iterable[str], engine: str | None, reading: _Reading) -> None:
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        flag = _flag_set(setting, engine)
+        if engine is not None and flag:
+            is_switch = flag in engines()[engine].switches
+            is_on = value.lower() in {"1", "true", "on", "enabled"}
+            reading.add(flag, is_on if is_switch else value, name)
 
 
 def _read_command(words: Sequence[str], place: int, engine: str, reading: _Reading) -> None:
@@ -264,13 +313,13 @@ def _read_command(words: Sequence[str], place: int, engine: str, reading: _Readi
 def _engine_word(words: Sequence[str]) -> tuple[int, str | None]:
     """Where the word that names the program, module or image stands, and the engine."""
     for place, word in enumerate(words):
-        name = _program(word)
+        is_setting = "=" in word or ":" in word[2:]  # a variable, or folders of a container
+        name = "" if is_setting else _program(word)
         for facts in engines().values():
             starts = tuple(f"{each}." for each in facts.words)
             if name in facts.words or name.startswith(starts) and words[place - 1] == "-m":
                 return place, facts.name
-        is_image = "/" in word and ":" in word and not word.startswith((".", "/", "-"))
-        if is_image and "docker" in words[0]:
+        if _IMAGE.fullmatch(word) and (place == 0 or words[0].lstrip("!") in _CONTAINERS):
             found = next((engine for mark, engine in _IMAGES.items() if mark in word), None)
             if found is not None:
                 return place, found
@@ -347,6 +396,12 @@ def _repeated(node: yaml.Node) -> Iterator[str]:
                 yield from _repeated(inner)
 
 
+_TOLD_OF_FILE = {
+    *("image", "entrypoint", "command", "args", "env", "environment"),
+    *("apiVersion", "kind", "name"),  # of which a written manifest has its own
+}
+
+
 def _yaml_mappings(text: str, reading: _Reading) -> list[dict[str, Any]]:
     """The documents that are mappings; none where it is no YAML.
 
@@ -374,6 +429,10 @@ def _read_data(data: Mapping[Any, Any], reading: _Reading) -> None:
         reading.variables |= {each for word in words for each in variables(word)}
         _read_words(words, reading)
     if containers or {"apiVersion", "services"} & data.keys():
+        left = ", ".join(dict.fromkeys(_left_out(data) if reading.flags else ()))
+        if left:
+            told = "of the file the engine's command and variables are read"
+            reading.passed_over.append(f"{told}; left out: {left}")
         return
     keys = {str(key).replace("-", "_") for key in data}
     inner = {key.removeprefix(SPECULATIVE) for key in engines()["vllm"].current}
@@ -400,10 +459,34 @@ def _containers(data: Any) -> Iterator[list[str]]:
         parts = (data.get(key) for key in ("entrypoint", "command", "args"))
         words = [word for part in parts if part for word in _as_words(part)]
         starts_itself = inner_script(words) is not None or _engine_word(words)[1] is not None
-        yield words if starts_itself else ["docker", data["image"], *words]
+        yield [*_settings(data), *(words if starts_itself else [data["image"], *words])]
         return
     for value in data.values():
         yield from _containers(value)
+
+
+def _settings(container: Mapping[str, Any]) -> Iterator[str]:
+    """Its variables, as NAME=value."""
+    for part in (container.get("environment"), container.get("env")):
+        if isinstance(part, dict):
+            yield from (f"{name}={value}" for name, value in part.items())
+        for each in part if isinstance(part, list) else ():
+            is_pair = isinstance(each, dict)
+            yield f"{each.get('name')}={each.get('value', '')}" if is_pair else str(each)
+
+
+def _left_out(data: Any) -> Iterator[str]:
+    """What of a manifest or compose file is neither a container's command nor on the way to it."""
+    if isinstance(data, list):
+        for each in data:
+            yield from _left_out(each)
+    for key, value in data.items() if isinstance(data, dict) else ():
+        if key == "metadata" and isinstance(value, dict):
+            yield from (f"{key}.{inner}" for inner in value)
+        elif any(_containers(value)):
+            yield from _left_out(value)
+        elif key not in _TOLD_OF_FILE:
+            yield str(key)
 
 
 def _as_words(part: Any) -> list[str]:

@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 
 _PIECE = re.compile(
-    r"""(?P<space>[\\`^][ \t]*\n|(?<!\S)\#[^\n]*) | (?P<end>[\n;&|]+)
+    r"""(?P<space>[\\`^][ \t]*\n|(?<!\S)\#[^\n]*)
+      | (?P<to>(?<!\S)[\d&]?>{1,2}(?:&\d|[ \t]*[^\s;&|]+)) | (?P<end>[\n;&|]+)
       | (?P<word>'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s;&|'"\\]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -15,17 +16,26 @@ _VARIABLE = re.compile(r"(?<!\\)\$(?:[A-Za-z_]\w*|\{[A-Za-z_][^{}]*\})")
 _SHELLS = {"sh", "bash", "dash", "zsh", "ash"}
 
 
-def commands(text: str) -> Iterator[str]:
-    """Each command; lines that go on, comments and quotes as a shell has them."""
+def commands(text: str) -> Iterator[tuple[str, bool]]:
+    """Each command, and whether it stands behind another one in its line; lines that go on,
+    comments and quotes as a shell has them. Where output goes (> file) is one word.
+
+    >>> list(commands("serve a > log 2>&1 | tee b"))
+    [('serve a >log 2>&1', False), ('tee b', True)]
+    """
     pieces: list[str] = []
+    is_behind = False
     for match in _PIECE.finditer(f"{text}\n"):
         if match["space"] is not None:
             pieces.append(" ")
+        elif match["to"] is not None and "".join(pieces).strip():
+            pieces.append("".join(match["to"].split()))
         elif match["end"] is None:
-            pieces.append(match["word"])
+            pieces.append(match[0])
         else:
             if line := "".join(pieces).strip():
-                yield line
+                yield line, is_behind
+            is_behind = bool(line) and "\n" not in match["end"]
             pieces = []
 
 

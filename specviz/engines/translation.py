@@ -23,6 +23,7 @@ from specviz.engines.engine_facts import (
     SPECULATIVE,
     CheckedFlag,
     EngineFacts,
+    EngineFlag,
     OldFlag,
     engines,
     server_named,
@@ -33,6 +34,7 @@ from specviz.engines.model_deployment import (
     DraftSampling,
     EngineMethod,
     ModelDeployment,
+    wrong_values,
 )
 from specviz.engines.pasted_text import PastedFlag, SourceText, read_text
 from specviz.errors import InputError, short
@@ -46,6 +48,7 @@ _OWN_LAYERS = (
     "no engine here drafts with the target's own first layers: choose a head (eagle3, mtp), a "
     "draft model or prompt-lookup"
 )
+_OF_ASSISTANT = {"draft", "draft_tokens", "draft_quantization", "min_probability"}
 _METHODS = tuple(each.value for each in EngineMethod)
 ReadPair = Callable[[ModelDeployment], ServedPair | None]
 
@@ -99,9 +102,12 @@ class _Work:
     further: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)  # field or flag -> its last change
 
-    def add(self, name: str, change: FlagChange) -> None:
-        """What became of a flag that sets this field, or has this name."""
-        if name in self.rows and self.changes[self.rows[name]].value != change.value:
+    def add(self, name: str, change: FlagChange, adds_up: bool) -> None:
+        """What became of a flag that sets this field, or has this name; `adds_up`: its values do,
+        where it is given again.
+        """
+        is_other = name in self.rows and self.changes[self.rows[name]].value != change.value
+        if is_other and not adds_up:
             self.drop(name, "it is given again below, and only the last one is kept")
         self.rows[name] = len(self.changes)
         self.changes.append(change)
@@ -134,10 +140,17 @@ def translate(
     source = engines()[pasted.engine]
     target = server_named(to or (source.name if source.is_server else "vllm"))
     work = _Work(notes=list(pasted.passed_over))
-    for flag in pasted.flags:
-        work.add(_name(flag, source), _change(flag, source, target, work))
+    for typed in pasted.flags:
+        flag = _as_switch(typed, source)
+        name = _name(flag, source)
+        change = replace(_change(flag, source, target, work), value=_shown(typed.value))
+        if flag is not typed and isinstance(typed.value, str) and change.now:
+            change = replace(change, fate=Fate.MOVED, why="a switch takes no value")
+        work.add(name, change, flag.name in source.appended)
+        if flag.value is True and name in _NAMED:
+            work.problems.append(f"{flag.typed} must have a value, got none")
         is_variable = isinstance(flag.value, str) and flag.value in pasted.variables
-        if is_variable and _name(flag, source) in _READ:
+        if is_variable and name in _READ:
             work.problems.append(
                 f"{flag.typed} is {flag.value}, a variable of the shell: put in what it stands for"
             )
@@ -168,6 +181,15 @@ def translate(
         deployment=deployment,
         configuration=configuration,
     )
+
+
+def _as_switch(flag: PastedFlag, source: EngineFacts) -> PastedFlag:
+    """A switch as the one that it is about, on or off; any other flag as it is."""
+    value = str(flag.value).lower()
+    if flag.name not in source.switches or value not in {"true", "false"}:
+        return flag
+    name = source.positive(flag.name)
+    return replace(flag, name=name, value=(value == "true") == (name == flag.name))
 
 
 def _name(flag: PastedFlag, source: EngineFacts) -> str:
@@ -220,6 +242,8 @@ def _alike(typed: str, value: Any) -> bool:
 def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _Work) -> FlagChange:
     """What becomes of one flag; its value goes where it belongs."""
     current, old = source.current.get(flag.name), source.older.get(flag.name)
+    if flag.value is None:
+        return _told(flag, Fate.DROPPED, "", f"it leaves the choice to {source.title}")
     if flag.value == _SELF:
         work.problems.append(_OWN_LAYERS)
         return _told(flag, Fate.UNKNOWN, "", f"{source.title} never had {_SELF}, old or new")
@@ -234,9 +258,8 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
             work.further[current.name] = flag.value
             return _told(flag, Fate.SAME, _place(current.name), "")
         work.heard[current.field] = flag.value
-        if source is target:
-            return _told(flag, Fate.SAME, _place(current.name), "")
-        return _told(flag, Fate.MOVED, _now(current.field, target), "")
+        now = _place(current.name) if source is target else _now(current.field, target)
+        return _told(flag, Fate.SAME if _is_so_called(flag, current) else Fate.MOVED, now, "")
     if old is not None:
         return _old_flag(flag, old, source, target, work)
     key = flag.name.removeprefix(SPECULATIVE)
@@ -253,15 +276,32 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
         same = target.same_as(flag.name, source)
         if not same:
             return _told(flag, Fate.DROPPED, "", f"it is {source.title}'s own")
-        if isinstance(flag.value, tuple) and same not in target.several:
+        if isinstance(flag.value, tuple) and same not in target.several | target.appended:
             return _told(flag, Fate.DROPPED, "", f"{target.title} takes one value for {same}")
-        work.further[same] = flag.value
-        return _told(flag, Fate.SAME if same == flag.name else Fate.MOVED, same, "")
+        return _further(flag, same, source, target, work)
     checked = source.checked.get(flag.name)
     if checked is not None:
         return _checked_flag(flag, checked, source, work)
-    work.further[flag.name] = flag.value
-    return _told(flag, Fate.KEPT, flag.name, "it goes in as it is; its value is not checked")
+    return _further(flag, flag.name, source, target, work)
+
+
+def _further(
+    flag: PastedFlag, name: str, source: EngineFacts, target: EngineFacts, work: _Work
+) -> FlagChange:
+    """One that goes in as it is, under its name in the engine that is translated to."""
+    if flag.value is False and name in target.switches - target.negatable:
+        return _told(flag, Fate.DROPPED, "", f"{name} is a switch, and off where it is not given")
+    before = work.further.get(name, ())
+    if flag.name in source.appended and name in target.several | target.appended:
+        values = flag.value if isinstance(flag.value, tuple) else (flag.value,)
+        work.further[name] = (*before, *values)
+    else:
+        work.further[name] = flag.value
+    is_off = flag.value is False and name in target.negatable
+    now = f"--no-{name[2:]}" if is_off else name
+    if source is not target:
+        return _told(flag, Fate.SAME if name == flag.name else Fate.MOVED, now, "")
+    return _told(flag, Fate.KEPT, now, "it goes in as it is; its value is not checked")
 
 
 def _checked_flag(
@@ -306,11 +346,21 @@ def _old_flag(
     return _told(flag, Fate.MOVED if place else Fate.GONE, place, why)
 
 
+def _is_so_called(flag: PastedFlag, current: EngineFlag) -> bool:
+    """Whether a flag, a key or a field of Python was typed as it is called."""
+    if flag.typed == current.python:
+        return True
+    typed, name = (each.replace("-", "_").strip("_") for each in (flag.typed, current.name))
+    return typed.rpartition(".")[2] == name.rpartition(".")[2]
+
+
 def _told(flag: PastedFlag, fate: Fate, now: str, why: str) -> FlagChange:
     return FlagChange(flag.typed, _shown(flag.value), fate, now, why)
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
     words = value if isinstance(value, tuple) else (value,)
     return "" if value is True else " ".join(map(str, words))
 
@@ -354,14 +404,16 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
                 heard.pop(name, None)
                 work.drop(name, why)
         else:
-            work.notes += _settle_library(heard)
+            work.notes += _settle_library(heard, work)
         _settle_switch(heard, work)
         if source is not target:
             work.notes += _settle_length(heard, source)
         if "target" not in heard:
             heard["target"] = NO_TARGET
             work.notes.append(f"no model is named: put yours in the place of {NO_TARGET}")
-        values = {name: read_field(name, value) for name, value in heard.items()}
+        values = _values(heard, work)
+        if work.problems:
+            return None
         if values.get("method", EngineMethod.NONE) is EngineMethod.NONE:
             work.notes.append("nothing in it speculates")
         return ModelDeployment(**values)
@@ -370,7 +422,19 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
         return None
 
 
-def _settle_library(heard: Heard) -> Iterator[str]:
+def _values(heard: Heard, work: _Work) -> dict[str, Any]:
+    """The values of the fields, and a problem for each that is none."""
+    found = {}
+    for name, value in heard.items():
+        try:
+            found[name] = read_field(name, value)
+        except InputError as error:
+            work.problems.append(str(error))
+    work.problems += wrong_values(found)
+    return found
+
+
+def _settle_library(heard: Heard, work: _Work) -> Iterator[str]:
     """transformers names no method: its arguments do."""
     tokens = heard.pop("prompt_lookup_tokens", None)
     tokenizer = heard.pop("assistant_tokenizer", None)
@@ -380,6 +444,10 @@ def _settle_library(heard: Heard) -> Iterator[str]:
     ):
         if heard.pop(own, None) is True:
             heard[field_name] = "bitsandbytes"
+    if tokens is not None:
+        for name in _OF_ASSISTANT & heard.keys():
+            del heard[name]
+            work.drop(name, "with prompt_lookup_num_tokens the library passes over the assistant")
     if "draft" in heard:
         heard["method"] = EngineMethod.DRAFT_MODEL
         if tokenizer is not None:
@@ -415,6 +483,7 @@ def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
 
 _FRACTIONS = {"memory_fraction", "min_probability"}
 _NAMES = {"target", "draft", "draft_device", *WEIGHTS}
+_NAMED = _NAMES | {"method"}  # what no flag says that stands alone
 _READ = {*DEPLOYMENT_FIELDS, *MEANT} - {"target", "draft"}  # what a name cannot stand for
 
 

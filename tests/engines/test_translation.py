@@ -480,7 +480,7 @@ def test_flags_that_articles_shorten_are_read_as_the_engines_parser_reads_them()
     assert "--mem-fraction-static 0.9" in command
     assert "--cuda-graph-max-bs-decode 2" in command and "--trust-remote-code" in command
     old = ("--speculative-draft", "--cuda-graph-max-bs")
-    assert [each.typed for each in found.changes if each.fate is Fate.MOVED] == [*old]
+    assert [each.typed for each in found.changes if each.fate is Fate.MOVED and each.why] == [*old]
     short = translate("vllm serve org/t --tensor-par 2 --enable-p")
     assert short.deployment is not None and short.deployment.tensor_parallel == 2
     assert short.changes[-1].fate is Fate.UNKNOWN
@@ -636,8 +636,8 @@ def test_a_command_is_found_within_a_shell_and_beside_other_programs(text: str) 
     [
         (f"{ENGINE}\nllama-server -m a.gguf", "got 2 (vLLM, llama.cpp): leave in one"),
         ("from vllm import LLM\nLLM('a')\nLLM(model='b')", "got 2 (vLLM, vLLM)"),
-        ("vllm serve t --speculative-config", "must be one JSON object, got no value"),
-        ('{"method": "ngram",}', "line 1 column 20"),
+        ("vllm serve t --speculative-config", "got no value"),
+        ('{"method": "ngram",}', "double quotes and no comma"),
     ],
 )
 def test_what_is_not_one_command_or_no_json_is_refused(text: str, message: str) -> None:
@@ -719,3 +719,107 @@ def test_lists_and_repeated_keys_of_a_file_are_read_as_the_engine_reads_them() -
     assert found.configuration is not None
     assert "--served-model-name a b" in found.configuration.command
     assert "port is given again, and the last one counts" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("vllm serve t --middleware a.b --middleware c.d", "--middleware a.b --middleware c.d"),
+        ("model: t\nmiddleware: [a.b, c.d]", "--middleware a.b --middleware c.d"),
+        (f"{LLAMA}--lora a -ot x=CPU --lora b -ot y=CPU", "--lora a --lora b -ot x=CPU -ot y=CPU"),
+        (f"{LLAMA}-cb -kvu -tb 4 -fit on", "-cb -kvu -tb 4 -fit on"),
+        ("vllm serve t --enable-chunked-prefill=False", "--no-enable-chunked-prefill"),
+        ("vllm serve t --enable-prefix-caching true", "--enable-prefix-caching"),
+        ("vllm serve t --enforce-eager --no-enforce-eager", "--no-enforce-eager"),
+        ("model: t\nenforce-eager: false\ngrpc: false\nseed: null", "--no-enforce-eager"),
+        (f"{SGLANG}--trust-remote-code false", ""),
+    ],
+)
+def test_flags_that_add_up_and_switches_are_written_as_the_engine_takes_them(
+    text: str, written: str
+) -> None:
+    found = translate(text)
+    assert found.configuration is not None
+    assert Fate.UNKNOWN not in fates(found).values()
+    words = found.configuration.command.replace(" \\\n   ", "").rstrip()
+    assert words.endswith(written) and "false" not in words.lower()
+
+
+def test_what_a_file_or_python_cannot_hold_stands_behind_the_file_or_is_no_argument() -> None:
+    text = "vllm serve t --middleware a.b --middleware c.d --enable-prefix-caching=false --port 9"
+    found = translate(text).configuration
+    assert found is not None
+    start = "# vllm serve --config config.yaml --middleware a.b --middleware c.d\n"
+    assert found.yaml == f"{start}model: t\nport: 9\nenable-prefix-caching: false\n"
+    assert found.python.endswith("(\n    model='t',\n    enable_prefix_caching=False,\n)\n")
+    assert found.kubernetes.count("- --middleware\n") == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"\ufeff{ENGINE}",
+        f"{ENGINE} --speculative-config null".replace("null", "'{\"model\": null}'"),
+        f"docker run -v ~/.cache/vllm:/root/.cache/vllm vllm/vllm-openai {ENGINE[11:]}",
+        yaml.safe_dump({"services": {"a": {"image": "vllm/vllm-openai", "command": ENGINE[11:]}}}),
+    ],
+)
+def test_marks_nulls_and_images_without_a_tag_hide_nothing(text: str) -> None:
+    assert translate(text).deployment == translate(ENGINE).deployment
+
+
+DRAFTED = {"LLAMA_ARG_MODEL": "a.gguf", "LLAMA_ARG_MODEL_DRAFT": "b.gguf", "LLAMA_ARG_DRAFT_MAX": 8}
+SERVED = {"image": "ghcr.io/ggml-org/llama.cpp:server", "environment": DRAFTED, "ports": []}
+IN_WORDS = [f"{name}={value}" for name, value in DRAFTED.items()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        yaml.safe_dump({"services": {"llama": SERVED}}),
+        yaml.safe_dump({"services": {"llama": SERVED | {"environment": IN_WORDS}}}),
+        f"{' '.join(IN_WORDS)} LLAMA_ARG_CONT_BATCHING=1 llama-server",
+        f"docker run -e {' -e '.join(IN_WORDS)} {SERVED['image']}",
+    ],
+)
+def test_variables_that_set_flags_of_llama_cpp_are_read(text: str) -> None:
+    assert translate(text).deployment == ModelDeployment(
+        target="a.gguf", method=EngineMethod.DRAFT_MODEL, draft="b.gguf", draft_tokens=8
+    )
+
+
+CONFIG = '--speculative-config \'{"method": "ngram", "num_speculative_tokens": 3}\''
+POD = {"nodeSelector": {"a": "b"}, "containers": [MANIFEST | {"env": [{"name": "A"}]}]}
+WORKLOAD = {"metadata": {"name": "n"}, "spec": {"replicas": 2, "template": {"spec": POD}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (f"{ENGINE} | tee x; curl y", "tee, curl: other commands of the line, left out"),
+        (f"{ENGINE} > a.log 2>&1 &", "2>&1: no flag takes it, left out"),
+        (f"vllm serve t {CONFIG} {CONFIG}", "--speculative-config is given again, and the last"),
+        (f"vllm serve t {CONFIG} -sc.model d -sc.num_speculative_tokens 2", "as a whole is left"),
+        (yaml.safe_dump(WORKLOAD), "left out: metadata.name, replicas, nodeSelector"),
+        (yaml.safe_dump(WORKLOAD), "A: a variable of the environment, left out"),
+    ],
+)
+def test_what_is_left_out_of_a_text_is_said(text: str, note: str) -> None:
+    assert any(note in each for each in translate(text).notes)
+
+
+def test_each_value_that_is_wrong_is_told() -> None:
+    found = translate("vllm serve t --port 99999 --gpu-memory-utilization 90 --max-num-seqs x")
+    assert [each.split()[0] for each in sorted(found.problems)] == [
+        *("--gpu-memory-utilization", "--max-num-seqs", "--port")
+    ]
+    (bare,) = translate("vllm serve t --speculative-model").problems
+    assert bare == "--speculative-model must have a value, got none"
+
+
+def test_another_name_and_another_method_are_told() -> None:
+    told = fates(translate("llama-server --model a -md b --draft-p-min 0.5"))
+    assert told == {"--model": Fate.SAME, "-md": Fate.MOVED, "--draft-p-min": Fate.MOVED}
+    both = translate("m.generate(**i, assistant_model=a, prompt_lookup_num_tokens=3)")
+    assert fates(both)["assistant_model"] is Fate.DROPPED
+    assert speculative(both)["num_speculative_tokens"] == 3
