@@ -174,11 +174,11 @@ def _python(facts: EngineFacts, options: Options) -> str:
     if facts.name == "llama.cpp":
         return _xllamacpp(facts, options)
     named = {
-        name.lstrip("-").replace("-", "_"): value
+        name.lstrip("-").replace("-", "_"): _argument(facts, name, value)
         for name, value in _folded(options)
         if name not in facts.server
     }
-    arguments = "".join(f"    {name}={_literal(value)!r},\n" for name, value in named.items())
+    arguments = "".join(f"    {name}={value!r},\n" for name, value in named.items())
     if facts.name == "sglang":
         indented = arguments.replace("    ", "        ", 1).replace("\n    ", "\n        ")
         return (
@@ -187,6 +187,14 @@ def _python(facts: EngineFacts, options: Options) -> str:
             f"    engine = sglang.Engine(\n{indented}    )\n"
         )
     return f"from vllm import LLM\n\nllm = LLM(\n{arguments})\n"
+
+
+def _argument(facts: EngineFacts, name: str, value: Any) -> Any:
+    """An object as one, where a shell has its text; all else as a literal."""
+    try:
+        return json.loads(value) if name in facts.objects else _literal(value)
+    except (TypeError, ValueError):  # one already, or in a form of the engine's own
+        return value
 
 
 def _xllamacpp(facts: EngineFacts, options: Options) -> str:

@@ -73,7 +73,7 @@ class EngineFacts:
     them, `short` is a short flag -> its long name, of `objects` a part may be set (--flag.key),
     each of `negatable` has its --no-, `server` are no arguments in Python, `chosen` are values by
     which the engine chooses itself, `general` is meaning -> spellings of flags that others have. A
-    variable of the environment that says a flag begins with `environment` or is in `variables`.
+    variable that sets a flag is `environment` and the flag's name, or what `variables` have for it.
     """
 
     name: str
@@ -156,15 +156,16 @@ class EngineFacts:
         return plain if name.startswith("--no-") and plain in self.negatable else name
 
     def flag_of(self, variable: str) -> str:
-        """The flag that a variable of the environment says; "" where it says none.
+        """The flag that a variable of the environment sets; "" where it sets none.
 
         >>> [engines()["llama.cpp"].flag_of(f"LLAMA_ARG_{end}") for end in ("CTX_SIZE", "BATCH")]
         ['--ctx-size', '--batch-size']
         """
-        begin = self.environment
-        name = f"--{variable.removeprefix(begin).lower().replace('_', '-')}"
-        is_flag = variable.startswith(begin or " ") and name in self.known | self.older.keys()
-        return name if is_flag else self.variables.get(variable, "")
+        end = variable.removeprefix(self.environment)
+        if end == variable:
+            return ""
+        name = self.variables.get(end, f"--{end.lower().replace('_', '-')}")
+        return name if name in self.known | self.older.keys() else ""
 
     def same_as(self, name: str, source: EngineFacts) -> str:
         """The flag that means what another engine's does; "" where none is known to."""

@@ -213,7 +213,7 @@ _BEFORE = {"uv", "sudo", "nohup", "exec", "time", "env", "export", "set", "run",
 _CONTAINERS = {"docker", "podman", "kubectl", "nerdctl"}
 _SUBCOMMANDS = {"serve", "chat", "complete", "bench", "latency", "throughput"}
 _SETTING = re.compile(r"[A-Z_][A-Z0-9_]*=")
-_IMAGE = re.compile(r"(?:[a-z0-9.-]+(?::\d+)?/)+[a-z0-9._-]+(?::[\w.-]+)?(?:@sha256:\w+)?")
+_IMAGE = re.compile(r"(?:[\w.${}-]+(?::\d+)?/)+[\w.-]+(?:[:@][^\s/]+)?")
 _IMAGES = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llama.cpp", "llama-cpp": "llama.cpp"}
 
 
@@ -238,7 +238,7 @@ def _read_shell(text: str, reading: _Reading) -> None:
         if rest := _read_words(words, reading):
             others.append(rest)
         if is_behind and len(reading.flags) == found:
-            behind.append(words[0])
+            behind.append(words[0].partition("=")[0])  # what a variable is may be a secret
     if behind and reading.engine:
         reading.passed_over.append(f"{', '.join(behind)}: other commands of the line, left out")
     for words in others:
@@ -322,7 +322,8 @@ def _engine_word(words: Sequence[str]) -> tuple[int, str | None]:
         if _IMAGE.fullmatch(word) and (place == 0 or words[0].lstrip("!") in _CONTAINERS):
             found = next((engine for mark, engine in _IMAGES.items() if mark in word), None)
             if found is not None:
-                return place, found
+                inside, own = _engine_word(words[place + 1 : place + 4])  # python3 -m sglang.…
+                return (place + 1 + inside if own == found else place), found
     return 0, None
 
 
@@ -429,10 +430,10 @@ def _read_data(data: Mapping[Any, Any], reading: _Reading) -> None:
         reading.variables |= {each for word in words for each in variables(word)}
         _read_words(words, reading)
     if containers or {"apiVersion", "services"} & data.keys():
-        left = ", ".join(dict.fromkeys(_left_out(data) if reading.flags else ()))
-        if left:
+        left = dict.fromkeys(_left_out(data) if containers else [str(data.get("kind", "services"))])
+        if left and reading.flags:
             told = "of the file the engine's command and variables are read"
-            reading.passed_over.append(f"{told}; left out: {left}")
+            reading.passed_over.append(f"{told}; left out: {', '.join(left)}")
         return
     keys = {str(key).replace("-", "_") for key in data}
     inner = {key.removeprefix(SPECULATIVE) for key in engines()["vllm"].current}

@@ -258,8 +258,10 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
             work.further[current.name] = flag.value
             return _told(flag, Fate.SAME, _place(current.name), "")
         work.heard[current.field] = flag.value
-        now = _place(current.name) if source is target else _now(current.field, target)
-        return _told(flag, Fate.SAME if _is_so_called(flag, current) else Fate.MOVED, now, "")
+        if source is not target:
+            return _told(flag, Fate.MOVED, _now(current.field, target), "")
+        fate = Fate.SAME if _is_so_called(flag, current) else Fate.MOVED
+        return _told(flag, fate, _place(current.name), "")
     if old is not None:
         return _old_flag(flag, old, source, target, work)
     key = flag.name.removeprefix(SPECULATIVE)

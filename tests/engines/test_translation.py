@@ -747,6 +747,8 @@ def test_flags_that_add_up_and_switches_are_written_as_the_engine_takes_them(
 
 def test_what_a_file_or_python_cannot_hold_stands_behind_the_file_or_is_no_argument() -> None:
     text = "vllm serve t --middleware a.b --middleware c.d --enable-prefix-caching=false --port 9"
+    objects = translate("""vllm serve t --hf-overrides '{"a": 1}'""").configuration
+    assert objects is not None and "hf_overrides={'a': 1}" in objects.python
     found = translate(text).configuration
     assert found is not None
     start = "# vllm serve --config config.yaml --middleware a.b --middleware c.d\n"
@@ -761,7 +763,10 @@ def test_what_a_file_or_python_cannot_hold_stands_behind_the_file_or_is_no_argum
         f"\ufeff{ENGINE}",
         f"{ENGINE} --speculative-config null".replace("null", "'{\"model\": null}'"),
         f"docker run -v ~/.cache/vllm:/root/.cache/vllm vllm/vllm-openai {ENGINE[11:]}",
-        yaml.safe_dump({"services": {"a": {"image": "vllm/vllm-openai", "command": ENGINE[11:]}}}),
+        *(
+            yaml.safe_dump({"services": {"a": {"image": image, "command": ENGINE[11:]}}})
+            for image in ("vllm/vllm-openai", "vllm/vllm-openai:${TAG:-latest}")
+        ),
     ],
 )
 def test_marks_nulls_and_images_without_a_tag_hide_nothing(text: str) -> None:
@@ -818,8 +823,11 @@ def test_each_value_that_is_wrong_is_told() -> None:
 
 
 def test_another_name_and_another_method_are_told() -> None:
-    told = fates(translate("llama-server --model a -md b --draft-p-min 0.5"))
+    text = "llama-server --model a -md b --draft-p-min 0.5"
+    told = fates(translate(text))
     assert told == {"--model": Fate.SAME, "-md": Fate.MOVED, "--draft-p-min": Fate.MOVED}
+    assert fates(translate(text, "vllm"))["-md"] is Fate.MOVED
+    assert Fate.UNKNOWN not in fates(translate(f"docker run lmsysorg/sglang:v1 {SGLANG}")).values()
     both = translate("m.generate(**i, assistant_model=a, prompt_lookup_num_tokens=3)")
     assert fates(both)["assistant_model"] is Fate.DROPPED
     assert speculative(both)["num_speculative_tokens"] == 3
