@@ -416,7 +416,8 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
         values = _values(heard, work)
         if work.problems:
             return None
-        if values.get("method", EngineMethod.NONE) is EngineMethod.NONE:
+        by_preset = any(name.endswith(("-spec", "--spec-default")) for name in work.further)
+        if values.get("method", EngineMethod.NONE) is EngineMethod.NONE and not by_preset:
             work.notes.append("nothing in it speculates")
         return ModelDeployment(**values)
     except InputError as error:

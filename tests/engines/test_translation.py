@@ -761,7 +761,7 @@ def test_what_a_file_or_python_cannot_hold_stands_behind_the_file_or_is_no_argum
     "text",
     [
         f"\ufeff{ENGINE}",
-        f"{ENGINE} --speculative-config null".replace("null", "'{\"model\": null}'"),
+        '{"model": "org/d", "num_speculative_tokens": 4, "method": null}',
         f"docker run -v ~/.cache/vllm:/root/.cache/vllm vllm/vllm-openai {ENGINE[11:]}",
         *(
             yaml.safe_dump({"services": {"a": {"image": image, "command": ENGINE[11:]}}})
@@ -770,7 +770,8 @@ def test_what_a_file_or_python_cannot_hold_stands_behind_the_file_or_is_no_argum
     ],
 )
 def test_marks_nulls_and_images_without_a_tag_hide_nothing(text: str) -> None:
-    assert translate(text).deployment == translate(ENGINE).deployment
+    found = translate(text.replace("org/t", "MODEL")).deployment
+    assert found == translate(ENGINE.replace("org/t", "MODEL")).deployment
 
 
 DRAFTED = {"LLAMA_ARG_MODEL": "a.gguf", "LLAMA_ARG_MODEL_DRAFT": "b.gguf", "LLAMA_ARG_DRAFT_MAX": 8}
@@ -828,6 +829,7 @@ def test_another_name_and_another_method_are_told() -> None:
     assert told == {"--model": Fate.SAME, "-md": Fate.MOVED, "--draft-p-min": Fate.MOVED}
     assert fates(translate(text, "vllm"))["-md"] is Fate.MOVED
     assert Fate.UNKNOWN not in fates(translate(f"docker run lmsysorg/sglang:v1 {SGLANG}")).values()
+    assert translate("llama-server -m a.gguf --spec-default").notes == ()
     both = translate("m.generate(**i, assistant_model=a, prompt_lookup_num_tokens=3)")
     assert fates(both)["assistant_model"] is Fate.DROPPED
     assert speculative(both)["num_speculative_tokens"] == 3
