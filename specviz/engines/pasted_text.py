@@ -259,11 +259,9 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
         if _SETTING.match(word):
             settings.append(word)
     place, engine = _engine_word(rest)
-    _read_settings((*settings, *filter(_SETTING.match, rest[:place])), engine, reading)
-    left = (word for word in settings if not _flag_set(word, engine))
-    reading.passed_over += [
-        f"{word.split('=')[0]}: a variable of the environment, left out" for word in left
-    ]
+    others = _read_settings(settings, engine, reading)
+    reading.passed_over += [f"{each}: a variable of the environment, left out" for each in others]
+    _read_settings(filter(_SETTING.match, rest[:place]), engine, reading)
     if any(word.lstrip("!%") in _OTHERS for word in rest[:3]):  # also python -m pip
         return []
     script = inner_script(rest)
@@ -280,20 +278,18 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
     return []
 
 
-def _flag_set(setting: str, engine: str | None) -> str:
-    """The flag that a word such as LLAMA_ARG_MODEL=a.gguf sets; "" where it sets none."""
-    name, _, value = setting.partition("=")
-    return engines()[engine].flag_of(name) if engine is not None and value else ""
-
-
-def _read_settings(settings: Iterable[str], engine: str | None, reading: _Reading) -> None:
-    for setting in settings:
-        name, _, value = setting.partition("=")
-        flag = _flag_set(setting, engine)
-        if engine is not None and flag:
-            is_switch = flag in engines()[engine].switches
+def _read_settings(words: Iterable[str], engine: str | None, reading: _Reading) -> list[str]:
+    """The flags that words such as LLAMA_ARG_MODEL=a.gguf set; gives the other variables' names."""
+    facts, others = engines()[engine] if engine else None, []
+    for word in words:
+        name, _, value = word.partition("=")
+        flag = facts.flag_of(name) if facts and value else ""
+        if facts and flag:
             is_on = value.lower() in {"1", "true", "on", "enabled"}
-            reading.add(flag, is_on if is_switch else value, name)
+            reading.add(flag, is_on if flag in facts.switches else value, name)
+        else:
+            others.append(name)
+    return others
 
 
 def _read_command(words: Sequence[str], place: int, engine: str, reading: _Reading) -> None:
