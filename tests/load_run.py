@@ -22,13 +22,11 @@ import os
 import random
 import secrets
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,10 +35,9 @@ import httpx
 
 from specviz.golden import golden_names
 from specviz.models.pair_catalog import BUNDLED
+from tests.browser.app_server import serve
 from tests.browser.conftest import BROWSERS
 
-ROOT = Path(__file__).resolve().parents[1]
-START_SECONDS = 120
 LOOKS = (2.0, 8.0)  # seconds that a person looks at what came
 SLOWEST = 5  # first rounds that are told one by one
 ARRIVAL_SECONDS = 10.0  # in which everybody comes
@@ -264,25 +261,15 @@ async def tab(browser: Any, url: str, number: int, findings: Findings, until: fl
 # ---- the server
 
 
-def start_server(pair: str, log: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """`app.py` on a free port, once it has loaded what it begins with."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    environment = os.environ | {"PORT": str(port), "SPECVIZ_PAIR": pair, "HF_HUB_OFFLINE": "1"}
-    with log.open("w") as output:
-        server = subprocess.Popen(
-            [sys.executable, "app.py"], cwd=ROOT, env=environment, stdout=output, stderr=output
-        )
-    url, deadline = f"http://127.0.0.1:{port}/", time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and server.poll() is None:
+def server_of(log: Path) -> int:
+    """The process that writes the log; those that it has started came later."""
+    for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
         try:
-            if httpx.get(f"{url}ready", timeout=2).status_code == 200:
-                return server, url
-        except httpx.HTTPError:
-            pass
-        time.sleep(0.2)
-    raise SystemExit(f"the server did not start:\n{log.read_text()}")
+            if os.path.samefile(process / "fd/1", log):
+                return int(process.name)
+        except OSError:
+            continue
+    raise AssertionError("no process writes the log")
 
 
 def family(process: int) -> Iterator[int]:
@@ -358,14 +345,14 @@ def main() -> int:
     options = parser.parse_args()
     server = None
     url = options.url if options.url.endswith("/") or not options.url else f"{options.url}/"
-    if not url:
-        server, url = start_server(options.pair, options.log)
-    try:
-        findings = asyncio.run(load(options, url, server.pid if server else None))
-    finally:
-        if server:
-            server.send_signal(signal.SIGTERM)
-            server.wait(20)
+    with ExitStack() as stack:
+        if not url:
+            os.environ["SPECVIZ_PAIR"] = options.pair
+            url = stack.enter_context(contextmanager(serve)("app.py", options.log))
+            server = server_of(options.log)
+            while httpx.get(f"{url}ready").status_code != 200:
+                time.sleep(0.2)
+        findings = asyncio.run(load(options, url, server))
     if server and "Traceback" in options.log.read_text():
         findings.failures["a traceback in the server's log"] += 1
     print(f"{options.people} people, {options.minutes:g} minutes, pair {options.pair}")

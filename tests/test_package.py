@@ -6,12 +6,11 @@ import os
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 import venv
 from collections.abc import Sequence
 from pathlib import Path
 
+import httpx
 import pytest
 
 import specviz
@@ -72,15 +71,6 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
-def is_loading(address: str) -> bool:
-    try:
-        urllib.request.urlopen(address, timeout=5).close()
-    except urllib.error.HTTPError as error:
-        assert error.code == 503
-        return True
-    return False
-
-
 @pytest.mark.slow
 def test_the_wheel_has_every_asset_and_nothing_beside_the_package(wheel: Path) -> None:
     listed = run([sys.executable, "-m", "zipfile", "-l", str(wheel)], ROOT).splitlines()[1:]
@@ -134,14 +124,12 @@ def test_the_installed_command_serves_the_page_and_is_soon_ready(
         assert server.stderr is not None
         line = server.stderr.readline()
         assert f":{port}/" in line, line
-        while is_loading(f"http://127.0.0.1:{port}/ready"):
+        url = f"http://127.0.0.1:{port}/"
+        while httpx.get(f"{url}ready").status_code == 503:
             assert time.monotonic() - began < READY_SECONDS
             time.sleep(0.2)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as page:
-            assert b"specviz" in page.read()
-        course = f"http://127.0.0.1:{port}/specviz-page/lessons.json"
-        with urllib.request.urlopen(course, timeout=20) as answer:
-            assert json.load(answer)
+        assert "specviz" in httpx.get(url).text
+        assert httpx.get(f"{url}specviz-page/lessons.json").json()
     finally:
         server.terminate()
         server.wait(20)

@@ -26,9 +26,9 @@ _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["specviz.ui.page", "specviz.ui.preload"])
 
 
-def serve(name: str, log: Path) -> Generator[str]:
+def serve(name: str, log: Path, port: int = 0) -> Generator[str]:
     """The address of the app that is started by `name`: a file's, or a module's."""
-    port = free_port()
+    port = port or free_port()
     log.touch()
     environment = {"PORT": str(port), "HF_HUB_OFFLINE": "1"}
     with patch.dict(os.environ, environment):  # what all are forked from starts here, too

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
-import urllib.request
+import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.browser.app_server import ROOT, free_port, serve
+from tests.browser.app_server import free_port, serve
 from tests.browser.lab_driver import SWEEP, LabDriver
 from tests.browser.race_driver import RaceDriver
+from tests.load_run import server_of
 
 Open = Callable[..., RaceDriver]
 
@@ -153,24 +151,15 @@ def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: P
 
 
 @contextmanager
-def killable(port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def killable(port: int, log: Path) -> Iterator[None]:
     """A server at that port until it is killed."""
-    command, environment = [sys.executable, "-m", "tests.browser.random_app"], {"PORT": str(port)}
-    with log.open("a") as output:
-        server = subprocess.Popen(
-            command, cwd=ROOT, stdout=output, stderr=output, env=os.environ | environment
-        )
+    server = serve("tests.browser.random_app", log, port)
+    next(server)
     try:
-        while server.poll() is None:
-            with suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
-                break
-            time.sleep(0.2)
-        assert server.poll() is None, log.read_text()
-        yield server
+        yield
     finally:
-        server.kill()
-        server.wait()
+        os.kill(server_of(log), signal.SIGKILL)
+        server.close()
 
 
 @pytest.mark.slow

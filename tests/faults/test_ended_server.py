@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.browser.app_server import ROOT, free_port
@@ -22,15 +22,11 @@ FORM = {"pair": "bundled", "method": "prompt-lookup", "prompt": "def f(", "max_n
 
 
 def answered(url: str, name: str, question: dict[str, Any]) -> dict[str, Any]:
-    config = json.load(urllib.request.urlopen(url + "config"))
+    config = httpx.get(url + "config").json()
     (page,) = (each["id"] for each in config["components"] if each["type"] == "html")
     body = {"session_hash": "x", "component_id": page, "fn_name": name, "data": question}
-    request = urllib.request.Request(
-        url + "gradio_api/component_server",
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json"},
-    )
-    reply: dict[str, Any] = json.load(urllib.request.urlopen(request, timeout=10))
+    answer = httpx.post(url + "gradio_api/component_server", json=body, timeout=10)
+    reply: dict[str, Any] = answer.json()
     return reply
 
 
@@ -48,7 +44,7 @@ def test_runs_end_with_what_they_have_and_the_process_within_seconds(tmp_path: P
             try:
                 answered(url, "join", {"ticket": TICKET, "form": FORM})
                 break
-            except OSError:
+            except httpx.HTTPError:
                 time.sleep(0.3)
         while len(messages) < 20 and time.monotonic() < deadline:
             found = answered(url, "look", {"ticket": TICKET, "after": 0})
@@ -61,7 +57,7 @@ def test_runs_end_with_what_they_have_and_the_process_within_seconds(tmp_path: P
             try:
                 found = answered(url, "look", {"ticket": TICKET, "after": 0})
                 messages = [json.loads(text) for text in found["messages"]]
-            except (OSError, ValueError):
+            except (httpx.HTTPError, ValueError):
                 time.sleep(0.05)
         assert time.monotonic() - began < 10
     finally:

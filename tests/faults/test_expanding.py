@@ -7,7 +7,6 @@ import base64
 import gzip
 import itertools
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import httpx
 import pytest
 
 from specviz.models.pair_catalog import BUNDLED
+from tests.load_run import resident_bytes, server_of
 from tests.ui.heard import awaited
 
 ENVIRONMENT = {"SPECVIZ_PUBLIC": "1", "SPECVIZ_PAIR": BUNDLED}
@@ -45,27 +45,6 @@ OBJECTS = packed(HEAD + nested(4_900_000) + b"}")
 FEWER = packed(HEAD + nested(600_000) + b"}")
 WIDE = packed(HEAD + b'"' + b"a" * 60_000_000 + "\U0001f600".encode() + b'"}')
 BODIES = (nested(960_000), nested(150_000), b'"' + b"a" * 15_000_000 + "\U0001f600".encode() + b'"')
-
-
-def process_at(port: int) -> int:
-    """The one that listens there, by its socket."""
-    lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
-    (inode,) = (each[9] for each in lines if each[1].endswith(f":{port:04X}") and each[3] == "0A")
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            if os.readlink(link) == f"socket:[{inode}]":
-                return int(link.parts[2])
-        except OSError:
-            continue
-    raise LookupError(port)
-
-
-def resident(process: int) -> int:
-    """Of a process and its children, in bytes."""
-    total = int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
-        total += sum(map(resident, map(int, children.read_text().split())))
-    return total
 
 
 def bodies(component: int) -> Iterator[bytes]:
@@ -111,7 +90,7 @@ async def most_memory(url: str, process: int) -> tuple[int, float]:
             began = time.monotonic()
             (await visitor.get("health")).raise_for_status()
             longest = max(longest, time.monotonic() - began)
-            most = max(most, resident(process))
+            most = max(most, resident_bytes(process))
             await asyncio.sleep(0.02)
         await asyncio.gather(*attacks)
     return most, longest
@@ -120,8 +99,8 @@ async def most_memory(url: str, process: int) -> tuple[int, float]:
 def test_what_expands_from_nine_addresses_at_once_takes_bounded_memory(url: str, log: Path) -> None:
     while httpx.get(f"{url}ready").status_code != 200:
         time.sleep(0.2)
-    process = process_at(int(url.rstrip("/").rpartition(":")[2]))
-    before = resident(process)
+    process = server_of(log)
+    before = resident_bytes(process)
     most, longest = awaited(most_memory(url, process))
     print(f"{before / 1e6:.0f} MB, at most {most / 1e6:.0f} MB; /health within {longest:.2f} s")
     assert most - before < MOST_BYTES and longest < 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from specviz.ui.guard import CLOSED
 from tests.hostile_inputs import hostile_questions
+from tests.load_run import resident_bytes, server_of
 
 ENVIRONMENT = {"SPECVIZ_PUBLIC": "1"}
 pytestmark = pytest.mark.slow
@@ -71,18 +71,6 @@ def ask(url: str, method: str, path: str, body: bytes = b"", **headers: str) -> 
         connection.close()
 
 
-def held_bytes(log: Path) -> int:
-    """What all processes that write into the log hold, the server among them."""
-    total = 0
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if os.path.samefile(process / "fd/1", log):
-                total += int((process / "statm").read_text().split()[1]) * 4096
-        except OSError:
-            continue
-    return total
-
-
 def questions_of(url: str) -> Iterator[tuple[str, Any, tuple[int, bytes]]]:
     config = json.loads(ask(url, "GET", "/config")[1])
     (page,) = (each["id"] for each in config["components"] if each["type"] == "html")
@@ -117,10 +105,10 @@ def test_a_server_refuses_them_cleanly_and_goes_on(url: str, log: Path) -> None:
         for path in CLOSED:
             assert ask(url, "POST", path, b"x" * 1000)[0] == 404
         if number == 0:
-            held = held_bytes(log)
+            held = resident_bytes(server_of(log))
     assert count > 2 * 300
     assert wrong == []
     assert ask(url, "POST", "/gradio_api/queue/join", Content_Length=str(10**12))[0] == 413
     assert ask(url, "GET", "/")[0] == 200
-    assert held_bytes(log) < held + BYTES_OF_SLACK
+    assert resident_bytes(server_of(log)) < held + BYTES_OF_SLACK
     assert "Traceback" not in log.read_text()

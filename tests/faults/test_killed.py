@@ -7,15 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from specviz.models.pair_catalog import BUNDLED
 from tests.browser.app_server import ROOT
 from tests.faults.test_ended_server import answered
+from tests.load_run import server_of
 
 ENVIRONMENT = {"SPECVIZ_PAIR": BUNDLED}
 pytestmark = pytest.mark.slow
@@ -48,7 +49,7 @@ while True:
 
 def live(url: str) -> float:
     """How many runs the server has; nobody asks it for anything else."""
-    metrics = urllib.request.urlopen(url + "metrics", timeout=10).read().decode()
+    metrics = httpx.get(url + "metrics", timeout=10).text
     states = [line for line in metrics.splitlines() if line.startswith("specviz_runs{")]
     assert states, metrics
     return sum(float(line.split()[-1]) for line in states)
@@ -71,17 +72,6 @@ def test_a_browser_that_is_killed_leaves_no_run_behind(url: str, name: str) -> N
         until(url, 1, 30)
         visitor.kill()
         until(url, 0, FREED_SECONDS)
-
-
-def server_of(log: Path) -> int:
-    """The process that writes the log."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if os.path.samefile(process / "fd/1", log):
-                return int(process.name)
-        except OSError:
-            continue
-    raise AssertionError("no process writes the log")
 
 
 def test_a_run_goes_on_when_the_machine_has_slept_for_a_minute(url: str, log: Path) -> None:

@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 import torch
 
@@ -34,15 +34,14 @@ TOKENS = 40
 
 
 def ask(url: str, path: str, **body):
-    data = json.dumps(body).encode() if body else None
-    with urllib.request.urlopen(f"{url}{path}", data, timeout=60) as answer:
-        return json.load(answer)
+    method = "POST" if body else "GET"
+    return httpx.request(method, f"{url}{path}", json=body or None, timeout=60).json()
 
 
 def is_up(url: str) -> bool:
     try:
         return ask(url, "/health") == {"status": "ok"}
-    except OSError:
+    except httpx.HTTPError:
         return False
 
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from specviz.cli import main
 from specviz.models.pair_catalog import pair_named
 from specviz.trace_file import load
 from specviz.ui.handlers import Handlers
+from tests.browser.app_server import free_port
 
 PYTHON = os.environ.get("SPECVIZ_VLLM_PYTHON")
 PAIR = pair_named("bundled")
@@ -42,9 +42,7 @@ pytestmark = [
 @contextmanager
 def vllm(folder: Path, *flags: str) -> Iterator[str]:
     """The address of a server of the bundled target, until the block ends."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", PAIR.target]
     log = folder / f"{port}.log"
@@ -74,9 +72,8 @@ def drafts(method: str, model: str) -> tuple[str, str]:
 
 def is_up(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
+        return httpx.get(f"{url}/health").status_code == 200
+    except httpx.HTTPError:
         return False
 
 

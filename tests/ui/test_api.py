@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-import json
 import re
 import socket
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -232,10 +230,9 @@ def test_a_refusal_is_the_asker_s_error(
 def test_a_call_with_too_few_values_is_refused_in_one_sentence(
     url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    asked = urllib.request.Request(f"{url}gradio_api/call/race", b'{"data": []}', method="POST")
-    asked.add_header("Content-Type", "application/json")
-    event = json.load(urllib.request.urlopen(asked))["event_id"]
-    heard = urllib.request.urlopen(f"{url}gradio_api/call/race/{event}").read().decode()
+    call = f"{url}gradio_api/call/race"
+    event = httpx.post(call, json={"data": []}).json()["event_id"]
+    heard = httpx.get(f"{call}/{event}").text
     count = len(ENDPOINTS[0].parameters)
     assert "event: error" in heard and f"data must have {count} values, got 0" in heard
     assert "Traceback" not in "".join(capfd.readouterr())
@@ -257,12 +254,9 @@ def test_curl_asks_by_two_addresses(url: str) -> None:
     (body,) = re.findall(r"-d '(.*)'$", DOCUMENT, re.MULTILINE)
     asking, hearing = re.findall(r"http://127.0.0.1:7860/(gradio_api/call\S+)", DOCUMENT)
     headers = {"Content-Type": "application/json"}
-    with urllib.request.urlopen(
-        urllib.request.Request(url + asking, body.encode(), headers), timeout=10
-    ) as answer:
-        event = json.load(answer)["event_id"]
-    with urllib.request.urlopen(url + hearing.replace("EVENT_ID", event), timeout=10) as answer:
-        assert '"best":' in answer.read().decode().replace(" ", "").replace("\\", "")
+    event = httpx.post(url + asking, content=body, headers=headers).json()["event_id"]
+    heard = httpx.get(url + hearing.replace("EVENT_ID", event)).text
+    assert '"best":' in heard.replace(" ", "").replace("\\", "")
 
 
 def test_the_claims_come_with_their_verdicts(client: Client) -> None:
