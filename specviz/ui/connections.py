@@ -20,6 +20,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from specviz.environment import Environment
+from specviz.ui.visitors import visitor_at
 
 HEAD_SECONDS = 20.0  # from a connection, or a question's first byte, to the end of its head
 # From an answer to the next question. Proxies hold connections for 60 seconds: one that the server
@@ -58,16 +59,17 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
         self._host = self.client[0] if self.client else ""
-        _open[self._host] += 1
-        if _open[self._host] > CONNECTIONS_OF_ADDRESS and not self._is_proxy():
+        self._visitor = visitor_at(self._host)
+        _open[self._visitor] += 1
+        if _open[self._visitor] > CONNECTIONS_OF_ADDRESS and not self._is_proxy():
             self.transport.abort()
         self._watch(is_idle=False)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        _open.subtract([self._host])
-        if not _open[self._host]:
-            del _open[self._host]
+        _open.subtract([self._visitor])
+        if not _open[self._visitor]:
+            del _open[self._visitor]
         if self._timer:
             self._timer.cancel()
 

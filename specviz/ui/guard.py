@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, ip_address
 from traceback import extract_tb
 
 from limits import RateLimitItemPerMinute
@@ -25,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.environment import Environment
 from specviz.ui.spending import BYTE_SECONDS, PAGE_SECONDS, TOO_MUCH, VALUE_SECONDS, spending
+from specviz.ui.visitors import visitor_at
 
 log = logging.getLogger("specviz")
 MAX_BODY_BYTES = 48_000_000  # two runs of 16 MB in base64, to be compared
@@ -213,21 +213,11 @@ def _too_large() -> _Refused:
 
 
 def _address(scope: Scope) -> str:
-    """Who asks; the network of an IPv6 address, of which anybody has millions.
-
-    A Space is reached through its proxy alone, whose word is the last one of the header.
-    """
+    """Who asks. A Space is reached through its proxy alone, whose word is the header's last."""
     client = scope.get("client") or ("", 0)
     is_told = Environment.read().is_space
     told = Headers(scope=scope).get("x-forwarded-for", "") if is_told else ""
-    name = told.rpartition(",")[2].strip() or str(client[0])
-    try:
-        address = ip_address(name)
-    except ValueError:
-        return name[:64]
-    if isinstance(address, IPv4Address):
-        return name
-    return str(address.ipv4_mapped or int(address) >> 64)
+    return visitor_at(told.rpartition(",")[2].strip() or str(client[0]))
 
 
 class _Body:

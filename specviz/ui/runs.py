@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
@@ -18,6 +17,7 @@ from itertools import accumulate, takewhile
 from specviz.errors import InputError
 from specviz.pause import Gate
 from specviz.ui.turns import QueuedOrder, State, Turns
+from specviz.ui.visitors import last_of_most
 
 AWAY_SECONDS = 12.0  # a page asks every few seconds; after so long it is gone or asleep
 TIDY_SECONDS = 0.25
@@ -122,14 +122,10 @@ class Runs:
 
     def _take_from_most(self, places: list[QueuePlace], address: str) -> bool:
         """Whether the address that has most places, and more than this one, has given its last."""
-        counts = Counter(each.address for each in places)
-        most = max(counts, key=lambda each: counts[each])
-        if counts[most] <= counts[address] + 1:
-            return False
-        last = next(each for each in reversed(places) if each.address == most)
-        self._leave(last)
-        del self._places[last.ticket]
-        return True
+        addresses = {each.ticket: each.address for each in places}
+        if last := last_of_most(addresses, addresses, address):
+            self._leave(self._places.pop(last))
+        return bool(last)
 
     def _check_openings(self, order: QueuedOrder) -> None:
         """InputError where there is no room; those of the app have more than those that are sent,

@@ -97,10 +97,11 @@ def test_an_address_has_so_many_connections_and_a_proxy_any_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connections, "CONNECTIONS_OF_ADDRESS", 2)
+    monkeypatch.setattr(connections, "visitor_at", lambda host: host[:7])  # one household
 
     async def ask() -> tuple[list[bytes], list[bytes], bytes]:
         async with served() as port:
-            greedy = await asyncio.gather(*(told(port) for _ in range(4)))
+            greedy = await asyncio.gather(*(told(port, host=f"127.0.0.{n}") for n in (5, 6, 7, 8)))
             proxy = await asyncio.gather(*(told(port, host="127.0.0.1") for _ in range(4)))
             return greedy, proxy, await told(port, HEAD + b"Connection: close\r\n\r\n")
 
