@@ -55,9 +55,9 @@ MCP_AT_ONCE = 16  # of everybody's calls, and
 MCP_OF_ADDRESS = 4
 CLOSED += (f"{MCP}/sse", f"{MCP}/messages")  # its older transport
 CLOSED += ("/monitoring", "/custom_component", "/proxy=", "/upload")
-# what Gradio would read as a form: it writes a form's files to the disk, where those of one that
-# breaks off stay
-FORMS = ("multipart/", "application/x-www-form-urlencoded")
+# Anything else a page of another site may send without asking first; and of a form Gradio writes
+# the files to the disk, where those of one that breaks off stay.
+JSON = "application/json"
 PAGE_ASKS = "/gradio_api/component_server"  # it hands on what is asked as it is
 CALLS = ("/gradio_api/run/", "/gradio_api/api/", "/gradio_api/call/", "/gradio_api/queue/join")
 # what Gradio makes anew for whoever asks
@@ -77,6 +77,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 
@@ -153,6 +154,9 @@ class Guard:
         path = _path(scope)
         if path.startswith(CLOSED):
             return _Refused(404, "specviz has no use for this")
+        headers = Headers(scope=scope)
+        if _is_foreign(headers):
+            return _Refused(403, "a page of another site may link to this one, but not ask it")
         visitor = scope["client"][0]
         if self._open[visitor] >= OPEN_OF_ADDRESS:
             return _Refused(429, f"at most {OPEN_OF_ADDRESS} questions at once: wait a moment")
@@ -167,9 +171,9 @@ class Guard:
             spending.add(visitor, PAGE_SECONDS)
         if not is_post:
             return None
-        headers = Headers(scope=scope)
-        if any(each.strip().lower().startswith(FORMS) for each in headers.getlist("content-type")):
-            return _Refused(415, "a question must be JSON, not a form")
+        kinds = headers.getlist("content-type")
+        if not kinds or not all(each.strip().lower().startswith(JSON) for each in kinds):
+            return _Refused(415, f"a question must be JSON, and say so (Content-Type: {JSON})")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:
             return _too_large()
@@ -180,6 +184,16 @@ class Guard:
 
 def _path(scope: Scope) -> str:
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
+def _is_foreign(headers: Headers) -> bool:
+    """Whether a browser asks for a page of another site. Programs name no origin, nor do links."""
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    if origin is None:
+        return False
+    if site:  # as new browsers tell where the connection is safe, whatever Host a proxy writes
+        return site != "same-origin"
+    return origin.partition("://")[2] != headers.get("host")
 
 
 def _is_tool(scope: Scope) -> bool:

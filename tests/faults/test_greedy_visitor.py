@@ -40,7 +40,8 @@ class Greedy:
         transport = httpx.AsyncHTTPTransport(
             local_address="127.0.0.2", limits=httpx.Limits(max_connections=500)
         )
-        self.client = httpx.AsyncClient(base_url=url, transport=transport, timeout=30)
+        kind = {"Content-Type": "application/json"}
+        self.client = httpx.AsyncClient(base_url=url, headers=kind, transport=transport, timeout=30)
         self.place = urlsplit(url)
         self.person = Person(self.client, component, Findings(), time.monotonic() + SECONDS)
         self.numbers = itertools.count()

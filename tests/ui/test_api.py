@@ -22,6 +22,7 @@ from specviz.records import SETTINGS
 from specviz.ui import gradio_sessions
 from specviz.ui.api import ENDPOINTS
 from specviz.ui.gradio_sessions import LONGEST_NAME
+from specviz.ui.guard import JSON
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import FOLDER, build_page, launch_options
 from specviz.ui.turns import Work
@@ -91,7 +92,10 @@ def test_a_file_that_is_sent_as_a_form_and_broken_off_leaves_nothing_on_the_disk
             line.sendall(head + b"a" * 3_000_000)
             time.sleep(0.5)
         answer = httpx.post(url + path, content=head, headers={"Content-Type": kind})
-        assert (answer.status_code, answer.text) == (415, "a question must be JSON, not a form")
+        assert (answer.status_code, answer.text) == (
+            415,
+            f"a question must be JSON, and say so (Content-Type: {JSON})",
+        )
     time.sleep(0.5)
     assert list(tmp_path.iterdir()) == []
 
