@@ -30,7 +30,7 @@ log = logging.getLogger("specviz")
 MAX_BODY_BYTES = 48_000_000  # two runs of 16 MB in base64, to be compared
 MAX_BODIES_BYTES = 160_000_000  # of all that are under way at once
 BODIES_OF_ADDRESS = 64_000_000  # the rest is for others
-SMALL_BYTES = 64_000  # a body of at most so much finds room whatever else is under way
+SMALL_BYTES = 10_000  # a body of at most so much finds room whatever else is under way
 MAX_VALUES = 200_000  # of a body's JSON: each becomes an object of its own
 CALL_VALUES = 20_000  # of one that Gradio takes apart itself, while nobody else is answered
 VALUE_BYTES = 200  # that one takes in memory, at the most; it counts as much among all bodies
@@ -98,8 +98,9 @@ class _Bodies:
     taken: Counter[str] = field(default_factory=Counter)  # by address
 
     def have_room(self, visitor: str) -> bool:
-        is_full = self.taken.total() > MAX_BODIES_BYTES
-        return not is_full and self.taken[visitor] <= BODIES_OF_ADDRESS
+        """No address takes more than it leaves: however many send, there is some for one more."""
+        left = MAX_BODIES_BYTES - self.taken.total()
+        return self.taken[visitor] <= min(BODIES_OF_ADDRESS, left)
 
 
 class Guard:
