@@ -21,6 +21,7 @@ from specviz.errors import InputError, short
 from specviz.records.field_types import MAX_INTEGER
 from specviz.trace_file.values import boolean, integer, number, text
 from specviz.ui.answers import Question, answers, asker
+from specviz.ui.visitors import last_of_most
 
 MAX_ROOMS = 200  # so many that a handful of addresses cannot have them all
 ROOMS_OF_ADDRESS = 8  # a school shares an address; the other classes are for others
@@ -39,7 +40,7 @@ IDLE_SECONDS = 300.0  # without anybody, until a room is gone
 ABANDONED_SECONDS = 1800.0  # without its teacher
 SWEEP_SECONDS = 1.0  # from one search for classes that are gone to the next
 LOOK_SECONDS = 1.0  # from one look of a member to the next
-LOOKS_A_SECOND = 50  # of one room, at the most: in a larger one, members look more rarely
+LOOKS_A_SECOND = 50  # of one room, and of one address: where more are, each looks more rarely
 
 GONE = "This class has ended, or its link was mistyped."
 OPTIONS = {"verdict": ("accept", "reject")}  # a kind of question -> its options; else its own
@@ -122,13 +123,18 @@ class Room:
     def seen(self) -> float:
         return max([self.teacher_seen, *self.members.values()])
 
-    def here(self, now: float) -> int:
-        return sum(now - seen < HERE_SECONDS for seen in self.members.values())
+    def here(self, now: float) -> set[str]:
+        return {member for member, seen in self.members.items() if now - seen < HERE_SECONDS}
 
-    def is_full(self, address: str) -> bool:
-        """For one more of that address."""
-        near = Counter(self.addresses.values())[address] if address else 0
-        return len(self.members) >= MAX_MEMBERS or near >= MEMBERS_OF_ADDRESS
+    def is_away(self, now: float) -> bool:
+        """The teacher."""
+        return now - self.teacher_seen >= AWAY_SECONDS
+
+    def is_full(self) -> bool:
+        return len(self.members) >= MAX_MEMBERS
+
+    def is_full_of(self, address: str) -> bool:
+        return list(self.addresses.values()).count(address) >= MEMBERS_OF_ADDRESS
 
     def state(self, member: str = "") -> Question:
         poll = self.poll
@@ -141,9 +147,23 @@ class Room:
             "mine": mine,
         }
 
+    def give_away(self, member: str) -> None:
+        """Their place; what they have voted stays."""
+        del self.members[member], self.addresses[member]
+
+    def give_away_absent(self, now: float, address: str = "") -> None:
+        """The places of all who are silent, or of those of an address."""
+        for member in self.members.keys() - self.here(now):
+            if address in ("", self.addresses[member]):
+                self.give_away(member)
+
+    def take_from_most(self, address: str) -> None:
+        """The newest of the address that has most gives way to one that has fewer."""
+        if newest := last_of_most(self.addresses, self.addresses, address):
+            self.give_away(newest)
+
     def forget_member(self, member: str) -> None:
-        self.members.pop(member, None)
-        self.addresses.pop(member, None)
+        self.give_away(member)
         for poll in {id(each): each for each in (*self.kept.values(), self.poll) if each}.values():
             if not poll.is_over:
                 poll.votes.pop(member, None)
@@ -161,6 +181,7 @@ class Rooms:
         self._clock = clock
         self._look_seconds = look_seconds
         self._rooms: dict[str, Room] = {}
+        self._near: Counter[str] = Counter()  # members who are here, by address
         self._swept = clock()
         self._lock = threading.Lock()
 
@@ -176,7 +197,7 @@ class Rooms:
         if not home.startswith(("http://", "https://")) or "?" in home or "#" in home:
             raise InputError(f"home must be the page's own address, got {short(home)}")
         with self._lock:
-            self._forget_gone()
+            self._sweep()
             address = asker(question)
             near = sum(each.address == address for each in self._rooms.values())
             if len(self._rooms) >= MAX_ROOMS and not self._take_from_most(address):
@@ -212,7 +233,7 @@ class Rooms:
         with self._lock:
             _, room = self._led(question)
             counted = len(room.poll.votes) if room.poll else 0
-            told: Question = {"here": room.here(self._clock()), "votes": counted}
+            told: Question = {"here": len(room.here(self._clock())), "votes": counted}
             return told | self._news(room, after, "") | {"wait": self._look_seconds}
 
     # ---- the class
@@ -221,16 +242,20 @@ class Rooms:
     def join_room(self, question: Question) -> Question:
         """{"room"} -> {"member": what its looks and votes carry}."""
         with self._lock:
-            room = self._room(question)
+            room, now = self._room(question), self._clock()
             address = asker(question)
-            if room.is_full(address):
-                self._forget_absent(room)
-            if len(room.members) >= MAX_MEMBERS:
-                raise InputError(f"this class is full: it has room for {MAX_MEMBERS}")
-            if room.is_full(address):
+            if address and room.is_full_of(address):
+                room.give_away_absent(now, address)
+            if address and room.is_full_of(address):
                 raise InputError(f"{MEMBERS_OF_ADDRESS} of your address are in this class already")
+            if room.is_full():
+                room.give_away_absent(now)
+            if room.is_full():
+                room.take_from_most(address)
+            if room.is_full():
+                raise InputError(f"this class is full: it has room for {MAX_MEMBERS}")
             member = secrets.token_urlsafe(12)
-            room.members[member], room.addresses[member] = self._clock(), address
+            room.members[member], room.addresses[member] = now, address
             return {"member": member}
 
     @answers
@@ -239,10 +264,10 @@ class Rooms:
         after = integer(question["version"], "version", 0, MAX_INTEGER)
         with self._lock:
             room, member = self._membership(question)
-            room.members[member] = self._clock()
-            wait = max(self._look_seconds, room.here(self._clock()) / LOOKS_A_SECOND)
-            is_away = self._clock() - room.teacher_seen >= AWAY_SECONDS
-            told = {"wait": wait} | ({"away": True} if is_away else {})
+            room.members[member] = now = self._clock()
+            crowd = max(len(room.here(now)), self._near[room.addresses[member]])
+            wait = max(self._look_seconds, crowd / LOOKS_A_SECOND)
+            told = {"wait": wait} | ({"away": True} if room.is_away(now) else {})
             return self._news(room, after, member) | told
 
     @answers
@@ -254,11 +279,14 @@ class Rooms:
             poll = room.poll
             if poll is None or poll.number != asked or poll.is_over:
                 raise InputError("this vote is over")
-            choice = question["choice"]
-            if not isinstance(choice, str) or choice not in poll.options:
+            given = question["choice"]
+            choice = next((name for name in poll.options if name == given), None)  # no copy
+            if choice is None:
                 names = ", ".join(poll.options)
-                raise InputError(f"choice must be one of {names}, got {short(choice)}")
+                raise InputError(f"choice must be one of {names}, got {short(given)}")
             poll.votes[member] = choice
+            if len(poll.votes) > MAX_MEMBERS:
+                del poll.votes[next(each for each in poll.votes if each not in room.members)]
             room.version += poll.is_revealed  # its chart is on the screen
         return {}
 
@@ -278,7 +306,7 @@ class Rooms:
         return {"version": room.version, "state": room.state(member)}
 
     def _room(self, question: Question) -> Room:
-        self._forget_gone()
+        self._sweep()
         name = question["room"]
         room = self._rooms.get(name) if isinstance(name, str) else None
         if room is None:
@@ -303,24 +331,23 @@ class Rooms:
 
     def _take_from_most(self, address: str) -> bool:
         """Whether the address that has most classes, and more than this one, has given its last in
-        which there is nobody.
+        which there is nobody, its teacher neither.
         """
-        counts = Counter(each.address for each in self._rooms.values())
         now = self._clock()
-        empty = [name for name, each in self._rooms.items() if not each.here(now)]
-        last = max(reversed(empty), key=lambda name: counts[self._rooms[name].address], default="")
-        if not last or counts[self._rooms[last].address] <= counts[address] + 1:
-            return False
-        del self._rooms[last]
-        return True
+        addresses = {name: each.address for name, each in self._rooms.items()}
+        empty = [
+            name for name, each in self._rooms.items() if each.is_away(now) and not each.here(now)
+        ]
+        last = last_of_most(addresses, empty, address)
+        return self._rooms.pop(last, None) is not None
 
     def _new_name(self) -> str:
         while (name := "-".join(secrets.choice(_WORDS) for _ in range(WORDS))) in self._rooms:
             pass
         return name
 
-    def _forget_gone(self) -> None:
-        """Not at each question: it looks at every member of every class."""
+    def _sweep(self) -> None:
+        """Forget classes that are gone, count who is here. It looks at all, so not each time."""
         now = self._clock()
         if now - self._swept < SWEEP_SECONDS:
             return
@@ -329,12 +356,9 @@ class Rooms:
             is_idle = now - room.seen >= IDLE_SECONDS
             if is_idle or now - room.teacher_seen >= ABANDONED_SECONDS:
                 del self._rooms[name]
-
-    def _forget_absent(self, room: Room) -> None:
-        now = self._clock()
-        for member, seen in list(room.members.items()):
-            if now - seen >= HERE_SECONDS:
-                room.forget_member(member)
+        self._near = Counter(
+            each.addresses[member] for each in self._rooms.values() for member in each.here(now)
+        )
 
 
 # ---- what a teacher can do: each returns whether members have something new to see

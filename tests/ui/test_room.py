@@ -58,8 +58,9 @@ class Class:
     def watch(self, version: int = 0) -> Any:
         return self.rooms.watch_room({"room": self.name, "secret": self.secret, "version": version})
 
-    def join(self) -> str:
-        return str(self.rooms.join_room({"room": self.name})["member"])
+    def join(self, address: str = "") -> str:
+        asked = {"room": self.name, "address": address}
+        return str(self.rooms.join_room(asked).get("member", ""))
 
     def look(self, member: str, version: int = 0) -> Any:
         return self.rooms.look_room({"room": self.name, "member": member, "version": version})
@@ -319,6 +320,7 @@ def test_one_address_takes_neither_all_classes_nor_all_places_of_one(
     asked = {"home": HOME, "address": "one"}
     errors = [lesson.rooms.open_room(asked)["error"] for _ in range(room.ROOMS_OF_ADDRESS + 1)]
     assert errors[:-1] == [None] * room.ROOMS_OF_ADDRESS and "of your address" in errors[-1]
+    assert 9 * room.ROOMS_OF_ADDRESS < room.MAX_ROOMS / 2, "nor do nine"
     assert lesson.rooms.open_room(asked | {"address": "another"})["error"] is None
     asked = {"room": lesson.name, "address": "one"}
     told = [lesson.rooms.join_room(asked)["error"] for _ in range(room.MEMBERS_OF_ADDRESS + 1)]
@@ -329,13 +331,16 @@ def test_one_address_takes_neither_all_classes_nor_all_places_of_one(
 
 
 def test_a_few_addresses_that_open_all_classes_give_up_empty_ones_to_a_teacher(
-    lesson: Class,
+    lesson: Class, clock: Clock
 ) -> None:
     """A school of telephones could else keep everybody from teaching."""
-    lesson.join()
     greedy = [f"10.0.0.{at % 25}" for at in range(room.MAX_ROOMS - 1)]
     for address in greedy:
-        assert lesson.rooms.open_room({"home": HOME, "address": address})["error"] is None
+        last = lesson.rooms.open_room({"home": HOME, "address": address})
+        assert last["error"] is None
+    clock.now += room.AWAY_SECONDS
+    lesson.join()
+    lesson.rooms.watch_room(last | {"version": 0})
     teachers = [{"home": HOME, "address": f"10.1.0.{number}"} for number in range(9)]
     for teacher in teachers:
         opened = lesson.rooms.open_room(teacher)
@@ -346,19 +351,31 @@ def test_a_few_addresses_that_open_all_classes_give_up_empty_ones_to_a_teacher(
     assert left == [7] * 10 + [8] * 15, "whoever has most gives first"
     assert all(counts[str(each["address"])] == 1 for each in teachers)
     assert lesson.watch()["error"] is None, "a class that somebody is in stays"
+    assert lesson.rooms.watch_room(last | {"version": 0})["error"] is None
     again = lesson.rooms.open_room({"home": HOME, "address": "10.0.0.0"})
     assert "classes are open here already" in again["error"], "whoever has most gets no more"
 
 
-def test_nine_addresses_that_stay_in_every_class_they_may_open_leave_room_for_a_teacher(
-    clock: Clock,
+def test_strangers_who_fill_a_class_keep_nobody_out_and_erase_no_vote(
+    lesson: Class, clock: Clock
 ) -> None:
-    rooms = Rooms(clock)
-    for at in range(9 * room.ROOMS_OF_ADDRESS):
-        address = f"10.0.0.{at % 9}"
-        opened = rooms.open_room({"home": HOME, "address": address})
-        assert rooms.join_room({"room": opened["room"], "address": address})["error"] is None
-    assert rooms.open_room({"home": HOME, "address": "10.0.1.1"})["error"] is None
+    lesson.lead("ask", **VERDICT)
+    poll = lesson.rooms._rooms[lesson.name].poll
+    for _ in range(25):
+        lesson.vote(pupil := lesson.join("school"), "".join(["acc", "ept"]))
+    assert poll and {*map(id, poll.votes.values())} <= {*map(id, poll.options)}
+    clock.now += room.HERE_SECONDS
+    for _ in range(room.MEMBERS_OF_ADDRESS + 1):
+        lesson.join("one")
+    assert lesson.look(pupil)["error"] is None
+    for _ in range(room.MAX_MEMBERS - room.MEMBERS_OF_ADDRESS):
+        lesson.join("another")
+    assert lesson.watch()["votes"] == 25
+    assert "" not in [lesson.join("school") for _ in range(25)]
+    assert lesson.join("one") == "", "whoever has most gets no more"
+    for member in lesson.rooms._rooms[lesson.name].members:
+        lesson.vote(member, "reject")
+    assert len(poll.votes) == room.MAX_MEMBERS
 
 
 def test_the_codes_for_cameras_that_an_address_has_drawn_are_bounded_in_public(
@@ -424,9 +441,16 @@ def test_whoever_types_wrong_names_closes_no_class_to_others_of_the_address(less
     assert lesson.rooms.join_room(guess | {"room": lesson.name})["error"] is None
 
 
-def test_members_of_a_large_class_look_more_rarely(lesson: Class) -> None:
+def test_members_of_a_large_class_or_of_many_behind_one_router_look_more_rarely(
+    lesson: Class, clock: Clock
+) -> None:
     members = [lesson.join() for _ in range(2 * room.LOOKS_A_SECOND)]
     assert lesson.look(members[0])["wait"] == pytest.approx(2.0)
+    clock.now += room.SWEEP_SECONDS
+    other = Class(lesson.rooms)
+    assert other.look(other.join())["wait"] == pytest.approx(2.0)
+    teachers = room.ROOMS_OF_ADDRESS / room.LOOK_SECONDS
+    assert (room.LOOKS_A_SECOND + teachers) * 60 < PER_MINUTE
 
 
 @pytest.mark.parametrize(
