@@ -310,6 +310,19 @@ def test_a_link_of_a_class_that_is_gone_says_so_and_the_page_stays(
 
 
 @pytest.mark.slow
+def test_a_tab_that_leads_keeps_its_class_whatever_link_is_opened_in_it(
+    open_page: OpenPage, random_url: str
+) -> None:
+    teacher, _ = opened_class(open_page, random_url)
+    teacher.has_left = True
+    teacher.page.goto(f"{random_url}?class=not-a-class")
+    teacher.ref("roomLead").wait_for()
+    says(teacher, "This tab leads a class")
+    teacher.page.keyboard.press("PageDown")
+    says(teacher, "Class: nobody here yet")
+
+
+@pytest.mark.slow
 def test_ten_members_follow_within_three_seconds_and_all_their_votes_are_counted(
     open_page: OpenPage, random_url: str
 ) -> None:

@@ -17,6 +17,7 @@ const [FIRST, LAST] = ["This is the first step", "This is the last step"];
 const PAST = ", also past a question: the class answers it";
 const BACK = "Back (←, or Page Up of a remote control)";
 const NEXT = "Next (→, or Page Down of a remote control)";
+const LEADS = "This tab leads a class. For another one, end it, or open the link in a new tab.";
 const UNREACHED = "The server cannot be reached: try again.";
 const WAITING = "Your vote is sent as soon as the connection is back.";
 const LOST = "The connection to the class is lost; it is tried again and again.";
@@ -97,7 +98,9 @@ export class ClassRoom {
     const room = roomIn(window.location.search);
     const kept = tab.recall(SEAT, (seat) => typeof seat?.room === "string");
     if (room !== null) window.history.replaceState(window.history.state, "", withoutRoom(window.location.href));
-    if (room !== null && kept?.room !== room) this.sit({ room });
+    const isAnother = room !== null && kept?.room !== room;
+    if (isAnother && kept?.secret) this.problem = LEADS;
+    if (isAnother && !kept?.secret) this.sit({ room });
     else if (kept) this.sit(kept);
   }
 
@@ -303,8 +306,9 @@ export class ClassRoom {
     this.sendGuess();
   }
 
-  // What this member does from now on may lead away from the teacher's page.
+  // What a member does from now on may lead away from the teacher's page.
   acted() {
+    if (this.problem === LEADS) this.problem = "";
     if (!this.hasActed && this.seat && !this.isTeacher) this.landed = this.search;
     this.hasActed = true;
   }
