@@ -22,11 +22,12 @@ import os
 import random
 import secrets
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ import httpx
 
 from specviz.golden import golden_names
 from specviz.models.pair_catalog import BUNDLED
-from tests.browser.app_server import serve
+from tests.browser.app_server import ROOT, START_SECONDS, free_port
 from tests.browser.conftest import BROWSERS
 
 LOOKS = (2.0, 8.0)  # seconds that a person looks at what came
@@ -261,6 +262,27 @@ async def tab(browser: Any, url: str, number: int, findings: Findings, until: fl
 # ---- the server
 
 
+def start_server(pair: str, log: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """`app.py` as users start it, once it has loaded what it begins with: forked from a process that
+    has loaded torch before, it decodes otherwise.
+    """
+    port = free_port()
+    environment = os.environ | {"PORT": str(port), "SPECVIZ_PAIR": pair, "HF_HUB_OFFLINE": "1"}
+    with log.open("w") as output:
+        server = subprocess.Popen(
+            [sys.executable, "app.py"], cwd=ROOT, env=environment, stdout=output, stderr=output
+        )
+    url, deadline = f"http://127.0.0.1:{port}/", time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            if httpx.get(f"{url}ready", timeout=2).status_code == 200:
+                return server, url
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.2)
+    raise SystemExit(f"the server did not start:\n{log.read_text()}")
+
+
 def server_of(log: Path) -> int:
     """The process that writes the log; those that it has started came later."""
     for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
@@ -345,14 +367,14 @@ def main() -> int:
     options = parser.parse_args()
     server = None
     url = options.url if options.url.endswith("/") or not options.url else f"{options.url}/"
-    with ExitStack() as stack:
-        if not url:
-            os.environ["SPECVIZ_PAIR"] = options.pair
-            url = stack.enter_context(contextmanager(serve)("app.py", options.log))
-            server = server_of(options.log)
-            while httpx.get(f"{url}ready").status_code != 200:
-                time.sleep(0.2)
-        findings = asyncio.run(load(options, url, server))
+    if not url:
+        server, url = start_server(options.pair, options.log)
+    try:
+        findings = asyncio.run(load(options, url, server.pid if server else None))
+    finally:
+        if server:
+            server.send_signal(signal.SIGTERM)
+            server.wait(20)
     if server and "Traceback" in options.log.read_text():
         findings.failures["a traceback in the server's log"] += 1
     print(f"{options.people} people, {options.minutes:g} minutes, pair {options.pair}")
