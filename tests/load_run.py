@@ -263,8 +263,8 @@ async def tab(browser: Any, url: str, number: int, findings: Findings, until: fl
 
 
 def start_server(pair: str, log: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """`app.py` as users start it, once it has loaded what it begins with: forked from a process that
-    has loaded torch before, it decodes otherwise.
+    """`app.py` as users start it, once it has loaded what it begins with: forked from a process
+    that has loaded torch it would decode otherwise.
     """
     port = free_port()
     environment = os.environ | {"PORT": str(port), "SPECVIZ_PAIR": pair, "HF_HUB_OFFLINE": "1"}
