@@ -139,10 +139,12 @@ def _lowered(found: SizedPlan) -> str:
         for each in reversed(SPEEDUP_ERRORS)
     ]
     told = [f"{each if each == largest else about(each):,}" for each in ends if each]
-    worst, best = told[0], told[-1]
-    pays = f"gains up to {best} at once{'' if ends[0] else ' at best'}" if told else "gains nowhere"
-    if worst != best:
-        pays = f"gains up to {worst} at once at worst, {best} at best"
+    if not told:
+        pays = "gains nowhere"
+    elif told[0] == told[-1]:
+        pays = f"gains up to {told[0]} at once{'' if ends[0] else ' at best'}"
+    else:
+        pays = f"gains up to {told[0]} at once at worst, {told[-1]} at best"
     is_here = f"is {here[0]} to {here[1]} here, and " if gain >= PAYS else ""
     return (
         f"Published speedups were {low:.0f} to {high:.0f} % lower than computed so; lowered by as "

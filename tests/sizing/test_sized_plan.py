@@ -246,6 +246,8 @@ def test_a_gain_that_nobody_would_see_contradicts_no_other_sentence() -> None:
     assert found["verdict"] == "no" and 1 < found["request_speedup"] < 1.05
     assert found["answer"].endswith("1.02× as fast, too little to count on.")
     assert found["reasons"][0] == "The most at any number is 1.04×, at 1 request."
+    seen = size(read_plan(small | {"acceptance": 0.7205}))
+    assert seen["reasons"][1].endswith("lowered by as much it gains nowhere.")
 
 
 def test_a_pair_that_engines_refuse_is_called_so_in_the_first_words() -> None:
