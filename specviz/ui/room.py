@@ -247,7 +247,9 @@ class Rooms:
             if address and room.is_full_of(address):
                 room.give_away_absent(now, address)
             if address and room.is_full_of(address):
-                raise InputError(f"{MEMBERS_OF_ADDRESS} of your address are in this class already")
+                raise InputError(
+                    f"{MEMBERS_OF_ADDRESS} of your network are in this class already: come again later"
+                )
             if room.is_full():
                 room.give_away_absent(now)
             if room.is_full():

@@ -126,6 +126,10 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
         says(teacher, f"{so_far} of 2")
     teacher.ref("roomShowGuesses").click()
     says(teacher, "another number2 · 100 %", "roomBars")
+    says(teacher, "the acceptance rate (right)0 · 0 %", "roomBars")
+    close = teacher.ref("roomAskClose").bounding_box()
+    height = teacher.evaluate("innerHeight")
+    assert close and close["y"] + close["height"] <= height, "in sight however long the chart is"
     teacher.ref("roomAskClose").click()
 
     teacher.ref("roomFollow").click()
@@ -318,6 +322,7 @@ def test_a_tab_that_leads_keeps_its_class_whatever_link_is_opened_in_it(
     teacher.page.goto(f"{random_url}?class=not-a-class")
     teacher.ref("roomLead").wait_for()
     says(teacher, "This tab leads a class")
+    assert "view=step" in teacher.address, "and shows what it showed"
     teacher.page.keyboard.press("PageDown")
     says(teacher, "Class: nobody here yet")
 

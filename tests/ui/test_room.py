@@ -324,7 +324,7 @@ def test_one_address_takes_neither_all_classes_nor_all_places_of_one(
     assert lesson.rooms.open_room(asked | {"address": "another"})["error"] is None
     asked = {"room": lesson.name, "address": "one"}
     told = [lesson.rooms.join_room(asked)["error"] for _ in range(room.MEMBERS_OF_ADDRESS + 1)]
-    assert told[:-1] == [None] * room.MEMBERS_OF_ADDRESS and "of your address" in told[-1]
+    assert told[:-1] == [None] * room.MEMBERS_OF_ADDRESS and "of your network" in told[-1]
     clock.now += room.HERE_SECONDS
     assert lesson.rooms.join_room(asked)["error"] is None, "those who have gone leave room"
     assert lesson.rooms.join_room(asked | {"address": "another"})["error"] is None

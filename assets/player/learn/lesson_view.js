@@ -141,8 +141,12 @@ export class LessonView {
   get question() {
     const { step, refs, place } = this;
     if (!step.options.length) return null;
-    const options = step.options.map(({ name, text }) => ({ name, text: this.text.inline(element("span"), text).textContent }));
-    if (step.kind === "number") options.push(OTHER); // the options are what people come to
+    const options = step.options.map(({ name, text }) => ({ name, text: this.text.inline(element("span"), text).textContent ?? "" }));
+    if (step.kind === "number") {
+      // the options are what people come to, and are told each which one is right
+      for (const [at, { right }] of step.options.entries()) if (right) options[at].text += " (right)";
+      options.push(OTHER);
+    }
     const words = [refs.lessonStepTitle, ...refs.lessonText.children].map(({ textContent }) => textContent).join("\n").slice(0, MOST_WORDS);
     return { kind: "prediction", place, words, guess: "", options };
   }

@@ -38,7 +38,7 @@ export class ClassRoom {
     /** @type {{ number: number, choice: string } | null} a vote that did not arrive */
     this.unsent = null;
     this.left = ""; // the class that was left last
-    /** @type {{ room: string, secret?: string, link?: string, qr?: string, isLarge?: boolean, isHinted?: boolean } | null} `isHinted`: p and q are shown with a question */
+    /** @type {{ room: string, secret?: string, link?: string, qr?: string, isLarge?: boolean, isHinted?: boolean, page?: string } | null} `isHinted`: p and q are shown with a question, `page`: what a teacher showed last */
     this.seat = null;
     /** @type {Record<string, string>} by the places of a lesson's questions: what was chosen here */
     this.chosen = {};
@@ -99,9 +99,16 @@ export class ClassRoom {
     const kept = tab.recall(SEAT, (seat) => typeof seat?.room === "string");
     if (room !== null) window.history.replaceState(window.history.state, "", withoutRoom(window.location.href));
     const isAnother = room !== null && kept?.room !== room;
-    if (isAnother && kept?.secret) this.problem = LEADS;
+    if (isAnother && kept?.secret) this.stay(kept);
     if (isAnother && !kept?.secret) this.sit({ room });
     else if (kept) this.sit(kept);
+  }
+
+  // Another class's link, in a tab that leads one: the class goes on where it was.
+  /** @param {{ page?: string }} kept */
+  stay({ page }) {
+    this.problem = LEADS;
+    if (page !== undefined) this.app.follow(page);
   }
 
   get isTeacher() {
@@ -189,6 +196,7 @@ export class ClassRoom {
   /** @param {string} search */
   async show(search, unseen = false) {
     this.shown = search;
+    this.keep({ ...this.seat, page: search });
     this.isShownInPart = unseen;
     if (this.state) this.state.page = search;
     const reply = await this.line.say("lead_room", { do: "show", page: search, unseen });
@@ -287,7 +295,8 @@ export class ClassRoom {
     if (this.state?.poll?.number !== poll.number || this.state.mine !== choice) return;
     if (!reply) this.unsent = { number: poll.number, choice };
     else this.state.mine = before;
-    this.problem = reply ? `${reply.error}.` : WAITING;
+    const late = before && poll.kind === "verdict" ? `Your change came too late: you said ${before}.` : `${reply?.error}.`;
+    this.problem = reply ? late : WAITING;
     this.draw();
   }
 
