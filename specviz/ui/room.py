@@ -248,7 +248,7 @@ class Rooms:
                 room.give_away_absent(now, address)
             if address and room.is_full_of(address):
                 raise InputError(
-                    f"{MEMBERS_OF_ADDRESS} of your network are in this class already: come again later"
+                    f"{MEMBERS_OF_ADDRESS} of your network are in this class already: try later"
                 )
             if room.is_full():
                 room.give_away_absent(now)
