@@ -61,6 +61,7 @@ class Job:
     rows: int
     seconds: float
     card_hours: float
+    prompt_share: float  # of that time, that goes into prefills
 
 
 class SizedPlan:
@@ -293,6 +294,6 @@ class SizedPlan:
         if self.plan.job is None or not self.seats(policy):
             return None
         rows = min(self.plan.job, self.seats(policy))
-        rate = self.speeds(rows, self.length(policy, rows)).requests_per_second
-        seconds = self.plan.job / rate
-        return Job(rows, seconds, self.cards(policy) * seconds / 3600)
+        speeds = self.speeds(rows, self.length(policy, rows))
+        seconds = self.plan.job / speeds.requests_per_second
+        return Job(rows, seconds, self.cards(policy) * seconds / 3600, speeds.prompt_share)

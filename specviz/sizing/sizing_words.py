@@ -11,7 +11,7 @@ from specviz.sizing.forward_time import GIGA, MAX_GPUS
 from specviz.sizing.plan_warnings import obstacle
 from specviz.sizing.published import PROMPT_ERROR, SPEEDUP_ERRORS
 from specviz.sizing.serving_plan import ASSUMED_RATE, MAX_ROWS
-from specviz.sizing.sized_plan import DRAWN_ROWS, Policy, SizedPlan
+from specviz.sizing.sized_plan import DRAWN_ROWS, Job, Policy, SizedPlan
 
 SEEN = 1e-3  # of a number, by which another has to differ
 MUCH = 0.1  # of a job's time, in which prompts are told of
@@ -239,26 +239,19 @@ def _job(found: SizedPlan) -> Iterator[str]:
         yield (
             f"The batch job takes {seconds(fast.seconds)} with speculation, {fast.rows:,} at once, "
             f"and {seconds(plain.seconds)} without, {plain.rows:,} at once"
-            f"{_with_slower_prompts(found)}."
+            f"{_with_slower_prompts(fast, plain)}."
         )
 
 
-def _with_slower_prompts(found: SizedPlan) -> str:
+def _with_slower_prompts(*jobs: Job) -> str:
     """What published prompts would make of the job, where that is much."""
-    jobs = [(each, found.job(each)) for each in (Policy.SPECULATIVE, Policy.PLAIN)]
-    shares = [
-        found.speeds(job.rows, found.length(each, job.rows)).prompt_share if job else 0.0
-        for each, job in jobs
-    ]
-    if max(shares) < MUCH:
+    share = max(each.prompt_share for each in jobs)
+    if share < MUCH:
         return ""
-    slower = [
-        seconds(job.seconds * (1 + share * PROMPT_ERROR)) if job else "no time"
-        for (_, job), share in zip(jobs, shares, strict=True)
-    ]
+    slower = (each.seconds * (1 + each.prompt_share * PROMPT_ERROR) for each in jobs)
     return (
-        f"; {percent(max(shares))} of that are prompts, and with prompts as slow as the median of "
-        f"published ones it takes {slower[0]} and {slower[1]}"
+        f"; {percent(share)} of that are prompts, and with prompts as slow as the median of "
+        f"published ones it takes {' and '.join(map(seconds, slower))}"
     )
 
 
