@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from specviz.errors import InputError
+from specviz.errors import InputError, read_whole
 
 _YES = frozenset({"1", "on", "true", "yes"})
 _NO = frozenset({"0", "off", "false", "no"})
@@ -83,11 +83,7 @@ class Environment:
 
 def _integer(source: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
     text = source.get(name, "").strip()
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
-        raise InputError(f"{name} must be an integer from {low} to {high}, got {text!r}")
-    return int(text)
+    return read_whole(text, name, low, high) if text else default
 
 
 def _names(source: Mapping[str, str], name: str) -> tuple[str, ...]:

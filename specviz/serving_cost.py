@@ -9,17 +9,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from specviz.errors import InputError
+from specviz.errors import number_between
 
 SECONDS_A_DAY = 86_400
 HOURS_A_DAY = 24
 SMALLEST, LARGEST = 1e-9, 1e15  # of any number but a price of 0, so that no result overflows
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not SMALLEST <= value <= LARGEST:
-        bounds = f"{SMALLEST:g} to {LARGEST:g}"
-        raise InputError(f"{name} must be a positive number from {bounds}, got {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +24,8 @@ class Load:
     peak_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_positive("tokens_per_day", self.tokens_per_day)
-        if not 1 <= self.peak_factor <= LARGEST:
-            raise InputError(
-                f"peak_factor must be a number of at least 1 and at most {LARGEST:g}, "
-                f"got {self.peak_factor}"
-            )
+        number_between(self.tokens_per_day, "tokens_per_day", SMALLEST, LARGEST)
+        number_between(self.peak_factor, "peak_factor", 1, LARGEST)
 
     @property
     def tokens_per_second(self) -> float:
@@ -55,12 +45,8 @@ class Machine:
     price_per_hour: float
 
     def __post_init__(self) -> None:
-        _check_positive("tokens_per_second", self.tokens_per_second)
-        if not 0 <= self.price_per_hour <= LARGEST:
-            raise InputError(
-                f"price_per_hour must be a number of at least 0 and at most {LARGEST:g}, "
-                f"got {self.price_per_hour}"
-            )
+        number_between(self.tokens_per_second, "tokens_per_second", SMALLEST, LARGEST)
+        number_between(self.price_per_hour, "price_per_hour", 0, LARGEST)
 
 
 @dataclass(frozen=True, slots=True)

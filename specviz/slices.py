@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+Tell = Callable[[str], None]
 SLICE_SECONDS = 0.5
 INSIDE_SECONDS = 0.5  # that a measured run is left alone for before others are let by in it
 
@@ -184,3 +185,23 @@ class InSlices(Generic[T]):
         self.away += time.perf_counter() - began
         if self._is_closed:
             raise Stopped
+
+
+def progress_lines(
+    work: Callable[[Tell], T], stop: threading.Event
+) -> Generator[str | None, None, T | None]:
+    """Yield each line that `work` tells by calling back, None where it gave way; return its result.
+
+    The work only moves while somebody waits for its next line. Once `stop` is set it ends there,
+    and the result is None. What the work raises is raised here.
+    """
+    outcome: list[T] = []
+
+    def told() -> Generator[str]:
+        outcome.append(work(slices.tell))
+        yield from ()
+
+    slices = InSlices(told, stop)
+    with closing(slices):
+        yield from slices
+    return outcome[0] if outcome else None

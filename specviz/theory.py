@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import NormalDist
 
-from specviz.errors import InputError
+from specviz.errors import InputError, number_between, whole_between
 from specviz.forward_curve import ForwardCurve
 from specviz.records import MAX_DRAFT_LENGTH
 
@@ -26,26 +26,6 @@ MAX_BATCH = 1024
 # (i.i.d.). Real acceptance falls with depth and comes in streaks, so measured values differ.
 
 
-def _is_finite(value: object) -> bool:
-    is_int = isinstance(value, int) and not isinstance(value, bool)
-    return is_int or (isinstance(value, float) and math.isfinite(value))
-
-
-def _check_probability(name: str, value: float) -> None:
-    if not _is_finite(value) or not 0 <= value <= 1:
-        raise InputError(f"{name} must be from 0 to 1, got {value!r}")
-
-
-def _check_length(name: str, value: int, low: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < low:
-        raise InputError(f"{name} must be an integer of at least {low}, got {value!r}")
-
-
-def _check_cost(name: str, value: float) -> None:
-    if not _is_finite(value) or value < 0:
-        raise InputError(f"{name} must be a number of at least 0, got {value!r}")
-
-
 def expected_tokens(a: float, K: int) -> float:
     """Tokens per target forward: T = (1 - a^(K+1)) / (1 - a), i.i.d. acceptance assumed.
 
@@ -55,8 +35,8 @@ def expected_tokens(a: float, K: int) -> float:
     >>> round(expected_tokens(0.8, 5), 2)
     3.69
     """
-    _check_probability("a", a)
-    _check_length("K", K, 0)
+    number_between(a, "a", 0, 1)
+    whole_between(K, "K", 0)
     return math.fsum(a**depth for depth in range(K + 1))
 
 
@@ -78,9 +58,9 @@ def round_cost(K: int, c: float, v: float = 0.0) -> float:
     >>> round(round_cost(5, 0.1), 2)
     1.5
     """
-    _check_length("K", K, 0)
-    _check_cost("c", c)
-    _check_cost("v", v)
+    whole_between(K, "K", 0)
+    number_between(c, "c", 0)
+    number_between(v, "v", 0)
     return 1 + K * c + v
 
 
@@ -118,7 +98,7 @@ def break_even_acceptance(K: int, c: float, v: float = 0.0) -> float | None:
     >>> break_even_acceptance(4, 1.5) is None  # costs 7 forwards, yields 5 tokens at the most
     True
     """
-    _check_length("K", K, 1)
+    whole_between(K, "K", 1)
     cost = round_cost(K, c, v)
     if cost > K + 1:
         return None
@@ -301,7 +281,7 @@ def touched_experts(experts: int, active: int, tokens: int) -> float:
     """
     if not 1 <= active <= experts:
         raise InputError(f"active must be from 1 to {experts} experts, got {active}")
-    _check_length("tokens", tokens, 1)
+    whole_between(tokens, "tokens", 1)
     return experts * (1 - (1 - active / experts) ** tokens)
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.errors import InputError
+from specviz.errors import InputError, typed_number
 from specviz.records import DECODING, SAMPLING, SETTINGS, DecodingConfig, RunSetting
-from specviz.records.settings import typed_number
 
 NUMBERS = [setting for setting in DECODING if setting.is_bounded]
 

@@ -52,18 +52,18 @@ def test_the_outermost_numbers_have_finite_costs() -> None:
         cost = daily_cost(Load(tokens, LARGEST), Machine(rate, price))
         assert cost.machines >= 1
         assert all(map(math.isfinite, (cost.money, cost.money_per_million_tokens)))
-    with pytest.raises(InputError, match="tokens_per_second must be a positive number from 1e-09"):
+    with pytest.raises(InputError, match="tokens_per_second must be a number from 1e-09"):
         Machine(1e-320, 1.0)
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
 def test_nonsense_is_refused_by_name(value: float) -> None:
-    with pytest.raises(InputError, match="tokens_per_day must be a positive number"):
+    with pytest.raises(InputError, match="tokens_per_day must be a number from 1e-09"):
         Load(value)
-    with pytest.raises(InputError, match="peak_factor must be a number of at least 1"):
+    with pytest.raises(InputError, match="peak_factor must be a number from 1"):
         Load(1e6, value)
-    with pytest.raises(InputError, match="tokens_per_second must be a positive number"):
+    with pytest.raises(InputError, match="tokens_per_second must be a number from 1e-09"):
         Machine(value, 1)
     if value != 0:
-        with pytest.raises(InputError, match="price_per_hour must be a number of at least 0"):
+        with pytest.raises(InputError, match="price_per_hour must be a number from 0"):
             Machine(1, value)

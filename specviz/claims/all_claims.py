@@ -36,7 +36,7 @@ _EXPERIMENTS: dict[str, type[Any]] = {
 def claim_numbered(number: int) -> Claim:
     """InputError for a number that there is not."""
     if number not in CLAIMS:
-        raise InputError(f"number must be an integer from 1 to {max(CLAIMS)}, got {number}")
+        raise InputError(f"number must be a whole number from 1 to {max(CLAIMS)}, got {number}")
     return CLAIMS[number]
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.claims.sentences import Values, value_at
-from specviz.errors import InputError, short
-from specviz.records.settings import typed_number
+from specviz.errors import InputError, read_number, read_whole, short
 
 MOST_OF_A_LIST = 8
 _TOTAL = 1e-6  # by which probabilities may miss 1
@@ -58,17 +57,10 @@ class OwnNumber:
         return self.list or self.distribution
 
     def _number(self, text: str) -> float | int:
-        kind = "a whole number" if self.whole else "a number"
         plain = text.strip().replace("\u2212", "-")
-        try:
-            number = typed_number(plain)
-        except ValueError:
-            number = math.nan
-        is_inside = self.low <= number <= self.high  # not for what is no number
-        if not is_inside or (self.whole and number != int(number)):
-            bounds = f"from {self.low:,g} to {self.high:,.10g}"
-            raise InputError(f"{self.title} must be {kind} {bounds}, got {short(text.strip())}")
-        return int(number) if self.whole else number * self.scale
+        if self.whole:
+            return read_whole(plain, self.title, self.low, self.high)
+        return read_number(plain, self.title, self.low, self.high) * self.scale
 
 
 def with_own(

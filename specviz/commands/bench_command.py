@@ -14,7 +14,6 @@ from specviz.commands.flags import (
     add_flag,
     add_framing_flags,
     add_pair_flags,
-    check_integer,
     chosen_batch,
     chosen_framing,
     chosen_pair,
@@ -22,7 +21,7 @@ from specviz.commands.flags import (
 )
 from specviz.decoding.batch_options import BatchOptions
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.errors import InputError
+from specviz.errors import InputError, whole_between
 from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark.benchmark import Plan, benchmark
 from specviz.models.pair_catalog import Pair
@@ -51,14 +50,14 @@ def _add_flags(parser: ArgumentParser) -> None:
 
 def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Measure every method and draft length on every task."""
-    check_integer("repeat", options.repeat, 1, MAX_REPEATS)
+    whole_between(options.repeat, "repeat", 1, MAX_REPEATS)
     texts = read_prompts(options.prompt_file, "prompt-file") if options.prompt_file else ()
     count = options.prompts
     if count is None:
         count = len(texts) or _DEFAULT_PROMPTS
     pair = chosen_pair(options)
     first = tasks(pair.instruct)[0]
-    check_integer("prompts", count, 1, len(texts or held_out_prompts(first, pair.instruct)))
+    whole_between(count, "prompts", 1, len(texts or held_out_prompts(first, pair.instruct)))
     lengths = read_integers("draft-lengths", options.draft_lengths)
     if not lengths:
         raise InputError("draft-lengths must be at least one number, got none")

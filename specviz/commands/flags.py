@@ -10,7 +10,7 @@ from typing import Any
 from specviz.commands.command import Progress
 from specviz.decoding.batch_options import BatchOptions
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError
+from specviz.errors import InputError, whole_between
 from specviz.experiments.run.profiling import MAX_PROMPTS
 from specviz.experiments.run.template_warning import pair_warning
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
@@ -186,8 +186,8 @@ def _unframed_prompts(options: Namespace) -> tuple[str | None, tuple[Prompt, ...
 
 def _first(prompts: tuple[Prompt, ...], count: int, options: Namespace) -> tuple[Prompt, ...]:
     most = min(len(prompts), MAX_PROMPTS)
-    if options.count is not None and not 1 <= options.count <= most:
-        raise InputError(f"count must be an integer from 1 to {most}, got {options.count}")
+    if options.count is not None:
+        whole_between(options.count, "count", 1, most)
     return prompts[:count]
 
 
@@ -275,8 +275,3 @@ def check_writable(what: str, name: str) -> None:
         Path(name).open("ab").close()
     except OSError as error:
         raise InputError(f"{what} {name!r} cannot be written: {error.strerror}") from None
-
-
-def check_integer(name: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise InputError(f"{name} must be an integer from {low} to {high}, got {value}")

@@ -9,9 +9,9 @@ from typing import Any
 
 from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
-from specviz.commands.flags import FILE_HELP, check_integer
+from specviz.commands.flags import FILE_HELP
 from specviz.environment import Environment
-from specviz.errors import InputError
+from specviz.errors import InputError, whole_between
 from specviz.prompts import TASKS, held_out_prompts, own_text, read_prompts
 from specviz.records import read_integers
 from specviz.serving.engine_address import EngineAddress
@@ -43,9 +43,9 @@ def load(options: Namespace, progress: Progress) -> dict[str, Any]:
     levels = read_integers("at-once", options.at_once)
     if not levels or list(levels) != sorted(set(levels)) or not 1 <= levels[0]:
         raise InputError(f"at-once must be rising numbers from 1, got {options.at_once!r}")
-    check_integer("at-once", levels[-1], 1, _MOST_AT_ONCE)
-    check_integer("each", options.each, 1, 100)
-    check_integer("max-new-tokens", options.max_new_tokens, 2, 4096)
+    whole_between(levels[-1], "at-once", 1, _MOST_AT_ONCE)
+    whole_between(options.each, "each", 1, 100)
+    whole_between(options.max_new_tokens, "max-new-tokens", 2, 4096)
     key, prompts = Environment.read().engine_key, _prompts(options)
     urls = {"speculative": options.url} | ({"plain": options.plain} if options.plain else {})
     servers = {name: EngineAddress.of(url, key) for name, url in urls.items()}

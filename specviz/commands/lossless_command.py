@@ -11,11 +11,11 @@ from specviz.commands.console import facts
 from specviz.commands.flags import (
     add_config_flags,
     add_pair_flags,
-    check_integer,
     chosen_config,
     chosen_pair,
 )
 from specviz.decoding.drafters.registry import method_named
+from specviz.errors import whole_between
 from specviz.experiments.run.losslessness import held_out_contexts, measure_losslessness
 from specviz.models.pair_catalog import BUNDLED
 from specviz.models.pair_loading import load_pair
@@ -34,7 +34,7 @@ def _add_flags(parser: ArgumentParser) -> None:
 
 def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Sample rounds behind the beginnings of held-out prompts and test what they emit."""
-    check_integer("samples", options.samples, 100, _MAX_SAMPLES)
+    whole_between(options.samples, "samples", 100, _MAX_SAMPLES)
     config = chosen_config(options)
     needs = method_named(config.method).needs
     loaded = load_pair(chosen_pair(options), options.device, options.dtype, needs)

@@ -17,7 +17,6 @@ from specviz.commands.flags import (
     add_config_flags,
     add_pair_flags,
     add_prompt_flags,
-    check_integer,
     check_writable,
     chosen_batch,
     chosen_config,
@@ -28,7 +27,7 @@ from specviz.commands.flags import (
 )
 from specviz.decoding.batch_options import BatchOptions
 from specviz.environment import Environment
-from specviz.errors import InputError
+from specviz.errors import InputError, whole_between
 from specviz.experiments.benchmark.batching import batch_report, measure_batch
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.blocks import Measurement, measure
@@ -73,7 +72,7 @@ def _add_flags(parser: ArgumentParser) -> None:
 
 def race(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Measure both lanes in alternating blocks."""
-    check_integer("repeat", options.repeat, 1, MAX_REPEATS)
+    whole_between(options.repeat, "repeat", 1, MAX_REPEATS)
     batch, servers = chosen_batch(options), _servers(options)
     if servers and options.batch_size is not None:
         raise InputError("server must be left out with batch-size: a server is raced by one prompt")

@@ -11,9 +11,8 @@ from typing import Any
 
 from specviz.commands.command import Command, Progress
 from specviz.commands.console import facts
-from specviz.commands.flags import check_integer
 from specviz.environment import Environment
-from specviz.errors import InputError
+from specviz.errors import InputError, whole_between
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters
 from specviz.serving.engine_probe import EngineProbe, Speculation, probe
@@ -55,7 +54,7 @@ def watch(options: Namespace, progress: Progress) -> dict[str, Any]:
             f"every must be from 0.1 to {_MOST_SECONDS:g} seconds, got {options.every}"
         )
     if options.count is not None:
-        check_integer("count", options.count, 0, 1_000_000)
+        whole_between(options.count, "count", 0, 1_000_000)
     key = Environment.read().engine_key
     addresses = [EngineAddress.of(each, key) for each in options.url]
     check_replicas(addresses)

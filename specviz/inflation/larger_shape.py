@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from specviz.errors import InputError
+from specviz.errors import InputError, whole_between
 
 FILL = 0.02  # standard deviation of the weights that do not matter
 MAX_SIZE = 1 << 20  # of one dimension
@@ -34,11 +34,7 @@ class LlamaShape:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value = getattr(self, each.name)
-            if not 1 <= value <= MAX_SIZE:
-                raise InputError(
-                    f"{each.name} must be an integer from 1 to {MAX_SIZE}, got {value}"
-                )
+            whole_between(getattr(self, each.name), each.name, 1, MAX_SIZE)
         if self.num_attention_heads % self.num_key_value_heads:
             raise InputError(
                 f"num_attention_heads must be a multiple of num_key_value_heads "

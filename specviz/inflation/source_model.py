@@ -14,7 +14,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from specviz.errors import InputError
+from specviz.errors import InputError, whole_between
 from specviz.inflation.larger_shape import LlamaShape
 from specviz.models.llama.self_model import FILE as SELF_DRAFTING
 from specviz.models.llama.self_model import self_drafting
@@ -141,9 +141,7 @@ def _check_rotation(folder: Path, config: dict[str, Any]) -> None:
 def _size(config: dict[str, Any], name: str, usual: dict[str, int] | None = None) -> int:
     value = config.get(name)
     found = (usual or {}).get(name) if value is None else value
-    if type(found) is not int or found < 1:
-        raise InputError(f"{name} in config.json must be an integer of at least 1, got {value!r}")
-    return found
+    return whole_between(found, f"{name} in config.json", 1)
 
 
 def _eps(config: dict[str, Any]) -> float:

@@ -10,13 +10,20 @@ What only several texts together have is in BATCH.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from specviz.errors import InputError, short
+from specviz.errors import (
+    InputError,
+    is_number,
+    is_whole,
+    read_number,
+    read_whole,
+    short,
+    whole_rule,
+)
 
 MAX_DRAFT_LENGTH = 32
 MAX_BATCH_SIZE = 64
@@ -144,7 +151,7 @@ class RunSetting:
         """What a value must be, to follow "must be"."""
         match self.type:
             case ValueType.INTEGER:
-                return f"an integer from {self.low} to {self.high}"
+                return whole_rule(self.low, self.high)
             case ValueType.NUMBER if self.least:
                 return f"0 or from {self.least:g} to {self.high:g}"
             case ValueType.NUMBER:
@@ -152,9 +159,9 @@ class RunSetting:
                 high = f"below {self.high:g}" if self.excludes_high else f"at most {self.high:g}"
                 return f"{low} and {high}"
         return {
-            ValueType.INTEGERS: "a tuple of integers >= 1",
+            ValueType.INTEGERS: "a tuple of whole numbers >= 1",
             ValueType.KIND: "a ProposalKind",
-            ValueType.OPTIONS: "pairs of a name and an integer",
+            ValueType.OPTIONS: "pairs of a name and a whole number",
             ValueType.SWITCH: "true or false",
         }.get(self.type, "a name")
 
@@ -163,7 +170,7 @@ class RunSetting:
 
         >>> SETTINGS["draft_length"].check(0)
         Traceback (most recent call last):
-        specviz.errors.InputError: draft_length must be an integer from 1 to 32, got 0
+        specviz.errors.InputError: draft_length must be a whole number from 1 to 32, got 0
         """
         if not self.holds(value):
             raise InputError(f"{self.name} must be {self.rule}, got {value!r}")
@@ -172,16 +179,16 @@ class RunSetting:
         """Whether a value is of the type and within the bounds."""
         match self.type:
             case ValueType.INTEGER:
-                return is_integer(value) and self._is_within(value)
+                return is_whole(value) and self._is_within(value)
             case ValueType.NUMBER:
                 return is_number(value) and self._is_within(value)
             case ValueType.INTEGERS:
-                return isinstance(value, tuple) and all(is_integer(n) and n >= 1 for n in value)
+                return isinstance(value, tuple) and all(is_whole(n) and n >= 1 for n in value)
             case ValueType.KIND:
                 return isinstance(value, ProposalKind)
             case ValueType.OPTIONS:
                 pairs = isinstance(value, tuple)
-                return pairs and all(isinstance(name, str) and is_integer(n) for name, n in value)
+                return pairs and all(isinstance(name, str) and is_whole(n) for name, n in value)
             case ValueType.SWITCH:
                 return isinstance(value, bool)
         return isinstance(value, str) and bool(value)
@@ -199,9 +206,9 @@ class RunSetting:
         """
         match self.type:
             case ValueType.INTEGER:
-                return read_integer(self.name, given)
+                return read_whole(given, self.name)
             case ValueType.NUMBER:
-                return read_number(self.name, given)
+                return read_number(given, self.name)
             case ValueType.INTEGERS:
                 return read_integers(self.name, read_text(self.name, given))
             case ValueType.OPTIONS:
@@ -211,42 +218,10 @@ class RunSetting:
         return read_text(self.name, given)
 
 
-def is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_number(value: object) -> bool:
-    return is_integer(value) or (isinstance(value, float) and math.isfinite(value))
-
-
 def read_text(name: str, given: object) -> str:
     if not isinstance(given, str):
         raise InputError(f"{name} must be text, got {short(given)}")
     return given.strip()
-
-
-def read_number(name: str, given: Any) -> float:
-    try:
-        return float(given)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} must be a number, got {short(given)}") from None
-
-
-def typed_number(text: str) -> float:
-    """A number as people write it: 10,000,000 and 1,200.5 have thousands, 0,7 a decimal comma.
-
-    ValueError where it is none.
-    """
-    if re.fullmatch(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?", text):
-        return float(text.replace(",", ""))
-    return float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
-
-
-def read_integer(name: str, given: object) -> int:
-    try:
-        return int(str(given))
-    except ValueError:
-        raise InputError(f"{name} must be a whole number, got {short(given)}") from None
 
 
 def read_integers(name: str, text: str) -> tuple[int, ...]:
@@ -257,7 +232,9 @@ def read_integers(name: str, text: str) -> tuple[int, ...]:
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isascii() and part.isdigit() and len(part) <= MOST_DIGITS for part in parts):
-        raise InputError(f"{name} must be integers with commas, such as 3,2, got {short(text)}")
+        raise InputError(
+            f"{name} must be whole numbers with commas, such as 3,2, got {short(text)}"
+        )
     return tuple(map(int, parts))
 
 
@@ -265,7 +242,7 @@ def read_options(name: str, given: object) -> tuple[tuple[str, int], ...]:
     """{"nodes": "16"} -> (("nodes", 16),); which names there are, the method says."""
     if not isinstance(given, Mapping):
         raise InputError(f"{name} must be values by name, got {short(given)}")
-    return tuple((str(each), read_integer(each, value)) for each, value in given.items())
+    return tuple((str(each), read_whole(value, str(each))) for each, value in given.items())
 
 
 def read_switch(name: str, given: object) -> bool:

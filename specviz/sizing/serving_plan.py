@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, read_number, read_whole, short
 from specviz.records import MAX_DRAFT_LENGTH
-from specviz.records.settings import typed_number
 from specviz.sizing.forward_time import GPUS, MAX_GPUS, Gpu, gpu_named
 from specviz.sizing.published import N_GRAM_ACCEPTANCE, N_GRAM_LENGTH
 from specviz.sizing.shape import (
@@ -29,7 +26,6 @@ MAX_TOKENS = 1_000_000
 MAX_JOB = 1_000_000_000
 CACHE_PRECISIONS = ("bf16", "fp8")
 CURRENCIES = ("USD", "EUR", "GBP", "CHF", "CNY", "INR", "JPY")
-_WHOLE = re.compile(r"\d+|[1-9]\d{0,2}(,\d{3})+")  # not 3.000, which some read as 3
 ASSUMED_RATE = "assumed"  # by nobody's measurement
 USUAL_ACCEPTANCE = 0.7  # of a draft model or a head: an example, to be measured on one's own texts
 
@@ -62,38 +58,15 @@ class Field:
             return value
         if self.default is None and (value is None or value == ""):
             return None
-        number = _number(value, may_be_percent=self.is_share)
-        rule = "an integer" if self.is_whole else "a number"
-        is_right = number is not None and self.low <= number <= self.high
         if self.is_whole:
-            is_right &= number == int(number or 0)
-            is_right &= not isinstance(value, str) or _WHOLE.fullmatch(value.strip()) is not None
-        if not is_right:
-            raise InputError(
-                f"{self.name} must be {rule} from {self.low:,} to {self.high:,}, got {short(value)}"
-            )
-        return int(number or 0) if self.is_whole else number
+            return read_whole(value, self.name, self.low, self.high)
+        if self.is_share and isinstance(value, str) and value.strip().endswith("%"):
+            return read_number(value.strip()[:-1], f"{self.name} in %", 0, 100) / 100
+        return read_number(value, self.name, self.low, self.high)
 
     @property
     def is_share(self) -> bool:
         return not self.is_whole and self.high == 1
-
-
-def _number(value: Any, may_be_percent: bool) -> float | None:
-    """Also of text, as people write it or, where it may be, in percent; None where it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        if isinstance(value, str):
-            text = value.strip()
-            is_percent = may_be_percent and text.endswith("%")
-            number = typed_number(text.removesuffix("%" if is_percent else "").strip())
-            number = number / 100 if is_percent else number
-        else:
-            number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _choice(name: str, title: str, default: str, choices: Iterable[str], meaning: str) -> Field:

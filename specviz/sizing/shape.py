@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, short, whole_between
 from specviz.theory import touched_experts
 
 # bits of a stored weight. int4 and q4_0: groups of 32 with a 16-bit scale, q8_0 likewise; q4_k_m:
@@ -109,9 +109,9 @@ class ModelShape:
 
     def __post_init__(self) -> None:
         for name in _NEEDED:
-            _check_whole(name, getattr(self, name), 1)
+            whole_between(getattr(self, name), name, 1)
         for name in _COUNTED:
-            _check_whole(name, getattr(self, name), 0)
+            whole_between(getattr(self, name), name, 0)
         if not 1 <= self.active_experts <= self.experts:
             raise InputError(
                 f"active_experts must be from 1 to experts = {self.experts}, "
@@ -314,11 +314,6 @@ def model_named(name: str) -> ModelShape:
     if name not in MODELS:
         raise InputError(f"model must be one of {', '.join(MODELS)}, got {short(name)}")
     return MODELS[name]
-
-
-def _check_whole(name: str, value: object, low: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < low:
-        raise InputError(f"{name} must be an integer of at least {low}, got {short(value)}")
 
 
 def _read() -> tuple[dict[str, ModelShape], dict[str, dict[str, Any]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, short, whole_between
 from specviz.records import (
     DraftTree,
     ExtraToken,
@@ -21,7 +21,7 @@ from specviz.records import (
     Round,
     Trace,
 )
-from specviz.trace_file.values import array, integer, number
+from specviz.trace_file.values import array, number
 
 
 def _check_tree(tree: DraftTree, path: str) -> None:
@@ -55,7 +55,7 @@ def _check_prefill(prefill: Prefill, path: str) -> None:
 
 
 def _check_parent(record: ExtraToken | Position, path: str, nodes: int) -> None:
-    integer(record.parent, f"{path}.parent", -1, nodes - 1)
+    whole_between(record.parent, f"{path}.parent", -1, nodes - 1)
 
 
 def _check_round(round_: Round, path: str) -> None:

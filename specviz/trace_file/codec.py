@@ -14,7 +14,7 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, short, whole_between
 from specviz.records import NOTE_TYPES, DecodingConfig
 from specviz.records.field_types import (
     MAX_ITEMS,
@@ -30,7 +30,6 @@ from specviz.trace_file.values import (
     array,
     boolean,
     choice,
-    integer,
     number,
     object_of,
     plain_text,
@@ -159,7 +158,7 @@ def _codec(hint: Any) -> Codec:
         return _number(marker or FloatRange())
     if hint is int:
         bounds = marker or IntRange()
-        return Codec(_same, lambda value, path: integer(value, path, bounds.low, bounds.high))
+        return Codec(_same, lambda value, path: whole_between(value, path, bounds.low, bounds.high))
     if hint is bool:
         return Codec(_same, boolean)
     if hint is str and isinstance(marker, Plain):

@@ -6,9 +6,10 @@ import math
 from dataclasses import fields
 from typing import Any
 
+from specviz.errors import whole_between
 from specviz.records import SETTINGS, DecodingConfig, ProposalKind, RunSetting, ValueType
 from specviz.records.field_types import MAX_INTEGER
-from specviz.trace_file.values import array, choice, integer, number, object_of, text
+from specviz.trace_file.values import array, choice, number, object_of, text
 
 MAX_NAME = 200  # characters
 MAX_LEVELS = 64
@@ -52,12 +53,12 @@ def decode_settings(value: object, path: str) -> DecodingConfig:
 def _decode(setting: RunSetting, value: object, path: str) -> Any:
     match setting.type:
         case ValueType.INTEGER:
-            return integer(value, path, 0, MAX_INTEGER)
+            return whole_between(value, path, 0, MAX_INTEGER)
         case ValueType.NUMBER:
             return number(value, path, 0, math.inf)
         case ValueType.INTEGERS:
             levels = enumerate(array(value, path, MAX_LEVELS))
-            return tuple(integer(each, f"{path}[{i}]", 1, MAX_INTEGER) for i, each in levels)
+            return tuple(whole_between(each, f"{path}[{i}]", 1, MAX_INTEGER) for i, each in levels)
         case ValueType.KIND:
             return choice(value, path, ProposalKind)
         case ValueType.OPTIONS:
@@ -68,4 +69,4 @@ def _decode(setting: RunSetting, value: object, path: str) -> Any:
 
 def _decode_option(value: object, path: str) -> tuple[str, int]:
     name, number = array(value, path, 2, 2)
-    return text(name, f"{path}[0]", 100), integer(number, f"{path}[1]", 0, MAX_INTEGER)
+    return text(name, f"{path}[0]", 100), whole_between(number, f"{path}[1]", 0, MAX_INTEGER)

@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, short, whole_between
 from specviz.records import FORMAT_VERSION, Trace
 from specviz.trace_file.codec import record_codec
 from specviz.trace_file.old_versions import upgraded
-from specviz.trace_file.values import integer
 
 Record = TypeVar("Record")
 Json = dict[str, Any]
@@ -58,7 +57,7 @@ def decode_trace(value: object) -> Trace:
     """The trace of a JSON value, of any version so far."""
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise InputError(f"{_WANTED}, got {_kind(value)}")
-    version = integer(value.get("version"), "trace.version", 1, FORMAT_VERSION)
+    version = whole_between(value.get("version"), "trace.version", 1, FORMAT_VERSION)
     trace = {key: each for key, each in value.items() if key not in ("format", "version")}
     return decode(Trace, upgraded(trace, version) if version < FORMAT_VERSION else trace, "trace")
 

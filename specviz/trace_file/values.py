@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from enum import Enum
 from typing import Any, TypeVar
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, number_between, short
 from specviz.records.field_types import MAX_NUMBER
 
 E = TypeVar("E", bound=Enum)
@@ -27,12 +26,6 @@ def object_of(
     return value
 
 
-def integer(value: object, path: str, low: int, high: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise InputError(f"{path} must be an integer from {low} to {high}, got {short(value)}")
-    return value
-
-
 def boolean(value: object, path: str) -> bool:
     if not isinstance(value, bool):
         raise InputError(f"{path} must be true or false, got {short(value)}")
@@ -40,14 +33,7 @@ def boolean(value: object, path: str) -> bool:
 
 
 def number(value: object, path: str, low: float, high: float) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not low <= value <= min(high, MAX_NUMBER):  # type: ignore[operator]
-        raise InputError(f"{path} must be a number {_span(low, high)}, got {short(value)}")
-    return float(value)  # type: ignore[arg-type]
-
-
-def _span(low: float, high: float) -> str:
-    return f"of at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
+    return number_between(value, path, low, min(high, MAX_NUMBER))
 
 
 def text(value: object, path: str, most: int) -> str:

@@ -34,7 +34,7 @@ from specviz.ui.api_results import (
     TraceResult,
     WholeTrace,
 )
-from specviz.ui.course.theory_answer import theory_answer
+from specviz.ui.course.slider_answers import theory_answer
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_losslessness import PLACE
 from specviz.ui.lab.lab_setting import PROMPTS, TOKENS

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError, short
+from specviz.errors import InputError, short, whole_between
 from specviz.experiments.run.fork_parent import pair_of
 from specviz.experiments.run.forking import ForkRequest
 from specviz.records import SETTINGS, DecodingConfig
@@ -27,7 +27,8 @@ def fork_request(question: Mapping[str, Any]) -> ForkRequest:
 
     The models are the run's own, where they have a name here, else the form's.
     """
-    parent, index = requested_trace(dict(question), asker(question)), _round(question.get("round"))
+    parent = requested_trace(dict(question), asker(question))
+    index = whole_between(question.get("round"), "round")
     form = question["form"] if question.get("form") else {}
     return ForkRequest(
         parent=parent,
@@ -38,12 +39,6 @@ def fork_request(question: Mapping[str, Any]) -> ForkRequest:
         device=str(form.get("device", "auto")),
         dtype=str(form.get("dtype", "float32")),
     )
-
-
-def _round(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError(f"round must be a whole number, got {short(value)}")
-    return value
 
 
 def _changed(config: DecodingConfig, changes: Mapping[str, Any]) -> DecodingConfig:

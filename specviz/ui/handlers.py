@@ -19,7 +19,7 @@ from functools import partial
 from typing import TypeVar
 
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError, short
+from specviz.errors import InputError, short, whole_between
 from specviz.experiments.run.forking import Fork, ForkRequest, start_fork
 from specviz.experiments.run.profiling import ProfileRequest
 from specviz.experiments.run.racing import Race, RaceRequest, demand_of, start_race
@@ -36,7 +36,6 @@ from specviz.records.field_types import MAX_INTEGER
 from specviz.slices import InSlices, Stopped, heeding
 from specviz.trace_diff import difference, shared_texts
 from specviz.trace_diff.sentence import sentence
-from specviz.trace_file.values import integer
 from specviz.ui.answers import Question, answers, asker, told
 from specviz.ui.counterfactuals import counterfactual_answer
 from specviz.ui.course.course import Course
@@ -212,7 +211,7 @@ class Handlers:
     @answers
     def look(self, question: Question) -> Question:
         """What there is of a run: see `Runs.look`. What is asked for the first time may begin."""
-        after = integer(question["after"], "after", 0, MAX_INTEGER)
+        after = whole_between(question["after"], "after", 0, MAX_INTEGER)
         found = self._runs.look(str(question["ticket"]), after)
         self.queue.wake()
         return found

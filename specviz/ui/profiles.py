@@ -14,7 +14,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from specviz.acceptance_profile import TITLES
-from specviz.errors import InputError, short
+from specviz.errors import InputError, read_whole
 from specviz.experiments.run.profiling import MAX_PROMPTS, ProfileRequest, Profiling
 from specviz.prompts import held_out_prompts, prompts_of
 from specviz.records import Prompt, prompt_text
@@ -51,22 +51,13 @@ def _prompts(question: Mapping[str, Any]) -> tuple[str | None, tuple[Prompt, ...
     if "text" not in question:
         task = str(question.get("task"))
         held_out = held_out_prompts(task, form_pair(question["form"]).instruct)
-        return task, held_out[: _count(question.get("count"), len(held_out))]
+        return task, held_out[: read_whole(question.get("count"), "count", 1, len(held_out))]
     text, name = question["text"], str(question.get("name"))
     if not isinstance(text, str) or len(text) > MAX_FILE_CHARACTERS:
         raise InputError(f"prompts must be a text of at most {MAX_FILE_CHARACTERS} characters")
     prompts = prompts_of(text, name)
-    return None, prompts[: _count(question.get("count") or len(prompts), MAX_PROMPTS)]
-
-
-def _count(value: object, most: int) -> int:
-    try:
-        count = int(str(value))
-    except ValueError:
-        raise InputError(f"count must be a whole number, got {short(value)}") from None
-    if not 1 <= count <= most:
-        raise InputError(f"count must be from 1 to {most}, got {count}")
-    return count
+    count = question.get("count") or len(prompts)
+    return None, prompts[: read_whole(count, "count", 1, MAX_PROMPTS)]
 
 
 def profile_messages(request: ProfileRequest, stop: threading.Event) -> Generator[Message]:

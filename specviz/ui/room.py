@@ -17,9 +17,9 @@ from typing import Any
 
 import segno
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, short, whole_between
 from specviz.records.field_types import MAX_INTEGER
-from specviz.trace_file.values import boolean, integer, number, text
+from specviz.trace_file.values import boolean, number, text
 from specviz.ui.answers import Question, answers, asker
 from specviz.ui.visitors import last_of_most
 
@@ -229,7 +229,7 @@ class Rooms:
     @answers
     def watch_room(self, question: Question) -> Question:
         """The teacher's look: how many are here and have voted, the state if it is a new one."""
-        after = integer(question["version"], "version", 0, MAX_INTEGER)
+        after = whole_between(question["version"], "version", 0, MAX_INTEGER)
         with self._lock:
             _, room = self._led(question)
             counted = len(room.poll.votes) if room.poll else 0
@@ -263,7 +263,7 @@ class Rooms:
     @answers
     def look_room(self, question: Question) -> Question:
         """A member's look: {"version", "wait": seconds}, "state" if new, "away": the teacher."""
-        after = integer(question["version"], "version", 0, MAX_INTEGER)
+        after = whole_between(question["version"], "version", 0, MAX_INTEGER)
         with self._lock:
             room, member = self._membership(question)
             room.members[member] = now = self._clock()
@@ -275,7 +275,7 @@ class Rooms:
     @answers
     def vote(self, question: Question) -> Question:
         """A member's choice, which may be another one until the result is shown."""
-        asked = integer(question["number"], "number", 0, MAX_INTEGER)
+        asked = whole_between(question["number"], "number", 0, MAX_INTEGER)
         with self._lock:
             room, member = self._membership(question)
             poll = room.poll

@@ -21,9 +21,8 @@ from specviz.commands.engine_serving import (
     refuse_engine_flags,
     serve_engine,
 )
-from specviz.commands.flags import check_integer
 from specviz.environment import Environment
-from specviz.errors import InputError
+from specviz.errors import InputError, whole_between
 from specviz.ui.connections import bound_connections
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import build_page, launch_options
@@ -103,7 +102,7 @@ def _end(handlers: Handlers, *_: object) -> None:
 def _with_flags(environment: Environment, options: Namespace) -> Environment:
     """The environment's host and port, unless others were typed."""
     if options.port is not None:
-        check_integer("port", options.port, 0, 65535)
+        whole_between(options.port, "port", 0, 65535)
     host = options.host or environment.host
     port = environment.port if options.port is None else options.port
     return replace(environment, host=host, port=port)

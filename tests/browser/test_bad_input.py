@@ -89,7 +89,7 @@ def test_a_field_says_what_it_may_hold_before_anyone_presses_race(
     tab.evaluate(
         "{ window.orders = 0; specviz.race.transport.start = () => (window.orders += 1); null }"
     )
-    number = "whole number from 1 to 4096"
+    number = "whole number from 1 to 4,096"
     for ref, value, rule in [
         ("maxNewTokens", "many", number),
         ("temperature", "-0.1", "number from 0 to"),

@@ -103,7 +103,7 @@ def test_a_place_is_drawn_many_times_and_found_exact_and_greedy_is_told_apart(
     driver.fill("exactDraws", "0")
     driver.ref("exactGo").click()
     error = driver.page.locator("#sv-exact-error:visible")
-    assert error.inner_text().startswith("Draws must be a whole number from 1 to 50000")
+    assert error.inner_text().startswith("Draws must be a whole number from 1 to 50,000")
     driver.fill("exactDraws", "1000")
     drawn = "!specviz.lab.exact.run.isBusy && specviz.lab.exact.history.length"
     driver.ref("exactGo").click()

@@ -28,7 +28,9 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     error, sentence = tab.page.locator("#sv-serve-batch-error"), tab.ref("planAnswer")
     error.wait_for()
     assert sentence.inner_text() == f"No answer yet. {error.inner_text()}"
-    assert error.inner_text() == "Requests at once must be an integer from 1 to 1,024, got 'nine'"
+    assert (
+        error.inner_text() == "Requests at once must be a whole number from 1 to 1,024, got 'nine'"
+    )
     assert not tab.ref("planNumbers").is_visible()
     batch = tab.page.locator("#sv-serve-batch")
     assert batch.get_attribute("aria-invalid") == "true"
@@ -128,7 +130,7 @@ def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
     field.fill("none")
     error = tab.ref("engineError")
     error.wait_for()
-    assert error.inner_text() == "Draft length K must be an integer, got 'none'"
+    assert error.inner_text() == "Draft length K must be a whole number, got 'none'"
     assert field.get_attribute("aria-invalid") == "true" and not forms.is_visible()
     field.fill("4")
     forms.locator("pre", has_text="--speculative-num-steps 4").wait_for()

@@ -150,7 +150,9 @@ def test_every_rule_judges_a_claim() -> None:
 
 @pytest.mark.parametrize("number", [0, 33, -1])
 def test_a_number_that_there_is_not_is_refused(number: int) -> None:
-    with pytest.raises(InputError, match=f"number must be an integer from 1 to 32, got {number}"):
+    with pytest.raises(
+        InputError, match=f"number must be a whole number from 1 to 32, got {number}"
+    ):
         claim_numbered(number)
 
 

@@ -64,7 +64,7 @@ def test_a_check_tells_how_much_of_the_best_is_reached(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--batch-size", "0"], "batch_size must be an integer from 1 to 64"),
+        (["--batch-size", "0"], "batch_size must be a whole number from 1 to 64"),
         (["--methods", "magic"], "method must be one of"),
         (["--methods", ","], "methods must name at least one"),
         (["--task", "poems"], "task must be one of"),

@@ -115,18 +115,18 @@ def test_race_shows_a_batch_as_tables(capsys):
 
 
 BAD = {
-    "batch_size must be an integer from 1 to 64, got 0": ["race", "--batch-size", "0"],
-    "batch_size must be an integer from 1 to 64, got 65": ["race", "--batch-size", "65"],
+    "batch_size must be a whole number from 1 to 64, got 0": ["race", "--batch-size", "0"],
+    "batch_size must be a whole number from 1 to 64, got 65": ["race", "--batch-size", "65"],
     "argument --batch-size: invalid int value: 'many'": ["race", "--batch-size", "many"],
-    "batch_size must be an integer from 1 to 64, got 99": ["bench", "--batch-size", "1,99"],
-    "batch-size must be integers with commas": ["bench", "--batch-size", "1,a"],
+    "batch_size must be a whole number from 1 to 64, got 99": ["bench", "--batch-size", "1,99"],
+    "batch-size must be whole numbers with commas": ["bench", "--batch-size", "1,a"],
     "batch-size must name at least one size": ["bench", "--batch-size", ","],
     "speculate_up_to must be given with batch-size": ["race", "--speculate-up-to", "3"],
     "draft_budget must be given with batch-size": ["bench", "--draft-budget", "3"],
-    "draft_budget must be an integer from 0 to 4096, got -1": [
+    "draft_budget must be a whole number from 0 to 4,096, got -1": [
         *("race", "--batch-size", "2", "--draft-budget", "-1")
     ],
-    "speculate_up_to must be an integer from 0 to 64, got 65": [
+    "speculate_up_to must be a whole number from 0 to 64, got 65": [
         *("race", "--batch-size", "2", "--speculate-up-to", "65")
     ],
     "prompt must have at most": ["race", "--batch-size", "2", "--prompt", "word " * 3000],

@@ -109,7 +109,7 @@ def test_a_setting_that_cannot_run_here_leaves_the_others_measured() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--number", "33"], "number must be an integer from 1 to 32, got 33"),
+        (["--number", "33"], "number must be a whole number from 1 to 32, got 33"),
         (["--number", "x"], "argument --number: invalid int value: 'x'"),
         (["--budget", "long"], "budget must be given with measure, got 'long' alone"),
         (["--measure", "--budget", "huge"], "budget must be one of short, usual, long, got 'huge'"),

@@ -98,7 +98,7 @@ def test_measured_times_leave_the_answer_as_it_is_computed(
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["--gpus", "0"], "gpus must be an integer from 1 to 64, got '0'"),
+        (["--gpus", "0"], "gpus must be a whole number from 1 to 64, got '0'"),
         (["--gpu", "h300"], "gpu must be one of a100-40"),
         (["--sweep", "nowhere.jsonl"], "sweep must be a readable file"),
         (["--trace", "nowhere.json"], "must be an existing file"),

@@ -130,7 +130,7 @@ def test_own_prompts_are_swept_and_kept_with_the_sweep(
         (["--axis", "width=1", "--axis", "width=2"], "axis must be one or two different ones"),
         (["--axis", "draft-length"], "axis must be NAME=VALUES, such as draft-length=1-8"),
         (["--axis", "speed=1"], "axis must be one of draft-length"),
-        (["--axis", "draft-length=1", "--prompts", "0"], "prompts must be an integer from 1"),
+        (["--axis", "draft-length=1", "--prompts", "0"], "prompts must be a whole number from 1"),
         (["--axis", "draft-length=1", "--task", "poems"], "task must be one of"),
         (["--axis", "draft-length=1", "--output", "/no/such/f"], "output file '/no/such/f' cannot"),
         (["--output", "/dev/null"], "output file '/dev/null' must be a plain file"),

@@ -236,8 +236,8 @@ def test_a_row_that_ends_closes_its_drafter_and_no_other(target):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"speculate_up_to": 65}, "speculate_up_to must be an integer from 0 to 64, got 65"),
-        ({"draft_budget": -1}, "draft_budget must be an integer from 0 to 4096, got -1"),
+        ({"speculate_up_to": 65}, "speculate_up_to must be a whole number from 0 to 64, got 65"),
+        ({"draft_budget": -1}, "draft_budget must be a whole number from 0 to 4,096, got -1"),
     ],
 )
 def test_options_out_of_bounds_are_refused(options, sentence):

@@ -118,7 +118,7 @@ def test_what_does_not_matter_is_not_zero(tmp_path: Path) -> None:
         ({"head_dim": 96}, "head_dim must be a multiple of 64, got 96"),
         ({"hidden_size": 1000}, "hidden_size must be a multiple of num_attention_heads"),
         ({"num_attention_heads": 6}, "num_attention_heads must be a multiple of"),
-        ({"head_dim": 0}, "head_dim must be an integer from 1"),
+        ({"head_dim": 0}, "head_dim must be a whole number from 1"),
         ({"hidden_size": 1 << 14, "num_hidden_layers": 1 << 20}, "folder "),  # petabytes
         ({"width": 5}, "shape must be of hidden_size"),
     ],

@@ -104,9 +104,9 @@ def test_scaled_rotations_are_kept_in_larger_heads(model: Path, rope: str) -> No
 
 
 CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
-    "a word": ({"hidden_size": "192"}, "hidden_size in config.json must be an integer"),
-    "a float": ({"hidden_size": 192.0}, "hidden_size in config.json must be an integer"),
-    "null": ({"hidden_size": None}, "hidden_size in config.json must be an integer"),
+    "a word": ({"hidden_size": "192"}, "hidden_size in config.json must be a whole number"),
+    "a float": ({"hidden_size": 192.0}, "hidden_size in config.json must be a whole number"),
+    "null": ({"hidden_size": None}, "hidden_size in config.json must be a whole number"),
     "zero heads": ({"num_attention_heads": 0}, "num_attention_heads in config.json must be"),
     "an odd head": ({"head_dim": 63}, "head_dim in config.json must be even, got 63"),
     "an eps that is none": ({"rms_norm_eps": "1e-5"}, "rms_norm_eps in config.json must be"),

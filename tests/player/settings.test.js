@@ -12,7 +12,7 @@ takeExampleSettings();
 test("a number above a bound that is not named by hand is told that bound and what it was", () => {
   const seed = { low: 0, high: 2 ** 53 - 1, is_whole: true };
   assert.equal(numberProblem(seed, "-1"), "must be a whole number of at least 0, got “-1”");
-  assert.equal(numberProblem(seed, "9007199254740993"), "must be a whole number from 0 to 9007199254740991, got “9007199254740993”");
+  assert.equal(numberProblem(seed, "9007199254740993"), "must be a whole number from 0 to 9,007,199,254,740,991, got “9007199254740993”");
 });
 
 test("the values of an axis are each within its bounds, or of its names", () => {

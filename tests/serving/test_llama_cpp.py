@@ -169,7 +169,10 @@ def test_the_engine_is_gone_with_its_owner_even_if_that_is_killed(tmp_path: Path
         (["--engine", "llama.cpp", "--host", "0.0.0.0"], "host and mcp must be left out"),
         (["--engine", "llama.cpp", "--method", "eagle"], "method must be one of draft-model, "),
         (["--engine", "llama.cpp", "--weights", "Q4_K_M"], "weights must be one of F32, F16, "),
-        (["--engine", "llama.cpp", "--draft-length", "0"], "draft-tokens must be an integer from"),
+        (
+            ["--engine", "llama.cpp", "--draft-length", "0"],
+            "draft-tokens must be an integer from",
+        ),
     ],
 )
 def test_what_the_engine_cannot_serve_is_refused_in_one_line(flags, said, capsys) -> None:

@@ -118,9 +118,9 @@ def test_up_to_where_it_pays_is_one_sentence(levels: list[dict[str, Any]], said:
     [
         (("--at-once", "4,2"), "at-once must be rising numbers from 1, got '4,2'"),
         (("--at-once", "0,2"), "at-once must be rising numbers from 1, got '0,2'"),
-        (("--at-once", "1000"), "at-once must be an integer from 1 to 256, got 1000"),
-        (("--each", "0"), "each must be an integer from 1 to 100, got 0"),
-        (("--max-new-tokens", "1"), "max-new-tokens must be an integer from 2 to 4096, got 1"),
+        (("--at-once", "1000"), "at-once must be a whole number from 1 to 256, got 1000"),
+        (("--each", "0"), "each must be a whole number from 1 to 100, got 0"),
+        (("--max-new-tokens", "1"), "max-new-tokens must be a whole number from 2 to 4,096, got 1"),
         (("--task", "poems"), "task must be one of"),
         (("--task", "code", "--prompts", "x"), "task and prompts must not be given together"),
         ((), "nothing listens there"),

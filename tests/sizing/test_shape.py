@@ -79,7 +79,7 @@ def test_a_configuration_gives_the_preset() -> None:
         ),
         (
             {"n_layer": "two", "n_embd": 8, "n_head": 2, "vocab_size": 9},
-            "layers must be an integer",
+            "layers must be a whole number",
         ),
     ],
 )

@@ -84,15 +84,15 @@ def test_a_draft_as_dear_as_the_target_needs_perfection() -> None:
 @pytest.mark.parametrize(
     ("call", "arguments", "message"),
     [
-        (expected_tokens, (1.1, 5), "a must be from 0 to 1, got 1.1"),
-        (expected_tokens, (-0.1, 5), "a must be from 0 to 1, got -0.1"),
-        (expected_tokens, (math.nan, 5), "a must be from 0 to 1, got nan"),
-        (expected_tokens, (True, 5), "a must be from 0 to 1, got True"),
-        (expected_tokens, (0.5, -1), "K must be an integer of at least 0, got -1"),
-        (expected_tokens, (0.5, 2.5), "K must be an integer of at least 0, got 2.5"),
+        (expected_tokens, (1.1, 5), "a must be a number from 0 to 1, got 1.1"),
+        (expected_tokens, (-0.1, 5), "a must be a number from 0 to 1, got -0.1"),
+        (expected_tokens, (math.nan, 5), "a must be a number from 0 to 1, got nan"),
+        (expected_tokens, (True, 5), "a must be a number from 0 to 1, got True"),
+        (expected_tokens, (0.5, -1), "K must be a whole number of at least 0, got -1"),
+        (expected_tokens, (0.5, 2.5), "K must be a whole number of at least 0, got 2.5"),
         (speedup, (0.5, 4, -0.1), "c must be a number of at least 0, got -0.1"),
         (speedup, (0.5, 4, 0.1, math.inf), "v must be a number of at least 0, got inf"),
-        (break_even_acceptance, (0, 0.1), "K must be an integer of at least 1, got 0"),
+        (break_even_acceptance, (0, 0.1), "K must be a whole number of at least 1, got 0"),
     ],
 )
 def test_a_number_out_of_bounds_is_refused(

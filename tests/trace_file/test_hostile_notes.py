@@ -125,7 +125,7 @@ def test_a_broken_note_is_found_wherever_it_stands_in_a_file() -> None:
         encode_note(good_note("tree-budget")),
         encode_note(good_note("tree-budget")) | {"nodes": -1},
     ]
-    with pytest.raises(InputError, match=r"rounds\[2\].notes\[1\].nodes must be an integer"):
+    with pytest.raises(InputError, match=r"rounds\[2\].notes\[1\].nodes must be a whole number"):
         decode_trace(value)
 
 

@@ -198,7 +198,7 @@ def test_a_race_streams_its_texts_and_ends_with_its_numbers(client: Client) -> N
 @pytest.mark.parametrize(
     ("endpoint", "given", "sentence"),
     [
-        ("/race", PROMPT | {"draft_length": 0}, "draft_length must be an integer from 1 to"),
+        ("/race", PROMPT | {"draft_length": 0}, "draft_length must be a whole number from 1 to"),
         ("/race", PROMPT | {"temperature": [1]}, "temperature must be a number, got an array"),
         ("/race", PROMPT | {"pair": "no"}, "pair must be one of"),
         ("/race", PROMPT | {"prompt": {"a": 1}}, "prompt must be text, got an object of 1 field"),

@@ -288,10 +288,10 @@ def test_theory_answers_with_its_numbers_and_a_figure_of_them() -> None:
     ("change", "words"),
     [
         ({"a": 1.5}, "a must be a number from 0 to 1, got 1.5"),
-        ({"c": float("nan")}, "c must be a number from 0 to 1e+06"),
-        ({"K": 0}, "K must be an integer from 1 to 32, got 0"),
+        ({"c": float("nan")}, "c must be a number from 0 to 1,000,000"),
+        ({"K": 0}, "K must be a whole number from 1 to 32, got 0"),
         ({"measured": [[1]]}, "measured must be at most 32 pairs of K and speedup"),
-        ({"measured": [[10**400, 1]]}, "measured K must be an integer from 1 to"),
+        ({"measured": [[10**400, 1]]}, "measured K must be a whole number from 1 to"),
     ],
 )
 def test_theory_refuses_what_is_no_setting(change: dict[str, Any], words: str) -> None:
@@ -361,10 +361,10 @@ def test_the_cache_of_one_short_text_changes_next_to_nothing() -> None:
     ("change", "words"),
     [
         ({"a": None}, "a must be a number from 0 to 1, got None"),
-        ({"cache": -1}, "cache must be a number from 0 to 100000, got -1"),
-        ({"rows": 2.5}, "rows must be an integer from 1 to 512, got 2.5"),
+        ({"cache": -1}, "cache must be a number from 0 to 100,000, got -1"),
+        ({"rows": 2.5}, "rows must be a whole number from 1 to 512, got 2.5"),
         ({"experts": 2, "active": 3}, "active must be at most experts = 2, got 3"),
-        ({"bandwidth": float("inf")}, "bandwidth must be a number from 1 to 1e+06"),
+        ({"bandwidth": float("inf")}, "bandwidth must be a number from 1 to 1,000,000"),
     ],
 )
 def test_a_deployment_that_breaks_a_rule_is_refused_in_one_line(

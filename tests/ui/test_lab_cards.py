@@ -16,12 +16,12 @@ from specviz.claims.claim import Distributions
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.serving_cost import Load, Machine, daily_cost
+from specviz.slices import Tell, progress_lines
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_advice import advice_order
 from specviz.ui.lab.lab_claims import LabClaims
 from specviz.ui.lab.lab_costs import daily_costs
 from specviz.ui.lab.lab_peers import PeersOrder, peers_order
-from specviz.ui.lab.progress_lines import Tell, progress_lines
 
 LOAD = {"tokens_per_day": "30,000,000", "peak_factor": "2", "price_per_hour": "3"}
 FORM = {"pair": "bundled", "task": "code", "temperature": "0", "max_new_tokens": "16"}
@@ -247,7 +247,7 @@ def test_peers_decode_prompts_of_ones_own() -> None:
 
 @pytest.mark.parametrize("length", ["0", "33", "five", "", "5.5"])
 def test_peers_refuse_a_draft_length_that_there_is_not(length: str) -> None:
-    with pytest.raises(InputError, match="draft_length must be an integer from 1 to 32"):
+    with pytest.raises(InputError, match="draft_length must be a whole number from 1 to 32"):
         peers(draft_length=length)
 
 

@@ -87,7 +87,7 @@ def test_a_sweep_waits_in_the_queue_of_the_races() -> None:
         (asked(prompts={"count": "0"}), "prompts must be a whole number from 1 to 40, got '0'"),
         (asked(TASKS, prompts={"text": "a"}), "task must be of held-out prompts to be varied"),
         (asked(repeats="x"), "repeats must be a whole number"),
-        (asked(repeats="0"), "repeat must be an integer from 1"),
+        (asked(repeats="0"), "repeat must be a whole number from 1"),
         (asked(form=FORM | {"temperature": "hot"}), "temperature must be a number"),
         (asked(form=FORM | {"task": "poetry"}), "task must be one of"),
         (asked({"name": "nodes", "values": "4"}), "nodes must be an option of the method to be"),
@@ -109,7 +109,10 @@ def test_a_sweep_waits_in_the_queue_of_the_races() -> None:
         (asked(batch=[]), "batch must be of batch_size, speculate_up_to, draft_budget"),
         (asked(batch={"rows": "2"}), "batch must be of batch_size, speculate_up_to, draft_budget"),
         (asked(batch={"batch_size": "many"}), "batch_size must be a whole number, got 'many'"),
-        (asked(batch={"draft_budget": "5000"}), "draft_budget must be an integer from 0 to 4096"),
+        (
+            asked(batch={"draft_budget": "5000"}),
+            "draft_budget must be a whole number from 0 to 4,096",
+        ),
         (asked({"name": "draft-length", "values": "1," * 999}), "axes must have values of at most"),
     ],
 )
@@ -161,7 +164,7 @@ def test_the_batch_of_a_point_is_told_row_by_row() -> None:
 @pytest.mark.parametrize("picked", [None, -1, 3, True, "0"])
 def test_a_batch_is_of_a_point_that_there_is(picked: object) -> None:
     file = f"{header_line(sweep_order(asked()).plan)}\n"
-    with pytest.raises(InputError, match="^picked must be an integer from 0 to 2, got "):
+    with pytest.raises(InputError, match="^picked must be a whole number from 0 to 2, got "):
         batch_order({"file": file, "picked": picked})
     with pytest.raises(InputError, match="^file must be a text"):
         batch_order({"picked": 0})

@@ -62,8 +62,8 @@ def test_a_file_of_prompts_may_be_lines_or_json_lines() -> None:
     [
         ({"task": "poetry"}, "task must be one of"),
         ({"count": "many"}, "count must be a whole number"),
-        ({"count": "0"}, "count must be from 1 to 40"),
-        ({"count": "41"}, "count must be from 1 to 40"),
+        ({"count": "0"}, "count must be a whole number from 1 to 40"),
+        ({"count": "41"}, "count must be a whole number from 1 to 40"),
         ({"text": "", "name": "a.txt"}, "prompts must have at least one text"),
         ({"text": 5, "name": "a.txt"}, "prompts must be a text"),
         ({"text": "{", "name": "a.jsonl"}, "prompts line 1 must be a JSON object"),

@@ -27,7 +27,7 @@ def test_a_port_that_is_none_is_refused_before_anything_is_built(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["serve", "--port", "70000"]) == 2
-    said = "specviz: port must be an integer from 0 to 65535, got 70000\n"
+    said = "specviz: port must be a whole number from 0 to 65,535, got 70000\n"
     assert capsys.readouterr().err == said
 
 

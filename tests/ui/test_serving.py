@@ -326,7 +326,7 @@ def test_in_public_no_model_that_a_visitor_names_is_looked_at(
     [
         ({}, "plan is missing"),
         ({"plan": 3}, "plan must be an object, got 3"),
-        ({"plan": {"gpus": "x"}}, "gpus must be an integer from 1 to 64, got 'x'"),
+        ({"plan": {"gpus": "x"}}, "gpus must be a whole number from 1 to 64, got 'x'"),
         ({"plan": {"target": OWN}}, "target must be a preset, a name on the Hub or a config.json"),
         ({"plan": {"draft": OWN}, "draft_config": '{"a":' * 9_000}, "it is no JSON"),
         ({"plan": {"draft": OWN}, "draft_config": "[]"}, "or a config.json, got '[]'"),

@@ -89,9 +89,11 @@ export function numberBreach({ low, high, is_whole, excludes_low = false, exclud
  * @param {boolean} excludesHigh
  */
 function range(low, high, excludesLow, excludesHigh) {
-  if (high === null) return `of at least ${low}`;
-  if (excludesHigh) return `${excludesLow ? "above" : "of at least"} ${low} and below ${high}`;
-  return excludesLow ? `above ${low} and at most ${high}` : `from ${low} to ${high}`;
+  const least = low.toLocaleString("en-US");
+  if (high === null) return `of at least ${least}`;
+  const most = high.toLocaleString("en-US");
+  if (excludesHigh) return `${excludesLow ? "above" : "of at least"} ${least} and below ${most}`;
+  return excludesLow ? `above ${least} and at most ${most}` : `from ${least} to ${most}`;
 }
 
 // As a clause behind a name: what is wrong with a text, and the text; "" where nothing is.

@@ -12,7 +12,7 @@ from typing import Any
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.sampling import Sampler
-from specviz.errors import InputError
+from specviz.errors import InputError, whole_rule
 from specviz.models.language_model import LanguageModel
 from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need, Parts
@@ -43,7 +43,7 @@ class Option:
         """What a value must be, in words."""
         if self.choices:
             return f"one of {', '.join(map(str, self.choices))}"
-        return f"an integer from {self.low} to {self.high}"
+        return whole_rule(self.low, self.high)
 
     def holds(self, value: int) -> bool:
         """Whether a value obeys the rule."""

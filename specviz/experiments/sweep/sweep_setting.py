@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from specviz.decoding.batch_options import ALL_DRAFT, BatchOptions, row_seed
-from specviz.errors import InputError
+from specviz.errors import whole_between
 from specviz.experiments.run.racing import RaceRequest, load_request
 from specviz.models.pair_catalog import Pair
 from specviz.prompts import held_out_prompts, own_text, with_own_text
@@ -45,13 +45,9 @@ class SweepSetting:
 
     def __post_init__(self) -> None:
         most = min(MAX_PROMPTS, len(self.all_texts))
-        if not 1 <= self.prompts <= most:
-            raise InputError(f"prompts must be an integer from 1 to {most}, got {self.prompts}")
-        if self.prompt_tokens is not None and not 1 <= self.prompt_tokens <= MAX_PROMPT_TOKENS:
-            raise InputError(
-                f"prompt-length must be an integer from 1 to {MAX_PROMPT_TOKENS},"
-                f" got {self.prompt_tokens}"
-            )
+        whole_between(self.prompts, "prompts", 1, most)
+        if self.prompt_tokens is not None:
+            whole_between(self.prompt_tokens, "prompt-length", 1, MAX_PROMPT_TOKENS)
         BATCH["batch_size"].check(self.batch_size)
 
     @property

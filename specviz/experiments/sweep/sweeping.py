@@ -15,7 +15,7 @@ from statistics import mean, median
 from typing import Any
 
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError
+from specviz.errors import InputError, whole_between
 from specviz.experiments.run.batch_race import run_rows, warm_up_rows
 from specviz.experiments.run.blocks import alternating, run_lanes, warm_up
 from specviz.experiments.run.racing import Race, RaceRequest
@@ -48,10 +48,7 @@ class SweepPlan:
         names = [name for name, _ in self.axes]
         if not 1 <= len(names) <= 2 or len(set(names)) != len(names):
             raise InputError(f"axis must be one or two different ones, got {', '.join(names)}")
-        if not 1 <= self.repeats <= MAX_REPEATS:
-            raise InputError(
-                f"repeat must be an integer from 1 to {MAX_REPEATS}, got {self.repeats}"
-            )
+        whole_between(self.repeats, "repeat", 1, MAX_REPEATS)
         if len(self.places) > MAX_POINTS:
             raise InputError(f"axis must make at most {MAX_POINTS} points, got {len(self.places)}")
         for place in self.places:

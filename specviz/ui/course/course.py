@@ -17,8 +17,7 @@ from specviz.ui.course.lesson_recordings import recorded
 from specviz.ui.course.lesson_sweeps import lesson_sweep
 from specviz.ui.course.pair_orders import forwards_order, head_order, rounding_order
 from specviz.ui.course.race_order import race_order
-from specviz.ui.course.roofline_answer import roofline_answer
-from specviz.ui.course.theory_answer import theory_answer
+from specviz.ui.course.slider_answers import roofline_answer, theory_answer
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.lab.lab import TakePlace
 from specviz.ui.lab.lab_order import LabOrder

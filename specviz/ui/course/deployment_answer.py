@@ -13,12 +13,11 @@ from itertools import takewhile
 from typing import Any
 
 from specviz import theory
-from specviz.errors import InputError, short
+from specviz.errors import InputError, number_between, short, whole_between
 from specviz.figures.batch_speedup import batch_speedup_figure
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.sizing.forward_time import GIGA, TERA, Hardware
 from specviz.sizing.shape import Weights
-from specviz.ui.course.numbers import number_between, whole_between
 
 MOST_ROWS = 512
 DRAWN_ROWS = tuple(sorted({round(2 ** (step / 4)) for step in range(37)}))  # 1 to MOST_ROWS

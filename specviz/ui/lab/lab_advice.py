@@ -5,7 +5,6 @@ Kinds of message: `progress`, `advice`, `end`.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,11 +13,10 @@ from typing import Any, ClassVar
 from specviz.advisor.advice import Wording
 from specviz.advisor.probe import Candidate
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError, short
+from specviz.errors import InputError, read_number, read_whole, short
 from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.advice.probing import AdviceRequest
 from specviz.models.pair_catalog import Pair
-from specviz.records.settings import typed_number
 from specviz.slices import until_stopped
 from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import LabSetting, lab_setting
@@ -96,12 +94,12 @@ def advice_order(question: Mapping[str, Any]) -> AdviceOrder:
         setting.prompts,
         setting.config,
         setting.task,
-        int(_number(question, "batch_size")),
+        read_whole(question.get("batch_size"), "batch_size"),
         AdviceRequest.methods_of(_methods(question)),
         device=setting.device,
         dtype=setting.dtype,
     )
-    seconds = _number(question, "seconds")
+    seconds = read_number(question.get("seconds"), "seconds")
     if not SECONDS[0] <= seconds <= SECONDS[1]:
         low, high = SECONDS
         raise InputError(f"seconds must be from {low:g} to {high:g}, got {seconds:g}")
@@ -117,15 +115,3 @@ def _methods(question: Mapping[str, Any]) -> str:
     if not isinstance(value, str):
         raise InputError(f"methods must be names with commas, got {short(value)}")
     return value
-
-
-def _number(question: Mapping[str, Any], name: str) -> float:
-    value = question.get(name)
-    try:
-        number = typed_number(str(value))
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number) or (name == "batch_size" and number != int(number)):
-        kind = "whole number" if name == "batch_size" else "number"
-        raise InputError(f"{name} must be a {kind}, got {short(value)}")
-    return number

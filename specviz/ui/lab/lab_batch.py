@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from specviz.decoding.batch import BatchStep
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError, short
+from specviz.errors import whole_between
 from specviz.experiments.run.batch_race import BatchRace, BatchRequest, warm_up_rows
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.models.pair_catalog import Pair
@@ -44,10 +44,8 @@ class PointBatch(LabOrder):
 
 def batch_order(question: Mapping[str, Any]) -> PointBatch:
     """{"file" of a sweep, "picked": a point's index in its plan}; InputError for what is none."""
-    plan, picked = checked_sweep(question.get("file")).plan, question.get("picked")
-    if not (type(picked) is int and 0 <= picked < len(plan.places)):
-        rule = f"an integer from 0 to {len(plan.places) - 1}"
-        raise InputError(f"picked must be {rule}, got {short(picked)}")
+    plan = checked_sweep(question.get("file")).plan
+    picked = whole_between(question.get("picked"), "picked", 0, len(plan.places) - 1)
     return PointBatch(plan.setting_at(plan.places[picked]))
 
 

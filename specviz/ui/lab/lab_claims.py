@@ -16,9 +16,8 @@ from specviz.claims.claim import Claim, MeasuredFinding, Setting, finding_report
 from specviz.errors import InputError
 from specviz.lessons import read_lessons
 from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
-from specviz.slices import give_way
+from specviz.slices import Tell, give_way, progress_lines
 from specviz.ui.lab.lab_order import LabOrder
-from specviz.ui.lab.progress_lines import Tell, progress_lines
 from specviz.ui.messages import Message
 
 BUDGET = "short"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from specviz.errors import InputError, short
-from specviz.records.settings import typed_number
+from specviz.errors import read_number
 from specviz.serving_cost import DailyCost, Load, Machine, daily_cost
 
 RATES = ("baseline_rate", "speculative_rate")  # tokens per second of a machine
@@ -61,14 +60,5 @@ def _sentence(baseline: DailyCost | None, speculative: DailyCost | None) -> str:
 
 def _number(form: Mapping[str, Any], name: str) -> float:
     value = form.get(name, "")
-    text = str(value).replace(" ", "")
-    try:
-        number = typed_number(text)
-    except ValueError:
-        raise InputError(f"{name} must be a number, got {short(value)}") from None
-    low, high = BOUNDS[name]
-    if not low <= number <= high:
-        raise InputError(
-            f"{name} must be a number from {low:,g} to {high:,.0f}, got {short(value)}"
-        )
-    return number
+    plain = value.replace(" ", "") if isinstance(value, str) else value
+    return read_number(plain, name, *BOUNDS[name])

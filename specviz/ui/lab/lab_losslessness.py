@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, short, whole_between
 from specviz.experiments.bug_zoo.laboratory import (
     SIDE_BY_SIDE,
     Laboratory,
@@ -84,7 +84,7 @@ def losslessness_order(question: Mapping[str, Any]) -> LosslessnessOrder:
         usual.pair,
         prompt_text(usual.prompt),
         usual.config,
-        _draws(question.get("draws")),
+        whole_between(question.get("draws"), "draws"),
         str(question.get("rule", RIGHT)),
         draft == "random",
         usual.task,
@@ -92,9 +92,3 @@ def losslessness_order(question: Mapping[str, Any]) -> LosslessnessOrder:
         usual.dtype,
     )
     return LosslessnessOrder(request)
-
-
-def _draws(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError(f"draws must be a whole number, got {short(value)}")
-    return value

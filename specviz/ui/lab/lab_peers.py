@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError, short
+from specviz.errors import read_whole
 from specviz.models.pair_catalog import Pair
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.slices import until_stopped
@@ -128,10 +128,5 @@ def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 def peers_order(question: Mapping[str, Any]) -> PeersOrder:
     """{"form" and "prompts" as `lab_setting` takes them, "draft_length"}."""
-    length = str(question.get("draft_length"))
-    is_whole = length.isascii() and length.isdecimal() and len(length) < 4
-    if not (is_whole and 1 <= int(length) <= MAX_DRAFT_LENGTH):
-        raise InputError(
-            f"draft_length must be an integer from 1 to {MAX_DRAFT_LENGTH}, got {short(length)}"
-        )
-    return PeersOrder(lab_setting(question), int(length))
+    length = read_whole(question.get("draft_length"), "draft_length", 1, MAX_DRAFT_LENGTH)
+    return PeersOrder(lab_setting(question), length)

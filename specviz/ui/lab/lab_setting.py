@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, read_whole
 from specviz.experiments.run.racing import RaceRequest
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
 from specviz.models.pair_catalog import Pair
@@ -105,10 +105,6 @@ def _prompts(task: str, is_chat: bool, given: object) -> tuple[str | None, tuple
         raise InputError("prompts must be told by count, or by text")
     is_own = "text" in given
     known = own_prompts(given) if is_own else held_out_prompts(task, is_chat)
-    count = str(given.get("count", "")).strip()
-    most = min(MAX_PROMPTS, len(known))
-    if is_own and not count:
-        count = str(len(known))
-    if not (count.isascii() and count.isdecimal() and len(count) < 9 and 1 <= int(count) <= most):
-        raise InputError(f"prompts must be a whole number from 1 to {most}, got {short(count)}")
-    return None if is_own else task, known[: int(count)]
+    count = str(given.get("count", "")).strip() or (str(len(known)) if is_own else "")
+    wanted = read_whole(count, "prompts", 1, min(MAX_PROMPTS, len(known)))
+    return None if is_own else task, known[:wanted]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import OPTIONS, method_named
-from specviz.errors import InputError, short
+from specviz.errors import InputError, read_whole
 from specviz.experiments.sweep.sweep_axis import AXES, Axis, Value, axis_named
 from specviz.experiments.sweep.sweep_file import (
     Point,
@@ -134,7 +134,7 @@ def sweep_order(question: Mapping[str, Any]) -> SweepOrder:
     if "file" in question:
         sweep = checked_sweep(question["file"])
         return SweepOrder(sweep.plan, sweep.known, noise_of(question.get("noise")))
-    repeats = _count(question, "repeats")
+    repeats = read_whole(question.get("repeats"), "repeats")
     setting = _setting(question)
     axes = tuple(map(_axis, _axes(question.get("axes"))))
     plan = SweepPlan(setting, axes, repeats)
@@ -185,14 +185,6 @@ def _axis(given: Mapping[str, Any]) -> tuple[str, tuple[Value, ...]]:
     if max(len(name), len(values)) > MOST_TEXT:
         raise InputError(f"axes must have values of at most {MOST_TEXT} characters")
     return name, axis_named(name).values(values)
-
-
-def _count(question: Mapping[str, Any], name: str) -> int:
-    value = question.get(name)
-    try:
-        return int(str(value))
-    except ValueError:
-        raise InputError(f"{name} must be a whole number, got {short(value)}") from None
 
 
 def _check_methods(plan: SweepPlan) -> None:

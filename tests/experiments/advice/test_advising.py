@@ -265,8 +265,8 @@ def test_hardly_any_temperature_drafts_on_the_same_prompts_as_none() -> None:
     [
         ({"prompts": ()}, "prompts must have at least one text"),
         ({"prompts": (" ",)}, "prompt must have some text"),
-        ({"batch_size": 0}, "batch_size must be an integer from 1 to 64, got 0"),
-        ({"batch_size": 65}, "batch_size must be an integer from 1 to 64, got 65"),
+        ({"batch_size": 0}, "batch_size must be a whole number from 1 to 64, got 0"),
+        ({"batch_size": 65}, "batch_size must be a whole number from 1 to 64, got 65"),
         ({"methods": ()}, "methods must name at least one"),
         ({"methods": ("magic",)}, "method must be one of"),
         ({"task": "poems"}, "task must be one of"),

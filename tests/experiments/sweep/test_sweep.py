@@ -101,11 +101,11 @@ def test_the_baseline_beside_itself_is_as_fast_but_for_noise() -> None:
     [
         ((), 2, "axis must be one or two different ones, got "),
         ((("top-p", (1.0,)), ("top-p", (0.5,))), 2, "axis must be one or two different ones"),
-        ((("draft-length", (1,)),), 0, "repeat must be an integer from 1 to 100, got 0"),
-        ((("draft-length", (33,)),), 1, "draft_length must be an integer from 1 to 32, got 33"),
+        ((("draft-length", (1,)),), 0, "repeat must be a whole number from 1 to 100, got 0"),
+        ((("draft-length", (33,)),), 1, "draft_length must be a whole number from 1 to 32, got 33"),
         ((("temperature", (-1.0,)),), 1, "temperature must be 0 or from"),
-        ((("batch-size", (65,)),), 1, "batch_size must be an integer from 1 to 64, got 65"),
-        ((("prompt-length", (0,)),), 1, "prompt-length must be an integer from 1 to"),
+        ((("batch-size", (65,)),), 1, "batch_size must be a whole number from 1 to 64, got 65"),
+        ((("prompt-length", (0,)),), 1, "prompt-length must be a whole number from 1 to"),
     ],
 )
 def test_a_plan_that_breaks_a_rule_is_refused_before_anything_runs(

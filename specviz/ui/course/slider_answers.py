@@ -1,4 +1,7 @@
-"""What theory says of a draft length, for the sliders of a lesson."""
+"""What sliders of lessons show: the roofline of measured forwards, theory of a draft length.
+
+Nothing of a question is trusted.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,40 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz import theory
-from specviz.errors import InputError
+from specviz.errors import InputError, number_between, whole_between
 from specviz.figures.draft_length import draft_length_figure
+from specviz.figures.roofline import roofline_figure
 from specviz.records import MAX_DRAFT_LENGTH
-from specviz.ui.course.numbers import number_between, whole_between
+
+# ---- the roofline
+
+MOST_COUNTS = 32
+LARGEST_COUNT = 100_000
+
+
+def roofline_answer(question: Mapping[str, Any]) -> dict[str, Any]:
+    """{"counts", "seconds", "chosen": a count or None} -> its figure and the two fitted numbers."""
+    counts, seconds = question["counts"], question["seconds"]
+    if not isinstance(counts, list) or not isinstance(seconds, list) or len(counts) > MOST_COUNTS:
+        raise InputError(f"counts and seconds must be lists of at most {MOST_COUNTS} numbers")
+    for count in counts:
+        whole_between(count, "counts", 1, LARGEST_COUNT)
+    times = [number_between(each, "seconds", 1e-9, 1e6) for each in seconds]
+    fit = theory.fitted_roofline(counts, times)
+    chosen = question.get("chosen")
+    if chosen is not None:
+        chosen = number_between(chosen, "chosen", 1, LARGEST_COUNT)
+    pairs = list(zip(counts, times, strict=True))
+    return {
+        "figure": roofline_figure(pairs, fit, chosen),
+        "read_seconds": fit.read_seconds,
+        "token_seconds": fit.token_seconds,
+        "ridge": fit.ridge,
+        "chosen_seconds": None if chosen is None else fit.at(chosen),
+    }
+
+
+# ---- a draft length
 
 MAX_MEASURED = 32
 LARGEST = 1e6
