@@ -144,8 +144,7 @@ class MeasuredPlan(SizedPlan):
         return seconds_at(self.measured.rounds[K], rows) if K else self.step_seconds(rows)
 
     def speedup(self, rows: int, K: int) -> float:
-        tokens = theory.expected_tokens(self.plan.acceptance, K)
-        return tokens * self.step_seconds(rows) / self.round_seconds(rows, K)
+        return self.tokens(K) * self.step_seconds(rows) / self.round_seconds(rows, K)
 
     def _best_length(self, rows: int) -> int:
         return max(self.measured.rounds, key=lambda K: self.speedup(rows, K))

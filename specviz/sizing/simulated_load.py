@@ -15,7 +15,6 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from specviz import theory
 from specviz.sizing.sized_plan import Policy, SizedPlan
 
 WARM = 4  # times that a request stays, until the first one is counted
@@ -110,11 +109,8 @@ class _Engine:
         self.now += seconds
         for arrival in arrived:
             self.admitted += 1
-            ends = self.written + self.drawn_rounds(K) * self.tokens(K)
+            ends = self.written + self.drawn_rounds(K) * self.found.tokens(K)
             heappush(self.running, (ends, self.admitted, _Request(arrival, self.now)))
-
-    def tokens(self, K: int) -> float:
-        return theory.expected_tokens(self.found.plan.acceptance, K)
 
     def rounds(self, end: float) -> None:
         """Up to the next that ends or has a seat to take."""
@@ -122,7 +118,7 @@ class _Engine:
         if not rows:
             return
         K = self.found.length(self.policy, rows)
-        tokens = self.tokens(K)
+        tokens = self.found.tokens(K)
         if (rows, K) not in self.round_seconds:
             self.round_seconds[rows, K] = self.found.round_seconds(rows, K)
         each = self.round_seconds[rows, K]
@@ -147,7 +143,7 @@ class _Engine:
         if a == 1:
             return math.ceil(left / (K + 1))
         if left > DRAWN_TOKENS:
-            mean = theory.expected_tokens(a, K)
+            mean = self.found.tokens(K)
             square = sum((2 * depth + 1) * a**depth for depth in range(K + 1))
             spread = math.sqrt(left * (square - mean**2) / mean**3)
             return max(math.ceil(left / (K + 1)), round(self.random.gauss(left / mean, spread)))

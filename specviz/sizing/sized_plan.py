@@ -78,6 +78,7 @@ class SizedPlan:
             )
         self.context = plan.prompt + plan.output / 2  # of a mean moment of an answer
         # each is asked for again and again, by the sums over all batches
+        self.tokens = cache(self._tokens)
         self.step_seconds = cache(self._step_seconds)
         self.cost_ratio = cache(self._cost_ratio)
         self.best_length = cache(self._best_length)
@@ -86,6 +87,10 @@ class SizedPlan:
         self.speeds = cache(self._speeds)
 
     # ---- rounds
+
+    def _tokens(self, K: int) -> float:
+        """Of a row in a round."""
+        return theory.expected_tokens(self.plan.acceptance, K)
 
     def _cost_ratio(self, rows: int) -> float:
         """c: a draft forward in target forwards, both over one token of each row."""
@@ -107,7 +112,7 @@ class SizedPlan:
     def speedup(self, rows: int, K: int) -> float:
         """Of a token after the first; 1 for K = 0."""
         c, v = self.cost_ratio(rows), self.verification_overhead(rows, K)
-        return theory.speedup(self.plan.acceptance, K, c, v)
+        return self.tokens(K) / theory.round_cost(K, c, v)
 
     def request_speedup(self, rows: int, K: int) -> float:
         """Of whole requests, prefills included: of their times as of the tokens a second."""
@@ -185,7 +190,7 @@ class SizedPlan:
         mean round, by chance, those rounds in which any end have n / (1 - exp(-n)).
         """
         left = self.plan.output - 1
-        tokens = theory.expected_tokens(self.plan.acceptance, K)
+        tokens = self.tokens(K)
         rounds = max(1, left / tokens)
         ended = rows / rounds
         prompts = max(1.0, min(self.together, rows, ended / -math.expm1(-ended)))

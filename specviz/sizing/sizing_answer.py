@@ -7,7 +7,6 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from specviz import theory
 from specviz.sizing.carried_load import CarriedLoad
 from specviz.sizing.plan_memory import Memory
 from specviz.sizing.plan_warnings import plan_warnings
@@ -58,7 +57,7 @@ def _size(plan: ServingPlan) -> dict[str, Any]:
         "lengths": [asdict(each) for each in found.lengths],
         "cost_ratio": found.cost_ratio(rows),
         "verification_overhead": found.verification_overhead(rows, K),
-        "tokens_per_round": theory.expected_tokens(plan.acceptance, K),
+        "tokens_per_round": found.tokens(K),
         "speedup": found.speedup(rows, K),
         "request_speedup": found.request_speedup(rows, K),
         "break_even_acceptance": break_even(found),
