@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 from typing import Any
 
@@ -19,6 +20,8 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 os.environ["SPECVIZ_PAIR"] = "bundled"  # of browser tests, too: their app inherits it
+# what tests start hears Ctrl-C, even where they themselves run in the background of a shell
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("specviz", deadline=None)  # other work must not fail a test
 settings.load_profile("specviz")
