@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,11 @@ class CheckedFlag:
 
 @dataclass(frozen=True, slots=True)
 class ServedMethod:
-    """How the engine calls a method, and the settings that this method takes."""
+    """How the engine calls a method, its other kinds of it, and the settings that it takes."""
 
     name: str
     fields: tuple[str, ...]
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class EngineFacts:
     each of `negatable` has its --no-, `server` are no arguments in Python, `chosen` are values by
     which the engine chooses itself, `general` is meaning -> spellings of flags that others have. A
     variable that sets a flag is `environment` and the flag's name, or what `variables` have for it.
+    `presets` are switches that bring their models.
     """
 
     name: str
@@ -94,19 +97,20 @@ class EngineFacts:
     current: Mapping[str, EngineFlag]  # by every spelling
     older: Mapping[str, OldFlag]  # by every spelling
     checked: Mapping[str, CheckedFlag]  # by every spelling
-    abbreviates: bool = False
-    programs: Mapping[str, str] = field(default_factory=dict)
-    several: frozenset[str] = frozenset()
-    appended: frozenset[str] = frozenset()
-    negatable: frozenset[str] = frozenset()
-    server: frozenset[str] = frozenset()
-    joined: Mapping[str, str] = field(default_factory=dict)
-    short: Mapping[str, str] = field(default_factory=dict)
-    objects: frozenset[str] = frozenset()
-    chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    general: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    environment: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    abbreviates: bool
+    programs: Mapping[str, str]
+    several: frozenset[str]
+    appended: frozenset[str]
+    negatable: frozenset[str]
+    presets: frozenset[str]
+    server: frozenset[str]
+    joined: Mapping[str, str]
+    short: Mapping[str, str]
+    objects: frozenset[str]
+    chosen: Mapping[str, Sequence[str]]
+    general: Mapping[str, Sequence[str]]
+    environment: str
+    variables: Mapping[str, str]
 
     @property
     def is_server(self) -> bool:
@@ -203,31 +207,34 @@ def server_named(name: str) -> EngineFacts:
     return engines()[name]
 
 
+_TEXTS = ("name", "title", "version", "image", "config_file", "environment")
+_TABLES = ("lacks", "programs", "joined", "short", "variables")
+_KINDS = ("several", "appended", "negatable", "presets", "server", "objects")
+
+
 def _read(path: Path) -> EngineFacts:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     flags = tuple(_flag(*map(str.split, entry)) for entry in data.get("flags", {}).items())
-    old = tuple(each for entry in data["old"] for each in _old_flags(entry))
+    old = tuple(_old_flags(data))
     checked = tuple(CheckedFlag(**_tuples(each)) for each in data.get("checked", ()))
-    known = {
-        kind: frozenset(map(_flag_name, names.split())) for kind, names in data["known"].items()
-    }
-    negatable = known.get("negatable", frozenset())
+    known = defaultdict(frozenset[str])
+    for kind, names in data["known"].items():
+        known[kind] = frozenset(map(_flag_name, names.split()))
+    negatable = known["negatable"]
     methods, shared = dict(_methods(data)), frozenset(data["shared"]["fields"].split())
     fields = shared.union(*(each.fields for each in methods.values()))
     switches = known["switches"] | negatable | {f"--no-{name[2:]}" for name in negatable}
+    switches |= known["presets"]
     current = {name: flag for flag in flags for name in _spellings(flag)}
     elsewhere = {*current, *fields, *(name for each in checked for name in each.names)}
     return EngineFacts(
-        name=data["name"],
-        title=data["title"],
-        version=data["version"],
+        **{name: data.get(name, "") for name in _TEXTS},
+        **{name: data.get(name, {}) for name in _TABLES},
+        **{name: known[name] for name in _KINDS},
         sources=tuple(data["sources"]),
         words=tuple(data["words"]),
-        image=data.get("image", ""),
-        config_file=data.get("config_file", ""),
         methods=methods,
         shared_fields=shared,
-        lacks=data["lacks"],
         weights=tuple(data.get("weights", {}).get("formats", "").split()),
         flags=flags,
         old=old,
@@ -237,18 +244,8 @@ def _read(path: Path) -> EngineFacts:
         older={spelling(flag.name): flag for flag in old},
         checked={spelling(name): flag for flag in checked for name in flag.names},
         abbreviates=data.get("abbreviates", False),
-        programs=data.get("programs", {}),
-        several=known.get("several", frozenset()),
-        appended=known.get("appended", frozenset()),
-        negatable=negatable,
-        server=known.get("server", frozenset()),
-        joined=data.get("joined", {}),
-        short=data.get("short", {}),
-        objects=known.get("objects", frozenset()),
         chosen=_lists(data.get("chosen", {})),
         general=_lists(data.get("general", {})),
-        environment=data.get("environment", ""),
-        variables=data.get("variables", {}),
     )
 
 
@@ -256,7 +253,8 @@ def _methods(data: Mapping[str, Any]) -> Iterator[tuple[EngineMethod, ServedMeth
     for value, each in data["methods"].items():
         method, fields = EngineMethod(value), each.get("fields", "")
         drafted = data["shared"]["drafted"] if method in MAY_HAVE_DRAFT else ""
-        yield method, ServedMethod(each["name"], (*drafted.split(), *fields.split()))
+        also = tuple(each.get("also", "").split())
+        yield method, ServedMethod(each["name"], (*drafted.split(), *fields.split()), also)
 
 
 def _flag(names: Sequence[str], sets: Sequence[str]) -> EngineFlag:
@@ -268,14 +266,15 @@ def _flag_name(name: str) -> str:
     return name if name.startswith("-") else f"--{name}"
 
 
-def _old_flags(entry: Mapping[str, Any]) -> Iterator[OldFlag]:
-    """Those that have one reason."""
-    why = entry["why"]
-    yield from (OldFlag(name, why) for name in entry.get("gone", "").split())
-    for sets, names in _lists(entry.get("fields", {})).items():
-        yield from (OldFlag(name, why, field=sets) for name in names)
-    for flag, names in _lists(entry.get("flags", {})).items():
-        yield from (OldFlag(name, why, goes_to=flag) for name in names)
+def _old_flags(data: Mapping[str, Any]) -> Iterator[OldFlag]:
+    """Those that nothing took the place of, and, by their reason, those that something did."""
+    for why, names in _lists(data.get("gone", {})).items():
+        yield from (OldFlag(name, why) for name in names)
+    for entry in data["old"]:
+        for sets, names in _lists(entry.get("fields", {})).items():
+            yield from (OldFlag(name, entry["why"], field=sets) for name in names)
+        for flag, names in _lists(entry.get("flags", {})).items():
+            yield from (OldFlag(name, entry["why"], goes_to=flag) for name in names)
 
 
 def _lists(table: Mapping[str, str]) -> dict[str, list[str]]:
