@@ -16,7 +16,7 @@ import yaml
 from specviz.engines.dialects import DIALECTS, Options
 from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, server_named
 from specviz.engines.engine_rules import ServedPair, problems, remarks
-from specviz.engines.model_deployment import ModelDeployment
+from specviz.engines.model_deployment import NO_TARGET, ModelDeployment
 from specviz.engines.shell_text import quoted
 from specviz.errors import InputError
 
@@ -74,6 +74,8 @@ def configure(
     if found:
         raise InputError(found[0])
     options = DIALECTS[engine].options(deployment) | dict(further or {})
+    if facts.presets & options.keys():
+        options = {name: value for name, value in options.items() if value != NO_TARGET}
     return Configuration(
         engine=engine,
         version=facts.version,
@@ -220,7 +222,8 @@ def speculative_type(name: str) -> str:
 
 def _python_value(name: str, value: Any) -> str:
     if name == "--spec-type":
-        return f"[xllamacpp.common_speculative_type.{speculative_type(value)}]"
+        kinds = map(speculative_type, value.split(","))
+        return f"[{', '.join(f'xllamacpp.common_speculative_type.{each}' for each in kinds)}]"
     if name == "--spec-draft-sampling":
         return repr(value == "probabilistic")
     return repr(value)

@@ -14,6 +14,7 @@ from typing import Any
 
 from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, engines
 from specviz.engines.model_deployment import (
+    MAY_HAVE_DRAFT,
     BatchRange,
     DraftSampling,
     EngineMethod,
@@ -63,6 +64,10 @@ class Dialect(ABC):
         `old` are the fields that came from older spellings.
         """
 
+    def kept_method(self, typed: Any) -> tuple[str, dict[str, str]]:
+        """Of a method that goes in as it is: its name and, by field, its own flags."""
+        return "", {}
+
     def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
         """Each field that does nothing or harm beside the others, and why."""
         method = heard.get("method")
@@ -111,7 +116,11 @@ class Dialect(ABC):
 
     def _method_named(self, name: str) -> EngineMethod:
         """Our method of the engine's name for it; InputError names those that there are."""
-        ours = {served.name: method for method, served in self.facts.methods.items()}
+        ours = {
+            each: method
+            for method, served in self.facts.methods.items()
+            for each in (served.name, *served.also)
+        }
         found = ours.get(name)
         if found is None:
             rule = f"{self.of_methods} must be one of {', '.join(ours)} for {self.facts.title}"
@@ -204,7 +213,7 @@ class SglangDialect(Dialect):
     _NODES = "--speculative-num-draft-tokens"
     _REJECTION = "--speculative-use-rejection-sampling"
     _NGRAM_WIDTH = "--speculative-ngram-max-bfs-breadth"
-    _DEFAULT_NGRAM_WIDTH = 10
+    _DEFAULT_NGRAM_WIDTH, _DEFAULT_NGRAM_NODES = 10, 12
     within = {"draft_tokens": "tree_tokens"}
     only = {
         "block": frozenset({EngineMethod.DFLASH, EngineMethod.DSPARK}),
@@ -230,9 +239,8 @@ class SglangDialect(Dialect):
                     found |= _block(deployment.method, depth)
                 return found
             case EngineMethod.PROMPT_LOOKUP:
-                found.pop(self._WIDTH, None)
-                if width == 1:
-                    found.pop(self._STEPS, None)
+                for flag in (self._STEPS, self._WIDTH):
+                    found.pop(flag, None)
                 if depth is not None:
                     found[self._NGRAM_WIDTH] = width
             case _:
@@ -268,23 +276,26 @@ class SglangDialect(Dialect):
             heard["draft_tokens"] = given if method is EngineMethod.DSPARK else given - 1
         if method is EngineMethod.PROMPT_LOOKUP:
             heard["branching"] = breadth or self._DEFAULT_NGRAM_WIDTH
+            heard.setdefault("tree_tokens", self._DEFAULT_NGRAM_NODES)
+            if heard.pop("draft_tokens", None) is not None:
+                yield f"NGRAM passes over {self._STEPS}: its {self._NODES} bound a draft alone"
         yield from self._settle_tree(heard)
 
     def _settle_tree(self, heard: Heard) -> Iterator[str]:
-        """A chain has no branching, and its K + 1 nodes go without saying."""
+        """A chain has no branching, and its K + 1 nodes go without saying; where no K is named, it
+        is what the nodes hold in a row.
+        """
         width = read_integer("branching", heard.get("branching", 1))
         if "tree_tokens" not in heard:
             return
         nodes = read_integer("tree-tokens", heard["tree_tokens"])
+        heard.setdefault("draft_tokens", max(nodes - 1, 1))
         if width == 1:
             heard.pop("branching", None)
             del heard["tree_tokens"]
-            heard.setdefault("draft_tokens", nodes - 1)
             chain = read_integer("draft-tokens", heard["draft_tokens"]) + 1
             if nodes != chain:
                 yield f"{self._NODES} {nodes} is read as {chain}: a chain's steps and the root"
-        else:
-            heard.setdefault("draft_tokens", max(nodes // width, 1))
 
     def _named(self, name: str, has_draft: bool) -> EngineMethod:
         """EAGLE without a draft runs the target's own heads; EAGLE3 has none to run without one."""
@@ -304,7 +315,11 @@ class LlamaCppDialect(Dialect):
     of_methods = "type"
     within = {"quantization": "target", "draft_quantization": "draft"}
     only = dict.fromkeys(("lookup_size", "lookup_tokens"), _OF_LOOKUP)
-    _NGRAMS = "ngram-"
+    # field -> how flags of one kind of n-grams that set it end
+    _ENDS = {
+        **{"lookup_size": ("n-match", "size-n"), "lookup_tokens": ("size-m",)},
+        **{"draft_tokens": ("n-max", "size-m"), "min_draft_tokens": ("n-min",)},
+    }
     _MODELS = (
         ("--hf-repo", "--model", "quantization"),
         ("--spec-draft-hf", "--spec-draft-model", "draft_quantization"),
@@ -342,6 +357,13 @@ class LlamaCppDialect(Dialect):
         if deployment.draft_device is not None and served and self._DEVICE not in served.fields:
             yield "draft_device", f"{served.name} takes no devices of its own"
 
+    def kept_method(self, typed: Any) -> tuple[str, dict[str, str]]:
+        kind, ends = ",".join(_listed(typed)), self._ENDS.items()
+        if "," not in kind and kind not in self.facts.methods[EngineMethod.PROMPT_LOOKUP].also:
+            return "", {}
+        own = ((field, f"--spec-{kind}-{end}") for field, each in ends for end in each)
+        return kind, {field: flag for field, flag in own if flag in self.facts.known}
+
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
         for role, field in zip(("target", "draft"), WEIGHTS, strict=True):
             name, colon, tag = str(heard.get(role, "")).rpartition(":")
@@ -350,12 +372,9 @@ class LlamaCppDialect(Dialect):
         size, tokens = heard.pop("lookup_size", None), heard.pop("lookup_tokens", None)
         typed = heard.pop("method", None)
         names = [name for name in _listed(typed) if name != "none"]
-        if names:
-            heard["method"] = self._named(names[0])
-            if len(names) > 1:
-                yield f"of the types {', '.join(names)} only the first is written here"
-            if names[0].startswith(self._NGRAMS) and names[0] != "ngram-simple":
-                yield f"{names[0]} is read as ngram-simple, the one n-gram method known here"
+        methods = [self._method_named(name) for name in names]
+        if methods:  # a draft is for one that is no lookup
+            heard["method"] = next((each for each in methods if each in MAY_HAVE_DRAFT), methods[0])
         elif "draft" in heard:
             heard["method"] = EngineMethod.DRAFT_MODEL
         elif size is not None or tokens is not None:
@@ -372,11 +391,7 @@ class LlamaCppDialect(Dialect):
         if context is not None and (length := read_integer("context", context)) > 0:
             slots = read_integer("parallel", heard.get("max_batch", 1))
             heard["max_length"] = length // max(slots, 1)
-
-    def _named(self, name: str) -> EngineMethod:
-        if name.startswith(self._NGRAMS):
-            return EngineMethod.PROMPT_LOOKUP
-        return self._method_named(name)
+        return iter(())
 
 
 def is_file(name: str) -> bool:

@@ -223,7 +223,8 @@ def remarks(
         for field, why in DIALECTS[facts.name].lacking(deployment)
     ]
     is_gguf = deployment.target.endswith(".gguf")
-    if facts.name == "llama.cpp" and "gguf" not in deployment.target.lower():
+    brings_models = bool(facts.presets & (further or {}).keys())
+    if facts.name == "llama.cpp" and "gguf" not in deployment.target.lower() and not brings_models:
         kind = "file" if is_file(deployment.target) else "repository"
         told.append(f"llama.cpp reads GGUF files: {deployment.target!r} must be a {kind} of that")
     elif facts.name != "llama.cpp" and is_gguf:
@@ -249,8 +250,12 @@ def remarks(
     if facts.name == "sglang" and deployment.method is EngineMethod.PROMPT_LOOKUP:
         told.append(
             "SGLang drafts a tree of n-grams, 10 wide unless told otherwise by "
-            "--speculative-ngram-max-bfs-breadth: a 1 makes it a chain, else its nodes come to "
-            "--speculative-num-steps levels"
+            "--speculative-ngram-max-bfs-breadth: a 1 makes it a chain, and so does one long match"
+        )
+    elif deployment.method is EngineMethod.PROMPT_LOOKUP and deployment.tree_tokens is not None:
+        told.append(
+            f"of a tree of {deployment.tree_tokens} n-gram nodes a chain of "
+            f"{deployment.draft_tokens} is left: as many are verified, one guess for each place"
         )
     is_alike = deployment.draft is not None and deployment.draft_quantization is None
     if facts.name == "sglang" and deployment.quantization is not None and is_alike:

@@ -17,6 +17,7 @@ MAX_BATCH = 1_000_000
 MAX_PARALLEL = 4096  # processors
 MAX_NAME = 4096  # characters of a model's name
 LAST_PORT = 65_535
+NO_TARGET = "MODEL"  # stands where none was named
 
 
 class EngineMethod(Enum):

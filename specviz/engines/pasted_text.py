@@ -80,6 +80,11 @@ def read_text(text: str) -> PastedText:
     if found > MAX_FLAGS:
         raise InputError(f"the text must have at most {MAX_FLAGS} flags, got {found}")
     engine = reading.engine or _engine_of(flag.name for flag in reading.flags)
+    if reading.client and not found:
+        raise InputError(
+            f"the text must have the command that starts the server, such as vllm serve …: "
+            f"{reading.client} asks one that runs"
+        )
     if engine is None or not found:
         names = ", ".join(facts.title for facts in engines().values())
         raise InputError(
@@ -117,6 +122,8 @@ class _Reading:
         self.flags: list[PastedFlag] = []
         self.commands: list[str] = []  # the engine of each
         self.passed_over: list[str] = []
+        self.client = ""  # a command that asks a server
+        self.exported: list[str] = []  # variables, for the commands that follow
         self.variables: set[str] = set()
 
     def add(self, name: str, value: Any, typed: str | None = None) -> None:
@@ -212,6 +219,9 @@ _OTHERS = {"pip", "pip3", "conda", "curl", "git", "cd", "cmake", "make"}
 _BEFORE = {"uv", "sudo", "nohup", "exec", "time", "env", "export", "set", "run", "$", "%", ">", "!"}
 _CONTAINERS = {"docker", "podman", "kubectl", "nerdctl"}
 _SUBCOMMANDS = {"serve", "chat", "complete", "bench", "latency", "throughput"}
+_CLIENT = re.compile(
+    r"vllm (bench (?!latency|throughput)\w+|chat|complete)|\S*bench(mark)?_serving"
+)
 _SETTING = re.compile(r"[A-Z_][A-Z0-9_]*=")
 _IMAGE = re.compile(r"(?:[\w.${}-]+(?::\d+)?/)+[\w.-]+(?:[:@][^\s/]+)?")
 _IMAGES = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llama.cpp", "llama-cpp": "llama.cpp"}
@@ -258,7 +268,17 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
         word = rest.pop(0)
         if _SETTING.match(word):
             settings.append(word)
+    if not rest:
+        reading.exported += settings
+        return []
+    if client := _CLIENT.search(" ".join(rest)):
+        reading.client = client[0]
+        reading.passed_over.append(f"{client[0]} asks a server that runs: left out")
+        return []
     place, engine = _engine_word(rest)
+    if engine is not None:
+        settings = [*reading.exported, *settings]
+        reading.exported = []
     others = _read_settings(settings, engine, reading)
     reading.passed_over += [f"{each}: a variable of the environment, left out" for each in others]
     _read_settings(filter(_SETTING.match, rest[:place]), engine, reading)
@@ -295,9 +315,11 @@ def _read_settings(words: Iterable[str], engine: str | None, reading: _Reading) 
 def _read_command(words: Sequence[str], place: int, engine: str, reading: _Reading) -> None:
     """The flags behind an engine's word."""
     reading.engine = reading.engine or engine
-    facts, program, found = engines()[engine], _program(words[place]), len(reading.flags)
+    facts, found = engines()[engine], len(reading.flags)
+    inside = (word for word in words[place + 1 : place + 3] if word in _SUBCOMMANDS - {"serve"})
+    program = " ".join([_program(words[place]), *inside])
     if program in facts.programs:
-        taken = f"{facts.words[0]} takes the place of {program}: prompts come with requests"
+        taken = f"a server takes the place of {program}: prompts come with requests"
         reading.passed_over.append(taken)
     if facts.programs.get(program):
         reading.add(program, facts.programs[program])

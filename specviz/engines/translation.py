@@ -30,6 +30,7 @@ from specviz.engines.engine_facts import (
 )
 from specviz.engines.engine_rules import ServedPair, problems
 from specviz.engines.model_deployment import (
+    NO_TARGET,
     BatchRange,
     DraftSampling,
     EngineMethod,
@@ -40,7 +41,6 @@ from specviz.engines.pasted_text import PastedFlag, SourceText, read_text
 from specviz.errors import InputError, short
 
 _SELF = "[self]"  # in an article, for a draft of the target's own first layers
-NO_TARGET = "MODEL"  # stands where none was named
 _USUAL_K = 5
 _TOLD_NAMES = 3  # of flags that begin alike
 _DEFAULT_K = {"llama.cpp": 3}
@@ -335,7 +335,7 @@ def _old_flag(
     if old.field:
         work.heard[old.field] = flag.value
         work.old.add(old.field)
-    if old.goes_to and old.goes_to not in target.known:
+    if old.goes_to and not target.knows(old.goes_to):
         return _told(flag, Fate.DROPPED, "", f"{target.title} has no {old.goes_to}")
     if old.goes_to:
         work.further[old.goes_to] = flag.value
@@ -399,6 +399,8 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
             work.problems.append(_OWN_LAYERS)
         if work.problems:
             return None
+        if source is target:
+            _keep_method(target, work)
         if source.is_server:
             dialect = DIALECTS[source.name]
             work.notes += dialect.settle(heard, frozenset(work.old))
@@ -412,7 +414,8 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
             work.notes += _settle_length(heard, source)
         if "target" not in heard:
             heard["target"] = NO_TARGET
-            work.notes.append(f"no model is named: put yours in the place of {NO_TARGET}")
+            if not target.presets & work.further.keys():
+                work.notes.append(f"no model is named: put yours in the place of {NO_TARGET}")
         values = _values(heard, work)
         if work.problems:
             return None
@@ -423,6 +426,18 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
     except InputError as error:
         work.problems.append(str(error))
         return None
+
+
+def _keep_method(target: EngineFacts, work: _Work) -> None:
+    """A method that goes in as it is, and its own flags in the place of general ones."""
+    kept, own = DIALECTS[target.name].kept_method(work.heard.get("method"))
+    if kept:
+        work.further[next(each.name for each in target.flags if each.field == "method")] = kept
+    for name, flag in own.items():
+        if name in work.heard:
+            work.further[flag] = work.heard.pop(name)
+            place = work.rows.pop(name)
+            work.changes[place] = replace(work.changes[place], fate=Fate.MOVED, now=flag)
 
 
 def _values(heard: Heard, work: _Work) -> dict[str, Any]:

@@ -59,7 +59,7 @@ OF_ENGINES = {
         **{name: each for name, each in EVERYWHERE.items() if name != "prompt lookup"},
         "n-grams": _deployed("prompt-lookup", target="org/target", draft_tokens=5),
         "tree of n-grams": _deployed(
-            "prompt-lookup", target="org/target", draft_tokens=6, branching=4, tree_tokens=24
+            "prompt-lookup", target="org/target", draft_tokens=23, branching=4, tree_tokens=24
         ),
         "tree": _deployed("eagle", **_CHAIN, branching=4, tree_tokens=16, tensor_parallel=2),
         "sampled": _deployed("eagle3", **_CHAIN, draft_sampling=DraftSampling.PROBABILISTIC),

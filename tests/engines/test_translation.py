@@ -28,10 +28,15 @@ def fates(found: Translation) -> dict[str, Fate]:
     return {each.typed: each.fate for each in found.changes}
 
 
+def command(found: Translation) -> str:
+    """The one that is given, in one line."""
+    assert found.configuration is not None, found.problems
+    return found.configuration.command.replace(" \\\n   ", "").rstrip()
+
+
 def speculative(found: Translation) -> dict[str, Any]:
     """vLLM's JSON value in the command that is given."""
-    assert found.configuration is not None, found.problems
-    match = re.search(r"--speculative-config '(.*)'", found.configuration.command)
+    match = re.search(r"--speculative-config '(.*?)'", command(found))
     assert match is not None
     value: dict[str, Any] = json.loads(match[1])
     return value
@@ -69,6 +74,7 @@ def speculative(found: Translation) -> dict[str, Any]:
         ("--speculative-model d --speculative-model-quantization awq", "quantization", "awq"),
         ("--speculative-model yuhuili/EAGLE3-x", "method", "eagle3"),
         ("--speculative-model d", "num_speculative_tokens", 5),
+        ("--speculative-model d --num-redundant-experts 2", "method", "draft_model"),
     ],
 )
 def test_an_old_flag_of_vllm_finds_its_place(old: str, key: str, value: Any) -> None:
@@ -86,6 +92,9 @@ def test_an_old_flag_of_vllm_finds_its_place(old: str, key: str, value: Any) -> 
         "--typical-acceptance-sampler-posterior-alpha 0.3",
         "--num-lookahead-slots 5",
         "--speculative-token-tree [(0,)]",
+        "--swap-space 4",
+        "--task generate",
+        "--device cuda",
     ],
 )
 def test_a_flag_that_is_gone_is_left_out_and_explained(flag: str) -> None:
@@ -93,7 +102,7 @@ def test_a_flag_that_is_gone_is_left_out_and_explained(flag: str) -> None:
     found = translate(text)
     (change,) = (each for each in found.changes if each.fate is Fate.GONE)
     assert change.typed == flag.split()[0] and change.why
-    assert found.configuration is not None and change.typed not in found.configuration.command
+    assert change.typed not in command(found)
 
 
 def test_a_draft_of_the_models_own_layers_was_never_there() -> None:
@@ -147,9 +156,7 @@ def test_a_shells_text_is_read_as_a_shell_does() -> None:
         draft_tokens=3,
         tensor_parallel=2,
     )
-    assert found.configuration is not None
-    assert "--enable-prefix-caching \\\n" in found.configuration.command
-    assert "--seed 7" in found.configuration.command
+    assert "--enable-prefix-caching --seed 7" in command(found)
     assert any("CUDA_VISIBLE_DEVICES" in note for note in found.notes)
     assert "abc" not in str(found)  # what may be a secret is not said again
 
@@ -216,9 +223,8 @@ def test_removed_flags_of_llama_cpp_find_their_place() -> None:
         max_length=4096,
         max_batch=2,
     )
-    assert found.configuration is not None
-    assert "--spec-type draft-simple" in found.configuration.command
-    assert "--spec-draft-n-max 16" in found.configuration.command
+    assert "--spec-type draft-simple" in command(found)
+    assert "--spec-draft-n-max 16" in command(found)
     assert fates(found)["--draft-max"] is Fate.MOVED and fates(found)["-cd"] is Fate.GONE
 
 
@@ -229,10 +235,16 @@ def test_a_tree_of_sglang_stays_one_and_becomes_a_chain_elsewhere() -> None:
         "--speculative-eagle-topk 8 --speculative-num-draft-tokens 32 --tp 2"
     )
     found = translate(text)
-    assert found.deployment is not None and found.deployment.tree_tokens == 32
+    assert found.deployment.tree_tokens == 32
     moved = translate(text, "vllm")
     assert speculative(moved)["num_speculative_tokens"] == 5
     assert fates(moved)["--speculative-eagle-topk"] is Fate.DROPPED
+    n_grams = f"{SGLANG}--speculative-algorithm NGRAM"
+    for nodes, K in (("", 11), (" --speculative-num-draft-tokens 16", 15)):
+        chain = translate(n_grams + nodes, "vllm")
+        assert speculative(chain)["num_speculative_tokens"] == K
+        assert f"{K + 1} n-gram nodes a chain of {K} is left" in chain.notes[-1]
+        assert "--speculative-num-steps" not in str(translate(n_grams + nodes).configuration)
 
 
 def test_a_renamed_algorithm_and_its_windows_are_known() -> None:
@@ -241,7 +253,6 @@ def test_a_renamed_algorithm_and_its_windows_are_known() -> None:
         "--speculative-num-draft-tokens 8 --speculative-lookahead-max-bfs-breadth 1 "
         "--speculative-ngram-max-match-window-size 12"
     )
-    assert found.deployment is not None
     assert found.deployment.method is EngineMethod.PROMPT_LOOKUP
     assert found.deployment.draft_tokens == 7
     assert fates(found)["--speculative-ngram-max-match-window-size"] is Fate.GONE
@@ -262,7 +273,6 @@ def test_the_librarys_arguments_become_a_server() -> None:
         "num_speculative_tokens": 5,
     }
     looked_up = translate("model.generate(**inputs, prompt_lookup_num_tokens=10)", "llama.cpp")
-    assert looked_up.deployment is not None
     assert looked_up.deployment.lookup_max == 2 and looked_up.deployment.draft_tokens == 10
     early = translate("model.generate(**inputs, assistant_early_exit=4)")
     assert early.configuration is None and "first layers" in early.problems[0]
@@ -281,13 +291,11 @@ out = model.generate(**inputs, assistant_model=assistant, temperature=0.7, max_n
 
 def test_how_the_library_loaded_its_models_is_carried_to_a_server() -> None:
     found = translate(LOADED, "sglang")
-    assert found.deployment is not None
     assert found.deployment.draft_tokens == 8
     assert not any("no K is named" in note for note in found.notes)
     assert found.deployment.quantization == found.deployment.draft_quantization == "bitsandbytes"
-    assert found.configuration is not None
-    assert "--dtype bfloat16" in found.configuration.command
-    assert "--quantization bitsandbytes" in found.configuration.command
+    assert "--dtype bfloat16" in command(found)
+    assert "--quantization bitsandbytes" in command(found)
     assert fates(found)["temperature"] is fates(found)["max_new_tokens"] is Fate.GONE
     assert any("each request says it" in each.why for each in found.changes)
 
@@ -295,8 +303,7 @@ def test_how_the_library_loaded_its_models_is_carried_to_a_server() -> None:
 def test_what_a_server_cannot_make_of_the_librarys_weights_is_said() -> None:
     found = translate(LOADED)
     assert "bitsandbytes is a format of SGLang" in {each.why for each in found.changes}
-    assert found.configuration is not None
-    assert "bitsandbytes" not in found.configuration.command
+    assert "bitsandbytes" not in command(found)
     files = translate(LOADED, "llama.cpp")
     assert fates(files)["torch_dtype"] is Fate.DROPPED
     eight = translate(LOADED.replace("load_in_4bit", "load_in_8bit"))
@@ -329,6 +336,7 @@ def test_python_is_read_and_never_run(tmp_path) -> None:
         ("vllm serve t --speculative-config '{broken'", "must be one JSON object"),
         ("vllm serve 'unclosed", "text must close every quote that it opens"),
         ("vllm serve t --speculative-config 5", "must be one JSON object"),
+        ("vllm bench serve --model t", "the command that starts the server, such as vllm serve …"),
     ],
 )
 def test_what_is_nothing_is_refused_in_one_line(text: str, message: str) -> None:
@@ -416,8 +424,7 @@ def test_a_chain_of_sglang_verifies_its_steps_and_the_root_whatever_else_is_type
         "--speculative-draft-model-path h --speculative-num-steps 3 --speculative-eagle-topk 1 "
         f"--speculative-num-draft-tokens {nodes}"
     )
-    assert found.configuration is not None
-    assert "--speculative-num-draft-tokens 4" in found.configuration.command
+    assert "--speculative-num-draft-tokens 4" in command(found)
     told = f"--speculative-num-draft-tokens {nodes} is read as 4"
     assert any(told in each for each in found.notes) == is_told
 
@@ -430,9 +437,7 @@ def test_bare_flash_attention_of_llama_cpp_gets_the_value_that_it_needs_now() ->
     assert fates(found)["-fa"] is Fate.MOVED
     kept = ("-ngl", "-ngld", "-ts", "-sm", "--device")
     assert {fates(found)[name] for name in kept} == {Fate.SAME}
-    assert found.configuration is not None
-    words = found.configuration.command.replace(" \\\n   ", "")
-    assert words.endswith("-fa on -ngl 99 -ngld all -ts 3,1 -sm row --device CUDA0,CUDA1\n")
+    assert command(found).endswith("-fa on -ngl 99 -ngld all -ts 3,1 -sm row --device CUDA0,CUDA1")
 
 
 @pytest.mark.parametrize(
@@ -455,7 +460,7 @@ def test_a_value_that_llama_cpp_refuses_is_told(flag: str, problem: str) -> None
 def test_a_program_of_the_terminal_becomes_the_server(program: str) -> None:
     found = translate(f"{program} -m a.gguf -md b.gguf --draft 8 -p 'Once upon' -cnv -n 64 -e")
     name = program.rsplit("/", 1)[-1]
-    assert f"llama-server takes the place of {name}: prompts come with requests" in found.notes
+    assert f"a server takes the place of {name}: prompts come with requests" in found.notes
     assert fates(found)["-p"] is Fate.GONE and fates(found)["-cnv"] is Fate.GONE
     assert "come with requests" in next(each.why for each in found.changes if each.typed == "-p")
     assert Fate.UNKNOWN not in fates(found).values()
@@ -471,18 +476,15 @@ def test_flags_that_articles_shorten_are_read_as_the_engines_parser_reads_them()
         "--speculative-num-steps 6 --speculative-eagle-topk 10 --speculative-num-draft 32 "
         "--mem-fraction 0.9 --cuda-graph-max-bs 2 --trust-remote"
     )
-    assert found.deployment is not None
     assert found.deployment.method is EngineMethod.EAGLE3
     assert found.deployment.draft == "Tengyunw/qwen3_8b_eagle3"
     assert found.deployment.tree_tokens == 32
-    assert found.configuration is not None
-    command = found.configuration.command
-    assert "--mem-fraction-static 0.9" in command
-    assert "--cuda-graph-max-bs-decode 2" in command and "--trust-remote-code" in command
+    assert "--mem-fraction-static 0.9" in command(found)
+    assert command(found).endswith("--cuda-graph-max-bs-decode 2 --trust-remote-code")
     old = ("--speculative-draft", "--cuda-graph-max-bs")
     assert [each.typed for each in found.changes if each.fate is Fate.MOVED and each.why] == [*old]
     short = translate("vllm serve org/t --tensor-par 2 --enable-p")
-    assert short.deployment is not None and short.deployment.tensor_parallel == 2
+    assert short.deployment.tensor_parallel == 2
     assert short.changes[-1].fate is Fate.UNKNOWN
     assert "--enable-prefix-caching, --enable-prompt-embeds" in short.changes[-1].why
 
@@ -591,7 +593,7 @@ def test_weights_that_a_repository_does_not_name_and_gguf_are_noted() -> None:
 def test_what_is_told_of_an_old_flag_fits_its_value_and_the_engine_that_is_written_for() -> None:
     text = "vllm serve t -q AWQ --speculative-model d --num-speculative-tokens 4"
     found = translate(text)
-    assert found.deployment is not None and found.deployment.quantization == "awq"
+    assert found.deployment.quantization == "awq"
     assert "ngram" not in str(found.changes)
     assert (
         "[ngram] is no model: it is read as the method ngram"
@@ -688,8 +690,7 @@ def test_parts_of_one_object_are_written_as_one() -> None:
     assert fates(found)["-cc.mode"] is Fate.KEPT
     assert fates(found)["--port.x"] is Fate.UNKNOWN
     found = translate("vllm serve m -cc '{}' -cc.a 1 -cc.a.b 2")
-    assert found.configuration is not None
-    assert '--compilation-config \'{"a": {"b": 2}}\'' in found.configuration.command
+    assert '--compilation-config \'{"a": {"b": 2}}\'' in command(found)
 
 
 def test_files_and_python_have_the_long_names_of_short_flags() -> None:
@@ -716,8 +717,7 @@ def test_rows_name_what_is_written(text: str, to: str, now: list[str]) -> None:
 
 def test_lists_and_repeated_keys_of_a_file_are_read_as_the_engine_reads_them() -> None:
     found = translate("model: org/t\nserved-model-name: [a, b]\nport: 1\nport: 2\n")
-    assert found.configuration is not None
-    assert "--served-model-name a b" in found.configuration.command
+    assert "--served-model-name a b" in command(found)
     assert "port is given again, and the last one counts" in found.notes
 
 
@@ -733,16 +733,20 @@ def test_lists_and_repeated_keys_of_a_file_are_read_as_the_engine_reads_them() -
         ("vllm serve t --enforce-eager --no-enforce-eager", "--no-enforce-eager"),
         ("model: t\nenforce-eager: false\ngrpc: false\nseed: null", "--no-enforce-eager"),
         (f"{SGLANG}--trust-remote-code false", ""),
+        ("llama-server --fim-qwen-7b-spec", "llama-server --fim-qwen-7b-spec"),
+        ("llama-server --spec-type ngram-mod --draft-max 8", "mod --spec-ngram-mod-n-max 8"),
+        (
+            f"{LLAMA}--spec-type ngram-mod,draft-simple",
+            "ngram-mod,draft-simple --spec-draft-model b.gguf --spec-draft-n-max 8",
+        ),
     ],
 )
 def test_flags_that_add_up_and_switches_are_written_as_the_engine_takes_them(
     text: str, written: str
 ) -> None:
     found = translate(text)
-    assert found.configuration is not None
     assert Fate.UNKNOWN not in fates(found).values()
-    words = found.configuration.command.replace(" \\\n   ", "").rstrip()
-    assert words.endswith(written) and "false" not in words.lower()
+    assert command(found).endswith(written) and "false" not in command(found).lower()
 
 
 def test_what_a_file_or_python_cannot_hold_stands_behind_the_file_or_is_no_argument() -> None:
@@ -783,6 +787,7 @@ IN_WORDS = [f"{name}={value}" for name, value in DRAFTED.items()]
         yaml.safe_dump({"services": {"llama": SERVED}}),
         yaml.safe_dump({"services": {"llama": SERVED | {"environment": IN_WORDS}}}),
         f"{' '.join(IN_WORDS)} LLAMA_ARG_CONT_BATCHING=1 llama-server",
+        f"export {IN_WORDS[0]}\n{' '.join(IN_WORDS[1:])}\nllama-server",
         f"docker run -e {' -e '.join(IN_WORDS)} {SERVED['image']}",
     ],
 )
@@ -800,6 +805,9 @@ WORKLOAD = {"metadata": {"name": "n"}, "spec": {"replicas": 2, "template": {"spe
 @pytest.mark.parametrize(
     ("text", "note"),
     [
+        (f"{ENGINE}\nvllm bench serve --model t", "vllm bench serve asks a server that runs"),
+        ("vllm bench latency --model t", "a server takes the place of vllm bench latency"),
+        (f"export A=1\n{ENGINE}", "A: a variable of the environment, left out"),
         (f"{ENGINE} | tee x; curl y", "tee, curl: other commands of the line, left out"),
         (f"{ENGINE} > a.log 2>&1 &", "2>&1: no flag takes it, left out"),
         (f"vllm serve t {CONFIG} {CONFIG}", "--speculative-config is given again, and the last"),
