@@ -150,8 +150,8 @@ _INTEGERS = {
     "max_batch": (1, MAX_BATCH),
     "port": (1, LAST_PORT),
 }
-_PARTS = ("memory_fraction", "min_probability")
-_WORDS = ("draft_device", "quantization", "draft_quantization")
+PARTS = ("memory_fraction", "min_probability")
+WORDS = ("draft_device", "quantization", "draft_quantization")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,-]{0,199}")
 _OF_DRAFT = ("draft_device", "draft_quantization")
 _OF_SPECULATION = (
@@ -173,11 +173,11 @@ def wrong_values(values: Mapping[str, Any]) -> Iterator[str]:
 def _check_value(name: str, value: Any) -> None:
     if name == "target" or name == "draft" and value is not None:
         _check_name(name, value)
-    elif name in _WORDS:
+    elif name in WORDS:
         _check_word(name, value)
     elif name in _INTEGERS:
         _check_integer(name, value, *_INTEGERS[name])
-    elif name in _PARTS:
+    elif name in PARTS:
         _check_part(_flag(name), value)
         if name == "memory_fraction" and value == 0:
             raise InputError("memory-fraction must be above 0, got 0")

@@ -31,6 +31,8 @@ from specviz.engines.engine_facts import (
 from specviz.engines.engine_rules import ServedPair, problems
 from specviz.engines.model_deployment import (
     NO_TARGET,
+    PARTS,
+    WORDS,
     BatchRange,
     DraftSampling,
     EngineMethod,
@@ -499,8 +501,7 @@ def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
         yield f"no K is named: {heard['draft_tokens']} is written, and worth a measurement"
 
 
-_FRACTIONS = {"memory_fraction", "min_probability"}
-_NAMES = {"target", "draft", "draft_device", *WEIGHTS}
+_NAMES = {"target", "draft", *WORDS}
 _NAMED = _NAMES | {"method"}  # what no flag says that stands alone
 _READ = {*DEPLOYMENT_FIELDS, *MEANT} - {"target", "draft"}  # what a name cannot stand for
 
@@ -520,7 +521,7 @@ def read_field(name: str, value: Any) -> Any:
         return _weights(str(value))
     if name in _NAMES:
         return str(value)
-    return _fraction(name, value) if name in _FRACTIONS else read_integer(_flag(name), value)
+    return _fraction(name, value) if name in PARTS else read_integer(_flag(name), value)
 
 
 def _weights(name: str) -> str:
