@@ -217,7 +217,7 @@ def _read(path: Path) -> EngineFacts:
     flags = tuple(_flag(*map(str.split, entry)) for entry in data.get("flags", {}).items())
     old = tuple(_old_flags(data))
     checked = tuple(CheckedFlag(**_tuples(each)) for each in data.get("checked", ()))
-    known = defaultdict(frozenset[str])
+    known: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
     for kind, names in data["known"].items():
         known[kind] = frozenset(map(_flag_name, names.split()))
     negatable = known["negatable"]
@@ -227,10 +227,10 @@ def _read(path: Path) -> EngineFacts:
     switches |= known["presets"]
     current = {name: flag for flag in flags for name in _spellings(flag)}
     elsewhere = {*current, *fields, *(name for each in checked for name in each.names)}
+    plain: dict[str, Any] = {name: data.get(name, "") for name in _TEXTS}
+    plain |= {name: data.get(name, {}) for name in _TABLES}
     return EngineFacts(
-        **{name: data.get(name, "") for name in _TEXTS},
-        **{name: data.get(name, {}) for name in _TABLES},
-        **{name: known[name] for name in _KINDS},
+        **plain | {name: known[name] for name in _KINDS},
         sources=tuple(data["sources"]),
         words=tuple(data["words"]),
         methods=methods,

@@ -24,7 +24,7 @@ def test_flags_alone_are_read_and_explained(capsys: pytest.CaptureFixture[str]) 
     text = "--speculative-model org/d --num-speculative-tokens 5 --use-v2-block-manager"
     assert main(["translate", text]) == 0
     told = capsys.readouterr().out
-    assert "--use-v2-block-manager  gone: there is one block manager" in told
+    assert "--use-v2-block-manager  gone: since 0.10: there is one block" in told
     assert "vllm serve MODEL" in told and '"num_speculative_tokens": 5' in told
 
 

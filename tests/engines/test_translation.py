@@ -74,7 +74,7 @@ def speculative(found: Translation) -> dict[str, Any]:
         ("--speculative-model d --speculative-model-quantization awq", "quantization", "awq"),
         ("--speculative-model yuhuili/EAGLE3-x", "method", "eagle3"),
         ("--speculative-model d", "num_speculative_tokens", 5),
-        ("--speculative-model d --num-redundant-experts 2", "method", "draft_model"),
+        ("--speculative-model d --guided-decoding-backend auto", "method", "draft_model"),
     ],
 )
 def test_an_old_flag_of_vllm_finds_its_place(old: str, key: str, value: Any) -> None:
@@ -230,7 +230,7 @@ def test_removed_flags_of_llama_cpp_find_their_place() -> None:
 
 def test_a_tree_of_sglang_stays_one_and_becomes_a_chain_elsewhere() -> None:
     text = (
-        "python -m sglang.launch_server --model-path org/t --speculative-algo EAGLE3 "
+        "sglang --model-path org/t --speculative-algo EAGLE3 "
         "--speculative-draft-model-path org/h --speculative-num-steps 5 "
         "--speculative-eagle-topk 8 --speculative-num-draft-tokens 32 --tp 2"
     )
@@ -249,7 +249,7 @@ def test_a_tree_of_sglang_stays_one_and_becomes_a_chain_elsewhere() -> None:
 
 def test_a_renamed_algorithm_and_its_windows_are_known() -> None:
     found = translate(
-        "python -m sglang.launch_server --model t --speculative-algorithm LOOKAHEAD "
+        "sglang --model t --speculative-algorithm LOOKAHEAD "
         "--speculative-num-draft-tokens 8 --speculative-lookahead-max-bfs-breadth 1 "
         "--speculative-ngram-max-match-window-size 12"
     )
@@ -365,7 +365,7 @@ def test_what_is_nothing_is_refused_in_one_line(text: str, message: str) -> None
             ': 3, "prompt_lookup_min": 5, "prompt_lookup_max": 2}\'',
             "prompt_lookup_min must be at most prompt_lookup_max, which",
         ),
-        ("python -m sglang.launch_server --speculative-algorithm X", "algorithm must be one of"),
+        ("sglang --speculative-algorithm X", "algorithm must be one of"),
         ("llama-server -m t --spec-type x", "type must be one of"),
     ],
 )
@@ -404,12 +404,14 @@ def test_a_schedule_from_a_sweep_goes_where_an_engine_takes_one() -> None:
         schedule_of_sweep('{"axes": [["draft-length", [1]]]}\n')
 
 
+CHAIN = (
+    "sglang serve --model-path t --speculative-algorithm EAGLE3 --speculative-draft-model-path h "
+    "--speculative-num-steps 3 --speculative-eagle-topk 1"
+)
+
+
 def test_sampled_drafts_are_carried_between_engines() -> None:
-    text = (
-        "python -m sglang.launch_server --model-path t --speculative-algorithm EAGLE3 "
-        "--speculative-draft-model-path h --speculative-num-steps 3 --speculative-eagle-topk 1 "
-        "--speculative-num-draft-tokens 4 --speculative-use-rejection-sampling"
-    )
+    text = f"{CHAIN} --speculative-num-draft-tokens 4 --speculative-use-rejection-sampling"
     for engine in ("sglang", "vllm", "llama.cpp"):
         found = translate(text, engine).deployment
         assert found is not None and found.draft_sampling is DraftSampling.PROBABILISTIC
@@ -419,11 +421,7 @@ def test_sampled_drafts_are_carried_between_engines() -> None:
 def test_a_chain_of_sglang_verifies_its_steps_and_the_root_whatever_else_is_typed(
     nodes: int, is_told: bool
 ) -> None:
-    found = translate(
-        "python -m sglang.launch_server --model-path t --speculative-algorithm EAGLE3 "
-        "--speculative-draft-model-path h --speculative-num-steps 3 --speculative-eagle-topk 1 "
-        f"--speculative-num-draft-tokens {nodes}"
-    )
+    found = translate(f"{CHAIN} --speculative-num-draft-tokens {nodes}")
     assert "--speculative-num-draft-tokens 4" in command(found)
     told = f"--speculative-num-draft-tokens {nodes} is read as 4"
     assert any(told in each for each in found.notes) == is_told
@@ -490,7 +488,7 @@ def test_flags_that_articles_shorten_are_read_as_the_engines_parser_reads_them()
 
 
 def test_a_flag_may_have_several_words_behind_it_and_a_file_may_shorten_its_keys() -> None:
-    start = "python3 -m sglang.launch_server --model-path org/m"
+    start = "sglang --model-path org/m"
     found = translate(
         f"{start} --cuda-graph-bs-decode 1 2 4 --lora-paths a=x b=y --tp 2"
     ).configuration
