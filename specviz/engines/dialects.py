@@ -20,7 +20,7 @@ from specviz.engines.model_deployment import (
     EngineMethod,
     ModelDeployment,
 )
-from specviz.errors import InputError, short
+from specviz.errors import InputError, read_whole, short, whole_rule
 
 Options = dict[str, Any]  # flag -> value; True for a switch
 Heard = dict[str, Any]  # field of a deployment, or one of the engine's own -> value
@@ -410,14 +410,11 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 def read_integer(name: str, value: Any) -> int:
-    """InputError where the value is none."""
-    try:
-        if isinstance(value, bool) or float(value) != int(float(value)):
-            raise ValueError
-        return int(float(value))
-    except (TypeError, ValueError, OverflowError):
-        got = "no value" if value is True else short(value)
-        raise InputError(f"{name} must be an integer, got {got}") from None
+    """Of a flag (True where it has no value) or of a file, in which 4.0 is 4, too."""
+    if value is True:
+        raise InputError(f"{name} must be {whole_rule()}, got no value")
+    is_round = isinstance(value, float) and value.is_integer()
+    return read_whole(int(value) if is_round else value, name)
 
 
 def read_schedule(value: Any) -> tuple[BatchRange, ...]:

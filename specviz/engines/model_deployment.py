@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, number_between, short, whole_between
 
 MAX_DRAFT_TOKENS = 1024
 MAX_LENGTH = 100_000_000  # tokens
@@ -175,10 +174,10 @@ def _check_value(name: str, value: Any) -> None:
         _check_name(name, value)
     elif name in WORDS:
         _check_word(name, value)
-    elif name in _INTEGERS:
-        _check_integer(name, value, *_INTEGERS[name])
-    elif name in PARTS:
-        _check_part(_flag(name), value)
+    elif name in _INTEGERS and value is not None:
+        whole_between(value, _flag(name), *_INTEGERS[name])
+    elif name in PARTS and value is not None:
+        number_between(value, _flag(name), 0, 1)
         if name == "memory_fraction" and value == 0:
             raise InputError("memory-fraction must be above 0, got 0")
 
@@ -187,9 +186,9 @@ def check_schedule(schedule: Sequence[BatchRange]) -> None:
     """Ranges of batch sizes must begin at 1, come in order and not overlap."""
     end = 0
     for each in schedule:
-        _check_integer("schedule's batch size", each.first, 1, MAX_BATCH)
-        _check_integer("schedule's batch size", each.last, 1, MAX_BATCH)
-        _check_integer("schedule's K", each.draft_tokens, 0, MAX_DRAFT_TOKENS)
+        whole_between(each.first, "schedule's batch size", 1, MAX_BATCH)
+        whole_between(each.last, "schedule's batch size", 1, MAX_BATCH)
+        whole_between(each.draft_tokens, "schedule's K", 0, MAX_DRAFT_TOKENS)
         if not end < each.first <= each.last:
             raise InputError(
                 "schedule must have ranges of batch sizes in order that do not overlap, "
@@ -213,22 +212,6 @@ def _check_name(name: str, value: str) -> None:
 def _check_word(name: str, value: str | None) -> None:
     if value is not None and not (isinstance(value, str) and _WORD.fullmatch(value)):
         raise InputError(f"{_flag(name)} must be a name without spaces, got {short(value)}")
-
-
-def _check_integer(name: str, value: int | None, low: int, high: int) -> None:
-    if value is None:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise InputError(
-            f"{_flag(name)} must be an integer from {low} to {high}, got {short(value)}"
-        )
-
-
-def _check_part(name: str, value: float | None) -> None:
-    if value is None:
-        return
-    if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
-        raise InputError(f"{name} must be a number from 0 to 1, got {short(value)}")
 
 
 def _check_order(low: str, least: int | None, high: str, most: int | None) -> None:

@@ -40,7 +40,7 @@ from specviz.engines.model_deployment import (
     wrong_values,
 )
 from specviz.engines.pasted_text import PastedFlag, SourceText, read_text
-from specviz.errors import InputError, short
+from specviz.errors import InputError, read_number, short
 
 _SELF = "[self]"  # in an article, for a draft of the target's own first layers
 _USUAL_K = 5
@@ -521,7 +521,7 @@ def read_field(name: str, value: Any) -> Any:
         return _weights(str(value))
     if name in _NAMES:
         return str(value)
-    return _fraction(name, value) if name in PARTS else read_integer(_flag(name), value)
+    return read_number(value, _flag(name)) if name in PARTS else read_integer(_flag(name), value)
 
 
 def _weights(name: str) -> str:
@@ -542,13 +542,6 @@ def _sampling(value: Any) -> DraftSampling:
     except ValueError:
         names = " or ".join(each.value for each in DraftSampling)
         raise InputError(f"draft-sampling must be {names}, got {short(value)}") from None
-
-
-def _fraction(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{_flag(name)} must be a number, got {short(value)}") from None
 
 
 def _in_names_of(text: str, typed: Mapping[str, str], facts: EngineFacts) -> str:

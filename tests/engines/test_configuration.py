@@ -157,8 +157,11 @@ _DRAFT: dict[str, Any] = {"target": "t", "method": EngineMethod.DRAFT_MODEL, "dr
         ({"target": "t", "method": EngineMethod.EAGLE}, "draft must be given for method eagle"),
         ({"target": "t", "draft": "d"}, "draft must not be given for method none"),
         ({"target": "t", "draft_tokens": 3}, "method must be given where draft-tokens is"),
-        (_DRAFT | {"draft_tokens": 0}, "draft-tokens must be an integer from 1 to 1024, got 0"),
-        (_DRAFT | {"draft_tokens": True}, "draft-tokens must be an integer"),
+        (
+            _DRAFT | {"draft_tokens": 0},
+            "draft-tokens must be a whole number from 1 to 1,024, got 0",
+        ),
+        (_DRAFT | {"draft_tokens": True}, "draft-tokens must be a whole number"),
         (_DRAFT | {"quantization": "4 bits"}, "quantization must be a name without spaces, got"),
         (
             {"target": "t", "method": EngineMethod.PROMPT_LOOKUP, "draft_quantization": "fp8"},

@@ -347,7 +347,10 @@ def test_what_is_nothing_is_refused_in_one_line(text: str, message: str) -> None
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("vllm serve t --speculative-model d --num-speculative-tokens five", "must be an integer"),
+        (
+            "vllm serve t --speculative-model d --num-speculative-tokens five",
+            "must be a whole number",
+        ),
         ("vllm serve t --num-speculative-tokens 5", "method in --speculative-config must be given"),
         (
             "vllm serve t --speculative-model d",

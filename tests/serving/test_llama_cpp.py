@@ -171,7 +171,7 @@ def test_the_engine_is_gone_with_its_owner_even_if_that_is_killed(tmp_path: Path
         (["--engine", "llama.cpp", "--weights", "Q4_K_M"], "weights must be one of F32, F16, "),
         (
             ["--engine", "llama.cpp", "--draft-length", "0"],
-            "draft-tokens must be an integer from",
+            "draft-tokens must be a whole number from",
         ),
     ],
 )

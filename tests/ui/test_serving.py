@@ -284,7 +284,7 @@ def test_each_pasted_flag_is_told_with_what_became_of_it() -> None:
         (
             "configuration",
             {"engine": "vllm", "fields": {"target": "a", "max_batch": "many"}},
-            "max-batch must be an integer, got 'many'",
+            "max-batch must be a whole number, got 'many'",
         ),
         (
             "configuration",
