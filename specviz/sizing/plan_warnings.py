@@ -115,6 +115,11 @@ def _of_formats(plan: ServingPlan) -> Iterator[str]:
             f"{plan.gpu.title} does not compute in FP8: an engine refuses such weights there, or "
             "unpacks them and computes in 16 bits, as is computed here; unpacking takes time."
         )
+    if (plan.target.stored, plan.precision) == ("fp8", "bf16"):
+        yield (
+            f"{plan.target.title} is published in FP8: weights in bf16 take twice its memory and "
+            "time to read. Choose fp8 where the card computes in it."
+        )
 
 
 def _of_lengths(plan: ServingPlan) -> Iterator[str]:

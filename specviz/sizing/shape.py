@@ -80,7 +80,7 @@ class ModelShape:
     by every forward besides, `shares_head`: the output layer is another model's, and no memory.
     `context` is the most tokens of prompt and answer together, 0 where it is not known; `positions`
     are those that the model has learned one by one. `tokenizer` names one that has as many tokens
-    as another; "" where it is not known.
+    as another; "" where it is not known. `stored` is the format in which its weights are published.
     """
 
     layers: int
@@ -105,6 +105,7 @@ class ModelShape:
     extra_weights: int = 0
     shares_head: bool = False
     tokenizer: str = ""
+    stored: str = "bf16"
     title: str = "a model of this shape"
 
     def __post_init__(self) -> None:

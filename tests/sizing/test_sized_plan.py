@@ -168,6 +168,7 @@ def test_n_grams_are_taken_to_be_no_better_than_they_were_published() -> None:
         ({"gpu": "t4"}, "T4 16 GB does not compute in bfloat16"),
         ({"gpu": "t4", "precision": "int8"}, "T4 16 GB does not compute in bfloat16"),
         ({"gpu": "a100-80", "precision": "fp8"}, "A100 80 GB (SXM) does not compute in FP8"),
+        ({"target": "deepseek-v3", "draft": "n-gram"}, "DeepSeek V3 is published in FP8"),
         ({"gpu": "l4", "gpus": 64, "precision": "fp8"}, "cannot be shared by 64 cards"),
         ({"prompt": 140_000}, "140,256 tokens together, and Llama 3.1 or 3.3 70B was made for"),
         ({"target": "llama-3-2-1b", "draft": "llama-3-1-8b"}, "Perhaps the two are the wrong way"),
