@@ -119,9 +119,18 @@ class SizedPlan:
         return self.speeds(rows, 0).request / self.speeds(rows, K).request
 
     def _best_length(self, rows: int) -> int:
-        """The K from 1 on with the highest speedup, which may lose still."""
-        lengths = range(1, self.plan.longest_draft + 1)
-        return max(lengths, key=lambda K: self.speedup(rows, K))
+        """The K from 1 on with the highest speedup, which may lose still.
+
+        A longer round gains ever less and costs ever more, so the first that gains nothing ends the
+        search; but in a mixture of experts further tokens may find their experts read.
+        """
+        longest = self.plan.longest_draft
+        if self.plan.target.experts > 1:
+            return max(range(1, longest + 1), key=lambda K: self.speedup(rows, K))
+        K = 1
+        while K < longest and self.speedup(rows, K + 1) > self.speedup(rows, K):
+            K += 1
+        return K
 
     def _length(self, policy: Policy, rows: int) -> int:
         """Guesses of a round with so many rows: the plan's own K, or the best for each batch."""

@@ -110,10 +110,14 @@ def test_goodput_keeps_both_limits() -> None:
     assert sized(first_token_limit=1).goodput(Policy.PLAIN) == (0, 0.0)
 
 
-def test_the_best_length_is_the_best() -> None:
-    found = sized()
-    gains = [found.speedup(8, K) for K in range(1, 33)]
-    assert found.K == found.best_length(8) and found.speedup(8, found.K) == max(gains)
+@pytest.mark.parametrize("target", ["llama-3-1-70b", "mixtral-8x7b", "deepseek-v3"])
+@pytest.mark.parametrize("draft", ["llama-3-2-1b", "eagle", "n-gram"])
+@pytest.mark.parametrize("acceptance", [0, 0.5, 0.9, 1])
+def test_the_best_length_is_the_best(target: str, draft: str, acceptance: float) -> None:
+    found = sized(target=target, draft=draft, acceptance=acceptance)
+    for rows in (1, 3, 8, 30, 100, 500, 1000):
+        gains = [found.speedup(rows, K) for K in range(1, found.plan.longest_draft + 1)]
+        assert found.best_length(rows) == 1 + gains.index(max(gains))
 
 
 def test_the_best_length_is_that_of_each_batch_unless_one_is_typed() -> None:
