@@ -123,6 +123,15 @@ class Room:
     def seen(self) -> float:
         return max([self.teacher_seen, *self.members.values()])
 
+    @property
+    def asked(self) -> list[Poll]:
+        return [each for each in (*self.kept.values(), self.poll) if each]
+
+    def knows(self, name: object) -> bool:
+        """Whether it is of somebody who has voted and has no place."""
+        voted = {member for poll in self.asked for member in poll.votes}
+        return isinstance(name, str) and name in voted - self.members.keys()
+
     def here(self, now: float) -> set[str]:
         return {member for member, seen in self.members.items() if now - seen < HERE_SECONDS}
 
@@ -148,7 +157,7 @@ class Room:
         }
 
     def give_away(self, member: str) -> None:
-        """Their place; what they have voted stays."""
+        """Their place; what they have voted stays, and is theirs again when they come back."""
         del self.members[member], self.addresses[member]
 
     def give_away_absent(self, now: float, address: str = "") -> None:
@@ -164,7 +173,7 @@ class Room:
 
     def forget_member(self, member: str) -> None:
         self.give_away(member)
-        for poll in {id(each): each for each in (*self.kept.values(), self.poll) if each}.values():
+        for poll in self.asked:
             if not poll.is_over:
                 poll.votes.pop(member, None)
 
@@ -240,7 +249,7 @@ class Rooms:
 
     @answers
     def join_room(self, question: Question) -> Question:
-        """{"room"} -> {"member": what its looks and votes carry}."""
+        """{"room", perhaps "was": the member before} -> {"member": what looks and votes carry}."""
         with self._lock:
             room, now = self._room(question), self._clock()
             address = asker(question)
@@ -256,7 +265,8 @@ class Rooms:
                 room.take_from_most(address)
             if room.is_full():
                 raise InputError(f"this class is full: it has room for {MAX_MEMBERS}")
-            member = secrets.token_urlsafe(12)
+            was = question.get("was")
+            member = str(was) if room.knows(was) else secrets.token_urlsafe(12)
             room.members[member], room.addresses[member] = now, address
             return {"member": member}
 

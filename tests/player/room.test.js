@@ -64,10 +64,11 @@ test("a lost line says so after three looks, goes on trying, and says when it is
 });
 
 test("a member whom the class forgot comes in anew, and one whose class has ended is told so", async () => {
-  const { line: made, said } = line([{ error: "join it again" }, { member: "n" }, { version: 1, wait: 1 }]);
+  const { line: made, asked, said } = line([{ error: "join it again" }, { member: "n" }, { version: 1, wait: 1 }]);
   await made.sit({ room: "a-b-c", member: "m" });
   await settle();
   assert.deepEqual(said, ["seated n", "news 1"]);
+  assert.equal(asked[1][1].was, "m"); // whose vote it is
   made.rise();
   const other = line([{ error: "unknown" }, { error: "This class has ended." }]);
   await other.line.sit({ room: "a-b-c", member: "m" });

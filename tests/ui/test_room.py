@@ -378,6 +378,19 @@ def test_strangers_who_fill_a_class_keep_nobody_out_and_erase_no_vote(
     assert len(poll.votes) == room.MAX_MEMBERS
 
 
+def test_who_lost_a_place_comes_back_to_their_vote_and_nobody_else_does(lesson: Class) -> None:
+    ann = lesson.join()
+    lesson.lead("ask", **VERDICT)
+    lesson.vote(ann, "accept")
+    lesson.rooms._rooms[lesson.name].give_away(ann)
+    joined = [
+        lesson.rooms.join_room({"room": lesson.name, "was": was})["member"]
+        for was in ("stranger", [], ann, ann)
+    ]
+    assert [member == ann for member in joined] == [False, False, True, False]
+    assert lesson.look(ann)["state"]["mine"] == "accept"
+
+
 def test_the_codes_for_cameras_that_an_address_has_drawn_are_bounded_in_public(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

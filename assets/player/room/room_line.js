@@ -5,7 +5,7 @@ const RETRY_MILLISECONDS = 2000;
 const PATIENCE = 3; // looks without an answer, until the line counts as lost
 
 /**
- * @typedef {{ room: string, member?: string, secret?: string }} Seat a teacher's has the secret
+ * @typedef {{ room: string, member?: string, was?: string, secret?: string }} Seat a teacher's has the secret
  * @typedef {{ number: number, choice: string }} Vote
  * @typedef {{ news: (reply: Reply) => void, seated: (seat: Seat) => void, lost: (isLost: boolean) => void, ended: (why: string) => void }} LineEvents
  */
@@ -76,13 +76,13 @@ export class RoomLine {
     return this.ask("look_room", { version: 0 });
   }
 
-  // A member whom the class has forgotten, as after a long sleep, comes in anew.
+  // A member whom the class has forgotten, as after a long sleep, comes in anew, to the same vote.
   /**
    * @param {Seat} seat
    * @param {string} why
    */
   async refused(seat, why) {
-    if (seat.member) return this.sit({ room: seat.room });
+    if (seat.member) return this.sit({ room: seat.room, was: seat.member });
     this.rise();
     this.on.ended(why);
   }
