@@ -144,21 +144,24 @@ test("a reveal is one sentence: the room's votes, the rule with its numbers, the
   assert.equal(verdictSentence(poll(1, 1, { u: null })), "1 of 2 votes (50 %) was for accepting it; it is rejected.");
 });
 
+const read = (share) => (share.includes("in") ? 1 / share.replace(/.*in\s|[,)]/g, "") : parseFloat(share) / 100);
+
 test("whoever divides the p and q of a reveal finds the quotient that it names", () => {
   const said = verdictSentence(poll(1, 1, { p: 0.000335, q: 0.0273, accept: 0.01227, u: 0.5 }));
   assert.match(said, /min\(1, 0\.0335\u00a0% \/ 2\.73\u00a0%\) = 0\.012/);
   for (let seed = 1; seed < 4000; seed += 1) {
     const [q, accept] = [10 ** (-4 * ((seed * 0.618034) % 1)), Math.min(1, 10 ** (0.3 - 3 * ((seed * 0.414214) % 1)))];
     const p = accept === 1 ? Math.min(1, q * 1.0007) : accept * q;
-    const [, shownP, shownQ, rule] = /min\(1, (\S+)\u00a0% \/ (\S+)\u00a0%\) = (\S+):/.exec(verdictSentence(poll(1, 0, { p, q, accept: Math.min(1, p / q), u: 0.5 })));
+    const [, shownP, shownQ, rule] = /= min\(1, (.+?) \/ (.+?)\) = (\S+):/.exec(verdictSentence(poll(1, 0, { p, q, accept: Math.min(1, p / q), u: 0.5 })));
     const places = rule.split(".")[1]?.length ?? 0;
-    assert.equal(Number((Math.min(1, shownP / shownQ) + 1e-12).toFixed(places)), Number(rule), `${shownP} / ${shownQ} = ${rule}`);
+    assert.equal(Number((Math.min(1, read(shownP) / read(shownQ)) + 1e-12).toFixed(places)), Number(rule), `${shownP} / ${shownQ} = ${rule}`);
   }
 });
 
 test("a hint has p and q with the figures that their quotient needs, and never the draw", () => {
   const hint = { p: 0.000335, q: 0.0273, greedy: false, residual: false };
   assert.equal(hintSentence(hint), "The target gives this guess p = 0.0335\u00a0%, and the draft gave it q = 2.73\u00a0%.");
+  assert.equal(hintSentence({ ...hint, p: 8.95e-7, q: 0.0831 }), "The target gives this guess p = 1\u00a0in\u00a01,100,000, and the draft gave it q = 8.3\u00a0%.");
   assert.match(hintSentence({ ...hint, residual: true }), /^Of the p that the rejected guesses before it left over, this guess has 0\.0335/);
   assert.match(hintSentence({ ...hint, greedy: true }), /nothing is drawn\.$/);
   assert.match(hintSentence({ ...hint, q: null }), /q = \?/);

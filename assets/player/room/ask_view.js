@@ -19,11 +19,12 @@ export class AskView {
     this.on = on;
     this.isWanted = false;
     this.shown = "";
-    const { roomAsk, roomVotes, roomHint, roomReveal, roomAskNext, roomAskInvite, roomAskClose, roomAskLeave } = refs;
+    const { roomAsk, roomText, roomVotes, roomHint, roomReveal, roomAskNext, roomAskInvite, roomAskClose, roomAskLeave } = refs;
     roomVotes.addEventListener("click", (/** @type {any} */ { target }) => this.chose(target.closest("button")?.dataset.choice));
     roomAsk.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.pressed(event));
     roomAsk.addEventListener("cancel", (/** @type {Event} */ event) => event.preventDefault()); // what it hides stays hidden
     roomAsk.addEventListener("close", () => this.isWanted && roomAsk.showModal());
+    roomText.addEventListener("scroll", () => this.fade());
     roomHint.addEventListener("click", () => on.hint());
     roomReveal.addEventListener("click", () => on.reveal());
     roomAskNext.addEventListener("click", () => on.next());
@@ -54,7 +55,7 @@ export class AskView {
     this.isWanted = poll !== null;
     if (!poll) return this.shown = "", refs.roomAsk.close();
     const { revealed: isOver, hint } = poll;
-    const shown = `${poll.number} ${isOver}`;
+    const shown = `${poll.number} ${isOver} ${hint !== null}`;
     const isNew = this.shown !== shown;
     this.shown = shown;
     if (isNew) this.draw(poll, isTeacher);
@@ -67,10 +68,15 @@ export class AskView {
     refs.roomSaid.classList.toggle("room-count", isTeacher);
     setText(refs.roomSaid, problem || (!isTeacher ? voted : isOver ? "" : `${votedWords(votes, here)}. ${hidden}`));
     if (!refs.roomAsk.open) refs.roomAsk.showModal();
-    const { scrollHeight, clientHeight } = refs.roomText;
-    refs.roomText.classList.toggle("is-cut", scrollHeight > clientHeight);
     if (isNew) refs.roomText.scrollTop = refs.roomText.scrollHeight; // of a long text, its end with the guess
+    this.fade();
     if (isNew) (isTeacher ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)") : refs.roomAskTitle).focus({ preventScroll: true }); // no answer stands out
+  }
+
+  // No further down than the text reaches above its box.
+  fade() {
+    const { roomText } = this.refs;
+    roomText.style.setProperty("--above", `${roomText.scrollTop}px`);
   }
 
   /**

@@ -1,7 +1,7 @@
 // What a class is told: links, the count of who is here, and the result of a vote beside the rule's own
 // probability. Knows no elements.
 
-import { compared, counted, decimals, drawn, inProportion } from "../shared/number_words.js";
+import { compared, counted, decimals, drawn, inChances } from "../shared/number_words.js";
 import { RULE } from "../shared/verdict_row.js";
 
 const ROOM = "class"; // the parameter of a link to a class
@@ -81,7 +81,7 @@ export function verdictSentence(poll) {
   if (accept === null || u === null) return `${room}; ${end}.`;
   const [rule, draw] = drawn(accept, u);
   const left = residual ? ", with the p that the rejected guesses before it left over" : "";
-  return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${quotient(p, q, rule).join(" / ")}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
+  return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${quotient(p, q, rule).map((each) => (each.includes("in") ? `(${each})` : each)).join(" / ")}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
 }
 
 // p and q of a guess that is still to be judged, for those who are to reckon; the draw stays hidden.
@@ -100,7 +100,7 @@ export function hintSentence({ p, q, greedy, residual }) {
  * @param {string} ratio
  */
 function quotient(p, q, ratio) {
-  if (p !== null && q) return inProportion(p, q, ratio);
+  if (p !== null && q) return inChances(p, q, ratio);
   return compared(p, q).map((text) => text.replace("—", "?"));
 }
 

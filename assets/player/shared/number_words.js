@@ -15,6 +15,8 @@ export function probability(value) {
 const [USUAL_FIGURES, REASONED_FIGURES, RECORDED_FIGURES] = [2, 5, 6];
 const [LEAST, MOST] = [1e-6, 1 - 1e-4]; // nearer to 0 or 1 no figures are given
 const PERCENT = "\u00a0%";
+const ONE_IN = "1\u00a0in\u00a0";
+const TINY = 1e-4;
 
 // A probability in tables, charts and sentences: only 0 and 1 read as nothing or as all. The same rule as `percent`
 // of specviz/figures/labels.py.
@@ -67,16 +69,34 @@ export function inProportion(part, all, ratio) {
   return reckoned([part, all], ratio, ([one, other]) => one / other, RECORDED_FIGURES) ?? usual;
 }
 
+// The same of a quotient of at most 1; a share that would be nothing but zeros is a chance, such as 1 in 1,100,000.
+/**
+ * @param {number} part
+ * @param {number} all
+ * @param {string} ratio
+ */
+export function inChances(part, all, ratio) {
+  const isTiny = Math.min(part, all) < TINY;
+  const chances = isTiny && reckoned([part, all], ratio, ([one, other]) => Math.min(1, one / other), RECORDED_FIGURES, chance);
+  return chances || inProportion(part, all, ratio);
+}
+
+/** @param {number} value */
+function chance(value, figures = USUAL_FIGURES) {
+  if (value === 0 || value >= TINY) return percent(value, figures);
+  return ONE_IN + Number((1 / value).toPrecision(figures)).toLocaleString("en");
+}
+
 // Shares in percent beside what follows from them, in the fewest figures from which a reader who reckons with what is
-// shown finds what is shown; null where as many as `most` do not do.
+// shown finds what is shown; null where as many as `most` do not do. `write`: another way to show a share.
 /**
  * @param {number[]} shares
  * @param {string} result as it is shown
  * @param {(shares: number[]) => number} reckon
  */
-export function reckoned(shares, result, reckon, most = REASONED_FIGURES) {
+export function reckoned(shares, result, reckon, most = REASONED_FIGURES, write = percent) {
   for (let figures = USUAL_FIGURES; figures <= most; figures += 1) {
-    const texts = shares.map((each) => percent(each, figures));
+    const texts = shares.map((each) => write(each, figures));
     if (isShown(reckon(texts.map(shown)), result)) return texts;
   }
   return null;
@@ -86,6 +106,7 @@ export function reckoned(shares, result, reckon, most = REASONED_FIGURES) {
 /** @param {string} text */
 function shown(text) {
   if (text.startsWith("under")) return 0;
+  if (text.startsWith(ONE_IN)) return 1 / Number(text.slice(ONE_IN.length).replaceAll(",", ""));
   return Number(text.replace(PERCENT, "")) / (text.endsWith(PERCENT) ? 100 : 1);
 }
 
