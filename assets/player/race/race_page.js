@@ -127,9 +127,10 @@ export class RacePage extends Page {
     return this.setting;
   }
 
-  // Its address has the setting only, and of a race of one's own a stop.
+  // Its address has the setting only, and of a race of one's own a stop. A recording stands at its end for others.
   get unseen() {
-    const what = this.recording ? this.view.chosen && "where you stand" : this.trace.header && "your race, only its setting";
+    const { isOwn, chosen, moment } = this.view;
+    const what = isOwn ? this.trace.header && "your race, only its setting" : chosen && moment < Infinity && "where you stand";
     return what ? `${what}: Step through shows it` : super.unseen;
   }
 
