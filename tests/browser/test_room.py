@@ -17,6 +17,7 @@ PLACE = "specviz.step.view.cursor.round * 100 + specviz.step.view.cursor.at"
 IN_LESSON = "location.search.includes('accept-or-reject')"
 HAS_RUN = "specviz.step.view.trace?.rounds.length > 5 && specviz.step.view.cursor.round === 1"
 PHONE = {"width": 390, "height": 844}
+ON_ITS_SIDE = {"width": 844, "height": 390}
 
 OpenPage = Callable[..., RaceDriver]
 
@@ -88,8 +89,11 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
         member.until(f"{PLACE} === {verdict}")
         member.ref("roomAsk").wait_for(state="hidden")
 
+    ground = "getComputedStyle(document.querySelector('[data-ref=roomBar]')).backgroundColor"
+    quiet = ann.evaluate(ground)
     ann.page.locator("a[data-page=glossary]").click()
     ann.ref("roomReturn").wait_for()
+    assert ann.evaluate(ground) != quiet
     assert ann.text("roomWord") == "You left the teacher’s page."
     ann.ref("roomReturn").click()
     ann.ref("roomReturn").wait_for(state="hidden")
@@ -231,22 +235,39 @@ ALL_IN_SIGHT = """(() => {
 })()"""
 
 
+SIZE = "parseFloat(getComputedStyle(document.querySelector('[data-ref={}]')).fontSize)"
+
+
 def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_button(
     open_page: OpenPage, random_url: str
 ) -> None:
     long_run = RUN.replace("layer-skip.chat", "eagle.code")
     projector = {"width": 1280, "height": 720}
     teacher, query = opened_class(open_page, random_url, long_run, viewport=projector)
-    tree = teacher.ref("stepTree").bounding_box()
-    assert tree and tree["y"] < 450  # what is judged is in sight on a projector
+    for part, lowest in (("stepText", 330), ("stepTree", 450), ("stepTable", 660)):
+        box = teacher.ref(part).bounding_box()
+        assert box and box["y"] < lowest, f"{part} is in sight on a projector"
     member = open_page(random_url, query, viewport=PHONE)
     member.until(HAS_RUN)
+    member.page.set_viewport_size(ON_ITS_SIDE)
+    sentence = member.ref("stepSentence").bounding_box()
+    assert sentence and sentence["y"] + 40 < 390
+    member.page.set_viewport_size(PHONE)
     teacher.ref("roomFreeze").click()
     member.ref("roomVotes").wait_for()
     text = "document.querySelector('[data-ref=roomText]')"
     assert teacher.evaluate(f"{text}.scrollHeight > {text}.clientHeight")  # else nothing is tried
     for screen in (teacher, member):
         assert screen.evaluate(GUESS_IN_SIGHT) and screen.evaluate(ALL_IN_SIGHT)
+    teacher.ref("roomHint").click()
+    says(member, "q = ", "roomHinted")
+    member.page.set_viewport_size(ON_ITS_SIDE)
+    assert member.evaluate(ALL_IN_SIGHT)
+    assert teacher.evaluate(GUESS_IN_SIGHT)
+    sizes = [teacher.evaluate(SIZE.format(ref)) for ref in ("roomHinted", "roomSaid")]
+    assert sizes[0] >= sizes[1]
+    teacher.evaluate(f"{text}.scrollTop = 0")
+    teacher.until(f"{text}.style.getPropertyValue('--above') === '0px'")  # nothing fades
     teacher.ref("roomReveal").click()
     for screen in (teacher, member):
         screen.ref("roomResult").wait_for()
@@ -269,6 +290,10 @@ def test_a_class_that_ended_in_another_tab_of_its_teacher_leaves_the_page_as_it_
 ) -> None:
     teacher, _ = opened_class(open_page, random_url)
     teacher.evaluate("specviz.race.shell.show('race')")
+    teacher.until("specviz.race.trace.rounds.length > 1 && !specviz.race.isReopening")
+    for key, unseen in (("End", False), ("Home", True)):  # a recording's end is what the class sees
+        teacher.page.keyboard.press(key)
+        assert teacher.evaluate("specviz.race.unseen !== ''") is unseen
     teacher.press_race()
     says(teacher, "does not see your race")
     is_large = "document.querySelector('.specviz').classList.contains('is-large')"
