@@ -8,6 +8,7 @@ started with the first template and serves all further ones; it never outlives i
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -19,10 +20,10 @@ from typing import Any
 
 from specviz.errors import InputError
 
-RENDER_SECONDS = 2.0
+RENDER_SECONDS = 2.0  # of a processor: one that others keep busy makes no template dear
 RENDER_BYTES = 256_000_000  # beside what the process takes before its first template
 MAX_CHARACTERS = 2_000_000  # of a rendered text
-START_SECONDS = 60.0  # a busy machine; a quiet one takes two
+START_SECONDS = 60.0  # a busy machine; a quiet one takes two. An answer may take as long
 _START = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from specviz.models.text.template_process import main; main(int(sys.argv[1]))"
@@ -47,7 +48,8 @@ class TemplateProcess:
 
         InputError where that takes too much; ValueError for what the template itself raises.
         """
-        order = json.dumps({"template": template, "turns": turns, "options": options}).encode()
+        asked = {"template": template, "turns": turns, "options": options}
+        order = json.dumps(asked | {"seconds": RENDER_SECONDS}).encode()
         with self._lock:
             if template in self._refused:
                 raise InputError(_TOO_DEAR)
@@ -79,7 +81,7 @@ class TemplateProcess:
         assert self._line is not None
         with suppress(OSError, EOFError, ValueError):
             self._line.send_bytes(order)
-            if self._line.poll(RENDER_SECONDS):
+            if self._line.poll(START_SECONDS):
                 reply: dict[str, Any] = json.loads(self._line.recv_bytes(16 * MAX_CHARACTERS))
                 return reply
         self.end()
@@ -121,6 +123,7 @@ def main(descriptor: int) -> None:
         while True:
             order = json.loads(line.recv_bytes())
             reply: dict[str, Any]
+            signal.setitimer(signal.ITIMER_PROF, order["seconds"])  # which ends the process
             try:
                 rendered, _ = render_jinja_template(
                     [order["turns"]], chat_template=order["template"], **order["options"]
@@ -131,6 +134,7 @@ def main(descriptor: int) -> None:
                 reply = {"is_too_dear": True}
             except Exception:  # a template may raise anything
                 reply = {"text": None}
+            signal.setitimer(signal.ITIMER_PROF, 0)
             line.send_bytes(json.dumps(reply).encode())
 
 
