@@ -2,9 +2,7 @@
 
 import base64
 import gzip
-import json
 import threading
-import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -35,6 +33,7 @@ from specviz.ui.handlers import Handlers
 from specviz.ui.recordings import requested_trace
 from specviz.ui.setup import page_setup
 from tests.random_traces import random_trace
+from tests.ui.heard import heard
 
 TICKET = "a-ticket-of-a-test"
 
@@ -43,21 +42,11 @@ def encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def all_messages(handlers: Handlers, ticket: str) -> list[dict[str, Any]]:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        seen = handlers.look({"ticket": ticket, "after": 0})
-        if seen["state"] == "done":
-            return [json.loads(text) for text in seen["messages"]]
-        time.sleep(0.02)
-    raise AssertionError("the recording was not opened in time")
-
-
 def test_a_file_comes_back_round_by_round() -> None:
     trace, handlers = random_trace(3, rounds=4), Handlers()
     asked = {"ticket": TICKET, "data": encoded(dumps(trace))}
     assert handlers.open(asked) == {"error": None}
-    messages = all_messages(handlers, TICKET)
+    messages = heard(handlers, TICKET)
     assert [messages[0]["kind"], messages[-1]["kind"]] == ["header", "end"]
     records = [each["record"] for each in messages if each.get("type") == "round"]
     assert records == [encode(each) for each in trace.rounds]
@@ -256,7 +245,7 @@ def test_a_refused_recording_leaves_room_for_the_next() -> None:
         ticket = f"{TICKET}-{number}"
         data = encoded(dumps(random_trace(number, rounds=1)))
         assert handlers.open({"ticket": ticket, "data": data}) == {"error": None}
-        all_messages(handlers, ticket)
+        heard(handlers, ticket)
 
 
 def test_a_class_that_opens_a_recording_all_at_once_gets_it_one_after_the_other() -> None:
@@ -267,7 +256,7 @@ def test_a_class_that_opens_a_recording_all_at_once_gets_it_one_after_the_other(
         asked = [{"ticket": ticket, "data": data} for ticket in tickets]
         assert list(pool.map(handlers.open, asked)) == [{"error": None}] * len(tickets)
     for ticket in tickets:
-        assert all_messages(handlers, ticket)[-1]["kind"] == "end"
+        assert heard(handlers, ticket)[-1]["kind"] == "end"
 
 
 def test_two_runs_are_compared_in_one_sentence() -> None:

@@ -1,7 +1,7 @@
 """A visitor has so much of the processor in public, and again after a while."""
 
 import asyncio
-import time
+import threading
 from collections import Counter
 from typing import Any
 
@@ -62,12 +62,14 @@ def test_of_a_burst_a_visitor_has_so_many_answers_at_once_and_the_rest_is_weighe
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
     monkeypatch.setattr(spending, "spending", found := Spending(Clock()))
     under_way, most = Counter[str](), Counter[str]()
+    all_there = threading.Barrier(AT_ONCE, timeout=60)
 
     def long(question: dict[str, Any]) -> str:
         visitor = question["address"]
         under_way[visitor] += 1
         most[visitor] = max(most[visitor], under_way[visitor])
-        time.sleep(0.1)
+        if visitor == "one":
+            all_there.wait()
         under_way[visitor] -= 1
         found.add(visitor, MOST_SECONDS)
         return "answered"
