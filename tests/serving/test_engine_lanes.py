@@ -10,6 +10,7 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,11 +39,13 @@ from specviz.records import (
     DecodingConfig,
     EngineToken,
     FinishReason,
+    Lane,
     LaneKind,
     ProposalKind,
     ToldOrigins,
     Trace,
 )
+from specviz.serving import engine_address
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_probe import whole_number
 from specviz.serving.engine_stream import stream_tokens
@@ -169,7 +172,7 @@ def test_origins_are_told_of_every_token_or_of_none(count, steps, told) -> None:
 def drips(request: Odd) -> None:
     request.send_response(200)
     request.end_headers()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         request.wfile.write(b" ")
         time.sleep(0.05)
@@ -203,8 +206,9 @@ def test_a_server_that_fails_is_one_sentence_and_our_lanes_are_whole(way, said, 
     assert trace_file.loads(trace_file.dumps(trace)).lane(SERVER).engine.remark == remark
 
 
-def test_an_engine_that_is_killed_in_mid_answer_keeps_what_it_wrote() -> None:
-    long = replace(SHORT, max_new_tokens=400)
+def asked_until_killed(most: int) -> Lane:
+    """What came of an engine that was killed after its first token."""
+    long = replace(SHORT, max_new_tokens=most)
     with engine_with(PAIR, EngineMethod.NONE, 0) as mortal:
         servers = (RacedServer(SERVER, EngineAddress.of(mortal.url)),)
         with closing(
@@ -214,8 +218,13 @@ def test_an_engine_that_is_killed_in_mid_answer_keeps_what_it_wrote() -> None:
                 race.take(SERVER, event)
                 if isinstance(event, EngineToken):
                     mortal.process.kill()
-            lane = race.trace().lane(SERVER)
-    assert 1 <= len(lane.emitted_ids) < 400 and lane.finish is FinishReason.STOPPED
+            return race.trace().lane(SERVER)
+
+
+def test_an_engine_that_is_killed_in_mid_answer_keeps_what_it_wrote() -> None:
+    tried = (asked_until_killed(900) for _ in range(5))  # one may have written all before
+    lane = next(each for each in tried if len(each.emitted_ids) < 900)
+    assert lane.emitted_ids and lane.finish is FinishReason.STOPPED
     assert lane.engine.remark.startswith("server must answer /completion, but")
     assert lane.engine.engine == "llama.cpp" and "\n" not in lane.engine.remark
 
@@ -241,11 +250,18 @@ def test_an_error_for_one_prompt_is_told_without_the_servers_own_words(sample) -
 def test_an_answer_that_drips_is_cut_with_what_came(sample, monkeypatch) -> None:
     soon = partial(engine_lane_module.stream_tokens, seconds=0.5)
     monkeypatch.setattr(engine_lane_module, "stream_tokens", soon)
-    drops = [x for each in range(5, 24) for x in (tokens(each), lambda: time.sleep(0.1))]
-    with server(like_vllm(sample, *drops, END)) as (_, url):
+    ends = []
+
+    class ByHand(threading.Timer):
+        def start(self) -> None:
+            ends.append(self.function)
+
+    patched = SimpleNamespace(Timer=ByHand, Event=threading.Event)
+    monkeypatch.setattr(engine_address, "threading", patched)
+    with server(like_vllm(sample, tokens(5), tokens(6), lambda: ends[-1]())) as (_, url):
         trace, messages = raced(url)
     lane = trace.lane(SERVER)
-    assert 1 <= len(lane.emitted_ids) < 10 and lane.emitted_ids[0] == 5
+    assert lane.emitted_ids == (5, 6)
     told = "server must answer /v1/completions within 0.5 s, but does not"
     assert lane.engine.remark == told and messages[-1]["reason"] == "length"
 
@@ -311,7 +327,10 @@ def test_tokens_come_while_a_server_writes_and_a_stop_keeps_them(is_stopped, sam
     assert messages[-1]["engines"][SERVER]["accepted"] == (None if is_stopped else 4)
 
 
-def test_while_a_server_keeps_one_race_waiting_others_end_and_it_can_be_stopped() -> None:
+def test_while_a_server_keeps_one_race_waiting_others_end_and_it_can_be_stopped(
+    monkeypatch,
+) -> None:
+    monkeypatch.setattr(engine_address, "ANSWER_SECONDS", 60)
     handlers, waits = Handlers(), {"ticket": "a-race-that-waits-for-a-server"}
     with server(drips) as (served, url):
         assert handlers.join(waits | {"form": FORM, "servers": asked(url)})["error"] is None

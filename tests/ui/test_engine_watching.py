@@ -19,6 +19,7 @@ from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters
 from specviz.serving.engine_permission import permitted
 from specviz.serving.engine_process import RunningEngine
+from specviz.serving.shared_readings import SharedReadings
 from specviz.ui import engine_watching
 from specviz.ui.engine_readings import MOST_READINGS, NOTHING, WatchedPoint, WatchedServer
 from specviz.ui.engine_watching import watching_offer
@@ -201,7 +202,10 @@ def test_more_servers_than_may_be_asked_at_once_wait_their_turn_or_are_told(
     assert "nothing listens there" in serving.reading(question)["error"]
 
 
-def test_forty_pages_that_watch_one_server_cost_it_one_reading() -> None:
+def test_forty_pages_that_watch_one_server_cost_it_one_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_watching, "_readings", SharedReadings(60))
     metrics = says(200, "text/plain", b"vllm:generation_tokens_total 1\n")
     with server(metrics) as (served, url), ThreadPoolExecutor(40) as pool:
         replies = list(pool.map(Handlers().serving.reading, [kept() | {"url": url}] * 40))
