@@ -24,9 +24,9 @@ def test_recording_takes_at_most_5_percent_of_decoding(monkeypatch):
     def timed(function):
         def run(*arguments):
             nonlocal spent
-            began = time.perf_counter()
+            began = time.thread_time()
             result = function(*arguments)
-            spent += time.perf_counter() - began
+            spent += time.thread_time() - began
             return result
 
         return run
@@ -36,9 +36,9 @@ def test_recording_takes_at_most_5_percent_of_decoding(monkeypatch):
     shares = []
     for _ in range(5):
         setup = Setup(loaded.target, loaded.parts, config, cache_capacity(prompt, config))
-        spent, began = 0.0, time.perf_counter()
+        spent, began = 0.0, time.thread_time()
         for _ in speculative.decode(loaded.target, make_drafter(setup), prompt, config):
             pass
-        shares.append(spent / (time.perf_counter() - began))
+        shares.append(spent / (time.thread_time() - began))
     print(f"recording: {min(shares):.1%} to {max(shares):.1%} of decoding time")
     assert sorted(shares)[2] <= 0.05

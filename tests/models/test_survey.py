@@ -129,9 +129,9 @@ def test_a_number_that_no_model_has_is_refused_before_anything_is_built_of_it(
 ) -> None:
     folder = save_model()
     edit_config(folder, **{name: value})
-    began = time.process_time()
+    began = time.thread_time()
     assert " of at most " in refusal(folder)
-    assert time.process_time() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 def test_layers_and_experts_are_bounded_together(save_model: Save) -> None:

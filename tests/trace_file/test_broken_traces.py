@@ -246,10 +246,10 @@ def test_a_file_that_was_cut_off_is_told_where_it_ends() -> None:
 def test_a_repeat_among_many_fields_is_found_at_once() -> None:
     names = [f'"f{i}": 0' for i in range(40_000)]
     data = "{" + ", ".join([*names, names[-1]]) + "}"
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(InputError, match="trace must name each field once, got 'f39999' twice"):
         loads(data.encode())
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
 
 
 def test_a_number_that_overflows_to_infinity_is_refused() -> None:

@@ -85,8 +85,8 @@ def test_a_draft_forward_is_cheap() -> None:
 @torch.no_grad()
 def _seconds(network: Network, tokens: torch.Tensor) -> float:
     def once() -> float:
-        begun = time.perf_counter()
+        begun = time.thread_time()
         network(tokens)
-        return time.perf_counter() - begun
+        return time.thread_time() - begun
 
     return min(once() for _ in range(5))

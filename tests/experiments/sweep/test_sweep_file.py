@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -119,10 +119,10 @@ def test_a_file_of_one_line_many_times_is_refused_at_once() -> None:
     axes = (("draft-length", tuple(range(1, 17))), ("temperature", tuple(map(float, range(1, 6)))))
     plan = SweepPlan(PLAN.setting, axes)
     point = json.dumps(whole_point(1) | {"setting": dict(plan.places[0])})
-    began = perf_counter()
+    began = thread_time()
     with pytest.raises(InputError, match="line 3"):
         read_points(plan, [point] * 7000, "file")
-    assert perf_counter() - began < 0.5
+    assert thread_time() - began < 0.5
 
 
 def test_points_outlive_a_disk_that_is_full_when_a_sweep_goes_on(
