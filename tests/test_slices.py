@@ -27,7 +27,7 @@ def test_outside_of_any_slice_nobody_is_let_by():
     check_stop()
     assert deep(5) == 5
     assert list(letting_by("ab")) == ["a", "b"]
-    assert own_time() == pytest.approx(time.perf_counter(), abs=1.0)
+    assert time.perf_counter() <= own_time() <= time.perf_counter()
 
 
 def test_work_gives_way_deep_inside_and_moves_only_while_somebody_waits():
@@ -63,9 +63,13 @@ def test_own_time_does_not_count_what_others_had():
         yield own_time() - began
 
     work = InSlices(timed, threading.Event(), seconds=0.0)
-    assert next(work) is None
-    time.sleep(0.2)
-    assert next(work) < 0.1
+    spent = 0.0
+    for _ in range(2):
+        time.sleep(0.1)
+        began = time.perf_counter()
+        own = next(work)
+        spent += time.perf_counter() - began
+    assert 0 < own <= spent
 
 
 def test_closing_ends_the_work_where_it_stands_and_frees_what_it_holds():
