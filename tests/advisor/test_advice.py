@@ -187,13 +187,17 @@ def test_who_left_the_race_early_does_not_win_it_by_a_lucky_pass() -> None:
     assert 1.3 <= of(found).best.speedup <= 1.5  # the median of 1.2, 1.3, 1.5 and theory's
 
 
-def test_only_those_leave_the_race_whose_interval_ends_below_the_best() -> None:
-    gains = {"best": 2.0, "near": 1.9, "may-be": 1.85, "slow": 1.0}
+def raced_eight_times(gains: dict[str, float]) -> tuple[list[CandidateRun], Probe]:
     runs = [run(each, HALF, 5, 0.02, 0.0) for each in gains]
     races = [
         raced(each, gains[each.candidate.method], block) for block in range(8) for each in runs
     ]
-    found = replace(probe(*runs, *races), baselines=tuple(baseline(b) for b in range(8)))
+    return runs, replace(probe(*runs, *races), baselines=tuple(baseline(b) for b in range(8)))
+
+
+def test_only_those_leave_the_race_whose_interval_ends_below_the_best() -> None:
+    gains = {"best": 2.0, "near": 1.9, "may-be": 1.85, "slow": 1.0}
+    runs, found = raced_eight_times(gains)
     racing = [each.candidate for each in runs]
     assert {each.method for each in contenders(found, racing)} == {"best", "near", "may-be"}
     assert len(contenders(found, (racing[0], racing[3]))) == 2  # one beside the best stays
@@ -201,11 +205,7 @@ def test_only_those_leave_the_race_whose_interval_ends_below_the_best() -> None:
 
 def test_a_racer_leaves_once_its_interval_ends_below_the_best_estimate() -> None:
     gains = {"best": 2.0, "near": 1.9, "out": 1.53}
-    runs = [run(each, HALF, 5, 0.02, 0.0) for each in gains]
-    races = [
-        raced(each, gains[each.candidate.method], block) for block in range(8) for each in runs
-    ]
-    found = replace(probe(*runs, *races), baselines=tuple(baseline(b) for b in range(8)))
+    runs, found = raced_eight_times(gains)
     best, near, out = (estimate(found, each.candidate) for each in runs)
     assert best.low < near.speedup < out.high < best.speedup  # intervals overlap, yet it leaves
     assert out.candidate not in contenders(found, [each.candidate for each in runs])

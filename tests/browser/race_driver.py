@@ -28,6 +28,7 @@ IS_STEADY = """document.getAnimations()
     .every((each) => each.playState !== "running")"""
 STATE = """[location.search, specviz?.step?.source, specviz?.race?.refs.runState.textContent,
     document.querySelector("[data-ref=stepNote]")?.textContent].join(" | ")"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 HAS_BEGUN = "specviz.race.view.trace.header !== window.headerBefore"
 # Left in mid-sentence, Gradio complains of its own broken connection, sometimes a while later.
 FAREWELLS = ("AbortError", "Connection errored out")
@@ -82,7 +83,7 @@ class RaceDriver:
         self.until("!specviz.race?.isReopening")
 
     def _until_ready(self) -> None:
-        self.page.wait_for_selector("[data-ready][data-charts]", timeout=60_000)
+        self.page.wait_for_selector("[data-ready][data-charts]")
         self.unfold()
 
     def unfold(self) -> None:
@@ -102,6 +103,11 @@ class RaceDriver:
                 race.drawRefusal();
                 scrollTo(0, 0); }})()"""
         )
+
+    def visit(self, query: str) -> None:
+        """As by the browser's history, without opening the page again."""
+        self.evaluate(f"history.pushState(null, '', {query!r})")
+        self.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
 
     def reload(self) -> None:
         """Leave in mid-sentence."""
@@ -139,7 +145,7 @@ class RaceDriver:
 
     def rest(self) -> None:
         """Until the page has done what it puts off for a moment, such as writing its address."""
-        self.until("hasNothingPutOff()", 10)
+        self.until("hasNothingPutOff()")
 
     def settle(self) -> None:
         """Until the race is drawn."""
@@ -148,7 +154,7 @@ class RaceDriver:
     def until_steady(self) -> None:
         """Until no colour or size changes by and by any more."""
         self.settle()
-        self.until(IS_STEADY, 10)
+        self.until(IS_STEADY)
 
     def fill(self, ref: str, text: str) -> None:
         self.ref(ref).fill(text)

@@ -50,7 +50,7 @@ DRAW = """(async () => {
     const { frame } = specviz.step.view;
     const next = () => new Promise((done) => requestAnimationFrame(done));
     const isDone = () => !frame.isAsked && frame.rest === null;
-    for (let n = 0; n < 30 && (n < 2 || !isDone()); n += 1) await next();
+    for (let n = 0; n < 600 && (n < 2 || !isDone()); n += 1) await next();
 })()"""
 NAME = "draft-tree.story"
 TRACE = golden_trace(NAME)

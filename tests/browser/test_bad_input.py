@@ -24,7 +24,7 @@ BAD_FIELDS = [
 
 def one_sentence(tab: RaceDriver) -> str:
     """The one error on the page; checks that it is a sentence and no traceback."""
-    tab.wait_for_end(30)
+    tab.wait_for_end()
     assert len(tab.errors) == 1, tab.errors
     (error,) = tab.errors
     assert "\n" not in error and "Traceback" not in error and len(error) < 400
@@ -111,7 +111,7 @@ def test_a_field_says_what_it_may_hold_before_anyone_presses_race(
         assert tab.errors == [] and tab.ref(ref).get_attribute("aria-invalid") is None
     assert tab.evaluate("window.orders") == 0
     tab.ref("race").click()
-    tab.until("window.orders === 1", 5)
+    tab.until("window.orders === 1")
 
 
 def test_bad_trees_are_named(app_url: str, turn_page: Open) -> None:
@@ -135,7 +135,7 @@ def test_models_that_are_none_are_named(app_url: str, turn_page: Open, tmp_path:
 def test_an_unknown_method_is_refused_by_the_server_too(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=8")
     tab.evaluate(START.replace("CHANGE", "method: 'magic'"))
-    tab.until("document.querySelector('.error:not([hidden])') !== null", 20)
+    tab.until("document.querySelector('.error:not([hidden])') !== null")
     assert "Method must be one of" in one_sentence(tab)
 
 
@@ -150,7 +150,7 @@ def test_odd_text_runs_or_is_refused_in_one_sentence(
     tab = turn_page(app_url, "?tokens=8")
     tab.evaluate("window.headerBefore = specviz.race.view.trace.header")
     tab.evaluate(START.replace("CHANGE", f"prompt: {text}"))
-    tab.until("!specviz.race.transport.isBusy", 60)
+    tab.until("!specviz.race.transport.isBusy")
     tab.settle()
     assert len(tab.errors) == 1 or tab.has_begun
     if tab.errors:

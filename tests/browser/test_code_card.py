@@ -24,7 +24,7 @@ def test_the_code_goes_along_with_every_moment(debugger: StepDriver) -> None:
     card = step.driver.ref("codeCard")
     assert step.driver.evaluate(LINES) == [], "closed, it is not drawn"
     card.locator("summary").click()
-    step.driver.until(f"{LINES}.length > 0", 10)  # the browser tells that it is open a while later
+    step.driver.until(f"{LINES}.length > 0")  # the browser tells that it is open a while later
     seen: list[str] = []
     for _ in range(12):
         lines = step.driver.evaluate(LINES)

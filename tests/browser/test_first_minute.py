@@ -19,6 +19,10 @@ Open = Callable[..., RaceDriver]
 
 PLAYBACK = "specviz.race.view.playback"
 IS_PLAYING = f"{PLAYBACK}.isPlaying"
+FREEZE = f"{PLAYBACK}.tick = () => delete {PLAYBACK}.tick"  # no further frame is asked for
+NOTE_PLAY = (
+    f"{{ const p = {PLAYBACK}; p.play = () => (delete p.play, p.play(), window.played = 1); 0 }}"
+)
 WHOLE = f"!{IS_PLAYING} && document.querySelectorAll('.lane .token.is-later').length === 0"
 
 
@@ -29,11 +33,11 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     tab.until(f"{IS_PLAYING} && specviz.race.view.cursor.round > 0")
     assert tab.query == ""  # nobody has asked for a setting
     tab.reload()
-    tab.until(f"{IS_PLAYING} && specviz.race.view.cursor.round > 0")
+    so_far = "/first [0-9]+ tokens? so far$/.test(specviz.race.refs.speedupWord.textContent)"
+    tab.until(f"{IS_PLAYING} && {so_far} && !!({FREEZE})")
     assert "Quantised self" in tab.text("recordedNotice")  # the form's models are others here
     assert "slowed" in tab.text("moment")
     assert tab.evaluate(f"{PLAYBACK}.ended < specviz.race.trace.rounds.length")
-    tab.until("/first [0-9]+ tokens? so far$/.test(specviz.race.refs.speedupWord.textContent)")
     assert tab.page.locator(".lane .token.is-later").first.is_hidden()
     assert tab.lane_text("baseline").startswith(text_of_the_opening())
     assert tab.page.locator(".lane .prompt.is-question").count() == 2  # on a line of its own
@@ -46,11 +50,11 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     tab.until("specviz.race.recording === specviz.race.sampled && !specviz.race.trace.isGreedy")
     assert not tab.evaluate("specviz.race.view.inspector.redraw.proof.open")
     tab.fill("maxNewTokens", "12")
+    tab.evaluate(NOTE_PLAY)
     tab.press_race()
     tab.wait_for_rounds()
     assert tab.ref("recordedNotice").is_hidden()
-    tab.until(f"{IS_PLAYING} && specviz.race.view.playback.moment > 0")
-    tab.until(WHOLE)
+    tab.until(f"window.played && {WHOLE}")
     assert "is selected below" in tab.text("selection")
     verdict = tab.text("speedupWord").removeprefix("the baseline’s speed: ")
     assert verdict in ("faster", "slower", "about equal")

@@ -58,9 +58,7 @@ def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
     find = "specviz.race.view.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
     tab.evaluate(f"specviz.race.view.cursor.select({find})")
     drafted = "specviz.race.view.trace.rounds[specviz.race.view.cursor.round].outcomes.length"
-    tab.until(
-        f"document.querySelectorAll('[data-ref=remarks] .token-chip').length === {drafted}", 5
-    )
+    tab.until(f"document.querySelectorAll('[data-ref=remarks] .token-chip').length === {drafted}")
     said = tab.text("remarks")
     assert said.startswith("What the drafter did")
     assert "The last 2 tokens stood in the text before" in said
@@ -89,7 +87,7 @@ def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, turn_
     find = "specviz.race.view.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
     tab.evaluate(f"specviz.race.view.cursor.select({find}, 0)")
     shown = tab.ref("verdicts").locator("tr[data-node='0'] .number").all_inner_texts
-    tab.until("document.querySelector('[data-ref=residualNote]').textContent.includes('point')", 5)
+    tab.until("document.querySelector('[data-ref=residualNote]').textContent.includes('point')")
     assert shown()[1] == "—"
     assert "each guess is a point mass (q = 1), accepted with" in tab.text("residualNote")
     assert "the guess was picked, not drawn, so q counts as 1" in tab.text("tokenSentence")
@@ -114,7 +112,7 @@ def test_the_timeline_follows_the_selected_round_and_shows_its_neighbours(
     rounds = "specviz.race.view.inspector.timeline.box.data.flatMap((trace) => trace.customdata)"
     for chosen, neighbours in ((5, {4, 5, 6}), (0, {0, 1}), (11, {10, 11})):
         tab.evaluate(f"specviz.race.view.cursor.select({chosen})")
-        tab.until(f"({rounds}).includes({chosen})", 5)
+        tab.until(f"({rounds}).includes({chosen})")
         tab.settle()
         assert set(tab.evaluate(rounds)) == neighbours
     shapes = "specviz.race.view.inspector.timeline.box.layout.shapes.length"
@@ -125,7 +123,7 @@ def test_work_beside_the_verification_is_seen_as_such(random_url: str, turn_page
     tab = race(turn_page, random_url, "?tokens=12&seed=5&temperature=0.7", WIDE)
     show(tab, "timelineChart")
     tab.evaluate("specviz.race.view.cursor.select(5)")
-    tab.until("specviz.race.view.inspector.timeline.box.layout.shapes.length === 1", 5)
+    tab.until("specviz.race.view.inspector.timeline.box.layout.shapes.length === 1")
     text = tab.ref("timelineChart").inner_text()
     assert "draft ahead" in text and "of it while the target verified" in text
 
@@ -205,9 +203,9 @@ def test_on_a_small_screen_the_tree_scrolls_to_the_selected_node(
     show(tab, "treeChart")
     scrolled = "specviz.race.view.inspector.tree.box.parentElement.scrollLeft"
     tab.evaluate("specviz.race.view.cursor.select(0, 0)")
-    tab.until(f"{scrolled} === 0", 5)
+    tab.until(f"{scrolled} === 0")
     tab.evaluate("specviz.race.view.cursor.select(0, 12)")
-    tab.until(f"{scrolled} > 100", 5)
+    tab.until(f"{scrolled} > 100")
 
 
 def test_the_memory_of_the_method_stands_beside_the_targets(

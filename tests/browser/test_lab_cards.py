@@ -10,9 +10,8 @@ from tests.browser.app_server import ROOT
 from tests.browser.axe_findings import findings
 from tests.browser.contexts import Contexts, pages_of_a_module
 from tests.browser.lab_driver import LabDriver
-from tests.browser.race_driver import RaceDriver
+from tests.browser.race_driver import OVERFLOW, RaceDriver
 
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 QUICK_CLAIM = 3  # compares distributions, which needs no clock
 
 
@@ -107,7 +106,7 @@ def test_a_place_is_drawn_many_times_and_found_exact_and_greedy_is_told_apart(
     driver.fill("exactDraws", "1000")
     drawn = "!specviz.lab.exact.run.isBusy && specviz.lab.exact.history.length"
     driver.ref("exactGo").click()
-    driver.until(f"{drawn} && specviz.lab.exact.history.at(-1).draws === 1000", 30)
+    driver.until(f"{drawn} && specviz.lab.exact.history.at(-1).draws === 1000")
     verdict = driver.page.locator("#sv-lab-exact .guess-verdict")
     assert "No difference from the target is to be seen" in verdict.inner_text()
     assert "degrees of freedom" in verdict.inner_text()
@@ -116,7 +115,7 @@ def test_a_place_is_drawn_many_times_and_found_exact_and_greedy_is_told_apart(
     driver.ref("exactDraft").select_option("random")
     temperature.fill("0")
     driver.ref("exactGo").click()
-    driver.until("specviz.lab.exact.isGreedy && " + drawn, 30)
+    driver.until("specviz.lab.exact.isGreedy && " + drawn)
     assert "At temperature 0 one token is certain" in verdict.inner_text()
     assert "nothing to count" in driver.text("exactHow")
 

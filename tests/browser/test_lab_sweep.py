@@ -9,10 +9,9 @@ import pytest
 from tests.browser.axe_findings import findings
 from tests.browser.contexts import Contexts, pages_of_a_module
 from tests.browser.lab_driver import SWEEP, LabDriver
-from tests.browser.race_driver import RaceDriver
+from tests.browser.race_driver import OVERFLOW, RaceDriver
 
 OpenPage = Callable[..., RaceDriver]
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ class Learner:
 
     def tab_to(self, selector: str) -> None:
         """As often as Tab must be pressed; where it lands is looked at."""
-        self.driver.until(f"[...document.querySelectorAll({selector!r})].some({CAN_BE_USED})", 30)
+        self.driver.until(f"[...document.querySelectorAll({selector!r})].some({CAN_BE_USED})")
         count = int(self.page.evaluate(TABS, selector))
         for _ in range(abs(count)):
             self.page.keyboard.press("Tab" if count > 0 else "Shift+Tab")
@@ -100,14 +100,14 @@ class Learner:
 
     def wait(self, step: LessonStep) -> None:
         shown = f"{VIEW}?.step.name === {step.name!r} && Object.keys({VIEW}.widget.values).length"
-        self.driver.until(shown, 20)
+        self.driver.until(shown)
 
     def walk(self, lesson: Lesson) -> None:
         """From the list through every step and back to it."""
         self.press(f"[data-lesson-name={lesson.name}]", "Enter")
         for step in lesson.steps:
             self.wait(step)
-            self.driver.until(IS_AT_REST, 60)
+            self.driver.until(IS_AT_REST)
             assert self.page.evaluate("document.activeElement.dataset.ref") == "lessonStepTitle"
             self.do(lesson, step)
             self.driver.evaluate(REST)
@@ -123,11 +123,11 @@ class Learner:
         """Its keys, again where it takes several rounds, or the draw may go against it."""
         for _ in range(MOST_TIMES if goal in REPEATED else 1):
             for selector, *keys in KEYS[goal]:
-                self.driver.until(f"{IS_AT_REST} || {VIEW}.isReached", 30)
+                self.driver.until(f"{IS_AT_REST} || {VIEW}.isReached")
                 if self.driver.evaluate(f"{VIEW}.isReached"):
                     return
                 self.press(selector, *keys)
-        self.driver.until(f"{VIEW}.isReached", 30)
+        self.driver.until(f"{VIEW}.isReached")
 
     def do(self, lesson: Lesson, step: LessonStep) -> None:
         if step.kind is StepKind.TRY:
@@ -176,7 +176,7 @@ class HastyLearner(Learner):
         usable = f"[...document.querySelectorAll({selector!r})].find({CAN_BE_USED})"
         has_gone = f"({usable}?.focus(), {usable} === document.activeElement)"
         if not self.driver.evaluate(has_gone):  # as a rule it is there, and nothing to wait for
-            self.driver.until(has_gone, 30)
+            self.driver.until(has_gone)
 
 
 def in_group(group: LessonGroup) -> list[Lesson]:
@@ -266,8 +266,7 @@ def test_the_lessons_that_measure_are_walked_on_recordings_where_no_model_is_loa
 
 def open_lesson(learner: Learner, lesson: Lesson) -> None:
     """By its address."""
-    learner.driver.evaluate(f"history.pushState(null, '', '?view=learn&lesson={lesson.name}')")
-    learner.driver.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    learner.driver.visit(f"?view=learn&lesson={lesson.name}")
     learner.wait(lesson.steps[0])
 
 
@@ -326,11 +325,8 @@ def test_speculation_loses_only_where_the_number_that_is_seen_is_below_1(
     turn_page: OpenPage, random_url: str
 ) -> None:
     driver = turn_page(random_url)
-    driver.evaluate(
-        "history.pushState(null, '', '?view=learn&lesson=how-far-ahead&step=the-price')"
-    )
-    driver.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
-    driver.until(f"{VIEW}?.step.name === 'the-price' && {VIEW}.widget.values.speedup > 1", 20)
+    driver.visit("?view=learn&lesson=how-far-ahead&step=the-price")
+    driver.until(f"{VIEW}?.step.name === 'the-price' && {VIEW}.widget.values.speedup > 1")
     for length, seen in ((10, "1.00"), (12, "0.91")):
         driver.evaluate(f"{VIEW}.widget.move('K', {length})")
         driver.until(f"{VIEW}.widget.words.textContent.includes('; {seen} times')")
@@ -342,9 +338,7 @@ def test_a_step_has_an_address_and_a_prediction_outlives_the_page(
 ) -> None:
     driver = turn_page(random_url)
     page: Page = driver.page
-    place = "?view=learn&lesson=accept-or-reject&step="
-    page.evaluate(f"history.pushState(null, '', {place + 'first-guess'!r})")
-    page.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    driver.visit("?view=learn&lesson=accept-or-reject&step=first-guess")
     driver.until(f"{VIEW}?.widget.values.p > 0")
     page.locator("[data-option=always]").click()
     assert page.locator("[data-ref=lessonAfter] .lesson-reply").count() == 0, "nothing is revealed"

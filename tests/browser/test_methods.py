@@ -46,8 +46,8 @@ def test_the_open_menu_shows_every_method_with_its_line_and_by_keys_alone(
     before = tab.ref("method").input_value()
     tab.page.keyboard.press("ArrowDown")
     tab.page.keyboard.press("Enter")
-    tab.until(f"document.querySelector('[data-ref=method]').value !== '{before}'", 5)
-    assert not tab.page.locator(CHOICES).first.is_visible()
+    tab.until(f"document.querySelector('[data-ref=method]').value !== '{before}'")
+    tab.page.locator(CHOICES).first.wait_for(state="hidden")
     assert tab.text("methodNote") == DRAFTERS[tab.ref("method").input_value()].summary
 
 
@@ -63,7 +63,7 @@ def test_escape_closes_the_menu_and_leaves_the_race_alone(random_url: str, turn_
     tab.wait_for_rounds(tab.rounds + 20)  # it goes on
     assert tab.is_busy
     tab.page.keyboard.press("Escape")
-    tab.wait_for_end(15)
+    tab.wait_for_end()
 
 
 def test_what_a_pair_cannot_do_is_out_of_reach_and_says_why(
@@ -204,7 +204,7 @@ def test_a_bad_option_is_named_by_its_title_beside_its_field(
     for value in (str(option.high + 1), "many", ""):
         tab.page.fill(f"#sv-option-{option.name}", value)
         tab.press_race()
-        tab.wait_for_end(20)
+        tab.wait_for_end()
         (error,) = tab.errors
         assert re.match(rf"\W*{re.escape(option.title)} must be ", error)
         field = tab.page.locator(".field", has=tab.page.locator(f"#sv-option-{option.name}")).last
@@ -235,7 +235,7 @@ def test_a_refused_setting_leaves_the_race_before_it(random_url: str, turn_page:
     speedup, text = tab.text("speedup"), tab.lane_text("speculative")
     tab.fill("draftLength", "0")
     tab.press_race()
-    tab.wait_for_end(20)
+    tab.wait_for_end()
     assert len(tab.errors) == 1
     assert tab.rounds == 12
     assert (tab.text("speedup"), tab.lane_text("speculative")) == (speedup, text)
@@ -251,7 +251,7 @@ def test_a_race_that_cannot_load_leaves_the_one_before_it(app_url: str, turn_pag
     tab.fill("target", "/does/not/exist")
     tab.fill("draft", "/does/not/exist")
     tab.press_race()
-    tab.wait_for_end(30)
+    tab.wait_for_end()
     assert len(tab.errors) == 1
     assert (tab.rounds, tab.text("speedup")) == (rounds, speedup)
     assert "earlier setting" in tab.text("staleNotice")

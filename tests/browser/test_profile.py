@@ -67,7 +67,7 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     top = "specviz.race.view.refs.profileDimensions.getBoundingClientRect().top"
     driver.until(f"0 <= {top} && {top} < innerHeight")  # where one had been reading
     driver.page.go_forward()
-    driver.until("location.search.includes('trace=kept-')", 10)
+    driver.until("location.search.includes('trace=kept-')")
     driver.until(KEPT_RUN_SHOWN)
     step.settle()
     assert [step.place[0], step.stop["node"]] == place

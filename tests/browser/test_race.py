@@ -121,18 +121,20 @@ ROUNDS_WHEN_STOPPED = """
 (async () => {
   const { transport } = specviz.race, ticket = transport.ticket;
   await transport.stop();
-  const { messages } = await transport.ask("look", { ticket, after: 0 });
-  return messages.filter((text) => JSON.parse(text).type === "round").length;
+  const told = [];
+  const next = () => transport.ask("look", { ticket, after: told.length });
+  for (let more = await next(); more.messages.length; more = await next()) told.push(...more.messages);
+  return told.filter((text) => JSON.parse(text).type === "round").length;
 })()
-"""
+"""  # noqa: E501
 
 
 def test_stop_takes_effect_within_one_round(app_url: str, turn_page: Open) -> None:
-    tab = turn_page(app_url, "?task=code&tokens=512")
+    tab = turn_page(app_url, "?task=code&tokens=900")
     tab.press_race()
     tab.wait_for_rounds(3)
     when_stopped = tab.evaluate(ROUNDS_WHEN_STOPPED)
-    tab.wait_for_end(15)
+    tab.wait_for_end()
     assert tab.rounds <= when_stopped + 1
     assert tab.text("runState").startswith("stopped")
 
@@ -147,7 +149,7 @@ def test_the_stop_button_and_the_escape_key_stop(app_url: str, turn_page: Open) 
         tab.press_race()
         tab.until(f"{HAS_BEGUN} && {IS_COMPARED}")
         press()
-        tab.wait_for_end(15)
+        tab.wait_for_end()
         assert tab.text("runState").startswith("stopped")
         assert "up to where it was stopped" in tab.text("speedupWord")
 
@@ -158,7 +160,7 @@ def test_start_and_stop_four_times(app_url: str, turn_page: Open) -> None:
     for _ in range(4):
         tab.press_race()
         tab.page.keyboard.press("Escape")
-        tab.wait_for_end(15)
+        tab.wait_for_end()
         assert tab.errors == []
     tab.fill("maxNewTokens", "8")
     tab.race()

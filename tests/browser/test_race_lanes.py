@@ -154,6 +154,7 @@ def test_who_scrolls_one_text_reads_the_same_lines_in_the_other(
     assert tab.evaluate("specviz.race.view.lanes.ribbons.speculative.isGoalInSight")
 
 
+SPANS = "specviz.race.view.lanes.ribbons.server?.spans.length === {}"
 KEPT = "JSON.stringify([{ ...localStorage }, { ...sessionStorage }])"
 
 
@@ -222,15 +223,14 @@ def test_tokens_show_while_a_server_writes_and_stop_keeps_them(
     looked, ended = threading.Event(), threading.Event()
     stream = [tokens(300, 301), lambda: looked.wait(60), tokens(302), lambda: ended.wait(60), END]
     tab = turn_page(app_url, "?task=code&tokens=12&pair=bundled&method=draft-model")
-    spans = "specviz.race.view.lanes.ribbons.server?.spans.length === {}"
     with server(like_vllm(sample, *stream)) as (_, url):
         tab.ref("raceServer").fill(url)
         tab.press_race()
-        tab.until(f"{HAS_BEGUN} && {spans.format(2)}")
+        tab.until(f"{HAS_BEGUN} && {SPANS.format(2)}")
         assert tab.is_busy and tab.text("runState") == "the server writes …"
         assert tab.text("serverMeta").startswith("2 tokens · ") and not looked.is_set()
         looked.set()
-        tab.until(spans.format(3))
+        tab.until(SPANS.format(3))
         tab.ref("stop").click()
         tab.wait_for_end()
         ended.set()
@@ -252,11 +252,10 @@ def test_a_reload_while_a_server_writes_says_that_its_address_has_to_be_typed_ag
     ended = threading.Event()
     stream = [tokens(300, 301), lambda: ended.wait(60), tokens(302), END]
     tab = open_page(app_url, "?task=code&tokens=8&pair=bundled&method=draft-model")
-    spans = "specviz.race.view.lanes.ribbons.server?.spans.length === {}"
     with server(like_vllm(sample, *stream)) as (_, url):
         tab.ref("raceServer").fill(url)
         tab.press_race()
-        tab.until(f"{HAS_BEGUN} && {spans.format(2)}")
+        tab.until(f"{HAS_BEGUN} && {SPANS.format(2)}")
         tab.reload()
         ended.set()
         said = tab.text("lostNotice")
@@ -265,12 +264,12 @@ def test_a_reload_while_a_server_writes_says_that_its_address_has_to_be_typed_ag
         assert tab.ref("raceServer").input_value() == "" and url not in str(tab.evaluate(KEPT))
         tab.ref("raceServer").fill(url)
         tab.ref("lostAgain").click()
-        tab.until(f"!specviz.race.isBusy && {spans.format(3)}")
+        tab.until(f"!specviz.race.isBusy && {SPANS.format(3)}")
     assert tab.ref("lostNotice").is_hidden()
     shown = tab.text("serverMeta"), tab.page.locator(".lanes .engine-facts").inner_text()
     tab.rest()
     tab.reload()
-    tab.until(spans.format(3))
+    tab.until(SPANS.format(3))
     tab.evaluate("specviz.race.view.playback.arrive()")
     tab.settle()
     assert tab.ref("lostNotice").is_hidden()

@@ -55,8 +55,8 @@ def test_motion_shows_the_bars_on_their_way(lively: StepDriver) -> None:
     lively.driver.evaluate(f"{CURSOR}.toPhase('judge')")
     lively.settle()
     lively.driver.ref("stepRedraw").get_by_role("button").first.click()
-    lively.driver.until(f"({COUNTS} ?? [0])[0] > 0")
-    assert lively.driver.evaluate(COUNTS)[0] < 1000
+    lively.driver.until(f"(window.first = {COUNTS}?.[0]) > 0")
+    assert lively.driver.evaluate("first") < 1000
     lively.press("ArrowRight")  # and another position ends it
     assert lively.driver.evaluate(COUNTS) is None
 

@@ -16,7 +16,7 @@ from specviz.trace_file import encode, load
 from specviz.ui.report import report_html
 from tests.browser.axe_findings import findings
 from tests.browser.contexts import SIZE, Contexts
-from tests.browser.race_driver import RaceDriver
+from tests.browser.race_driver import OVERFLOW, RaceDriver
 from tests.browser.step_driver import CURSOR, StepDriver
 from tests.random_traces import changed
 
@@ -25,7 +25,6 @@ TRACE = golden_trace(NAME)
 HOSTILE = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
 OF_A_SERVER = ("stepTrace", "stepOpen", "stepFile", "whatIf", "fork", "hold", "advance", "halt")
 OF_A_SERVER += ("profile", "profileGo", "profileTable")
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 EMPTY_BUTTONS = """[...document.querySelectorAll("button")]
     .filter((each) => each.checkVisibility() && each.offsetWidth && !each.innerText.trim())
     .filter((each) => ![...each.querySelectorAll("svg")].some((icon) => icon.clientWidth))

@@ -255,6 +255,7 @@ def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_but
     member.page.set_viewport_size(PHONE)
     teacher.ref("roomFreeze").click()
     member.ref("roomVotes").wait_for()
+    teacher.ref("roomAsk").wait_for()
     text = "document.querySelector('[data-ref=roomText]')"
     assert teacher.evaluate(f"{text}.scrollHeight > {text}.clientHeight")  # else nothing is tried
     for screen in (teacher, member):

@@ -34,7 +34,7 @@ def test_two_races_take_turns_each_has_its_own_and_both_say_so(
     first.press_race()
     first.wait_for_rounds()
     second.press_race()
-    first.until(SAYS % "1 other run takes turns with it", 10)
+    first.until(SAYS % "1 other run takes turns with it")
     second.wait_for_end()
     assert first.is_busy
     measured = "easured while 1 other run took turns with it"
@@ -44,11 +44,11 @@ def test_two_races_take_turns_each_has_its_own_and_both_say_so(
         prompt = tab.evaluate("specviz.race.view.trace.header.prompt")
         assert prompt == tab.ref("prompt").input_value()
     first.ref("stop").click()
-    first.wait_for_end(20)
+    first.wait_for_end()
     second.reload()
     for name in ("spreadWords", "stepNote"):
         text = f"document.querySelector('[data-ref={name}]').textContent"
-        second.until(f"{text}.includes('{measured}')", 10)
+        second.until(f"{text}.includes('{measured}')")
         second.page.click("a[data-page=step]")
 
 
@@ -62,16 +62,16 @@ def test_tabs_of_one_link_see_one_race_and_a_stop_leaves_it_to_the_others(
     first.wait_for_rounds(3)
     second.press_race()
     second.wait_for_rounds(3)
-    second.until(SAYS % "this run is seen by 2 pages", 10)
+    second.until(SAYS % "this run is seen by 2 pages")
     clocks = [tab.evaluate("specviz.race.view.trace.rounds[2].seconds") for tab in (first, second)]
     assert clocks[0] == clocks[1], "it was decoded once"
     first.ref("stop").click()
-    first.wait_for_end(5)
+    first.wait_for_end()
     count = second.rounds
     second.wait_for_rounds(count + 3)
     assert second.is_busy
     second.ref("stop").click()
-    second.wait_for_end(5)
+    second.wait_for_end()
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_reload_in_mid_run_frees_it(app_url: str, open_page: Open) -> None:
     tab.wait_for_rounds(2)
     assert tab.evaluate(BESIDE) == 0
     tab.ref("stop").click()
-    tab.wait_for_end(5)
+    tab.wait_for_end()
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
     second.wait_for_rounds(2)
     assert second.evaluate(BESIDE) == 0
     second.ref("stop").click()
-    second.wait_for_end(5)
+    second.wait_for_end()
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: P
     tab.press_race()
     tab.wait_for_rounds(2)
     server.close()
-    tab.wait_for_end(40)
+    tab.wait_for_end()
     (told,) = tab.errors
     assert told.startswith("The connection to the server is lost. What has come stays;")
     assert tab.rounds >= 2  # what had come stays
@@ -177,7 +177,7 @@ def test_after_a_server_was_killed_a_race_is_run_again_and_a_sweep_goes_on_at_th
     with killable(port, log):
         race.press_race()
         race.wait_for_rounds(2)
-    race.wait_for_end(40)
+    race.wait_for_end()
     (told,) = race.errors
     assert told.startswith("The connection to the server is lost. What has come stays;")
     assert race.rounds >= 2

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.browser.race_driver import RaceDriver
+from tests.browser.race_driver import OVERFLOW, RaceDriver
 from tests.browser.step_driver import StepDriver
 
 Open = Callable[..., RaceDriver]
@@ -28,7 +28,6 @@ CUT = """(() => {
     const wide = tables.filter((box) => box.scrollWidth > box.clientWidth);
     return [...out, ...wide].map((each) => each.outerHTML.slice(0, 80));
 })()"""
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 EDGES = """[...document.querySelectorAll(".step .debugger > .inspect")].map((row) =>
     [...row.children].map((card) => {
         const { left, right, bottom } = card.getBoundingClientRect();

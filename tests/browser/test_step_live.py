@@ -65,7 +65,7 @@ def test_a_held_race_says_so_on_its_page_and_is_stopped_from_the_debugger_with_n
     for rounds in (1, 2):
         driver.ref("advance").click()
         driver.until(f"specviz.race.view.trace.rounds.length >= {rounds}")
-        assert driver.ref("stepStrip").is_visible()  # though the race's page has drawn nothing
+        driver.ref("stepStrip").wait_for()  # though the race's page has drawn nothing
     driver.page.locator("[data-page=race]").click()
     assert driver.text("runState").startswith("held")
     driver.ref("toHeld").click()

@@ -84,7 +84,6 @@ def test_the_sentence_tells_the_draw_that_is_thought_of_now(thinking: StepDriver
         thinking.driver.until(
             f"""document.querySelector("[data-ref=stepSentence]").textContent
                 .replaceAll("\u00a0", " ").includes({said!r})""",
-            5,
         )
 
 

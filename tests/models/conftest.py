@@ -28,6 +28,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
 from specviz.models.files.loading import attention_of
+from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.pair_catalog import Pair, custom_pair
 from specviz.records import ModelInfo
 from tests.models.hub_stub import HubStub, install
@@ -142,6 +143,12 @@ def tiny_module() -> Callable[..., PreTrainedModel]:
 @pytest.fixture(scope="session")
 def tiny_info() -> Callable[..., ModelInfo]:
     return describe
+
+
+@pytest.fixture
+def target() -> LlamaModel:
+    module = build_module("llama")
+    return LlamaModel(module, describe(module))
 
 
 SPECIAL = ("<|endoftext|>", "<|code|>", "<|story|>")

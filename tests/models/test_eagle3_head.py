@@ -18,7 +18,6 @@ from specviz.errors import InputError
 from specviz.models.heads.eagle_files import open_eagle_head
 from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.language_model import LanguageModel
-from specviz.models.llama.llama_model import LlamaModel
 from tests.models.head_files import VOCAB, WIDTH, eagle3_parts, save_head
 from tests.models.test_eagle_head import PlainEagle
 
@@ -65,12 +64,6 @@ class PlainEagle3(PlainEagle):
         if not self.config.get("norm_output"):
             hidden = self.normed("norm", hidden)
         return self.times("lm_head", hidden)
-
-
-@pytest.fixture
-def target(tiny_module: Any, tiny_info: Any) -> LanguageModel:
-    module = tiny_module("llama")
-    return LlamaModel(module, tiny_info(module))
 
 
 def opened(folder: Path, parts: Parts, target: LanguageModel) -> tuple[EagleHead, PlainEagle3]:

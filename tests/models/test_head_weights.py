@@ -12,7 +12,6 @@ from specviz.errors import InputError
 from specviz.models.heads.eagle_files import open_eagle_head
 from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.language_model import LanguageModel
-from specviz.models.llama.llama_model import LlamaModel
 from tests.models.head_files import eagle_parts, medusa_parts, save_head
 
 HEADS = (
@@ -24,12 +23,6 @@ HEADS = (
 @pytest.fixture(params=HEADS, ids=lambda head: head[1])
 def head(request: pytest.FixtureRequest) -> Any:
     return request.param
-
-
-@pytest.fixture
-def target(tiny_module: Any, tiny_info: Any) -> LanguageModel:
-    module = tiny_module("llama")
-    return LlamaModel(module, tiny_info(module))
 
 
 def refusal(open_head: Any, folder: Path, target: LanguageModel) -> str:

@@ -12,14 +12,7 @@ import torch.nn.functional as F
 from specviz.errors import InputError
 from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.language_model import LanguageModel
-from specviz.models.llama.llama_model import LlamaModel
 from tests.models.head_files import VOCAB, WIDTH, medusa_parts, save_head
-
-
-@pytest.fixture
-def target(tiny_module: Any, tiny_info: Any) -> LanguageModel:
-    module = tiny_module("llama")
-    return LlamaModel(module, tiny_info(module))
 
 
 @pytest.mark.parametrize("vocabulary", [VOCAB, VOCAB + 3], ids=["exact", "padded"])

@@ -18,6 +18,7 @@ from specviz.errors import InputError
 from specviz.trace_file import MAX_FILE_BYTES, MAX_VALUES, encode_trace
 from specviz.ui.recordings import MAX_UPLOAD_BYTES, requested_trace
 from tests.random_traces import random_trace
+from tests.trace_file.test_broken_traces import set_at
 
 Value = dict[str, Any]
 TREE = encode_trace(random_trace(0, rounds=3, branching=(2, 2)))
@@ -26,11 +27,7 @@ TREE = encode_trace(random_trace(0, rounds=3, branching=(2, 2)))
 def changed(path: str, value: object) -> bytes:
     """A trace of trees with one place set; numbers in the path index arrays."""
     trace = json.loads(json.dumps(TREE))
-    *above, last = [int(key) if key.isdigit() else key for key in path.split(".")]
-    place: Any = trace
-    for key in above:
-        place = place[key]
-    place[last] = value
+    set_at(path, value)(trace)
     return json.dumps(trace).encode()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ from specviz.ui import zero_gpu
 from specviz.ui.handlers import Handlers
 from specviz.ui.messages import Message
 from tests.ui.forked_gpu import ForkedGpu, refuse
+from tests.ui.heard import heard
 from tests.ui.random_race import RandomRace
 
 TICKET = "0123456789abcdef"
@@ -32,15 +32,9 @@ def handlers() -> Handlers:
     return Handlers(start=RandomRace)  # type: ignore[arg-type]
 
 
-def messages_of(server: Handlers, form: dict[str, str], until: str = "done") -> list[Message]:
-    assert server.join({"ticket": TICKET, "form": form}) == {"error": None}
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = server.look({"ticket": TICKET, "after": 0})
-        if found["state"] == until and found["messages"]:
-            return [json.loads(each) for each in found["messages"]]
-        time.sleep(0.02)
-    raise AssertionError(f"the run did not get to {until}")
+def messages_of(server: Handlers) -> list[Message]:
+    assert server.join({"ticket": TICKET, "form": FORM}) == {"error": None}
+    return heard(server, TICKET)
 
 
 def told(messages: list[Message]) -> list[tuple[str, str | None]]:
@@ -50,16 +44,18 @@ def told(messages: list[Message]) -> list[tuple[str, str | None]]:
 def test_a_race_is_one_call_in_another_process_with_the_same_messages(
     gpu: ForkedGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = messages_of(handlers(), FORM)
+    there = messages_of(handlers())
     assert len({each["process"] for each in there[1:]} | {os.getpid()}) == 2
     assert len(gpu.processes) == 1 and gpu.durations == [20]
     monkeypatch.delenv("SPACES_ZERO_GPU")
-    assert told(there) == told(messages_of(handlers(), FORM))
+    assert told(there) == told(messages_of(handlers()))
 
 
 def test_a_run_that_is_stopped_gives_the_gpu_back(gpu: ForkedGpu) -> None:
     server = handlers()
-    messages_of(server, FORM | {"max_new_tokens": "4000"}, "running")
+    server.join({"ticket": TICKET, "form": FORM | {"max_new_tokens": "1000"}})
+    while len(server.look({"ticket": TICKET, "after": 0})["messages"]) < 2:
+        time.sleep(0.02)
     server.stop({"ticket": TICKET})
     deadline = time.monotonic() + 60
     while any(each.is_alive() for each in gpu.processes) and time.monotonic() < deadline:
@@ -76,7 +72,7 @@ def test_a_run_asks_for_no_more_seconds_than_it_may_have() -> None:
 
 def test_an_error_in_the_other_process_arrives_as_its_sentence(gpu: ForkedGpu) -> None:
     server = Handlers(start=refuse)
-    last = messages_of(server, FORM)[-1]
+    last = messages_of(server)[-1]
     assert last["kind"] == "error" and last["text"] == "draft must be there, got nothing"
 
 

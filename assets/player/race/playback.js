@@ -2,6 +2,7 @@
 // down, so every lane keeps its own time, and the replay ends when the last lane does.
 
 const READ_TOKENS = 12; // a second, which the eye can follow
+const MOST_MILLISECONDS = 500; // of a frame: a page that stood still, or was hidden, goes on where it was
 
 /**
  * What a replay's speed can be. `rate`: own seconds of the race per second of the replay.
@@ -75,7 +76,7 @@ export class Playback {
   /** @param {number} now */
   tick(now) {
     if (!this.isPlaying || this.moment === null) return;
-    const passed = this.before === null ? 0 : (now - this.before) / 1000;
+    const passed = this.before === null ? 0 : Math.min(now - this.before, MOST_MILLISECONDS) / 1000;
     this.before = now;
     this.moment += passed * this.rate;
     const round = Math.max(0, this.ended - 1);
