@@ -20,10 +20,10 @@ from typing import Any
 
 from specviz.errors import InputError
 
-RENDER_SECONDS = 2.0  # of a processor: one that others keep busy makes no template dear
+RENDER_SECONDS = 2.0  # of a processor, whatever else it does meanwhile
 RENDER_BYTES = 256_000_000  # beside what the process takes before its first template
 MAX_CHARACTERS = 2_000_000  # of a rendered text
-START_SECONDS = 60.0  # a busy machine; a quiet one takes two. An answer may take as long
+START_SECONDS = 60.0  # a busy machine; a quiet one takes two. For an answer, too
 _START = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from specviz.models.text.template_process import main; main(int(sys.argv[1]))"
