@@ -22,7 +22,7 @@ from tests.browser.race_driver import RaceDriver
 
 DOCS = Path(__file__).parent
 WIDTH = 1200  # pixels
-COLOURS = 56  # the edges of letters alone have more, which nobody sees
+COLOURS = 64  # the edges of letters alone have more, which nobody sees
 ADVICE_SECONDS = "30"
 MINUTES = 4  # at the most, for advice or sweep of a busy machine
 
@@ -77,7 +77,7 @@ PICTURES: dict[str, tuple[Callable[[RaceDriver], None], int]] = {  # with the he
     "step": (step, 800),
     "learn": (learn, 580),
     "lab": (lab, 760),
-    "glossary": (glossary, 532),
+    "glossary": (glossary, 458),
 }
 
 
