@@ -10,8 +10,10 @@ import re
 import reprlib
 from typing import TypeGuard
 
-_WHOLE = re.compile(r"[+-]?\d{1,400}|[1-9]\d{0,2}(,\d{3}){1,100}", re.ASCII)
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+_GROUPS = r"[+-]?[1-9]\d{0,2}(,\d{3}){1,100}"  # of thousands
+_WHOLE = re.compile(rf"[+-]?\d{{1,400}}|{_GROUPS}", re.ASCII)
+_THOUSANDS = re.compile(rf"{_GROUPS}(\.\d*)?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|(0|[1-9]\d*)?,\d+)", re.ASCII | re.I)
 
 
 class InputError(ValueError):
@@ -24,7 +26,10 @@ def short(value: object) -> str:
         return f"an object of {_counted(len(value), 'field')}"
     if isinstance(value, list):
         return f"an array of {_counted(len(value), 'item')}"
-    return reprlib.repr(value)
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # an int whose digits Python does not write
+        return "a number of thousands of digits"
 
 
 def _counted(count: int, noun: str) -> str:
@@ -78,13 +83,16 @@ def number_between(
 
 
 def read_whole(given: object, name: str, low: float = -math.inf, high: float = math.inf) -> int:
-    """A whole number, also as text: 3000 or 3,000, and not 3.000, which some read as 3.
+    """A whole number, also as text: 3000 or 3,000, and not 3.000, which some read as 3. The float
+    3.0 of a file is 3.
 
     >>> read_whole("3,000", "prompt", 1, 4096)
     3000
     """
     text = given.strip() if isinstance(given, str) else ""
     number = int(text.replace(",", "")) if _WHOLE.fullmatch(text) else given
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
     if not is_whole(number) or not low <= number <= high:
         raise InputError(f"{name} must be {whole_rule(low, high)}, got {short(given)}")
     return number
@@ -104,22 +112,27 @@ def read_number(given: object, name: str, low: float = -math.inf, high: float = 
 def typed_number(text: str) -> float:
     """A number as people write it: 10,000,000 and 1,200.5 have thousands, 0,7 a decimal comma.
 
-    ValueError where it is none.
+    ValueError where it is none, or where a comma may be either, as in 01,000.
     """
     if _THOUSANDS.fullmatch(text):
         return float(text.replace(",", ""))
-    return float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError(text)
+    return float(text.replace(",", "."))
 
 
 def _bounds(low: float, high: float) -> str:
     """
-    >>> _bounds(0, 1e6), _bounds(0.5, math.inf), _bounds(-math.inf, math.inf)
-    (' from 0 to 1,000,000', ' of at least 0.5', '')
+    >>> _bounds(0, 1e7), _bounds(0.5, math.inf), _bounds(-math.inf, 5)
+    (' from 0 to 10,000,000', ' of at least 0.5', ' of at most 5')
     """
-    if math.isinf(high):
-        return "" if math.isinf(low) else f" of at least {_told(low)}"
-    return f" from {_told(low)} to {_told(high)}"
+    if math.isinf(low):
+        return "" if math.isinf(high) else f" of at most {_told(high)}"
+    return (
+        f" of at least {_told(low)}" if math.isinf(high) else f" from {_told(low)} to {_told(high)}"
+    )
 
 
 def _told(bound: float) -> str:
-    return f"{bound:,}" if is_whole(bound) else f"{bound:,.10g}"
+    is_long = isinstance(bound, float) and abs(bound) >= 1e16
+    return f"{bound:,.10g}" if is_long or bound != int(bound) else f"{int(bound):,}"

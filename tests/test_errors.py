@@ -8,16 +8,19 @@ import pytest
 
 from specviz.errors import InputError, number_between, read_number, read_whole, whole_between
 
+HUGE = pytest.param(10**5000, id="huge")  # Python does not write its digits
+
 
 @pytest.mark.parametrize(
-    ("given", "number"), [(7, 7), (" 7 ", 7), ("+7", 7), ("3,000", 3000), ("-1", -1)]
+    ("given", "number"),
+    [(7, 7), (7.0, 7), (" 7 ", 7), ("+7", 7), ("3,000", 3000), ("-3,000", -3000), ("-1", -1)],
 )
 def test_a_whole_number_is_read_as_people_write_it(given: object, number: int) -> None:
     assert read_whole(given, "K") == number
 
 
 @pytest.mark.parametrize(
-    "given", [True, None, 7.0, "", "3.000", "3,00", "1_000", "٧", "7" * 5000, [7], math.nan]
+    "given", [True, None, 7.5, "", "3.000", "3,00", "1_000", "٧", "7" * 5000, [7], math.nan]
 )
 def test_what_is_no_whole_number_is_refused(given: object) -> None:
     with pytest.raises(InputError, match="^K must be a whole number, got "):
@@ -25,14 +28,21 @@ def test_what_is_no_whole_number_is_refused(given: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "number"), [(2, 2.0), ("0,7", 0.7), ("1,200.5", 1200.5), ("1e3", 1000.0)]
+    ("given", "number"),
+    [(2, 2.0), ("0,7", 0.7), (",5", 0.5), ("-1,200.5", -1200.5), ("1e3", 1000.0), ("+2.", 2.0)],
 )
 def test_a_number_is_read_as_people_write_it(given: object, number: float) -> None:
     assert read_number(given, "a") == number
 
 
-@pytest.mark.parametrize("given", [True, None, "", "hot", "nan", "1e999", [1], {}, 10**400])
+@pytest.mark.parametrize("given", [True, None, "", "hot", "nan", "1e999", [1], {}, 10**400, HUGE])
 def test_what_is_no_number_is_refused(given: object) -> None:
+    with pytest.raises(InputError, match="^a must be a number, got "):
+        read_number(given, "a")
+
+
+@pytest.mark.parametrize("given", ["01,000", "1,000e3", "1_0", "٣", "３,５", "1,2,3", "0x10", "."])
+def test_what_may_be_read_in_two_ways_or_by_python_alone_is_refused(given: str) -> None:
     with pytest.raises(InputError, match="^a must be a number, got "):
         read_number(given, "a")
 

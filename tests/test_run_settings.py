@@ -8,7 +8,7 @@ import pytest
 
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.errors import InputError, typed_number
+from specviz.errors import InputError
 from specviz.records import DECODING, SAMPLING, SETTINGS, DecodingConfig, RunSetting
 
 NUMBERS = [setting for setting in DECODING if setting.is_bounded]
@@ -51,11 +51,3 @@ def test_the_usual_setting_of_a_method_is_one_that_it_takes(method: Method) -> N
         method.check(config)
         assert (config.method, config.draft_length) == (method.name, draft_length)
         assert config.beside_method == DecodingConfig(temperature=0.7, seed=3).beside_method
-
-
-def test_thousands_and_a_decimal_comma_are_told_apart():
-    texts = ("10,000,000", "1,200.5", "0,7", "12,5", "0,125", "3.5")
-    assert [*map(typed_number, texts)] == [10_000_000, 1200.5, 0.7, 12.5, 0.125, 3.5]
-    for text in ("1,2,3", "0,7.1", "x", ""):
-        with pytest.raises(ValueError, match="could not convert"):
-            typed_number(text)

@@ -61,7 +61,8 @@ class Field:
         if self.is_whole:
             return read_whole(value, self.name, self.low, self.high)
         if self.is_share and isinstance(value, str) and value.strip().endswith("%"):
-            return read_number(value.strip()[:-1], f"{self.name} in %", 0, 100) / 100
+            low, high = 100 * self.low, 100 * self.high
+            return read_number(value.strip()[:-1], f"{self.name} in %", low, high) / 100
         return read_number(value, self.name, self.low, self.high)
 
     @property

@@ -354,6 +354,7 @@ def test_every_verdict_can_be_given_for_the_smallest_and_the_largest_plan() -> N
         ({"prompt": "3,00"}, "prompt must be a whole number from 1 to 1,000,000, got '3,00'"),
         ({"gpus": 3}, "gpus must divide the target's 64 attention heads, got 3"),
         ({"acceptance": "170 %"}, "acceptance in % must be a number from 0 to 100, got '170 '"),
+        ({"memory_share": "5%"}, "memory_share in % must be a number from 10 to 100, got '5'"),
         ({"acceptance": "nan"}, "acceptance must be a number from 0 to 1, got 'nan'"),
         ({"batch": True}, "batch must be a whole number from 1 to 1,024, got True"),
         ({"gpu": "h300"}, "gpu must be one of a100-40, .*, got 'h300'"),

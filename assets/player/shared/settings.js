@@ -89,9 +89,9 @@ export function numberBreach({ low, high, is_whole, excludes_low = false, exclud
  * @param {boolean} excludesHigh
  */
 function range(low, high, excludesLow, excludesHigh) {
-  const least = low.toLocaleString("en-US");
+  const least = low.toLocaleString("en-US", { maximumFractionDigits: 9 });
   if (high === null) return `of at least ${least}`;
-  const most = high.toLocaleString("en-US");
+  const most = high.toLocaleString("en-US", { maximumFractionDigits: 9 });
   if (excludesHigh) return `${excludesLow ? "above" : "of at least"} ${least} and below ${most}`;
   return excludesLow ? `above ${least} and at most ${most}` : `from ${least} to ${most}`;
 }
