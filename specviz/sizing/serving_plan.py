@@ -26,6 +26,7 @@ MAX_TOKENS = 1_000_000
 MAX_JOB = 1_000_000_000
 CACHE_PRECISIONS = ("bf16", "fp8")
 CURRENCIES = ("USD", "EUR", "GBP", "CHF", "CNY", "INR", "JPY")
+PUBLISHED = "as published"
 ASSUMED_RATE = "assumed"  # by nobody's measurement
 USUAL_ACCEPTANCE = 0.7  # of a draft model or a head: an example, to be measured on one's own texts
 
@@ -109,7 +110,10 @@ _ALL = (
         *("draft_gpus", "Draft’s own cards", 0, (0, MAX_GPUS)),
         "cards of the draft's own; 0: it runs on the target's",
     ),
-    _choice("precision", "Weights", "bf16", PRECISIONS, "format of the target's weights"),
+    _choice(
+        *("precision", "Weights", PUBLISHED, (PUBLISHED, *PRECISIONS)),
+        "format of the target's weights",
+    ),
     _choice("draft_precision", "Draft’s weights", "bf16", PRECISIONS, "the same for the draft"),
     _choice("cache_precision", "Cache", "bf16", CACHE_PRECISIONS, "format of keys and values"),
     _real(
@@ -233,5 +237,7 @@ def read_plan(
     if values["acceptance"] is None:
         values["acceptance"] = USUAL_ACCEPTANCE if draft else N_GRAM_ACCEPTANCE
         acceptance_source = ASSUMED_RATE if draft else f"{ASSUMED_RATE} as in published runs"
+    if values["precision"] == PUBLISHED:
+        values["precision"] = target.stored
     shapes = {"target": target, "draft": draft, "gpu": gpu_named(values["gpu"])}
     return ServingPlan(**values | shapes, acceptance_source=acceptance_source)

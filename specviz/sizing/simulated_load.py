@@ -20,8 +20,8 @@ from specviz.sizing.sized_plan import Policy, SizedPlan
 WARM = 4  # times that a request stays, until the first one is counted
 COUNTED = 3000  # arrivals, on average, in the time that follows
 SATURATED = 8  # times that a request stays, over which the most that is served is measured
-LOADS = (0.5, 1.0, 1.5, 2.0, 3.0)  # of the plan's, in a curve
-SHARES = (0.3, 0.6, 0.8, 0.95)  # of the most that it can serve, where the plan's load is more
+TIMES = 3.0  # the plan's load, to which a curve goes where so much can be served
+SHARES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.85, 0.95)  # of the load to which it goes
 ROUNDED = 1e-6  # tokens that sums may be off by
 DRAWN_TOKENS = 128  # of an answer, that are drawn round by round; longer ones in one draw
 
@@ -223,5 +223,5 @@ def by_load(found: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def _loads(load: float, most: float) -> list[float]:
-    """Shares and multiples of the plan's load; where that is too much, what can be served, too."""
-    return [share * load for share in LOADS] if load < most else [*(s * most for s in SHARES), load]
+    """The plan's own, and what can be served, up to TIMES as much."""
+    return sorted({*(share * min(most, TIMES * load) for share in SHARES), load})

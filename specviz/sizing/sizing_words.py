@@ -134,21 +134,23 @@ def _lowered(found: SizedPlan) -> str:
     low, high = (100 * (1 - 1 / (1 + error)) for error in SPEEDUP_ERRORS)
     gain = gain_at(found, found.plan.batch)
     here = [times(gain / (1 + error)) for error in reversed(SPEEDUP_ERRORS)]
-    ends = [
-        max((rows for rows in range(least, end + 1) if gain_at(found, rows) > 1 + each), default=0)
+    spans = [
+        [rows for rows in range(least, end + 1) if gain_at(found, rows) > 1 + each]
         for each in reversed(SPEEDUP_ERRORS)
     ]
-    told = [f"{each if each == largest else about(each):,}" for each in ends if each]
+    told = [f"{each[-1] if each[-1] == largest else about(each[-1]):,}" for each in spans if each]
     if not told:
         pays = "gains nowhere"
     elif told[0] == told[-1]:
-        pays = f"gains up to {told[0]} at once{'' if ends[0] else ' at best'}"
+        pays = f"gains up to {told[0]} at once{'' if spans[0] else ' at best'}"
     else:
         pays = f"gains up to {told[0]} at once at worst, {told[-1]} at best"
+    if spans[0] and len(spans[0]) <= spans[0][-1] - least:
+        pays += ", though not at every number"
     is_here = f"is {here[0]} to {here[1]} here, and " if gain >= PAYS else ""
     return (
-        f"Published speedups were {low:.0f} to {high:.0f} % lower than computed so; lowered by as "
-        f"much it {is_here}{pays}."
+        f"Published speedups came out {low:.0f} to {high:.0f} % below such a computation; so "
+        f"lowered, it {is_here}{pays}."
     )
 
 
@@ -196,7 +198,12 @@ def _carried(found: SizedPlan, load: CarriedLoad) -> Iterator[str]:
         is_sure = alone * (1 + SPEEDUP_ERRORS[1]) <= found.plan.token_limit / 1000
         speculation = "speculation" if is_sure else "speculation, and not with a gain so lowered"
         only = f"with {speculation}" if fast else "without speculation"
-        yield f"Both your limits are kept only {only}."
+        policy = Policy.SPECULATIVE if fast else Policy.PLAIN
+        yield (
+            f"Both your limits are kept only {only}: a deployment carries {fast or plain:.2g} "
+            f"requests a second so, and your {found.plan.load:g} a second take "
+            f"{_cards(found, load.cards(policy) or 0)}."
+        )
     first = found.speeds(found.plan.batch, found.K).first_token
     slower = first * (1 + PROMPT_ERROR)
     if first <= found.plan.first_token_limit / 1000 < slower:
