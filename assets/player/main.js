@@ -3,7 +3,7 @@
 import { App } from "./app.js";
 import { PAGES } from "./pages.js";
 import { loadPlotly } from "./shared/charts.js";
-import { takeDecimalCommas } from "./shared/decimal_comma.js";
+import { takeCommas } from "./shared/decimal_comma.js";
 import { takeOutcomes } from "./shared/outcomes.js";
 import { HeldOut } from "./shared/held_out.js";
 import { endLeftTimer } from "./shared/left_timer.js";
@@ -37,7 +37,7 @@ export async function mount(host, gradio) {
     ...files.map((file) => fetched(file, "text")),
   ]);
   root.innerHTML = markup.join("\n"); // our own files; no text of a model or a person is in them
-  takeDecimalCommas(root);
+  takeCommas(root);
   takeOutcomes(setup.outcomes);
   takeEndings(setup.endings);
   takeSettings(setup.settings);

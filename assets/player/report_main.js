@@ -2,7 +2,7 @@
 // Knows where the file keeps plotly.js and the run; what only a server can do is taken off the page.
 
 import { takePlotly } from "./shared/charts.js";
-import { takeDecimalCommas } from "./shared/decimal_comma.js";
+import { takeCommas } from "./shared/decimal_comma.js";
 import { references, setText } from "./shared/dom.js";
 import { runWords, showServers } from "./step/run_menu.js";
 import { takeOutcomes } from "./shared/outcomes.js";
@@ -22,7 +22,7 @@ export async function mount(document) {
   const [script, run] = await Promise.all(["plotly", "run"].map((name) => unpacked(document, name)));
   takePlotly(runScript(document, script));
   const { setup, messages } = JSON.parse(run);
-  takeDecimalCommas(root);
+  takeCommas(root);
   takeOutcomes(setup.outcomes);
   takeEndings(setup.endings);
   takeSettings(setup.settings);

@@ -53,6 +53,14 @@ def test_each_bad_field_gives_one_sentence_beside_it(app_url: str, turn_page: Op
     assert tab.has_begun and tab.rounds > 0
 
 
+def test_a_number_may_be_typed_as_its_own_error_writes_it(random_url: str, turn_page: Open) -> None:
+    tab = turn_page(random_url)
+    tab.evaluate("specviz.race.form.refs.more.open = true")
+    tab.fill("maxNewTokens", "4,096")
+    tab.ref("maxNewTokens").press("Tab")
+    assert tab.ref("maxNewTokens").input_value() == "4096" and tab.errors == []
+
+
 def test_folded_settings_open_for_their_error(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=8")
     for ref, value, name in [

@@ -1,4 +1,5 @@
-// A decimal comma, as in 0,7, becomes a point where it is typed: no field, rule or address knows another one.
+// A decimal comma, as in 0,7, becomes a point where it is typed, and whole numbers lose their thousands, as in 4,096,
+// once they are: no field, rule or address knows another way.
 
 const IN_THOUSANDS = /^\d{1,3}(,\d{3})+(\.\d*)?$/;
 const WITH_COMMA = /^\s*[+-]?\d*,\d*\s*$/;
@@ -6,7 +7,7 @@ const WITH_COMMA = /^\s*[+-]?\d*,\d*\s*$/;
 // A field for decimals says so in its inputmode; one that takes thousands too (1,200) leaves its commas to the
 // server. Heard before the fields' own listeners.
 /** @param {HTMLElement} root */
-export function takeDecimalCommas(root) {
+export function takeCommas(root) {
   root.addEventListener("input", ({ target: field }) => {
     if (!(field instanceof HTMLInputElement) || field.inputMode !== "decimal" || field.dataset.thousands !== undefined) return;
     const text = withPoint(field.value);
@@ -15,6 +16,15 @@ export function takeDecimalCommas(root) {
     field.value = text;
     field.setSelectionRange(selectionStart, selectionStart);
   }, true);
+  root.addEventListener("change", takeThousands, true);
+  root.addEventListener("keydown", (event) => event.key === "Enter" && takeThousands(event), true);
+}
+
+/** @param {Event} event */
+function takeThousands({ target: field }) {
+  if (!(field instanceof HTMLInputElement) || field.inputMode !== "numeric" || !IN_THOUSANDS.test(field.value)) return;
+  field.value = withoutThousands(field.value);
+  field.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 /** @param {string} text */
