@@ -104,11 +104,11 @@ def test_two_recordings_stand_side_by_side_with_what_differs_first(opened: StepD
 
 
 def test_choosing_in_haste_ends_with_the_last_choice(opened: StepDriver) -> None:
-    for name in ("medusa.chat.smollm2", "eagle.code.smollm2", "lookahead.code.smollm2"):
+    for name in ("medusa.chat.smollm2", "eagle.code.smollm2", "prompt-lookup.chat.smollm2"):
         opened.driver.ref("stepTrace").select_option(name)
     opened.driver.until(f"!specviz.step.transport.isBusy && {CURSOR}.trace.ending")
-    assert opened.driver.evaluate("specviz.step.source") == "lookahead.code.smollm2"
-    assert len(opened.rounds()) == len(golden_trace("lookahead.code.smollm2").rounds)
+    assert opened.driver.evaluate("specviz.step.source") == "prompt-lookup.chat.smollm2"
+    assert len(opened.rounds()) == len(golden_trace("prompt-lookup.chat.smollm2").rounds)
 
 
 def test_a_text_that_comes_in_parts_fades_only_what_lies_behind_the_moment(

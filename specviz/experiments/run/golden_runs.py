@@ -38,6 +38,7 @@ COMMON_ONLY = (
     "dynamic-tree",
     "early-exit",
     "layer-skip",
+    "lookahead",
     "medusa",
 )  # a file is large, and others show the same
 BUNDLED_TASKS = {
