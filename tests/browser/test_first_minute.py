@@ -180,6 +180,7 @@ def test_a_link_to_why_it_is_exact_shows_a_place_drawn_anew(
     tab.until("specviz.race.view.inspector.redraw.redraw?.count === 1000")
     assert tab.evaluate("specviz.race.view.cursor.round") == SAMPLED_ROUND - 1
     assert "kept 92." in tab.text("raceRedraw")
+    assert tab.text("proofRun").startswith("Of a recording, not of your setting: Draft model")
     tab.until_steady()
     assert 0 <= tab.ref("proof").bounding_box()["y"] < 500
 

@@ -456,15 +456,17 @@ export class RacePage extends Page {
 
   // Whether this is a recording, and one of what the form says, or a race of one's own.
   showStage() {
-    const { recordedNotice, recordedTitle, recordedHere, recordedBack, ownNotice, staleNotice } = this.refs;
+    const { recordedNotice, recordedTitle, recordedHere, recordedBack, ownNotice, staleNotice, proofRun } = this.refs;
     recordedNotice.hidden = !this.recording;
     recordedBack.hidden = this.before === undefined;
     setText(recordedBack, this.before ? "Back to the recording before it" : "Back to your race");
     ownNotice.hidden = Boolean(this.recording) || !this.trace.header || !staleNotice.hidden;
+    const isOfForm = !this.recording || isOf(this.trace, this.form.order);
+    proofRun.hidden = isOfForm;
     if (!this.recording) return;
-    const isOfForm = isOf(this.trace, this.form.order);
     const greedy = this.trace.isGreedy ? ", at temperature 0: nothing is drawn by chance" : "";
     setText(recordedTitle, isOfForm ? ` of this setting${greedy}` : `, not your setting: ${this.recording.title}`);
+    setText(proofRun, `Of a recording, not of your setting: ${this.recording.title}, temperature ${this.trace.main.config.temperature}.`);
     setText(recordedHere, isOfForm ? "it here" : "the question of the form");
   }
 
