@@ -250,6 +250,7 @@ def _compose(facts: EngineFacts, options: Options, deployment: ModelDeployment) 
         program = []
     named = (deployment.target, deployment.draft)
     folders = [name for name in named if name and name.startswith("/")]
+    cards = {"driver": "nvidia", "count": deployment.tensor_parallel, "capabilities": ["gpu"]}
     service: dict[str, Any] = {"image": facts.image}
     if program:
         service["entrypoint"] = program
@@ -259,22 +260,14 @@ def _compose(facts: EngineFacts, options: Options, deployment: ModelDeployment) 
         "ports": [f"{port}:{port}"],
         "volumes": [_HUB_CACHE, *(f"{each}:{each}:ro" for each in folders)],
         "ipc": "host",
-        "deploy": {
-            "resources": {
-                "reservations": {
-                    "devices": [
-                        {
-                            "driver": "nvidia",
-                            "count": deployment.tensor_parallel,
-                            "capabilities": ["gpu"],
-                        }
-                    ]
-                }
-            }
-        },
+        "deploy": {"resources": {"reservations": {"devices": [cards]}}},
     }
     services = _yaml({"services": {facts.name.replace(".", "-"): service}})
     return f"{_TOKEN_OF_SHELL}{services}"
+
+
+def _probe(port: int) -> dict[str, Any]:
+    return {"httpGet": {"path": "/health", "port": port}, "periodSeconds": 10}
 
 
 def _kubernetes(facts: EngineFacts, options: Options, deployment: ModelDeployment) -> str:
@@ -282,27 +275,17 @@ def _kubernetes(facts: EngineFacts, options: Options, deployment: ModelDeploymen
     port, name = _port(facts, deployment), "vllm"
     program, arguments = _in_container(facts, options, port)
     gpus = {"nvidia.com/gpu": deployment.tensor_parallel}
+    token = {"name": "hf-token", "key": "token", "optional": True}
     container = {
         "name": name,
         "image": facts.image,
         "command": program,
         "args": arguments,
-        "env": [
-            {
-                "name": "HF_TOKEN",
-                "valueFrom": {
-                    "secretKeyRef": {"name": "hf-token", "key": "token", "optional": True}
-                },
-            }
-        ],
+        "env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}}],
         "ports": [{"containerPort": port}],
         "resources": {"limits": gpus, "requests": dict(gpus)},
-        "readinessProbe": {"httpGet": {"path": "/health", "port": port}, "periodSeconds": 10},
-        "startupProbe": {
-            "httpGet": {"path": "/health", "port": port},
-            "periodSeconds": 10,
-            "failureThreshold": 180,
-        },
+        "readinessProbe": _probe(port),
+        "startupProbe": _probe(port) | {"failureThreshold": 180},
         "volumeMounts": [
             {"name": "shared-memory", "mountPath": "/dev/shm"},
             {"name": "models", "mountPath": "/root/.cache/huggingface"},

@@ -18,10 +18,7 @@ from specviz.engines.model_names import is_mlp_speculator, language_model, other
 from specviz.sizing.shape import other_tokenizer, undivided
 
 _MADE_FOR_TARGET = HEADS | {EngineMethod.DFLASH, EngineMethod.DSPARK}
-_OF_CHECKPOINT = (
-    "awq",
-    "gptq",
-)  # formats that a repository has or has not; its name mostly says so
+_OF_CHECKPOINT = ("awq", "gptq")  # formats that a repository has or has not; its name may say so
 # those that vLLM runs by its first model runner alone, which has no full CUDA graphs for a schedule
 _FIRST_RUNNER = frozenset({EngineMethod.MEDUSA, EngineMethod.SUFFIX})
 _DATA_PARALLEL = "--data-parallel-size"
@@ -153,19 +150,9 @@ def _of_sglang(deployment: ModelDeployment) -> Iterator[str]:
             f"tree-tokens must be given where branching is above 1 in SGLang, got branching "
             f"{deployment.branching} alone"
         )
-    if (
-        not deployment.is_tree
-        and depth is not None
-        and deployment.tree_tokens
-        not in (
-            None,
-            depth + 1,
-        )
-    ):
-        yield (
-            f"tree-tokens must be draft-tokens + 1 = {depth + 1} for a chain, "
-            f"got {deployment.tree_tokens}"
-        )
+    nodes = deployment.tree_tokens
+    if not deployment.is_tree and depth is not None and nodes not in (None, depth + 1):
+        yield f"tree-tokens must be draft-tokens + 1 = {depth + 1} for a chain, got {nodes}"
     if deployment.mixed_vocabularies:
         yield "mixed-vocabularies must be off in SGLang: a draft must have the target's vocabulary"
 

@@ -35,10 +35,5 @@ def deployment_json(deployment: ModelDeployment) -> dict[str, Any]:
 
 def forms_json(configuration: Configuration) -> dict[str, str]:
     """The configuration in each form, "" where the engine reads none of that."""
-    return {
-        "command": configuration.command,
-        "yaml": configuration.yaml,
-        "python": configuration.python,
-        "compose": configuration.compose,
-        "kubernetes": configuration.kubernetes,
-    }
+    names = ("command", "yaml", "python", "compose", "kubernetes")
+    return {name: getattr(configuration, name) for name in names}
