@@ -141,7 +141,7 @@ def _literal(value: Any) -> Any:
     """A shell's word or words as what a file or Python holds."""
     if isinstance(value, tuple):
         return list(map(_literal, value))
-    is_number = isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?", value)
+    is_number = isinstance(value, str) and re.fullmatch(r"-?\d{1,400}(\.\d+)?", value)
     return json.loads(value) if is_number else value
 
 

@@ -186,7 +186,7 @@ class VllmDialect(Dialect):
 
 def _with_suffix(value: Any) -> Any:
     """The number that a text such as 8k (8000) or 32K (32768) stands for; all else as it is."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt])|(\d+)([KMGT])", str(value).strip())
+    match = re.fullmatch(r"(\d{1,20}(?:\.\d+)?)([kmgt])|(\d{1,20})([KMGT])", str(value).strip())
     if match is None:
         return value
     if match[1]:

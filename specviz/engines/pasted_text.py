@@ -17,11 +17,12 @@ from typing import Any
 import yaml
 
 from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, engines, spelling
-from specviz.engines.shell_text import commands, inner_script, variables
+from specviz.engines.shell_text import commands, inner_script, unsaid, variables
 from specviz.errors import InputError, short
 
 MAX_TEXT = 20_000  # characters
-MAX_DEPTH = 100  # of brackets
+MAX_DEPTH = 100  # of brackets, and of parts in a name
+MAX_DIGITS = 200  # of one number
 MAX_FLAGS = 500
 _JSON_FLAGS = {"--speculative-config": SPECULATIVE, "-sc": SPECULATIVE}
 _JSON_RULE = (
@@ -89,15 +90,20 @@ def read_text(text: str) -> PastedText:
         names = ", ".join(facts.title for facts in engines().values())
         raise InputError(
             f"the text must be a command, Python code or a configuration of {names}, "
-            f"got {short(text)}"
+            f"got {short(unsaid(text))}"
         )
+    reading.leave_out(reading.exported)
     long_name = engines()[engine].long_name
     flags = tuple(replace(flag, name=long_name(flag.name)) for flag in reading.flags)
     return PastedText(engine, flags, tuple(reading.passed_over), frozenset(reading.variables))
 
 
 def _check_depth(text: str) -> None:
-    """Readers of YAML take quadratic time over brackets that stay open."""
+    """Readers of YAML take quadratic time over brackets that stay open, and Python writes no
+    integer of more than 4,300 digits; in YAML 1:30 is one.
+    """
+    if re.search(rf"\d[\da-fxo_:]{{{MAX_DIGITS}}}", text, re.IGNORECASE):
+        raise InputError(f"the text must not have numbers of more than {MAX_DIGITS} digits")
     depth = 0
     for bracket in re.findall(r"[\[\](){}]", text):
         depth += 1 if bracket in "[({" else -1
@@ -130,6 +136,8 @@ class _Reading:
         """One flag; a value that holds several is taken apart, and a list becomes words."""
         key = spelling(name)
         flag, _, inner = key.partition(".")
+        if inner.count(".") > MAX_DEPTH:
+            raise InputError(f"{flag} must not have more than {MAX_DEPTH} names behind it")
         prefix = _JSON_FLAGS.get(flag)
         if prefix is not None and self._is_left_out(flag, prefix, bool(inner)):
             return
@@ -139,7 +147,7 @@ class _Reading:
                 self.flags.append(PastedFlag(f"{prefix}{plain}", its, str(each)))
             return
         if flag.startswith("-") and inner:
-            value = _literal(value)
+            value = literal(value)
             key = prefix + inner.replace("-", "_") if prefix else key
         elif isinstance(value, list) and value:
             value = tuple(value)
@@ -159,6 +167,11 @@ class _Reading:
         if not has_parts:
             self.flags = [each for each in self.flags if each not in before]
         return has_parts
+
+    def leave_out(self, settings: Iterable[str]) -> None:
+        """Variables (NAME=value) that set no flag; what they are may be a secret."""
+        names = (each.partition("=")[0] for each in settings)
+        self.passed_over += [f"{each}: a variable of the environment, left out" for each in names]
 
     def object_of(self, name: str, value: Any) -> dict[str, Any]:
         """What a text of JSON holds, or the mapping itself; InputError for all else."""
@@ -182,7 +195,8 @@ class _Reading:
         self.passed_over += [f"{key} is given again, and the last one counts" for key in keys]
 
 
-def _literal(value: Any) -> Any:
+def literal(value: Any) -> Any:
+    """What a text of JSON holds; any other value as it is."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
@@ -216,13 +230,13 @@ def _read(text: str, reading: _Reading) -> None:
 # A shell's lines
 
 _OTHERS = {"pip", "pip3", "conda", "curl", "git", "cd", "cmake", "make"}
-_BEFORE = {"uv", "sudo", "nohup", "exec", "time", "env", "export", "set", "run", "$", "%", ">", "!"}
+_OF_VARIABLES = {"export", "declare", "set", "unset"}
+_BEFORE = {"uv", "sudo", "nohup", "exec", "time", "env", "run", "$", "%", ">", "!", *_OF_VARIABLES}
 _CONTAINERS = {"docker", "podman", "kubectl", "nerdctl"}
-_SUBCOMMANDS = {"serve", "chat", "complete", "bench", "latency", "throughput"}
-_CLIENT = re.compile(
-    r"vllm (bench (?!latency|throughput)\w+|chat|complete)|\S*bench(mark)?_serving"
-)
-_SETTING = re.compile(r"[A-Z_][A-Z0-9_]*=")
+_CLIENTS = {"chat", "complete", "bench"}
+_SUBCOMMANDS = {"serve", "latency", "throughput", "startup", "mm-processor", "sweep", *_CLIENTS}
+_CLIENT = re.compile(r"(.*[/.])?bench(mark)?_serving(\.py)?")
+_SETTING = re.compile(r"[A-Za-z_]\w*=")
 _IMAGE = re.compile(r"(?:[\w.${}-]+(?::\d+)?/)+[\w.-]+(?:[:@][^\s/]+)?")
 _IMAGES = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llama.cpp", "llama-cpp": "llama.cpp"}
 
@@ -235,7 +249,7 @@ def _words(line: str) -> list[str]:
         if _engine_word(words)[1] is None:
             return words  # an apostrophe in words around the command
         raise InputError(
-            f"the text must close every quote that it opens, got {short(line)}"
+            f"the text must close every quote that it opens, got {short(unsaid(line))}"
         ) from None
 
 
@@ -244,11 +258,11 @@ def _read_shell(text: str, reading: _Reading) -> None:
     reading.variables |= variables(text)
     others, behind = [], []
     for line, is_behind in commands(text):
-        words, found = _words(line), len(reading.flags)
+        words, before = _words(line), (len(reading.flags), list(reading.exported))
         if rest := _read_words(words, reading):
             others.append(rest)
-        if is_behind and len(reading.flags) == found:
-            behind.append(words[0].partition("=")[0])  # what a variable is may be a secret
+        if is_behind and before == (len(reading.flags), reading.exported):
+            behind.append(words[0])
     if behind and reading.engine:
         reading.passed_over.append(f"{', '.join(behind)}: other commands of the line, left out")
     for words in others:
@@ -266,25 +280,27 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
     settings = []
     while rest and (rest[0] in _BEFORE or _SETTING.match(rest[0])):
         word = rest.pop(0)
+        if word in _OF_VARIABLES:
+            _read_variables(word, rest, reading)
+            return []
         if _SETTING.match(word):
             settings.append(word)
     if not rest:
         reading.exported += settings
         return []
-    if client := _CLIENT.search(" ".join(rest)):
-        reading.client = client[0]
-        reading.passed_over.append(f"{client[0]} asks a server that runs: left out")
-        return []
     place, engine = _engine_word(rest)
+    script = inner_script(rest)
+    if script is None and (client := _client(rest, place, engine)):
+        reading.client = client
+        reading.passed_over.append(f"{client} asks a server that runs: left out")
+        return []
     if engine is not None:
         settings = [*reading.exported, *settings]
         reading.exported = []
-    others = _read_settings(settings, engine, reading)
-    reading.passed_over += [f"{each}: a variable of the environment, left out" for each in others]
+    reading.leave_out(_read_settings(settings, engine, reading))
     _read_settings(filter(_SETTING.match, rest[:place]), engine, reading)
     if any(word.lstrip("!%") in _OTHERS for word in rest[:3]):  # also python -m pip
         return []
-    script = inner_script(rest)
     if engine is None and script is None:
         return rest if any(word.startswith("-") for word in rest) else []
     found = len(reading.flags)
@@ -292,14 +308,39 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
         _read_shell(script, reading)
     elif engine is not None:
         _read_command(rest, place, engine, reading)
-    if len(reading.flags) > found and rest[0].lstrip("!") in _CONTAINERS:
+    is_around = rest[0].lstrip("!") in _CONTAINERS or rest[1:3] == ["bench", "sweep"]
+    if len(reading.flags) > found and is_around:
         # not which ones, for a token may be among them
-        reading.passed_over.append(f"{' '.join(rest[:2])} …: options of the container, left out")
+        reading.passed_over.append(f"{' '.join(rest[:2])} …: options of its own, left out")
     return []
 
 
+def _read_variables(command: str, words: Sequence[str], reading: _Reading) -> None:
+    """Variables for the commands that follow."""
+    if command == "unset" or "-n" in words:
+        names = {word.partition("=")[0] for word in words}
+        reading.exported = [e for e in reading.exported if e.partition("=")[0] not in names]
+    else:
+        reading.exported += filter(_SETTING.match, words)
+
+
+def _client(words: Sequence[str], place: int, engine: str | None) -> str:
+    """The program that asks a server, with its subcommands; "" where the command is none such."""
+    scripts = (w for w in words if w[:1] != "-" and not _program(w).startswith("python"))
+    script, named = next(scripts, ""), _with_subcommands(words, place)
+    if _CLIENT.fullmatch(script):
+        return script
+    is_server = engine is None or named in engines()[engine].programs
+    return "" if is_server or _CLIENTS.isdisjoint(named.split()[1:2]) else named
+
+
+def _with_subcommands(words: Sequence[str], place: int) -> str:
+    behind = takewhile(_SUBCOMMANDS.__contains__, words[place + 1 : place + 3])
+    return " ".join([_program(words[place]), *behind])
+
+
 def _read_settings(words: Iterable[str], engine: str | None, reading: _Reading) -> list[str]:
-    """The flags that words such as LLAMA_ARG_MODEL=a.gguf set; gives the other variables' names."""
+    """The flags that words such as LLAMA_ARG_MODEL=a.gguf set; gives the others."""
     facts, others = engines()[engine] if engine else None, []
     for word in words:
         name, _, value = word.partition("=")
@@ -308,7 +349,7 @@ def _read_settings(words: Iterable[str], engine: str | None, reading: _Reading) 
             is_on = value.lower() in {"1", "true", "on", "enabled"}
             reading.add(flag, is_on if flag in facts.switches else value, name)
         else:
-            others.append(name)
+            others.append(word)
     return others
 
 
@@ -316,8 +357,7 @@ def _read_command(words: Sequence[str], place: int, engine: str, reading: _Readi
     """The flags behind an engine's word."""
     reading.engine = reading.engine or engine
     facts, found = engines()[engine], len(reading.flags)
-    inside = (word for word in words[place + 1 : place + 3] if word in _SUBCOMMANDS - {"serve"})
-    program = " ".join([_program(words[place]), *inside])
+    program = _with_subcommands(words, place)
     if program in facts.programs:
         taken = f"a server takes the place of {program}: prompts come with requests"
         reading.passed_over.append(taken)
@@ -363,7 +403,7 @@ def _read_flags(words: Sequence[str], engine: str | None, reading: _Reading) -> 
                 named = True
                 reading.add("--model", word, "model")
             elif facts is not None and word not in _SUBCOMMANDS:
-                reading.passed_over.append(f"{word}: no flag takes it, left out")
+                reading.passed_over.append(f"{unsaid(word)}: no flag takes it, left out")
             continue
         typed, has_value, value = word.partition("=")
         name = facts.full_name(spelling(typed)) if facts is not None else typed
@@ -545,6 +585,7 @@ class _PythonReader:
     def __init__(self, reading: _Reading, tree: ast.Module) -> None:
         self._reading, self._tree = reading, tree
         self._values: dict[str, ast.expr] = {}
+        self._put_in = 0  # characters in the place of names
 
     def read(self) -> None:
         nodes = list(ast.walk(self._tree))
@@ -635,7 +676,14 @@ class _PythonReader:
                 self._reading.add(f"{role}.{each.arg}", self._value(each.value), each.arg)
 
     def _stands_for(self, node: ast.expr) -> ast.expr:
-        return self._values.get(node.id, node) if isinstance(node, ast.Name) else node
+        """What a name stands for, which may be names; any other expression as it is."""
+        if not isinstance(node, ast.Name) or node.id not in self._values:
+            return node
+        value = self._values[node.id]
+        self._put_in += len(ast.unparse(value))
+        if self._put_in > MAX_TEXT:
+            raise InputError(f"names in the text must stand for at most {MAX_TEXT} characters")
+        return value
 
     def _keywords(self, node: ast.Call) -> Iterable[tuple[str, Any]]:
         for each in node.keywords:
@@ -648,7 +696,7 @@ class _PythonReader:
     def _value(self, node: ast.expr, depth: int = 0) -> Any:
         """A literal, what a name stands for, or the model that is loaded; else its source text."""
         if isinstance(node, ast.Name) and node.id in self._values and depth < _LONGEST_CHAIN:
-            return self._value(self._values[node.id], depth + 1)
+            return self._value(self._stands_for(node), depth + 1)
         if isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
             return {

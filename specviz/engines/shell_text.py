@@ -13,6 +13,12 @@ _PIECE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _VARIABLE = re.compile(r"(?<!\\)\$(?:[A-Za-z_]\w*|\{[A-Za-z_][^{}]*\})")
+_SECRET = re.compile(
+    r"""((?:token(?!s)|key|secret|password)\w{0,40}
+      (?:["'\]]{0,2}\s*=|["']\s*:|:(?=\s)|\s+value:)\s*) (?:"[^"]*"|'[^']*'|\S+)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_COMMANDS = {"--serve-cmd", "--startup-cmd"}  # of vllm bench sweep
 _SHELLS = {"sh", "bash", "dash", "zsh", "ash"}
 
 
@@ -50,8 +56,12 @@ def variables(text: str) -> set[str]:
 
 
 def inner_script(words: Sequence[str]) -> str | None:
-    """What a shell among the words is told to run, as in `bash -lc "…"`; None without one."""
+    """What a shell among the words is told to run, as in `bash -lc "…"`, or a flag says is run;
+    None without one.
+    """
     for place, word in enumerate(words):
+        if word in _COMMANDS and words[place + 1 :]:
+            return words[place + 1]
         if word.rsplit("/", 1)[-1] not in _SHELLS:
             continue
         skipped = 1 if place and words[place - 1] == "--entrypoint" else 0  # the image
@@ -62,6 +72,15 @@ def inner_script(words: Sequence[str]) -> str | None:
             if not option.startswith("-"):
                 break
     return None
+
+
+def unsaid(text: str) -> str:
+    """The text without the values of variables that are secrets by their names.
+
+    >>> unsaid("export HF_TOKEN=hf_abc api-key: 'a b' MAX_TOKENS=5")
+    'export HF_TOKEN=… api-key: … MAX_TOKENS=5'
+    """
+    return _SECRET.sub(r"\1…", text)
 
 
 def quoted(word: str, kept: Collection[str]) -> str:

@@ -40,6 +40,7 @@ from specviz.engines.model_deployment import (
     wrong_values,
 )
 from specviz.engines.pasted_text import PastedFlag, SourceText, read_text
+from specviz.engines.shell_text import unsaid
 from specviz.errors import InputError, read_number, short
 
 _SELF = "[self]"  # in an article, for a draft of the target's own first layers
@@ -366,7 +367,7 @@ def _shown(value: Any) -> str:
     if value is None:
         return "null"
     words = value if isinstance(value, tuple) else (value,)
-    return "" if value is True else " ".join(map(str, words))
+    return "" if value is True else unsaid(" ".join(map(str, words)))
 
 
 def _now(name: str, target: EngineFacts) -> str:

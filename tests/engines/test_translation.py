@@ -167,7 +167,7 @@ def test_a_container_is_read_for_what_it_runs() -> None:
         "  --model org/t --speculative-model org/d --num-speculative-tokens 3"
     )
     assert speculative(found)["num_speculative_tokens"] == 3
-    assert any("options of the container" in note for note in found.notes)
+    assert any("options of its own" in note for note in found.notes)
     assert "abc" not in str(found)
 
 
@@ -337,6 +337,12 @@ def test_python_is_read_and_never_run(tmp_path) -> None:
         ("vllm serve 'unclosed", "text must close every quote that it opens"),
         ("vllm serve t --speculative-config 5", "must be one JSON object"),
         ("vllm bench serve --model t", "the command that starts the server, such as vllm serve …"),
+        ("python benchmarks/benchmark_serving.py --backend vllm --model t", "asks one that runs"),
+        ("import vllm\nd = [d, d, d, d, d, d]\nvllm.LLM(d)", "must stand for at most 20000"),
+        (f"vllm serve t --max-model-len {'9' * 310}k", "numbers of more than 200 digits"),
+        (f"model: t\nseed: 0x{'f' * 5_000}", "numbers of more than 200 digits"),
+        (f"model: t\nseed: 1{':1' * 4_000}", "numbers of more than 200 digits"),
+        (f"vllm serve t -cc{'.a' * 990} 1", "must not have more than 100 names behind it"),
     ],
 )
 def test_what_is_nothing_is_refused_in_one_line(text: str, message: str) -> None:
@@ -628,10 +634,36 @@ MANIFEST = {"image": "vllm/vllm-openai:v0.6.3", "command": ["/bin/sh", "-c"], "a
         f"python -m pip install vllm --pre\nnvidia-smi -L\nuv run {ENGINE}".replace(
             "--num", "\n--num"
         ),
+        f"docker run -v /a/benchmark_serving:/x vllm/vllm-openai {ENGINE[11:]}",
+        f"{ENGINE} --served-model-name 'vllm chat' --log-config-file /a/bench_serving.json",
+        f"vllm bench startup {ENGINE[11:]}",
+        f"vllm bench mm-processor {ENGINE[11:]}",
+        f"vllm bench sweep serve --serve-cmd '{ENGINE}' --bench-cmd 'vllm bench serve'",
+        f"set -e\nset -euo pipefail\nexport -n HF_TOKEN=S\n{ENGINE}",
     ],
 )
 def test_a_command_is_found_within_a_shell_and_beside_other_programs(text: str) -> None:
-    assert translate(text).deployment == translate(ENGINE).deployment
+    found = translate(text)
+    assert found.deployment == translate(ENGINE).deployment
+    assert Fate.UNKNOWN not in fates(found).values()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export HF_TOKEN=hf_S",
+        f"hf_token=hf_S prog {ENGINE[11:]}",
+        f"export -n HF_TOKEN=hf_S\n{ENGINE}",
+        f"docker run -e my_key=hf_S me/own {ENGINE[11:]}",
+        "HF_TOKEN=hf_S vllm serve 'x",
+    ],
+)
+def test_what_may_be_a_secret_is_not_said_again(text: str) -> None:
+    try:
+        told = str(translate(text))
+    except InputError as error:
+        told = str(error)
+    assert "hf_S" not in told
 
 
 @pytest.mark.parametrize(
@@ -789,13 +821,16 @@ IN_WORDS = [f"{name}={value}" for name, value in DRAFTED.items()]
         yaml.safe_dump({"services": {"llama": SERVED | {"environment": IN_WORDS}}}),
         f"{' '.join(IN_WORDS)} LLAMA_ARG_CONT_BATCHING=1 llama-server",
         f"export {IN_WORDS[0]}\n{' '.join(IN_WORDS[1:])}\nllama-server",
+        f"LLAMA_ARG_PORT=1; {'; '.join(IN_WORDS)}\nunset LLAMA_ARG_PORT\nllama-server",
         f"docker run -e {' -e '.join(IN_WORDS)} {SERVED['image']}",
     ],
 )
 def test_variables_that_set_flags_of_llama_cpp_are_read(text: str) -> None:
-    assert translate(text).deployment == ModelDeployment(
+    found = translate(text)
+    assert found.deployment == ModelDeployment(
         target="a.gguf", method=EngineMethod.DRAFT_MODEL, draft="b.gguf", draft_tokens=8
     )
+    assert not any("other commands" in note for note in found.notes)
 
 
 CONFIG = '--speculative-config \'{"method": "ngram", "num_speculative_tokens": 3}\''
@@ -809,6 +844,7 @@ WORKLOAD = {"metadata": {"name": "n"}, "spec": {"replicas": 2, "template": {"spe
         (f"{ENGINE}\nvllm bench serve --model t", "vllm bench serve asks a server that runs"),
         ("vllm bench latency --model t", "a server takes the place of vllm bench latency"),
         (f"export A=1\n{ENGINE}", "A: a variable of the environment, left out"),
+        (f"export A=1\n./start.sh {ENGINE[11:]}", "A: a variable of the environment, left out"),
         (f"{ENGINE} | tee x; curl y", "tee, curl: other commands of the line, left out"),
         (f"{ENGINE} > a.log 2>&1 &", "2>&1: no flag takes it, left out"),
         (f"vllm serve t {CONFIG} {CONFIG}", "--speculative-config is given again, and the last"),
