@@ -14,6 +14,7 @@ from typing import Any
 
 from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, engines
 from specviz.engines.model_deployment import (
+    MAX_DRAFT_TOKENS,
     MAY_HAVE_DRAFT,
     BatchRange,
     DraftSampling,
@@ -69,10 +70,11 @@ class Dialect(ABC):
         return "", {}
 
     def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
-        """Each field that does nothing or harm beside the others, and why."""
+        """Take out each field that does nothing or harm beside the others; yields it, and why."""
         method = heard.get("method")
         for field, methods in self.only.items():
             if method is not None and method not in methods:
+                heard.pop(field, None)
                 names = (s.name for each, s in self.facts.methods.items() if each in methods)
                 yield field, f"{self.facts.title} passes over it but for {', '.join(names)}"
 
@@ -173,6 +175,7 @@ class VllmDialect(Dialect):
         split, of_draft = (str(heard.get(f"{of}tensor_parallel", 1)) for of in ("", "draft_"))
         if method is EngineMethod.DRAFT_MODEL and of_draft == "1" != split:
             why = "a draft model is split as the target is: the server ends when it loads another"
+            heard.pop("draft_tensor_parallel", None)
             yield "draft_tensor_parallel", why
 
     def _named(self, name: str) -> EngineMethod:
@@ -275,11 +278,16 @@ class SglangDialect(Dialect):
             given = read_integer("block size", block)
             heard["draft_tokens"] = given if method is EngineMethod.DSPARK else given - 1
         if method is EngineMethod.PROMPT_LOOKUP:
-            heard["branching"] = breadth or self._DEFAULT_NGRAM_WIDTH
+            heard.pop("draft_tokens", None)
+            heard["branching"] = self._DEFAULT_NGRAM_WIDTH if breadth is None else breadth
             heard.setdefault("tree_tokens", self._DEFAULT_NGRAM_NODES)
-            if heard.pop("draft_tokens", None) is not None:
-                yield f"NGRAM passes over {self._STEPS}: its {self._NODES} bound a draft alone"
         yield from self._settle_tree(heard)
+
+    def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
+        yield from super().needless(heard)
+        if heard.get("method") is EngineMethod.PROMPT_LOOKUP:  # heard are others, of the nodes
+            why = f"NGRAM passes over it: {self._NODES} and {self._NGRAM_WIDTH} count"
+            yield from (("draft_tokens", why), ("branching", why))
 
     def _settle_tree(self, heard: Heard) -> Iterator[str]:
         """A chain has no branching, and its K + 1 nodes go without saying; where no K is named, it
@@ -289,7 +297,9 @@ class SglangDialect(Dialect):
         if "tree_tokens" not in heard:
             return
         nodes = read_integer("tree-tokens", heard["tree_tokens"])
-        heard.setdefault("draft_tokens", max(nodes - 1, 1))
+        if "draft_tokens" not in heard and nodes == 1:
+            raise InputError("tree-tokens must be at least 2, the root and a draft, got 1")
+        heard.setdefault("draft_tokens", min(max(nodes - 1, 1), MAX_DRAFT_TOKENS))
         if width == 1:
             heard.pop("branching", None)
             del heard["tree_tokens"]

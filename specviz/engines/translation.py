@@ -408,7 +408,6 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
             dialect = DIALECTS[source.name]
             work.notes += dialect.settle(heard, frozenset(work.old))
             for name, why in dialect.needless(heard):
-                heard.pop(name, None)
                 work.drop(name, why)
         else:
             work.notes += _settle_library(heard, work)

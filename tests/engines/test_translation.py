@@ -350,6 +350,10 @@ def test_what_is_nothing_is_refused_in_one_line(text: str, message: str) -> None
         translate(text)
 
 
+JOINED = "9''" * 400
+NODES = "sglang --model t --speculative-algorithm NGRAM --speculative-num-draft-tokens"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -376,12 +380,16 @@ def test_what_is_nothing_is_refused_in_one_line(text: str, message: str) -> None
         ),
         ("sglang --speculative-algorithm X", "algorithm must be one of"),
         ("llama-server -m t --spec-type x", "type must be one of"),
+        (f"vllm serve t --max-model-len {JOINED}k", "must be a whole number"),
+        (f"{NODES} 2000", "draft-tokens must be a whole number"),
+        (f"{NODES} 1", "draft-tokens must be at least 2"),
+        ('{"speculative-algorithm": "NGRAM", "speculative-ngram-max-bfs-breadth": 0}', "got 0"),
     ],
 )
 def test_what_cannot_work_is_said_and_nothing_is_given(text: str, problem: str) -> None:
     found = translate(text)
     assert found.configuration is None
-    assert problem in found.problems[0]
+    assert problem in found.problems[0] and len(found.problems) == 1
 
 
 def test_models_on_this_machine_are_compared() -> None:
@@ -739,6 +747,7 @@ def test_files_and_python_have_the_long_names_of_short_flags() -> None:
     [
         (NGRAM, "sglang", ["--speculative-algorithm NGRAM", "--speculative-num-draft-tokens 5"]),
         ("-sc.method deepseek_mtp", "vllm", ["method mtp in --speculative-config"]),
+        (f"{NODES} 9 --speculative-num-steps 3 --speculative-eagle-topk 4", "sglang", ["", ""]),
         ("llama-lookup --draft 5", "llama.cpp", ["--spec-type", "--spec-ngram-simple-size-m"]),
         ("-sc.method eagle3 -sc.prompt_lookup_max 3 -sc.model h --spec-tokens 1", "vllm", [""]),
     ],
