@@ -66,7 +66,7 @@ class Dialect(ABC):
         """
 
     def kept_method(self, typed: Any) -> tuple[str, dict[str, str]]:
-        """Of a method that goes in as it is: its name and, by field, its own flags."""
+        """Of a method that goes in as it is: its name and what flags are of it."""
         return "", {}
 
     def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
@@ -128,6 +128,18 @@ class Dialect(ABC):
             rule = f"{self.of_methods} must be one of {', '.join(ours)} for {self.facts.title}"
             raise InputError(f"{rule}, got {short(name)}")
         return found
+
+
+def with_options(name: str, value: Any) -> Options:
+    """A flag with the options that stood behind its value once: xgrammar:disable-any-whitespace."""
+    plain, _, options = str(value).partition(":")
+    if not options or not name.endswith(".backend"):
+        return {name: value}
+    told = {*options.replace("no-", "disable-").split(",")} - {
+        "disable-fallback"
+    }  # a named one has none
+    keys = (each.replace("-", "_") for each in sorted(told))
+    return {name: plain} | {name.replace("backend", key): True for key in keys}
 
 
 class VllmDialect(Dialect):
@@ -325,11 +337,6 @@ class LlamaCppDialect(Dialect):
     of_methods = "type"
     within = {"quantization": "target", "draft_quantization": "draft"}
     only = dict.fromkeys(("lookup_size", "lookup_tokens"), _OF_LOOKUP)
-    # field -> how flags of one kind of n-grams that set it end
-    _ENDS = {
-        **{"lookup_size": ("n-match", "size-n"), "lookup_tokens": ("size-m",)},
-        **{"draft_tokens": ("n-max", "size-m"), "min_draft_tokens": ("n-min",)},
-    }
     _MODELS = (
         ("--hf-repo", "--model", "quantization"),
         ("--spec-draft-hf", "--spec-draft-model", "draft_quantization"),
@@ -368,11 +375,23 @@ class LlamaCppDialect(Dialect):
             yield "draft_device", f"{served.name} takes no devices of its own"
 
     def kept_method(self, typed: Any) -> tuple[str, dict[str, str]]:
-        kind, ends = ",".join(_listed(typed)), self._ENDS.items()
-        if "," not in kind and kind not in self.facts.methods[EngineMethod.PROMPT_LOOKUP].also:
+        lookup = self.facts.methods[EngineMethod.PROMPT_LOOKUP]
+        kinds = [kind for kind in _listed(typed) if kind != "none"]
+        n_grams = [kind for kind in kinds if kind in (lookup.name, *lookup.also)]
+        if len(kinds) < 2 and n_grams in ([], [lookup.name]):
             return "", {}
-        own = ((field, f"--spec-{kind}-{end}") for field, each in ends for end in each)
-        return kind, {field: flag for field, flag in own if flag in self.facts.known}
+        kind = "ngram-mod" if "ngram-mod" in kinds else [*n_grams, lookup.name][0]
+        passed = ("--spec-ngram-", "--spec-draft-n-m") if kinds == n_grams else "--spec-ngram-"
+        own = {name: name for name in self.facts.known if name.startswith(passed)}
+        for end in ("size-n", "size-m", "min-hits"):
+            own[f"--spec-ngram-{end}"] = f"--spec-{kind}-{end}"
+        general = "--spec-draft-n-"
+        if kind == "ngram-mod":
+            own["--spec-ngram-size-n"], general = "--spec-ngram-mod-n-match", "--spec-ngram-mod-n-"
+        for name in self.facts.older if kinds == n_grams else ():
+            if name.startswith("--draft"):
+                own[name] = general + ("min" if "min" in name else "max")
+        return ",".join(kinds), own
 
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
         for role, field in zip(("target", "draft"), WEIGHTS, strict=True):

@@ -18,6 +18,7 @@ from specviz.engines.dialects import (
     Options,
     read_integer,
     read_schedule,
+    with_options,
 )
 from specviz.engines.engine_facts import (
     SPECULATIVE,
@@ -30,6 +31,7 @@ from specviz.engines.engine_facts import (
 )
 from specviz.engines.engine_rules import ServedPair, problems
 from specviz.engines.model_deployment import (
+    MAX_DRAFT_TOKENS,
     NO_TARGET,
     PARTS,
     WORDS,
@@ -39,9 +41,9 @@ from specviz.engines.model_deployment import (
     ModelDeployment,
     wrong_values,
 )
-from specviz.engines.pasted_text import PastedFlag, SourceText, read_text
+from specviz.engines.pasted_text import PastedFlag, SourceText, literal, read_text
 from specviz.engines.shell_text import unsaid
-from specviz.errors import InputError, read_number, short
+from specviz.errors import InputError, read_number, read_whole, short
 
 _SELF = "[self]"  # in an article, for a draft of the target's own first layers
 _USUAL_K = 5
@@ -104,6 +106,7 @@ class _Work:
     old: set[str] = field(default_factory=set)
     further: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)  # field or flag -> its last change
+    kept: str = ""  # a method that goes in as it is
 
     def add(self, name: str, change: FlagChange, adds_up: bool) -> None:
         """What became of a flag that sets this field, or has this name; `adds_up`: its values do,
@@ -143,11 +146,17 @@ def translate(
     source = engines()[pasted.engine]
     target = server_named(to or (source.name if source.is_server else "vllm"))
     work = _Work(notes=list(pasted.passed_over))
+    own = _keep_method(pasted.flags, source, target, work)
     for typed in pasted.flags:
         flag = _as_switch(typed, source)
-        name = _name(flag, source)
-        change = replace(_change(flag, source, target, work), value=_shown(typed.value))
-        if flag is not typed and isinstance(typed.value, str) and change.now:
+        name = own.get(flag.name, flag.name)
+        if source is target and flag.name in own:
+            change = _own_flag(flag, name, source, work)
+        else:
+            flag = replace(flag, name=name)
+            name, change = _name(flag, source), _change(flag, source, target, work)
+        change = replace(change, value=_shown(typed.value))
+        if isinstance(flag.value, bool) and isinstance(typed.value, str) and change.now:
             change = replace(change, fate=Fate.MOVED, why="a switch takes no value")
         work.add(name, change, flag.name in source.appended)
         if flag.value is True and name in _NAMED:
@@ -166,6 +175,7 @@ def translate(
         pair = _pair(deployment, read_pair, work)
         work.problems += problems(deployment, target, pair)
         if not work.problems:
+            _join_parts(work)
             configuration = configure(deployment, target.name, work.further, pair, pasted.variables)
             _tell_as_written(work, deployment, target, configuration.options)
             work.notes += _remarks(configuration, work, target)
@@ -180,10 +190,29 @@ def translate(
         target=target.name,
         changes=tuple(work.changes),
         notes=tuple(work.notes),
-        problems=tuple(_in_names_of(each, flags | work.typed, target) for each in work.problems),
+        problems=tuple(
+            _in_names_of(each, flags | work.typed, target, work.kept) for each in work.problems
+        ),
         deployment=deployment,
         configuration=configuration,
     )
+
+
+def _keep_method(
+    flags: Sequence[PastedFlag], source: EngineFacts, target: EngineFacts, work: _Work
+) -> dict[str, str]:
+    """Of a method that goes in as it is: flags and their names now; to another engine the reverse,
+    by which its own flags say what general ones do.
+    """
+    typed = [each for each in flags if _name(each, source) == "method"]
+    if not typed or not source.is_server:
+        return {}
+    work.kept, own = DIALECTS[source.name].kept_method(typed[-1].value)
+    if work.kept and source is target:
+        work.further[typed[-1].name] = work.kept
+    elif "," in work.kept:
+        work.notes.append(f"of {work.kept} {target.title} takes one alone")
+    return own if source is target else {each: name for name, each in own.items()}
 
 
 def _as_switch(flag: PastedFlag, source: EngineFacts) -> PastedFlag:
@@ -341,7 +370,7 @@ def _old_flag(
     if old.goes_to and not target.knows(old.goes_to):
         return _told(flag, Fate.DROPPED, "", f"{target.title} has no {old.goes_to}")
     if old.goes_to:
-        work.further[old.goes_to] = flag.value
+        work.further |= with_options(old.goes_to, flag.value)
     field = MEANT.get(old.field, old.field)
     place = old.goes_to or _now(old.field, target)
     is_elsewhere = source is not target and field in DEPLOYMENT_FIELDS
@@ -402,8 +431,6 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
             work.problems.append(_OWN_LAYERS)
         if work.problems:
             return None
-        if source is target:
-            _keep_method(target, work)
         if source.is_server:
             dialect = DIALECTS[source.name]
             work.notes += dialect.settle(heard, frozenset(work.old))
@@ -430,16 +457,26 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
         return None
 
 
-def _keep_method(target: EngineFacts, work: _Work) -> None:
-    """A method that goes in as it is, and its own flags in the place of general ones."""
-    kept, own = DIALECTS[target.name].kept_method(work.heard.get("method"))
-    if kept:
-        work.further[next(each.name for each in target.flags if each.field == "method")] = kept
-    for name, flag in own.items():
-        if name in work.heard:
-            work.further[flag] = work.heard.pop(name)
-            place = work.rows.pop(name)
-            work.changes[place] = replace(work.changes[place], fate=Fate.MOVED, now=flag)
+def _join_parts(work: _Work) -> None:
+    """An object before its parts (--flag.key), which are then put into it."""
+    owners = {name.partition(".")[0] for name in work.further if "." in name}
+    for name in sorted(owners & work.further.keys()):
+        value = literal(work.further.pop(name))
+        work.further = {name: value, **work.further}
+        work.notes.append(f"{name} and its parts are written as one, and a part's value stands")
+
+
+def _own_flag(flag: PastedFlag, own: str, source: EngineFacts, work: _Work) -> FlagChange:
+    """One of a method that is kept: `own` is its name there."""
+    if own not in source.known:
+        return _told(flag, Fate.DROPPED, "", f"{work.kept} has no {own}")
+    try:
+        work.further[own] = read_whole(flag.value, flag.typed, 0, MAX_DRAFT_TOKENS)
+    except InputError as error:
+        work.problems.append(str(error))
+    if own == flag.name:
+        return _told(flag, Fate.SAME, own, "")
+    return _told(flag, Fate.MOVED, own, source.older[flag.name].why)
 
 
 def _values(heard: Heard, work: _Work) -> dict[str, Any]:
@@ -544,13 +581,16 @@ def _sampling(value: Any) -> DraftSampling:
         raise InputError(f"draft-sampling must be {names}, got {short(value)}") from None
 
 
-def _in_names_of(text: str, typed: Mapping[str, str], facts: EngineFacts) -> str:
+def _in_names_of(text: str, typed: Mapping[str, str], facts: EngineFacts, kept: str = "") -> str:
     """A sentence about a deployment in the names of the text that it was read from.
 
-    `typed` is field -> the flag that gave it; methods are called as the engine calls them.
+    `typed` is field -> the flag that gave it; methods are called as the engine calls them, but for
+    one that is kept.
     """
     fields = {name.replace("_", "-"): name for name in DEPLOYMENT_FIELDS}
     methods = {each.value: served.name for each, served in facts.methods.items()}
+    if kept:
+        methods[EngineMethod.PROMPT_LOOKUP.value] = kept
 
     def named(match: re.Match[str]) -> str:
         word = match[0]

@@ -380,6 +380,8 @@ NODES = "sglang --model t --speculative-algorithm NGRAM --speculative-num-draft-
         ),
         ("sglang --speculative-algorithm X", "algorithm must be one of"),
         ("llama-server -m t --spec-type x", "type must be one of"),
+        ("llama-server -m t --spec-type ngram-mod --draft-max abc", "must be a whole number"),
+        ("llama-server -m t --spec-type ngram-mod -md d", "not be given for method ngram-mod"),
         (f"vllm serve t --max-model-len {JOINED}k", "must be a whole number"),
         (f"{NODES} 2000", "draft-tokens must be a whole number"),
         (f"{NODES} 1", "draft-tokens must be at least 2"),
@@ -730,8 +732,8 @@ def test_parts_of_one_object_are_written_as_one() -> None:
     )
     assert fates(found)["-cc.mode"] is Fate.KEPT
     assert fates(found)["--port.x"] is Fate.UNKNOWN
-    found = translate("vllm serve m -cc '{}' -cc.a 1 -cc.a.b 2")
-    assert '--compilation-config \'{"a": {"b": 2}}\'' in command(found)
+    found = translate("vllm serve m -cc.a 1 -cc.a.b 2 -cc '{\"c\": 3}'")
+    assert '--compilation-config \'{"c": 3, "a": {"b": 2}}\'' in command(found)
 
 
 def test_files_and_python_have_the_long_names_of_short_flags() -> None:
@@ -742,11 +744,15 @@ def test_files_and_python_have_the_long_names_of_short_flags() -> None:
         assert "data_parallel_size=2,\n    enable_expert_parallel=True,\n" in forms.python
 
 
+K_OF_VLLM = "num_speculative_tokens in --speculative-config"
+
+
 @pytest.mark.parametrize(
     ("text", "to", "now"),
     [
         (NGRAM, "sglang", ["--speculative-algorithm NGRAM", "--speculative-num-draft-tokens 5"]),
         ("-sc.method deepseek_mtp", "vllm", ["method mtp in --speculative-config"]),
+        ("llama-server --spec-type ngram-mod --spec-ngram-mod-n-max 64", "vllm", [K_OF_VLLM]),
         (f"{NODES} 9 --speculative-num-steps 3 --speculative-eagle-topk 4", "sglang", ["", ""]),
         ("llama-lookup --draft 5", "llama.cpp", ["--spec-type", "--spec-ngram-simple-size-m"]),
         ("-sc.method eagle3 -sc.prompt_lookup_max 3 -sc.model h --spec-tokens 1", "vllm", [""]),
@@ -763,6 +769,9 @@ def test_lists_and_repeated_keys_of_a_file_are_read_as_the_engine_reads_them() -
     assert "port is given again, and the last one counts" in found.notes
 
 
+KINDS = "llama-server --spec-type ngram-"
+
+
 @pytest.mark.parametrize(
     ("text", "written"),
     [
@@ -776,7 +785,19 @@ def test_lists_and_repeated_keys_of_a_file_are_read_as_the_engine_reads_them() -
         ("model: t\nenforce-eager: false\ngrpc: false\nseed: null", "--no-enforce-eager"),
         (f"{SGLANG}--trust-remote-code false", ""),
         ("llama-server --fim-qwen-7b-spec", "llama-server --fim-qwen-7b-spec"),
-        ("llama-server --spec-type ngram-mod --draft-max 8", "mod --spec-ngram-mod-n-max 8"),
+        (f"{KINDS}mod --draft-max 8", "mod --spec-ngram-mod-n-max 8"),
+        (f"{KINDS}mod --spec-draft-n-max 5 --spec-ngram-mod-n-max 9", "5 --spec-ngram-mod-n-max 9"),
+        (
+            f"{KINDS}map-k --spec-ngram-size-m 4 --draft-max 5",
+            "map-k-size-m 4 --spec-draft-n-max 5",
+        ),
+        (f"{KINDS}map-k --spec-ngram-min-hits 2", "--spec-ngram-map-k-min-hits 2"),
+        (f"{KINDS}mod --spec-ngram-simple-size-n 9", "mod --spec-ngram-simple-size-n 9"),
+        (f"{KINDS}cache --draft-max 8", "cache --spec-draft-n-max 8"),
+        (
+            "vllm serve t --guided-decoding-backend a:no-b",
+            """'{"backend": "a", "disable_b": true}'""",
+        ),
         (
             f"{LLAMA}--spec-type ngram-mod,draft-simple",
             "ngram-mod,draft-simple --spec-draft-model b.gguf --spec-draft-n-max 8",
@@ -881,6 +902,8 @@ def test_another_name_and_another_method_are_told() -> None:
     assert fates(translate(text, "vllm"))["-md"] is Fate.MOVED
     assert Fate.UNKNOWN not in fates(translate(f"docker run lmsysorg/sglang:v1 {SGLANG}")).values()
     assert translate("llama-server -m a.gguf --spec-default").notes == ()
+    several = translate(f"{LLAMA}--spec-type draft-simple,ngram-mod", "vllm")
+    assert "of draft-simple,ngram-mod vLLM takes one alone" in several.notes
     both = translate("m.generate(**i, assistant_model=a, prompt_lookup_num_tokens=3)")
     assert fates(both)["assistant_model"] is Fate.DROPPED
     assert speculative(both)["num_speculative_tokens"] == 3
