@@ -135,11 +135,9 @@ def with_options(name: str, value: Any) -> Options:
     plain, _, options = str(value).partition(":")
     if not options or not name.endswith(".backend"):
         return {name: value}
-    told = {*options.replace("no-", "disable-").split(",")} - {
-        "disable-fallback"
-    }  # a named one has none
-    keys = (each.replace("-", "_") for each in sorted(told))
-    return {name: plain} | {name.replace("backend", key): True for key in keys}
+    told = options.replace("no-", "disable-").replace("-", "_").split(",")
+    keys = (name.replace("backend", each) for each in told if each != "disable_fallback")
+    return {name: plain} | dict.fromkeys(keys, True)
 
 
 class VllmDialect(Dialect):
