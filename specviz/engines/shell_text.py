@@ -14,7 +14,7 @@ _PIECE = re.compile(
 )
 _VARIABLE = re.compile(r"(?<!\\)\$(?:[A-Za-z_]\w*|\{[A-Za-z_][^{}]*\})")
 _SECRET = re.compile(
-    r"""((?:token(?!s)|key|secret|password)\w{0,40}
+    r"""((?:token|key|secret|password)\w{0,40}
       (?:["'\]]{0,2}\s*=|["']\s*:|:(?=\s)|\s+value:)\s*) (?:"[^"]*"|'[^']*'|\S+)""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -77,8 +77,8 @@ def inner_script(words: Sequence[str]) -> str | None:
 def unsaid(text: str) -> str:
     """The text without the values of variables that are secrets by their names.
 
-    >>> unsaid("export HF_TOKEN=hf_abc api-key: 'a b' MAX_TOKENS=5")
-    'export HF_TOKEN=… api-key: … MAX_TOKENS=5'
+    >>> unsaid("export HF_TOKEN=hf_abc api-key: 'a b' PORT=5")
+    'export HF_TOKEN=… api-key: … PORT=5'
     """
     return _SECRET.sub(r"\1…", text)
 
