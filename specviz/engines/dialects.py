@@ -394,7 +394,7 @@ class LlamaCppDialect(Dialect):
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
         for role, field in zip(("target", "draft"), WEIGHTS, strict=True):
             name, colon, tag = str(heard.get(role, "")).rpartition(":")
-            if colon and not is_file(heard[role]) and self.facts.has_weights(tag):
+            if colon and not is_file(str(heard[role])) and self.facts.has_weights(tag):
                 heard |= {role: name, field: tag}
         size, tokens = heard.pop("lookup_size", None), heard.pop("lookup_tokens", None)
         typed = heard.pop("method", None)

@@ -557,7 +557,7 @@ def read_field(name: str, value: Any) -> Any:
     if name in WEIGHTS:
         return _weights(str(value))
     if name in _NAMES:
-        return str(value)
+        return value if isinstance(value, tuple) else str(value)
     return read_number(value, _flag(name)) if name in PARTS else read_integer(_flag(name), value)
 
 
