@@ -547,6 +547,8 @@ def read_field(name: str, value: Any) -> Any:
     """The value of a field of a deployment, read from what was typed; InputError for another."""
     match name:
         case "method":
+            if not isinstance(value, EngineMethod):
+                raise InputError(f"method must be one name, got {short(value)}")
             return value
         case "schedule":
             return read_schedule(value)

@@ -390,6 +390,7 @@ NODES = "sglang --model t --speculative-algorithm NGRAM --speculative-num-draft-
         (f"vllm serve t --max-model-len {JOINED}k", "must be a whole number"),
         (f"{NODES} 2000", "draft-tokens must be a whole number"),
         (f"{NODES} 1", "draft-tokens must be at least 2"),
+        ('{"method": 5, "num_speculative_tokens": 3}', "method must be one name, got 5"),
         ("--spec-type draft-simple -hf a -hfd b c:d", "must be the name or path of a model, got"),
         ('{"speculative-algorithm": "NGRAM", "speculative-ngram-max-bfs-breadth": 0}', "got 0"),
     ],
