@@ -437,11 +437,10 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 def read_integer(name: str, value: Any) -> int:
-    """Of a flag (True where it has no value) or of a file, in which 4.0 is 4, too."""
+    """Of a file, or of a flag (True where it has no value)."""
     if value is True:
         raise InputError(f"{name} must be {whole_rule()}, got no value")
-    is_round = isinstance(value, float) and value.is_integer()
-    return read_whole(int(value) if is_round else value, name)
+    return read_whole(value, name)
 
 
 def read_schedule(value: Any) -> tuple[BatchRange, ...]:
