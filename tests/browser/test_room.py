@@ -134,7 +134,7 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     close = teacher.ref("roomAskClose").bounding_box()
     height = teacher.evaluate("innerHeight")
     assert close and close["y"] + close["height"] <= height, "in sight however long the chart is"
-    teacher.ref("roomAskClose").click()
+    teacher.page.keyboard.press("PageDown")
 
     teacher.ref("roomFollow").click()
     says(ann, "on your own")
@@ -247,6 +247,9 @@ def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_but
     for part, lowest in (("stepText", 330), ("stepTree", 450), ("stepTable", 660)):
         box = teacher.ref(part).bounding_box()
         assert box and box["y"] < lowest, f"{part} is in sight on a projector"
+    teacher.evaluate("scrollTo(0, 150)")
+    row = teacher.ref("stepBack").bounding_box()
+    assert row and row["y"] > 93
     member = open_page(random_url, query, viewport=PHONE)
     member.until(HAS_RUN)
     member.page.set_viewport_size(ON_ITS_SIDE)
@@ -279,7 +282,7 @@ def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_but
     teacher.ref("roomShowGuesses").click()
     teacher.ref("roomAsk").wait_for()
     assert teacher.evaluate(ALL_IN_SIGHT)
-    teacher.ref("roomAskClose").click()
+    teacher.page.keyboard.press("Escape")
     teacher.ref("roomAsk").wait_for(state="hidden")
     teacher.evaluate(f"specviz.race.shell.enter('{LESSON.replace('first-guess', 'larger-u')}')")
     line = teacher.page.locator(".draw-line").bounding_box()

@@ -127,10 +127,10 @@ export class RacePage extends Page {
     return this.setting;
   }
 
-  // Its address has the setting only, and of a race of one's own a stop. A recording stands at its end for others.
+  // Its address has the setting only, and of a race of one's own a stop.
   get unseen() {
-    const { isOwn, chosen, moment } = this.view;
-    const what = isOwn ? this.trace.header && "your race, only its setting" : chosen && moment < Infinity && "where you stand";
+    const { isOwn, moment } = this.view;
+    const what = isOwn ? this.trace.header && "your race, only its setting" : moment < Infinity && "where you stand";
     return what ? `${what}: Step through shows it` : super.unseen;
   }
 
@@ -147,6 +147,7 @@ export class RacePage extends Page {
   setShown(isShown) {
     this.view.frame.ask();
     if (isShown && (this.isUnwritten || this.chosen)) this.writeSoon();
+    if (isShown && this.view.isUnplayed) this.view.replay();
     if (isShown) this.playOpening();
   }
 

@@ -143,6 +143,7 @@ export class RaceView {
   // Once more from its start, at a speed that the eye can follow. Not for readers who want less to move.
   replay() {
     const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.isUnplayed = this.refs.racePage.hidden && !this.isOwn;
     if (!isStill && !this.refs.racePage.hidden) this.playback.play();
   }
 

@@ -8,6 +8,7 @@ import { choices, hiddenWords, hintSentence, mineWords, percent, verdictBars, ve
 const TITLES = { accepted: "Accepted", rejected: "Rejected", verdict: "Will the target keep this guess?", prediction: "What the class answered" };
 /** @type {Record<string, string>} */
 const KEYS = { a: "accept", r: "reject" };
+const GO_ON = ["PageDown", "ArrowRight", "Escape"];
 
 export class AskView {
   /**
@@ -21,21 +22,22 @@ export class AskView {
     this.shown = "";
     const { roomAsk, roomText, roomVotes, roomHint, roomReveal, roomAskNext, roomAskInvite, roomAskClose, roomAskLeave } = refs;
     roomVotes.addEventListener("click", (/** @type {any} */ { target }) => this.chose(target.closest("button")?.dataset.choice));
-    roomAsk.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.pressed(event));
+    document.addEventListener("keydown", (event) => this.pressed(event), true); // wherever the focus is
     roomAsk.addEventListener("cancel", (/** @type {Event} */ event) => event.preventDefault()); // what it hides stays hidden
     roomAsk.addEventListener("close", () => this.isWanted && roomAsk.showModal());
     roomText.addEventListener("scroll", () => this.fade());
-    roomHint.addEventListener("click", () => on.hint());
-    roomReveal.addEventListener("click", () => on.reveal());
-    roomAskNext.addEventListener("click", () => on.next());
-    roomAskInvite.addEventListener("click", () => on.invite());
-    roomAskClose.addEventListener("click", () => on.close());
-    roomAskLeave.addEventListener("click", () => on.leave());
+    roomHint.addEventListener("click", on.hint);
+    roomReveal.addEventListener("click", on.reveal);
+    roomAskNext.addEventListener("click", on.next);
+    roomAskInvite.addEventListener("click", on.invite);
+    roomAskClose.addEventListener("click", on.close);
+    roomAskLeave.addEventListener("click", on.leave);
   }
 
   /** @param {KeyboardEvent} event */
   pressed(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!this.isWanted || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (this.isDone && GO_ON.includes(event.key)) return event.preventDefault(), this.on.close();
     const choice = KEYS[event.key.toLowerCase()];
     if (choice) this.chose(choice);
   }
@@ -55,6 +57,7 @@ export class AskView {
     this.isWanted = poll !== null;
     if (!poll) return this.shown = "", refs.roomAsk.close();
     const { revealed: isOver, hint } = poll;
+    this.isDone = isTeacher && isOver;
     const shown = `${poll.number} ${isOver} ${hint !== null}`;
     const isNew = this.shown !== shown;
     this.shown = shown;

@@ -89,6 +89,7 @@ export class ClassRoom {
     document.addEventListener("keydown", (event) => this.pressed(event));
     for (const act of ["pointerdown", "keydown"]) document.addEventListener(act, () => this.acted(), { capture: true });
     window.addEventListener("popstate", () => (this.hasActed = true));
+    new ResizeObserver(([{ target }]) => this.app.root.style.setProperty("--bar", `${target.clientHeight}px`)).observe(refs.roomBar.parentElement);
     document.addEventListener("visibilitychange", () => document.hidden || this.line.look());
     this.app.root.addEventListener("answered", (/** @type {any} */ { detail }) => this.answered(detail));
   }
