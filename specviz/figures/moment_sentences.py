@@ -142,7 +142,7 @@ class _Words:
     def _seen(self) -> str:
         """Why the p of many places in one forward is that of reading them in turn."""
         before = "what stands before it" if self.is_chain else "the path before it"
-        return f"Each sees only {before}: so p is what one by one would give, but for rounding"
+        return f"Each sees only {before}: so p is the usual one, but for rounding"
 
     # ---- judge
 

@@ -171,8 +171,7 @@ def test_the_forward_says_how_many_guesses_it_judges_at_once() -> None:
     assert words == (
         "One forward of the target reads the last token and all 2 guesses, each "
         "weight once (42 ms), and gives p, its next-token distribution, after each. "
-        "Each sees only what stands before it: so p is what one by one would give, but for "
-        "rounding."
+        "Each sees only what stands before it: so p is the usual one, but for rounding."
     )
     tree = made(judged(R, 0.1, 0.2, 0.9), judged(R, 0.1, 0.2, 0.9), is_wide=True)
     assert "Each sees only the path before it: so p" in said(round_sentences(tree, False).verify)

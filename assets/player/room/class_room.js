@@ -178,6 +178,7 @@ export class ClassRoom {
     if (!theme.isLarge) refs.large.click();
     this.showInvitation();
     refs.roomStart.focus();
+    this.glance();
   }
 
   // What a projector shows may be at another place by now.
