@@ -80,7 +80,7 @@ check: setup-dev node-tests
 # A machine on which others work stands still at times: what fails is run once more, and named in
 # the last lines as RERUN. What stands there hangs on time, and is to be mended.
 test: setup-dev browser node-tests
-	$(BIN)/python -m pytest -n 2 $(SHARE) --reruns 1 -r fER
+	$(BIN)/python -m pytest -n 2 $(SHARE) --reruns 1 --rerun-show-tracebacks -r fER
 
 # what takes long, or measures time and must be alone on the machine
 slow: setup-dev browser

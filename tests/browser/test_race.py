@@ -44,13 +44,15 @@ def test_at_every_moment_the_speedup_and_the_round_are_those_of_the_lanes(
     app_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(app_url, "?task=story&tokens=64&temperature=0.7&seed=5")
-    tab.evaluate(WATCH)
-    tab.race()
-    live = the_ends(tab)
+    live = set[float]()
+    while len(live) < 2:  # a page that stands still may miss most of a short race
+        tab.evaluate(WATCH)
+        tab.race()
+        live |= the_ends(tab)
     tab.evaluate(WATCH)
     tab.evaluate("specviz.race.view.playback.play()")
     tab.until("!specviz.race.view.playback.isPlaying")
-    assert len(live) > 1 and len(the_ends(tab)) > 5
+    assert len(the_ends(tab)) > 5
     for name in ("statsOf", "timesOf", "depthOf"):
         assert "of the whole run" in tab.text(name).lower()
     tab.evaluate("specviz.race.view.select(0)")  # the lanes show that moment, the number does not
