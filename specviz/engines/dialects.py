@@ -285,7 +285,7 @@ class SglangDialect(Dialect):
             heard["draft_sampling"] = DraftSampling.PROBABILISTIC
         block, breadth = heard.pop("block", None), heard.pop("lookup_branching", None)
         if block is not None and method in self.only["block"]:
-            given = read_integer("block size", block)
+            given = read_integer(block, "block size")
             heard["draft_tokens"] = given if method is EngineMethod.DSPARK else given - 1
         if method is EngineMethod.PROMPT_LOOKUP:
             heard.pop("draft_tokens", None)
@@ -303,17 +303,17 @@ class SglangDialect(Dialect):
         """A chain has no branching, and its K + 1 nodes go without saying; where no K is named, it
         is what the nodes hold in a row.
         """
-        width = read_integer("branching", heard.get("branching", 1))
+        width = read_integer(heard.get("branching", 1), "branching")
         if "tree_tokens" not in heard:
             return
-        nodes = read_integer("tree-tokens", heard["tree_tokens"])
+        nodes = read_integer(heard["tree_tokens"], "tree-tokens")
         if "draft_tokens" not in heard and nodes == 1:
             raise InputError("tree-tokens must be at least 2, the root and a draft, got 1")
         heard.setdefault("draft_tokens", min(max(nodes - 1, 1), MAX_DRAFT_TOKENS))
         if width == 1:
             heard.pop("branching", None)
             del heard["tree_tokens"]
-            chain = read_integer("draft-tokens", heard["draft_tokens"]) + 1
+            chain = read_integer(heard["draft_tokens"], "draft-tokens") + 1
             if nodes != chain:
                 yield f"{self._NODES} {nodes} is read as {chain}: a chain's steps and the root"
 
@@ -415,8 +415,8 @@ class LlamaCppDialect(Dialect):
             sampled = heard["draft_sampling"]
             heard["draft_sampling"] = "probabilistic" if sampled else "greedy"
         context = heard.pop("context", None)
-        if context is not None and (length := read_integer("context", context)) > 0:
-            slots = read_integer("parallel", heard.get("max_batch", 1))
+        if context is not None and (length := read_integer(context, "context")) > 0:
+            slots = read_integer(heard.get("max_batch", 1), "parallel")
             heard["max_length"] = length // max(slots, 1)
         return iter(())
 
@@ -436,7 +436,7 @@ DIALECTS: Mapping[str, Dialect] = {
 }
 
 
-def read_integer(name: str, value: Any) -> int:
+def read_integer(value: Any, name: str) -> int:
     """Of a file, or of a flag (True where it has no value)."""
     if value is True:
         raise InputError(f"{name} must be {whole_rule()}, got no value")
@@ -449,4 +449,4 @@ def read_schedule(value: Any) -> tuple[BatchRange, ...]:
         not isinstance(each, list | tuple) or len(each) != 3 for each in value
     ):
         raise InputError(f"schedule must be a list of [first, last, K], got {short(value)}")
-    return tuple(BatchRange(*(read_integer("schedule", each) for each in row)) for row in value)
+    return tuple(BatchRange(*(read_integer(each, "schedule") for each in row)) for row in value)

@@ -521,12 +521,12 @@ def _settle_switch(heard: Heard, work: _Work) -> None:
     value = heard.pop("disable_by_batch_size", None)
     if value is None:
         return
-    size = read_integer("speculative-disable-by-batch-size", value)
-    depth = read_integer("num-speculative-tokens", heard.get("draft_tokens", 0))
+    size = read_integer(value, "speculative-disable-by-batch-size")
+    depth = read_integer(heard.get("draft_tokens", 0), "num-speculative-tokens")
     if size < 2 or not depth:
         work.drop("disable_by_batch_size", "there is a schedule for a K and a size above 1 alone")
         return
-    largest = max(size, read_integer("max-num-seqs", heard.get("max_batch", size)))
+    largest = max(size, read_integer(heard.get("max_batch", size), "max-num-seqs"))
     heard["schedule"] = [[1, size - 1, depth], [size, largest, 0]]
 
 
@@ -560,7 +560,7 @@ def read_field(name: str, value: Any) -> Any:
         return _weights(str(value))
     if name in _NAMES:
         return value if isinstance(value, tuple) else str(value)
-    return read_number(value, _flag(name)) if name in PARTS else read_integer(_flag(name), value)
+    return read_number(value, _flag(name)) if name in PARTS else read_integer(value, _flag(name))
 
 
 def _weights(name: str) -> str:

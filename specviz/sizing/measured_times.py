@@ -7,7 +7,6 @@ running requests a time is interpolated; beyond the largest no time is made up: 
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from statistics import mean
 from typing import Any
 
 from specviz import theory
-from specviz.errors import InputError, short
+from specviz.errors import InputError, is_number, is_whole, short
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.sizing.file_acceptance import FileAcceptance, acceptance_of_sweep, read_object
 from specviz.sizing.serving_plan import MAX_ROWS, ServingPlan
@@ -312,15 +311,13 @@ def _of_sweep(found: Mapping[str, Any]) -> Iterator[_Point]:
 
 
 def _count(value: Any, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+    if not is_whole(value) or not 1 <= value <= most:
         raise ValueError(value)
     return value
 
 
 def _seconds(value: Any) -> float:
     """Or another number that must be above 0."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(value)
-    if not (math.isfinite(value) and value > 0):
+    if not is_number(value) or value <= 0:
         raise ValueError(value)
     return float(value)

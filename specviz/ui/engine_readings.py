@@ -4,12 +4,11 @@ charts, facts, and a row for each server.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, is_number, short
 from specviz.figures.engine_charts import over_time_figure, positions_figure
 from specviz.figures.theme import Figure
 from specviz.serving.engine_address import EngineAddress
@@ -179,8 +178,7 @@ def _check_numbers(values: Iterable[Any], *, may_lack: bool = False) -> None:
     for each in values:
         if each is None and may_lack:
             continue
-        is_number = type(each) in (int, float) and math.isfinite(each)
-        if not is_number or not 0 <= each <= _LARGEST:
+        if not is_number(each) or not 0 <= each <= _LARGEST:
             raise InputError(f"kept must hold counts, got {short(each)}")
 
 

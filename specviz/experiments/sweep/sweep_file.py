@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from specviz.decoding.batch_options import BatchOptions
-from specviz.errors import InputError
+from specviz.errors import InputError, is_number
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, SweepPlan
 from specviz.models.pair_catalog import Pair, pairs
@@ -207,9 +207,7 @@ def _is_whole(point: Point) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return False
-    return 0 <= value < LARGEST
+    return is_number(value) and 0 <= value < LARGEST
 
 
 def _are_numbers(values: object, count: int | None = None) -> bool:
