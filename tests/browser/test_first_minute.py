@@ -182,7 +182,8 @@ def test_a_link_to_why_it_is_exact_shows_a_place_drawn_anew(
     assert "kept 92." in tab.text("raceRedraw")
     assert tab.text("proofRun").startswith("Of a recording, not of your setting: Draft model")
     tab.until_steady()
-    assert 0 <= tab.ref("proof").bounding_box()["y"] < 500
+    strip = tab.page.locator(".race .timeline").bounding_box()
+    assert strip["y"] + strip["height"] <= tab.ref("proof").bounding_box()["y"] < 500
 
 
 SLOW_TO_KEEP = """(() => {
