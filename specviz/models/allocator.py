@@ -1,4 +1,4 @@
-"""How much freed memory the process keeps for its next tensors."""
+"""Keep freed memory in this process, so that its next tensors can use it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import ctypes
 import sys
 from typing import Any
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # names of mallopt's options in malloc.h
-LARGEST_KEPT = 32 << 20  # bytes of a tensor; a larger one is given back when it is freed
-MOST_KEPT = 256 << 20  # bytes
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # option numbers of mallopt, from malloc.h
+# If a tensor of at most this many bytes is freed, its memory stays in the process.
+LARGEST_KEPT = 32 << 20
+MOST_KEPT = 256 << 20  # largest number of bytes of freed memory that the process keeps
 
 
 def keep_freed_memory(of_any_size: bool = False) -> bool:
-    """Keep freed tensors in the process; True if this platform's allocator took the options.
+    """Keep the memory of freed tensors in the process.
 
-    Without this, glibc gives every row of logits back to the system and gets it again, page by
-    page: over a vocabulary of 49,152 up to 2,700 page faults a round, which take longer than
-    its sampling. Training asks for all: it saves 200,000 page faults a step, a seventh of the time.
-    On platforms without mallopt nothing happens.
+    Return whether the allocator of the C library supports this.
+
+    Without this call, glibc returns the memory of every freed tensor of logits to the operating
+    system, and requests it again page by page. With a vocabulary of 49,152, each round of decoding
+    then has up to 2,700 page faults, which take longer than the sampling. Training passes
+    `of_any_size`, which keeps the memory of tensors of any size. That avoids 200,000 page faults
+    per training step, which take a seventh of the step's time. On platforms without mallopt this
+    function does nothing.
     """
     some = ((_MMAP_THRESHOLD, LARGEST_KEPT), (_TRIM_THRESHOLD, MOST_KEPT))
     options = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1)) if of_any_size else some
@@ -26,12 +31,11 @@ def keep_freed_memory(of_any_size: bool = False) -> bool:
 
 
 def return_freed_memory() -> None:
-    """Give all that is free back to the system, as after a model was dropped."""
+    """Return all free memory to the operating system, for example after a model was dropped."""
     trim = _function("malloc_trim")
     if trim is not None:
         trim(0)
 
 
 def _function(name: str) -> Any:
-    """One of glibc's; None on other platforms."""
     return getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None

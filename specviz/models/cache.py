@@ -1,8 +1,13 @@
-"""Keys and values of one sequence or of several, and the slots that a forward takes in them.
+"""KV caches: the keys and values of one sequence or of several.
 
-Both caches are written in place and cut by index. Letters: M layers, B rows, C slots allocated,
-G key-value heads, D head size, L slots in use, N new tokens, E = the slots up to the last of them,
-S slots that a tree mask covers.
+A slot of a cache holds the keys and values of one token. Caches are written in place. To remove
+rejected tokens, a cache moves the accepted tokens to the front, and later overwrites the slots
+after them.
+
+In shapes, M is the number of layers, B the number of rows, C the number of slots allocated, G the
+number of key-value heads, D the head size, L the number of slots in use, N the number of new
+tokens, E the number of slots up to the last new token and S the number of slots that a tree mask
+covers.
 """
 
 from __future__ import annotations
@@ -15,17 +20,20 @@ import torch
 from torch import Tensor
 
 from specviz.errors import InputError
+from specviz.models.accelerator import upload
 
 FIRST_SLOTS = 256
 
 
 class SlotCache:
-    """One buffer for all layers, in which a slot is a token's keys and values.
+    """The KV cache of one sequence, or of rows of equal length: one buffer for all layers.
 
-    The buffer takes its shape from the first write and doubles up to `capacity` as it fills.
-    A forward calls `write` once a layer and `advance` once at its end, so a forward that fails
-    halfway leaves the cache as it was. Layers may run ahead of others: what they write behind the
-    slots in use stays until it is written over.
+    The buffer takes its shape from the first write. It doubles when it is full, up to `capacity`
+    slots. A forward pass calls `write` once per layer and `advance` once at its end. `advance`
+    increases `length` by the number of new slots. So a pass that fails halfway does not change
+    which slots are in use. A drafter may run some layers earlier than the remaining layers. These
+    early layers write their keys and values to slots after the used slots. The keys and values stay
+    there until another write replaces them.
     """
 
     def __init__(self, layers: int, capacity: int) -> None:
@@ -34,13 +42,17 @@ class SlotCache:
         self._layer_count = layers
         self._capacity = capacity
         self._length = 0
-        self._slots = 0  # C
+        self._slots = 0  # C, the number of allocated slots
         self._buffer: Tensor | None = None  # [M, B, 2 G, C, D]
-        self._written = (0, 0)  # the slots that the last write filled, and its views of each layer:
-        self._new: list[Tensor] = []  # those slots, [B, 2 G, N, D]
-        self._keys: list[Tensor] = []  # all up to them, [B, G, start + N, D]
+        # The first slot of the last write, and the first slot after that write. The three lists
+        # below contain, for each layer, views of the buffer for that write.
+        self._written = (0, 0)
+        self._new: list[Tensor] = []  # the slots of the last write, [B, 2 G, N, D]
+        self._keys: list[Tensor] = []  # all slots up to the last write, [B, G, start + N, D]
         self._values: list[Tensor] = []
-        self._positions: Tensor | None = None  # [capacity]; None: every slot's is its index
+        # The text position of the token in every slot, [capacity]. If this is None, the position of
+        # every token is the index of its slot.
+        self._positions: Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -52,11 +64,11 @@ class SlotCache:
 
     @property
     def bytes(self) -> int:
-        """Memory that the buffer takes now."""
+        """Return the current size of the buffer in bytes."""
         return 0 if self._buffer is None else self._buffer.nbytes
 
     def check_room(self, count: int) -> None:
-        """Raise InputError unless `count` more tokens fit."""
+        """Raise InputError if the cache does not have space for `count` more tokens."""
         if self._length + count > self._capacity:
             raise InputError(
                 f"cache has {self._capacity} slots, {self._length} of them in use: "
@@ -64,24 +76,39 @@ class SlotCache:
             )
 
     def write(self, layer: int, keys_values: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """Put N tokens at `start`, …; return all keys and values up to them as views.
+        """Write keys and values of N tokens to the slots `start`, start + 1, … of one layer.
 
-        In: [B, 2 G, N, D], key heads before value heads. Out: [B, G, start + N, D] each.
+        `keys_values` is [B, 2 G, N, D], key heads before value heads. Return views of the keys and
+        of the values of all tokens up to the last new one, [B, G, start + N, D] each.
         """
-        written = (start, start + keys_values.shape[2])
-        if written != self._written:
-            self._open(*written, keys_values)
+        rows, heads, count, size = keys_values.shape
+        opened = self.open(layer, (rows, heads, size), start, count, keys_values)
         self._new[layer].copy_(keys_values)
+        return opened
+
+    def open(
+        self, layer: int, shape: tuple[int, int, int], start: int, count: int, like: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return what `write` returns, but write nothing: the caller fills the new slots.
+
+        `shape` is (B, 2 G, D). `like` has the dtype and device of the keys and values.
+        """
+        written = (start, start + count)
+        if written != self._written:
+            self._open(*written, shape, like)
         return self._keys[layer], self._values[layer]
 
     def advance(self, count: int) -> None:
-        """Count the tokens that a whole forward has written."""
+        """Add `count` to the number of used slots, after a forward pass has written the slots."""
         self._length += count
 
     def place(self, position_ids: Tensor, start: int) -> Tensor:
-        """Note where in the text N tokens from slot `start` on stand. [N] -> that of all, [E]
+        """Store the text positions [N] of the tokens in slots `start`, start + 1, …
 
-        What is kept stands at its slot; nodes of a tree that is still growing do not.
+        Return the text positions of all slots up to the last new token, [E].
+
+        The position of an accepted token is its slot number. Nodes of a draft tree that have the
+        same depth share a position, so their positions are not their slot numbers.
         """
         end = start + len(position_ids)
         if self._positions is None:
@@ -90,12 +117,15 @@ class SlotCache:
         return self._positions[:end]
 
     def held(self, count: int) -> tuple[Tensor, ...]:
-        """Of each layer, keys and values in the first `count` slots as views, [B, 2 G, N, D]."""
+        """Return views of the keys and values in the first `count` slots.
+
+        There is one view [B, 2 G, N, D] per layer.
+        """
         assert self._buffer is not None and count <= self._length
         return self._buffer.narrow(3, 0, count).unbind()
 
     def begin(self, keys_values: Sequence[Tensor]) -> None:
-        """Begin an empty cache with a copy of each layer's keys and values, [B, 2 G, N, D]."""
+        """Fill an empty cache with copies of keys and values, one [B, 2 G, N, D] per layer."""
         count = keys_values[0].shape[2]
         assert self._length == 0 and len(keys_values) == self._layer_count
         self.check_room(count)
@@ -104,7 +134,10 @@ class SlotCache:
         self.advance(count)
 
     def keep(self, start: int, slots: Sequence[int]) -> None:
-        """Move `slots` (ascending, from `start` on) to start, start + 1, …; drop the rest."""
+        """Move the content of `slots` (ascending, >= `start`) to the slots from `start` on.
+
+        All later slots count as unused.
+        """
         assert 0 <= start <= self._length, f"start {start} of {self._length} slots"
         assert all(a < b for a, b in zip((start - 1, *slots), (*slots, self._length), strict=True))
         in_place = sum(slot == start + i for i, slot in enumerate(slots))
@@ -118,22 +151,22 @@ class SlotCache:
     @torch.inference_mode()
     def _move(self, moved: Sequence[int], target: slice) -> None:
         assert self._buffer is not None
-        source = torch.tensor(moved).to(self._buffer.device, non_blocking=True)
+        source = upload(torch.tensor(moved), self._buffer.device)
         self._buffer[..., target, :] = self._buffer.index_select(3, source)
 
-    def _open(self, start: int, end: int, like: Tensor) -> None:
-        """Make the views of one write once, for all layers that it will come to."""
+    def _open(self, start: int, end: int, shape: tuple[int, int, int], like: Tensor) -> None:
+        """Create, for all layers, the views of the buffer that one write needs."""
         if end > self._slots:
-            self._grow(end, like)
+            self._grow(end, shape, like)
         assert self._buffer is not None
         self._new = list(self._buffer.narrow(3, start, end - start).unbind())
         keys, values = self._buffer.narrow(3, 0, end).chunk(2, dim=2)
         self._keys, self._values = list(keys.unbind()), list(values.unbind())
         self._written = (start, end)
 
-    def _grow(self, end: int, like: Tensor) -> None:
+    def _grow(self, end: int, shape: tuple[int, int, int], like: Tensor) -> None:
         self.check_room(end - self._length)
-        rows, heads, _, size = like.shape
+        rows, heads, size = shape
         held = self._slots
         self._slots = min(self._capacity, max(FIRST_SLOTS, 1 << (end - 1).bit_length()))
         grown = like.new_empty((self._layer_count, rows, heads, self._slots, size))
@@ -143,10 +176,11 @@ class SlotCache:
 
 
 class RaggedCache:
-    """One buffer for all layers and rows; a row's slots in use are its first `lengths[row]`.
+    """The KV cache of several sequences: row r uses its first `lengths[r]` slots.
 
-    A forward calls `write` once a layer and `advance` once at its end. Padding behind a row's
-    tokens is written too, behind the slots in use, perhaps beyond the capacity; nobody sees it.
+    There is one buffer for all layers and rows. A forward pass calls `write` once per layer and
+    `advance` once at its end. The pass also writes the padding after a row's tokens to unused
+    slots, sometimes beyond the capacity. That is harmless, because no token sees padding.
     """
 
     def __init__(self, layers: int, rows: int, capacity: int) -> None:
@@ -157,9 +191,11 @@ class RaggedCache:
         self._layer_count = layers
         self._capacity = capacity
         self._lengths = [0] * rows
-        self._slots = 0  # C
+        self._slots = 0  # C, the number of allocated slots
         self._buffer: Tensor | None = None  # [M, B, 2 G, C, D]
-        self._positions: Tensor | None = None  # [B, capacity or more]; None: every slot's index
+        # The text position of the token in every slot, [B, capacity or more]. If this is None, the
+        # position of every token is the index of its slot.
+        self._positions: Tensor | None = None
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -171,16 +207,16 @@ class RaggedCache:
 
     @property
     def capacity(self) -> int:
-        """Slots of each row."""
+        """Return the number of slots of each row."""
         return self._capacity
 
     @property
     def bytes(self) -> int:
-        """Memory that the buffer takes now."""
+        """Return the current size of the buffer in bytes."""
         return 0 if self._buffer is None else self._buffer.nbytes
 
     def check_room(self, counts: Sequence[int]) -> None:
-        """Raise InputError unless so many more tokens fit into each row."""
+        """Raise InputError if a row lacks space for its number of new tokens in `counts`."""
         for row, (length, count) in enumerate(zip(self._lengths, counts, strict=True)):
             if length + count > self._capacity:
                 raise InputError(
@@ -191,9 +227,9 @@ class RaggedCache:
     def write(
         self, layer: int, keys_values: Tensor, row_ids: Tensor, slot_ids: Tensor, end: int
     ) -> tuple[Tensor, Tensor]:
-        """Put [B, 2 G, N, D] into slots [B, N] of rows [B, 1]; return the first `end` of each row.
+        """Write keys and values [B, 2 G, N, D] of one layer to the slots [B, N] of the rows [B, 1].
 
-        Out: keys and values, [B, G, end, D] each.
+        Return the keys and values in each row's first `end` slots, [B, G, end, D] each.
         """
         if end > self._slots:
             self._grow(end, keys_values)
@@ -205,11 +241,19 @@ class RaggedCache:
         return keys, values
 
     def advance(self, counts: Sequence[int]) -> None:
-        """Count the tokens of each row that a whole forward has written."""
+        """Increase the number of used slots of each row by the row's number in `counts`.
+
+        Call this after a complete forward pass has written these slots.
+        """
         self._lengths = [a + b for a, b in zip(self._lengths, counts, strict=True)]
 
     def place(self, position_ids: Tensor, row_ids: Tensor, slot_ids: Tensor, end: int) -> Tensor:
-        """See `SlotCache.place`: [B, N] at slots [B, N] of rows [B, 1] -> [B, end]."""
+        """Store the text positions [B, N] of the tokens in the slots [B, N] of the rows [B, 1].
+
+        Return the text positions of each row's first `end` slots, [B, end].
+
+        `SlotCache.place` explains why the positions must be stored.
+        """
         if self._positions is None or self._positions.shape[1] < end:
             slots = torch.arange(max(end, self._capacity), device=position_ids.device)
             grown = slots.expand(self.rows, -1).clone()
@@ -220,14 +264,18 @@ class RaggedCache:
         return self._positions[:, :end]
 
     def held(self, row: int, count: int) -> tuple[Tensor, ...]:
-        """Of each layer, keys and values in a row's first `count` slots: views, [1, 2 G, N, D]."""
+        """Return views of the keys and values in a row's first `count` slots.
+
+        There is one view [1, 2 G, N, D] per layer.
+        """
         assert self._buffer is not None and count <= self._lengths[row]
         return self._buffer[:, row : row + 1].narrow(3, 0, count).unbind()
 
     def begin(self, rows: Sequence[Sequence[Tensor]]) -> None:
-        """Begin an empty cache with a copy of each row's keys and values, layer by layer.
+        """Fill an empty cache with copies of keys and values.
 
-        `rows` [B] of [M] of [1, 2 G, N, D], where N may differ from row to row.
+        `rows` has one list per row, with a tensor [1, 2 G, N, D] per layer. N may differ from row
+        to row.
         """
         counts = [row[0].shape[2] for row in rows]
         assert not any(self._lengths) and len(rows) == self.rows
@@ -242,8 +290,13 @@ class RaggedCache:
 
     @torch.inference_mode()
     def keep(self, starts: Sequence[int], slots: Sequence[Sequence[int]]) -> None:
-        """In each row move `slots` (ascending, from its start on) to start, …; drop the rest."""
-        moves: list[tuple[int, int, int]] = []  # row, from, to
+        """In each row, move the content of `slots` (ascending) to the slots from `starts` on.
+
+        All later slots of the row count as unused. `starts` and `slots` have one entry per row. No
+        slot in `slots` may be before the start of its row.
+        """
+        # each entry is (row, slot before the move, slot after the move)
+        moves: list[tuple[int, int, int]] = []
         for row, (start, kept) in enumerate(zip(starts, slots, strict=True)):
             length = self._lengths[row]
             assert 0 <= start <= length, f"start {start} of {length} slots in row {row}"
@@ -252,19 +305,17 @@ class RaggedCache:
             self._lengths[row] = start + len(kept)
         self._positions = None
         if moves and self._buffer is not None:
-            rows, sources, targets = (
-                torch.tensor(moves).t().to(self._buffer.device, non_blocking=True)
-            )
+            rows, sources, targets = upload(torch.tensor(moves).t(), self._buffer.device)
             self._buffer[:, rows, :, targets] = self._buffer[:, rows, :, sources]
 
     @torch.inference_mode()
     def select(self, rows: Sequence[int]) -> None:
-        """Only these rows stay, in this order."""
+        """Keep only the rows with these indices in the cache, in the given order."""
         self._lengths = [self._lengths[row] for row in rows]
         self._positions = None
         if self._buffer is not None:
             chosen = torch.tensor(rows, dtype=torch.int64)
-            chosen = chosen.to(self._buffer.device, non_blocking=True)
+            chosen = upload(chosen, self._buffer.device)
             self._buffer = self._buffer.index_select(1, chosen)
 
     def _grow(self, end: int, like: Tensor) -> None:
@@ -272,7 +323,8 @@ class RaggedCache:
         held = self._slots
         doubled = max(FIRST_SLOTS, 1 << (end - 1).bit_length())
         self._slots = max(end, min(self._capacity, doubled))
-        # zeros, not memory as it is: a hidden slot weighs nothing, but nothing times NaN is NaN
+        # Use zeros instead of uninitialised memory: attention gives a hidden slot the weight 0, but
+        # if the slot contains NaN, 0 times NaN is NaN.
         grown = like.new_zeros((self._layer_count, rows, heads, self._slots, size))
         if self._buffer is not None:
             grown[..., :held, :] = self._buffer
@@ -280,47 +332,53 @@ class RaggedCache:
 
 
 class Slots(Protocol):
-    """The slots that one forward's tokens take."""
+    """The cache slots for the tokens of one forward pass."""
 
     @property
-    def rows(self) -> int: ...  # B
+    def rows(self) -> int: ...  # B, the number of rows
 
     @property
-    def count(self) -> int: ...  # N
+    def count(self) -> int: ...  # N, the number of new tokens per row
 
     @property
-    def end(self) -> int: ...  # E
+    def end(self) -> int: ...  # E, the number of slots up to the last new token
 
     def write(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Put keys and values there; return all of the layer's up to E.
+        """Write the keys and values that one layer computed to these slots.
 
-        In: [B, 2 G, N, D], key heads before value heads. Out: [B, G, E, D] each.
+        Return the keys and the values that the layer has in all slots before slot E.
+
+        The input is [B, 2 G, N, D], key heads before value heads. Both results are [B, G, E, D].
         """
         ...
 
     def is_free(self, tree_mask: Tensor | None) -> bool:
-        """Whether each token sees all slots up to its own, in all rows alike.
+        """Return whether each token sees all slots up to its own, in the same way in all rows.
 
-        That is so for a single token behind a cache, and for a prompt into an empty one.
+        Attention then needs no mask. The result is True for a single token after the cached tokens,
+        and for a prompt in an empty cache.
         """
         ...
 
     def visible(self, tree_mask: Tensor | None, device: torch.device) -> Tensor:
-        """[N, E] or [B, 1, N, E] bool, True = attend."""
+        """Return a mask that is True where a token sees a slot, [N, E] or [B, 1, N, E] bool."""
         ...
 
 
 class PlacedSlots(Slots, Protocol):
-    """Slots that know where in the text they stand, as layers with a sliding window ask."""
+    """Slots that also store text positions, which layers with a sliding window need."""
 
     def place(self, position_ids: Tensor) -> Tensor:
-        """Note where the tokens stand. [B, N] -> that of all slots up to E, [E] or [B, 1, E]"""
+        """Store the text positions [B, N].
+
+        Return the text positions of the tokens in all slots before slot E, [E] or [B, 1, E].
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StraightSlots:
-    """The same slots in every row: start, start + 1, …"""
+    """Consecutive slots from `start` on, the same in every row."""
 
     cache: SlotCache
     start: int
@@ -334,6 +392,10 @@ class StraightSlots:
     def write(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
         return self.cache.write(layer, keys_values, self.start)
 
+    def open(self, layer: int, shape: tuple[int, int, int], like: Tensor) -> tuple[Tensor, Tensor]:
+        """Return views of these slots in one layer; see `SlotCache.open`."""
+        return self.cache.open(layer, shape, self.start, self.count, like)
+
     def place(self, position_ids: Tensor) -> Tensor:
         return self.cache.place(position_ids[0], self.start)
 
@@ -341,7 +403,11 @@ class StraightSlots:
         return tree_mask is None and (self.count == 1 or self.start == 0)
 
     def visible(self, tree_mask: Tensor | None, device: torch.device) -> Tensor:  # [N, E]
-        """All slots, but of the last S what `tree_mask` [N, S] says."""
+        """Return which slots each token sees.
+
+        Without `tree_mask`, a token sees all slots up to its own. A given `tree_mask` [N, S]
+        decides which of the last S slots a token sees; the token sees all slots before them.
+        """
         seen = torch.ones((self.count, self.end), dtype=torch.bool, device=device)
         if tree_mask is None:
             return seen.tril_(self.start)
@@ -350,7 +416,10 @@ class StraightSlots:
 
 
 class RaggedSlots:
-    """Each row's own next slots; tokens behind a row's count are padding."""
+    """The next unused slots of each row.
+
+    Rows may have different numbers of new tokens; shorter rows are padded.
+    """
 
     def __init__(
         self, cache: RaggedCache, counts: Sequence[int], count: int, device: torch.device
@@ -361,7 +430,7 @@ class RaggedSlots:
         self.end = max(cache.lengths) + count
         self._cache = cache
         self._is_even = len(set(cache.lengths)) == 1
-        table = torch.tensor((cache.lengths, counts)).to(device, non_blocking=True)
+        table = upload(torch.tensor((cache.lengths, counts)), device)
         self._lengths = table[0, :, None]  # [B, 1]
         self._counts = table[1]  # [B]
         self._row_ids = torch.arange(self.rows, device=device)[:, None]  # [B, 1]
@@ -369,7 +438,10 @@ class RaggedSlots:
 
     @property
     def last(self) -> Tensor:
-        """Index of each row's last token among the N, [B]; 0 for a row that is all padding."""
+        """Return which of the N tokens is the last one of each row, [B].
+
+        For a row that contains only padding, the result is 0.
+        """
         return (self._counts - 1).clamp_(min=0)
 
     def write(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
@@ -384,9 +456,11 @@ class RaggedSlots:
         return tree_mask is None and self._is_even and is_free
 
     def visible(self, tree_mask: Tensor | None, device: torch.device) -> Tensor:  # [B, 1, N, E]
-        """What `tree_mask` [B, N, S] says of each row's last S slots up to L + N, and all before.
+        """Return which slots each token sees.
 
-        Every token, padding too, sees itself; so none sees nothing.
+        A given `tree_mask` [B, N, S] decides which of the last S slots of a row its tokens see.
+        These S slots end at slot L + N. The tokens see all slots before them. Every token sees
+        itself, even padding, because attention that sees nothing gives NaN.
         """
         slots = torch.arange(self.end, device=device)
         own = self._slot_ids[:, :, None]  # [B, N, 1]

@@ -1,8 +1,9 @@
-"""The part of a target's vocabulary that a drafter can name.
+"""A draft vocabulary: the part of the target's vocabulary that a drafter can propose.
 
-The smaller draft vocabulary is that of FR-Spec (2502.14856) and EAGLE-3 (2503.01840). All other
-tokens have probability 0 in its distributions: a draft is exact all the same, and reads a small
-part of the output matrix. Letters: N rows, V vocabulary of the target, R draft vocabulary.
+FR-Spec (2502.14856) and EAGLE-3 (2503.01840) use a draft vocabulary. All other tokens have
+probability 0 in the draft's distributions. Decoding stays exact, and the draft reads only a small
+part of the output matrix. In shapes, N is the number of rows, V the size of the target's vocabulary
+and R the size of the draft vocabulary.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraftVocabulary:
-    """Which of the target's tokens there are."""
+    """The tokens of the target's vocabulary that a drafter can propose."""
 
-    ids: Tensor  # [R] int64, all different
-    whole: int  # V
+    ids: Tensor  # [R] int64, the token ids; all of them differ
+    whole: int  # V, the size of the target's vocabulary
 
     @classmethod
     def of_offsets(cls, offsets: Tensor, whole: int) -> DraftVocabulary:
-        """EAGLE-3's table `d2t` [R]: token id minus row. ValueError unless it names R tokens."""
+        """Create a draft vocabulary from EAGLE-3's table `d2t` [R].
+
+        Each entry of the table is a token id minus the number of its row.
+
+        Raises ValueError if the table does not name R different tokens.
+        """
         size = len(offsets)
         ids = offsets + torch.arange(size, device=offsets.device)
         given = {*ids.tolist()}
@@ -31,11 +37,17 @@ class DraftVocabulary:
         return cls(ids, whole)
 
     def spread(self, logits: Tensor) -> Tensor:  # [N, R] -> [N, V]
-        """Over the whole vocabulary, minus infinity for tokens that there are not."""
+        """Return logits over the target's vocabulary.
+
+        Tokens outside the draft vocabulary get minus infinity.
+        """
         everywhere = logits.new_full((len(logits), self.whole), -torch.inf)
         return everywhere.index_copy_(1, self.ids, logits)
 
     def rows(self) -> Tensor:
-        """The row of every token, [V]; those that there are not share the row behind the last."""
+        """Return the row of every token of the target in the draft vocabulary, [V].
+
+        A token outside the draft vocabulary has no row; its number is R.
+        """
         rows = torch.full((self.whole,), len(self.ids), device=self.ids.device)
         return rows.index_copy_(0, self.ids, torch.arange(len(self.ids), device=self.ids.device))

@@ -1,7 +1,8 @@
-"""What the decoder needs of a model: forward over a draft tree, and a cache that can be cut.
+"""The interfaces that the decoder needs: a model that can run a draft tree, and its KV cache.
 
-Knows nothing of drafting, sampling or text. Letters: B rows, N query tokens, L cached tokens,
-S slots that a tree mask covers, V vocabulary, W hidden size, F feature layers.
+This module knows nothing about drafting, sampling or text. In shapes, B is the number of rows, N
+the number of query tokens, L the number of cached tokens, S the number of slots that a tree mask
+covers, V the size of the vocabulary, W the hidden size and F the number of feature layers.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from specviz.records import ModelInfo
 
 
 class KeyValueCache(Protocol):
-    """The keys and values of one sequence, written in place.
+    """The cached keys and values of one sequence. Every write happens in place.
 
-    `length` slots are in use. A forward writes its N tokens behind them and raises `length` by N;
-    `keep` says which of those stay.
+    `length` slots are in use. A forward pass of N tokens writes the next N slots and increases
+    `length` by N. `keep` then selects which of the N slots stay.
     """
 
     @property
@@ -31,34 +32,35 @@ class KeyValueCache(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Memory that it takes now."""
+        """Return the current size of the cache in bytes."""
         ...
 
     def keep(self, start: int, slots: Sequence[int]) -> None:
-        """Move `slots` (ascending, each >= `start`) to start, start + 1, …; drop all behind them.
+        """Move the content of `slots` (ascending, >= `start`) to the slots from `start` on.
 
-        Nothing is copied where the slots stand there already. `keep(n, [])` cuts back to n.
+        All later slots count as unused. A slot that already has the right index is not copied.
+        `keep(n, [])` cuts the cache to its first n slots.
         """
         ...
 
     def advance(self, count: int) -> None:
-        """Count `count` more slots as used, once every layer has run over their tokens."""
+        """Add `count` to the number of used slots, after every layer has written these slots."""
         ...
 
     def held(self, count: int) -> Sequence[Tensor]:
-        """Of each layer, the keys and values in the first `count` slots: views."""
+        """Return views of the keys and values in the first `count` slots, one tensor per layer."""
         ...
 
     def begin(self, keys_values: Sequence[Tensor]) -> None:
-        """Fill the first slots of an empty cache with a copy of what another holds, by layer."""
+        """Fill this empty cache with copies of keys and values, which have one tensor per layer."""
         ...
 
 
 class RaggedKeyValueCache(Protocol):
-    """The keys and values of several sequences, each with a length of its own.
+    """The cached keys and values of several sequences, which can have different lengths.
 
-    Every row fills its slots from 0 on without holes. All methods work on all rows at once; their
-    lists run parallel to the rows.
+    Each sequence is a row, which uses its slots from 0 on, without gaps. All methods work on all
+    rows at once, so their lists have one entry per row.
     """
 
     @property
@@ -66,45 +68,57 @@ class RaggedKeyValueCache(Protocol):
 
     @property
     def capacity(self) -> int:
-        """Slots of each row."""
+        """Return the number of slots of each row."""
         ...
 
     @property
     def bytes(self) -> int:
-        """Memory that it takes now."""
+        """Return the current size of the cache in bytes."""
         ...
 
     def keep(self, starts: Sequence[int], slots: Sequence[Sequence[int]]) -> None:
-        """In each row what `KeyValueCache.keep` does."""
+        """Apply `KeyValueCache.keep` to each row."""
         ...
 
     def held(self, row: int, count: int) -> Sequence[Tensor]:
-        """Of one row what `KeyValueCache.held` gives."""
+        """Return views of the keys and values in a row's first `count` slots, one per layer."""
         ...
 
     def begin(self, rows: Sequence[Sequence[Tensor]]) -> None:
-        """In each row of an empty cache what `KeyValueCache.begin` does."""
+        """Apply `KeyValueCache.begin` to each row of an empty cache."""
         ...
 
     def select(self, rows: Sequence[int]) -> None:
-        """Only these rows stay, in this order; the memory of the others is freed."""
+        """Keep only the rows with these indices in the cache, in the given order.
+
+        Free the memory of all other rows.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardOutput:
-    """Logits over the real vocabulary, and each token's features where asked for.
+    """The logits of a forward pass, and hidden states of each token if requested.
 
-    Features are hidden states: that of layer i goes into layer i (from 0), and that of i = the
-    number of layers comes out of the final norm: it is the input of the output matrix.
+    The logits have no columns for padding of the vocabulary. `features` are hidden states. The
+    number i of a feature layer means the input of layer i (from 0). If i is the number of layers,
+    it means the result of the final norm, which is the input of the output matrix.
     """
 
-    logits: Tensor  # [B, N, V]
-    features: Tensor | None = None  # [B, N, F W], those of several layers joined
+    logits: Tensor  # [B, N, V], in the dtype of the model or in float32
+    features: Tensor | None = None  # [B, N, F W], the hidden states of F layers, joined
+
+    @property
+    def row_features(self) -> Tensor | None:
+        """Return the features of the first row, [N, F W].
+
+        An output for a single sequence has only this row.
+        """
+        return None if self.features is None else self.features[0]
 
 
 class LanguageModel(Protocol):
-    """A causal language model with full attention."""
+    """A causal language model that can run a draft tree."""
 
     @property
     def info(self) -> ModelInfo: ...
@@ -116,7 +130,7 @@ class LanguageModel(Protocol):
     def dtype(self) -> torch.dtype: ...
 
     def new_cache(self, capacity: int) -> KeyValueCache:
-        """An empty cache for at most `capacity` tokens (prompt, output and one tree)."""
+        """Return an empty cache for at most `capacity` tokens (prompt, output, a draft tree)."""
         ...
 
     def forward(
@@ -128,32 +142,41 @@ class LanguageModel(Protocol):
         last_only: bool = False,
         feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
-        """Run N tokens behind the cache.
+        """Run N tokens after the tokens in the cache.
 
-        `tree_mask` covers the last S of the L + N slots, the N new ones last: token i sees the
-        slot where it is True (a drafter grows a tree level by level, so S may exceed N). All
-        slots before those S are seen by every token. None means causal order.
-        `last_only` returns the logits of the last token alone, [B, 1, V] (prefill); the features
-        (of `feature_layers`, none where that is empty) are those of all N tokens nevertheless.
-        Raises InputError where the cache has no room for N more, or where causal tokens or a
-        tree's first slot stand outside the context. Reads nothing back from the device.
+        The cache has L slots; the N new tokens take the N slots after them. `tree_mask` covers the
+        last S of these L + N slots. Token i sees a covered slot if row i of the mask is True for
+        that slot. It sees every slot before the last S slots. A drafter grows a tree level by
+        level, so S may be larger than N. A mask of None means that each token sees all slots up to
+        its own.
+
+        With `last_only`, the logits are only those of the last token, [B, 1, V]; a prefill needs no
+        others. The features of `feature_layers` are always those of all N tokens.
+
+        Raises InputError if the cache lacks space for N more tokens. Raises InputError as well if a
+        token without a mask, or the first slot of a tree, is beyond the context length. Never waits
+        for the device.
         """
         ...
 
     def embed(self, token_ids: Tensor) -> Tensor:
-        """Input embeddings. [N] int64 -> [N, W]"""
+        """Return the input embeddings of tokens. [N] int64 -> [N, W]"""
         ...
 
     def output(self, features: Tensor) -> Tensor:
-        """The output matrix over the real vocabulary, without the norm. [N, W] -> [N, V]"""
+        """Multiply normed hidden states by the output matrix. [N, W] -> [N, V]
+
+        If the matrix has rows that only pad the vocabulary, the result has no columns for them.
+        """
         ...
 
 
 class LayeredModel(LanguageModel, Protocol):
-    """A model that runs layer by layer, so that a forward can stop halfway and go on later.
+    """A model whose layers can run one by one, so that a forward pass can stop and continue later.
 
-    The whole forward is `embed`, `run_layers` over all layers, `advance` of the cache, `norm` and
-    `output`. Any split of the layers gives the same.
+    A complete forward pass is `embed`, `run_layers` over all layers, `advance` of the cache, `norm`
+    and `output`. The result does not depend on how the layers are divided over several calls of
+    `run_layers`.
     """
 
     def run_layers(
@@ -165,51 +188,54 @@ class LayeredModel(LanguageModel, Protocol):
         start: int,
         tree_mask: Tensor | None = None,  # [N, S] bool
     ) -> Tensor:  # [N, W]
-        """Run some layers over N tokens that stand at slots start … start + N - 1.
+        """Run some layers over N tokens, which take N cache slots from `start` on.
 
-        `start` is the cache's length or, behind tokens that have not run through all layers yet,
-        more. Writes these layers' keys and values into those slots; sees all slots before
-        start + N, of the last S what `tree_mask` says (None: causal order). The cache's length
-        stays as it is. Raises InputError where the cache has no room.
+        `start` is the cache's length, or more if earlier tokens have not run through all layers
+        yet. The layers write their keys and values to those slots. A token sees all slots before
+        start + N, but `tree_mask` decides about the last S of these slots. If the mask is None, a
+        token sees all slots up to its own. The cache's length does not change. Raises InputError if
+        the cache lacks space for the tokens.
         """
         ...
 
     def norm(self, hidden: Tensor) -> Tensor:
-        """The final norm. [N, W] -> [N, W]"""
+        """Apply the final norm. [N, W] -> [N, W]"""
         ...
 
 
 class BatchedModel(LanguageModel, Protocol):
-    """A model that runs rows of different lengths in one forward.
+    """A model that can run several sequences of different lengths in one forward pass.
 
-    Each row gets what its own `forward` over its own cache would give, to rounding.
+    Each row gets the same result as `forward` would give for this row alone, except for rounding.
     """
 
     def new_ragged_cache(self, rows: int, capacity: int) -> RaggedKeyValueCache:
-        """Empty caches for `rows` sequences of at most `capacity` tokens each."""
+        """Return an empty cache for `rows` sequences of at most `capacity` tokens each."""
         ...
 
     def forward_rows(
         self,
         token_ids: Tensor,  # [B, N] int64
-        counts: Sequence[int],  # B, each from 0 to N
+        counts: Sequence[int],  # B numbers, each from 0 to N: how many tokens of each row are real
         position_ids: Tensor,  # [B, N] int64
         cache: RaggedKeyValueCache,
         tree_mask: Tensor | None = None,  # [B, N, S] bool, S >= N, True = attend
         last_only: bool = False,
         feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
-        """Run the first `counts[b]` of N tokens behind each row b; the others are padding.
+        """Run the first `counts[b]` of the N tokens in each row b. The other tokens are padding.
 
-        Padding stands at the end of a row, may have any token and any position of the context (0
-        will do), and gives logits and features without meaning. Token i of row b takes slot
-        L[b] + i, L being the cache's lengths; those grow by `counts`.
+        Padding is at the end of a row. It may have any token and any position within the context,
+        such as 0. Its logits and features have no meaning. Token i of row b goes to slot L[b] + i,
+        where L are the cache's lengths. The lengths grow by `counts`.
 
-        `tree_mask[b]` covers slots L[b] + N - S … L[b] + N - 1 of row b: column c is slot
-        L[b] + N - S + c, whatever the count. Slots before those are seen by every token of the row,
-        columns before slot 0 by none. Real tokens must not be let see padding; each token sees
-        itself. None means causal order.
-        `last_only` returns the logits of each row's last real token, [B, 1, V].
-        Raises InputError as `forward` does, and reads nothing back from the device.
+        `tree_mask[b]` covers slots L[b] + N - S … L[b] + N - 1 of row b, whatever the counts are.
+        Its column c belongs to slot L[b] + N - S + c. Every token of the row sees all slots before
+        slot L[b] + N - S. No token sees columns that would be before slot 0. The mask must hide
+        padding from real tokens, and each token must see itself. If the mask is None, each token
+        sees all slots up to its own.
+
+        `last_only` returns the logits of each row's last real token, [B, 1, V]. Raises InputError
+        like `forward`, and never waits for the device.
         """
         ...

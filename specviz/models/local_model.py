@@ -1,11 +1,12 @@
-"""What both ways through a model share: its description, its place, its cache, its limits.
+"""The common part of `LlamaModel` and `LibraryModel`: description, device, cache and limits.
 
-Knows nothing of how a forward runs.
+This module does not know how a forward pass runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,13 +15,22 @@ from specviz.errors import InputError
 from specviz.models.cache import RaggedCache, SlotCache
 from specviz.records import ModelInfo
 
+# The names under which architectures store their number of experts.
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
 
 class LocalModel:
-    """A model whose weights are in this process; its input embedding says where and in what."""
+    """A model whose weights are in this process.
 
-    def __init__(self, info: ModelInfo, embedding: Tensor) -> None:  # [V, W]
+    The device and the dtype of the model are those of its input embedding.
+    """
+
+    def __init__(self, info: ModelInfo, module: Any) -> None:
         self._info = info
-        self._embedding = embedding
+        self._embedding: Tensor = module.get_input_embeddings().weight.detach()  # [V, W]
+        output = module.get_output_embeddings()
+        self._is_tied = output is not None and output.weight is module.get_input_embeddings().weight
+        self._has_experts = any(hasattr(module.config, name) for name in _EXPERTS)
 
     @property
     def info(self) -> ModelInfo:
@@ -34,6 +44,19 @@ class LocalModel:
     def dtype(self) -> torch.dtype:
         return self._embedding.dtype
 
+    @property
+    def step_bytes(self) -> int | None:
+        """Return the bytes of weights that a forward pass of one token reads.
+
+        Return None for a mixture of experts, because the number depends on the chosen experts. An
+        input embedding does not count unless it is also the output matrix: a token reads only one
+        of its rows.
+        """
+        if self._has_experts:
+            return None
+        idle = 0 if self._is_tied else self._embedding.numel()
+        return (self._info.parameters - idle) * self.dtype.itemsize
+
     def new_cache(self, capacity: int) -> SlotCache:
         return SlotCache(self._info.layers, capacity)
 
@@ -41,12 +64,12 @@ class LocalModel:
         return RaggedCache(self._info.layers, rows, capacity)
 
     def _check(self, cache: SlotCache, count: int, tree_mask: Tensor | None) -> None:
-        """Raise InputError where the cache has no room or a token stands outside the context.
+        """Raise InputError if the cache lacks space, or if a token is beyond the context length.
 
-        Told from the slots alone: to read positions would wait for the device. In causal order a
-        token stands at its slot. Of a tree only the first slot that the mask covers does; how deep
-        the others stand below it the drafter bounds, so a tree may have more slots than the
-        context has left.
+        The check uses slot numbers only, because reading positions would wait for the device.
+        Without a mask, a token's position is its slot number. In a tree, only the root has its slot
+        number as position, and the drafter limits the depth of the nodes. So a tree may take more
+        slots than the context has left.
         """
         cache.check_room(count)
         self._check_position(
@@ -56,7 +79,6 @@ class LocalModel:
     def _check_rows(
         self, cache: RaggedCache, counts: Sequence[int], count: int, tree_mask: Tensor | None
     ) -> None:
-        """The same for rows of different lengths."""
         cache.check_room(counts)
         if tree_mask is None:
             reached = [

@@ -1,6 +1,6 @@
-"""How much memory a device has left, and where weights go: one device, or several GPUs.
+"""The free memory of a device, and the placement of weights on one device or several GPUs.
 
-Where a machine does not say how much is free, the answer is None and nothing is refused.
+If a machine does not report its free memory, the result is None and nothing is refused.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from typing import Any
 import torch
 
 from specviz.errors import InputError
+from specviz.models.accelerator import is_accelerator
 
 _SYSTEM = Path("/proc/meminfo")
-_GROUP = Path("/sys/fs/cgroup")  # the container's own limit: version 2, then version 1
+# In this folder, Linux shows the container's memory limit. _GROUP_FILES has the names of its files
+# for cgroup version 2 and for version 1.
+_GROUP = Path("/sys/fs/cgroup")
 _GROUP_FILES = (
     ("memory.max", "memory.current", "memory.stat"),
     (
@@ -32,8 +35,8 @@ _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" el
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """What is left on one device: main memory, or that of one GPU."""
-    if device.type == "cuda":
+    """Return the free memory of a device in bytes: main memory, or the memory of one GPU."""
+    if is_accelerator(device):
         free, _ = torch.cuda.mem_get_info(device)
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(free + unused)
@@ -42,21 +45,21 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def give_back() -> None:
-    """Return to the system what glibc's allocator holds free: it would keep that, thread by thread.
+    """Return free memory to the operating system, which takes a few milliseconds.
 
-    Takes some milliseconds.
+    Without this call, glibc keeps freed memory of each thread for that thread's next tensors.
     """
     if _TRIM is not None:
         _TRIM(0)
 
 
 def can_give_back() -> bool:
-    """Whether the allocator is glibc's."""
+    """Return whether `give_back` can return memory, which only works with the C library glibc."""
     return _TRIM is not None
 
 
 def gigabytes(count: float) -> str:
-    """Bytes as they stand in messages.
+    """Return a number of bytes as text for messages.
 
     >>> gigabytes(141_107_412_992), gigabytes(2_470_000_000), gigabytes(46_000_000)
     ('141 GB', '2.5 GB', '0.05 GB')
@@ -75,7 +78,10 @@ def _system_bytes() -> int | None:
 
 
 def _group_bytes() -> int | None:
-    """The container's limit less what it holds; file pages that can go at once do not count."""
+    """Return the container's memory limit minus the memory that the container uses.
+
+    Cached file pages count as free, because the system can drop them.
+    """
     for limit_file, usage_file, statistics_file in _GROUP_FILES:
         limit, usage = _number(_GROUP / limit_file), _number(_GROUP / usage_file)
         if limit is not None and usage is not None:
@@ -89,7 +95,7 @@ def _file_pages(file: Path) -> int:
 
 
 def _number(file: Path) -> int | None:
-    """None where there is no such file, or no limit in it."""
+    """Return the number in the first line of a file; None if there is no file or no number."""
     for line in _lines(file):
         return int(line) if line.strip().isdigit() else None
     return None
@@ -103,37 +109,44 @@ def _lines(file: Path) -> list[str]:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether something failed for want of memory, whatever it was that asked for it."""
+    """Return whether an error means a lack of memory, whichever library raised it."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     words = str(error).lower()
-    if isinstance(error, SystemError):  # the interpreter could not even make an exception
+    # Python raises this error if it lacks the memory for another exception.
+    if isinstance(error, SystemError):
         return "without exception set" in words
     return isinstance(error, RuntimeError) and any(each in words for each in _SHORTAGE_WORDS)
 
 
-# of torch's allocator and its mapped files, of oneDNN, of threads that could not begin
+# Words by which errors are recognised as a lack of memory. They occur in messages of torch's
+# allocator, of mapped files, of oneDNN, and of threads that cannot start.
 _SHORTAGE_WORDS = (
     *("can't allocate memory", "cannot allocate memory", "not enough memory", "out of memory"),
     *("could not create a memory", "could not create a primitive", "can't start new thread"),
 )
 
 
-_KEPT = 0.1  # of each GPU, for caches and the draft, where a target is spread
+# If a target is spread over several GPUs, this fraction of each GPU's free memory is kept for
+# caches and the draft.
+_KEPT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A device, or all GPUs with `device` as the first of them."""
+    """The devices that get the weights of a model: one device, or all GPUs.
+
+    `device` is the first of them.
+    """
 
     device: torch.device
     is_spread: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
-        """What transformers must be told for it."""
+        """Return the arguments with which `from_pretrained` loads weights to these devices."""
         if not self.is_spread:
             return {}
         room = {i: int(free * (1 - _KEPT)) for i, free in enumerate(gpu_bytes())}
@@ -141,7 +154,10 @@ class Placement:
 
 
 def place(source: str, size: int, device: torch.device, dtype: torch.dtype) -> Placement:
-    """A place for weights of `size` bytes; InputError where there is none."""
+    """Choose the devices for weights of `size` bytes.
+
+    Raises InputError if the weights do not fit.
+    """
     free = free_bytes(device)
     if free is None or size <= free:
         _check_way(source, size, device)
@@ -152,48 +168,51 @@ def place(source: str, size: int, device: torch.device, dtype: torch.dtype) -> P
 
 
 def _check_way(source: str, size: int, device: torch.device) -> None:
-    """Weights of a GPU pass through main memory."""
+    """Raise InputError if main memory is too small: weights pass through it on the way to a GPU."""
     free = free_bytes(torch.device("cpu"))
-    if device.type == "cuda" and free is not None and size > free:
+    if is_accelerator(device) and free is not None and size > free:
         raise InputError(
-            f"model {source!r} must pass through main memory with {gigabytes(size)}, "
-            f"{gigabytes(free)} are free: choose a smaller one"
+            f"model {source!r} must fit into main memory while it is loaded onto the GPU: it "
+            f"needs {gigabytes(size)}, but {gigabytes(free)} are free; choose a smaller model"
         )
 
 
 def room_bytes(device: torch.device) -> int | None:
-    """The most that models can take there, spread or not; None where the machine does not say."""
+    """Return the free memory of the device, or of all GPUs together if a model can use them.
+
+    Return None if the machine does not report it.
+    """
     free = free_bytes(device)
     return None if free is None else max(free, spread_bytes(device))
 
 
 def spread_bytes(device: torch.device) -> int:
-    """What all GPUs together leave for a model that is spread over them; 0 where that cannot be."""
-    gpus = gpu_bytes() if device.type == "cuda" else []
+    """Return the free memory of all GPUs together, or 0 if one model cannot use several GPUs."""
+    gpus = gpu_bytes() if is_accelerator(device) else []
     can_spread = len(gpus) > 1 and importlib.util.find_spec("accelerate") is not None
     return int(sum(gpus) * (1 - _KEPT)) if can_spread else 0
 
 
 def gpu_bytes() -> list[int]:
-    """What each GPU has left."""
+    """Return the free memory of each GPU of the machine in bytes."""
     devices = (torch.device("cuda", i) for i in range(torch.cuda.device_count()))
     return [free_bytes(device) or 0 for device in devices]
 
 
 def dtype_warnings(device: torch.device, dtype: torch.dtype) -> Iterator[str]:
-    """What the device does not do well."""
+    """Yield a warning if models in this dtype are slow or imprecise on the device."""
     if dtype == torch.float16 and device.type == "cpu":
         yield "float16 is slow on a CPU: choose bfloat16 or float32"
-    if dtype == torch.bfloat16 and device.type == "cuda":
+    if dtype == torch.bfloat16 and is_accelerator(device):
         if not torch.cuda.is_bf16_supported(including_emulation=False):
             yield "this GPU has no bfloat16 of its own: choose float16 or float32"
 
 
 def shortage(size: int, device: torch.device, dtype: torch.dtype) -> str:
-    """That `size` bytes do not fit, what would help, and how much is free."""
+    """Return a text that says how much memory is needed, how much is free, and what would help."""
     name = str(dtype).removeprefix("torch.")
     needs = f"needs about {gigabytes(size)} in {name}"
-    gpus = gpu_bytes() if device.type == "cuda" else []
+    gpus = gpu_bytes() if is_accelerator(device) else []
     if len(gpus) > 1 and size <= sum(gpus) * (1 - _KEPT):
         return (
             f"{needs}, one GPU has {gigabytes(max(gpus))} free: install accelerate to spread it "

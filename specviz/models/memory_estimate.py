@@ -1,7 +1,7 @@
-"""How much memory a run takes, from its models and its request: the one estimate there is.
+"""Estimate how much memory a run needs, from its models and its request.
 
-The page's check, `models --check` and the refusal before weights are loaded all read it. Letters:
-R rows of logits in one verification, V vocabulary.
+The page, `models --check` and the check before weights are loaded all use this estimate. In shapes,
+R is the number of rows of logits in one verification and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -10,37 +10,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from specviz.models.graphs.graph_buffers import captured_slots
 from specviz.records import Prompt
 
 FLOAT32 = 4
-JUDGE_COPIES = 14  # [R, V] in float32, as measured: logits, p, q, residuals, sorts, float64 sums
-DRAFT_PROCESS_BYTES = 200_000_000  # Python and its libraries, once more, as measured
-TREE_SLOTS = 257  # of a cache: the root, and the largest tree with a drafter's extra queries
+# The number of float32 tensors [R, V] that a verification holds at once, as measured: logits, p, q,
+# residuals, sorted copies, and sums in float64.
+JUDGE_COPIES = 14
+DRAFT_PROCESS_BYTES = 200_000_000  # measured size of the second Python process with its libraries
+# Number of cache slots for the root and the largest draft tree, including a drafter's extra
+# queries.
+TREE_SLOTS = 257
 DEFAULT_NODES = 5
 DEFAULT_NEW_TOKENS = 128
 
 
 class ExtraMemory(Enum):
-    """What a method holds that is neither a model of the pair nor the cache of one."""
+    """The memory that a method uses besides the pair's models and their caches."""
 
     NOTHING = "nothing"
-    TARGET_CACHE = "a second cache of the target's"
-    ROUNDED_TARGET = "a copy of the target in 8 bits or fewer, with a cache"  # counted: 8
-    DRAFT_PROCESS = "a process of its own with a copy of the draft"
+    TARGET_CACHE = "a second cache of the target"
+    # The estimate assumes 8 bits per weight, the larger of the possible sizes.
+    ROUNDED_TARGET = "a copy of the target in 8 bits or fewer, with a cache"
+    DRAFT_PROCESS = "a separate process with a copy of the draft"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """What of a model decides how much memory it takes; None is what cannot be told.
+    """The numbers from which a model's memory is computed. None means unknown.
 
-    `weights` and `cache_per_token` (keys and values of all layers) are bytes, and so is
-    `activations_per_token`: what a forward holds at once for each token of the prompt. On a CPU
-    `packed` bytes come on top: weights that are held once more, in a layout that is faster there.
+    `weights`, `cache_per_token` (keys and values of all layers) and `activations_per_token` are in
+    bytes. `activations_per_token` is the memory of a forward pass per prompt token. `packed` is the
+    size of a second copy of some weights in a faster layout, which exists only on a CPU.
     """
 
     source: str
     weights: int
-    is_counted: bool  # False: `weights` is the size of the files
+    # True if `weights` comes from counted parameters, False if it is the size of the weight files
+    is_counted: bool
     parameters: int | None
     cache_per_token: int | None
     activations_per_token: int | None
@@ -49,17 +56,18 @@ class ModelSize:
     packed: int = 0
 
     def held(self, is_on_cpu: bool) -> int:
-        """Bytes of the weights in all their layouts."""
+        """Return the bytes of the weights, including second copies in other layouts."""
         return self.weights + (self.packed if is_on_cpu else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What of a request decides how much memory its run takes.
+    """The numbers of a request from which the memory of its run is computed.
 
-    `prompt` None: not known yet, which counts as all that the context leaves. `rows` are the rows
-    of logits in one verification, `lanes` how many decode side by side, each with a cache of the
-    target, and `sequences` how many prompts a lane decodes at once.
+    `prompt` is None if the prompt is not known yet. It then counts as all tokens for which the
+    context has space. `rows` is the number of rows of logits in one verification. `lanes` is the
+    number of lanes that decode at the same time, each with its own cache of the target. `sequences`
+    is the number of prompts that a lane decodes at once.
     """
 
     prompt: Prompt | None = None
@@ -71,16 +79,16 @@ class Demand:
     extra: ExtraMemory = ExtraMemory.NOTHING
 
 
-NO_REQUEST = Demand()  # nothing is known of it
+NO_REQUEST = Demand()
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Bytes by what takes them, and what of them is not known, as phrases.
+    """The memory of a run in bytes, divided by purpose, and a phrase for each unknown part.
 
-    `copies` are weights held once more by a method, and the process that holds them. `caches` are
-    keys and values of all lanes and drafters. `work` is the larger of a prompt's forward and a
-    verification.
+    `copies` are extra copies of weights that a method makes, and the process that uses them.
+    `caches` are the keys and values of all lanes and drafters. `work` is the memory of a forward
+    pass over a prompt or of a verification, whichever is larger.
     """
 
     weights: int
@@ -102,15 +110,19 @@ def estimate(
     head_bytes: int | None = 0,
     is_on_cpu: bool = True,
 ) -> MemoryEstimate:
-    """What a run takes at its height, weights included.
+    """Return an estimate of the largest memory that a run needs, weights included.
 
-    `drafts` are the models beside the target that the method needs, `head_bytes` the weights of
-    its heads (None: not known). Without `prompt_tokens` the prompt fills what the context leaves. A
-    draft process is there on a CPU only.
+    `drafts` are the other models that the method needs. `head_bytes` is the size of the method's
+    heads (None: unknown). Without `prompt_tokens`, the prompt counts as all tokens for which the
+    context has space. Only a CPU has a separate process for a draft. On a GPU, the cache of a
+    sequence has as many slots as its CUDA graphs need; free memory in the pools of the graphs is
+    not counted.
     """
     most = max(1, target.context_length - demand.max_new_tokens)
     length = most if prompt_tokens is None else min(prompt_tokens, most)
     slots = length + demand.max_new_tokens + TREE_SLOTS
+    if not is_on_cpu and demand.sequences == 1:
+        slots = captured_slots(slots)
     models = (target, *drafts)
     caches = [target] * demand.lanes + list(drafts)
     if demand.extra in (ExtraMemory.TARGET_CACHE, ExtraMemory.ROUNDED_TARGET):
@@ -143,19 +155,21 @@ def _unknown(
 ) -> tuple[str, ...]:
     found = []
     if prompt_tokens is None:
-        found.append(f"the prompt's length (counted: {most:,} tokens, all that the context leaves)")
+        found.append(
+            f"the prompt's length (counted: {most:,} tokens, all that fit into the context)"
+        )
     for each in models:
         if not each.is_counted:
             found.append(f"the weights of {each.source} (counted: the size of their files)")
         if each.cache_per_token is None:
             found.append(f"the cache of {each.source} (not counted)")
         if each.activations_per_token is None:
-            found.append(f"what a forward of {each.source} holds (not counted)")
+            found.append(f"the activations of {each.source} (not counted)")
     if head_bytes is None:
         found.append("the weights of the heads (not counted)")
     return tuple(found)
 
 
 def without_weights(found: MemoryEstimate, held: int) -> int:
-    """What is still to be taken where `held` bytes of the weights are in memory already."""
+    """Return the memory that is still needed after `held` bytes of the weights are loaded."""
     return replace(found, weights=max(0, found.weights - held)).total

@@ -1,7 +1,8 @@
-"""Which pairs of target and draft there are: the chat model and what drafts for it, the bundled
-pair, ones from the Hub, any two. Which of them page and commands begin with.
+"""The known pairs of target and draft, and which pair the page and the commands start with.
 
-A pair names sources; nothing is loaded here.
+The known pairs are the chat model with its drafters, the bundled pair, pairs on the Hub, and any
+two models that a user names. A pair only names the sources of its models. This module loads
+nothing.
 """
 
 from __future__ import annotations
@@ -14,21 +15,24 @@ from specviz.environment import Environment
 from specviz.errors import InputError, short
 from specviz.folders import ASSETS
 from specviz.models.files.chat_model import chat_model, is_chat_model
+from specviz.models.files.chat_template_file import has_chat_template
 
 CHAT = "smollm2"
+# The name of the task whose prompts are messages; messages need a chat template.
+CHAT_TASK = "chat"
 BUNDLED = "bundled"
 GET_CHAT_MODEL = f"python -m specviz models --get {CHAT}"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A target and what can be beside it: each a folder, a GGUF file or a Hub id, "" for none.
+    """A target and its optional drafters, each a folder, a GGUF file, a Hub id, or "".
 
-    `name` is typed, `title` is shown. `claim` is what others say of the pair: nothing of it is
-    measured here. `gigabytes` are what both models take as `note` says. `instruct` and `model_type`
-    (the architecture in the words of a configuration, "" where unknown) are about the target, for
-    what must be known before a download. `is_here`: all of it is known to lie on this machine.
-    `method` is the one to begin with.
+    Users type `name` and see `title`. `claim` is a published speedup, which was not measured here.
+    `gigabytes` is the size of both models in the dtype that `note` mentions. `instruct` and
+    `model_type` describe the target before a download; `model_type` is the name of its architecture
+    in config.json, or "" if unknown. `is_here` means that all files are on this machine. `method`
+    is the drafting method to start with.
     """
 
     name: str
@@ -46,8 +50,16 @@ class Pair:
     method: str = "draft-model"
     gigabytes: float = 0.0
 
+    def is_asked_to_chat(self, task: str | None) -> bool:
+        """Return whether the prompts of a task are messages for this target, not texts to continue.
+
+        Prompts are messages if the target is an instruct model. For the task "chat" they are
+        messages as well, unless the target is known to have no chat template.
+        """
+        return self.instruct or (task == CHAT_TASK and has_chat_template(self.target) is not False)
+
     def model_name(self, role: str) -> str:
-        """What a model of the pair is called on screen and in traces.
+        """Return the name of one model of the pair, as the screen and traces show it.
 
         `role` is "target", "draft" or "foreign draft".
         """
@@ -166,7 +178,7 @@ PRESETS = (
         "mistralai/Mixtral-8x7B-Instruct-v0.1",
         "mistralai/Mistral-7B-Instruct-v0.2",
         "For several GPUs; 108 GB in bfloat16. About 13 of the target's 47 billion parameters work "
-        "on a token, so its draft of 7 billion is dear.",
+        "on a token, so its draft of 7 billion is expensive.",
         _claimed("1.5-2x at 70 % acceptance"),
         instruct=True,
         model_type="mixtral",
@@ -187,33 +199,38 @@ PRESETS = (
 
 
 def models_folder(environment: Environment | None = None) -> Path:
-    """The folder of the bundled models: SPECVIZ_MODELS, or those that come with specviz."""
+    """Return the folder of the bundled models: SPECVIZ_MODELS, or the folder inside specviz."""
     chosen = (environment or Environment.read()).models_folder
     return chosen or ASSETS / "models"
 
 
 def chat_drafters(environment: Environment | None = None) -> Path:
-    """The folder of what drafts for the chat model."""
+    """Return the folder of the chat model's drafters."""
     return models_folder(environment) / "smollm2-135m"
 
 
 def pairs() -> tuple[Pair, ...]:
-    """Every pair that has a name here: the chat model and the bundled one come first."""
+    """Return all named pairs. The pair of the chat model and the bundled pair come first."""
     environment = Environment.read()
     return (_chat_pair(environment), _bundled_pair(environment), *_presets(environment))
 
 
 def _presets(environment: Environment) -> Iterator[Pair]:
-    """In public only those that this installation may fetch: nobody there could mend the rest."""
+    """Yield the pairs on the Hub.
+
+    On a public server, yield only the pairs that the server may download, because visitors cannot
+    change the server's limit on downloads.
+    """
     for pair in PRESETS:
         if not environment.is_public or pair.gigabytes <= environment.max_model_gb:
             yield pair
 
 
 def default_pair() -> Pair:
-    """The pair that page and commands begin with.
+    """Return the pair with which the page and the commands start.
 
-    SPECVIZ_PAIR names it; else it is the chat model where that is on this machine.
+    The setting SPECVIZ_PAIR names it. Without that setting, the default is the chat model if it is
+    on this machine, otherwise the bundled pair.
     """
     chosen = Environment.read().pair
     if chosen:
@@ -223,7 +240,7 @@ def default_pair() -> Pair:
 
 
 def _chat_pair(environment: Environment) -> Pair:
-    """The chat model with the drafters that are bundled for it."""
+    """Return the pair of the chat model and its bundled drafters."""
     found, drafters = chat_model(environment), chat_drafters(environment)
     return Pair(
         CHAT,
@@ -232,15 +249,16 @@ def _chat_pair(environment: Environment) -> Pair:
         _part(drafters / "draft"),
         "A chat model that answers in good English; 540 MB in float32."
         if found.is_here
-        else f"Not on this machine; fetched by: {GET_CHAT_MODEL}",
+        else f"Not on this machine; to fetch it, run: {GET_CHAT_MODEL}",
         instruct=True,
         model_type="llama",
         medusa=_part(drafters / "medusa"),
         eagle=_part(drafters / "eagle"),
         is_here=found.is_here,
-        # the median speedup of six tasks at temperature 0: 1.85 with a copy in int4, whose least is
-        # 1.65; prompt lookup 1.22 (2.5 on a summary, 1.03 on a story), the EAGLE head 1.15, the
-        # Medusa heads 1.09, the small draft model 1.0
+        # This method had the highest median speedup over six tasks at temperature 0: 1.85 with a
+        # copy in int4 (lowest 1.65). The other methods had these speedups: prompt lookup 1.22 (2.5
+        # on a summary, 1.03 on a story), the EAGLE head 1.15, the Medusa heads 1.09, the small
+        # draft model 1.0.
         method="quantised-self",
     )
 
@@ -266,18 +284,24 @@ def _part(folder: Path) -> str:
 
 
 def pair_named(name: str) -> Pair:
-    """The pair of that name, "" being the default one; InputError lists the names there are."""
+    """Return the pair with this name; "" means the default pair.
+
+    Raises InputError if the pair does not exist. The message lists all pairs.
+    """
     if not name:
         return default_pair()
     for pair in pairs():
         if pair.name == name:
             return pair
     names = ", ".join(pair.name for pair in pairs())
-    raise InputError(f"pair must be one of {names}, got {name!r}")
+    raise InputError(f"pair must be one of {names}, got {short(name)}")
 
 
 def check_offered(sources: dict[str, str], environment: Environment) -> None:
-    """Raise InputError for a source, by its role, that this installation does not offer."""
+    """Raise InputError if this server does not offer one of the sources.
+
+    `sources` maps a role, such as "target", to a source.
+    """
     if not environment.is_public:
         return
     offered = {*environment.allowed_models}
@@ -293,10 +317,10 @@ def check_offered(sources: dict[str, str], environment: Environment) -> None:
 
 
 def custom_pair(target: str, draft: str = "", eagle: str = "", medusa: str = "") -> Pair:
-    """A pair of any two sources, or a target alone, and heads that were trained on it.
+    """Return a pair of any two models, or a target alone, with heads that were trained for it.
 
-    The draft may also have a vocabulary of its own. The chat model has its heads here, too. In
-    public a source has to be one that is offered; others are refused without a look at them.
+    The draft may have another vocabulary. If the target is the chat model, its bundled heads are
+    added. A public server refuses models that it does not offer, without reading them.
     """
     target, draft = target.strip(), draft.strip()
     heads = {"eagle": eagle.strip(), "medusa": medusa.strip()}

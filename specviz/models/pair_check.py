@@ -1,6 +1,6 @@
-"""Whether two models can run as a pair on this machine, found out before their weights are fetched.
+"""Check whether a pair of models can run on this machine, before the weights are downloaded.
 
-Raises for what cannot even be looked at; all else stands in the report.
+If a source cannot be read, the check raises an error. All other findings are in its report.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from specviz.environment import Environment
-from specviz.errors import InputError
+from specviz.errors import InputError, first_line
+from specviz.models.files.context import context_of
+from specviz.models.files.file_check import check_files
+from specviz.models.files.gguf_source import architecture
 from specviz.models.files.hub import download_problems, is_on_the_hub, local_folder
 from specviz.models.files.loading import TABLE, resolve_device, resolve_dtype
 from specviz.models.files.survey import (
@@ -24,8 +27,9 @@ from specviz.models.files.survey import (
     read_config,
     survey_model,
 )
+from specviz.models.files.weight_fit import unfit_weights
 from specviz.models.heads.head_weights import HeadWeights
-from specviz.models.llama.llama_model import FAMILY, tied_copy_bytes
+from specviz.models.llama.llama_model import FAMILY, second_layout_bytes
 from specviz.models.memory import dtype_warnings, gigabytes, room_bytes, shortage
 from specviz.models.memory_estimate import NO_REQUEST, Demand, MemoryEstimate, estimate
 from specviz.models.pair_catalog import Pair, pairs
@@ -41,7 +45,7 @@ from specviz.models.text.vocabulary import (
 
 
 def needed_models(pair: Pair, needs: frozenset[Need]) -> tuple[str, ...]:
-    """The sources of the models that must be loaded for these needs, each once."""
+    """Return the sources of the target and of the draft models in `needs`, each source once."""
     sources = [pair.target]
     sources += [pair.draft] if Need.DRAFT in needs else []
     sources += [pair.foreign_draft] if Need.FOREIGN_DRAFT in needs else []
@@ -49,12 +53,18 @@ def needed_models(pair: Pair, needs: frozenset[Need]) -> tuple[str, ...]:
 
 
 def needs_missing(pair: Pair, needs: frozenset[Need]) -> tuple[Need, ...]:
-    """The needs that the pair cannot meet, as far as that can be told without loading it."""
+    """Return the parts that a method needs and the pair of models does not have.
+
+    If only loading the pair can show whether it has a part, that part is left out.
+    """
     return tuple(need for need in Need if need in needs and _is_missing(pair, need))
 
 
 def need_refusal(pair: Pair, need: Need) -> str:
-    """That the pair cannot meet the need, and which pairs can."""
+    """Return an error sentence for a pair that cannot meet a need of the method.
+
+    The sentence names the pairs that can meet the need.
+    """
     able = [each.name for each in pairs() if not _is_missing(each, need)]
     instead = f", or one of the pairs {', '.join(able)}" if able else ""
     return f"pair {pair.name!r} has no {need.title}: choose a method that needs none{instead}"
@@ -77,8 +87,10 @@ def _is_missing(pair: Pair, need: Need) -> bool:
 
 
 def _runs_by_layers(pair: Pair) -> bool | None:
-    """None where it is not known. Pairs of our own are what the catalog says: to read it from a
-    configuration takes seconds where it is the first, for all of the library comes with that.
+    """Return whether the target's layers can run one by one, or None if this is unknown.
+
+    For bundled pairs, the catalog of pairs has the answer. That saves time: reading a configuration
+    for the first time takes seconds, because it imports all of transformers.
     """
     if pair.is_here and pair.model_type:
         return pair.model_type in FAMILY
@@ -87,12 +99,13 @@ def _runs_by_layers(pair: Pair) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class PairReport:
-    """What can be said of a pair beforehand.
+    """The facts about a pair that are known before it is loaded.
 
-    `problems` keep it from running, `warnings` do not. `shared_tokens` is the part of the target's
-    tokens that the draft has too. Where no draft is needed, it and `vocabulary` are None.
-    `bytes_needed` is the sum of `memory`, the estimate for the request; `download_bytes` is what
-    the Hub holds of the weights; `bytes_free` is None where the machine does not say.
+    `problems` prevent a run; `warnings` do not. `shared_tokens` is the fraction of the target's
+    tokens that the draft also has. If no draft is needed, `shared_tokens` and `vocabulary` are
+    None. `memory` is the estimate for the request, and `bytes_needed` is its total.
+    `download_bytes` is the size of the weights on the Hub. `bytes_free` is None if the machine does
+    not report it.
     """
 
     device: str
@@ -111,7 +124,7 @@ class PairReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairSurvey:
-    """The models that a run needs, without their weights."""
+    """The facts about the models of a run that can be known without the weights of the models."""
 
     target: Survey
     draft: Survey | None
@@ -119,7 +132,7 @@ class PairSurvey:
 
     @property
     def models(self) -> tuple[Survey, ...]:
-        """Each model once."""
+        """Return the facts about every model, each model once."""
         found = (self.target, self.draft, self.foreign)
         return tuple({each.source: each for each in found if each}.values())
 
@@ -131,16 +144,20 @@ def check_pair_sources(
     needs: frozenset[Need] = frozenset({Need.DRAFT}),
     demand: Demand = NO_REQUEST,
 ) -> PairReport:
-    """Fetch the small files of the models that a run needs, and judge them.
+    """Download and check the small files of the models that a run needs.
 
-    Raises InputError for a source that is not there, is gated, or holds no model that can run.
+    Raises InputError if a source is missing, if the Hub demands a permission for it, or if its
+    model cannot run.
     """
     where, number = resolve_device(device), resolve_dtype(dtype)
     return judge_pair(pair, survey_pair(pair, needs), where, number, needs, demand)
 
 
 def survey_pair(pair: Pair, needs: frozenset[Need]) -> PairSurvey:
-    """Look at each model that is needed and named; InputError where one cannot run."""
+    """Survey each model that the pair names and the run needs.
+
+    Raises InputError if one of these models cannot run.
+    """
     environment = Environment.read()
     target = survey_model(pair.target, environment)
     found = {
@@ -164,7 +181,7 @@ def judge_pair(
     needs: frozenset[Need],
     demand: Demand,
 ) -> PairReport:
-    """What the surveys say of running the request on the pair there."""
+    """Return a report that says whether the surveyed models can run the request on this device."""
     memory = surveyed_estimate(pair, survey, device, dtype, needs, demand)
     least = surveyed_estimate(pair, survey, device, dtype, needs, demand, least=True)
     room = room_bytes(device)
@@ -196,7 +213,10 @@ def surveyed_estimate(
     *,
     least: bool = False,
 ) -> MemoryEstimate:
-    """What the request takes; with `least`, a prompt that is not known counts as one token."""
+    """Estimate the memory of the request.
+
+    With `least`, an unknown prompt counts as one token, so that the result is a minimum.
+    """
     target = survey.target
     tokens = prompt_tokens(target.codec, demand, least=least)
     drafts = [each.size(dtype) for each in survey.models if each is not target]
@@ -206,36 +226,47 @@ def surveyed_estimate(
 
 
 def prompt_tokens(codec: TextCodec, demand: Demand, *, least: bool = False) -> int | None:
-    """Tokens of the request's prompt; None where it is not known, or 1 with `least`."""
+    """Return the number of tokens in the request's prompt.
+
+    If the prompt is unknown, return None, or 1 with `least`.
+    """
     if demand.prompt is None:
         return 1 if least else None
     return len(codec.encode(demand.prompt, demand.task))
 
 
 def head_bytes(pair: Pair, needs: frozenset[Need], dtype: torch.dtype) -> int | None:
-    """Weights of the heads that are needed; None where their files are not here or broken."""
-    folders = [local_folder(source) for _, source in _heads(pair, needs)]
-    if None in folders:
+    """Return the size of the drafting heads that the run needs, in bytes.
+
+    Return None if the files of the heads are missing or broken.
+    """
+    found = [(source, local_folder(source)) for _, source in _heads(pair, needs)]
+    folders = [(source, folder) for source, folder in found if folder]
+    if len(folders) < len(found):
         return None
     try:
-        return sum(map(_numbers, (each for each in folders if each))) * dtype.itemsize
-    except (OSError, SafetensorError):
+        return sum(_numbers(source, folder) for source, folder in folders) * dtype.itemsize
+    except (InputError, OSError, SafetensorError):
         return None
 
 
 def _heads(pair: Pair, needs: frozenset[Need]) -> list[tuple[Need, str]]:
-    """The heads that are needed and named, with their sources."""
     named = ((Need.MEDUSA, pair.medusa), (Need.EAGLE, pair.eagle))
     return [(need, source) for need, source in named if need in needs and source]
 
 
 def _head_problems(pair: Pair, needs: frozenset[Need], target: Survey) -> Iterator[str]:
-    """Of heads in folders, by their config.json alone; those of the Hub are not looked at yet."""
+    """Yield problems of drafting heads in local folders.
+
+    Heads on the Hub are checked when they are loaded.
+    """
     for need, source in _heads(pair, needs):
         try:
             if is_on_the_hub(source):
                 continue
-            head = HeadWeights(need.title, Path(source).expanduser())
+            folder = Path(source).expanduser()
+            check_files(source, folder)
+            head = HeadWeights(need.title, folder)
             keys = [key for key in ("target_hidden_size", "hidden_size") if key in head.config]
             if keys:
                 head.fit_states(target.source, target.config.hidden_size, keys[0])
@@ -243,25 +274,55 @@ def _head_problems(pair: Pair, needs: frozenset[Need], target: Survey) -> Iterat
             yield str(error)
 
 
+def _weight_problems(survey: PairSurvey) -> Iterator[str]:
+    """Yield a sentence for each model on this machine whose weights do not fit its configuration.
+
+    Only the headers of the weights are read.
+    """
+    for model in survey.models:
+        if is_on_the_hub(model.source):
+            continue
+        try:
+            fault = _unfit(model)
+        except Exception as error:
+            # Catch every error, because the model's class may raise any error for odd values.
+            fault = f"cannot be built by transformers: {first_line(error)}"
+        if fault:
+            yield f"model {model.source!r} {fault}"
+
+
+def _unfit(model: Survey) -> str | None:
+    if not model.folder.is_file():
+        return unfit_weights(model.folder, model.config)
+    from specviz.models.files.gguf_tensors import unfit_gguf  # this module needs the package gguf
+
+    return unfit_gguf(model.folder, architecture(model.source, model.folder), model.config)
+
+
 def draft_bytes(pair: Pair, dtype: torch.dtype) -> int | None:
-    """What the pair's draft takes in memory, told by its configuration and the headers of its
-    weights alone; None where they are not here or broken.
+    """Return the memory of the pair's draft model; None if its files are missing or broken.
+
+    Only the configuration and the headers of the weights are read.
     """
     folder = local_folder(pair.draft)
     if folder is None:
         return None
     try:
-        copied = tied_copy_bytes(read_config(pair.draft, folder), resolve_device("auto"), dtype)
-        return _numbers(folder, besides=TABLE) * dtype.itemsize + copied
+        copied = second_layout_bytes(read_config(pair.draft, folder), resolve_device("auto"), dtype)
+        return _numbers(pair.draft, folder, besides=TABLE) * dtype.itemsize + copied
     except (InputError, OSError, SafetensorError):
         return None
 
 
-HALF_PRECISION = 2  # bytes, in which heads are pickled
+HALF_PRECISION = 2  # number of bytes per number in pickled heads, which are stored in 16 bits
 
 
-def _numbers(folder: Path, besides: str = "") -> int:
-    """How many there are in all other tensors, told by headers; of pickled files, by their size."""
+def _numbers(source: str, folder: Path, besides: str = "") -> int:
+    """Count the numbers in all tensors of a folder, except the tensor named `besides`.
+
+    The count comes from headers, or from the file sizes of pickled weights.
+    """
+    check_files(source, folder)
     total = 0
     for file in folder.glob("*.safetensors"):
         with safe_open(file, "pt") as weights:
@@ -272,7 +333,7 @@ def _numbers(folder: Path, besides: str = "") -> int:
 
 
 def _long_prompt(memory: MemoryEstimate, least: MemoryEstimate, room: int | None) -> Iterator[str]:
-    """Where some prompts fit and the longest does not."""
+    """Yield a warning if a short prompt fits into memory, but the longest prompt does not."""
     if room is not None and least.total <= room < memory.total:
         yield (
             f"a prompt that fills the context does not fit: with it {gigabytes(memory.total)} are "
@@ -281,7 +342,7 @@ def _long_prompt(memory: MemoryEstimate, least: MemoryEstimate, room: int | None
 
 
 def source_problems(survey: PairSurvey) -> Iterator[str]:
-    """What keeps these models from being fetched for a run, wherever it runs."""
+    """Yield reasons not to download these models: different tokens, a size limit, a full disk."""
     target, draft = survey.target, survey.draft
     if draft and (found := difference(target.codec, draft.codec)):
         yield refusal(target.source, draft.source, found)
@@ -292,7 +353,9 @@ def source_problems(survey: PairSurvey) -> Iterator[str]:
 
 
 def _relation(target: Survey, draft: Survey) -> Relation:
-    if has_draft_vocabulary(draft.config):  # its rows say nothing of the tokens
+    # A model with a draft vocabulary has fewer output rows, but it uses the target's tokens. So do
+    # not compare the numbers of rows.
+    if has_draft_vocabulary(draft.config):
         return Relation.EQUAL
     rows = target.config.vocab_size, draft.config.vocab_size
     return relation(target.codec, draft.codec, rows)
@@ -318,6 +381,7 @@ def _problems(
     if room is not None and least.total > room:
         yield f"pair {pair.name!r} {shortage(least.total, device, dtype)}"
     yield from source_problems(survey)
+    yield from _weight_problems(survey)
     yield from _head_problems(pair, needs, survey.target)
 
 
@@ -325,14 +389,24 @@ def _warnings(survey: PairSurvey, device: torch.device, dtype: torch.dtype) -> I
     yield from dtype_warnings(device, dtype)
     target, draft = survey.target, survey.draft or survey.foreign
     for model in survey.models:
+        if reason := context_of(model.source, model.config).reason:
+            yield f"model {model.source!r} runs with a shorter context than it supports: {reason}"
         if model.parameters is None:
             yield f"the size of model {model.source!r} is not known before it is loaded"
         elif dtype == torch.float16 and model.config.dtype == torch.bfloat16:
             yield f"model {model.source!r} was made in bfloat16 and may overflow in float16"
+    if fault := target.codec.template_fault:
+        yield (
+            f"the chat template of model {target.source!r} fails ({fault}), so the model runs as a "
+            "base model and a prompt is plain text"
+        )
     if draft is None:
         return
     if target.codec.is_instruct != draft.codec.is_instruct:
         words = ("an instruct", "a base") if target.codec.is_instruct else ("a base", "an instruct")
-        yield f"the target is {words[0]} model and the draft {words[1]} model: expect less accepted"
+        yield (
+            f"the target is {words[0]} model and the draft {words[1]} model: expect fewer accepted "
+            "tokens"
+        )
     if target.parameters and draft.parameters and draft.parameters >= target.parameters:
-        yield "the draft is not smaller than the target: it cannot make it faster"
+        yield "the draft is not smaller than the target, so it cannot speed it up"

@@ -1,6 +1,7 @@
-"""Brings a pair's files to this machine before its turn to decode comes.
+"""Download the files of a pair of models before its run gets the thread that decodes.
 
-A download takes minutes, and whoever loads a model has the thread that decodes to itself.
+A download takes minutes. If it happened during loading, it would block all other runs, because only
+one thread decodes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from specviz.models.parts import Need
 
 
 def hub_sources(pair: Pair, needs: frozenset[Need]) -> tuple[str, ...]:
-    """What a run needs of the Hub; InputError where a source is neither there nor here."""
-    if pair.is_here or needs_missing(pair, needs):  # the latter is refused when it is loaded
+    """Return the Hub ids of all models that a run needs.
+
+    Raises InputError if a source that is not on the Hub is missing.
+    """
+    # If a need is missing, nothing is downloaded: loading the pair reports the missing need.
+    if pair.is_here or needs_missing(pair, needs):
         return ()
     heads = ((Need.MEDUSA, pair.medusa), (Need.EAGLE, pair.eagle))
     sources = [*needed_models(pair, needs), *(name for need, name in heads if need in needs)]
@@ -30,9 +35,9 @@ def fetch_pair(
     needs: frozenset[Need] = frozenset(),
     demand: Demand = NO_REQUEST,
 ) -> None:
-    """Fetch what a run needs, once it is known to be runnable and to fit; load nothing.
+    """Download the models of a run, if the run is possible and fits into memory. Load nothing.
 
-    Raises InputError as `load_pair` would.
+    Raises the same InputError as `load_pair`.
     """
     for problem in check_pair_sources(pair, device, dtype, needs, demand).problems:
         raise InputError(problem)

@@ -1,8 +1,7 @@
-"""Pairs in memory: a target and what a method needs with it, each loaded once for all sessions."""
+"""Load pairs: a target and the parts that a method needs, each loaded once for all sessions."""
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection
@@ -16,9 +15,11 @@ import torch
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.models.allocator import keep_freed_memory, return_freed_memory
+from specviz.models.files.file_check import check_files
 from specviz.models.files.hub import find_model_folder
 from specviz.models.files.loading import LoadedModel, load_surveyed, resolve_device, resolve_dtype
 from specviz.models.files.survey import Survey, survey_model
+from specviz.models.garbage import collect_all
 from specviz.models.heads.eagle_files import open_eagle_head
 from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.heads.medusa_heads import MedusaHeads
@@ -50,7 +51,10 @@ MODELS_IN_MEMORY = 8
 
 
 class Store:
-    """At most `size` things by key. What a run still holds lives on after it has gone from here."""
+    """A cache of at most `size` loaded objects, each with a key.
+
+    If the store drops an object, runs that use the object can continue to use it.
+    """
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -58,10 +62,10 @@ class Store:
         self._lock = threading.Lock()
 
     def get(self, key: Key, load: Callable[[], T]) -> T:
-        """The thing of that key, loaded if it is not here.
+        """Return the object with this key. Call `load` if the store does not have it.
 
-        Callers that ask for it at once share one load, and its exception if it fails; a failed
-        load is tried again by the next caller.
+        Callers that ask at the same time share one call of `load`, and also its error. After an
+        error, the next caller calls `load` again.
         """
         with self._lock:
             found = self._loads.get(key)
@@ -75,17 +79,20 @@ class Store:
         return future.result()
 
     def __contains__(self, key: Key) -> bool:
-        """Whether it is here or on its way."""
+        """Return whether the object with this key is loaded or is being loaded now."""
         return key in self._loads
 
     def held(self, key: Key) -> Any | None:
-        """The thing of that key if it is here and loaded."""
+        """Return the object with this key, or None if no such object is loaded."""
         future = self._loads.get(key)
         is_here = future is not None and future.done() and future.exception() is None
         return future.result() if future is not None and is_here else None
 
     def idle(self, kept: Collection[Key]) -> list[tuple[Key, Any]]:
-        """What is loaded but for `kept`, the one unused for longest first."""
+        """Return all loaded objects except those with the keys `kept`.
+
+        The least recently used object comes first.
+        """
         with self._lock:
             loaded = [(key, load) for key, load in self._loads.items() if key not in kept]
         return [
@@ -93,7 +100,6 @@ class Store:
         ]
 
     def drop(self, key: Key) -> None:
-        """Forget a thing."""
         with self._lock:
             self._loads.pop(key, None)
 
@@ -116,7 +122,7 @@ _store = Store(MODELS_IN_MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class LoadedPair:
-    """A target, its tokenizer, and the parts that were needed."""
+    """A loaded target with its tokenizer, and those parts of its pair that runs have needed."""
 
     pair: Pair
     target: LanguageModel
@@ -124,8 +130,14 @@ class LoadedPair:
     codec: TextCodec
 
     @property
+    def models(self) -> tuple[LanguageModel, ...]:
+        """Return all models of the pair that are loaded."""
+        foreign = self.parts.foreign
+        return (*self.prompt_models, foreign.model) if foreign else self.prompt_models
+
+    @property
     def prompt_models(self) -> tuple[LanguageModel, ...]:
-        """Those that run the prompt's own tokens: the target, and the draft if there is one."""
+        """Return the models that run the prompt's tokens: the target and, if loaded, the draft."""
         return (self.target, self.parts.draft) if self.parts.draft else (self.target,)
 
 
@@ -136,30 +148,34 @@ def load_pair(
     needs: frozenset[Need] = frozenset({Need.DRAFT}),
     demand: Demand = NO_REQUEST,
 ) -> LoadedPair:
-    """The pair's target and what is needed of its parts, from memory where it is there.
+    """Return the target and the needed parts of the pair; load those that are not in memory.
 
-    Raises InputError where the pair lacks one of `needs`, where something cannot be loaded, or
-    where the run of `demand` does not fit; no weights are fetched before everything that can be
-    told without them is known to fit.
+    Raises InputError if the pair lacks one of `needs`, if a part cannot be loaded, or if the run
+    that `demand` describes does not fit into memory. The weights are downloaded only after all
+    checks that need no weights.
     """
     loader = _Loader(pair, resolve_device(device), resolve_dtype(dtype))
     for need in needs_missing(pair, needs):
         raise InputError(need_refusal(pair, need))
     loaded = loader.load(needs, demand)
-    use_threads(loaded.target.info, Environment.read())
+    chosen = [model.settle() for model in loaded.models if isinstance(model, LlamaModel)]
+    # Return free memory to the system. Loading the weights and measuring the kernels needed extra
+    # memory, up to half the size of the weights.
+    if any(chosen):
+        return_freed_memory()
     keep_freed_memory()
     return loaded
 
 
 def is_loaded(pair: Pair, device: str = "auto", dtype: str = "float32") -> bool:
-    """Whether its target is in memory."""
+    """Return whether the pair's target is in memory."""
     loader = _Loader(pair, resolve_device(device), resolve_dtype(dtype))
     return _store.held(loader.key("model", pair.target)) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _Loader:
-    """Loads the parts of one pair through the store."""
+    """A loader of the parts of one pair, which puts the loaded parts into the store."""
 
     pair: Pair
     device: torch.device
@@ -168,6 +184,8 @@ class _Loader:
     def load(self, needs: frozenset[Need], demand: Demand) -> LoadedPair:
         surveys = self._look(needs, demand)
         target = self._model(self.pair.target, "target", surveys)
+        # Set the number of threads first: heads choose their matrix kernels for that number.
+        use_threads(target.info, Environment.read())
         parts = Parts(
             draft=self._draft(target, surveys) if Need.DRAFT in needs else None,
             medusa=self._medusa(target) if Need.MEDUSA in needs else None,
@@ -178,11 +196,13 @@ class _Loader:
             codec=target.codec if Need.TEXT in needs else None,
             self_drafting=self._self_drafting(target) if Need.LAYERS in needs else None,
         )
-        self._model(self.pair.target, "target", surveys)  # the last to go, heads belong to it
+        # A head refers to the target, so the target must stay in the store: mark it as the most
+        # recently used entry.
+        self._model(self.pair.target, "target", surveys)
         return LoadedPair(self.pair, target.model, parts, target.codec)
 
     def _look(self, needs: frozenset[Need], demand: Demand) -> dict[str, Survey]:
-        """Make room for the run, and survey the pair unless all its models are in memory."""
+        """Survey the pair unless all its models are in memory, and make space for the run."""
         sources = needed_models(self.pair, needs)
         loaded = {each: _store.held(self.key("model", each)) for each in sources}
         surveys: dict[str, Survey] = {}
@@ -195,7 +215,9 @@ class _Loader:
         for source in sources:
             known, survey_of = loaded[source], surveys.get(source)
             size = survey_of.size(self.dtype) if survey_of else known.size if known else None
-            if size is None:  # on its way, for a run that has made room for it
+            # The size is unknown because another run is loading this model now. That run has made
+            # space for it.
+            if size is None:
                 return surveys
             sizes.append(size)
         first = loaded[sources[0]] or surveys[sources[0]]
@@ -211,7 +233,10 @@ class _Loader:
         return surveys
 
     def _make_room(self, size: int, kept: set[Key]) -> None:
-        """Raise InputError unless so many bytes are free, perhaps in the place of other models."""
+        """Drop unused models until `size` bytes of memory are free.
+
+        Raises InputError if too little memory is free even then.
+        """
         free = room_bytes(self.device)
         idle = [(key, thing) for key, thing in _store.idle(kept) if key[-2] == self.device.type]
         held = sum(thing.info.bytes for key, thing in idle if key[0] == "model")
@@ -220,7 +245,7 @@ class _Loader:
             held -= thing.info.bytes if key[0] == "model" else 0
             del thing
             _store.drop(key)
-            gc.collect()
+            collect_all()
             return_freed_memory()
             free = room_bytes(self.device)
         if free is not None and free < size:
@@ -264,11 +289,16 @@ class _Loader:
 
 
 def _head_folder(source: str) -> Path:
-    return find_model_folder(source, Environment.read())
+    folder = find_model_folder(source, Environment.read())
+    check_files(source, folder)
+    return folder
 
 
 def check_pair(target: LoadedModel, draft: LoadedModel) -> None:
-    """Raise InputError unless every token id means the same to both (padding apart)."""
+    """Raise InputError if draft and target have different tokens for one id.
+
+    Ids that are only padding in one of the models are not compared.
+    """
     found = difference(target.codec, draft.codec)
     if found is not None:
         raise InputError(refusal(target.info.name, draft.info.name, found))

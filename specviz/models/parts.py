@@ -1,6 +1,6 @@
-"""What a drafting method may need beside the target, and what a loaded pair offers of it.
+"""The parts that a drafting method may need besides the target.
 
-Knows nothing of the methods and nothing of files.
+This module knows nothing about the methods or about files.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from specviz.models.text.text_codec import TextCodec
 
 
 class Need(Enum):
-    """Something that a method cannot run without."""
+    """A part that a drafting method needs besides the target."""
 
-    DRAFT = "draft"  # a small model with the target's vocabulary
-    LAYERS = "layers"  # a target whose layers can be run one by one
+    DRAFT = "draft"  # a small draft model with the target's vocabulary
+    LAYERS = "layers"  # a target whose layers can run one by one
     MEDUSA = "medusa-heads"
     EAGLE = "eagle-head"
-    FOREIGN_DRAFT = "foreign-draft"  # a small model with a vocabulary of its own
+    FOREIGN_DRAFT = "foreign-draft"  # a small draft model with another vocabulary than the target's
     TEXT = "text"  # the target's tokenizer
 
     @property
     def title(self) -> str:
-        """What a pair has where it can give this."""
+        """Return the name of the part as messages show it."""
         return _TITLES[self]
 
 
@@ -44,7 +44,10 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a pair offers beside its target; None where it was not needed or does not exist."""
+    """The loaded parts of a pair besides its target.
+
+    A part is None if no run has needed it, or if the pair does not have it.
+    """
 
     draft: LanguageModel | None = None
     medusa: MedusaHeads | None = None

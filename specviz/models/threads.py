@@ -1,7 +1,8 @@
-"""How many processor threads a pair runs on, and the one thread that decodes.
+"""Set the number of CPU threads for a pair, and run all decoding in one thread.
 
-`torch.set_num_threads` reaches the thread that calls it and threads that begin later, not those of
-a pool that are there already. So whatever pool serves the page, decoding happens in one thread.
+`torch.set_num_threads` affects the calling thread and threads that start later, but not the threads
+that a pool already has. So one separate thread decodes everything, and the threads in the web
+server's pool do not matter.
 """
 
 from __future__ import annotations
@@ -19,20 +20,33 @@ from specviz.records import ModelInfo
 
 T = TypeVar("T")
 
-# Operations of a model this small end sooner on one thread than two threads take to meet: on two
-# cores the bundled target makes 1.2 times as many tokens per second alone.
+# A model with at most this many parameters is faster on one thread than on two, because two threads
+# take longer to synchronise than to compute. On two cores, the bundled target makes 1.2 times as
+# many tokens per second with one thread.
 SMALL_PARAMETERS = 50_000_000
 _EVERY_THREAD = torch.get_num_threads()
 
 
 def use_threads(target: ModelInfo, environment: Environment) -> None:
-    """SPECVIZ_THREADS; without it one thread for a small target, torch's own choice for others."""
+    """Set the number of torch threads.
+
+    The number is SPECVIZ_THREADS if that is set. Otherwise it is 1 for a small target, and torch's
+    default for a larger target.
+    """
     fitting = 1 if target.parameters < SMALL_PARAMETERS else _EVERY_THREAD
     torch.set_num_threads(environment.threads or fitting)
 
 
+def thread_count() -> int:
+    """Return how many threads torch uses for the work that the current thread gives it."""
+    return torch.get_num_threads()
+
+
 class _Worker:
-    """One thread that runs calls in their order; a daemon, so that a held run ends no later."""
+    """A thread that runs calls in the order in which they arrive.
+
+    It is a daemon thread, so it does not delay the end of the program.
+    """
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
@@ -40,7 +54,7 @@ class _Worker:
         self._thread: threading.Thread | None = None
 
     def begin(self, call: Callable[[], T]) -> Future[T]:
-        """Have the call run behind those that came before it, and wait for nothing."""
+        """Put a call into the queue, and return the future of its result without waiting."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="decoding", daemon=True)
@@ -56,21 +70,26 @@ class _Worker:
                 answer.set_result(call())
             except BaseException as error:
                 answer.set_exception(error)
-            del call, answer  # what a run held is free at once
+            # This frees the objects of the ended run now; otherwise the variables would hold them
+            # until the next call.
+            del call, answer
 
 
 _worker = _Worker()
 
 
 def begin_in_decoding_thread(call: Callable[[], T]) -> Future[T]:
-    """Have the decoding thread make the call as soon as it is free; what comes later waits."""
+    """Queue a call for the thread that decodes.
+
+    Later calls wait in the queue until this call has ended.
+    """
     return _worker.begin(call)
 
 
 def own_threads(steps: Iterator[T]) -> Generator[T]:
-    """The same steps, each on as many torch threads as the one before it left.
+    """Run each step of a run with the number of torch threads that this run has set.
 
-    Between two steps another run may have set its own number in the same thread.
+    Between two steps, another run may use the same thread and set another number.
     """
     count = None
     try:

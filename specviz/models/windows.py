@@ -1,7 +1,7 @@
-"""Layers that see the last tokens of the text only, as a configuration tells of them.
+"""The sliding windows of a model's layers, as its configuration describes them.
 
-A sliding window is a mask over the cache: where that keeps all slots, rejected tokens are taken
-back as easily as with full attention.
+A sliding window is a mask over the cache. The cache keeps all slots, so rejected tokens can be
+dropped as easily as with full attention.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from transformers.cache_utils import get_layer_types_and_kwargs
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
+# name of layers without cached keys: they have no attention, or they read another layer's keys
+_STORES_NOTHING = "dummy"
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """What layers see: `kinds` of all of them, and how many tokens one that slides sees.
+    """The kinds of a model's layers, and the size of its sliding windows.
 
-    A token counts as the first of its own window. `sizes` has several values where windows differ,
-    and None where a layer is said to slide over everything. `by_kind`: the library's forward takes
-    a mask for each kind of layer, else one mask for all of them.
+    A window includes the token itself. `sizes` has several values if the windows of layers differ.
+    `sizes` contains None if the size of some sliding window is unknown. `by_kind` means that
+    transformers expects a separate mask for each kind of layer, instead of one for all.
     """
 
     kinds: frozenset[str]
@@ -33,15 +35,19 @@ class Windows:
         if not hasattr(config, "num_hidden_layers"):
             return cls(frozenset({"unknown"}), frozenset(), False)
         kinds, details = get_layer_types_and_kwargs(config)
-        found = {str(kind) for kind in kinds}
-        if "local" in getattr(config, "attention_layers", ()):
-            found.add("local_attention")
-        pairs = zip(kinds, details, strict=False)  # layer_types may name layers that were cut off
+        found = {str(kind) for kind in kinds} - {_STORES_NOTHING}
+        # GPT-Neo and Reformer use these names for the list of kinds of layers
+        for names in ("attention_layers", "attn_layers"):
+            others = set(getattr(config, names, None) or ()) & {"local", "lsh"}
+            found |= {f"{each}_attention" for each in others}
+        # `kinds` comes from the field layer_types, which may name layers that were removed from the
+        # model. So `kinds` may be longer than `details`.
+        pairs = zip(kinds, details, strict=False)
         sizes = frozenset(detail.get("sliding_window") for kind, detail in pairs if kind == SLIDING)
         named = getattr(config, "layer_types", None)
         return cls(frozenset(found), sizes, named is not None)
 
     @property
     def size(self) -> int | None:
-        """Of the layers that slide; None where all see everything."""
+        """Return the size of the sliding window, or None if all layers have full attention."""
         return next(iter(self.sizes), None)

@@ -1,4 +1,4 @@
-"""Saved configurations, changed by the tests."""
+"""Change the configuration files of saved models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random tiny models of every supported family, built in the test."""
+"""Random tiny models of every supported family; the tests build them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 
-from specviz.models.files.loading import attention_of
+from specviz.models.library_model import attention_of
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.pair_catalog import Pair, custom_pair
 from specviz.records import ModelInfo
 from tests.models.hub_stub import HubStub, install
 
-torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
+torch.set_num_threads(1)  # with tiny tensors, more threads would only wait for each other
 
 VOCAB = 61
 
@@ -46,7 +46,7 @@ _ROTARY = dict(
     max_position_embeddings=128,
 )
 _GROUPED = {**_ROTARY, "num_key_value_heads": 2}
-WINDOW = 4  # of the families that slide: less than any prompt, and than the deepest trees
+WINDOW = 4  # sliding window of some families; shorter than every prompt and every deep tree
 _MIXED: dict[str, Any] = {
     "sliding_window": WINDOW,
     "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
@@ -104,7 +104,10 @@ def family_config(family: str) -> PretrainedConfig:
 
 
 def build_module(family: str, config: PretrainedConfig | None = None) -> PreTrainedModel:
-    """A model with random weights, biases and norms too, large enough to tell tokens apart."""
+    """Return a model with random weights that are large enough to distinguish tokens.
+
+    Biases and norms are random as well.
+    """
     torch.manual_seed(0)
     config = config or family_config(family)
     module = AutoModelForCausalLM.from_config(
@@ -155,7 +158,10 @@ SPECIAL = ("<|endoftext|>", "<|code|>", "<|story|>")
 
 
 def build_tokenizer(extra: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
-    """Byte-level: control tokens, the 256 bytes, then merged pieces (none but `extra`)."""
+    """Return a byte-level tokenizer.
+
+    Its tokens are three control tokens, the 256 bytes and the merged tokens `extra`.
+    """
     pieces = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet()), *extra]
     backend = tokenizers.Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -164,12 +170,12 @@ def build_tokenizer(extra: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=SPECIAL[0])
 
 
-SAVED_VOCAB = 300  # more than the tokenizer's 259
+SAVED_VOCAB = 300  # larger than the tokenizer's vocabulary of 259
 
 
 @pytest.fixture
 def save_model(tmp_path: Path) -> Callable[..., Path]:
-    """Write a random model and its tokenizer into a folder of the test."""
+    """Return a function that saves a random model with its tokenizer in a temporary folder."""
 
     def save(family: str = "llama", name: str = "model", **changes: Any) -> Path:
         config = family_config(family)
@@ -186,7 +192,7 @@ def save_model(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def saved_pair(save_model: Callable[..., Path]) -> Pair:
-    """A target whose layers can be run one by one, and a draft whose cannot."""
+    """Return a pair: the target runs in our own layer loop, the draft in transformers."""
     target, draft = save_model("llama", "target"), save_model("gpt2", "draft")
     return custom_pair(str(target), str(draft))
 
@@ -198,5 +204,5 @@ def tiny_tokenizer() -> Callable[..., PreTrainedTokenizerFast]:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> HubStub:
-    """The Hub, without the Hub."""
+    """Replace the client of the Hugging Face Hub by a stub and return the stub."""
     return install(monkeypatch, tmp_path)

@@ -1,4 +1,4 @@
-"""Writes random drafting heads into folders of a test, in the format that they ship in."""
+"""Save random drafting heads in their published formats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import LlamaConfig
 
-WIDTH, VOCAB = 32, 61  # those of the tiny models
+WIDTH, VOCAB = 32, 61  # hidden size and vocabulary size of the tiny models
 
 
 def save_head(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
@@ -28,9 +28,11 @@ def medusa_parts(
     inner: int = 0,
     drafted: list[int] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """`is_shared`: the output matrix is the target's, or its rows of the tokens `drafted`.
+    """Return the configuration and the tensors of Medusa heads.
 
-    `inner`: a head goes down to such a width and up again.
+    With `is_shared`, the heads use the target's output matrix. `drafted`, if given, are the tokens
+    whose rows of that matrix they use. With `inner`, each head has two matrices, one from the
+    hidden size down to that width and one up again.
     """
     config: dict[str, Any] = {
         "heads": heads,
@@ -58,7 +60,10 @@ def medusa_parts(
 def eagle3_parts(
     drafted: list[int] | None = None, **changes: Any
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """As SafeAILab publish it: three layers' features, a draft vocabulary, an output of its own."""
+    """Return an EAGLE-3 head as SafeAILab publishes it: with a draft vocabulary and its own output.
+
+    It reads the features of three layers.
+    """
     config, tensors = eagle_parts(**changes)
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     named = {name.replace("layers.0", "midlayer"): shape for name, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""A Hub client that asks nobody and downloads nothing."""
+"""A client of the Hugging Face Hub that makes no requests and downloads nothing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import pytest
 
 
 def answer(status: int) -> Any:
-    """A response of the Hub, as far as its errors show it."""
+    """Return a fake response of the Hub.
+
+    It has the attributes that the error classes of the Hub's client read.
+    """
     return SimpleNamespace(status_code=status, headers={}, request=None)
 
 
 class HubStub:
-    """`failure` is raised instead of a download; `folders` says what lies where, by Hub id."""
+    """A stub that raises `failure`, returns `folder`, or looks up a Hub id in `folders`."""
 
     def __init__(self, folder: Path) -> None:
         self.failure: Exception | None = None
@@ -26,7 +29,7 @@ class HubStub:
         self.folder = folder
         self.folders: dict[str, Path] = {}
         self.calls: list[dict[str, Any]] = []
-        self.tokens: list[object] = []  # with which the Hub was asked for a listing
+        self.tokens: list[object] = []  # the access token of each request for a file list
 
     @property
     def fetched_weights(self) -> bool:
@@ -47,7 +50,7 @@ class HubStub:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path) -> HubStub:
-    """Put a stub in the place of the real client."""
+    """Replace the real client by a new stub and return the stub."""
     stub = HubStub(folder)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", stub.snapshot_download)
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Tensors of a round's size reuse memory instead of fetching its pages again."""
+"""The tensors of a round reuse memory and do not request new pages from the system."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 
 from specviz.models.allocator import keep_freed_memory
 
-ROUND = (6, 49_152)  # rows of logits over a chat model's vocabulary
-STEP = (10_000_000,)  # numbers of one tensor of training: 40 MB
+ROUND = (6, 49_152)  # logits of six tokens over a chat model's vocabulary
+STEP = (10_000_000,)  # one tensor of 40 MB, as in training
 
 
 def count_faults(line: Connection, shape: tuple[int, ...], of_any_size: bool) -> None:
-    import resource  # which other systems do not have
+    import resource  # this module does not exist on all systems
 
     def faults() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -36,10 +36,10 @@ def count_faults(line: Connection, shape: tuple[int, ...], of_any_size: bool) ->
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc only")
 @pytest.mark.parametrize(("shape", "of_any_size"), [(ROUND, False), (STEP, True)])
-def test_the_tensors_of_a_round_and_of_training_are_fetched_once(
+def test_the_tensors_of_a_round_and_of_training_request_their_memory_once(
     shape: tuple[int, ...], of_any_size: bool
 ) -> None:
-    """In a copy of this process: the allocator's options are for the rest of its life."""
+    """The test runs in a forked process, because the allocator's options cannot be undone."""
     ours, theirs = multiprocessing.Pipe()
     arguments = (theirs, shape, of_any_size)
     process = multiprocessing.get_context("fork").Process(target=count_faults, args=arguments)
@@ -47,5 +47,6 @@ def test_the_tensors_of_a_round_and_of_training_are_fetched_once(
     theirs.close()
     count = ours.recv()
     process.join()
-    pages = 20 * 3 * 4 * torch.Size(shape).numel() // 4096  # if fetched anew every time
+    # This is the number of page faults that would occur if every tensor requested new pages.
+    pages = 20 * 3 * 4 * torch.Size(shape).numel() // 4096
     assert count < pages / 10

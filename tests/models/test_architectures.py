@@ -1,4 +1,4 @@
-"""Small models of every preset's architecture load as a pair and decode as the library does."""
+"""Small models of every preset's architecture load as a pair and decode as transformers does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("empty_memory")
 
 Save = Callable[..., Path]
 TOKENS = 24
-# target, draft: as the presets have them
+# Architecture of a preset -> the architectures of its target and of its draft.
 ARCHITECTURES = {
     "llama3": ("llama3", "llama3"),
     "mixtral": ("mixtral", "mistral"),
@@ -44,14 +44,14 @@ CHAT = (
 
 @pytest.fixture(params=ARCHITECTURES)
 def pair(request: pytest.FixtureRequest, save_model: Save) -> Pair:
-    """Of other weights each, and padded to another height."""
+    """Return a pair whose models have different weights and differently padded vocabularies."""
     target, draft = ARCHITECTURES[request.param]
     folders = save_model(target, "target"), save_model(draft, "draft", vocab_size=280)
     return custom_pair(*map(str, folders))
 
 
 def raced(pair: Pair, prompt: str, method: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Prompt and output of the speculative lane, greedy."""
+    """Return the token ids of the prompt and of the speculative lane's output, at temperature 0."""
     config = DecodingConfig(method=method, max_new_tokens=TOKENS, draft_length=3, temperature=0)
     race = start_race(RaceRequest(pair, prompt, config, device="cpu"))
     for _ in race.run_lane(SPECULATIVE):
@@ -69,22 +69,23 @@ def generated(folder: str, prompt_ids: tuple[int, ...]) -> tuple[int, ...]:
         max_new_tokens=TOKENS,
         eos_token_id=0,
         pad_token_id=0,
-        suppress_tokens=list(range(259, model.config.vocab_size)),  # no token of the tokenizer
+        # transformers must not choose the padding of the vocabulary, which has no text
+        suppress_tokens=list(range(259, model.config.vocab_size)),
     )
     return tuple(whole[0, len(prompt_ids) :].tolist())
 
 
-# that every model obeys the mask of a tree is shown node by node in test_tree_forward.py
+# test_tree_forward.py shows for every node that every model follows the mask of a tree.
 @pytest.mark.parametrize(
     "method", ["draft-model", pytest.param("draft-tree", marks=pytest.mark.slow)]
 )
-def test_a_pair_writes_what_the_library_generates(pair: Pair, method: str) -> None:
+def test_a_pair_writes_what_transformers_generates(pair: Pair, method: str) -> None:
     prompt_ids, output_ids = raced(pair, "Once upon a time, ", method)
     assert output_ids == generated(pair.target, prompt_ids)
 
 
 @pytest.mark.parametrize("pair", ["llama3", "gemma3"], indirect=True)
-def test_instruct_models_are_asked_in_their_template(pair: Pair) -> None:
+def test_instruct_models_get_the_prompt_in_their_chat_template(pair: Pair) -> None:
     for folder in (pair.target, pair.draft):
         tokenizer = AutoTokenizer.from_pretrained(folder)
         tokenizer.chat_template = CHAT
@@ -97,7 +98,7 @@ def test_instruct_models_are_asked_in_their_template(pair: Pair) -> None:
     assert output_ids == generated(pair.target, prompt_ids)
 
 
-def test_every_preset_s_architecture_is_among_them() -> None:
+def test_every_preset_s_architecture_is_tested_here() -> None:
     kinds = {"gpt_neox": "gpt-neox", "llama": "smollm2-360m"}
     assert {kinds.get(each.model_type, each.model_type) for each in PRESETS} <= set(ARCHITECTURES)
 
@@ -105,7 +106,7 @@ def test_every_preset_s_architecture_is_among_them() -> None:
 @pytest.mark.parametrize(
     ("family", "path"), [("mixtral", LibraryModel), ("llama3", LlamaModel), ("mistral", LlamaModel)]
 )
-def test_a_mixture_of_experts_runs_through_the_library(
+def test_a_mixture_of_experts_runs_in_transformers(
     save_model: Save, family: str, path: type[Any]
 ) -> None:
     folder = str(save_model(family))

@@ -1,4 +1,4 @@
-"""Any bytes become tokens, whole characters or not, and what stands before does not change them."""
+"""Any bytes can be encoded as tokens, even parts of a character, and after any text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from specviz.models.text.text_codec import TextCodec
 
 @pytest.fixture
 def codec(tiny_tokenizer: Any) -> TextCodec:
-    """Control tokens and single bytes."""
+    """Return a tokenizer of control tokens and single bytes."""
     return TextCodec(tiny_tokenizer(), 259, [0])
 
 
 @pytest.fixture
 def pieces() -> TextCodec:
-    """In the manner of SentencePiece: ▁ is a space, and one is put before every text."""
+    """Return a tokenizer like SentencePiece's: ▁ is a space, and every text starts with a space."""
     names = ["▁", "a", "b", "c", "▁a", "ab", "é", "<0xC3>", "<0xF0>"]
     merges = [("▁", "a"), ("a", "b")]
     backend = Tokenizer(models.BPE({name: i for i, name in enumerate(names)}, merges))
@@ -36,13 +36,13 @@ TEXTS = ["", "plain", "naïve café 日本語 😀", "a<|code|>b", "\x00\n\t"]
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_survives(codec: TextCodec, text: str) -> None:
+def test_text_survives_encoding_and_decoding(codec: TextCodec, text: str) -> None:
     found = ByteText(codec).encode(text.encode())
     assert found == codec.encode_part(text)
     assert ByteText(codec).spells(found, text.encode())
 
 
-def test_any_bytes_survive_where_every_byte_has_a_token(codec: TextCodec) -> None:
+def test_any_bytes_survive_if_every_byte_has_a_token(codec: TextCodec) -> None:
     rng, texts = random.Random(1), ByteText(codec)
     for _ in range(200):
         data = bytes(
@@ -63,7 +63,7 @@ def test_control_tokens_have_no_bytes(codec: TextCodec) -> None:
     assert texts.bytes_of(10**6) is None
 
 
-def test_what_stands_before_decides_how_a_text_is_encoded(pieces: TextCodec) -> None:
+def test_the_text_before_decides_how_a_text_is_encoded(pieces: TextCodec) -> None:
     texts = ByteText(pieces)
     names = pieces.vocabulary
     behind = [names[token_id] for token_id in texts.encode_behind(b"a", b" ab")]
@@ -71,18 +71,20 @@ def test_what_stands_before_decides_how_a_text_is_encoded(pieces: TextCodec) -> 
     assert [names[i] for i in texts.encode_behind(b"c", b"ab")] == ["ab"]
 
 
-def test_a_token_across_the_border_is_not_taken(pieces: TextCodec, codec: TextCodec) -> None:
+def test_no_token_joins_a_text_and_its_continuation(pieces: TextCodec, codec: TextCodec) -> None:
     texts = ByteText(pieces)
-    assert texts.encode(b"ca" + b"b")[-1] == 5  # ab, in one token
-    assert texts.encode_behind(b"ca", b"b") == []  # alone it would get a space before it
+    assert texts.encode(b"ca" + b"b")[-1] == 5  # the last token is `ab`, one token for two letters
+    # Encoded after `ca`, the letter `b` becomes a part of the token `ab`, so it needs no token of
+    # its own. Alone, `b` would be encoded with a space before it.
+    assert texts.encode_behind(b"ca", b"b") == []
     assert ByteText(codec).encode_behind("é".encode()[:1], "é".encode()[1:]) == [
         codec.vocabulary.index("©")
     ]
 
 
-def test_nothing_behind_a_text_is_nothing(codec: TextCodec) -> None:
+def test_an_empty_continuation_has_no_tokens(codec: TextCodec) -> None:
     assert ByteText(codec).encode_behind(b"abc", b"") == []
 
 
-def test_there_is_one_per_tokenizer(codec: TextCodec) -> None:
+def test_a_tokenizer_always_gets_the_same_byte_text(codec: TextCodec) -> None:
     assert byte_text(codec) is byte_text(codec)

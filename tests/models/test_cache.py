@@ -1,4 +1,4 @@
-"""The cache keeps the slots that it is told to, grows as it fills, and refuses overflow."""
+"""The cache keeps the selected slots, grows as it fills, and refuses overflow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specviz.errors import InputError
 from specviz.models.cache import FIRST_SLOTS, RaggedCache, SlotCache
 
 
-def numbered(first: int, count: int) -> Tensor:  # [1, 2, N, 1]: the key is the slot's number
+def numbered(first: int, count: int) -> Tensor:  # [1, 2, N, 1]: each key is the number of its slot
     numbers = torch.arange(first, first + count, dtype=torch.float32)
     return torch.stack((numbers, -numbers))[None, :, :, None]
 
@@ -22,7 +22,7 @@ def fill(cache: SlotCache, first: int, count: int) -> None:
 
 
 def contents(cache: SlotCache) -> list[list[float]]:
-    """The keys of each layer, read back without a new token."""
+    """Return the cached keys of each layer, read by writing no token."""
     nothing = numbered(0, 0)
     keys = [cache.write(layer, nothing, cache.length)[0] for layer in range(2)]
     return [each[0, 0, :, 0].int().tolist() for each in keys]
@@ -46,14 +46,14 @@ def test_keep_moves_the_accepted_slots_forward(slots: list[int], left: list[int]
     assert contents(cache) == [left, left]
 
 
-def test_keys_and_values_are_told_apart() -> None:
+def test_keys_and_values_are_separated() -> None:
     cache = SlotCache(layers=2, capacity=4)
     keys, values = cache.write(0, numbered(1, 3), 0)
     assert torch.equal(keys, -values)
     assert keys.shape == (1, 1, 3, 1)
 
 
-def test_a_growing_cache_keeps_what_it_holds() -> None:
+def test_a_growing_cache_keeps_its_contents() -> None:
     cache = SlotCache(layers=2, capacity=FIRST_SLOTS * 3)
     for first in range(0, FIRST_SLOTS * 3, 64):
         fill(cache, first, 64)
@@ -61,7 +61,7 @@ def test_a_growing_cache_keeps_what_it_holds() -> None:
     assert contents(cache) == [expected, expected]
 
 
-def test_a_long_capacity_takes_no_memory_before_it_is_used() -> None:
+def test_a_large_capacity_takes_no_memory_before_it_is_used() -> None:
     cache = SlotCache(layers=2, capacity=1 << 30)
     assert cache.bytes == 0
     fill(cache, 0, 4)
@@ -75,7 +75,7 @@ def test_one_token_too_many_is_refused() -> None:
         cache.check_room(2)
 
 
-def test_a_forward_that_fails_halfway_leaves_the_cache_as_it_was() -> None:
+def test_a_forward_that_fails_in_the_middle_leaves_the_cache_unchanged() -> None:
     cache = SlotCache(layers=2, capacity=8)
     fill(cache, 0, 3)
     cache.write(0, numbered(90, 2), 3)
@@ -84,7 +84,7 @@ def test_a_forward_that_fails_halfway_leaves_the_cache_as_it_was() -> None:
     assert contents(cache) == [[0, 1, 2, 3], [0, 1, 2, 3]]
 
 
-def test_what_a_layer_wrote_ahead_survives_growth() -> None:
+def test_slots_that_one_layer_wrote_ahead_survive_growth() -> None:
     cache = SlotCache(layers=2, capacity=2 * FIRST_SLOTS)
     fill(cache, 0, FIRST_SLOTS - 4)
     cache.write(0, numbered(FIRST_SLOTS - 4, 4), FIRST_SLOTS - 4)
@@ -98,7 +98,7 @@ def test_a_capacity_below_one_is_refused() -> None:
         SlotCache(layers=1, capacity=0)
 
 
-def test_a_cache_begins_with_a_copy_of_what_another_holds() -> None:
+def test_a_cache_can_begin_with_a_copy_of_another_cache() -> None:
     target = SlotCache(layers=2, capacity=16)
     fill(target, 0, 9)
     draft = SlotCache(layers=2, capacity=32)
@@ -110,7 +110,7 @@ def test_a_cache_begins_with_a_copy_of_what_another_holds() -> None:
     assert contents(draft) == [list(range(9))] * 2
 
 
-def test_a_cache_that_is_too_small_to_begin_with_what_another_holds_refuses_it() -> None:
+def test_a_cache_that_is_too_small_for_the_copy_refuses_it() -> None:
     target = SlotCache(layers=2, capacity=16)
     fill(target, 0, 9)
     with pytest.raises(InputError, match="no room for 9 more tokens"):

@@ -1,4 +1,4 @@
-"""Every named pair can be found, and the bundled one has what its folder has."""
+"""Every pair can be found by its name, and the bundled pair matches its folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from specviz.models.files.hub import HUB_ID
 from specviz.models.pair_catalog import PRESETS, Pair, custom_pair, models_folder, pair_named, pairs
 
 
-def test_without_a_setting_the_bundled_models_are_the_repository_s(
+def test_without_a_setting_the_bundled_models_come_from_the_repository(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("SPECVIZ_MODELS", raising=False)
     assert models_folder() == ASSETS / "models"
 
 
-def test_the_bundled_pair_has_the_parts_that_lie_in_its_folder(
+def test_the_bundled_pair_has_the_parts_in_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECVIZ_MODELS", str(tmp_path))
@@ -31,14 +31,14 @@ def test_the_bundled_pair_has_the_parts_that_lie_in_its_folder(
     assert parts == (str(tmp_path / "target"), "", str(tmp_path / "eagle"), "")
 
 
-def test_names_are_unique_and_what_the_app_may_begin_with_comes_first() -> None:
+def test_names_are_unique_and_the_first_pair_can_be_the_default() -> None:
     names = [pair.name for pair in pairs()]
     assert names[:2] == ["smollm2", "bundled"]
     assert len(set(names)) == len(names)
     assert all(pair_named(name).name == name for name in names)
 
 
-def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
+def test_an_unknown_name_is_refused_with_the_list_of_known_names() -> None:
     with pytest.raises(InputError, match="pair must be one of smollm2, bundled, .*, got 'nothing'"):
         pair_named("nothing")
 
@@ -47,14 +47,16 @@ CLAIMED = {"gpt2-xl": "1.5x", "llama3-70b": "2-3x", "mixtral": "1.5-2x", "qwen2.
 
 
 @pytest.mark.parametrize("name", CLAIMED)
-def test_a_preset_says_what_others_claim_and_that_it_is_not_measured(name: str) -> None:
+def test_a_preset_names_a_published_speedup_and_says_that_it_was_not_measured_here(
+    name: str,
+) -> None:
     claim = pair_named(name).claim
     assert CLAIMED[name] in claim
     assert "not measured here" in claim
 
 
 @pytest.mark.parametrize("pair", PRESETS, ids=lambda pair: pair.name)
-def test_a_preset_says_its_size_and_its_kind(pair: Pair) -> None:
+def test_a_preset_has_its_size_and_its_kind(pair: Pair) -> None:
     assert re.search(r"\d GB in (float32|bfloat16)", pair.note)
     assert pair.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     assert HUB_ID.fullmatch(pair.target)
@@ -76,7 +78,7 @@ def test_a_target_without_a_draft_is_a_pair() -> None:
     assert (pair.target, pair.draft, pair.foreign_draft, pair.title) == ("a", "", "", "a")
 
 
-def test_in_public_only_models_that_are_offered_can_be_named(
+def test_on_a_public_server_only_offered_models_can_be_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
@@ -91,10 +93,10 @@ def test_in_public_only_models_that_are_offered_can_be_named(
                 f"{role} must be a model of the menu or one of owner/"
             )
             sentences.add(str(caught.value).partition(", got")[0].removeprefix(role))
-    assert len(sentences) == 1  # nothing tells what is there
+    assert len(sentences) == 1  # all messages are the same, so none reveals which files exist
 
 
-def test_in_public_presets_beyond_the_limit_are_not_offered(
+def test_on_a_public_server_presets_above_the_size_limit_are_not_offered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     everything = {pair.name for pair in pairs()}

@@ -1,4 +1,4 @@
-"""The chat model comes from the Hub, or else from a package whose every byte is known."""
+"""The chat model comes from the Hub, or otherwise from a Python package with a known checksum."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def environment(tmp_path: Path) -> Environment:
 
 @pytest.fixture
 def fetch(hub: HubStub, environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Fetch:
-    """Fetch the chat model with the Hub out of reach and a package of a few bytes; what was told.
+    """Return a function that fetches the chat model without the Hub and returns the progress lines.
 
-    The file in the package is called a model and never read.
+    It uses a package of a few bytes, whose model file is never read.
     """
     hub.failure = ConnectionError("no route")
     wheel = environment.cache_folder.parent / "llm-0.whl"
@@ -65,7 +65,7 @@ def fetch(hub: HubStub, environment: Environment, monkeypatch: pytest.MonkeyPatc
     return fetched
 
 
-def test_where_the_hub_cannot_be_reached_the_package_serves(
+def test_if_the_hub_cannot_be_reached_the_package_is_used(
     fetch: Fetch, environment: Environment
 ) -> None:
     assert not chat.chat_model(environment).is_here
@@ -76,17 +76,17 @@ def test_where_the_hub_cannot_be_reached_the_package_serves(
     assert "4 bits" in found.title
 
 
-def test_nothing_but_the_model_is_left_behind(fetch: Fetch, environment: Environment) -> None:
+def test_only_the_model_is_kept(fetch: Fetch, environment: Environment) -> None:
     fetch()
     assert [each.name for each in environment.cache_folder.iterdir()] == [chat.FOLDER]
 
 
-def test_what_is_here_is_not_fetched_again(fetch: Fetch) -> None:
+def test_a_model_that_is_already_here_is_not_fetched_again(fetch: Fetch) -> None:
     told = fetch().copy()
     assert fetch() == told
 
 
-def test_another_package_of_that_name_is_refused(
+def test_a_package_with_another_checksum_is_refused(
     fetch: Fetch, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chat, "PACKAGE", chat.Package("llm==0", chat.PACKAGE.bytes, "0" * 64))
@@ -98,7 +98,7 @@ def test_another_package_of_that_name_is_refused(
     assert not chat.chat_model(environment).is_here
 
 
-def test_where_neither_can_be_had_one_line_says_so(
+def test_if_neither_source_can_be_reached_one_line_says_so(
     fetch: Fetch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *args, **options: SimpleNamespace(returncode=1))
@@ -106,7 +106,7 @@ def test_where_neither_can_be_had_one_line_says_so(
         fetch()
 
 
-def test_the_original_is_named_as_such_and_goes_first(
+def test_the_original_model_is_preferred_and_named_as_the_original(
     fetch: Fetch, environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch()
@@ -118,16 +118,16 @@ def test_the_original_is_named_as_such_and_goes_first(
 
 
 def preloaded_files() -> list[str]:
-    """What the Space is told to put into the Hub's cache before it starts."""
+    """Return the files that a Hugging Face Space preloads into the Hub's cache."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (line,) = (each for each in readme.splitlines() if each.startswith(f"  - {chat.CHAT_ID} "))
     return line.split()[2].split(",")
 
 
-def test_a_snapshot_that_a_space_has_preloaded_is_the_chat_model_and_nothing_is_fetched(
+def test_a_snapshot_preloaded_by_a_space_is_used_as_the_chat_model(
     environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Hub's own layout, of links to blobs, with the smallest chat model in it."""
+    """The cache has the Hub's own layout, with links to files, and a tiny chat model."""
     original = Path(chat_folder(tmp_path))
     config = json.loads((original / "tokenizer_config.json").read_text())
     config["chat_template"] = (original / "chat_template.jinja").read_text()
@@ -155,7 +155,7 @@ def test_a_snapshot_that_a_space_has_preloaded_is_the_chat_model_and_nothing_is_
     assert loaded.codec.is_instruct and loaded.model.info.layers > 0
 
 
-def test_the_app_begins_with_the_chat_model_where_it_is_here(
+def test_the_app_starts_with_the_chat_model_if_it_is_here(
     fetch: Fetch, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECVIZ_CACHE", str(environment.cache_folder))
@@ -170,7 +170,7 @@ def test_the_app_begins_with_the_chat_model_where_it_is_here(
 
 
 def chat_model_files(folder: Path, **changes: object) -> Path:
-    """What tells the chat model from others, without its weights."""
+    """Write the files that identify the chat model, without its weights."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(chat.SIZES | changes))
     added = [{"content": token, "id": number} for token, number in chat.CONTROL_TOKENS.items()]
@@ -180,7 +180,7 @@ def chat_model_files(folder: Path, **changes: object) -> Path:
     return folder
 
 
-def test_a_folder_of_the_chat_model_finds_the_head_that_is_bundled_for_it(
+def test_a_copy_of_the_chat_model_s_folder_uses_the_bundled_head(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = tmp_path / "models" / "smollm2-135m" / "eagle"
@@ -191,7 +191,7 @@ def test_a_folder_of_the_chat_model_finds_the_head_that_is_bundled_for_it(
     assert custom_pair(str(folder)).medusa == ""
 
 
-def test_another_model_or_one_without_a_template_finds_none(tmp_path: Path) -> None:
+def test_other_models_and_models_without_a_template_get_no_bundled_head(tmp_path: Path) -> None:
     assert not chat.is_chat_model(str(chat_model_files(tmp_path / "deep", num_hidden_layers=32)))
     base = chat_model_files(tmp_path / "base")
     (base / "chat_template.jinja").unlink()
@@ -201,3 +201,10 @@ def test_another_model_or_one_without_a_template_finds_none(tmp_path: Path) -> N
     (broken / "tokenizer.json").write_text("[]")
     folders = (base, other, broken, tmp_path / "nowhere")
     assert not any(chat.is_chat_model(str(folder)) for folder in folders)
+
+
+def test_a_huge_file_is_not_read_to_compare_it_with_the_chat_model(tmp_path: Path) -> None:
+    """A file with a hole of 50 GB needs no room on the disk, but would fill the memory."""
+    with (tmp_path / "config.json").open("wb") as file:
+        file.truncate(50 * 10**9)
+    assert not chat.is_chat_model(str(tmp_path))

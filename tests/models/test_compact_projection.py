@@ -1,26 +1,25 @@
-"""Products in bfloat16 between float32 neighbours."""
+"""Matrix multiplications in bfloat16 between computations in float32."""
 
 import pytest
 import torch
 
-from specviz.models.llama import projection
-from specviz.models.llama.projection import CompactProjection, Projection, compact
+from specviz.models.matrix_kernels import projection
+from specviz.models.matrix_kernels.projection import Projection, compact
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture
 def fast(monkeypatch):
-    """As on a processor that multiplies bfloat16; none is packed, which needs a real one."""
+    """Simulate a processor that multiplies bfloat16 at full speed."""
     monkeypatch.setattr(projection, "compact_dtype", lambda device: torch.bfloat16)
-    monkeypatch.setattr(projection, "has_onednn", lambda device, dtype: False)
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-def test_a_product_is_that_of_the_rounded_matrix_in_float32(rows):
+def test_the_result_equals_float32_with_the_rounded_matrix(rows):
     torch.manual_seed(0)
     weight, x, residual = torch.randn(6, 32), torch.randn(rows, 32), torch.randn(rows, 6)
-    product = CompactProjection(weight)
+    product = Projection(weight.bfloat16(), rows=torch.float32)
     expected = x.bfloat16().float() @ weight.bfloat16().float().t()
     assert product(x).dtype is torch.float32
     torch.testing.assert_close(product(x), expected, rtol=1e-2, atol=3e-2)
@@ -29,13 +28,13 @@ def test_a_product_is_that_of_the_rounded_matrix_in_float32(rows):
     assert product.weight.nbytes == weight.nbytes // 2
 
 
-def test_only_a_wide_float32_matrix_is_made_compact(fast):
+def test_only_a_wide_float32_matrix_is_stored_in_bfloat16(fast):
     wide, small = torch.zeros(256, 256), torch.zeros(8, 8)
-    assert isinstance(compact(wide), CompactProjection)
+    assert compact(wide).shape.form == "bfloat16" and compact(wide).rows is torch.float32
     for other in (small, wide.double(), wide.bfloat16()):
-        assert isinstance(compact(other), Projection)
+        assert compact(other).shape.form == str(other.dtype).removeprefix("torch.")
 
 
-def test_nothing_is_made_compact_where_the_processor_is_slow_at_it(monkeypatch):
+def test_nothing_is_stored_in_bfloat16_if_the_processor_is_slow_with_it(monkeypatch):
     monkeypatch.setattr(projection, "compact_dtype", lambda device: torch.float32)
-    assert isinstance(compact(torch.zeros(256, 256)), Projection)
+    assert compact(torch.zeros(256, 256)).shape.form == "float32"

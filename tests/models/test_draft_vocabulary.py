@@ -1,4 +1,4 @@
-"""A draft with rows for a part of its target's vocabulary: what it reads, says, and serves."""
+"""A draft model with only a part of its target's vocabulary: loading, logits and decoding."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from specviz.models.text.vocabulary import Relation, fingerprint
 from tests.models.conftest import build_tokenizer
 
 Save = Callable[..., Path]
-IDS = [7, 3, 200, 40]  # of the tokenizer's 259
+IDS = [7, 3, 200, 40]  # the draft's vocabulary: four of the tokenizer's 259 tokens
 DRAFT = frozenset({Need.DRAFT})
 
 
 @pytest.fixture
 def save_draft(save_model: Save) -> Save:
-    """Write a draft of few rows, made for targets with the tokenizer of the tests."""
+    """Return a function that saves a draft with few tokens for the tests' tokenizer."""
 
     def save(offsets: torch.Tensor | None = None, **config: Any) -> Path:
         folder = save_model("llama", "draft", vocab_size=len(IDS) + 1)
@@ -48,12 +48,13 @@ def save_draft(save_model: Save) -> Save:
     return save
 
 
-def test_a_model_names_the_tokens_that_it_has_rows_for_and_reads_all_others_alike(
+def test_a_draft_names_its_tokens_and_treats_all_others_alike(
     tiny_module: Any, tiny_info: Any
 ) -> None:
     module = tiny_module("llama")
     narrow = LlamaModel(module, tiny_info(module))
-    ids = torch.randperm(200)[:60]  # of the 61 rows, the last for all other tokens
+    # The draft has rows for 60 tokens, and one more row for all other tokens.
+    ids = torch.randperm(200)[:60]
     wide = narrow.with_vocabulary(DraftVocabulary(ids, 200))
     others = [token for token in range(200) if token not in ids]
     tokens = [int(ids[4]), others[0], int(ids[9])]
@@ -73,7 +74,7 @@ def test_a_model_names_the_tokens_that_it_has_rows_for_and_reads_all_others_alik
 
 
 @pytest.mark.usefixtures("empty_memory")
-def test_it_drafts_for_a_target_with_the_tokenizer_that_it_was_made_for(
+def test_a_draft_works_with_the_tokenizer_that_it_was_trained_for(
     save_model: Save, save_draft: Save
 ) -> None:
     pair = custom_pair(str(save_model("llama", "target")), str(save_draft()))
@@ -88,7 +89,7 @@ def test_it_drafts_for_a_target_with_the_tokenizer_that_it_was_made_for(
     assert logits.isfinite().nonzero()[:, -1].tolist() == sorted(IDS)
 
 
-def test_it_is_refused_alone_and_beside_a_target_with_another_tokenizer(
+def test_a_draft_is_refused_as_a_target_and_for_another_tokenizer(
     save_model: Save, save_draft: Save
 ) -> None:
     folder, target = str(save_draft()), save_model("llama", "target")
@@ -103,15 +104,15 @@ def test_it_is_refused_alone_and_beside_a_target_with_another_tokenizer(
 @pytest.mark.parametrize(
     ("offsets", "config", "problem"),
     [
-        (torch.zeros(3, dtype=torch.int64), {}, "must have d2t, 4 whole numbers"),
-        (torch.zeros(4), {}, "must have d2t, 4 whole numbers"),
+        (torch.zeros(3, dtype=torch.int64), {}, "must have d2t with 4 whole numbers"),
+        (torch.zeros(4), {}, "must have d2t with 4 whole numbers"),
         (torch.tensor([5, 4, 0, 0]), {}, "must have 4 different tokens below 259 in d2t"),
         (None, {"draft_vocab_size": 5}, "must have a draft_vocab_size from 1 to 4, got 5"),
         (None, {"draft_vocab_size": "4"}, "must have a draft_vocab_size from 1 to 4, got '4'"),
     ],
 )
 @pytest.mark.usefixtures("empty_memory")
-def test_a_folder_that_contradicts_itself_is_refused_in_one_line(
+def test_a_folder_whose_files_contradict_each_other_is_refused_in_one_line(
     save_model: Save,
     save_draft: Save,
     offsets: torch.Tensor | None,

@@ -1,7 +1,7 @@
-"""An EAGLE-3 head in the layout that it is published in equals a plain forward of its weights.
+"""An EAGLE-3 head in its published format equals a plain forward pass of its weights.
 
-The plain forward is written after the published one (SafeAILab's `cnets.py`): one sequence, no
-cache, float64.
+The plain forward pass follows the published code (SafeAILab's `cnets.py`): one sequence, no cache,
+float64.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Parts = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 class PlainEagle3(PlainEagle):
-    """The names are those of EAGLE's layer, which it shares attention and MLP with."""
+    """An EAGLE-3 head as an EAGLE head with other tensor names.
+
+    Attention and MLP are computed in the same way in both.
+    """
 
     def __init__(self, config: dict[str, Any], tensors: dict[str, Tensor], target: Any) -> None:
         renamed = {name.replace("midlayer", "layers.0"): each for name, each in tensors.items()}
@@ -89,7 +92,11 @@ def with_own_embedding() -> Parts:
 
 
 def as_speculators() -> Parts:
-    """The layer's own numbers stand in a part of the configuration, its tensors in `layers.0`."""
+    """Return the head in the format of the library `speculators`.
+
+    The sizes of the layer are in a nested part of the configuration, and its tensors are named
+    `layers.0`.
+    """
     config, tensors = eagle3_parts()
     size = config.pop("draft_vocab_size")
     nested = {"speculators_model_type": "eagle3", "draft_vocab_size": size}
@@ -113,10 +120,10 @@ def assert_same(left: Tensor, right: Tensor) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_states_of_the_target_and_foretold_ones_equal_the_plain_forward(
+def test_features_of_the_target_and_predicted_ones_equal_the_plain_forward(
     tmp_path: Path, target: LanguageModel, layout: Any
 ) -> None:
-    """Four pairs of the target's own states, then two that the head feeds itself."""
+    """The head reads four features of the target, then two of its own predictions."""
     head, plain = opened(tmp_path, layout(), target)
     states = torch.randn(4, 3 * WIDTH)
     features = head.reduce(states)
@@ -136,7 +143,7 @@ def test_states_of_the_target_and_foretold_ones_equal_the_plain_forward(
         path = torch.cat((path, foretold))
 
 
-def test_the_format_of_speculators_is_read_as_the_published_one(
+def test_the_format_of_speculators_gives_the_same_head(
     tmp_path: Path, target: LanguageModel
 ) -> None:
     config, tensors = as_speculators()
@@ -151,7 +158,7 @@ def test_the_format_of_speculators_is_read_as_the_published_one(
 def test_other_kinds_of_speculators_are_refused_by_name(
     tmp_path: Path, target: LanguageModel, kind: object
 ) -> None:
-    """P-EAGLE's tensors have EAGLE-3's names: read as one, it would draft badly without a word."""
+    """P-EAGLE's tensors have the same names as EAGLE-3's, so it would load and draft badly."""
     config, tensors = as_speculators()
     folder = save_head(tmp_path, config | {"speculators_model_type": kind}, tensors)
     rule = "must be eagle or eagle3 in speculators_model_type, got"
@@ -159,13 +166,13 @@ def test_other_kinds_of_speculators_are_refused_by_name(
         open_eagle_head(folder, target)
 
 
-def test_a_head_with_windows_is_refused(tmp_path: Path, target: LanguageModel) -> None:
+def test_a_head_with_sliding_windows_is_refused(tmp_path: Path, target: LanguageModel) -> None:
     folder = save_head(tmp_path, *with_config(layer_types=["sliding_attention"]))
     with pytest.raises(InputError, match="must be a layer of the Llama family: .* full attention"):
         open_eagle_head(folder, target)
 
 
-def test_its_own_output_covers_the_draft_vocabulary_and_nothing_else(
+def test_a_head_s_own_output_covers_exactly_the_draft_vocabulary(
     tmp_path: Path, target: LanguageModel
 ) -> None:
     head, plain = opened(tmp_path, eagle3_parts(DRAFTED), target)
@@ -176,9 +183,7 @@ def test_its_own_output_covers_the_draft_vocabulary_and_nothing_else(
     assert (logits[:, others] == -torch.inf).all() and logits.shape == (6, VOCAB)
 
 
-def test_without_an_output_of_its_own_it_uses_the_target_s(
-    tmp_path: Path, target: LanguageModel
-) -> None:
+def test_a_head_without_an_output_uses_the_target_s(tmp_path: Path, target: LanguageModel) -> None:
     config, tensors = eagle3_parts(DRAFTED)
     del tensors["lm_head.weight"]
     head, plain = opened(tmp_path, (config, tensors), target)
@@ -187,7 +192,7 @@ def test_without_an_output_of_its_own_it_uses_the_target_s(
     assert_same(logits[:, DRAFTED], target.output(normed)[:, DRAFTED].double())
 
 
-def test_a_pickled_file_is_read_for_its_tensors_and_never_run(
+def test_a_pickled_file_is_read_for_its_tensors_and_never_executed(
     tmp_path: Path, target: LanguageModel
 ) -> None:
     config, tensors = eagle3_parts()
@@ -199,20 +204,20 @@ def test_a_pickled_file_is_read_for_its_tensors_and_never_run(
     logits, _ = head.forward(IDS, features, torch.arange(6), head.new_cache(8))
     assert_same(logits, plain.logits(plain(IDS, features)))
     torch.save({"fc.weight": Path}, folder / "pytorch_model.bin")
-    with pytest.raises(InputError, match="has weights that cannot be read") as caught:
+    with pytest.raises(InputError, match="such a file may run code; choose safetensors") as caught:
         open_eagle_head(folder, target)
-    assert "\n" not in str(caught.value)
+    assert "weights_only" not in str(caught.value), "PyTorch's advice is to run it"
 
 
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        ({}, (2, 1, 0)),  # of three layers
+        ({}, (2, 1, 0)),  # the default layers for a target with three layers
         ({"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}, (0, 1, 2)),
         ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 1, 2]}}, (1, 1, 2)),
     ],
 )
-def test_the_states_are_those_of_the_layers_that_the_configuration_names(
+def test_the_features_come_from_the_layers_that_the_configuration_names(
     tmp_path: Path, target: LanguageModel, where: dict[str, Any], expected: tuple[int, ...]
 ) -> None:
     head, _ = opened(tmp_path, with_config(**where), target)
@@ -228,7 +233,7 @@ def test_layers_that_the_target_does_not_have_are_refused(
         opened(tmp_path, parts, target)
 
 
-def test_memory_is_that_of_the_weights(tmp_path: Path, target: LanguageModel) -> None:
+def test_the_memory_is_that_of_the_weights(tmp_path: Path, target: LanguageModel) -> None:
     parts = eagle3_parts()
     head, _ = opened(tmp_path, parts, target)
     assert head.bytes == sum(4 * tensor.numel() for tensor in parts[1].values())

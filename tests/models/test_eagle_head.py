@@ -1,4 +1,7 @@
-"""An EAGLE head equals a plain forward of its weights, in chains, trees and after a cut."""
+"""An EAGLE head equals a plain forward pass of its weights.
+
+This holds in chains, in trees, and after a part of the cache was removed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 
 class PlainEagle:
-    """The head spelled out: one sequence of pairs, no cache, float64."""
+    """The head written as plain code: one sequence of pairs, no cache, float64."""
 
     def __init__(
         self, config: dict[str, Any], tensors: dict[str, Tensor], target: LanguageModel
@@ -63,7 +66,7 @@ class PlainEagle:
         weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
         return torch.einsum("anm,mad->nad", weights, values).reshape(count, -1)
 
-    def turned(self, heads: Tensor) -> Tensor:  # [N, A, D], pair t at position t
+    def turned(self, heads: Tensor) -> Tensor:  # [N, A, D], with pair t at position t
         half = heads.shape[-1] // 2
         theta = self.config["rope_parameters"]["rope_theta"]
         angles = torch.outer(
@@ -97,7 +100,7 @@ def assert_same(left: Tensor, right: Tensor) -> None:
     torch.testing.assert_close(left.double(), right, rtol=1e-4, atol=1e-4)
 
 
-def test_pairs_at_once_and_one_by_one_equal_the_plain_forward(
+def test_pairs_run_together_or_one_by_one_equal_the_plain_forward(
     both: tuple[EagleHead, PlainEagle], target: LanguageModel
 ) -> None:
     head, plain = both
@@ -123,20 +126,24 @@ def test_last_only_gives_the_last_logits_and_all_features(
     assert torch.equal(logits, target.output(foretold[-1:]))
 
 
-def test_every_node_of_a_tree_fed_on_foretold_features_equals_its_path(
+def test_every_node_of_a_tree_with_predicted_features_equals_its_path(
     both: tuple[EagleHead, PlainEagle],
 ) -> None:
-    """Two levels of drafting behind three pairs of the target; then the cache is cut again."""
+    """The head drafts two levels after three pairs of the target.
+
+    Then the drafted pairs are removed from its cache.
+    """
     head, plain = both
     features = torch.randn(3, WIDTH)
     cache = head.new_cache(16)
     _, foretold = head.forward(IDS[:3], features, torch.arange(3), cache)
-    level = torch.tensor([4, 9, 2])  # three tokens behind the last pair
+    level = torch.tensor([4, 9, 2])  # the first drafted level: three siblings after the last pair
     root = foretold[-1:].expand(3, -1)
     mask = torch.eye(3, dtype=torch.bool)
     _, first = head.forward(level, root, torch.tensor([3, 3, 3]), cache, mask)
     mask = torch.tensor([[0, 1, 0, 1, 0], [0, 0, 1, 0, 1]], dtype=torch.bool)
-    deeper = torch.tensor([33, 50])  # below the second and the third
+    # The second level: children of the second and of the third sibling.
+    deeper = torch.tensor([33, 50])
     _, second = head.forward(deeper, first[1:], torch.tensor([4, 4]), cache, mask)
     for node, parent in enumerate((1, 2)):
         ids = torch.cat((IDS[:3], level[parent, None], deeper[node, None]))
@@ -151,7 +158,10 @@ def test_every_node_of_a_tree_fed_on_foretold_features_equals_its_path(
 
 
 def as_speculators(is_biased: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The same head under the names of that library; HASS adds a bias to the fusion."""
+    """Return the same head with the tensor names of `speculators`.
+
+    HASS adds a bias to the layer that combines token and feature.
+    """
     config, tensors = eagle_parts()
     own = {"speculators_model_type": "eagle", "layernorms": False, "fusion_bias": is_biased}
     named = {
@@ -164,7 +174,7 @@ def as_speculators(is_biased: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 @pytest.mark.parametrize("is_biased", [False, True])
-def test_the_format_of_speculators_is_read_as_the_published_one(
+def test_the_format_of_speculators_gives_the_same_head(
     tmp_path: Path, target: LanguageModel, is_biased: bool
 ) -> None:
     config, tensors = as_speculators(is_biased)
@@ -179,7 +189,7 @@ def test_the_format_of_speculators_is_read_as_the_published_one(
     assert_same(foretold, plain(IDS, features))
 
 
-def test_norms_around_the_fusion_are_refused_in_one_line(
+def test_a_head_with_norms_around_its_input_layer_is_refused_in_one_line(
     tmp_path: Path, target: LanguageModel
 ) -> None:
     config, tensors = as_speculators(False)
@@ -188,7 +198,7 @@ def test_norms_around_the_fusion_are_refused_in_one_line(
         open_eagle_head(folder, target)
 
 
-def test_memory_is_that_of_the_weights_and_a_full_cache_is_refused(
+def test_the_memory_is_that_of_the_weights_and_a_full_cache_is_refused(
     tmp_path: Path, target: LanguageModel
 ) -> None:
     config, tensors = eagle_parts()
@@ -207,7 +217,7 @@ def with_draft_vocabulary(ids: Tensor) -> tuple[dict[str, Any], dict[str, Tensor
     return config | {"draft_vocab_size": len(ids)}, tensors | {"d2t": offsets}
 
 
-def test_a_draft_vocabulary_gives_its_tokens_the_same_logits_and_others_no_probability(
+def test_a_draft_vocabulary_keeps_the_logits_of_its_tokens_and_excludes_others(
     tmp_path: Path, target: LanguageModel
 ) -> None:
     config, tensors = with_draft_vocabulary(DRAFTED)
@@ -244,17 +254,19 @@ def test_a_head_says_how_often_its_choices_are_right_if_it_was_measured(
 @pytest.mark.parametrize(
     "shares", [3, {}, {"greedy": [0.5]}, SHARES | {"sampled": []}, SHARES | {"greedy": [0.9, 0.2]}]
 )
-def test_bad_shares_are_refused(tmp_path: Path, target: LanguageModel, shares: object) -> None:
+def test_invalid_accuracies_are_refused(
+    tmp_path: Path, target: LanguageModel, shares: object
+) -> None:
     config, tensors = eagle_parts()
     folder = save_head(tmp_path, config | {"choice_shares": shares}, tensors)
     with pytest.raises(InputError, match="must have choice_shares of at most 1 in all for greedy"):
         open_eagle_head(folder, target)
 
 
-def test_the_published_layout_is_read_with_its_bias_its_embedding_and_its_pickled_file(
+def test_the_published_format_is_read_with_its_bias_embedding_and_pickled_file(
     tmp_path: Path, target: LanguageModel
 ) -> None:
-    """SafeAILab's: a bias of the first product, a copy of the target's embedding, *.bin."""
+    """SafeAILab publishes *.bin files with a bias in the first layer and the target's embedding."""
     config, tensors = eagle_parts()
     bias = torch.randn(WIDTH)
     table = target.embed(torch.arange(VOCAB))
@@ -271,4 +283,5 @@ def test_the_published_layout_is_read_with_its_bias_its_embedding_and_its_pickle
     _, foretold = head.forward(IDS, features, torch.arange(6), head.new_cache(8))
     assert_same(foretold, plain(IDS, features))
     copied = sum(4 * tensor.numel() for tensor in tensors.values())
-    assert head.bytes == copied + 4 * WIDTH  # the embedding is the target's own
+    # The head shares the target's embedding, so its bytes do not count.
+    assert head.bytes == copied + 4 * WIDTH

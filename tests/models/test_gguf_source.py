@@ -1,11 +1,14 @@
-"""A GGUF file runs as the model that it was written from, and says how it was quantised."""
+"""A GGUF file runs like the model from which it was written, and its name has the quantisation."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import gguf
+import numpy as np
 import pytest
 import torch
 
@@ -20,7 +23,7 @@ from tests.models.conftest import SPECIAL, build_module, build_tokenizer, family
 
 pytestmark = pytest.mark.usefixtures("empty_memory")
 
-EXTRA = ("ab",)  # what the one merge makes
+EXTRA = ("ab",)  # the one token that the tokenizer makes by merging two others
 IDS = torch.tensor([[7, 3, 11, 42, 5, 19]])
 LAYER = {
     "attn_q": "self_attn.q_proj",
@@ -37,8 +40,21 @@ LAYER = {
 }
 
 
-def write(file: Path, module: Any, architecture: str = "qwen3") -> Path:
-    """A module of Qwen3 as a GGUF file in float32, with the tests' own tokenizer."""
+def write(
+    file: Path,
+    module: Any,
+    architecture: str = "qwen3",
+    raw: Mapping[str, tuple[gguf.GGMLQuantizationType, np.ndarray]] = MappingProxyType({}),
+    more: Mapping[str, np.ndarray] = MappingProxyType({}),
+    left_out: tuple[str, ...] = (),
+    fields: Mapping[str, str | float] = MappingProxyType({}),
+) -> Path:
+    """Write a Qwen3 model as a GGUF file in float32, with the tests' own tokenizer.
+
+    `raw` has the type and the bytes of tensors that are not written in float32, `more` further
+    tensors, `left_out` the names of tensors that are not written, and `fields` further fields of
+    the header, without the name of the architecture.
+    """
     config, weights = module.config, module.state_dict()
     writer = gguf.GGUFWriter(str(file), architecture)
     writer.add_name("tiny")
@@ -64,8 +80,19 @@ def write(file: Path, module: Any, architecture: str = "qwen3") -> Path:
     names = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
     for i in range(config.num_hidden_layers):
         names |= {f"blk.{i}.{to}": f"model.layers.{i}.{name}" for to, name in LAYER.items()}
+    for key, value in fields.items():
+        add = writer.add_string if isinstance(value, str) else writer.add_float32
+        add(f"{architecture}.{key}", value)
+    for to, values in more.items():
+        writer.add_tensor(to, values)
     for to, name in names.items():
-        writer.add_tensor(f"{to}.weight", weights[f"{name}.weight"].float().numpy())
+        if to in left_out:
+            continue
+        if to in raw:
+            kind, content = raw[to]
+            writer.add_tensor(f"{to}.weight", content, raw_dtype=kind)
+        else:
+            writer.add_tensor(f"{to}.weight", weights[f"{name}.weight"].float().numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -76,7 +103,7 @@ def write(file: Path, module: Any, architecture: str = "qwen3") -> Path:
 @pytest.fixture
 def module() -> Any:
     config = family_config("qwen3")
-    config.head_dim = 128  # what transformers takes every Qwen3 in this format to have
+    config.head_dim = 128  # transformers assumes this size for every Qwen3 model in a GGUF file
     config.vocab_size = len(build_tokenizer(EXTRA).get_vocab())
     return build_module("qwen3", config)
 
@@ -86,7 +113,7 @@ def file(tmp_path: Path, module: Any) -> Path:
     return write(tmp_path / "tiny.gguf", module)
 
 
-def test_logits_are_those_of_the_model_it_was_written_from(file: Path, module: Any) -> None:
+def test_logits_equal_those_of_the_original_model(file: Path, module: Any) -> None:
     loaded = load_model(str(file), "cpu")
     assert isinstance(loaded.model, LlamaModel)
     positions = torch.arange(IDS.shape[1])[None]
@@ -96,7 +123,7 @@ def test_logits_are_those_of_the_model_it_was_written_from(file: Path, module: A
     torch.testing.assert_close(peer(IDS).logits, module(IDS).logits, rtol=1e-4, atol=1e-4)
 
 
-def test_a_header_is_read_quickly_as_the_package_itself_reads_it(
+def test_a_header_is_read_quickly_and_as_the_gguf_package_reads_it(
     file: Path, tmp_path: Path
 ) -> None:
     with_arrays = tmp_path / "arrays.gguf"
@@ -126,24 +153,24 @@ def test_a_header_is_read_quickly_as_the_package_itself_reads_it(
         assert quick.data_offset == usual.data_offset
 
 
-def test_other_readers_of_such_files_are_left_alone(file: Path) -> None:
+def test_the_change_to_the_reader_of_transformers_is_undone(file: Path) -> None:
     usual = gguf.GGUFReader
     load_model(str(file), "cpu")
     assert gguf.GGUFReader is usual
 
 
-def test_the_name_says_how_it_was_quantised_and_what_it_runs_in(file: Path) -> None:
+def test_the_name_has_the_quantisation_and_the_dtype_of_the_run(file: Path) -> None:
     assert load_model(str(file), "cpu").info.name == f"{file} (F32 as float32)"
     assert load_model(str(file), "cpu", "bfloat16").info.name == f"{file} (F32 as bfloat16)"
 
 
-def test_its_tokenizer_and_end_of_text_are_in_the_file(file: Path) -> None:
+def test_the_file_contains_its_tokenizer_and_end_token(file: Path) -> None:
     codec = load_model(str(file), "cpu").codec
     assert codec.eos_ids == {0}
     assert list(codec.encode("Hi")) == build_tokenizer()("Hi").input_ids
 
 
-def test_two_of_them_are_a_pair_and_one_alone_is_a_target(file: Path) -> None:
+def test_two_files_make_a_pair_and_a_single_file_is_a_target(file: Path) -> None:
     assert load_pair(custom_pair(str(file), str(file)), "cpu").parts.draft is not None
     alone = load_pair(custom_pair(str(file)), "cpu", needs=frozenset())
     assert alone.target.info.name.startswith(str(file))
@@ -169,9 +196,24 @@ def test_a_file_that_is_missing_or_no_gguf_is_refused(tmp_path: Path) -> None:
         f"model must be a model folder, a GGUF file or a Hub id, got {str(file)!r}"
     )
     file.write_bytes(b"not a model")
-    assert "is no GGUF file that can be read" in refusal(file)
+    assert "is a GGUF file with a broken or unfinished header" in refusal(file)
 
 
-def test_a_file_cut_short_is_refused(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-4096])
-    assert "is a GGUF file of architecture 'qwen3' that transformers" in refusal(file)
+@pytest.mark.parametrize("lost", [1, 4096, 200_000])
+def test_a_truncated_file_is_refused_with_the_name_of_the_cut_tensor(file: Path, lost: int) -> None:
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-lost])
+    message = refusal(file)
+    assert "is a GGUF file cut short: tensor '" in message
+    assert f"the file at {len(whole) - lost:,}: download it again" in message
+
+
+@pytest.mark.parametrize("kept", [0, 4, 40, 2000])
+def test_a_file_truncated_in_its_header_is_refused(file: Path, kept: int) -> None:
+    file.write_bytes(file.read_bytes()[:kept])
+    assert "is a GGUF file with a broken or unfinished header: download it again" in refusal(file)
+
+
+def test_one_of_several_parts_of_a_file_is_refused_as_a_part(file: Path) -> None:
+    part = file.rename(file.with_name("tiny-00001-of-00003.gguf"))
+    assert "is one of 3 parts of a GGUF file: join them" in refusal(part)

@@ -1,4 +1,4 @@
-"""A folder that holds no head, a broken one, or one for another target is refused in one line."""
+"""A folder with no head, a broken head, or a head for another target is refused in one line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_broken_config_is_refused(
     open_head, _, parts, _ = head
     folder = save_head(tmp_path, *parts())
     (folder / "config.json").write_text(text, encoding="latin-1")
-    assert "has a broken config.json: it is no JSON object" in refusal(open_head, folder, target)
+    assert "has a broken config.json: it is not a JSON object" in refusal(open_head, folder, target)
 
 
 def test_missing_weights_are_refused(head: Any, tmp_path: Path, target: LanguageModel) -> None:
@@ -73,7 +73,7 @@ def test_a_missing_tensor_is_refused(head: Any, tmp_path: Path, target: Language
     )
 
 
-def test_a_tensor_too_many_is_refused(head: Any, tmp_path: Path, target: LanguageModel) -> None:
+def test_an_additional_tensor_is_refused(head: Any, tmp_path: Path, target: LanguageModel) -> None:
     open_head, _, parts, _ = head
     config, tensors = parts()
     tensors["layers.0.input_layernorm.weight"] = torch.ones(32)
@@ -82,7 +82,7 @@ def test_a_tensor_too_many_is_refused(head: Any, tmp_path: Path, target: Languag
     assert expected in refusal(open_head, folder, target)
 
 
-def test_a_tensor_of_another_shape_is_refused(
+def test_a_tensor_with_another_shape_is_refused(
     head: Any, tmp_path: Path, target: LanguageModel
 ) -> None:
     open_head, _, parts, name = head
@@ -94,7 +94,7 @@ def test_a_tensor_of_another_shape_is_refused(
     assert expected in refusal(open_head, folder, target)
 
 
-def test_weights_that_are_no_numbers_are_refused(
+def test_weights_with_nan_or_infinity_are_refused(
     head: Any, tmp_path: Path, target: LanguageModel
 ) -> None:
     open_head, _, parts, name = head
@@ -104,7 +104,7 @@ def test_weights_that_are_no_numbers_are_refused(
     assert f"got NaN or infinity in {name}" in refusal(open_head, folder, target)
 
 
-def test_a_head_of_another_target_is_refused(
+def test_a_head_for_another_target_is_refused(
     head: Any, tmp_path: Path, target: LanguageModel
 ) -> None:
     open_head, _, parts, _ = head
@@ -116,9 +116,7 @@ def test_a_head_of_another_target_is_refused(
 
 
 @pytest.mark.parametrize("value", [None, 0, -1, 2.5, "3", True])
-def test_numbers_that_are_no_counts_are_refused(
-    tmp_path: Path, target: LanguageModel, value: Any
-) -> None:
+def test_invalid_counts_are_refused(tmp_path: Path, target: LanguageModel, value: Any) -> None:
     config, tensors = medusa_parts()
     folder = save_head(tmp_path / "medusa", {**config, "heads": value}, tensors)
     assert f"must have heads >= 1, got {value!r}" in refusal(MedusaHeads.open, folder, target)
@@ -128,9 +126,11 @@ def test_numbers_that_are_no_counts_are_refused(
     assert expected in refusal(open_eagle_head, folder, target)
 
 
-def test_a_folder_of_another_kind_is_told_so(tmp_path: Path, target: LanguageModel) -> None:
+def test_a_folder_with_another_kind_of_head_is_refused_with_that_reason(
+    tmp_path: Path, target: LanguageModel
+) -> None:
     folder = save_head(tmp_path, *eagle_parts())
-    expected = "must have heads in its config.json, got none: is it of another kind?"
+    expected = "must have heads in its config.json, got none: is it another kind of head?"
     assert expected in refusal(MedusaHeads.open, folder, target)
 
 
@@ -145,7 +145,7 @@ def test_a_folder_of_another_kind_is_told_so(tmp_path: Path, target: LanguageMod
         ({"rms_norm_eps": "small"}, "has a bad config.json: "),
     ],
 )
-def test_a_layer_of_another_family_is_refused(
+def test_a_head_whose_layer_belongs_to_another_family_is_refused(
     tmp_path: Path, target: LanguageModel, changes: dict[str, Any], problem: str
 ) -> None:
     config, tensors = eagle_parts()

@@ -1,4 +1,4 @@
-"""Where models come from: what the Hub client raises becomes one sentence."""
+"""Models come from a folder or the Hub; every error of the Hub's client becomes one sentence."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ def refusal(source: str, settings: Environment = ONLINE) -> str:
     return str(caught.value)
 
 
-def test_a_folder_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_is_used_directly(tmp_path: Path) -> None:
     assert find_model_folder(str(tmp_path), OFFLINE) == tmp_path
 
 
-def test_no_pickles_and_no_code_are_fetched(hub: HubStub, tmp_path: Path) -> None:
+def test_pickle_files_and_code_are_not_downloaded(hub: HubStub, tmp_path: Path) -> None:
     assert find_model_folder("owner/model", ONLINE) == tmp_path
     wanted = hub.calls[0]["allow_patterns"]
     assert set(wanted) == {"*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"}
 
 
-def test_without_a_connection_an_earlier_download_serves(hub: HubStub, tmp_path: Path) -> None:
+def test_without_a_connection_an_earlier_download_is_used(hub: HubStub, tmp_path: Path) -> None:
     hub.is_unreachable = True
     assert find_model_folder("owner/model", ONLINE) == tmp_path
 
 
-def test_weights_can_wait(hub: HubStub) -> None:
+def test_a_download_can_leave_out_the_weights(hub: HubStub) -> None:
     find_model_folder("owner/model", ONLINE, weights=False)
     assert "*.safetensors" not in hub.calls[0]["allow_patterns"]
 
 
-def test_a_repository_of_pickles_is_refused_before_the_download(hub: HubStub) -> None:
+def test_a_repository_with_pickled_weights_is_refused_before_the_download(hub: HubStub) -> None:
     hub.files = [("pytorch_model.bin", 10**9), ("onnx/model.safetensors", 10**9)]
     assert "must have its weights as *.safetensors, found none" in refusal("owner/model")
     assert hub.calls == []
@@ -102,14 +102,14 @@ def test_a_model_that_is_too_large_is_refused_before_the_download(hub: HubStub) 
         (OSError("disk full"), "the Hub cannot be reached (OSError)"),
     ],
 )
-def test_what_the_hub_client_raises_becomes_a_sentence(
+def test_an_error_of_the_hub_s_client_becomes_a_sentence(
     hub: HubStub, failure: Exception, message: str
 ) -> None:
     hub.failure = failure
     assert message in refusal("owner/model")
 
 
-def test_the_hub_s_refusal_counts_before_the_download(
+def test_a_refusal_of_the_hub_is_reported_before_the_download(
     hub: HubStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: object, **options: object) -> None:
@@ -137,11 +137,11 @@ def test_the_hub_says_whether_a_model_is_gated(
     assert list_repository("owner/model", ONLINE) == Listing((("model.safetensors", 5),), is_gated)
 
 
-def test_offline_nobody_is_asked(hub: HubStub) -> None:
+def test_offline_no_request_is_sent(hub: HubStub) -> None:
     assert list_repository("owner/model", OFFLINE) is None
 
 
-def test_offline_a_model_that_is_not_here_is_refused(hub: HubStub) -> None:
+def test_offline_a_model_that_is_not_downloaded_is_refused(hub: HubStub) -> None:
     hub.failure = errors.LocalEntryNotFoundError("not here")
     assert "is not on this machine and HF_HUB_OFFLINE is set" in refusal("owner/model", OFFLINE)
 
@@ -149,12 +149,14 @@ def test_offline_a_model_that_is_not_here_is_refused(hub: HubStub) -> None:
 @pytest.mark.parametrize(
     "source", ["./nothing", "/nothing", "a/b/c", "~/none", "", "a b", "x" * 999 + "!"]
 )
-def test_what_can_only_be_a_path_is_never_looked_up(hub: HubStub, source: str) -> None:
+def test_a_name_that_can_only_be_a_path_is_not_looked_up_on_the_hub(
+    hub: HubStub, source: str
+) -> None:
     assert "must be a model folder, a GGUF file or a Hub id" in refusal(source)
     assert hub.calls == []
 
 
-def test_the_owners_token_fetches_what_the_owner_offers_alone(hub: HubStub) -> None:
+def test_the_owner_s_token_is_used_only_for_models_that_the_owner_offers(hub: HubStub) -> None:
     public = Environment(is_public=True, allowed_models=("owner/own",))
     for source, settings in (("owner/own", public), ("owner/a", public), ("owner/a", ONLINE)):
         find_model_folder(source, settings)
@@ -165,32 +167,32 @@ def test_the_owners_token_fetches_what_the_owner_offers_alone(hub: HubStub) -> N
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([("tokenizer.json", 150 * 10**6)], "files of at most 100 MB beside its weights, token"),
-        ([("a.model", 10**12)], "must have at most 200 MB beside its weights, got 1000000 MB"),
-        ([(f"{i}.txt", 9 * 10**6) for i in range(30)], "must have at most 200 MB beside its"),
+        ([("tokenizer.json", 150 * 10**6)], "at most 100 MB apart from its weights, token"),
+        ([("a.model", 10**12)], "must have at most 200 MB apart from its weights, got 1000000 MB"),
+        ([(f"{i}.txt", 9 * 10**6) for i in range(30)], "must have at most 200 MB apart from its"),
         (
             [(f"{i}.txt", 1) for i in range(99)],
-            "must have at most 64 files beside its weights, got",
+            "must have at most 64 files apart from its weights, got",
         ),
     ],
 )
 @pytest.mark.parametrize("weights", [True, False])
-def test_small_files_that_are_not_small_are_never_fetched(
+def test_models_with_large_files_next_to_their_weights_are_refused(
     hub: HubStub, files: list[tuple[str, int]], message: str, weights: bool
 ) -> None:
-    hub.files += [*files, ("folder/large.json", 10**12)]  # which would not be fetched at all
+    hub.files += [*files, ("folder/large.json", 10**12)]  # files in subfolders are never downloaded
     with pytest.raises(InputError, match=message):
         find_model_folder("owner/model", ONLINE, weights)
     assert hub.calls == []
 
 
-def test_nothing_is_fetched_where_the_hub_does_not_say_how_much(hub: HubStub) -> None:
+def test_nothing_is_downloaded_if_the_hub_does_not_report_the_size(hub: HubStub) -> None:
     hub.is_unreachable = True
     find_model_folder("owner/model", ONLINE)
     assert hub.calls[0]["local_files_only"] is True
 
 
-def test_a_full_disk_is_called_so() -> None:
+def test_a_full_disk_is_reported_as_a_full_disk() -> None:
     def refused(error: Exception) -> str:
         return str(_refusal("owner/model", ONLINE, error))
 
@@ -203,7 +205,7 @@ def test_a_full_disk_is_called_so() -> None:
 
 
 def keep(cache: Path, source: str, size: int, used: float) -> Path:
-    """A download of that many bytes, last used then."""
+    """Create a downloaded model of `size` bytes whose last use was at the time `used`."""
     place = cache / f"models--{source.replace('/', '--')}"
     revision = hashlib.sha1(source.encode()).hexdigest()
     for folder in ("blobs", "refs", f"snapshots/{revision}"):
@@ -216,7 +218,7 @@ def keep(cache: Path, source: str, size: int, used: float) -> Path:
     return place
 
 
-def test_the_download_unused_for_longest_gives_way(
+def test_the_download_that_was_not_used_for_the_longest_time_is_removed(
     hub: HubStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
@@ -228,14 +230,14 @@ def test_the_download_unused_for_longest_gives_way(
     find_model_folder("owner/model", Environment(hub_cache_gb=1))
     assert (chat.exists(), oldest.exists(), newer.exists()) == (True, False, True)
     hub.files = [("model.safetensors", 10**9)]
-    with pytest.raises(InputError, match="must fit into 1 GB with what is kept"):
+    with pytest.raises(InputError, match="must fit into the download cache of 1 GB"):
         find_model_folder("owner/model", Environment(hub_cache_gb=1))
     assert chat.exists()
 
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The files of a repository, by a Hub on this machine."""
+    """Serve the files of a repository from a local Hub; yield the folder of the files."""
     folder = tmp_path / "served"
     folder.mkdir()
     constants = huggingface_hub.constants
@@ -250,7 +252,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         server.shutdown()
 
 
-def test_of_a_configuration_nothing_else_is_fetched_and_the_next_time_nobody_is_asked(
+def test_a_configuration_is_downloaded_alone_and_kept(
     served: Path,
 ) -> None:
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
@@ -276,7 +278,7 @@ def test_a_configuration_that_is_too_large_is_not_fetched(served: Path, tmp_path
         ("a--b/c", ONLINE, "is neither a folder here nor a public model on the Hub"),
     ],
 )
-def test_a_configuration_that_cannot_be_had_is_one_line(
+def test_a_configuration_that_is_not_available_is_one_line(
     served: Path, source: str, environment: Environment, said: str
 ) -> None:
     with pytest.raises(InputError, match=said):

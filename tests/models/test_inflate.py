@@ -1,4 +1,7 @@
-"""A model in a larger shape computes what it computed: logits, tokens, self-drafting, batches."""
+"""A model enlarged with `inflate` writes what the small model writes.
+
+Its logits, tokens, drafts from its own weights, and batches are the same.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from specviz.records import BASELINE, SPECULATIVE, DecodingConfig
 PAIR = pair_named("bundled")
 TARGET, DRAFT = (local_folder(source) for source in (PAIR.target, PAIR.draft))
 TOKENS = 12
-SHAPES = {  # of the draft: 192 wide, 3 heads of 64, an MLP of 512, 2 layers
+SHAPES = {  # the draft has hidden size 192, 3 heads of 64, an MLP of 512 and 2 layers
     "wider by 4: exact in bfloat16": {"hidden_size": 768},
     "wider by 3": {"hidden_size": 576},
     "deeper": {"num_hidden_layers": 5},
@@ -57,7 +60,7 @@ def logits(loaded: LoadedModel, ids: list[int]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("sizes", SHAPES.values(), ids=SHAPES.keys())
-def test_logits_are_those_of_the_small_model(
+def test_the_logits_equal_those_of_the_small_model(
     sizes: dict[str, int], bundled: LoadedModel, tmp_path: Path
 ) -> None:
     assert DRAFT is not None
@@ -77,7 +80,7 @@ def test_logits_are_those_of_the_small_model(
 @pytest.mark.parametrize(
     "method", ["draft-model", pytest.param("layer-skip", marks=pytest.mark.slow)]
 )
-def test_every_token_and_every_acceptance_is_the_same(method: str, tmp_path: Path) -> None:
+def test_every_token_and_every_acceptance_rate_stays_the_same(method: str, tmp_path: Path) -> None:
     assert TARGET is not None and DRAFT is not None
     wide = read_shape(TARGET).with_sizes({"hidden_size": 512, "num_hidden_layers": 14})
     inflate(TARGET, tmp_path / "target", wide)
@@ -98,8 +101,8 @@ def test_every_token_and_every_acceptance_is_the_same(method: str, tmp_path: Pat
     ]
 
 
-def test_what_does_not_matter_is_not_zero(tmp_path: Path) -> None:
-    """Zeros would flatter a GPU's timings."""
+def test_weights_that_do_not_matter_are_not_zero(tmp_path: Path) -> None:
+    """Multiplying zeros needs less power on a GPU, so timings would look too good."""
     assert TARGET is not None
     shape = read_shape(TARGET).with_sizes({"hidden_size": 512, "num_hidden_layers": 13})
     inflate(TARGET, tmp_path / "large", shape)
@@ -119,11 +122,13 @@ def test_what_does_not_matter_is_not_zero(tmp_path: Path) -> None:
         ({"hidden_size": 1000}, "hidden_size must be a multiple of num_attention_heads"),
         ({"num_attention_heads": 6}, "num_attention_heads must be a multiple of"),
         ({"head_dim": 0}, "head_dim must be a whole number from 1"),
-        ({"hidden_size": 1 << 14, "num_hidden_layers": 1 << 20}, "folder "),  # petabytes
-        ({"width": 5}, "shape must be of hidden_size"),
+        # A model of this size would have petabytes of weights, more than the folder's disk can
+        # hold.
+        ({"hidden_size": 1 << 14, "num_hidden_layers": 1 << 20}, "folder "),
+        ({"width": 5}, "shape must name sizes among hidden_size"),
     ],
 )
-def test_a_shape_that_cannot_be_is_refused_and_leaves_nothing(
+def test_an_impossible_shape_is_refused_and_leaves_no_files(
     sizes: dict[str, int], message: str, tmp_path: Path
 ) -> None:
     assert TARGET is not None
@@ -133,7 +138,7 @@ def test_a_shape_that_cannot_be_is_refused_and_leaves_nothing(
     assert not (tmp_path / "large").exists()
 
 
-def test_on_the_command_line_it_makes_a_folder_that_decodes_or_one_line(
+def test_the_command_writes_a_folder_that_decodes_or_prints_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "large"
@@ -144,7 +149,7 @@ def test_on_the_command_line_it_makes_a_folder_that_decodes_or_one_line(
     assert main(command) == 2
     assert "must be new or empty" in capsys.readouterr().err
     sweep = ["sweep", "--target", str(folder), "--draft", PAIR.draft, "--axis", "draft-length=2"]
-    short = ["--max-new-tokens", "4", "--prompts", "1", "--repeat", "1", "--device", "cpu"]
+    short = ["--max-new-tokens", "4", "--prompt-count", "1", "--repeat", "1", "--device", "cpu"]
     assert main([*sweep, *short]) == 0
     assert main(["models", "--shape", "head_dim=128"]) == 2
     assert main(["models", "--inflate", str(tmp_path / "x"), "--shape", "head_dim"]) == 2
@@ -153,7 +158,7 @@ def test_on_the_command_line_it_makes_a_folder_that_decodes_or_one_line(
         assert line.startswith("specviz: ")
 
 
-def test_only_a_plain_llama_model_is_taken(tmp_path: Path) -> None:
+def test_only_a_plain_llama_model_is_accepted(tmp_path: Path) -> None:
     assert TARGET is not None
     shutil.copytree(TARGET, tmp_path / "odd")
     file = tmp_path / "odd" / "config.json"

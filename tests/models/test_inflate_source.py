@@ -1,4 +1,4 @@
-"""What can be inflated stays what it computes; anything else is refused and leaves nothing."""
+"""Suitable models stay exact when they are inflated; others are refused without leaving files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYS = "model.layers.1.self_attn.k_proj.weight"
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A copy of the bundled draft: 192 wide, 3 heads of 64, an MLP of 512, 2 layers."""
+    """Return a copy of the bundled draft: hidden size 192, 3 heads, an MLP of 512, 2 layers."""
     assert DRAFT is not None
     return Path(shutil.copytree(DRAFT, tmp_path / "model"))
 
@@ -52,14 +52,14 @@ def logits(folder: Path) -> Tensor:
 
 
 def differs(folder: Path, **sizes: int) -> float:
-    """The greatest difference of the inflated model's logits, over the greatest of them."""
+    """Inflate a model; return the largest error of its logits as a share of the largest logit."""
     target = folder.parent / "large"
     inflate(folder, target, read_shape(folder).with_sizes(sizes))
     ours, theirs = logits(folder), logits(target)
     return float((ours - theirs).abs().max() / ours.abs().max())
 
 
-def test_finer_weights_keep_what_bfloat16_would_lose(model: Path) -> None:
+def test_weights_finer_than_bfloat16_are_kept(model: Path) -> None:
     torch.manual_seed(0)
 
     def refine(weights: dict[str, Tensor]) -> None:
@@ -76,7 +76,7 @@ def test_finer_weights_keep_what_bfloat16_would_lose(model: Path) -> None:
 
 
 @pytest.mark.parametrize("dropped", ["key", "null"])
-def test_what_a_configuration_leaves_out_is_what_the_library_takes(
+def test_missing_configuration_values_have_the_defaults_of_transformers(
     model: Path, dropped: str
 ) -> None:
     names = ("head_dim", "num_key_value_heads", "rms_norm_eps")
@@ -88,13 +88,13 @@ def test_what_a_configuration_leaves_out_is_what_the_library_takes(
     assert differs(model, hidden_size=768) < 1e-5
 
 
-def test_layers_beyond_those_of_the_configuration_are_left_out(model: Path) -> None:
+def test_layers_beyond_the_configured_number_are_left_out(model: Path) -> None:
     edit_config(model, num_hidden_layers=1)
     assert differs(model, num_hidden_layers=2) < 1e-5
 
 
 @pytest.mark.parametrize("rope", ["linear", "llama3"])
-def test_scaled_rotations_are_kept_in_larger_heads(model: Path, rope: str) -> None:
+def test_scaled_rotary_positions_are_kept_in_larger_heads(model: Path, rope: str) -> None:
     scaled = {"rope_type": rope, "rope_theta": 10000.0, "factor": 4.0}
     if rope == "llama3":
         scaled |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -110,7 +110,8 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
     "zero heads": ({"num_attention_heads": 0}, "num_attention_heads in config.json must be"),
     "an odd head": ({"head_dim": 63}, "head_dim in config.json must be even, got 63"),
     "an eps that is none": ({"rms_norm_eps": "1e-5"}, "rms_norm_eps in config.json must be"),
-    "no vocabulary": ({"vocab_size": None}, "model "),  # the library's default is not this one's
+    # A missing value means the default of transformers, which does not fit the weights.
+    "no vocabulary": ({"vocab_size": None}, "model "),
     "another width": ({"hidden_size": 384, "head_dim": 64}, "model "),
     "more layers than there are": ({"num_hidden_layers": 3}, "model "),
     "a million layers": ({"num_hidden_layers": 1 << 20}, "model "),
@@ -124,7 +125,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def refusal(model: Path) -> str:
-    """Of inflating it; nothing is left."""
+    """Return the message that refuses to inflate the model; check that no file is left."""
     target = model.parent / "large"
     with pytest.raises(InputError) as error:
         inflate(model, target, LlamaShape(768, 2048, 4, 12, 3, 64))
@@ -133,7 +134,7 @@ def refusal(model: Path) -> str:
 
 
 @pytest.mark.parametrize(("changes", "message"), CONFIGS.values(), ids=CONFIGS.keys())
-def test_a_configuration_that_cannot_be_is_refused(
+def test_an_impossible_configuration_is_refused(
     model: Path, changes: dict[str, Any], message: str
 ) -> None:
     edit_config(model, **changes)
@@ -161,16 +162,16 @@ def test_weights_that_are_broken_missing_or_of_another_size_are_refused(model: P
     assert refusal(model).endswith("got nothing")
 
 
-def test_a_broken_choice_of_layers_is_refused(model: Path) -> None:
+def test_an_invalid_choice_of_layers_is_refused(model: Path) -> None:
     (model / "self_drafting.json").write_text("[]")
     assert "self_drafting.json must have exit_layer" in refusal(model)
 
 
-UNREADABLE = Path("/proc/self/mem")  # a file whose first byte nobody can read
+UNREADABLE = Path("/proc/self/mem")  # a file whose first byte cannot be read
 
 
 @pytest.mark.skipif(not UNREADABLE.is_file(), reason="has no such file")
-def test_a_folder_that_cannot_be_finished_is_removed(model: Path) -> None:
-    (model / "tokenizer.json").unlink()  # it is copied last
+def test_a_folder_that_cannot_be_completed_is_removed(model: Path) -> None:
+    (model / "tokenizer.json").unlink()  # this file is copied last
     (model / "tokenizer.json").symlink_to(UNREADABLE)
     assert "cannot be written" in refusal(model)

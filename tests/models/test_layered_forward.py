@@ -1,4 +1,4 @@
-"""A forward that stops between layers and goes on later equals the whole forward, bit by bit."""
+"""A forward pass that stops between layers and continues gives exactly the whole pass."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def prefilled(model: LayeredModel) -> KeyValueCache:
 
 
 def whole(model: LayeredModel, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Logits of the tree, and of one token behind it."""
+    """Return the logits of the tree's nodes, and those of one token that follows the tree."""
     cache = prefilled(model)
     positions = (len(PROMPT) + (DEPTHS if mask is not None else torch.arange(5)))[None]
     logits = model.forward(TREE[None], positions, cache, mask).logits[0]
@@ -69,7 +69,7 @@ def test_any_split_of_the_layers_equals_the_whole_forward(
     assert torch.equal(after, expected[1])
 
 
-def test_a_level_at_a_time_through_the_lower_layers_equals_the_whole_tree(
+def test_running_the_lower_layers_level_by_level_equals_the_whole_tree(
     model: LayeredModel,
 ) -> None:
     cache = prefilled(model)
@@ -86,7 +86,7 @@ def test_a_level_at_a_time_through_the_lower_layers_equals_the_whole_tree(
     torch.testing.assert_close(logits, whole(model, MASK)[0], rtol=1e-5, atol=1e-5)
 
 
-def test_layers_that_ran_ahead_leave_the_committed_tokens_alone(model: LayeredModel) -> None:
+def test_layers_that_ran_ahead_do_not_change_committed_tokens(model: LayeredModel) -> None:
     cache, untouched = prefilled(model), prefilled(model)
     model.run_layers(
         model.embed(TREE), len(PROMPT) + DEPTHS, cache, range(0, 2), cache.length, MASK
@@ -98,7 +98,7 @@ def test_layers_that_ran_ahead_leave_the_committed_tokens_alone(model: LayeredMo
     assert torch.equal(*logits)
 
 
-def test_layers_beyond_the_capacity_are_refused(model: LayeredModel) -> None:
+def test_layers_cannot_run_beyond_the_cache_s_capacity(model: LayeredModel) -> None:
     cache = model.new_cache(8)
     model.forward(PROMPT[None], torch.arange(len(PROMPT))[None], cache)
     with pytest.raises(InputError, match="8 slots, 7 of them in use: no room for 5 more"):

@@ -1,4 +1,4 @@
-"""What the library's forward owes beside the tests of every model: threads, processes, refusals."""
+"""The model that runs in transformers: its threads, its copies in other processes, its refusals."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from specviz.models.library_model import LibraryModel
 from tests.models.test_tree_forward import PROMPT, VOCAB, plain_logits
 
 
-def test_features_belong_to_the_thread_that_asked(tiny_module: Any, tiny_info: Any) -> None:
-    """Sessions share a model: one that wants the last token must not cut another's logits."""
+def test_a_request_in_one_thread_does_not_change_another_thread_s_features(
+    tiny_module: Any, tiny_info: Any
+) -> None:
+    """Sessions share a model. If one needs only the last logits, others must still get all."""
     module = tiny_module("gpt2")
     model = LibraryModel(module, tiny_info(module))
     inside, go_on = threading.Event(), threading.Event()
@@ -41,7 +43,9 @@ def test_features_belong_to_the_thread_that_asked(tiny_module: Any, tiny_info: A
     assert shapes == [(1, 1, VOCAB)]
 
 
-def test_a_model_sent_to_another_process_gives_the_same(tiny_module: Any, tiny_info: Any) -> None:
+def test_a_model_sent_to_another_process_gives_the_same_logits(
+    tiny_module: Any, tiny_info: Any
+) -> None:
     module = tiny_module("gpt2")
     model = LibraryModel(module, tiny_info(module))
     copy = pickle.loads(pickle.dumps(model))
@@ -53,14 +57,14 @@ def test_a_model_sent_to_another_process_gives_the_same(tiny_module: Any, tiny_i
     assert last.logits.shape == (1, 1, VOCAB) and last.features.shape == (1, len(PROMPT), 32)
 
 
-def test_a_module_without_an_output_matrix_is_refused(tiny_module: Any, tiny_info: Any) -> None:
+def test_a_model_without_an_output_matrix_is_refused(tiny_module: Any, tiny_info: Any) -> None:
     module = tiny_module("gpt2")
     module.get_output_embeddings = lambda: None
-    with pytest.raises(InputError, match="has no output matrix that can be reached"):
+    with pytest.raises(InputError, match="has no output matrix that specviz can find"):
         LibraryModel(module, tiny_info(module))
 
 
-def test_logits_end_with_the_real_vocabulary(tiny_module: Any, tiny_info: Any) -> None:
+def test_logits_have_no_padding_tokens(tiny_module: Any, tiny_info: Any) -> None:
     module = tiny_module("llama")
     model = LibraryModel(module, tiny_info(module, vocab_size=50))
     assert plain_logits(model, PROMPT).shape == (len(PROMPT), 50)

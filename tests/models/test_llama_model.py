@@ -1,4 +1,4 @@
-"""The own layer loop equals the library's forward."""
+"""Our own layer loop equals the forward pass of transformers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from specviz.models.files.loading import load_surveyed
 from specviz.models.files.survey import survey_model
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel, is_supported, tied_copy_bytes
-from specviz.models.llama.projection import Projection
+from specviz.models.matrix_kernels.choice import Choice
+from specviz.models.matrix_kernels.projection import Projection
 
 ROTARY_FAMILIES = ("llama", "llama-grouped", "llama-biased", "mistral", "qwen2", "qwen3")
 
@@ -27,7 +28,7 @@ def both(request: pytest.FixtureRequest, tiny_module: Any, tiny_info: Any) -> An
     )
 
 
-def test_prompt_single_token_chain_and_tree_equal_the_library(both: Any) -> None:
+def test_prompt_token_chain_and_tree_equal_transformers(both: Any) -> None:
     star = torch.eye(4, dtype=torch.bool)
     star[:, 0] = True
     steps = (
@@ -48,7 +49,7 @@ def test_prompt_single_token_chain_and_tree_equal_the_library(both: Any) -> None
         torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
 
 
-def test_features_and_embeddings_equal_the_library(both: Any) -> None:
+def test_features_and_embeddings_equal_transformers(both: Any) -> None:
     ids = torch.arange(20)
     features = [
         model.forward(
@@ -62,7 +63,7 @@ def test_features_and_embeddings_equal_the_library(both: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["linear", "llama3", "yarn"])
-def test_scaled_rotary_positions_equal_the_library(
+def test_scaled_rotary_positions_equal_transformers(
     kind: str, tiny_module: Any, tiny_info: Any
 ) -> None:
     from transformers import LlamaConfig
@@ -106,12 +107,27 @@ def test_a_tied_output_matrix_is_packed_up_to_a_size_and_its_copy_is_counted(
     survey = survey_model(str(save_model("llama")), Environment())
     model = load_surveyed(survey, torch.device("cpu"), torch.float32).model
     assert isinstance(model, LlamaModel) and isinstance(model.head, Projection)
-    assert model.head.is_packed is is_small
+    model.settle()
+    assert (model.head.second_bytes > 0) is is_small
     assert model.info.bytes == survey.size(torch.float32).held(is_on_cpu=True)
     assert model.info.bytes == 4 * model.info.parameters + is_small * size
 
 
-def test_the_output_matrix_of_a_chat_model_of_135_million_parameters_is_packed() -> None:
+def test_the_memory_of_second_layouts_is_predicted_correctly(
+    save_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = Choice(("mm-transposed", *["linear"] * 4), {})
+    monkeypatch.setattr("specviz.models.matrix_kernels.settling.by_rule", lambda *_: two)
+    survey = survey_model(str(save_model("llama")), Environment())
+    model = load_surveyed(survey, torch.device("cpu"), torch.float32).model
+    assert isinstance(model, LlamaModel)
+    model.settle()
+    layers = [each for layer in model.layers for each in layer.projections]
+    assert all(each.bytes == 2 * each.shape.bytes for each in layers)
+    assert model.info.bytes == survey.size(torch.float32).held(is_on_cpu=True)
+
+
+def test_the_output_matrix_of_a_chat_model_with_135_million_parameters_is_packed() -> None:
     shape = {"vocab_size": 49_152, "hidden_size": 576}
     cpu, full = torch.device("cpu"), torch.float32
     assert tied_copy_bytes(LlamaConfig(**shape, tie_word_embeddings=True), cpu, full) == 113_246_208

@@ -1,4 +1,4 @@
-"""Medusa heads compute what their folder says; the tests of bad folders are test_head_folder's."""
+"""Medusa heads compute what their folder describes; test_head_weights.py tests broken folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.models.head_files import VOCAB, WIDTH, medusa_parts, save_head
 
 
 @pytest.mark.parametrize("vocabulary", [VOCAB, VOCAB + 3], ids=["exact", "padded"])
-def test_each_head_is_its_residual_block_and_its_matrix(
+def test_each_head_is_its_residual_block_followed_by_its_matrix(
     tmp_path: Path, target: LanguageModel, vocabulary: int
 ) -> None:
     config, tensors = medusa_parts(heads=3, vocabulary=vocabulary)
@@ -33,7 +33,7 @@ def test_each_head_is_its_residual_block_and_its_matrix(
 
 @pytest.mark.parametrize("drafted", [None, [3, 0, 60]], ids=["whole", "drafted"])
 @pytest.mark.parametrize("inner", [0, 20], ids=["residual", "down and up"])
-def test_heads_without_matrices_of_their_own_share_the_target_s(
+def test_heads_without_their_own_matrices_use_the_target_s(
     tmp_path: Path, target: LanguageModel, drafted: list[int] | None, inner: int
 ) -> None:
     config, tensors = medusa_parts(heads=3, is_shared=True, inner=inner, drafted=drafted)
@@ -60,18 +60,20 @@ def test_a_draft_vocabulary_must_name_tokens_of_the_target(
         MedusaHeads.open(folder, target)
 
 
-def test_accuracies_and_memory_are_the_folders(tmp_path: Path, target: LanguageModel) -> None:
+def test_accuracies_and_memory_come_from_the_folder(tmp_path: Path, target: LanguageModel) -> None:
     config, tensors = medusa_parts(heads=2)
     heads = MedusaHeads.open(save_head(tmp_path, config, tensors), target)
     assert heads.accuracies == ((0.6, 0.1, 0.05), (0.5, 0.1, 0.05))
     stored = sum(tensor.nbytes for tensor in tensors.values())
-    assert heads.bytes in (stored, 2 * stored)  # float32 where bfloat16 is slow
+    # If this processor is slow with bfloat16, the heads are stored in float32, which needs twice
+    # the bytes.
+    assert heads.bytes in (stored, 2 * stored)
 
 
 @pytest.mark.parametrize(
     "accuracies", [None, [], [[0.5]], [[0.5], []], [[0.5], [1.5]], [["a"], [0.5]], 7, [0.5, 0.5]]
 )
-def test_accuracies_that_are_not_one_list_of_shares_per_head_are_refused(
+def test_accuracies_must_be_one_list_of_shares_per_head(
     tmp_path: Path, target: LanguageModel, accuracies: Any
 ) -> None:
     config, tensors = medusa_parts(heads=2)
@@ -81,7 +83,7 @@ def test_accuracies_that_are_not_one_list_of_shares_per_head_are_refused(
 
 
 def published(blocks: int, is_shared: bool = False) -> dict[str, torch.Tensor]:
-    """Random heads in the table of FasterDecoding's `medusa_lm_head.pt`."""
+    """Return random heads with the tensor names of FasterDecoding's `medusa_lm_head.pt`."""
     made: dict[str, torch.Tensor] = {}
     for i in range(3):
         for block in range(blocks):
@@ -106,7 +108,7 @@ class PublishedBlock(torch.nn.Module):
 def test_published_heads_equal_the_modules_that_they_were_saved_from(
     tmp_path: Path, target: LanguageModel, blocks: int, prefix: str
 ) -> None:
-    """The configuration says less of them than their tensors do, and is known to be wrong."""
+    """Published configurations have fewer details than the tensors and may be wrong."""
     tensors = published(blocks)
     heads = torch.nn.ModuleList(
         torch.nn.Sequential(
@@ -123,10 +125,12 @@ def test_published_heads_equal_the_modules_that_they_were_saved_from(
     expected = torch.stack([head(feature) for head in heads])
     torch.testing.assert_close(found.logits(feature), expected, rtol=3e-2, atol=2e-1)
     assert found.count == 3 and len(found.accuracies) == 3
-    assert found.accuracies[1][0] < found.accuracies[0][0]  # a guess
+    # Published heads contain no accuracies, so the app uses default values, which fall from head to
+    # head.
+    assert found.accuracies[1][0] < found.accuracies[0][0]
 
 
-def test_published_heads_without_matrices_share_the_target_s(
+def test_published_heads_without_matrices_use_the_target_s(
     tmp_path: Path, target: LanguageModel
 ) -> None:
     tensors = published(1, is_shared=True)
@@ -141,7 +145,7 @@ def test_published_heads_without_matrices_share_the_target_s(
     torch.testing.assert_close(heads.logits(feature), expected, rtol=3e-2, atol=1e-1)
 
 
-def test_published_heads_of_fewer_tokens_than_the_target_has_are_refused(
+def test_published_heads_with_fewer_tokens_than_the_target_are_refused(
     tmp_path: Path, target: LanguageModel
 ) -> None:
     tensors = published(1)
@@ -152,7 +156,7 @@ def test_published_heads_of_fewer_tokens_than_the_target_has_are_refused(
 
 
 def as_vllm(tensors: dict[str, torch.Tensor], blocks: int) -> dict[str, torch.Tensor]:
-    """The same heads under the names of vLLM's `Medusa`."""
+    """Return the same heads with the tensor names of vLLM's `Medusa`."""
     named = {}
     for name, tensor in tensors.items():
         head, place, *rest = name.split(".")
@@ -163,7 +167,7 @@ def as_vllm(tensors: dict[str, torch.Tensor], blocks: int) -> dict[str, torch.Te
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_heads_with_vllm_s_names_are_the_published_ones(
+def test_heads_with_vllm_s_names_equal_the_published_ones(
     tmp_path: Path, target: LanguageModel, blocks: int
 ) -> None:
     tensors, feature = published(blocks), torch.randn(WIDTH)
@@ -179,7 +183,7 @@ def test_heads_with_vllm_s_names_are_the_published_ones(
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
-def test_vllm_s_original_output_is_the_target_s_and_its_token_map_is_refused(
+def test_with_vllm_s_option_the_target_s_output_is_used_and_a_token_map_is_refused(
     tmp_path: Path, target: LanguageModel
 ) -> None:
     tensors, feature = published(1, is_shared=True), torch.randn(WIDTH)

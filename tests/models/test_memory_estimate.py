@@ -1,4 +1,4 @@
-"""The estimate of a run's memory counts everything that a run holds, and says what it does not."""
+"""The estimate counts all the memory of a run, and names parts that it cannot count."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.experiments.run.racing import demand_of
+from specviz.models.graphs.graph_buffers import captured_slots
 from specviz.models.memory_estimate import (
     DRAFT_PROCESS_BYTES,
     TREE_SLOTS,
@@ -28,7 +29,7 @@ def found(**changes: object) -> MemoryEstimate:
     return estimate(TARGET, [DRAFT], replace(DEMAND, **changes), 200)  # type: ignore[arg-type]
 
 
-def test_each_lane_has_a_cache_of_the_target_and_the_draft_one_of_its_own() -> None:
+def test_each_lane_has_a_cache_of_the_target_and_the_draft_has_its_own() -> None:
     slots = 200 + 100 + TREE_SLOTS
     assert found().caches == (2 * 1000 + 100) * slots
     assert found(lanes=3).caches - found().caches == 1000 * slots
@@ -43,11 +44,11 @@ def test_a_long_prompt_takes_more_than_a_short_one() -> None:
     assert "prompt's length" in whole.unknown[0]
 
 
-def test_a_wide_tree_takes_several_copies_of_nodes_by_vocabulary() -> None:
+def test_a_wide_tree_needs_several_copies_of_nodes_times_vocabulary() -> None:
     assert found(rows=65).work >= 8 * 65 * 50_000 * 4
 
 
-def test_drafting_ahead_holds_the_draft_twice_and_a_process_on_a_cpu_only() -> None:
+def test_drafting_ahead_needs_a_second_draft_and_a_process_on_a_cpu_only() -> None:
     ahead = replace(DEMAND, extra=ExtraMemory.DRAFT_PROCESS)
     on_cpu = estimate(TARGET, [DRAFT], ahead, 200).copies
     assert on_cpu == DRAFT_PROCESS_BYTES + DRAFT.weights
@@ -59,29 +60,36 @@ def test_a_second_layout_of_weights_counts_on_a_cpu_only() -> None:
     on_cpu, elsewhere = (
         estimate(packed, [DRAFT], DEMAND, 200, is_on_cpu=place) for place in (True, False)
     )
-    assert elsewhere == found()
-    assert on_cpu.total - elsewhere.total == on_cpu.weights - elsewhere.weights == 300_000
+    assert elsewhere.weights == found().weights
+    assert on_cpu.weights - elsewhere.weights == 300_000
 
 
-def test_a_self_made_draft_has_a_cache_and_when_rounded_weights_too() -> None:
+def test_on_a_gpu_a_sequence_has_as_many_slots_as_its_graphs() -> None:
+    on_gpu = estimate(TARGET, [DRAFT], DEMAND, 200, is_on_cpu=False)
+    assert on_gpu.caches == 2100 * captured_slots(200 + 100 + TREE_SLOTS) == 2100 * 1024
+    batch = replace(DEMAND, sequences=4)  # a batch of sequences runs without graphs
+    assert estimate(TARGET, [DRAFT], batch, 200, is_on_cpu=False).caches == 4 * found().caches
+
+
+def test_a_self_draft_needs_a_cache_and_a_quantised_one_also_weights() -> None:
     skipping = found(extra=ExtraMemory.TARGET_CACHE)
     assert skipping.copies == 0 and skipping.caches > found().caches
     assert found(extra=ExtraMemory.ROUNDED_TARGET).copies == TARGET.parameters
 
 
-def test_what_is_not_known_is_named() -> None:
+def test_unknown_parts_are_named() -> None:
     odd = replace(DRAFT, is_counted=False, cache_per_token=None, activations_per_token=None)
     unknown = estimate(TARGET, [odd], DEMAND, 200, head_bytes=None).unknown
     assert [text.split(" (")[0] for text in unknown] == [
         "the weights of d",
         "the cache of d",
-        "what a forward of d holds",
+        "the activations of d",
         "the weights of the heads",
     ]
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
-def test_every_method_says_what_its_run_demands(name: str) -> None:
+def test_every_method_describes_the_needs_of_its_run(name: str) -> None:
     config = DRAFTERS[name].usual(4, max_new_tokens=50)
     demand = demand_of(config, "a prompt")
     assert demand.max_new_tokens == 50
@@ -90,6 +98,6 @@ def test_every_method_says_what_its_run_demands(name: str) -> None:
     assert (demand.extra is not ExtraMemory.NOTHING) == (name in holds_more)
 
 
-def test_a_budget_of_nodes_bounds_the_tree() -> None:
+def test_the_option_nodes_limits_the_size_of_the_tree() -> None:
     wide = DecodingConfig("medusa", tree_kind=DRAFTERS["medusa"].kinds[0], options=(("nodes", 9),))
     assert demand_of(wide).rows == 10

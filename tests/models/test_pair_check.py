@@ -1,4 +1,4 @@
-"""A pair is judged before its weights are fetched: vocabularies, memory, licences, dtype."""
+"""A pair is checked before its weights are downloaded: vocabularies, memory, licences, dtype."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def give_tokens(folder: Path, *pieces: str, tiny_tokenizer: Any) -> None:
     tiny_tokenizer(extra=pieces).save_pretrained(folder)
 
 
-def give_chat(folder: Path) -> None:
+def give_chat(folder: Path, template: str = CHAT) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.chat_template = CHAT
+    tokenizer.chat_template = template
     tokenizer.save_pretrained(folder)
 
 
@@ -60,18 +60,19 @@ def test_a_plain_pair_has_no_problem(folders: tuple[Path, Path]) -> None:
     assert found.download_bytes == 0
 
 
-def test_weights_and_caches_of_what_is_needed_are_counted(folders: tuple[Path, Path]) -> None:
+def test_the_memory_is_that_of_the_needed_weights_and_caches(folders: tuple[Path, Path]) -> None:
     target, both = report(folders, Need.LAYERS), report(folders)
     assert target.vocabulary is None
     assert target.shared_tokens is None
     assert both.memory.weights > target.memory.weights
     assert both.memory.caches > target.memory.caches
-    half = report(folders, dtype="float16").memory  # in which nothing is packed
+    # Weights in float16 have no packed copies.
+    half = report(folders, dtype="float16").memory
     assert 2 * half.caches == both.memory.caches and 2 * half.weights <= both.memory.weights
 
 
 def test_the_prompt_the_output_and_the_tree_are_counted(folders: tuple[Path, Path]) -> None:
-    """Also on the page: the request is the same one that is refused before it is loaded."""
+    """The page checks the same request before it loads any model."""
 
     def needed(**changes: Any) -> PairReport:
         demand = Demand(**({"prompt": "ab", "max_new_tokens": 20} | changes))
@@ -79,7 +80,8 @@ def test_the_prompt_the_output_and_the_tree_are_counted(folders: tuple[Path, Pat
 
     short = needed()
     longer, wider = needed(prompt="ab" * 40), needed(rows=65, max_new_tokens=20)
-    per_token = 4 * (2 * (2 * 3 * 32) + 2 * 1 * 32)  # two lanes of the target, the draft
+    # Both lanes have a cache of the target, and one lane has a cache of the draft.
+    per_token = 4 * (2 * (2 * 3 * 32) + 2 * 1 * 32)
     assert longer.memory.caches - short.memory.caches == 78 * per_token
     assert needed(max_new_tokens=30).memory.caches - short.memory.caches == 10 * per_token
     assert wider.memory.work > short.memory.work
@@ -87,7 +89,7 @@ def test_the_prompt_the_output_and_the_tree_are_counted(folders: tuple[Path, Pat
     assert short.memory.unknown == ()
 
 
-def test_a_prompt_that_is_not_known_counts_as_all_that_the_context_leaves(
+def test_an_unknown_prompt_counts_as_the_longest_possible_one(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
@@ -99,18 +101,20 @@ def test_a_prompt_that_is_not_known_counts_as_all_that_the_context_leaves(
     (unknown,) = found.memory.unknown
     assert unknown.startswith("the prompt's length (counted:")
     monkeypatch.setattr(memory, "free_bytes", lambda device: found.bytes_needed - 1)
-    tight = checked()  # a shorter prompt fits, so nothing is refused
+    # With one byte less than needed, only a prompt that fills the context does not fit. So the
+    # check warns but refuses nothing.
+    tight = checked()
     assert tight.problems == ()
     assert tight.warnings[0].startswith("a prompt that fills the context does not fit")
 
 
-def test_padding_is_told_from_equal_tokens(save_model: Save) -> None:
+def test_padding_is_distinguished_from_different_tokens(save_model: Save) -> None:
     padded = save_model("llama", "target"), save_model("llama", "draft", vocab_size=270)
     found = report(padded)
     assert (found.vocabulary, found.problems) == (Relation.PADDED, ())
 
 
-def test_other_tokens_are_a_problem_for_a_draft_model_and_the_way_out_is_named(
+def test_different_tokens_are_a_problem_for_a_draft_model_and_a_solution_is_named(
     folders: tuple[Path, Path], tiny_tokenizer: Any
 ) -> None:
     give_tokens(folders[0], "ab", "xy", tiny_tokenizer=tiny_tokenizer)
@@ -123,7 +127,7 @@ def test_other_tokens_are_a_problem_for_a_draft_model_and_the_way_out_is_named(
     assert "a method that takes drafts of another vocabulary" in problem
 
 
-def test_for_a_foreign_draft_other_tokens_are_no_problem(
+def test_for_a_draft_with_its_own_vocabulary_different_tokens_are_no_problem(
     folders: tuple[Path, Path], tiny_tokenizer: Any
 ) -> None:
     give_tokens(folders[1], "cd", tiny_tokenizer=tiny_tokenizer)
@@ -131,7 +135,7 @@ def test_for_a_foreign_draft_other_tokens_are_no_problem(
     assert (found.vocabulary, found.problems) == (Relation.DIFFERENT, ())
 
 
-def test_a_pair_that_does_not_fit_says_so_with_both_sizes(
+def test_for_a_pair_that_does_not_fit_both_sizes_are_named(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10**6)
@@ -145,7 +149,7 @@ def test_a_need_that_the_pair_lacks_is_a_problem(folders: tuple[Path, Path]) -> 
     assert "has no Medusa heads" in report(folders, Need.MEDUSA).problems[0]
 
 
-def test_a_head_that_is_made_for_another_target_or_is_not_there_is_a_problem(
+def test_a_head_that_is_missing_or_made_for_another_target_is_a_problem(
     folders: tuple[Path, Path],
 ) -> None:
     pair = replace(custom_pair(*map(str, folders)), eagle=pair_named("bundled").eagle)
@@ -159,7 +163,7 @@ def test_a_head_that_is_made_for_another_target_or_is_not_there_is_a_problem(
     assert good.problems == ()
 
 
-def test_a_machine_that_does_not_say_has_room(
+def test_a_machine_that_reports_no_memory_is_assumed_to_have_enough(
     folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: None)
@@ -167,31 +171,50 @@ def test_a_machine_that_does_not_say_has_room(
     assert (found.bytes_free, found.problems) == (None, ())
 
 
-def test_instruct_models_are_told_and_a_mixed_pair_is_warned_of(
+def test_instruct_models_are_named_and_mixing_them_with_base_models_gives_a_warning(
     folders: tuple[Path, Path],
 ) -> None:
     give_chat(folders[0])
     mixed = report(folders)
     assert mixed.instruct
     assert mixed.warnings == (
-        "the target is an instruct model and the draft a base model: expect less accepted",
+        "the target is an instruct model and the draft a base model: expect fewer accepted tokens",
     )
     give_chat(folders[1])
     assert report(folders).warnings == ()
 
 
-def test_a_draft_as_large_as_its_target_is_warned_of(save_model: Save) -> None:
-    same = save_model("llama", "target"), save_model("llama", "draft")
-    assert report(same).warnings == (
-        "the draft is not smaller than the target: it cannot make it faster",
+def test_a_chat_template_that_fails_gives_a_warning(folders: tuple[Path, Path]) -> None:
+    give_chat(folders[0], "{% if %}")
+    found = report(folders)
+    assert not found.instruct
+    assert found.problems == ()
+    assert found.warnings == (
+        f"the chat template of model {str(folders[0])!r} fails (Expected an expression, got 'end "
+        "of statement block'), so the model runs as a base model and a prompt is plain text",
     )
 
 
-def test_float16_on_a_cpu_is_warned_of(folders: tuple[Path, Path]) -> None:
+def test_only_the_target_s_chat_template_matters_for_the_warning(
+    folders: tuple[Path, Path],
+) -> None:
+    """The draft reads the tokens that the target's tokenizer made."""
+    give_chat(folders[1], "{% if %}")
+    assert report(folders).warnings == ()
+
+
+def test_a_draft_as_large_as_its_target_gives_a_warning(save_model: Save) -> None:
+    same = save_model("llama", "target"), save_model("llama", "draft")
+    assert report(same).warnings == (
+        "the draft is not smaller than the target, so it cannot speed it up",
+    )
+
+
+def test_float16_on_a_cpu_gives_a_warning(folders: tuple[Path, Path]) -> None:
     assert report(folders, dtype="float16").warnings[0].startswith("float16 is slow on a CPU")
 
 
-def test_models_of_the_hub_are_judged_without_their_weights(
+def test_models_on_the_hub_are_checked_without_their_weights(
     folders: tuple[Path, Path], hub: HubStub
 ) -> None:
     hub.folders, hub.is_gated = {"owner/target": folders[0], "owner/draft": folders[1]}, True
@@ -202,20 +225,20 @@ def test_models_of_the_hub_are_judged_without_their_weights(
     assert not hub.fetched_weights
 
 
-def test_a_download_beyond_the_limit_is_a_problem(folders: tuple[Path, Path], hub: HubStub) -> None:
+def test_a_download_above_the_limit_is_a_problem(folders: tuple[Path, Path], hub: HubStub) -> None:
     hub.folders = {"owner/target": folders[0], "owner/draft": folders[1]}
     hub.files = [("model.safetensors", 30 * 10**9)]
     found = check_pair_sources(custom_pair("owner/target", "owner/draft"), "cpu")
     assert "model 'owner/target' must be at most 20 GB" in found.problems[0]
 
 
-def test_a_source_that_cannot_be_looked_at_is_refused(hub: HubStub) -> None:
+def test_a_source_that_cannot_be_read_is_refused(hub: HubStub) -> None:
     hub.failure = errors.GatedRepoError("gated", response=answer(403))
     with pytest.raises(InputError, match="model 'owner/target' is gated: accept its terms"):
         check_pair_sources(custom_pair("owner/target", "owner/draft"), "cpu")
 
 
-def test_one_source_in_two_roles_is_looked_at_once(
+def test_a_model_in_two_roles_is_examined_once(
     save_model: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
@@ -230,7 +253,7 @@ def test_one_source_in_two_roles_is_looked_at_once(
     assert found.bytes_needed == alone.bytes_needed
 
 
-def test_what_a_draft_takes_follows_from_headers_as_from_the_model_itself() -> None:
+def test_headers_give_the_same_memory_of_a_draft_as_the_model_itself() -> None:
     pair = pair_named("bundled")
     _, surveyed = survey_pair_of(pair.target, pair.draft, Environment.read())
     for dtype in (torch.float32, torch.bfloat16):

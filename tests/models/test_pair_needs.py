@@ -1,4 +1,4 @@
-"""What a pair lacks for a method is known before anything is loaded."""
+"""A pair's missing parts are known before anything is loaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def need(*needs: Need) -> frozenset[Need]:
     return frozenset(needs)
 
 
-def test_a_pair_says_beforehand_what_it_lacks(saved_pair: Pair) -> None:
+def test_the_missing_parts_of_a_pair_are_known_beforehand(saved_pair: Pair) -> None:
     assert needs_missing(saved_pair, frozenset(Need)) == (Need.MEDUSA, Need.EAGLE)
     turned = custom_pair(saved_pair.draft, saved_pair.target)
     assert needs_missing(turned, frozenset(Need)) == (Need.LAYERS, Need.MEDUSA, Need.EAGLE)
@@ -26,16 +26,18 @@ def test_a_pair_says_beforehand_what_it_lacks(saved_pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(("name", "is_layered"), [("smollm2-360m", True), ("gpt2", False)])
-def test_of_a_preset_it_is_known_before_the_download(name: str, is_layered: bool) -> None:
+def test_the_missing_parts_of_a_preset_are_known_before_the_download(
+    name: str, is_layered: bool
+) -> None:
     missing = needs_missing(pair_named(name), frozenset(Need))
     assert (Need.LAYERS not in missing) is is_layered
 
 
-def test_of_an_unknown_repository_nothing_is_said_to_lack_that_it_may_have() -> None:
+def test_an_unknown_repository_is_not_said_to_lack_parts_that_it_may_have() -> None:
     assert needs_missing(custom_pair("owner/a", "owner/b"), need(Need.LAYERS)) == ()
 
 
-def test_only_the_models_that_are_needed_are_named() -> None:
+def test_only_needed_models_are_listed() -> None:
     pair = Pair("any", "any", "a", "b", foreign_draft="c")
     assert needed_models(pair, need(Need.LAYERS, Need.MEDUSA)) == ("a",)
     assert needed_models(pair, need(Need.DRAFT)) == ("a", "b")

@@ -1,4 +1,4 @@
-"""A pair loads what is needed and nothing else; its draft shares the target's vocabulary."""
+"""A pair loads only the parts that it needs; its draft shares the target's vocabulary."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from specviz.errors import InputError
 from specviz.models import memory, pair_loading
 from specviz.models.files.loading import load_model, load_surveyed
 from specviz.models.files.survey import Survey
+from specviz.models.heads import eagle_files
 from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.llama.self_model import SelfDrafting
+from specviz.models.matrix_kernels import settling
 from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.models.pair_check import check_pair_sources
@@ -32,7 +35,7 @@ NOTHING = frozenset[Need]()
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the folders that models are loaded from."""
+    """Return a list that receives the folder name of each loaded model."""
     noted: list[str] = []
 
     def load(survey: Survey, *options: Any) -> Any:
@@ -54,7 +57,7 @@ def refusal(pair: Pair, *needs: Need) -> str:
     return str(caught.value)
 
 
-def test_a_pair_loads_and_shares_the_target_s_tokenizer(saved_pair: Pair) -> None:
+def test_a_loaded_pair_has_the_target_s_tokenizer(saved_pair: Pair) -> None:
     pair = load_pair(saved_pair, "cpu", needs=need(Need.DRAFT, Need.TEXT))
     assert pair.target.info.name == saved_pair.target
     assert pair.codec.decode(pair.codec.encode("hello")) == "hello"
@@ -63,7 +66,7 @@ def test_a_pair_loads_and_shares_the_target_s_tokenizer(saved_pair: Pair) -> Non
     assert pair.parts.codec is pair.codec
 
 
-def test_what_is_not_needed_is_not_loaded(saved_pair: Pair, loads: list[str]) -> None:
+def test_parts_that_are_not_needed_are_not_loaded(saved_pair: Pair, loads: list[str]) -> None:
     parts = load_pair(saved_pair, "cpu", needs=NOTHING).parts
     assert loads == ["target"]
     assert (parts.draft, parts.foreign, parts.codec, parts.self_drafting) == (None,) * 4
@@ -80,7 +83,9 @@ def test_pairs_share_their_models(save_model: Save, saved_pair: Pair, loads: lis
     assert loads == ["target", "draft", "other"]
 
 
-def test_another_dtype_is_another_model(saved_pair: Pair, loads: list[str]) -> None:
+def test_the_same_model_in_another_dtype_is_loaded_separately(
+    saved_pair: Pair, loads: list[str]
+) -> None:
     load_pair(saved_pair, "cpu", "float32", NOTHING)
     load_pair(saved_pair, "cpu", "bfloat16", NOTHING)
     assert loads == ["target", "target"]
@@ -111,15 +116,44 @@ def test_heads_are_opened_once_for_their_target(saved_pair: Pair, tmp_path: Path
     assert (first.medusa, first.eagle) == (second.medusa, second.eagle)
 
 
-def test_a_head_of_another_width_is_refused(saved_pair: Pair, tmp_path: Path) -> None:
+def test_heads_choose_kernels_for_the_threads_that_they_run_on(
+    saved_pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def settle(projections: Any) -> None:
+        seen.append(torch.get_num_threads())
+        settling.settle(projections)
+
+    monkeypatch.setattr(eagle_files, "settle", settle)
+    eagle = save_head(tmp_path / "eagle", *eagle_parts(vocab_size=259))
+    pair = replace(saved_pair, eagle=str(eagle))
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)  # as if a larger pair, loaded before, had set three threads
+    try:
+        load_pair(pair, "cpu", needs=need(Need.EAGLE))
+        assert set(seen) == {torch.get_num_threads()} != {3}
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_memory_that_only_loading_needed_is_returned_once(
+    saved_pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned: list[bool] = []
+    monkeypatch.setattr(pair_loading, "return_freed_memory", lambda: returned.append(True))
+    for _ in range(2):
+        load_pair(saved_pair, "cpu")
+    assert returned == [True]
+
+
+def test_a_head_with_another_hidden_size_is_refused(saved_pair: Pair, tmp_path: Path) -> None:
     config, tensors = medusa_parts(vocabulary=259)
     folder = save_head(tmp_path / "medusa", {**config, "hidden_size": 64}, tensors)
     assert "hidden_size" in refusal(replace(saved_pair, medusa=str(folder)), Need.MEDUSA)
 
 
-def test_a_target_of_layers_says_where_it_drafts_for_itself(
-    saved_pair: Pair, save_model: Save
-) -> None:
+def test_a_target_s_folder_says_which_layers_draft(saved_pair: Pair, save_model: Save) -> None:
     parts = load_pair(saved_pair, "cpu", needs=need(Need.LAYERS)).parts
     assert parts.self_drafting == SelfDrafting(1, (0, 2))
     file = Path(saved_pair.target) / "self_drafting.json"
@@ -128,7 +162,7 @@ def test_a_target_of_layers_says_where_it_drafts_for_itself(
     assert parts.self_drafting == SelfDrafting(2, (1,))
 
 
-def test_a_need_that_the_pair_lacks_is_refused_with_pairs_that_have_it(
+def test_a_missing_part_is_refused_with_a_list_of_pairs_that_have_it(
     saved_pair: Pair, loads: list[str]
 ) -> None:
     message = refusal(saved_pair, Need.MEDUSA)
@@ -139,7 +173,9 @@ def test_a_need_that_the_pair_lacks_is_refused_with_pairs_that_have_it(
     assert loads == []
 
 
-def test_a_foreign_draft_may_have_other_tokens(saved_pair: Pair, tiny_tokenizer: Any) -> None:
+def test_a_draft_for_cross_vocabulary_may_have_other_tokens(
+    saved_pair: Pair, tiny_tokenizer: Any
+) -> None:
     tiny_tokenizer(extra=("ab",)).save_pretrained(saved_pair.draft)
     assert "must share the vocabulary" in refusal(saved_pair, Need.DRAFT)
     foreign = load_pair(saved_pair, "cpu", needs=need(Need.FOREIGN_DRAFT)).parts.foreign
@@ -147,7 +183,7 @@ def test_a_foreign_draft_may_have_other_tokens(saved_pair: Pair, tiny_tokenizer:
     assert foreign.info.vocab_size == 260
 
 
-def test_nothing_is_fetched_for_a_pair_that_cannot_run(
+def test_nothing_is_downloaded_for_a_pair_that_cannot_run(
     saved_pair: Pair, hub: HubStub, tiny_tokenizer: Any
 ) -> None:
     hub.folders = {"owner/a": Path(saved_pair.target), "owner/b": Path(saved_pair.draft)}
@@ -171,7 +207,7 @@ def test_a_pair_that_does_not_fit_is_refused_before_it_is_loaded(
 
 
 class Room:
-    """A machine with so much memory, of which the models in the store take theirs."""
+    """A machine with `size` bytes of memory; loaded models use some of it."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -181,7 +217,7 @@ class Room:
         return self._size - sum(thing.info.bytes for key, thing in held if key[0] == "model")
 
 
-def test_models_that_are_not_used_make_room(
+def test_unused_models_are_dropped_to_load_a_new_one(
     saved_pair: Pair, save_model: Save, loads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
@@ -197,10 +233,10 @@ def test_models_that_are_not_used_make_room(
     assert kept == {"target", "other"}
 
 
-def test_a_run_that_does_not_fit_is_refused_though_its_models_are_in_memory(
+def test_a_run_that_does_not_fit_is_refused_even_if_its_models_are_loaded(
     saved_pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is its caches and the logits of its tree that do not fit."""
+    """Its caches and the logits of its tree do not fit."""
     load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
     held = sum(thing.info.bytes for _, thing in pair_loading._store.idle(()))
     monkeypatch.setattr(memory, "free_bytes", Room(held + 800_000).free_bytes)
@@ -210,7 +246,7 @@ def test_a_run_that_does_not_fit_is_refused_though_its_models_are_in_memory(
         load_pair(saved_pair, "cpu", needs=need(Need.DRAFT), demand=wide)
 
 
-def test_where_room_cannot_be_made_nothing_is_dropped(
+def test_nothing_is_dropped_if_the_model_would_still_not_fit(
     saved_pair: Pair, save_model: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
@@ -221,7 +257,7 @@ def test_where_room_cannot_be_made_nothing_is_dropped(
     assert len(pair_loading._store.idle(())) == 2
 
 
-def test_other_tokens_are_refused(save_model: Save, tiny_tokenizer: Any) -> None:
+def test_a_draft_with_different_tokens_is_refused(save_model: Save, tiny_tokenizer: Any) -> None:
     target, draft = save_model("llama", "target"), save_model("llama", "draft")
     tiny_tokenizer(extra=("ab",)).save_pretrained(target)
     tiny_tokenizer(extra=("cd",)).save_pretrained(draft)

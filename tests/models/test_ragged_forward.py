@@ -1,4 +1,4 @@
-"""Rows of different lengths in one forward: each gets what its own forward would give."""
+"""In a batch of different lengths, each row gets the result of its own forward pass."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def padded(rows: Sequence[Sequence[int]], device: torch.device, filler: int = 0)
 
 
 class Together:
-    """All rows in one cache."""
+    """All rows together in one cache."""
 
     def __init__(self, model: BatchedModel, rows: int, capacity: int = 64) -> None:
         self.model = model
@@ -66,7 +66,10 @@ class Together:
         depths: Sequence[Sequence[int]] | None = None,
         **options: Any,
     ) -> list[Tensor]:
-        """Logits of each row's real tokens; `depths` are positions behind the row's length."""
+        """Return the logits of each row's tokens, without padding.
+
+        `depths` has each token's position, counted from the end of the row's cache.
+        """
         starts = self.cache.lengths
         depths = depths or [range(len(row)) for row in ids]
         places = [[n + d for d in row] for n, row in zip(starts, depths, strict=True)]
@@ -81,7 +84,7 @@ class Together:
 
 
 class Alone:
-    """One row in a cache of its own."""
+    """A row that runs alone, with its own cache."""
 
     def __init__(self, model: BatchedModel) -> None:
         self.model = model
@@ -119,8 +122,11 @@ def prefilled(model: BatchedModel) -> tuple[Together, list[Alone]]:
     return together, alone
 
 
-def test_rounds_of_trees_of_any_size_equal_each_rows_own(model: BatchedModel) -> None:
-    """Prompts, trees, accepted paths, more trees; one row stands still for a round."""
+def test_trees_of_any_size_equal_those_of_each_row_alone(model: BatchedModel) -> None:
+    """Four rounds run trees of different sizes and keep only the accepted paths in the cache.
+
+    In one of the rounds, one row has no tree.
+    """
     together, alone = prefilled(model)
     for seed, sizes in enumerate(((12, 1, 5), (3, 9, 0), (1, 1, 1), (2, 7, 12))):
         trees = [
@@ -141,15 +147,18 @@ def test_rounds_of_trees_of_any_size_equal_each_rows_own(model: BatchedModel) ->
         assert together.cache.lengths == tuple(each.cache.length for each in alone)
 
 
-def test_causal_tokens_behind_rows_of_any_length_equal_each_rows_own(model: BatchedModel) -> None:
+def test_tokens_after_rows_of_any_length_equal_those_of_each_row_alone(model: BatchedModel) -> None:
     together, alone = prefilled(model)
     for ids in ([[1], [2], [3]], [[4, 5, 6], [], [7]], [[8], [9, 10], [11, 12, 13, 14]]):
         logits = together.run(ids)
         assert_same(logits, [each.run(row) for each, row in zip(alone, ids, strict=True)])
 
 
-def test_a_tree_grown_level_by_level_equals_each_rows_own(model: BatchedModel) -> None:
-    """Rows have levels of different widths, so their windows of the mask start elsewhere."""
+def test_trees_grown_level_by_level_equal_those_of_each_row_alone(model: BatchedModel) -> None:
+    """The levels of the rows have different widths.
+
+    So the columns of the mask begin at a different slot in each row.
+    """
     together, alone = prefilled(model)
     trees = (
         RandomTree([4, 9, 2, 33, 50, 8, 21], [-1, 0, 0, 1, 1, 2, 3]),
@@ -165,7 +174,9 @@ def test_a_tree_grown_level_by_level_equals_each_rows_own(model: BatchedModel) -
         ids, depths = [], []
         for row, (tree, level) in enumerate(zip(trees, levels, strict=True)):
             length = together.cache.lengths[row]
-            shift = starts[row] - (length + width - covered)  # column of the tree's first node
+            # The mask's first column may be before or after the first node of the row's tree.
+            # `shift` is the column of that node, and is negative if the node is before the mask.
+            shift = starts[row] - (length + width - covered)
             for i, node in enumerate(level):
                 mask[row, i, : max(shift, 0)] = True
                 for above in tree.path(node):
@@ -179,7 +190,7 @@ def test_a_tree_grown_level_by_level_equals_each_rows_own(model: BatchedModel) -
                 assert_same([logits[row]], [each.run(ids[row], depths[row], seen)])
 
 
-def test_rows_that_leave_do_not_change_the_others(model: BatchedModel) -> None:
+def test_rows_that_end_do_not_change_the_others(model: BatchedModel) -> None:
     together, alone = prefilled(model)
     together.cache.select([0, 2])
     assert together.cache.lengths == (7, 4)
@@ -196,7 +207,7 @@ def test_last_only_gives_the_last_real_token_of_each_row(model: BatchedModel) ->
     assert_same([row[0] for row in last], [row[-1] for row in full])
 
 
-def test_features_are_each_rows_own(model: BatchedModel) -> None:
+def test_features_equal_those_of_each_row_alone(model: BatchedModel) -> None:
     counts, ids = [len(prompt) for prompt in PROMPTS], padded(PROMPTS, model.device)
     positions = torch.arange(ids.shape[1], device=model.device).expand(len(PROMPTS), -1)
     for last_only in (False, True):
@@ -218,7 +229,7 @@ def test_features_are_each_rows_own(model: BatchedModel) -> None:
             assert_same([output.logits[row, at]], [expected.logits[0, -1]])
 
 
-def test_padding_may_stand_beyond_capacity_and_context(model: BatchedModel) -> None:
+def test_padding_may_exceed_capacity_and_context(model: BatchedModel) -> None:
     together, alone = Together(model, 2, capacity=128), Alone(model)
     text = [each % VOCAB for each in range(128)]
     together.run([text[:127], [1]])
@@ -248,7 +259,7 @@ def test_a_full_row_and_a_position_outside_the_context_are_refused(model: Batche
     assert len(together.run([[2, 3]])[0]) == 2
 
 
-def test_no_forward_of_rows_reads_a_number_back(model: BatchedModel) -> None:
+def test_no_forward_of_rows_reads_a_number_from_the_device(model: BatchedModel) -> None:
     cache = model.new_ragged_cache(2, 64)
     ids, root = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[3], [2]])
     ids, root = ids.to(model.device), root.to(model.device)
@@ -260,11 +271,11 @@ def test_no_forward_of_rows_reads_a_number_back(model: BatchedModel) -> None:
         model.forward_rows(root, [1, 1], root, cache, mask)
 
 
-def test_memory_that_was_never_written_cannot_be_seen(tiny_module: Any, tiny_info: Any) -> None:
-    """Not even where it holds what is no number: the mask hides it, but 0 * NaN is NaN."""
+def test_memory_that_was_never_written_has_no_influence(tiny_module: Any, tiny_info: Any) -> None:
+    """Unwritten memory may contain NaN, and 0 * NaN is NaN, so the mask must hide it."""
     module = tiny_module("llama-grouped")
     model = LlamaModel(module, tiny_info(module))
-    torch.use_deterministic_algorithms(True)  # fills fresh memory with NaN
+    torch.use_deterministic_algorithms(True)  # this fills new memory with NaN
     try:
         together, alone = prefilled(model)
         logits = together.run([[1, 2], [3], [5]])
@@ -273,7 +284,7 @@ def test_memory_that_was_never_written_cannot_be_seen(tiny_module: Any, tiny_inf
     assert_same(logits, [alone[0].run([1, 2]), alone[1].run([3]), alone[2].run([5])])
 
 
-def test_bad_sizes_are_refused() -> None:
+def test_invalid_sizes_are_refused() -> None:
     with pytest.raises(InputError, match="cache rows must be >= 1, got 0"):
         RaggedCache(layers=1, rows=0, capacity=8)
     with pytest.raises(InputError, match="cache capacity must be >= 1, got 0"):

@@ -1,4 +1,4 @@
-"""Which part of itself a target drafts with comes from its folder, or from its depth."""
+"""The layers with which a target drafts for itself: from a file in its folder, or by default."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write(folder: Path, content: Any) -> Path:
     return folder
 
 
-def test_the_folder_s_own_choice_is_taken(tmp_path: Path) -> None:
+def test_a_file_in_the_target_s_folder_names_the_drafting_layers(tmp_path: Path) -> None:
     write(tmp_path, {"exit_layer": 3, "skipped_layers": [4, 6, 7]})
     assert self_drafting(tmp_path, 12) == SelfDrafting(3, (4, 6, 7))
 
@@ -27,35 +27,37 @@ def test_the_folder_s_own_choice_is_taken(tmp_path: Path) -> None:
     ("layers", "exit_layer", "skipped"),
     [(2, 1, (0,)), (3, 1, (0, 2)), (12, 3, (3, 5, 7)), (32, 8, tuple(range(8, 24, 2)))],
 )
-def test_without_a_choice_a_quarter_drafts_and_half_of_the_middle_is_left_out(
+def test_by_default_a_quarter_of_the_layers_drafts_and_half_of_the_middle_is_left_out(
     tmp_path: Path, layers: int, exit_layer: int, skipped: tuple[int, ...]
 ) -> None:
     assert self_drafting(tmp_path, layers) == SelfDrafting(exit_layer, skipped)
     assert self_drafting(None, layers) == SelfDrafting(exit_layer, skipped)
 
 
-def test_one_layer_is_too_few() -> None:
+def test_a_target_with_one_layer_cannot_draft_for_itself() -> None:
     with pytest.raises(InputError, match="needs at least 2 layers, got 1"):
         self_drafting(None, 1)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "3", {"exit_layer": 3}, {"skipped_layers": [1]}])
-def test_a_broken_choice_is_refused(tmp_path: Path, content: Any) -> None:
+def test_an_invalid_file_is_refused(tmp_path: Path, content: Any) -> None:
     with pytest.raises(InputError, match="self_drafting.json must have exit_layer and skipped_l"):
         self_drafting(write(tmp_path, content), 12)
 
 
 @pytest.mark.parametrize("exit_layer", [0, 12, -1, 1.5, True, "3", None])
-def test_an_exit_that_is_no_inner_layer_is_refused(tmp_path: Path, exit_layer: Any) -> None:
+def test_an_exit_layer_that_is_not_an_inner_layer_is_refused(
+    tmp_path: Path, exit_layer: Any
+) -> None:
     folder = write(tmp_path, {"exit_layer": exit_layer, "skipped_layers": [1]})
     with pytest.raises(InputError, match="exit_layer in self_drafting.json must be from 1 to 11"):
         self_drafting(folder, 12)
 
 
 @pytest.mark.parametrize("skipped", [[12], [-1], [1, 1], ["1"], [[1]], [True], list(range(12))])
-def test_skipped_layers_that_there_are_not_are_refused(tmp_path: Path, skipped: Any) -> None:
+def test_skipped_layers_that_do_not_exist_are_refused(tmp_path: Path, skipped: Any) -> None:
     folder = write(tmp_path, {"exit_layer": 3, "skipped_layers": skipped})
-    with pytest.raises(InputError, match="skipped_layers in self_drafting.json must be some of 0"):
+    with pytest.raises(InputError, match="skipped_layers in self_drafting.json must be different"):
         self_drafting(folder, 12)
 
 

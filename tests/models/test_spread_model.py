@@ -1,4 +1,4 @@
-"""A model whose layers lie apart gives the logits of the same model in one place."""
+"""A model whose layers are on several devices gives the same logits as on one device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ FAMILIES = ["llama", "mixtral", "gpt2"]
 
 
 def steps(model: LibraryModel) -> list[Tensor]:
-    """A prompt, a tree behind it of which two slots stay, and the next token."""
+    """Run a prompt, a tree and the next token; return the logits of all three forwards.
+
+    Two slots of the tree stay in the cache.
+    """
     cache = model.new_cache(16)
     prompt = torch.arange(4, device=model.device)[None]
     found = [model.forward(prompt, prompt, cache).logits]
@@ -31,7 +34,7 @@ def steps(model: LibraryModel) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_cache_for_each_layer_changes_nothing(
+def test_a_separate_cache_per_layer_changes_nothing(
     tiny_module: Any, tiny_info: Any, family: str
 ) -> None:
     module = tiny_module(family)
@@ -42,7 +45,7 @@ def test_a_cache_for_each_layer_changes_nothing(
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def test_its_bytes_are_those_of_all_layers(tiny_module: Any, tiny_info: Any) -> None:
+def test_the_memory_is_that_of_all_layers(tiny_module: Any, tiny_info: Any) -> None:
     module = tiny_module("llama")
     info = tiny_info(module)
     sizes = set()
@@ -57,7 +60,7 @@ def test_its_bytes_are_those_of_all_layers(tiny_module: Any, tiny_info: Any) -> 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 def test_layers_on_two_devices_give_the_same_logits(tiny_module: Any, tiny_info: Any) -> None:
-    """The first layer on the CPU, the rest on the GPU, joined as a device map would do it."""
+    """The first layer is on the CPU and the others on the GPU, as with a device map."""
     expected = steps(LibraryModel(tiny_module("llama"), tiny_info(tiny_module("llama"))))
     module = tiny_module("llama")
     body = module.model

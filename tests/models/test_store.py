@@ -1,4 +1,4 @@
-"""Each thing is loaded once, however many ask, and the one unused for longest goes."""
+"""Simultaneous callers share one load; the store drops the entry that was unused for longest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.models.pair_loading import Store
 
 
 class Loads:
-    """Slow loads that are noted by key."""
+    """A slow load function that records the key of each call."""
 
     def __init__(self) -> None:
         self.noted: list[str] = []
@@ -27,7 +27,7 @@ class Loads:
         return name.upper()
 
 
-def test_those_who_ask_at_once_share_one_load() -> None:
+def test_simultaneous_callers_share_one_load() -> None:
     store, loads, results = Store(2), Loads(), list[str]()
     threads = [
         threading.Thread(target=lambda: results.append(loads.get(store, "a"))) for _ in range(8)
@@ -40,14 +40,14 @@ def test_those_who_ask_at_once_share_one_load() -> None:
     assert results == ["A"] * 8
 
 
-def test_the_one_unused_for_longest_goes() -> None:
+def test_the_entry_that_was_not_used_for_the_longest_time_is_dropped() -> None:
     store, loads = Store(2), Loads()
     for name in ("a", "b", "a", "c", "a", "b"):
         loads.get(store, name)
     assert loads.noted == ["a", "b", "c", "b"]
 
 
-def test_a_failed_load_is_tried_again() -> None:
+def test_a_failed_load_is_repeated_at_the_next_call() -> None:
     store, loads = Store(2), Loads()
     for _ in range(2):
         with pytest.raises(RuntimeError, match="bad thing"):
@@ -56,7 +56,10 @@ def test_a_failed_load_is_tried_again() -> None:
 
 
 class Looked:
-    """A key's name that notes which threads looked it up, which a store does under its lock."""
+    """A part of a key that records which threads look the key up in the store.
+
+    A thread looks up a key only while it has the store's lock.
+    """
 
     def __init__(self) -> None:
         self.threads: set[int] = set()
@@ -66,7 +69,7 @@ class Looked:
         return 0
 
 
-def test_those_who_wait_for_a_failed_load_get_its_error() -> None:
+def test_callers_that_wait_for_a_failed_load_get_its_error() -> None:
     store, name, loads, errors = Store(2), Looked(), list[str](), list[str]()
 
     def load() -> None:
@@ -90,7 +93,7 @@ def test_those_who_wait_for_a_failed_load_get_its_error() -> None:
     assert loads == ["bad"]
 
 
-def test_clearing_forgets_everything() -> None:
+def test_clearing_removes_every_entry() -> None:
     store, loads = Store(2), Loads()
     loads.get(store, "a")
     store.clear()

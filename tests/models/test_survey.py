@@ -1,4 +1,4 @@
-"""What configuration, tokenizer and file names tell is told before any weight is read."""
+"""Faults in a model's configuration, tokenizer and file names are found before weights are read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
 from specviz.environment import Environment
@@ -39,22 +40,26 @@ def test_the_parameters_are_counted_without_the_weights(save_model: Save, family
     folder = save_model(family)
     module = AutoModelForCausalLM.from_pretrained(folder)
     expected = sum(weight.numel() for weight in module.parameters())
-    (folder / "model.safetensors").write_bytes(b"not read")
+    # The survey counts parameters without tensors, so an empty weight file is enough.
+    save_file({}, folder / "model.safetensors", {"format": "pt"})
     found = survey(folder)
     assert found.parameters == expected
     assert found.weight_bytes(torch.bfloat16) == 2 * expected
 
 
 @pytest.mark.parametrize(("family", "width"), [("llama", 32), ("llama3", 32), ("gpt2", 32)])
-def test_the_cache_is_reckoned_from_the_configuration(
+def test_the_size_of_the_cache_follows_from_the_configuration(
     save_model: Save, family: str, width: int
 ) -> None:
-    """Two tensors of 3 layers, each as wide as the key-value heads together."""
+    """The cache has keys and values in each of 3 layers.
+
+    Both tensors are as wide as all key-value heads together.
+    """
     found = survey(save_model(family))
     assert found.size(torch.float32).cache_per_token == 2 * 3 * width * 4
 
 
-def test_a_folder_has_no_listing_and_a_repository_has_one(save_model: Save, hub: HubStub) -> None:
+def test_a_folder_has_no_file_list_and_a_repository_has_one(save_model: Save, hub: HubStub) -> None:
     hub.folder, hub.is_gated = save_model(), True
     assert survey(hub.folder).listing is None
     found = survey("owner/model")
@@ -62,7 +67,7 @@ def test_a_folder_has_no_listing_and_a_repository_has_one(save_model: Save, hub:
     assert not hub.fetched_weights
 
 
-def test_a_hub_that_does_not_answer_leaves_the_listing_out(save_model: Save, hub: HubStub) -> None:
+def test_without_an_answer_of_the_hub_there_is_no_file_list(save_model: Save, hub: HubStub) -> None:
     hub.folder, hub.is_unreachable = save_model(), True
     assert survey("owner/model").listing is None
 
@@ -72,7 +77,7 @@ def test_a_repository_of_pickles_is_refused(save_model: Save, hub: HubStub) -> N
     assert "must have its weights as *.safetensors, found none" in refusal("owner/model")
 
 
-def test_the_own_layer_loop_is_known_from_the_configuration(save_model: Save) -> None:
+def test_the_configuration_says_whether_our_own_layer_loop_is_used(save_model: Save) -> None:
     assert known_to_run_by_layers(str(save_model("qwen3", "one"))) is True
     assert known_to_run_by_layers(str(save_model("gpt2", "two"))) is False
     assert known_to_run_by_layers("owner/model") is None
@@ -80,7 +85,7 @@ def test_the_own_layer_loop_is_known_from_the_configuration(save_model: Save) ->
     assert known_to_run_by_layers("owner/model", "mixtral") is False
 
 
-def test_a_broken_folder_is_not_judged_beforehand(tmp_path: Path) -> None:
+def test_for_a_broken_folder_this_is_unknown(tmp_path: Path) -> None:
     assert known_to_run_by_layers(str(tmp_path)) is None
     assert known_to_run_by_layers("./nothing") is None
 
@@ -90,17 +95,17 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     assert refusal(source) == f"model must be {KINDS}, got {source!r}"
 
 
-def test_a_refusal_does_not_tell_whether_a_file_is_there(tmp_path: Path) -> None:
+def test_a_refusal_does_not_reveal_whether_a_file_exists(tmp_path: Path) -> None:
     there, missing = tmp_path / "secret", tmp_path / "nothing"
     there.write_text("x")
     assert refusal(there).replace("secret", "nothing") == refusal(missing)
 
 
 def test_a_folder_without_config_is_refused(tmp_path: Path) -> None:
-    assert "has no config.json: it is no model folder" in refusal(tmp_path)
+    assert "has no config.json: it is not a model folder" in refusal(tmp_path)
 
 
-def test_a_file_is_refused(save_model: Save) -> None:
+def test_a_file_instead_of_a_folder_is_refused(save_model: Save) -> None:
     found = refusal(save_model() / "model.safetensors")
     assert f"must be {KINDS}" in found
 
@@ -124,7 +129,7 @@ def test_a_broken_config_is_refused(save_model: Save, content: str) -> None:
         ("rope_parameters", {"deep": [{"n_layer": 10**9}]}),
     ],
 )
-def test_a_number_that_no_model_has_is_refused_before_anything_is_built_of_it(
+def test_an_impossible_number_is_refused_before_anything_is_built(
     save_model: Save, name: str, value: Any
 ) -> None:
     folder = save_model()
@@ -134,13 +139,13 @@ def test_a_number_that_no_model_has_is_refused_before_anything_is_built_of_it(
     assert time.thread_time() - began < 0.5
 
 
-def test_layers_and_experts_are_bounded_together(save_model: Save) -> None:
+def test_layers_times_experts_is_limited(save_model: Save) -> None:
     folder = save_model()
     edit_config(folder, num_hidden_layers=500, num_local_experts=500)
     assert "must have at most 65536 experts in all layers, got 250000" in refusal(folder)
 
 
-def test_a_configuration_of_any_size_is_not_read(save_model: Save) -> None:
+def test_a_huge_configuration_file_is_not_read(save_model: Save) -> None:
     folder = save_model()
     (folder / "config.json").write_bytes(b" " * 10_000_001)
     assert "must have a config.json of at most 10000000 bytes" in refusal(folder)
@@ -168,7 +173,7 @@ def test_a_context_that_is_no_positive_integer_is_refused(
 
 
 @pytest.mark.parametrize("end", ["abc", ["abc"], {}, 1.5, [[2]], True])
-def test_an_end_token_that_is_no_id_is_refused(save_model: Save, end: Any) -> None:
+def test_an_end_token_that_is_no_token_id_is_refused(save_model: Save, end: Any) -> None:
     folder = save_model()
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
     assert "must have token ids as eos_token_id, got" in refusal(folder)
@@ -192,7 +197,7 @@ def test_a_folder_without_weights_is_refused(save_model: Save) -> None:
     assert "must have its weights as *.safetensors, found none" in refusal(folder)
 
 
-def test_a_model_with_code_of_its_own_is_refused_and_not_run(save_model: Save) -> None:
+def test_a_model_with_its_own_code_is_refused_and_the_code_is_not_run(save_model: Save) -> None:
     folder = save_model()
     edit_config(folder, model_type="own", auto_map={"AutoConfig": "own.Config"})
     (folder / "own.py").write_text("raise SystemExit('ran')")
@@ -206,7 +211,7 @@ def test_an_unknown_model_type_is_refused(save_model: Save) -> None:
 
 
 @pytest.mark.parametrize("kind", [["llama"], {}, 3, None, [[[["llama"]]]]])
-def test_a_model_type_that_is_no_name_is_refused(save_model: Save, kind: Any) -> None:
+def test_a_model_type_that_is_not_a_text_is_refused(save_model: Save, kind: Any) -> None:
     folder = save_model()
     edit_config(folder, model_type=kind)
     assert f"has model_type {kind!r}, which transformers" in refusal(folder)
@@ -226,7 +231,7 @@ def test_a_tokenizer_that_cannot_be_read_is_refused(save_model: Save, damage: st
     ("config", "reason"),
     [
         ({"model_type": "t5"}, "is an encoder-decoder (t5)"),
-        ({"model_type": "vit"}, "is no causal language model (vit)"),
+        ({"model_type": "vit"}, "is not a causal language model (vit)"),
         ({"model_type": "gemma3"}, "reads more than text (gemma3)"),
         ({"model_type": "llama4"}, "reads more than text (llama4)"),
         ({"model_type": "blt"}, "unknown layers (blt)"),
@@ -247,14 +252,14 @@ def test_a_tokenizer_that_cannot_be_read_is_refused(save_model: Save, damage: st
     ],
     ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
 )
-def test_what_cannot_be_rolled_back_is_refused_before_weights_are_read(
+def test_a_model_whose_cache_cannot_be_rolled_back_is_refused_before_weights_are_read(
     tmp_path: Path, config: dict[str, Any], reason: str
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert reason in refusal(tmp_path)
 
 
-def test_weights_that_cannot_be_counted_take_what_their_files_take(
+def test_weights_that_cannot_be_counted_have_the_size_of_their_files(
     save_model: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = save_model("llama")
@@ -262,3 +267,11 @@ def test_weights_that_cannot_be_counted_take_what_their_files_take(
     found = survey(folder)
     assert found.parameters is None
     assert found.weight_bytes(torch.bfloat16) == (folder / "model.safetensors").stat().st_size
+
+
+def test_a_bad_field_is_named_with_the_reason(save_model: Save) -> None:
+    """The message once ended with "Validation error for field 'num_hidden_layers':"."""
+    folder = save_model("llama")
+    edit_config(folder, num_hidden_layers="3")
+    with pytest.raises(InputError, match=r"bad config.json: .*'num_hidden_layers': \w+"):
+        survey(folder)

@@ -1,4 +1,4 @@
-"""A chat template may take all time and memory there is: it gets little of both, elsewhere."""
+"""A chat template may try to use unlimited time and memory; a separate process stops it early."""
 
 from __future__ import annotations
 
@@ -34,41 +34,42 @@ def process() -> Iterator[TemplateProcess]:
     made.end()
 
 
-def test_a_template_is_rendered_as_the_library_does(process: TemplateProcess) -> None:
+def test_a_template_is_rendered_as_transformers_renders_it(process: TemplateProcess) -> None:
     assert process.render(PLAIN, TURNS, bos_token="^") == "^<user> Why?"
-    with pytest.raises(ValueError, match="cannot be filled in"):
+    with pytest.raises(ValueError, match="^no$"):
         process.render("{{ raise_exception('no') }}", TURNS)
 
 
 def largest_child() -> int:
-    """Bytes of the largest process that this one has ever started and seen end."""
+    """Return the peak memory of the largest process that this one has started, in bytes."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
 @pytest.mark.parametrize("template", [HUGE, GROWING, LONG])
-def test_a_template_that_takes_gigabytes_is_refused(
+def test_a_template_that_needs_gigabytes_is_refused(
     process: TemplateProcess, template: str
 ) -> None:
     before = largest_child()
-    with pytest.raises(InputError, match="must be filled in within 2 s and 256 MB"):
+    with pytest.raises(InputError, match="takes more than 2 s or 256 MB to fill in"):
         process.render(template, TURNS)
     assert largest_child() <= max(before, 8 * RENDER_BYTES)
     assert process.render(PLAIN, TURNS, bos_token="^") == "^<user> Why?"
 
 
-def test_a_template_that_takes_long_is_ended_once(
+def test_a_template_that_takes_too_long_is_ended_once(
     process: TemplateProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process.render(PLAIN, TURNS)
     monkeypatch.setattr(template_process, "RENDER_SECONDS", 0.2)
     for _ in range(2):
-        with pytest.raises(InputError, match="it takes more"):
+        with pytest.raises(InputError, match="takes more than"):
             process.render(ENDLESS, TURNS)
         assert process.process_id is None
-        monkeypatch.setattr(process, "_begin", None)  # known by then
+        # The second time, the template must be refused without a new process.
+        monkeypatch.setattr(process, "_begin", None)
 
 
-def test_a_template_is_not_dear_because_its_process_stood_still(
+def test_a_template_is_not_refused_because_its_process_was_paused(
     process: TemplateProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(template_process, "RENDER_SECONDS", 0.2)
@@ -80,7 +81,7 @@ def test_a_template_is_not_dear_because_its_process_stood_still(
     assert process.render(PLAIN, TURNS, bos_token="^") == "^<user> Why?"
 
 
-def test_a_process_that_was_killed_is_begun_anew(process: TemplateProcess) -> None:
+def test_a_killed_process_is_replaced(process: TemplateProcess) -> None:
     process.render(PLAIN, TURNS)
     killed = process.process_id
     assert killed is not None
@@ -89,11 +90,11 @@ def test_a_process_that_was_killed_is_begun_anew(process: TemplateProcess) -> No
     assert process.render(PLAIN, TURNS, bos_token="^") == "^<user> Why?"
 
 
-def test_a_codec_refuses_such_a_template_in_one_line(
+def test_encoding_with_such_a_template_is_refused_in_one_line(
     tiny_tokenizer: Any, process: TemplateProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("specviz.models.text.text_codec.process", process)
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = HUGE + "<|endoftext|>"
-    with pytest.raises(InputError, match="the model's chat template must be filled in within"):
+    with pytest.raises(InputError, match="the model's chat template takes more than"):
         TextCodec(tokenizer, 259, (0,)).encode("Why?")

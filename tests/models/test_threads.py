@@ -1,4 +1,4 @@
-"""Threads by size of the target, unless the environment chose; and one thread decodes."""
+"""The target's size or the user decides the number of threads; one thread runs all decoding."""
 
 import threading
 from collections.abc import Iterator
@@ -38,14 +38,14 @@ def test_a_small_target_runs_on_one_thread_and_a_large_one_on_all(
     assert torch.get_num_threads() == 1
 
 
-def test_the_setting_is_obeyed_whatever_the_size() -> None:
+def test_the_user_s_setting_decides_for_any_size() -> None:
     for target in (SMALL, LARGE):
         use_threads(target, Environment(threads=2))
         assert torch.get_num_threads() == 2
 
 
 def steps(count: int, seen: list[int]) -> Iterator[int]:
-    """A run that chooses its threads at its beginning, as a loaded pair does."""
+    """Set the number of threads to `count`, as a loaded pair does; then run four steps."""
     torch.set_num_threads(count)
     try:
         for index in range(4):
@@ -65,7 +65,7 @@ def test_runs_that_take_turns_keep_their_own_number_of_threads() -> None:
     assert seen == {1: [1, 1, 1, 0], 3: [3, 3, 3, 3, 0]}
 
 
-def test_every_call_runs_in_the_one_thread_that_decodes_and_what_fails_stops_no_other() -> None:
+def test_all_calls_run_in_one_thread_and_a_failed_call_does_not_stop_it() -> None:
     def fail() -> None:
         raise ValueError("broken")
 

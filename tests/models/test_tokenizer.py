@@ -1,15 +1,16 @@
-"""Typed text stays text, every token has a visible form, and tags come first."""
+"""Typed text stays text, every token has a visible form, and tags are the first token."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, decoders, models
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from specviz.errors import InputError
 from specviz.models.text.text_codec import TextCodec
+from specviz.records import RawText
 
 
 @pytest.fixture
@@ -17,16 +18,29 @@ def codec(tiny_tokenizer: Any) -> TextCodec:
     return TextCodec(tiny_tokenizer(extra=("Ġf", "ðŁ", "é"[:1])), 261, [0])
 
 
+def test_a_failure_of_the_tokenizer_is_reported_in_a_sentence(tiny_tokenizer: Any) -> None:
+    """A regular expression makes the library panic, which is not an Exception in Python."""
+    tokenizer = tiny_tokenizer()
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(
+        Regex("(a|a)*(a|a)*(a|aa)+$"), "isolated"
+    )
+    broken = TextCodec(tokenizer, 261, [0])
+    assert broken.encode("short") == broken.encode_part("short")
+    for encode in (broken.encode, broken.encode_part, lambda text: broken.encode(RawText(text))):
+        with pytest.raises(InputError, match="tokenizer fails on this text"):
+            encode("a" * 38 + "!")
+
+
 TEXTS = ["plain", "  two  spaces\n\ttab", "naïve café", "日本語 😀", "\x00\x07", "", "a<|code|>b"]
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_text_survives_the_round_trip(codec: TextCodec, text: str) -> None:
+def test_text_survives_encoding_and_decoding(codec: TextCodec, text: str) -> None:
     assert codec.decode(codec.encode(text)) == text
 
 
 @pytest.mark.parametrize("text", ["<|endoftext|>", "x <|code|> y", "<|story|>"])
-def test_typed_control_tokens_stay_text(codec: TextCodec, text: str) -> None:
+def test_typed_control_tokens_are_encoded_as_text(codec: TextCodec, text: str) -> None:
     assert not {0, 1, 2} & set(codec.encode(text))
     assert codec.decode(codec.encode(text)) == text
 
@@ -53,19 +67,19 @@ def test_half_a_surrogate_pair_is_refused(codec: TextCodec, text: str) -> None:
         codec.encode(text)
 
 
-def test_token_text_shows_bytes_that_are_no_character(codec: TextCodec) -> None:
+def test_a_token_that_is_no_whole_character_is_shown_as_bytes(codec: TextCodec) -> None:
     shown = [codec.token_text(token_id) for token_id in codec.encode("é😀")]
     assert shown == ["⟨C3⟩", "⟨A9⟩", "⟨F0⟩", "⟨9F⟩", "⟨98⟩", "⟨80⟩"]
 
 
-def test_token_text_of_merged_pieces_and_control_tokens(codec: TextCodec) -> None:
+def test_merged_tokens_and_control_tokens_have_their_own_text(codec: TextCodec) -> None:
     names = codec.vocabulary
     assert codec.token_text(names.index("Ġf")) == " f"
     assert codec.token_text(names.index("ðŁ")) == "⟨F0⟩⟨9F⟩"
     assert codec.token_text(0) == "<|endoftext|>"
 
 
-def test_token_bytes_join_to_the_text(codec: TextCodec) -> None:
+def test_the_bytes_of_the_tokens_join_to_the_text(codec: TextCodec) -> None:
     pieces = [codec.token_bytes(token_id) for token_id in codec.encode("日本 f 😀")]
     assert b"".join(piece or b"" for piece in pieces).decode() == "日本 f 😀"
 
@@ -79,7 +93,7 @@ def test_every_token_has_a_visible_form(codec: TextCodec) -> None:
     assert all(codec.token_text(token_id) for token_id in range(codec.vocab_size))
 
 
-def test_sentencepiece_pieces_are_shown_as_text() -> None:
+def test_sentencepiece_tokens_are_shown_as_text() -> None:
     backend = Tokenizer(models.BPE({"<unk>": 0, "▁the": 1, "<0x0A>": 2, "<0xF0>": 3}, []))
     backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback()])
     codec = TextCodec(PreTrainedTokenizerFast(tokenizer_object=backend), 4, [])

@@ -1,4 +1,4 @@
-"""Rounding of deep models in half precision is told from disobeyed masks and positions."""
+"""The check distinguishes rounding errors in half precision from ignored masks and positions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIZES = dict(
 
 
 def module(family: str, layers: int, dtype: torch.dtype, spread: float = 0.1, seed: int = 0) -> Any:
-    """A random model; `spread` is the standard deviation of its weights."""
+    """Return a random model; `spread` is the standard deviation of its weights."""
     torch.manual_seed(seed)
     kind = {"llama": LlamaConfig, "qwen3": Qwen3Config}.get(family)
     shared = dict(num_hidden_layers=layers, initializer_range=spread)
@@ -55,7 +55,8 @@ def info(held: Any) -> ModelInfo:
     )
 
 
-# deep models take most of the time: those that round the most are here, the rest is in make slow
+# Deep models take most of the time. So `make test` uses only the deep model with the largest
+# rounding errors.
 DEPTHS_AND_DTYPES = [
     pytest.param(
         layers,
@@ -66,13 +67,14 @@ DEPTHS_AND_DTYPES = [
     for layers in (2, 30, 80)
     for dtype in DTYPES
 ]
-SPREADS = [pytest.param(0.02, marks=pytest.mark.slow), 0.1]  # the larger one rounds the most
+# Standard deviations of the weights; 0.1 gives larger rounding errors than 0.02.
+SPREADS = [pytest.param(0.02, marks=pytest.mark.slow), 0.1]
 
 
 @pytest.mark.parametrize("layers, dtype", DEPTHS_AND_DTYPES)
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
 @pytest.mark.parametrize("spread", SPREADS)
-def test_models_of_any_depth_and_dtype_that_follow_a_tree_pass(
+def test_models_that_follow_a_tree_pass_at_any_depth_and_dtype(
     family: str, layers: int, dtype: torch.dtype, spread: float
 ) -> None:
     held = module(family, layers, dtype, spread)
@@ -83,7 +85,7 @@ def test_models_of_any_depth_and_dtype_that_follow_a_tree_pass(
 
 
 def noisy(held: Any, share: float) -> None:
-    """Round the logits by up to `share` of the largest, in another way for each count of tokens."""
+    """Add noise of up to `share` of the largest logit, different for each number of tokens."""
     original = held.lm_head.forward
 
     def forward(hidden: Tensor) -> Tensor:
@@ -95,7 +97,7 @@ def noisy(held: Any, share: float) -> None:
     held.lm_head.forward = forward
 
 
-def test_rounding_beyond_a_fixed_share_of_the_largest_logit_passes_in_half_precision() -> None:
+def test_large_rounding_errors_pass_in_half_precision() -> None:
     held = module("llama", 4, torch.bfloat16)
     noisy(held, 0.06)
     reference = LibraryModel(held, info(held))
@@ -103,7 +105,7 @@ def test_rounding_beyond_a_fixed_share_of_the_largest_logit_passes_in_half_preci
 
 
 class IgnoresMask(LibraryModel):
-    """Attends to everything before a token, whatever the mask."""
+    """A model whose tokens see all earlier tokens, whatever the mask says."""
 
     def forward(
         self, token_ids: Tensor, position_ids: Tensor, cache: Any, tree_mask: Any = None, **how: Any
@@ -112,7 +114,7 @@ class IgnoresMask(LibraryModel):
 
 
 class IgnoresPositions(LibraryModel):
-    """A token's position is its slot."""
+    """A model that uses each token's cache slot as its position."""
 
     def forward(
         self, token_ids: Tensor, position_ids: Tensor, cache: Any, tree_mask: Any = None, **how: Any
@@ -122,7 +124,7 @@ class IgnoresPositions(LibraryModel):
 
 
 class LooksAhead(LibraryModel):
-    """Every token sees those behind it too."""
+    """A model whose tokens also see later tokens."""
 
     def forward(
         self, token_ids: Tensor, position_ids: Tensor, cache: Any, tree_mask: Any = None, **how: Any
@@ -137,7 +139,7 @@ class LooksAhead(LibraryModel):
 
 
 class SeesItsNeighbour(LibraryModel):
-    """A mask is followed but for the slot before each token, which is seen always."""
+    """A model that follows the mask, except that each token always sees the slot before its own."""
 
     def forward(
         self, token_ids: Tensor, position_ids: Tensor, cache: Any, tree_mask: Any = None, **how: Any
@@ -149,24 +151,29 @@ class SeesItsNeighbour(LibraryModel):
         return super().forward(token_ids, position_ids, cache, tree_mask, **how)
 
 
-DISOBEDIENT = (IgnoresMask, IgnoresPositions, LooksAhead, SeesItsNeighbour)
+DISOBEDIENT = {
+    IgnoresMask: "ignores the mask that says what each token sees",
+    IgnoresPositions: "counts positions itself and ignores those of a draft tree",
+    LooksAhead: "lets a token see the tokens after it, as an encoder does",
+    SeesItsNeighbour: "does not follow the positions and the mask",
+}
 
 
 @pytest.mark.parametrize("layers, dtype", DEPTHS_AND_DTYPES)
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2"])
 @pytest.mark.parametrize("kind", DISOBEDIENT)
-def test_models_that_disobey_are_refused_at_every_dtype_and_depth(
+def test_models_that_ignore_mask_or_positions_are_refused_at_every_dtype_and_depth(
     kind: type[LibraryModel], family: str, layers: int, dtype: torch.dtype
 ) -> None:
     held = module(family, layers, dtype)
     model: LanguageModel = kind(held, info(held))
     assert isinstance(model, LibraryModel)
-    with pytest.raises(InputError, match="does not follow the positions and the mask"):
+    with pytest.raises(InputError, match=DISOBEDIENT[kind]):
         checked_model(model, lambda: model)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_an_own_loop_that_turns_no_heads_is_refused_in_every_dtype(
+def test_a_layer_loop_that_ignores_positions_is_refused_in_every_dtype(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("specviz.models.llama.llama_model.rotate", lambda heads, angles, out: None)

@@ -1,4 +1,4 @@
-"""Every way through a model gives every node of a tree the logits of its own path."""
+"""Every kind of forward pass gives each node of a tree the logits of its own path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SLIDING_FAMILIES = ("mistral-sliding", "qwen3-sliding", "gemma3", "gpt-oss")
 
 @dataclass(frozen=True)
 class RandomTree:
-    """Node 0 is the root; `parents[0]` is -1."""
+    """A random tree; node 0 is the root, and `parents[0]` is -1."""
 
     token_ids: list[int]
     parents: list[int]
@@ -127,7 +127,7 @@ def test_a_tree_grown_level_by_level_equals_the_whole_tree(model: LanguageModel)
             assert_same(logits[row], plain_logits(model, PROMPT + path)[-1])
 
 
-def test_accepted_slots_followed_by_more_tokens_equal_a_fresh_run(model: LanguageModel) -> None:
+def test_tokens_after_accepted_slots_get_the_same_logits_as_a_new_run(model: LanguageModel) -> None:
     tree = RandomTree([4, 9, 2, 33, 50, 8], [-1, 0, 0, 2, 2, 4])
     accepted = [0, 2, 4, 5]
     cache = model.new_cache(64)
@@ -143,14 +143,14 @@ def test_accepted_slots_followed_by_more_tokens_equal_a_fresh_run(model: Languag
     assert_same(logits, plain_logits(model, text + more)[-3:])
 
 
-def test_last_only_gives_the_last_row_alone(model: LanguageModel) -> None:
+def test_last_only_gives_only_the_last_row(model: LanguageModel) -> None:
     cache = model.new_cache(16)
     logits = run(model, cache, PROMPT, list(range(len(PROMPT))), last_only=True)
     assert logits.shape == (1, VOCAB)
     assert_same(logits[0], plain_logits(model, PROMPT)[-1])
 
 
-def test_features_are_what_the_output_matrix_turns_into_logits(model: LanguageModel) -> None:
+def test_the_output_matrix_turns_features_into_logits(model: LanguageModel) -> None:
     ids = torch.tensor([PROMPT], device=model.device)
     positions = torch.arange(len(PROMPT), device=model.device)[None]
     plain = model.forward(ids, positions, model.new_cache(16))
@@ -168,10 +168,13 @@ def test_features_are_what_the_output_matrix_turns_into_logits(model: LanguageMo
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: f"{path[0].__name__}-{path[1]}")
-def test_features_of_several_layers_are_the_library_s_hidden_states(
+def test_features_of_several_layers_equal_the_hidden_states_of_transformers(
     path: Any, device: str, tiny_module: Any, tiny_info: Any
 ) -> None:
-    """In a prompt and in a step behind it, in the order that was asked for."""
+    """The features are compared in a prompt and in a step after it.
+
+    They come in the requested order of layers.
+    """
     kind, family = path
     reference, module = (tiny_module(family).to(device) for _ in range(2))
     model, layers = kind(module, tiny_info(module)), (2, 0, 3, 1)
@@ -200,7 +203,7 @@ def test_rows_of_a_batch_do_not_see_each_other(model: LanguageModel) -> None:
         assert_same(logits[row], plain_logits(model, text))
 
 
-def test_a_full_cache_is_refused_and_left_as_it_was(model: LanguageModel) -> None:
+def test_a_full_cache_is_refused_and_stays_unchanged(model: LanguageModel) -> None:
     cache = model.new_cache(8)
     run(model, cache, PROMPT, list(range(len(PROMPT))))
     with pytest.raises(InputError, match="cache has 8 slots, 7 of them in use: no room for 2"):
@@ -223,7 +226,7 @@ def test_a_position_outside_the_context_is_refused(model: LanguageModel) -> None
     assert cache.length == 127
 
 
-def test_a_tree_whose_slots_alone_exceed_the_context_runs(model: LanguageModel) -> None:
+def test_a_tree_may_have_more_slots_than_the_context_has_positions(model: LanguageModel) -> None:
     tree = RandomTree([4, 9, 2, 33, 50], [-1, 0, 0, 0, 0])
     text = [each % VOCAB for each in range(126)]
     cache = model.new_cache(200)
@@ -237,14 +240,14 @@ READS = (torch.ops.aten._local_scalar_dense, torch.ops.aten.item, torch.ops.aten
 
 
 class NoReading(TorchDispatchMode):
-    """Fails where a tensor's number is read, for which a device would be waited for."""
+    """A mode in which reading a tensor's number fails, because on a GPU the host would wait."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         assert func.overloadpacket not in READS, f"{func} waits for the device"
         return func(*args, **(kwargs or {}))
 
 
-def test_no_forward_reads_a_number_back(model: LanguageModel) -> None:
+def test_no_forward_reads_a_number_from_the_device(model: LanguageModel) -> None:
     star = RandomTree([4, 9, 2, 33, 50], [-1, 0, 0, 0, 0]).mask.to(model.device)
     cache = model.new_cache(200)
     with NoReading():

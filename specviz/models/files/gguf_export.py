@@ -1,7 +1,7 @@
-"""A model of the Llama family as one GGUF file, as llama.cpp reads it: shape, tokenizer, weights.
+"""Write a Llama-family model as one GGUF file for llama.cpp: shape, tokenizer and weights.
 
-The layout is that of llama.cpp's own converter (convert_hf_to_gguf.py, MIT): the rows of the query
-and key projections are put in the order that its rotary positions take.
+The layout of the file is the one that llama.cpp's own converter writes (convert_hf_to_gguf.py,
+MIT). The rows of the query and key projections are permuted to fit llama.cpp's rotary positions.
 """
 
 from __future__ import annotations
@@ -9,30 +9,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import gguf
 import numpy as np
 import torch
 from safetensors import safe_open
 
 from specviz.environment import Environment
 from specviz.errors import InputError, short
-from specviz.models.files.gguf_source import gguf_path
+from specviz.models.files.gguf_source import check_gguf_package, gguf_path
 from specviz.models.files.hub import find_model_folder
 from specviz.models.files.survey import Survey, has_draft_vocabulary, survey_model
 
-KINDS = {
-    "F32": (gguf.GGMLQuantizationType.F32, gguf.LlamaFileType.ALL_F32),
-    "F16": (gguf.GGMLQuantizationType.F16, gguf.LlamaFileType.MOSTLY_F16),
-    "Q8_0": (gguf.GGMLQuantizationType.Q8_0, gguf.LlamaFileType.MOSTLY_Q8_0),
-    "Q4_0": (gguf.GGMLQuantizationType.Q4_0, gguf.LlamaFileType.MOSTLY_Q4_0),
-}
-_BLOCK = 32  # values that share a scale in Q8_0 and Q4_0
+if TYPE_CHECKING:
+    import gguf
+
+# GGUF's name for a type of weights -> GGUF's name for the type of a file that has such weights.
+KINDS = {"F32": "ALL_F32", "F16": "MOSTLY_F16", "Q8_0": "MOSTLY_Q8_0", "Q4_0": "MOSTLY_Q4_0"}
+_BLOCK = 32  # number of values that share a scale in Q8_0 and Q4_0
 _WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}"
 _REST = r"| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-# how a tokenizer cuts a text into words -> llama.cpp's name for it. The bundled one cuts numbers
-# into digits, GPT-2 does not: the same, as no merge of it joins two digits
+# How a tokenizer splits a text into words -> llama.cpp's name for that rule. The bundled tokenizer
+# splits numbers into digits and GPT-2's does not. Both rules still give the same tokens, because no
+# merge of the bundled tokenizer joins two digits.
 _CUTS = {
     (("Split", _WORDS + _REST), ("ByteLevel", False)): "gpt-2",
     (("ByteLevel", True),): "gpt-2",
@@ -52,18 +51,21 @@ _LAYER = {
 
 
 def export_gguf(source: str, folder: Path, kind: str = "F32", target: str = "") -> Path:
-    """Write the model of a folder or a Hub id into `folder`; returns the file.
+    """Write the model of a folder or a Hub id into `folder`, and return the new file.
 
-    `kind` is one of `KINDS`; norms stay in float32. `target` is the model that a draft drafts for:
-    with it, the tokenizer may be missing (it is the target's), and how it cuts a text into words is
-    not asked, as a draft is given token ids. A source that is a GGUF file already is returned as it
-    is. Raises InputError for what such a file cannot hold.
+    `kind` is one of `KINDS`; norms stay in float32. If the model is a draft, `target` names its
+    target. A draft reads token ids only. It may therefore lack a tokenizer (the file then gets the
+    target's), and any rule for splitting words is allowed. A source that is already a GGUF file is
+    returned unchanged. Raises InputError if a GGUF file cannot contain the model.
     """
     if kind not in KINDS:
         raise InputError(f"weights must be one of {', '.join(KINDS)}, got {short(kind)}")
     found = gguf_path(source)
     if found is not None:
         return found
+    check_gguf_package("weights", kind)
+    import gguf
+
     environment = Environment.read()
     codec = survey_model(target, environment).codec if target else None
     survey = survey_model(source, environment, codec)
@@ -71,10 +73,10 @@ def export_gguf(source: str, folder: Path, kind: str = "F32", target: str = "") 
     home = find_model_folder(source, environment)
     texts = home if (home / "tokenizer.json").is_file() or not target else _home(target)
     file = folder / f"{'draft' if target else 'target'}-{kind}.gguf"
-    number, named = KINDS[kind]
+    number = gguf.GGMLQuantizationType[kind]
     writer = gguf.GGUFWriter(str(file), "llama")
     try:
-        writer.add_file_type(named)
+        writer.add_file_type(gguf.LlamaFileType[KINDS[kind]])
         _add_shape(writer, survey.config)
         _add_tokenizer(writer, texts, survey, is_draft=bool(target))
         for name, weight in _tensors(home, survey.config):
@@ -137,16 +139,17 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, survey: Survey, is_dra
     cut = _CUTS.get(_cutting(data.get("pre_tokenizer") or {}))
     if cut is None and not is_draft:
         raise InputError(
-            f"tokenizer of {survey.source!r} must cut words as GPT-2's or SmolLM's does to be "
+            f"tokenizer of {survey.source!r} must split words like GPT-2's or SmolLM's to be "
             "written as GGUF, got another rule"
         )
     ids = {
         **data["model"]["vocab"],
         **{each["content"]: each["id"] for each in data["added_tokens"]},
     }
+    from gguf import TokenType as kinds
+
     special = {each["id"] for each in data["added_tokens"] if each["special"]}
     pieces = {number: piece for piece, number in ids.items()}
-    kinds = gguf.TokenType
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(cut or "default")
     writer.add_token_list([pieces.get(i, f"[PAD{i}]") for i in range(survey.config.vocab_size)])
@@ -167,7 +170,7 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, survey: Survey, is_dra
 
 
 def _cutting(rule: dict[str, Any]) -> tuple[tuple[Any, Any], ...]:
-    """The steps of a pre-tokenizer: what each is, and what it goes by."""
+    """Return the type of each step of a pre-tokenizer, and the rule by which the step splits."""
     steps = rule.get("pretokenizers", [rule])
     return tuple((step.get("type"), _goes_by(step)) for step in steps)
 
@@ -182,12 +185,12 @@ def _json(file: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise InputError(f"tokenizer must be read from {str(file)!r}, which cannot be") from None
+        raise InputError(f"tokenizer cannot be read from {str(file)!r}") from None
     return found
 
 
 def _tensors(folder: Path, config: Any) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """The format's names and the weights in float32."""
+    """Yield each weight of the model in float32, with its name in GGUF files."""
     names = {"model.embed_tokens": "token_embd", "model.norm": "output_norm"}
     if not config.tie_word_embeddings:
         names["lm_head"] = "output"
@@ -195,7 +198,7 @@ def _tensors(folder: Path, config: Any) -> Iterator[tuple[str, np.ndarray[Any, A
         names |= {f"model.layers.{i}.{of}": f"blk.{i}.{to}" for to, of in _LAYER.items()}
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, "pt") as weights:
-            for key in weights.keys():  # noqa: SIM118, it is no dict
+            for key in weights.keys():  # noqa: SIM118, safe_open returns no dict
                 name = names.pop(key.removesuffix(".weight"), None)
                 if name is not None:
                     yield f"{name}.weight", _ordered(name, weights.get_tensor(key), config)
@@ -206,7 +209,9 @@ def _tensors(folder: Path, config: Any) -> Iterator[tuple[str, np.ndarray[Any, A
 def _ordered(name: str, weight: torch.Tensor, config: Any) -> np.ndarray[Any, Any]:
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     count = heads.get(name.rpartition(".")[2])
-    if count:  # the two halves of a head, interleaved
+    # In the query and key matrices of llama.cpp, rows from the first half of a head alternate with
+    # rows from its second half.
+    if count:
         halves = weight.view(count, 2, -1, weight.shape[1])
         weight = halves.transpose(1, 2).reshape(weight.shape)
     return np.ascontiguousarray(weight.float().numpy())

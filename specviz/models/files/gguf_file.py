@@ -1,4 +1,4 @@
-"""The weights of a GGUF file, dequantised: as a model, or written out as safetensors for all."""
+"""Read a GGUF file: dequantise its weights into a module, or write them as safetensors."""
 
 from __future__ import annotations
 
@@ -8,42 +8,50 @@ from typing import Any
 import torch
 import transformers
 
-from specviz.errors import InputError
-from specviz.models.files.gguf_reader import quick_headers
-from specviz.models.files.gguf_source import LibrarySource
-from specviz.models.files.survey import first_line, silence_libraries
+from specviz.errors import InputError, first_line
+from specviz.models.files.gguf_source import LibrarySource, architecture, read_gguf_config
+from specviz.models.files.survey import silence_libraries
 
 
 def unpack_gguf(file: Path, folder: Path) -> None:
-    """Float32 weights, configuration, tokenizer and chat template of `file`, into `folder`.
+    """Write the model in the GGUF file `file` to `folder`, with weights in float32.
 
-    Raises InputError for a file that cannot be read.
+    The function writes weights, configuration, tokenizer and chat template. Raises InputError if
+    the file cannot be read.
     """
     silence_libraries()
     where = LibrarySource.of(file)
     try:
         with where.reading():
-            model = dequantised(
-                file, transformers.AutoConfig.from_pretrained(where.place, **where.options)
-            )
+            model = dequantised(file, read_gguf_config(str(file), file))
             tokenizer = transformers.AutoTokenizer.from_pretrained(where.place, **where.options)
-    except Exception as error:  # gguf, torch and transformers each raise their own
+    except InputError:
+        raise
+    except Exception as error:
+        # Catch every error, because gguf, torch and transformers each raise errors of their own.
         raise InputError(f"file {file.name!r} cannot be read: {first_line(error)}") from None
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     for path in folder.iterdir():
-        path.chmod(0o644)  # safetensors writes for its owner alone
+        # safetensors makes files that only their owner can read, but other users may need the model
+        path.chmod(0o644)
 
 
 def dequantised(
     file: Path, config: Any, dtype: torch.dtype = torch.float32, attention: str = "sdpa"
 ) -> Any:
-    """The library's module with the file's weights; raises what gguf, torch and it raise.
+    """Return a transformers module with the weights of a GGUF file.
 
-    The library's own way to load such a file asks for a further package, accelerate.
+    Raises any error of gguf, torch or transformers. The function does not call `from_pretrained`,
+    which would need one more package (accelerate).
     """
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
+    from specviz.models.files.gguf_reader import quick_headers
+    from specviz.models.files.gguf_tensors import unfit_gguf
+
+    if fault := unfit_gguf(file, architecture(str(file), file), config):
+        raise InputError(f"model {str(file)!r} {fault}")
     model = transformers.AutoModelForCausalLM.from_config(
         config, dtype=dtype, attn_implementation=attention
     )
@@ -55,5 +63,6 @@ def dequantised(
     model.tie_weights()
     lacking = set(report.missing_keys) - set(model.all_tied_weights_keys)
     if lacking or report.unexpected_keys:
-        raise ValueError(f"{len(lacking) + len(report.unexpected_keys)} tensors do not fit")
+        count = len(lacking) + len(report.unexpected_keys)
+        raise ValueError(f"{count} tensors do not fit the model's configuration")
     return model

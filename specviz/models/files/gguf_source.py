@@ -1,12 +1,14 @@
-"""A model in one GGUF file: configuration, tokenizer and quantised weights together.
+"""A model in one GGUF file: its configuration, tokenizer and quantised weights.
 
-transformers reads it, and makes plain weights of the quantised ones; how they were quantised is
-shown beside the precision that they run in. The libraries are imported where a file is opened: who
-only asks what a source is should not wait for them.
+transformers reads the file and dequantises the weights. The page shows the quantisation, and the
+precision in which the weights run. This module imports large libraries only when it opens a file.
+So code that only asks whether a source is a GGUF file stays fast, and a machine that opens no GGUF
+file does not need the package gguf.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -21,21 +23,24 @@ END = ".gguf"
 
 @dataclass(frozen=True, slots=True)
 class LibrarySource:
-    """What the library's `from_pretrained` is told: a folder, and of what file in it."""
+    """Arguments for `from_pretrained`: a folder or a Hub id, and the name of a GGUF file if any."""
 
     place: str
     options: dict[str, Any]
 
     @classmethod
     def of(cls, source: str | Path) -> LibrarySource:
-        """Of a folder, a Hub id or a GGUF file."""
+        """Return the arguments for `source`: a folder, a Hub id or a GGUF file."""
         file = gguf_path(str(source))
         if file is None:
             return cls(str(source), {})
         return cls(str(file.parent), {"gguf_file": file.name})
 
     def reading(self) -> AbstractContextManager[None]:
-        """For the time that the library reads it."""
+        """Return a context manager; transformers must read this source inside it.
+
+        For a GGUF file, it replaces the slow reader of GGUF headers.
+        """
         if not self.options:
             return nullcontext()
         from specviz.models.files.gguf_reader import quick_headers
@@ -43,20 +48,40 @@ class LibrarySource:
         return quick_headers()
 
 
+def check_gguf_package(name: str, value: str) -> None:
+    """Raise InputError if the package gguf is not installed.
+
+    The message says which parameter (`name`) and which `value` need the package.
+    """
+    if importlib.util.find_spec("gguf") is None:
+        raise InputError(
+            f"{name} {value!r} needs the package gguf, which is not installed: pip install gguf"
+        )
+
+
 def gguf_path(source: str) -> Path | None:
-    """The GGUF file that `source` names; InputError where it is not there."""
+    """Return the path if `source` is the name of a GGUF file, otherwise None.
+
+    Raises InputError if the file is missing or the package gguf is not installed.
+    """
     path = Path(os.path.expanduser(source))
     if path.suffix.lower() != END or path.is_dir():
         return None
     if not path.is_file():
         raise InputError(f"model must be a model folder, a GGUF file or a Hub id, got {source!r}")
+    check_gguf_package("model", source)
     return path
 
 
 def read_gguf_config(source: str, file: Path) -> Any:
-    """The model's configuration; InputError for a file that transformers cannot read."""
+    """Return the configuration of the model in a GGUF file.
+
+    Raises InputError if transformers cannot read the file.
+    """
     import transformers
     from transformers import AutoConfig
+
+    from specviz.models.files.gguf_rotary import read_rotary
 
     header = _header(source, file)
     kind = str(header["general.architecture"])
@@ -64,17 +89,25 @@ def read_gguf_config(source: str, file: Path) -> Any:
     where = LibrarySource.of(file)
     try:
         with where.reading():
-            return AutoConfig.from_pretrained(where.place, local_files_only=True, **where.options)
-    except Exception as error:  # of a table without that architecture, and of what it asks for
+            config = AutoConfig.from_pretrained(where.place, local_files_only=True, **where.options)
+    except Exception as error:
+        # transformers does not know the architecture, or a package is missing
         detail = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise InputError(
             f"model {source!r} is a GGUF file of architecture {kind!r} that transformers "
             f"{transformers.__version__} cannot read: {detail}"
         ) from None
+    read_rotary(source, file, header, config)
+    return config
+
+
+def architecture(source: str, file: Path) -> str:
+    """Return the name of the architecture in the file's header."""
+    return str(_header(source, file)["general.architecture"])
 
 
 def quantisation(source: str, file: Path) -> str:
-    """How its weights were quantised, in the words of the format, such as Q4_K_M."""
+    """Return the name of the quantisation in the file, such as Q4_K_M."""
     from gguf import LlamaFileType
 
     number = _header(source, file).get("general.file_type")
@@ -87,8 +120,9 @@ def _header(source: str, file: Path) -> dict[str, Any]:
 
     try:
         header: dict[str, Any] = read_gguf_metadata(str(file))[0]
-    except Exception as error:  # struct, numpy and the reader each raise their own
+    except Exception as error:
+        # Catch every error, because struct, numpy and the reader each raise errors of their own.
         detail = (str(error).splitlines() or [type(error).__name__])[0]
         shown = detail.replace(str(file), "it")[:120]
-        raise InputError(f"model {source!r} is no GGUF file that can be read: {shown}") from None
+        raise InputError(f"model {source!r} is not a GGUF file that can be read: {shown}") from None
     return header

@@ -1,7 +1,7 @@
-"""Where a model's files are: a folder or a GGUF file here, or a download from the Hugging Face Hub.
+"""Find a model's files: a folder or a GGUF file on this machine, or a Hugging Face repository.
 
-Only configuration, tokenizer and safetensors files are ever fetched: no pickles, no code. Whatever
-the Hub refuses becomes one sentence.
+Only configuration, tokenizer and safetensors files are downloaded, never pickles or code. Every
+error of the Hub becomes one sentence.
 """
 
 from __future__ import annotations
@@ -23,28 +23,32 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.models.files.config_bounds import check_config_bytes
+from specviz.models.files.file_check import MAX_TEXT_BYTES
 from specviz.models.files.gguf_source import gguf_path
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_TEXT = ["*.json", "*.txt", "*.jinja", "*.model"]  # configuration and tokenizer
+# patterns of the names of configuration and tokenizer files
+_TEXT = ["*.json", "*.txt", "*.jinja", "*.model"]
 _WEIGHTS = ["*.safetensors"]
-_UNWANTED = ["*/*", "consolidated*"]  # subfolders, and second copies of the weights
+# patterns of files that are never downloaded: subfolders, and second copies of the weights
+_UNWANTED = ["*/*", "consolidated*"]
 _CONFIG = "config.json"
 _LOAD_ANOTHER = "choose the bundled pair or a model folder"
 _SIZE_ANOTHER = "choose a preset, or give its config.json"
-CHAT_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the page begins with it, so it is always kept
-MAX_TEXT_BYTES = 100_000_000  # of one file beside the weights; the largest tokenizers have 40
-MAX_TEXTS_BYTES = 200_000_000  # of all of them
+# The download of this model is never removed from the cache, because the page starts with this
+# model.
+CHAT_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
+MAX_TEXTS_BYTES = 200_000_000  # limit in bytes for all text files of a repository together
 MAX_TEXT_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the Hub says of a repository's files before they are fetched: names and bytes."""
+    """The files of a repository on the Hub as pairs (name, bytes), known before a download."""
 
     weights: tuple[tuple[str, int], ...]
     is_gated: bool
-    texts: tuple[tuple[str, int], ...] = ()  # what else would be fetched
+    texts: tuple[tuple[str, int], ...] = ()  # all files of a download except the weights
 
     @property
     def weight_bytes(self) -> int:
@@ -52,9 +56,9 @@ class Listing:
 
 
 def list_repository(source: str, environment: Environment) -> Listing | None:
-    """The weights of a repository; None where nobody can be asked.
+    """List the files of a repository. If the Hub does not answer, return None.
 
-    Raises InputError where the Hub refuses, or where there are no weights that can be read safely.
+    Raises InputError if the Hub refuses, or if the repository has no safetensors weights.
     """
     if environment.hub_offline:
         return None
@@ -63,8 +67,9 @@ def list_repository(source: str, environment: Environment) -> Listing | None:
         found = client.model_info(source, files_metadata=True)
     except errors.HfHubHTTPError as error:
         raise _refusal(source, environment, error) from None
-    except Exception:  # no answer, whatever the Hub client's transport calls that
-        return None  # what was downloaded before still serves
+    except Exception:
+        # The Hub did not answer. The class of this error depends on the Hub's client.
+        return None  # Without a list, files of an earlier download may still be on this machine.
     sizes = [(file.rfilename, file.size or 0) for file in found.siblings or []]
     weights = tuple(each for each in sizes if _is_wanted(each[0], _WEIGHTS))
     if not weights:
@@ -74,28 +79,28 @@ def list_repository(source: str, environment: Environment) -> Listing | None:
 
 
 def text_problems(source: str, listing: Listing) -> Iterator[str]:
-    """What keeps configuration and tokenizer from being fetched: more than any model has."""
+    """Yield one sentence for each limit that the configuration and tokenizer files exceed."""
     if len(listing.texts) > MAX_TEXT_FILES:
         yield (
-            f"model {source!r} must have at most {MAX_TEXT_FILES} files beside its weights, "
+            f"model {source!r} must have at most {MAX_TEXT_FILES} files apart from its weights, "
             f"got {len(listing.texts)}"
         )
     total = sum(size for _, size in listing.texts)
     if total > MAX_TEXTS_BYTES:
         yield (
-            f"model {source!r} must have at most {MAX_TEXTS_BYTES // 10**6} MB beside its weights, "
-            f"got {total / 1e6:.0f} MB"
+            f"model {source!r} must have at most {MAX_TEXTS_BYTES // 10**6} MB apart from its "
+            f"weights, got {total / 1e6:.0f} MB"
         )
     for name, size in listing.texts:
         if size > MAX_TEXT_BYTES:
             yield (
-                f"model {source!r} must have files of at most {MAX_TEXT_BYTES // 10**6} MB beside "
-                f"its weights, {name} has {size / 1e6:.0f} MB"
+                f"model {source!r} must have files of at most {MAX_TEXT_BYTES // 10**6} MB apart "
+                f"from its weights, {name} has {size / 1e6:.0f} MB"
             )
 
 
 def download_problems(source: str, listing: Listing, environment: Environment) -> Iterator[str]:
-    """What keeps the weights from being fetched: this installation's limit, or the disk."""
+    """Yield the reasons not to download the weights: this server's limit, or a full disk."""
     size = listing.weight_bytes / 1e9
     if size > environment.max_model_gb:
         yield (
@@ -117,11 +122,10 @@ def fetch(
     with_progress: bool = False,
     is_local: bool = False,
 ) -> Path:
-    """The local copy of a repository, its weights only where asked for.
+    """Download a repository and return its folder.
 
-    `is_local`: an earlier download, nothing is fetched.
-
-    Raises InputError where the Hub refuses or does not answer.
+    Without `weights`, download only its small files. With `is_local`, download nothing and return
+    the folder of an earlier download. Raises InputError if the Hub refuses or does not answer.
     """
     if not with_progress:
         disable_progress_bars()
@@ -133,15 +137,16 @@ def fetch(
             local_files_only=environment.hub_offline or is_local,
             token=_token(source, environment),
         )
-    except Exception as error:  # the Hub client's failures have no common base class
+    except Exception as error:
+        # Catch every error, because the errors of the Hub's client have no common base class.
         raise _refusal(source, environment, error) from None
     return Path(folder)
 
 
 def fetch_configuration(source: str, environment: Environment) -> Path:
-    """A repository's config.json, of an earlier download or fetched now, and nothing else of it.
+    """Return a repository's config.json, from an earlier download or downloaded now.
 
-    Raises InputError where the Hub refuses or does not answer, and for a file that is too large.
+    Raises InputError if the Hub refuses or does not answer, or if the file is too large.
     """
     if earlier := fetched_folder(source):
         return earlier / _CONFIG
@@ -150,32 +155,40 @@ def fetch_configuration(source: str, environment: Environment) -> Path:
         if environment.hub_offline:
             raise errors.LocalEntryNotFoundError(source)
         url = huggingface_hub.hf_hub_url(source, _CONFIG)
-        found = huggingface_hub.get_hf_file_metadata(url, token=token)  # it does not try again
+        # Ask for the size first. If the Hub does not answer, this request fails at once, while a
+        # download would be repeated.
+        found = huggingface_hub.get_hf_file_metadata(url, token=token)
         check_config_bytes(source, found.size or 0)
         return Path(huggingface_hub.hf_hub_download(source, _CONFIG, token=token))
     except InputError:
         raise
-    except Exception as error:  # as above
+    except Exception as error:
+        # Catch every error, because the errors of the Hub's client have no common base class.
         raise _refusal(source, environment, error, _SIZE_ANOTHER) from None
 
 
 def _token(source: str, environment: Environment) -> bool | None:
-    """The owner's token (None: as the Hub's client finds it) is for what the owner offers."""
+    """Return the `token` argument for the client of the Hub: None if the owner's token may be used.
+
+    False means that the client must not use the token of the server's owner. On a public server,
+    only models that the owner offers may be downloaded with it, because visitors must not get
+    access to other private models.
+    """
     is_theirs = not environment.is_public or source in environment.allowed_models
     return None if is_theirs else False
 
 
 def fetched_folder(source: str) -> Path | None:
-    """Where an earlier download of the configuration lies; asks nobody."""
+    """Return the folder of an earlier download of the configuration; download nothing."""
     try:
         found = huggingface_hub.try_to_load_from_cache(source, _CONFIG)
-    except errors.HFValidationError:  # the Hub has no such names
+    except errors.HFValidationError:
+        # The Hub does not allow this name, so there is no earlier download.
         return None
     return Path(found).parent if isinstance(found, str) else None
 
 
 def _missing_bytes(source: str, listing: Listing) -> int:
-    """What an earlier download has not fetched."""
     return sum(
         size
         for name, size in listing.weights
@@ -190,7 +203,6 @@ def _disk_bytes() -> int | None:
 
 
 def _is_wanted(name: str, patterns: list[str]) -> bool:
-    """Whether the Hub's client would fetch it."""
     is_unwanted = any(fnmatch(name, pattern) for pattern in _UNWANTED)
     return not is_unwanted and any(fnmatch(name, pattern) for pattern in patterns)
 
@@ -222,7 +234,7 @@ def _refusal(
 
 
 def _disk_refusal(source: str, error: BaseException) -> InputError | None:
-    """Where a download failed for want of room, perhaps inside an error of the Hub's client."""
+    """Return an InputError about a full disk if a full disk caused `error`, otherwise None."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -244,16 +256,19 @@ def _unreachable(source: str, environment: Environment, error: Any) -> str:
 
 
 def find_model_folder(source: str, environment: Environment, weights: bool = True) -> Path:
-    """The local folder of `source`, or its GGUF file; InputError where there is none to be had.
+    """Return the folder or GGUF file of `source` on this machine. Download it if needed.
 
-    Without `weights` only configuration and tokenizer are sure to be in it, so that a model can be
-    refused before gigabytes are fetched.
+    Without `weights`, only configuration and tokenizer are downloaded. A caller can then refuse a
+    model before gigabytes are downloaded. Raises InputError if the model cannot be found.
     """
     return locate(source, environment, weights)[0]
 
 
 def locate(source: str, environment: Environment, weights: bool) -> tuple[Path, Listing | None]:
-    """As `find_model_folder`, and what the Hub says of it; nothing is fetched that is too large."""
+    """Return the folder or file of a model, and the list of its files on the Hub if there is one.
+
+    The arguments are those of `find_model_folder`. A model that is too large is not downloaded.
+    """
     if not is_on_the_hub(source):
         return Path(os.path.expanduser(source)), None
     listing = list_repository(source, environment)
@@ -268,7 +283,7 @@ def locate(source: str, environment: Environment, weights: bool) -> tuple[Path, 
 
 
 def _make_room(source: str, listing: Listing, environment: Environment) -> None:
-    """Remove earlier downloads, the one unused for longest first, until this one fits."""
+    """Delete the least recently used downloads until the new download has enough space."""
     try:
         cache = huggingface_hub.scan_cache_dir()
     except errors.CacheNotFound:
@@ -283,13 +298,16 @@ def _make_room(source: str, listing: Listing, environment: Environment) -> None:
             excess -= repository.size_on_disk
     if excess > 0:
         raise InputError(
-            f"model {source!r} must fit into {environment.hub_cache_gb} GB with what is kept "
-            f"(SPECVIZ_HUB_CACHE_GB), {excess / 1e9:.1f} GB are missing"
+            f"model {source!r} must fit into the download cache of {environment.hub_cache_gb} GB "
+            f"(SPECVIZ_HUB_CACHE_GB), but {excess / 1e9:.1f} GB more are needed"
         )
 
 
 def is_on_the_hub(source: str) -> bool:
-    """Whether `source` is a Hub id and nothing on this machine; InputError where it is neither."""
+    """Return whether `source` is a Hub id and not a local path.
+
+    Raises InputError if it is neither of them.
+    """
     folder = os.path.expanduser(source)
     if os.path.isdir(folder) or gguf_path(source):
         return False
@@ -299,7 +317,10 @@ def is_on_the_hub(source: str) -> bool:
 
 
 def local_folder(source: str) -> Path | None:
-    """The folder or GGUF file of `source` where it lies on this machine; asks nobody."""
+    """Return the folder or GGUF file of `source` if it is on this machine.
+
+    The function downloads nothing.
+    """
     try:
         return fetched_folder(source) if is_on_the_hub(source) else Path(os.path.expanduser(source))
     except InputError:

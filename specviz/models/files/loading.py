@@ -1,7 +1,7 @@
-"""From a folder, a GGUF file or a Hub id to a model that is ready to run, or one line why not.
+"""Load a model from a folder, a GGUF file or the Hub, so that it is ready to run.
 
-Knows nothing of pairs or drafting. Reads safetensors and GGUF weights only and never runs code that
-comes with a model.
+This module knows nothing about pairs or drafting. It reads only safetensors and GGUF weights, and
+never runs code that comes with a model.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ import transformers
 from safetensors import safe_open
 
 from specviz.environment import Environment
-from specviz.errors import InputError
+from specviz.errors import InputError, first_line, short
+from specviz.models.accelerator import is_accelerator, prepare
 from specviz.models.draft_vocabulary import DraftVocabulary
+from specviz.models.files.context import context_of
+from specviz.models.files.file_check import check_files
 from specviz.models.files.gguf_file import dequantised
 from specviz.models.files.gguf_source import quantisation
 from specviz.models.files.hub import find_model_folder
 from specviz.models.files.survey import (
-    DEFAULT_CONTEXT,
     Survey,
-    check_weights,
-    first_line,
     has_draft_vocabulary,
     survey_model,
 )
 from specviz.models.files.tree_check import checked_model
+from specviz.models.files.weight_files import check_weights
+from specviz.models.files.weight_fit import unfit_tensors, unfit_weights
 from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.language_model import LanguageModel
-from specviz.models.library_model import LibraryModel, SpreadModel
+from specviz.models.library_model import LibraryModel, SpreadModel, attention_of
 from specviz.models.llama.llama_model import LlamaModel, is_supported
 from specviz.models.memory import Placement, is_shortage, place
 from specviz.models.memory_estimate import ModelSize
@@ -44,12 +46,14 @@ DTYPES = {
     "float16": torch.float16,
 }
 DEVICES = ("auto", "cpu", "cuda")
-TABLE = "d2t"  # of a draft vocabulary: token id minus row
+# The name of the tensor that defines a draft vocabulary. For each row of the draft's output matrix,
+# the tensor has the token id minus the row number.
+TABLE = "d2t"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model, the tokenizer that came with it, where both are from, and its size."""
+    """A loaded model, with its tokenizer, its folder and its size in memory."""
 
     model: LanguageModel
     codec: TextCodec
@@ -64,10 +68,10 @@ class LoadedModel:
 def load_model(
     source: str, device: str = "auto", dtype: str = "float32", name: str | None = None
 ) -> LoadedModel:
-    """Load the model of a folder, a GGUF file or a Hub id; `name` is what it is called on screen.
+    """Load the model of a folder, a GGUF file or a Hub id. `name` is the model's name on screen.
 
-    Raises InputError for everything that can be wrong with the source, before the weights are
-    fetched wherever that can be told.
+    Raises InputError for everything that is wrong with the source, if possible before the weights
+    are downloaded.
     """
     where, number = resolve_device(device), resolve_dtype(dtype)
     return load_surveyed(survey_model(source, Environment.read()), where, number, name)
@@ -76,10 +80,12 @@ def load_model(
 def load_surveyed(
     survey: Survey, device: torch.device, dtype: torch.dtype, name: str | None = None
 ) -> LoadedModel:
-    """Load what has been surveyed; see `load_model`."""
+    """Load a model whose configuration and tokenizer have already been read; see `load_model`."""
     placement = place(survey.source, survey.weight_bytes(dtype), device, dtype)
     folder = find_model_folder(survey.source, Environment.read())
     check_weights(survey.source, folder)
+    # Check the files again, because the weights may have been downloaded since the first check.
+    check_files(survey.source, folder)
     module = _read_weights(survey, folder, dtype, placement)
     rows = survey.config.vocab_size if has_draft_vocabulary(survey.config) else None
     info = _describe(name or _name(survey, folder, dtype), module, rows or survey.codec.vocab_size)
@@ -91,17 +97,21 @@ def load_surveyed(
 
 
 def _widened(survey: Survey, folder: Path, model: LanguageModel) -> LanguageModel:
-    """A model with a draft vocabulary over the whole one."""
+    """Make a model with a draft vocabulary return logits for the target's whole vocabulary.
+
+    Tokens outside the draft vocabulary get the logit minus infinity. Raises InputError if the table
+    of the draft vocabulary is missing or wrong.
+    """
     source, size = survey.source, survey.config.draft_vocab_size
     if not isinstance(model, LlamaModel):
         raise InputError(f"model {source!r} has a draft vocabulary: it must be of the Llama family")
     offsets = torch.empty(0)
     for file in folder.glob("*.safetensors"):
         with safe_open(file, "pt") as weights:
-            if TABLE in weights.keys():  # noqa: SIM118, it is no dict
+            if TABLE in weights.keys():  # noqa: SIM118, safe_open returns no dict
                 offsets = weights.get_tensor(TABLE)
     if offsets.dtype not in (torch.uint16, torch.int32, torch.int64) or offsets.shape != (size,):
-        raise InputError(f"model {source!r} must have {TABLE}, {size} whole numbers")
+        raise InputError(f"model {source!r} must have {TABLE} with {size} whole numbers")
     try:
         drafted = DraftVocabulary.of_offsets(
             offsets.to(model.device, torch.int64), survey.codec.vocab_size
@@ -112,7 +122,10 @@ def _widened(survey: Survey, folder: Path, model: LanguageModel) -> LanguageMode
 
 
 def _name(survey: Survey, folder: Path, dtype: torch.dtype) -> str:
-    """The source; of a GGUF file also how its weights were quantised, and what they run in."""
+    """Return the model's name on screen: its source.
+
+    For a GGUF file, add its quantisation and the dtype in which it runs.
+    """
     if not folder.is_file():
         return survey.source
     held, runs_in = quantisation(survey.source, folder), str(dtype).removeprefix("torch.")
@@ -120,9 +133,12 @@ def _name(survey: Survey, folder: Path, dtype: torch.dtype) -> str:
 
 
 def resolve_device(device: str) -> torch.device:
-    """`auto` is CUDA where there is one."""
+    """Return the torch device.
+
+    The name `auto` means CUDA if the machine has CUDA, otherwise the CPU.
+    """
     if device not in DEVICES:
-        raise InputError(f"device must be one of {', '.join(DEVICES)}, got {device!r}")
+        raise InputError(f"device must be one of {', '.join(DEVICES)}, got {short(device)}")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
@@ -132,14 +148,8 @@ def resolve_device(device: str) -> torch.device:
 
 def resolve_dtype(dtype: str) -> torch.dtype:
     if dtype not in DTYPES:
-        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {short(dtype)}")
     return DTYPES[dtype]
-
-
-def attention_of(config: Any) -> str:
-    """The library's attention that takes a mask of what each token sees, in the fastest way."""
-    kind: Any = transformers.MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
-    return "sdpa" if kind._supports_sdpa else "eager"
 
 
 def _read_weights(survey: Survey, folder: Path, dtype: torch.dtype, placement: Placement) -> Any:
@@ -150,41 +160,53 @@ def _read_weights(survey: Survey, folder: Path, dtype: torch.dtype, placement: P
         module, report = transformers.AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
+            # an empty configuration, because transformers refuses odd values in
+            # generation_config.json
+            generation_config=transformers.GenerationConfig(),
             dtype=dtype,
             attn_implementation=attention_of(config),
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,
             **placement.options,
         )
     except InputError:
         raise
-    except Exception as error:  # safetensors, torch and transformers each raise their own
+    except Exception as error:
+        # Catch every error: safetensors, torch and transformers each raise errors of their own.
         if is_shortage(error):
             raise _too_large(source, placement) from None
-        raise InputError(
-            f"model {source!r} has weights that cannot be read: {first_line(error)}"
-        ) from None
-    wrong = sorted(report["missing_keys"]) or sorted(str(key) for key in report["mismatched_keys"])
-    if wrong:
-        raise InputError(
-            f"model {source!r} has weights that do not fit its config.json: {len(wrong)} tensors "
-            f"are missing or of another shape, the first is {wrong[0]}"
-        )
+        fault = _header_fault(folder, config)
+        fault = fault or f"has weights that cannot be read: {first_line(error)}"
+        raise InputError(f"model {source!r} {fault}") from None
+    if fault := unfit_tensors(report):
+        raise InputError(f"model {source!r} {fault}")
     return module
+
+
+def _header_fault(folder: Path, config: Any) -> str | None:
+    """Return why the headers of the weights do not fit config.json, or None if they fit."""
+    if folder.is_file():
+        return None
+    try:
+        return unfit_weights(folder, config)
+    except Exception:  # Report nothing: the error that loading raised says more than this one.
+        return None
 
 
 def _read_gguf(survey: Survey, file: Path, dtype: torch.dtype, placement: Placement) -> Any:
     if placement.is_spread:
-        raise InputError(f"model {survey.source!r} must fit on one GPU: it is a GGUF file")
+        raise InputError(f"model {survey.source!r} must fit on one GPU, because it is a GGUF file")
     return dequantised(file, survey.config, dtype, attention_of(survey.config))
 
 
 def _leave_files(module: Any, folder: Path) -> None:
-    """Copy weights that are mapped from their files, as the library does where it converts none.
+    """Copy weights into memory if transformers only mapped them from a file.
 
-    Whoever wrote such a file anew would end this process.
+    transformers maps weights that need no conversion. If another program then overwrote the file,
+    this process would crash.
     """
     maps = Path("/proc/self/maps")
     files = [folder] if folder.is_file() else folder.glob("*.safetensors")
@@ -199,6 +221,7 @@ def _leave_files(module: Any, folder: Path) -> None:
 
 def _describe(name: str, module: Any, vocab_size: int) -> ModelInfo:
     config, weights = module.config, list(module.parameters())
+    context = context_of(name, config)
     return ModelInfo(
         name=name,
         architecture=str(config.architectures[0] if config.architectures else config.model_type),
@@ -207,16 +230,19 @@ def _describe(name: str, module: Any, vocab_size: int) -> ModelInfo:
         layers=int(config.num_hidden_layers),
         hidden_size=int(config.hidden_size),
         vocab_size=vocab_size,
-        context_length=int(getattr(config, "max_position_embeddings", None) or DEFAULT_CONTEXT),
+        context_length=context.length,
+        context_reason=context.reason,
     )
 
 
 def _ready(source: str, module: Any, info: ModelInfo, placement: Placement) -> LanguageModel:
     try:
         if placement.is_spread:
+            prepare(placement.device)
             spread = SpreadModel(module, info)
             return checked_model(spread, lambda: spread)
         module.to(placement.device)
+        prepare(placement.device)
         reference = LibraryModel(module, info)
         own = _own_kind(placement.device) if is_supported(module.config) else None
         return checked_model(reference, lambda: own(module, info) if own else reference)
@@ -229,7 +255,7 @@ def _ready(source: str, module: Any, info: ModelInfo, placement: Placement) -> L
 
 
 def _own_kind(device: torch.device) -> type[LlamaModel]:
-    is_captured = device.type == "cuda" and Environment.read().cuda_graphs
+    is_captured = is_accelerator(device) and Environment.read().cuda_graphs
     return CapturedModel if is_captured else LlamaModel
 
 

@@ -1,11 +1,13 @@
-"""What is known of a model without its weights, or one sentence that says why it cannot run.
+"""Survey a model: find out everything about the model that can be known without its weights.
 
-Knows nothing of pairs or devices. Reads configuration and tokenizer only and never runs code that
-comes with a model (a chat template runs in the library's sandbox).
+If the model cannot run, one sentence says why. This module knows nothing about pairs or devices. It
+reads only the configuration and the tokenizer, and never runs code that comes with a model. (A chat
+template runs in the sandbox of transformers.)
 """
 
 from __future__ import annotations
 
+import json
 import reprlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +17,10 @@ import torch
 import transformers
 
 from specviz.environment import Environment
-from specviz.errors import InputError
+from specviz.errors import InputError, first_line, is_fault
 from specviz.models.files.config_bounds import read_config_file
+from specviz.models.files.context import context_of
+from specviz.models.files.file_check import check_files
 from specviz.models.files.gguf_source import LibrarySource, read_gguf_config
 from specviz.models.files.hub import (
     Listing,
@@ -24,29 +28,36 @@ from specviz.models.files.hub import (
     local_folder,
     locate,
 )
+from specviz.models.files.small_twin import check_architecture
 from specviz.models.files.tree_check import check_config
-from specviz.models.llama.llama_model import FAMILY, is_supported, tied_copy_bytes
+from specviz.models.files.weight_files import check_weights
+from specviz.models.llama.llama_model import FAMILY, is_supported, second_layout_bytes
 from specviz.models.memory import is_shortage
 from specviz.models.memory_estimate import ModelSize
 from specviz.models.text.text_codec import TextCodec
 from specviz.models.text.vocabulary import fingerprint
 
-DEFAULT_CONTEXT = 2048  # where the configuration names none
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """A model before its weights are read; `parameters` is None where they cannot be counted."""
+    """The facts about a model before its weights are read.
+
+    `parameters` is None if the parameters cannot be counted.
+    """
 
     source: str
-    folder: Path  # or a GGUF file
+    folder: Path  # the model's folder, or a GGUF file
     config: Any
     codec: TextCodec
     parameters: int | None
-    listing: Listing | None  # None: a folder, or a Hub that does not answer
+    # the list of files on the Hub; None for a local folder, or if the Hub does not answer
+    listing: Listing | None
 
     def weight_bytes(self, dtype: torch.dtype) -> int:
-        """What the weights take in memory; where they cannot be counted, what their files take."""
+        """Return the memory of the weights.
+
+        If the parameters cannot be counted, return the size of the weight files.
+        """
         if self.parameters is not None:
             return self.parameters * dtype.itemsize
         if self.listing is not None:
@@ -54,7 +65,7 @@ class Survey:
         return sum(file.stat().st_size for file in self.folder.glob("*.safetensors"))
 
     def size(self, dtype: torch.dtype) -> ModelSize:
-        """What decides how much memory the model takes."""
+        """Return the numbers from which the memory of a run is computed."""
         layers, width, heads = map(
             self._number, ("num_hidden_layers", "hidden_size", "num_attention_heads")
         )
@@ -71,33 +82,42 @@ class Survey:
             cache_per_token=None if cached is None else cached * dtype.itemsize,
             activations_per_token=None if active is None else active * dtype.itemsize,
             vocab_size=self.codec.vocab_size,
-            context_length=self._number("max_position_embeddings") or DEFAULT_CONTEXT,
-            packed=tied_copy_bytes(self.config, torch.device("cpu"), dtype),
+            context_length=context_of(self.source, self.config).length,
+            packed=second_layout_bytes(self.config, torch.device("cpu"), dtype),
         )
 
     def _number(self, name: str) -> int | None:
-        """A number of the configuration; None where it has none of that name."""
-        value = getattr(self.config, name, None)
+        try:
+            value = getattr(self.config, name, None)
+        except Exception:
+            # transformers raises an error if the layers have different values for the field `name`
+            return None
         return value if isinstance(value, int) else None
 
 
 def survey_pair_of(target: str, draft: str, environment: Environment) -> tuple[Survey, Survey]:
-    """Both models, the draft as one for that target."""
+    """Survey a target model, and a draft model that is to draft for it."""
     found = survey_model(target, environment)
     return found, survey_model(draft, environment, found.codec)
 
 
 def survey_model(source: str, environment: Environment, target: TextCodec | None = None) -> Survey:
-    """Fetch and read the small files. Raises InputError for everything that they show to be wrong.
+    """Read a model's configuration and tokenizer, and download them if needed.
 
-    The tokenizer is read in full, the parameters are counted on a model without storage. A draft
-    with a draft vocabulary has no tokenizer of its own: it is for a `target` whose tokenizer is the
-    one that it was trained with.
+    The parameters are counted on a model whose tensors have no storage. A draft with a draft
+    vocabulary has no tokenizer of its own: it needs a `target` with the tokenizer it was trained
+    with. Raises InputError for everything that is wrong with the model.
     """
     silence_libraries()
     folder, listing = locate(source, environment, weights=False)
+    check_files(source, folder)
+    if folder.is_file():
+        check_weights(source, folder)
     config = read_config(source, folder)
     check_config(source, config)
+    # The small twin is needed only for a model that specviz's own layer code cannot run.
+    if not is_supported(config):
+        check_architecture(source, config)
     if not is_on_the_hub(source):
         check_weights(source, folder)
     if has_draft_vocabulary(config):
@@ -108,7 +128,7 @@ def survey_model(source: str, environment: Environment, target: TextCodec | None
 
 
 def has_draft_vocabulary(config: Any) -> bool:
-    """Whether the model has rows for a part of its target's vocabulary alone."""
+    """Return whether the model's output covers only a part of its target's vocabulary."""
     return getattr(config, "draft_vocab_size", None) is not None
 
 
@@ -137,28 +157,18 @@ def _own_codec(source: str, folder: Path, config: Any) -> TextCodec:
 
 
 def known_to_run_by_layers(source: str, model_type: str = "") -> bool | None:
-    """Whether the own layer loop takes the model; None where only a download could tell.
+    """Return whether specviz's own layer code can run the model, or None if that is not known yet.
 
-    Reads the configuration where it lies on this machine; `model_type` is what is known otherwise.
+    The answer comes from the configuration if that is on this machine, and otherwise from
+    `model_type` if it is given.
     """
     folder = local_folder(source)
     if folder is None:
         return model_type in FAMILY if model_type else None
     try:
         return is_supported(read_config(source, folder))
-    except InputError:  # loading will say what is wrong
+    except InputError:  # Loading the model reports later what is wrong.
         return None
-
-
-def check_weights(source: str, folder: Path) -> None:
-    """Raise InputError unless there are weights that can be read without running code."""
-    if folder.is_file() or any(folder.glob("*.safetensors")):  # a GGUF file holds them itself
-        return
-    pickles = [
-        file.name for end in ("bin", "pt", "pth", "ckpt") for file in folder.glob(f"*.{end}")
-    ]
-    found = f"only {pickles[0]}, which can run code" if pickles else "none"
-    raise InputError(f"model {source!r} must have its weights as *.safetensors, found {found}")
 
 
 def silence_libraries() -> None:
@@ -166,14 +176,11 @@ def silence_libraries() -> None:
     transformers.logging.disable_progress_bar()
 
 
-def first_line(error: Exception) -> str:
-    """Of what a library says, as much as belongs in one sentence."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
-
-
 def read_config(source: str, folder: Path) -> Any:
-    """The library's configuration object; InputError where it is none that the library knows."""
+    """Return the transformers configuration of a model.
+
+    Raises InputError if transformers does not know the model.
+    """
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     if folder.is_file():
@@ -192,7 +199,8 @@ def read_config(source: str, folder: Path) -> Any:
         return transformers.AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-    except Exception as error:  # a configuration class may raise anything for odd values
+    except Exception as error:
+        # Catch every error, because a configuration class may raise any error for odd values.
         if is_shortage(error):
             raise
         raise InputError(f"model {source!r} has a bad config.json: {first_line(error)}") from None
@@ -209,7 +217,10 @@ def _read_tokenizer(source: str, folder: Path) -> Any:
             tokenizer = transformers.AutoTokenizer.from_pretrained(
                 where.place, local_files_only=True, trust_remote_code=False, **where.options
             )
-    except Exception:  # parsers of several libraries, each with errors of its own
+    except BaseException as error:
+        # Catch every error: several libraries parse a tokenizer, and each raises errors of its own.
+        if not is_fault(error):
+            raise
         raise missing from None
     if not getattr(tokenizer, "is_fast", False) or not tokenizer.get_vocab():
         raise missing
@@ -217,7 +228,10 @@ def _read_tokenizer(source: str, folder: Path) -> Any:
 
 
 def _check_vocabulary(source: str, config: Any, count: int) -> None:
-    """Padding behind the tokenizer's ids is cut off; ids without a row of weights have no use."""
+    """Raise InputError if the tokenizer has more ids than the model has embedding rows.
+
+    More rows than ids are allowed: the extra rows are padding, and later code ignores them.
+    """
     if count > config.vocab_size:
         raise InputError(
             f"model {source!r} must have vocab_size >= {count}, the ids of its tokenizer, "
@@ -225,15 +239,27 @@ def _check_vocabulary(source: str, config: Any, count: int) -> None:
         )
 
 
-def _eos_ids(source: str, folder: Path, config: Any, tokenizer: Any) -> list[int]:
-    """Of the generation configuration (the model's own where there is none) and the tokenizer."""
-    chosen = config
+def generation_ids(folder: Path, config: Any) -> dict[str, Any]:
+    """Return the special tokens in generation_config.json: name of the field -> token ids or None.
+
+    If the file is missing or broken, config.json replaces it. Other fields are not even checked,
+    because specviz does not apply them.
+    """
     try:
-        if folder.is_dir():
-            chosen = transformers.GenerationConfig.from_pretrained(folder, local_files_only=True)
-    except Exception:  # none there, or one that the library cannot read
-        chosen = config
-    listed = getattr(chosen, "eos_token_id", None)
+        found = json.loads((folder / "generation_config.json").read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict):
+        return {name: found.get(name) for name in _SPECIAL_IDS}
+    return {name: getattr(config, name, None) for name in _SPECIAL_IDS}
+
+
+_SPECIAL_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+
+
+def _eos_ids(source: str, folder: Path, config: Any, tokenizer: Any) -> list[int]:
+    """Return the end-of-sequence tokens of the tokenizer and of the generation configuration."""
+    listed = generation_ids(folder, config)["eos_token_id"]
     ids = listed if isinstance(listed, list) else [listed]
     known = [token_id for token_id in (*ids, tokenizer.eos_token_id) if token_id is not None]
     if any(type(token_id) is not int for token_id in known):
@@ -246,6 +272,7 @@ def _count_parameters(config: Any) -> int | None:
     try:
         with torch.device("meta"):
             module = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False)
-    except Exception:  # a configuration class may raise anything; reading the weights will too
+    except Exception:
+        # A configuration class may raise any error. Loading the weights will raise it again.
         return None
     return sum(int(weight.numel()) for weight in module.parameters())

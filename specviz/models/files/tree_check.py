@@ -1,7 +1,8 @@
-"""Which models can verify a draft tree: attention that follows given positions and masks.
+"""Check that a model can verify a draft tree: its attention must follow positions and masks.
 
-The configuration is judged first, before any weight is read; short forwards of the loaded model
-then show whether it follows positions and masks. Letters: V vocabulary.
+First the configuration is checked, before any weights are read. Later, short forward passes of the
+loaded model show whether the model follows positions and masks. In shapes, V is the size of the
+vocabulary.
 """
 
 from __future__ import annotations
@@ -14,90 +15,155 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specviz.errors import InputError
+from specviz.errors import InputError, first_line
+from specviz.models.files.context import configured_length, context_of
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
 from specviz.models.memory import is_shortage
 from specviz.models.windows import FULL, SLIDING, Windows
 
-_RECURRENT = ("mamba", "rwkv", "xlstm", "recurrent", "retnet", "lfm", "zamba", "reformer")
+_RECURRENT = ("mamba", "rwkv", "xlstm", "recurrent", "retnet", "lfm", "zamba")
+# Kinds of layers that cannot verify a draft tree, with the reason. A kind of layer that this module
+# does not know is refused as well.
+_STATE = "which keep a running state and cannot take back rejected tokens"
+_LAYERS = {
+    "linear_attention": _STATE,
+    "hybrid": _STATE,
+    "hybrid_sliding": _STATE,
+    "conv": _STATE,
+    "chunked_attention": "which see one chunk at a time, with a mask that is not built here",
+    "indexed_attention": "which choose what they see by an index with a cache of its own",
+    "compressed_sparse_attention": "which keep one summary for several tokens",
+    "heavily_compressed_attention": "which keep one summary for several tokens",
+    "local_attention": "which take their window from the slots of the cache, not from the mask",
+    "lsh_attention": "which choose what they see by hashing the whole text",
+}
 _SIBLINGS = 12
-_EXACT = 1e-5  # of the largest logit: the same numbers, in any dtype
-_FLOAT32_ROUNDING = 1e-3  # of the largest logit; the most that two float32 kernels may differ
-# of what a wrong mask or wrong positions change. Rounding of two kernels is 0.001 to 0.04 of it in
-# bfloat16 and float16 (2 to 80 layers, random weights and SmolLM2); disobedience is 1 of it
+# Two results count as equal if they differ by at most this fraction of the largest logit.
+_EXACT = 1e-5
+# In float32, two ways to compute the same logits differ by at most this fraction of the largest
+# logit.
+_FLOAT32_ROUNDING = 1e-3
+# A wrong mask or wrong positions change the logits of a good model. The error of the right tree
+# must be at most this fraction of that change. In bfloat16 and float16, the measured fraction was
+# 0.001 to 0.04 (models of 2 to 80 layers with random weights, and SmolLM2). For a model that
+# ignores the mask, the fraction is 1.
 _ROUNDING_SHARE = 1 / 8
-_HALFWAY = 0.7  # a path this far on the way to a wrong tree; rounding alone comes to 0.5 at most
+# In bfloat16 and float16, rounding in deep models changes logits by at most this fraction of the
+# largest logit.
+_HALF_ROUNDING = 0.25
+# On a scale where the logits of the right tree are 0 and those of a wrong tree are 1, the logits of
+# the reference must be below this number. Rounding alone gives at most 0.5.
+_HALFWAY = 0.7
 
 
 def check_config(name: str, config: Any) -> None:
-    """Raise InputError where the configuration shows that a draft cannot be rolled back."""
+    """Raise InputError if the configuration shows that the model cannot verify a draft tree."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     kind = str(config.model_type)
     if config.is_encoder_decoder:
         raise InputError(f"model {name!r} is an encoder-decoder ({kind}): {_CHOOSE}")
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        raise InputError(f"model {name!r} is no causal language model ({kind}): {_CHOOSE}")
+        raise InputError(f"model {name!r} is not a causal language model ({kind}): {_CHOOSE}")
     if config.get_text_config(decoder=True) is not config:
         raise InputError(f"model {name!r} reads more than text ({kind}): {_CHOOSE}")
     if getattr(config, "quantization_config", None) is not None:
         raise InputError(f"model {name!r} has quantised weights: choose the plain model")
     if any(word in kind for word in _RECURRENT):
-        raise InputError(f"model {name!r} is recurrent ({kind}), {_NO_ROLLBACK}")
+        raise InputError(
+            f"model {name!r} is recurrent ({kind}) and cannot take back rejected tokens: {_CHOOSE}"
+        )
     windows = Windows.of(config)
     others = sorted(windows.kinds - {FULL, SLIDING})
     if others:
-        raise InputError(f"model {name!r} has {', '.join(others)} layers ({kind}), {_NO_ROLLBACK}")
+        does = next((_LAYERS[each] for each in others if each in _LAYERS), _UNKNOWN)
+        raise InputError(
+            f"model {name!r} has {', '.join(others)} layers ({kind}), {does}: {_CHOOSE}"
+        )
     sizes = windows.sizes
     if not all(type(size) is int and size > 0 for size in sizes) or len(sizes) > 1:
         shown = ", ".join(sorted(map(reprlib.repr, sizes)))
         raise InputError(f"model {name!r} must have one sliding_window >= 1, got {shown}")
-    length = getattr(config, "max_position_embeddings", None)
+    length = configured_length(config)
     if length is not None and (type(length) is not int or length < 1):
         shown = reprlib.repr(length)
         raise InputError(f"model {name!r} must have max_position_embeddings >= 1, got {shown}")
+    context_of(name, config)
 
 
 _CHOOSE = "choose a decoder-only model with full or sliding attention"
-_NO_ROLLBACK = f"which cannot take back rejected tokens: {_CHOOSE}"
+_UNKNOWN = "which may be unable to take back rejected tokens"
 
 
 def checked_model(reference: LibraryModel, build: Callable[[], LanguageModel]) -> LanguageModel:
-    """What `build` makes, which may take the reference's weights over and must equal it.
+    """Build a model, and check its logits for a draft tree against a reference without a tree.
 
-    Raises InputError unless every node of a small tree gets the reference's logits of its own path.
-    The tree is a root with many children; the last child stands far from the root but one position
-    behind it, so a model that ignores positions or masks, or looks ahead, gives itself away.
+    `build` returns the model and may take over the weights of the reference. Raises InputError if
+    the nodes of a small test tree do not get the logits that the reference computes for each node's
+    path.
 
-    Two kernels round differently, in bfloat16 by more than a fixed tolerance allows. So the same
-    tokens also run under a mask and under positions that are deliberately wrong: a model that
-    follows them is far nearer to the path with the right ones.
+    The test tree is a root with many children. In the cache the last child is many slots after the
+    root, but its text position is only one after the root. A model that ignores positions or masks,
+    or that sees later tokens, therefore fails.
 
-    Layers that slide are tried under a window of two tokens too, so that the child has left the
-    first token behind.
+    Two ways to compute the same logits round differently. In bfloat16 the difference is too large
+    for a fixed tolerance. So the same tokens also run with a mask that is wrong on purpose, and
+    with wrong positions. If the model follows masks and positions, its logits with the right ones
+    are much nearer to the reference than its logits with the wrong ones.
+
+    A reference with a sliding window is also tested with a window of two tokens, so that the child
+    cannot see the first token. The reference must also compute a token in the same way, whatever
+    tokens follow it.
     """
+    model: LanguageModel = reference
     try:
         path = _path_logits(reference).float()
         model = build()
-        passes = _passes(path, model)
-        if passes and reference.window is not None:
-            assert model is reference  # no other path runs such layers
-            with reference.narrowed(2):
-                passes = _passes(_path_logits(reference).float(), model)
+        reason = _fault(path, reference, model)
     except InputError:
         raise
-    except Exception as error:  # a model that takes no such mask fails in its own way
+    except Exception as error:
+        # Catch every error, because a model that does not accept the mask of a tree may raise any
+        # error.
         if is_shortage(error):
             raise
-        raise _disobedient(reference) from None
-    if not passes:
-        raise _disobedient(reference)
+        reason = _reason(reference) if model is reference else _DISOBEYS
+    if reason:
+        raise InputError(
+            f"model {reference.info.name!r} ({reference.info.architecture}) {reason}: {_CHOOSE}"
+        )
     return model
 
 
+def _fault(path: Tensor, reference: LibraryModel, model: LanguageModel) -> str:
+    """Return why the model cannot verify a tree, or "" if it can.
+
+    `path` has the logits of the reference, [3, V].
+    """
+    if not _passes(path, model):
+        return _reason(reference) if model is reference else _DISOBEYS
+    if model is not reference:
+        assert reference.window is None  # Only the reference can run layers with a sliding window.
+        return ""
+    if reference.window is not None and not _slides(reference):
+        return "does not follow the mask of its sliding window"
+    if not _is_local(reference):
+        return "computes a token differently when the same forward pass also reads later positions"
+    return ""
+
+
+def _slides(reference: LibraryModel) -> bool:
+    with reference.narrowed(2):
+        return _passes(_path_logits(reference).float(), reference)
+
+
 def _passes(path: Tensor, model: LanguageModel) -> bool:
-    """Whether the tree follows that path [3, V]; InputError for logits that are not finite."""
+    """Return whether the logits of the tree agree with the reference `path` [3, V].
+
+    The reference ran the tokens of each path of the tree as a plain text. Raises InputError if
+    `path` has NaN or infinity.
+    """
     trees = _Trees.of(model)
     if not path.isfinite().all():
         raise InputError(
@@ -109,15 +175,21 @@ def _passes(path: Tensor, model: LanguageModel) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Trees:
-    """Logits of the first token, the root and the root's last child, [3, V] each."""
+    """The logits after the first token, the root and the root's last child, each [3, V].
+
+    They are from three passes over a test tree: one is right, and two are wrong on purpose.
+    """
 
     right: Tensor
-    wrong_mask: Tensor  # every token sees every other
-    wrong_positions: Tensor  # each token at its slot, as in a text
+    # Logits that were computed with a mask in which every token sees all other tokens.
+    wrong_mask: Tensor
+    # Logits that were computed with each token's slot number as its text position, which would be
+    # right only in a plain text.
+    wrong_positions: Tensor
 
     @classmethod
     def of(cls, model: LanguageModel) -> _Trees:
-        count = 1 + _SIBLINGS  # the root and its children
+        count = 1 + _SIBLINGS  # number of tokens in the test tree: the root and its children
         star = torch.eye(count, dtype=torch.bool, device=model.device)
         star[:, 0] = True
         slots = torch.arange(1, count + 1, device=model.device)
@@ -130,7 +202,7 @@ class _Trees:
 
 
 def _follows(path: Tensor, trees: _Trees, dtype: torch.dtype) -> bool:
-    """Whether the right tree differs from the path [3, V] by rounding only."""
+    """Return whether the right tree and the reference [3, V] differ only by rounding."""
     error = path - trees.right
     largest, scale = error.abs().max(), path.abs().max()
     if not error.isfinite().all():
@@ -154,18 +226,78 @@ def _size(difference: Tensor) -> Tensor:  # [3, V] -> [3]
 
 
 def _is_off(error: Tensor, change: Tensor) -> bool:
-    """Whether the path lies away from a wrong tree, both seen from the right one. [V], [V]
+    """Return whether the logits of the reference are far from the logits of a wrong tree.
 
-    A model that gives the same logits whatever it is told makes no change at all.
+    `error` is the difference between the reference and the right tree. `change` is the difference
+    between the wrong tree and the right tree.
+
+    If a model ignores masks and positions, `change` is 0. Both arguments are [V].
     """
     return bool((error * change).sum() < _HALFWAY * change.square().sum())
 
 
-def _disobedient(model: LibraryModel) -> InputError:
-    return InputError(
-        f"model {model.info.name!r} ({model.info.architecture}) does not follow the positions "
-        f"and the mask of a draft tree: {_CHOOSE}"
+_DISOBEYS = "does not follow the positions and the mask of a draft tree"
+
+
+def _reason(model: LibraryModel) -> str:
+    """Return why the model cannot verify a tree.
+
+    The function runs forward passes, each of which tests one possible cause.
+    """
+    try:
+        model.plain_logits(_token_ids(model)[:, :3])
+    except Exception as error:
+        return f"cannot be run by transformers ({first_line(error)})"
+    try:
+        if _looks_ahead(model):
+            return "lets a token see the tokens after it, as an encoder does"
+        if not model.takes_cache:
+            return "has no cache of keys and values"
+        stored = model.stored()
+        if not stored.keys:
+            return "keeps no keys and values of earlier tokens"
+        if stored.tokens != 1:
+            return f"puts {stored.tokens - 1} more tokens of its own before the text"
+        trees = _Trees.of(model)
+    except Exception as error:
+        return f"accepts no mask that says what each token sees ({first_line(error)})"
+    if _is_same(trees.right, trees.wrong_mask):
+        return "ignores the mask that says what each token sees"
+    if _is_same(trees.right, trees.wrong_positions):
+        return "counts positions itself and ignores those of a draft tree"
+    return _DISOBEYS
+
+
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    return bool((one - other).abs().max() <= _EXACT * one.abs().max())
+
+
+def _looks_ahead(model: LibraryModel) -> bool:
+    """Return whether the logits after the first token depend on the second token."""
+    ids = _token_ids(model)
+    one, other = (model.plain_logits(ids[:, places])[0, 0].float() for places in ([0, 1], [0, 2]))
+    return bool((one - other).abs().max() > _FLOAT32_ROUNDING * one.abs().max())
+
+
+def _is_local(model: LibraryModel) -> bool:
+    """Return whether one forward pass over three tokens gives the logits of three separate passes.
+
+    The positions of the tokens are far apart. The logits differ if the last position of a pass
+    changes the rotary angles of all its tokens.
+    """
+    last = model.info.context_length - 1
+    places = torch.tensor([[last // 64, last // 4, last]], device=model.device)
+    ids = _token_ids(model)[:, :3]
+    joined = model.forward(ids, places, model.new_cache(3)).logits[0].float()
+    cache = model.new_cache(3)
+    single = torch.stack(
+        [
+            model.forward(ids[:, i : i + 1], places[:, i : i + 1], cache).logits[0, 0].float()
+            for i in range(3)
+        ]
     )
+    share = _FLOAT32_ROUNDING if model.dtype == torch.float32 else _HALF_ROUNDING
+    return bool((joined - single).abs().max() <= share * single.abs().max())
 
 
 def _token_ids(model: LanguageModel) -> Tensor:  # [1, 2 + _SIBLINGS]
@@ -173,13 +305,19 @@ def _token_ids(model: LanguageModel) -> Tensor:  # [1, 2 + _SIBLINGS]
 
 
 def _path_logits(model: LibraryModel) -> Tensor:  # [3, V]
-    """Plain logits of the first token, the root behind it, and the last of the root's children."""
+    """Return the reference's logits after a first token, the root and the root's last child.
+
+    These three tokens run as a plain text, without a tree.
+    """
     ids = _token_ids(model)
     return model.plain_logits(torch.cat((ids[:, :2], ids[:, -1:]), dim=1))[0]
 
 
 def _tree_logits(model: LanguageModel, positions: Tensor, mask: Tensor) -> Tensor:  # [3, V]
-    """The same tokens' logits in a forward of the root and all its children at once."""
+    """Return the logits after the first token, the root and the root's last child, run as a tree.
+
+    One forward pass runs the root together with all its children.
+    """
     ids = _token_ids(model)
     cache = model.new_cache(ids.shape[1])
     first = model.forward(ids[:, :1], torch.zeros_like(ids[:, :1]), cache).logits

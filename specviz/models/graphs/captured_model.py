@@ -1,16 +1,20 @@
-"""A model of the Llama family whose steps are captured as CUDA graphs: the fast path on a GPU.
+"""A Llama-family model whose forward passes run as CUDA graphs: the fast path on a GPU.
 
-A step of few tokens is started kernel by kernel, which takes longer than the kernels do. Here the
-tokens are padded up to a power of two and look at a power of two of slots, so that few graphs
-serve every step. What is captured: trees and tokens behind a cache, whole or some layers of it.
-What runs kernel by kernel: prompts, steps of more than MOST_TOKENS tokens, batches. Letters:
-n tokens, S slots that a tree mask covers, W hidden size.
+In a forward pass of few tokens, starting the kernels one by one takes longer than running them.
+This model pads the number of tokens to a power of two, and rounds up the number of cache slots that
+these tokens see. Few different shapes remain, so a few graphs are enough for all forward passes. A
+piece of work with several forward passes, such as all levels of a draft, also runs as one graph.
+
+Graphs are used only for few tokens of one sequence, or a draft tree, after the cached tokens.
+Prompts, batches and passes of more than MOST_TOKENS tokens run kernel by kernel. In shapes, n is
+the number of tokens, S the number of slots that a tree mask covers and W the hidden size.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,33 +22,45 @@ from torch import Tensor
 
 from specviz.models.feature_taps import FeatureTaps
 from specviz.models.graphs.graph_buffers import (
-    LEAST_SLOTS,
     MOST_TOKENS,
     FreeBuffers,
     GraphBuffers,
     GraphCache,
     GraphSlots,
     StepShape,
-    power_of_two,
+    WorkKind,
+    WorkShape,
+    captured_slots,
+    slots_seen,
 )
-from specviz.models.language_model import ForwardOutput, KeyValueCache
+from specviz.models.language_model import ForwardOutput, KeyValueCache, LanguageModel
 from specviz.models.llama.llama_model import LlamaLayer, LlamaModel
-from specviz.models.llama.projection import Product
+from specviz.models.matrix_kernels.projection import Projection
+from specviz.models.sequence_work import HostNumbers, SequenceWork, run_eagerly
 from specviz.records import ModelInfo
 
 
 class CapturedModel(LlamaModel):
-    """Gives what its parent gives, to rounding; results are copies that stay as they are."""
+    """A `LlamaModel` whose forward passes run as CUDA graphs.
+
+    Its results differ from those of `LlamaModel` only by rounding. The results are copies, so a
+    later forward pass does not overwrite them.
+    """
 
     def __init__(self, module: Any, info: ModelInfo) -> None:
         super().__init__(module, info)
         self._free = FreeBuffers()
-        self._tapped: tuple[int, ...] = ()  # layers whose features graphs hand out beside the last
+        # The layers whose hidden states the graphs return, in addition to the hidden state after
+        # the last layer.
+        self._tapped: tuple[int, ...] = ()
 
     def with_layers(
-        self, layers: Sequence[LlamaLayer], info: ModelInfo, head: Product | None = None
+        self, layers: Sequence[LlamaLayer], info: ModelInfo, head: Projection | None = None
     ) -> LlamaModel:
-        """See `LlamaModel.with_layers`; the graphs are its own."""
+        """Return a model that has only some of the layers, with graphs of its own.
+
+        See `LlamaModel.with_layers`.
+        """
         other = super().with_layers(layers, info, head)
         assert isinstance(other, CapturedModel)
         other._free = FreeBuffers()
@@ -52,8 +68,11 @@ class CapturedModel(LlamaModel):
 
     @torch.inference_mode()
     def new_cache(self, capacity: int) -> GraphCache:
-        """All slots at once, in buffers that are given back with the cache."""
-        slots = max(LEAST_SLOTS, power_of_two(capacity + MOST_TOKENS))  # padding stands behind
+        """Return an empty cache whose slots are all allocated, because graphs need fixed addresses.
+
+        After the cache is freed, another sequence uses its memory.
+        """
+        slots = captured_slots(capacity)
         buffers = self._free.take(slots)
         if buffers is None:
             heads, width = self._heads, self._info.hidden_size
@@ -63,6 +82,7 @@ class CapturedModel(LlamaModel):
         else:
             buffers.clear()
         self._capture_expected(buffers)
+        self._capture_expected_work(buffers)
         cache = GraphCache(self._info.layers, capacity, buffers, self._free)
         weakref.finalize(cache, self._free.give, buffers).atexit = False
         return cache
@@ -77,7 +97,6 @@ class CapturedModel(LlamaModel):
         last_only: bool = False,
         feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
-        """See `LanguageModel.forward`."""
         rows, count = token_ids.shape
         buffers = self._buffers(cache, rows, cache.length, count)
         if buffers is None:
@@ -101,7 +120,10 @@ class CapturedModel(LlamaModel):
         )
 
     def _tap(self, taps: FeatureTaps) -> tuple[int, ...]:
-        """The tapped layers, those that are asked for now among them; they only grow."""
+        """Let graphs also return the hidden states of the layers in `taps`.
+
+        Return all layers whose hidden states the graphs return.
+        """
         asked = {layer for layer in taps.layers if layer < self._info.layers}
         if not asked <= set(self._tapped):
             self._tapped = tuple(sorted(asked | set(self._tapped)))
@@ -117,7 +139,6 @@ class CapturedModel(LlamaModel):
         start: int,
         tree_mask: Tensor | None = None,  # [n, S]
     ) -> Tensor:  # [n, W]
-        """See `LayeredModel.run_layers`."""
         count = hidden.shape[0]
         buffers = self._buffers(cache, 1, start, count)
         if buffers is None:
@@ -138,7 +159,10 @@ class CapturedModel(LlamaModel):
         tree_mask: Tensor | None,
         tapped: tuple[int, ...] = (),
     ) -> tuple[Tensor, ...]:
-        """Run what the buffers hold; the results stay there until the next step."""
+        """Run the forward pass whose input is already in the buffers, by replaying its graph.
+
+        The results stay in the buffers until the next forward pass.
+        """
         shape = buffers.shape(layers, start, count, tree_mask, tapped)
         buffers.position_ids[:count].copy_(position_ids)
         buffers.write_step(shape, start, count, tree_mask)
@@ -148,12 +172,12 @@ class CapturedModel(LlamaModel):
         return buffers.run(shape)
 
     def expect(self, count: int) -> None:
-        """Graphs for steps of up to `count` tokens are captured when the next cache is made."""
+        """Expect passes of up to `count` tokens: the next new cache captures graphs for them."""
         for is_tree in (False, True):
             self._free.expect(None, count, is_tree)
 
     def _capture_expected(self, buffers: GraphBuffers) -> None:
-        """Capture now what the sequence may need, so that no step of it waits for a capture."""
+        """Capture all graphs that the sequence may need, so that no pass waits for a capture."""
         expected = self._free.expected(buffers.slots, self._tapped)
         missing = [each for each in expected if not buffers.has(each)]
         for shape in missing:
@@ -163,17 +187,78 @@ class CapturedModel(LlamaModel):
         if missing:
             buffers.clear()
 
+    def _capture_expected_work(self, buffers: GraphBuffers) -> None:
+        expected = self._free.expected_work(buffers.slots)
+        buffers.forget_all_but([shape.kind for shape in expected])
+        missing = [each for each in expected if not buffers.has(each)]
+        for shape in missing:
+            self._capture_work(buffers, shape)
+        if missing:
+            buffers.clear()
+
+    @torch.inference_mode()
+    def run_work(
+        self,
+        cache: KeyValueCache,
+        work: SequenceWork,
+        numbers: HostNumbers,
+        inputs: Sequence[Tensor] = (),
+    ) -> tuple[Tensor, ...]:
+        """Run `work` after the cached tokens, as one graph if the buffers have space for it.
+
+        The results are valid only until another graph of the same cache runs.
+        """
+        buffers = self._buffers(cache, 1, cache.length, work.tokens)
+        end = cache.length + work.tokens
+        if buffers is None or end > min(cache.capacity, self._info.context_length):
+            # If the tokens do not fit into the cache, this call raises the error that says so.
+            return run_eagerly(self, cache, work, numbers, inputs)
+        kind = WorkKind.of(work, numbers, inputs)
+        shape = WorkShape(kind, slots_seen(end))
+        buffers.places(kind).fill(cache.length, numbers, inputs)
+        self._free.expect_work(kind)
+        if not buffers.has(shape):
+            self._capture_work(buffers, shape)
+        results = buffers.run(shape)
+        cache.advance(work.tokens)
+        return results
+
+    def _capture_work(self, buffers: GraphBuffers, shape: WorkShape) -> None:
+        places, work = buffers.places(shape.kind), shape.kind.work
+
+        def run() -> tuple[Tensor, ...]:
+            steps = GraphSteps(self, buffers, places.start, shape.end)
+            return work(steps, places.numbers, places.inputs)
+
+        buffers.capture(shape, run, self._rotary.reach(buffers.slots))
+
+    def run_step(
+        self,
+        token_ids: Tensor,  # [n]
+        position_ids: Tensor,  # [n]
+        slots: GraphSlots,
+        tree_mask: Tensor | None,
+        last_only: bool,
+        feature_layers: Sequence[int],
+    ) -> ForwardOutput:
+        """Run one forward pass as a part of work that is being captured."""
+        taps = FeatureTaps(feature_layers)
+        hidden = self._run_all(token_ids[None], position_ids, slots, tree_mask, taps)
+        return self._finish(hidden, 1, slice(-1, None) if last_only else None, taps)
+
     def _capture(self, buffers: GraphBuffers, shape: StepShape) -> None:
         table = self._rotary.reach(buffers.slots)
         buffers.capture(shape, lambda: self._work(buffers, shape), table)
 
     def _work(self, buffers: GraphBuffers, shape: StepShape) -> tuple[Tensor, ...]:
-        """What is captured: reads nothing but the buffers and the weights, waits for nothing.
+        """Run a forward pass on the buffers. A CUDA graph captures this function.
 
-        Of some layers the last hidden states [N, W]; of all of them logits [1, N, V], and the
-        states of the tapped layers and of the final norm.
+        The function reads only the buffers and the weights, and never waits for the device. If the
+        pass runs only some layers, the result is the hidden states after the last of them [N, W].
+        If it runs the whole model, the result is logits [1, N, V], the hidden states of the
+        requested layers and the result of the final norm.
         """
-        slots = GraphSlots(buffers, shape.count, shape.end)
+        slots = GraphSlots(buffers, buffers.start, shape.count, shape.end)
         positions = buffers.position_ids[: shape.count]
         mask = buffers.mask(shape) if shape.is_tree else None
         if shape.layers is not None:
@@ -187,10 +272,55 @@ class CapturedModel(LlamaModel):
     def _buffers(
         self, cache: KeyValueCache, rows: int, start: int, count: int
     ) -> GraphBuffers | None:
-        """Where a graph can run these tokens; None where they run kernel by kernel.
+        """Return the buffers whose graphs can run these tokens, or None if a graph cannot run them.
 
-        Graphs are of one model's weights: another one's cache has none for this.
+        A graph uses the weights of one model, so this model cannot use the graphs of another
+        model's cache.
         """
         if not isinstance(cache, GraphCache) or cache.free is not self._free:
             return None
         return cache.buffers if rows == 1 and 0 < start and count <= MOST_TOKENS else None
+
+
+class GraphSteps:
+    """The forward passes of a piece of work that is captured as a CUDA graph.
+
+    The cache slot at which the first pass starts is in device memory. Each replay of the graph
+    reads it again.
+    """
+
+    def __init__(
+        self, model: CapturedModel, buffers: GraphBuffers, start: Tensor, end: int
+    ) -> None:
+        self._model = model
+        self._buffers = buffers
+        self._start = start  # [1], the number of cached tokens before the first forward pass
+        self._end = end
+        self._ran = 0
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        offsets: Tensor,
+        mask: Tensor | None = None,
+        last_only: bool = False,
+        feature_layers: Sequence[int] = (),
+    ) -> ForwardOutput:
+        count = len(token_ids)
+        slots = GraphSlots(self._buffers, self._start + self._ran, count, self._end)
+        self._ran += count
+        return self._model.run_step(
+            token_ids, self._start + offsets, slots, mask, last_only, feature_layers
+        )
+
+
+def run_work(
+    model: LanguageModel,
+    cache: KeyValueCache,
+    work: SequenceWork,
+    numbers: HostNumbers,
+    inputs: Sequence[Tensor] = (),
+) -> tuple[Tensor, ...]:
+    """Run `work` after the cached tokens, as one CUDA graph if the model supports that."""
+    run = model.run_work if isinstance(model, CapturedModel) else partial(run_eagerly, model)
+    return run(cache, work, numbers, inputs)

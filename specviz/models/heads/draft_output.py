@@ -1,6 +1,7 @@
-"""How a head's hidden state becomes logits: through the target's output matrix, or one of its own.
+"""Compute logits from the hidden state of a drafting head.
 
-Letters: N rows, W width, V vocabulary, R draft vocabulary.
+The head uses the target's output matrix, or its own. In shapes, N is the number of rows, W the
+width, V the size of the vocabulary and R the size of the draft vocabulary.
 """
 
 from __future__ import annotations
@@ -14,18 +15,25 @@ from specviz.models.draft_vocabulary import DraftVocabulary
 from specviz.models.heads.head_weights import HeadWeights
 from specviz.models.language_model import LanguageModel
 from specviz.models.llama.llama_model import RootMeanSquareNorm
-from specviz.models.llama.projection import CompactProjection, Product, compact
+from specviz.models.matrix_kernels.projection import Projection, compact, is_compacted
 
-MOST_COPIED_BYTES = 64 << 20  # of an output matrix
+MOST_COPIED_BYTES = 64 << 20  # an output matrix with more bytes than this is not copied
 
 
 @dataclass(frozen=True, slots=True)
 class DraftOutput:
-    """Logits of the next token; minus infinity outside the draft vocabulary."""
+    """The last step of a drafting head, which turns hidden states into logits of the next token.
 
-    matrix: Product | None  # its rows are those of `drafted`; None: the target's own matrix
-    drafted: DraftVocabulary | None  # None: the whole vocabulary
-    norm: RootMeanSquareNorm | None = None  # of EAGLE-3
+    Tokens outside the draft vocabulary get the logit minus infinity.
+    """
+
+    # The output matrix with one row per token of the draft vocabulary. If it is None, the head uses
+    # the target's own output matrix.
+    matrix: Projection | None
+    # the tokens that the head can draft; None means all tokens of the target
+    drafted: DraftVocabulary | None
+    # the norm before the output matrix, which only heads of EAGLE-3 have
+    norm: RootMeanSquareNorm | None = None
 
     def logits(self, normed: Tensor, target: LanguageModel) -> Tensor:  # [N, W] -> [N, V]
         if self.matrix is None:
@@ -35,7 +43,10 @@ class DraftOutput:
 
 
 def drafted_tokens(source: HeadWeights, target: LanguageModel) -> DraftVocabulary | None:
-    """The draft vocabulary if the head has one; InputError for a bad table."""
+    """Return the head's draft vocabulary, or None if it has none.
+
+    Raises InputError if the table of the draft vocabulary is invalid.
+    """
     whole = source.config.get("vocab_size")
     if source.config.get("draft_vocab_size") in (None, whole) and not source.has("d2t"):
         return None
@@ -48,18 +59,17 @@ def drafted_tokens(source: HeadWeights, target: LanguageModel) -> DraftVocabular
 
 
 @torch.inference_mode()
-def copied_output(target: LanguageModel, drafted: DraftVocabulary | None) -> Product | None:
-    """A copy of the target's output matrix, where that can be read faster than the original.
+def copied_output(target: LanguageModel, drafted: DraftVocabulary | None) -> Projection | None:
+    """Return a copy of the target's output matrix if reading the copy is faster, otherwise None.
 
-    With a draft vocabulary it has the rows of those tokens alone.
+    For a head with a draft vocabulary, the copy has only the rows of the tokens in it.
     """
     width, vocabulary = target.info.hidden_size, target.info.vocab_size
     size = width * vocabulary * target.dtype.itemsize
     if drafted is None and size > MOST_COPIED_BYTES:
         return None
     identity = torch.eye(width, dtype=target.dtype, device=target.device)
-    matrix = target.output(identity).t()  # [V, W]
+    matrix = target.output(identity).t().to(target.dtype)  # [V, W]
     if drafted is not None:
         return compact(matrix[drafted.ids])
-    copy = compact(matrix)
-    return copy if isinstance(copy, CompactProjection) else None
+    return compact(matrix) if is_compacted(matrix) else None

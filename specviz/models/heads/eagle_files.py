@@ -1,8 +1,8 @@
-"""Reads an EAGLE head from the folder that it was published in.
+"""Read EAGLE heads from folders in the formats in which they are published.
 
-EAGLE, EAGLE-2 and EAGLE-3 as SafeAILab and others publish them, and in the format of vLLM's
-`speculators`. Letters: W the head's hidden size, U the target's, F feature layers, V
-vocabulary, R draft vocabulary.
+The formats are those of SafeAILab for EAGLE, EAGLE-2 and EAGLE-3, and that of vLLM's `speculators`.
+In shapes, W is the head's hidden size, U the target's hidden size, F the number of feature layers,
+V the size of the vocabulary and R the size of the draft vocabulary.
 """
 
 from __future__ import annotations
@@ -28,19 +28,26 @@ from specviz.models.llama.llama_model import (
     is_fixed,
     take_heads,
 )
-from specviz.models.llama.projection import Product, Projection, compact
+from specviz.models.matrix_kernels.projection import Projection, compact
+from specviz.models.matrix_kernels.settling import settle
 
-T = TypeVar("T", Product, Product | None)
+T = TypeVar("T", Projection, Projection | None)
 
 FEATURE_LAYERS = "eagle_aux_hidden_state_layer_ids"
-SPECULATORS = ("eagle", "eagle3")  # kinds of that format; the others draft in other ways
+# The names of the EAGLE heads in the format of `speculators`. All other drafters in this format
+# draft in other ways than EAGLE.
+SPECULATORS = ("eagle", "eagle3")
 CHOICE_KINDS = ("greedy", "sampled")
 FULL_ATTENTION = "full_attention"
-UNUSED = ("t2d", "layers.0.self_attn.rotary_emb.inv_freq")  # what they say is said elsewhere
+# The reader skips these tensors, because other tensors of the head contain the same information.
+UNUSED = ("t2d", "layers.0.self_attn.rotary_emb.inv_freq")
 
 
 def open_eagle_head(folder: Path, target: LanguageModel) -> EagleHead:
-    """Raises InputError where the folder is broken or made for another kind of target."""
+    """Open the EAGLE head in a folder.
+
+    Raises InputError if the folder is broken, or if the head was made for another kind of target.
+    """
     source = HeadWeights("EAGLE head", folder)
     nested = source.config.get("transformer_layer_config")
     if isinstance(nested, dict):
@@ -60,20 +67,24 @@ def open_eagle_head(folder: Path, target: LanguageModel) -> EagleHead:
 
 
 def _refuse_norms(source: HeadWeights) -> None:
-    """The published EAGLE has no norms around its fusion; a variant of `speculators` has."""
+    """Raise InputError if the head has norms around its first linear layer.
+
+    Only one variant of heads, in the format of `speculators`, has such norms.
+    """
     if source.config.get("layernorms"):
         raise source.error("must have layernorms false, as EAGLE and EAGLE-2 were published")
 
 
 class _Reader:
-    """Takes the tensors of one folder one after the other."""
+    """A reader that takes the tensors of a head's folder one after another and builds the head."""
 
     def __init__(self, source: HeadWeights, target: LanguageModel) -> None:
         self._source = source
         self._target = target
         self._config = _config(source)
         self._width: int = self._config.hidden_size
-        self._bytes = 0  # of what has been made of the tensors
+        # number of bytes of all tensors that were read so far and that the head keeps
+        self._bytes = 0
 
     def read(self) -> EagleHead:
         source, target = self._source, self._target
@@ -102,7 +113,10 @@ class _Reader:
         )
 
     def _shares(self) -> ChoiceShares | None:
-        """Of specviz's own heads; others do not say."""
+        """Return how often the head's choices were right when it was measured after training.
+
+        Only specviz's own heads have these numbers; for any other head, return None.
+        """
         named = self._source.config.get("choice_shares")
         if named is None:
             return None
@@ -117,7 +131,10 @@ class _Reader:
         return shares
 
     def _feature_layers(self) -> tuple[int, ...]:
-        """Those named by the configuration, or the usual three: an early, a middle, a late one."""
+        """Return the feature layers that the head's configuration names.
+
+        If it names none, return an early, a middle and a late layer of the target.
+        """
         config, count = self._source.config, self._target.info.layers
         within = config.get("eagle_config")
         named = config.get(FEATURE_LAYERS)
@@ -134,7 +151,7 @@ class _Reader:
 
     def _fused_entry(self) -> FusedEntry:
         self._source.fit_width(self._target.info)
-        return FusedEntry(self._product("fc", self._width, 2 * self._width))
+        return FusedEntry(self._projection("fc", self._width, 2 * self._width))
 
     def _normed_entry(self, count: int) -> NormedEntry:
         source, states = self._source, self._target.info.hidden_size
@@ -146,7 +163,7 @@ class _Reader:
         elif source.has("fc_norm.0.weight"):
             norms = tuple(self._norm(f"fc_norm.{i}", states) for i in range(count))
         return NormedEntry(
-            fuse=self._product("fc", self._width, count * states),
+            fuse=self._projection("fc", self._width, count * states),
             state_norms=norms,
             embedding_norm=self._norm("layers.0.input_layernorm"),
             feature_norm=self._norm("layers.0.hidden_norm"),
@@ -169,19 +186,19 @@ class _Reader:
         return LlamaLayer(
             heads=heads,
             input_norm=self._norm(f"{layer}.input_layernorm") if index else None,
-            qkv=self._products(joined, inputs),
+            qkv=self._projections(joined, inputs),
             head_norm=self._head_norm(f"{layer}.self_attn"),
-            out=self._product(f"{layer}.self_attn.o_proj", width, queries),
+            out=self._projection(f"{layer}.self_attn.o_proj", width, queries),
             mlp_norm=self._norm(f"{layer}.post_attention_layernorm"),
-            gate_up=self._products(
+            gate_up=self._projections(
                 [(f"{layer}.mlp.{name}_proj", inner) for name in ("gate", "up")], width
             ),
-            down=self._product(f"{layer}.mlp.down_proj", width, inner),
+            down=self._projection(f"{layer}.mlp.down_proj", width, inner),
             parameters=self._source.numbers - before,
         )
 
     def _head_norm(self, attention: str) -> RootMeanSquareNorm | None:
-        """Of queries and keys, in a layer of Qwen3."""
+        """Return the norm of each head's queries and keys, which only layers of Qwen3 have."""
         if not self._source.has(f"{attention}.q_norm.weight"):
             return None
         heads = take_heads(self._config)
@@ -193,7 +210,11 @@ class _Reader:
         return RootMeanSquareNorm(torch.cat(weights), self._config.rms_norm_eps)
 
     def _embedding(self) -> Callable[[Tensor], Tensor]:
-        """The head's own where it has another one than the target."""
+        """Return the head's embedding.
+
+        If the head has no embedding, or one that equals the target's, return the target's
+        embedding.
+        """
         name, target = "embed_tokens.weight", self._target
         if not self._source.has(name):
             if self._width != target.info.hidden_size:
@@ -221,11 +242,14 @@ class _Reader:
         self._bytes += weight.nbytes
         return RootMeanSquareNorm(weight, self._config.rms_norm_eps)
 
-    def _product(self, name: str, outputs: int, inputs: int) -> Product:
-        return self._products([(name, outputs)], inputs)
+    def _projection(self, name: str, outputs: int, inputs: int) -> Projection:
+        return self._projections([(name, outputs)], inputs)
 
-    def _products(self, parts: Sequence[tuple[str, int]], inputs: int) -> Product:
-        """Linear layers (name, outputs) of one input as one product, with biases if they have."""
+    def _projections(self, parts: Sequence[tuple[str, int]], inputs: int) -> Projection:
+        """Join linear layers with the same input into one matrix multiplication, with their biases.
+
+        `parts` has the name and the number of outputs of each layer.
+        """
         weight = torch.cat([self._tensor(f"{name}.weight", size, inputs) for name, size in parts])
         if not self._source.has(f"{parts[0][0]}.bias"):
             return self._counted(compact(weight))
@@ -235,11 +259,12 @@ class _Reader:
     def _tensor(self, name: str, *shape: int) -> Tensor:
         return self._source.tensor(name, shape, self._target.dtype, self._target.device)
 
-    def _counted(self, product: T) -> T:
-        if product is not None:
-            self._bytes += product.weight.nbytes
-            self._bytes += 0 if product.bias is None else product.bias.nbytes
-        return product
+    def _counted(self, projection: T) -> T:
+        if projection is not None:
+            settle([projection])
+            self._bytes += projection.shape.bytes
+            self._bytes += 0 if projection.bias is None else projection.bias.nbytes
+        return projection
 
 
 def _config(source: HeadWeights) -> Any:
@@ -250,7 +275,8 @@ def _config(source: HeadWeights) -> Any:
         heads = take_heads(config)
         kinds = set(getattr(config, "layer_types", None) or ())
         is_known = config.hidden_act == "silu" and is_fixed(config) and kinds <= {FULL_ATTENTION}
-    except Exception as error:  # a configuration class may raise anything for odd values
+    except Exception as error:
+        # Catch every error, because a configuration class may raise any error for odd values.
         raise source.error(f"has a bad config.json: {' '.join(str(error).split())[:200]}") from None
     if not is_known or heads.queries % heads.keys:
         raise source.error(

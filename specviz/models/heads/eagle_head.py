@@ -1,8 +1,10 @@
-"""An EAGLE head: a decoder layer that foretells the target's next hidden state.
+"""An EAGLE head: a decoder layer that predicts the target's next hidden state.
 
-EAGLE (Li et al., 2401.15077) and EAGLE-3 (2503.01840) differ in how a pair goes in and how logits
-come out. Knows nothing of files, trees or sampling. Letters: N tokens, W hidden size, F feature
-layers, V vocabulary, S slots that a tree mask covers.
+EAGLE (Li et al., 2401.15077) and EAGLE-3 (2503.01840) differ in how the first layer gets its input
+and in how the logits are computed. The input at each position is a pair: a token's embedding and
+the feature of the token before. This module knows nothing about files, trees or sampling. In
+shapes, N is the number of tokens, W the hidden size, F the number of feature layers, V the size of
+the vocabulary and S the number of slots that a tree mask covers.
 """
 
 from __future__ import annotations
@@ -17,27 +19,45 @@ from torch import Tensor
 from specviz.models.cache import SlotCache, StraightSlots
 from specviz.models.heads.draft_output import DraftOutput
 from specviz.models.language_model import LanguageModel
-from specviz.models.llama.llama_model import LlamaLayer, RootMeanSquareNorm, Rotary, attention
-from specviz.models.llama.projection import Product
+from specviz.models.llama.few_row_layers import FewRowLayers
+from specviz.models.llama.llama_model import (
+    LlamaLayer,
+    RootMeanSquareNorm,
+    Rotary,
+    additive,
+    attention,
+)
+from specviz.models.llama.row_kernels import prepare
+from specviz.models.matrix_kernels.projection import Projection
 
 
 class PairEntry(Protocol):
-    """What becomes of a pair before the first layer's attention."""
+    """The first step of a head, which turns a pair (embedding, feature) into attention's input."""
 
     def reduce(self, features: Tensor) -> Tensor:
-        """The target's features of tokens as those that pairs take. [N, F W] -> [N, W]"""
+        """Reduce the hidden states of F layers of the target to one feature per token.
+
+        The feature becomes a part of the head's input. [N, F W] -> [N, W]
+        """
         ...
 
     def join(self, embedded: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-        """[N, W] each -> what the attention reads, and what its result is added to, [N, W]."""
+        """Combine embeddings and features.
+
+        Return the input of attention, and the residual stream [N, W], to which the layer adds the
+        result of attention.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FusedEntry:
-    """EAGLE and EAGLE-2: one product makes both; no norm before attention."""
+    """The first step of EAGLE and EAGLE-2 heads: one matrix multiplication, without a norm.
 
-    fuse: Product  # [W, 2 W]
+    Its result is both the attention's input and the residual stream.
+    """
+
+    fuse: Projection  # [W, 2 W]
 
     def reduce(self, features: Tensor) -> Tensor:
         return features
@@ -49,10 +69,16 @@ class FusedEntry:
 
 @dataclass(frozen=True, slots=True)
 class NormedEntry:
-    """EAGLE-3: several layers' features become one; attention reads both halves side by side."""
+    """The first step of EAGLE-3 heads.
 
-    fuse: Product  # [W, F W]
-    state_norms: tuple[RootMeanSquareNorm, ...]  # none, one of all features, or one a layer
+    One matrix multiplication fuses the hidden states of several layers into a feature. Attention
+    reads the embedding and the feature, concatenated.
+    """
+
+    fuse: Projection  # [W, F W]
+    # The norms for the hidden states of the target's layers: none, one for all layers together, or
+    # one per layer.
+    state_norms: tuple[RootMeanSquareNorm, ...]
     embedding_norm: RootMeanSquareNorm
     feature_norm: RootMeanSquareNorm
     adds_to_normed: bool
@@ -72,26 +98,28 @@ class NormedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceShares:
-    """How often the head's k-th choice is the target's next token, from its first choice on."""
+    """How often the head's k-th choice is the target's next token, for k = 1, 2, …"""
 
-    greedy: tuple[float, ...]  # at temperature 0
-    sampled: tuple[float, ...]  # at temperature 0.8
+    greedy: tuple[float, ...]  # how often each choice is right at temperature 0
+    sampled: tuple[float, ...]  # how often each choice is right at temperature 0.8
 
 
 class EagleHead:
-    """Pair t, the embedding of token t + 1 with the feature of t, gives the feature of t + 1.
+    """A head that predicts the feature of token t + 1 from a pair.
 
-    It stands at position t. The feature of a committed token is `reduce` of the target's
-    `feature_layers`; below the root it is what the head foretold. What it says is a guess, so its
-    matrices (a copy of the target's output among them) may be compact. A head with a draft
-    vocabulary gives all other tokens probability 0: it is exact all the same, and reads a small
-    part of the output matrix.
+    The pair at position t is the embedding of token t + 1 and the feature of token t. The features
+    of committed tokens come from the target: `reduce` of the hidden states of `feature_layers`.
+    Below the root, the features are the head's own predictions. The head only guesses, so its
+    matrices may be stored in fewer bits. A head with a draft vocabulary gives all other tokens
+    probability 0, so it reads only a small part of the output matrix. Decoding stays exact in both
+    cases.
     """
 
     def __init__(
         self,
         target: LanguageModel,
-        feature_layers: tuple[int, ...],  # as `ForwardOutput` counts them
+        # layers of the target, numbered as in `ForwardOutput`, whose hidden states make a feature
+        feature_layers: tuple[int, ...],
         embed: Callable[[Tensor], Tensor],  # [N] int64 -> [N, W]
         entry: PairEntry,
         layers: Sequence[LlamaLayer],
@@ -101,9 +129,10 @@ class EagleHead:
         feeds_normed: bool = False,
         shares: ChoiceShares | None = None,
     ) -> None:
-        """`size` is the memory of its weights. `feeds_normed`: features are foretold normed.
+        """Create a head from its parts. `size` is the memory of its weights in bytes.
 
-        `shares`: as measured by whoever made the head.
+        `feeds_normed` means that the next level gets a predicted feature after the norm is applied
+        to it. `shares` says how often the head's choices were right, measured after training.
         """
         self.feature_layers = feature_layers
         self.bytes = size
@@ -112,45 +141,66 @@ class EagleHead:
         self._embed = embed
         self._entry = entry
         self._layers = layers
+        prepare(layers[0].heads.size, layers[0].mlp_norm.weight[None])
+        self._few_rows = FewRowLayers()
         self._rotary = rotary
         self._output = output
         self._feeds_normed = feeds_normed
 
     def new_cache(self, capacity: int) -> SlotCache:
-        """An empty cache for at most `capacity` pairs."""
+        """Return an empty cache for at most `capacity` pairs."""
         return SlotCache(len(self._layers), capacity)
 
     @torch.inference_mode()
     def reduce(self, features: Tensor) -> Tensor:
-        """The target's features of tokens as those that pairs take. [N, F W] -> [N, W]"""
+        """Reduce the hidden states of F layers of the target to one feature per token.
+
+        The feature becomes a part of the head's input. [N, F W] -> [N, W]
+        """
         return self._entry.reduce(features)
 
     @torch.inference_mode()
     def forward(
         self,
-        token_ids: Tensor,  # [N] int64, token t + 1
-        features: Tensor,  # [N, W], of t
-        position_ids: Tensor,  # [N] int64, t
+        token_ids: Tensor,  # [N] int64, the tokens t + 1 of the pairs
+        features: Tensor,  # [N, W], the features of the tokens t
+        position_ids: Tensor,  # [N] int64, the positions t of the pairs
         cache: SlotCache,
         tree_mask: Tensor | None = None,  # [N, S] bool
         last_only: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        """Run N pairs behind the cache; logits of t + 2 [N, V] and features of t + 1 [N, W].
+        """Run N pairs of a token and a feature, which take the next N slots of the head's cache.
 
-        `tree_mask`, `last_only` (logits [1, V]) and errors are those of `LanguageModel.forward`;
-        no position may be larger than its pair's slot.
+        Return logits of tokens t + 2 [N, V] and features of tokens t + 1 [N, W]. `tree_mask`,
+        `last_only` (logits [1, V]) and errors are as in `LanguageModel.forward`. No position may be
+        larger than the slot of its pair.
         """
         slots = StraightSlots(cache, cache.length, 1, token_ids.shape[0])
         cache.check_room(slots.count)
         joined, residual = self._entry.join(self._embed(token_ids), features)
+        hidden = self._run(joined, residual, position_ids, slots, tree_mask)
+        cache.advance(slots.count)
+        return self._foretold(hidden, last_only)
+
+    def _run(
+        self,
+        joined: Tensor,  # [N, I]
+        residual: Tensor,  # [N, W]
+        position_ids: Tensor,
+        slots: StraightSlots,
+        tree_mask: Tensor | None,
+    ) -> Tensor:  # [N, W]
+        program, every = self._few_rows.program(self._layers, residual), range(len(self._layers))
+        if program is not None:
+            rows, mask = self._rotary.rows(position_ids, slots.end), additive(slots, tree_mask)
+            return program.run(every, residual, rows, slots, mask, normed=joined)
         angles = self._rotary.angles(position_ids, slots.end)
+        attend = attention(slots, self._layers[0].heads, residual, tree_mask)
         first, *others = self._layers
-        attend = attention(slots, first.heads, residual, tree_mask)
         hidden = first.run(joined, residual, angles, attend, 0)
         for index, layer in enumerate(others, 1):
             hidden = layer(hidden, angles, attend, index)
-        cache.advance(slots.count)
-        return self._foretold(hidden, last_only)
+        return hidden
 
     def _foretold(self, hidden: Tensor, last_only: bool) -> tuple[Tensor, Tensor]:
         norm = self._output.norm

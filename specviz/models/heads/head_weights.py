@@ -1,6 +1,6 @@
-"""The folder of a drafting head: a config.json and weights that have to fit the target.
+"""Read the folder of a drafting head: a config.json, and weights that must fit the target.
 
-Knows nothing of what a head computes.
+This module knows nothing about what a head computes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import reprlib
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -22,61 +23,72 @@ from specviz.records import ModelInfo
 
 
 class HeadWeights:
-    """Reads a folder for what it should hold; every question raises InputError if it does not."""
+    """A reader of a head's folder. Every method raises InputError if the content is wrong."""
 
     def __init__(self, title: str, folder: Path) -> None:
-        """`title` is what the head is called in messages, such as "EAGLE head"."""
+        """Read the head's configuration.
+
+        Messages call the head `title`, for example "EAGLE head".
+        """
         self._subject = f"{title} in {str(folder)!r}"
         self._folder = folder
         self.config = self._read_config(folder)
-        self.bytes = 0  # of the tensors taken so far
-        self.numbers = 0  # in them
+        self.bytes = 0  # number of bytes of the tensors that were read so far
+        self.numbers = 0  # number of elements of the tensors that were read so far
 
     def number(self, key: str, least: int = 1) -> int:
-        """A whole number of the configuration."""
+        """Return the whole number that the head's configuration has in one field."""
         value = self.config.get(key)
         if key not in self.config:
             raise self.error(
-                f"must have {key} in its config.json, got none: is it of another kind?"
+                f"must have {key} in its config.json, got none: is it another kind of head?"
             )
         if type(value) is not int or value < least:
             raise self.error(f"must have {key} >= {least}, got {reprlib.repr(value)}")
         return value
 
     def fit_width(self, target: ModelInfo, key: str = "hidden_size") -> None:
-        """Insist that the head was made for the hidden states of such a target."""
+        """Raise InputError if the head was made for another hidden size than the target's."""
         self.fit_states(target.name, target.hidden_size, key)
 
     def fit_states(self, target: str, states: int, key: str = "hidden_size") -> None:
-        """As `fit_width`, of a target of which no more than its name and that number is known."""
+        """Raise InputError if the head was made for a target whose hidden size is not `states`.
+
+        Unlike `fit_width`, this method needs only the target's name and hidden size.
+        """
         width = self.number(key)
         if width != states:
             raise self.error(f"must have {key} {states} like {target}, got {width}")
 
     def rename(self, start: str, other: str) -> None:
-        """What begins the names of tensors, a regular expression, is `other` from now on."""
+        """Replace the beginning of tensor names.
+
+        The part that matches the regular expression `start` becomes `other`.
+        """
         self._tensors = {
             re.sub(f"^(?:{start})", other, name): tensor for name, tensor in self._tensors.items()
         }
 
     def has(self, name: str) -> bool:
-        """Whether there is such a tensor."""
         return name in self._tensors
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Of a tensor; None where there is none of that name."""
+        """Return the shape of the tensor with this name, or None if it does not exist."""
         held = self._tensors.get(name)
         return None if held is None else tuple(held.shape)
 
     def skip(self, names: Iterable[str]) -> None:
-        """Tensors of these names say nothing that is needed."""
+        """Drop tensors that the head does not need, so that `finish` does not report them."""
         for name in names:
             self._tensors.pop(name, None)
 
     def tensor(
         self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
     ) -> Tensor:
-        """A tensor of the weights; each can be taken once."""
+        """Take a tensor out of the weights. Check its shape and convert it to the dtype and device.
+
+        Each tensor can be taken once.
+        """
         held = self._tensors.pop(name, None)
         if held is None:
             raise self.error(f"has no tensor {name}")
@@ -90,7 +102,10 @@ class HeadWeights:
         return taken
 
     def finish(self) -> None:
-        """Refuse tensors that nobody asked for: the head would compute something else."""
+        """Raise InputError if a tensor was not used.
+
+        Without that tensor, the head would not compute what its author intended.
+        """
         if self._tensors:
             raise self.error(f"has a tensor that is not part of it: {min(self._tensors)}")
 
@@ -105,7 +120,7 @@ class HeadWeights:
         except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict):
-            raise self.error("has a broken config.json: it is no JSON object")
+            raise self.error("has a broken config.json: it is not a JSON object")
         return content
 
     @cached_property
@@ -116,19 +131,29 @@ class HeadWeights:
             raise self.error(f"must have its weights as {', '.join(kinds)}, found none")
         try:
             parts = [_read(file) for file in files]
-        except Exception as error:  # each library raises classes of its own, and the system's
+        except UnpicklingError:
+            raise self.error(
+                "has weights that cannot be read: they hold more than tensors, and such a file may "
+                "run code; choose safetensors"
+            ) from None
+        except Exception as error:
+            # Catch every error, because safetensors, torch and the operating system raise different
+            # errors.
             line = (str(error).splitlines() or [type(error).__name__])[0]
             raise self.error(f"has weights that cannot be read: {line[:200]}") from None
         return {name: tensor for part in parts for name, tensor in part.items()}
 
 
 def _read(file: Path) -> dict[str, Tensor]:
-    """A pickled file is read for its tensors alone: what else it holds is refused, never run."""
+    """Read the tensors in a file.
+
+    A pickle that contains anything besides tensors is refused: its code never runs.
+    """
     held: dict[str, Tensor]
     if file.suffix == ".safetensors":
         held = load_file(file)
         return held
     held = torch.load(file, map_location="cpu", weights_only=True)
     if not isinstance(held, dict) or not all(isinstance(each, Tensor) for each in held.values()):
-        raise ValueError(f"{file.name} is no table of tensors")
+        raise ValueError(f"{file.name} is not a table of tensors")
     return held

@@ -1,7 +1,8 @@
-"""Medusa heads: from one hidden state of the target, distributions of several tokens ahead at once.
+"""Medusa heads: they predict several tokens ahead at once, from one hidden state of the target.
 
-Cai et al., Medusa (2401.10774). Knows nothing of trees or sampling. Letters: H heads, W hidden
-size, I inputs of a head's last product, V vocabulary.
+Source: Cai et al., Medusa (2401.10774). This module knows nothing about trees or sampling. In
+shapes, H is the number of heads, W the hidden size, I the number of inputs of a head's last matrix
+multiplication and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -19,26 +20,29 @@ from torch import Tensor
 from specviz.models.heads.draft_output import DraftOutput, copied_output, drafted_tokens
 from specviz.models.heads.head_weights import HeadWeights
 from specviz.models.language_model import LanguageModel
-from specviz.models.llama.projection import Projection, compact_dtype
+from specviz.models.matrix_kernels.projection import Projection, compact_dtype
+from specviz.models.matrix_kernels.settling import settle
 from specviz.records import ModelInfo
 
-# of a head's 1st, 2nd, … choice, roughly the bundled heads'; each further head has less by AFTER
+# Assumed rates: how often the 1st, 2nd, … choice of head 0 is right. They are close to the measured
+# rates of the bundled heads. The rates of each further head are those of the head before,
+# multiplied by AFTER.
 ASSUMED = (0.53, 0.15, 0.07, 0.04, 0.025, 0.02, 0.015, 0.012, 0.01, 0.008)
 AFTER = 0.8
 
 
 class Outputs(Protocol):
-    """From each head's last hidden state to its logits."""
+    """A function from the last hidden states of all heads to their logits."""
 
-    def __call__(self, hidden: Tensor) -> Tensor:  # of the first heads, [H, W] -> [H, V]
-        ...
+    # the hidden states of the first H heads, [H, W] -> [H, V]
+    def __call__(self, hidden: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
 class OwnOutputs:
-    """A matrix of each head's own, as Medusa was published."""
+    """The outputs of Medusa as it was published: each head has an output matrix of its own."""
 
-    matrices: Sequence[Projection]  # [V, W] each
+    matrices: Sequence[Projection]  # one matrix [V, W] per head
 
     def __call__(self, hidden: Tensor) -> Tensor:
         pairs = zip(self.matrices, hidden.chunk(len(hidden)), strict=False)
@@ -47,7 +51,10 @@ class OwnOutputs:
 
 @dataclass(frozen=True, slots=True)
 class SharedOutput:
-    """The target's own matrix for all heads: a fraction of the size, and read once for all."""
+    """The output of heads that all use the target's output matrix.
+
+    This saves memory, and the matrix is read only once for all heads.
+    """
 
     output: DraftOutput
     target: LanguageModel
@@ -57,21 +64,25 @@ class SharedOutput:
 
 
 class MedusaHeads:
-    """Head i (from 0) on the feature h(n - 1) foretells the token at position n + i + 1.
+    """Heads that predict future tokens from one hidden state of the target.
 
-    n is the root's position: h(n - 1), the state after the final norm, gave the root itself.
-    x -> output(x + SiLU(residual(x))), or several such blocks before the output, as published. SiLU
-    adds next to nothing below zero, so a residual block needs an output matrix of its own: our own
-    heads share one, and have x + up(SiLU(down(x))). The first products of all heads are one.
-    Weights stay in bfloat16, as they are stored: what heads cost is the reading of their output
-    matrices, or of the one that they share.
+    n is the position of the root. All heads read h(n - 1), the hidden state after the final norm
+    from which the target drew the root. Head i (from 0) predicts the token at n + i + 1.
+
+    A published head computes x -> output(x + SiLU(residual(x))), or several such blocks before the
+    output. SiLU adds almost nothing below zero, so such heads need an output matrix each. Our own
+    heads share the target's output matrix and compute x + up(SiLU(down(x))).
+
+    The first matrices of all heads are joined to one matrix. The weights stay in bfloat16, as in
+    the file, because the heads spend most of their time reading output matrices.
     """
 
     def __init__(
         self,
         first: Projection,  # [H * I, W]
-        ups: list[Projection],  # H times [W, I], or none: I is W
-        deeper: list[list[Projection]],  # of each further block H times [W, W]
+        ups: list[Projection],  # one matrix [W, I] per head; no matrices if I is W
+        # one list for each block after the first, with a matrix [W, W] per head
+        deeper: list[list[Projection]],
         outputs: Outputs,
         accuracies: tuple[tuple[float, ...], ...],
         size: int,
@@ -82,13 +93,18 @@ class MedusaHeads:
         self._ups = ups
         self._deeper = deeper
         self._outputs = outputs
-        self._dtype = first.weight.dtype
-        self.accuracies = accuracies  # per head: shares of its 1st, 2nd, … choice being right
+        self._dtype = first.rows
+        # For each head, the fraction of positions at which its 1st, 2nd, … choice is right.
+        self.accuracies = accuracies
         self.bytes = size
 
     @classmethod
     def open(cls, folder: Path, target: LanguageModel) -> MedusaHeads:
-        """Raises InputError where the folder is broken or made for another kind of target."""
+        """Open the Medusa heads in a folder.
+
+        Raises InputError if the folder is broken, or if the heads were made for another kind of
+        target.
+        """
         source = HeadWeights("Medusa heads", folder)
         names = _Names.of(source, target.info)
         info, device, dtype = target.info, target.device, compact_dtype(target.device)
@@ -116,11 +132,14 @@ class MedusaHeads:
         if names.are_shared:
             drafted = drafted_tokens(source, target)
             matrix = copied_output(target, drafted)
-            copied = 0 if matrix is None else matrix.weight.nbytes
+            copied = 0 if matrix is None else matrix.shape.bytes
+            outputs_held = [] if matrix is None else [matrix]
             outputs: Outputs = SharedOutput(DraftOutput(matrix, drafted), target)
         else:
             matrices = stacked([names.output(i) for i in heads], names.vocabulary, width)
-            outputs = OwnOutputs([Projection(matrix[: info.vocab_size]) for matrix in matrices])
+            outputs_held = [Projection(matrix[: info.vocab_size]) for matrix in matrices]
+            outputs = OwnOutputs(outputs_held)
+        settle([first, *ups, *(each for block in deeper for each in block), *outputs_held])
         source.finish()
         accuracies, size = _accuracies(source, names), source.bytes + copied
         return cls(first, ups, deeper, outputs, accuracies, size, (info.layers,))
@@ -131,7 +150,7 @@ class MedusaHeads:
 
     @torch.inference_mode()
     def logits(self, feature: Tensor, first: int | None = None) -> Tensor:  # [W] -> [H, V]
-        """Of all heads, or of the first so many."""
+        """Return the logits of all heads, or only of the first `first` heads."""
         x = feature.to(self._dtype)[None]
         added = F.silu(self._first(x)).view(self.count, -1)  # [H, I]
         if self._ups:
@@ -146,21 +165,23 @@ class MedusaHeads:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What tensors are called, and how many there are.
+    """The names and sizes of the tensors in a folder.
 
-    In our own layout, or in that of FasterDecoding's `medusa_lm_head.pt`: a table of heads, each a
-    row of blocks with the output matrix last. Without output matrices the target's is meant. vLLM's
-    names are made into these: its blocks may lack biases, and with `original_lm_head` the one
-    output matrix is a copy of the target's.
+    A folder has our own format, or that of FasterDecoding's `medusa_lm_head.pt`: a list of heads,
+    each a list of blocks followed by an output matrix. Without output matrices, the heads use the
+    target's. Names in vLLM's format are converted to these names. In vLLM's format, blocks may lack
+    biases. If the folder has only one output matrix, and config.json says that it is a copy of the
+    target's (`original_lm_head`), the copy is dropped.
     """
 
     is_published: bool
     heads: int
-    blocks: int  # of each head
-    inner: int  # between down and up; 0 for residual blocks
-    are_shared: bool  # outputs
-    vocabulary: int  # rows of an output matrix; may be padded
-    are_biased: bool = True  # blocks
+    blocks: int  # number of blocks per head
+    # width between the matrices `down` and `up`; 0 if the heads have residual blocks instead
+    inner: int
+    are_shared: bool  # True if the heads use the target's output matrix
+    vocabulary: int  # number of rows of an output matrix, which may include padding
+    are_biased: bool = True  # True if the blocks have biases
 
     @classmethod
     def of(cls, source: HeadWeights, target: ModelInfo) -> _Names:
@@ -197,7 +218,10 @@ class _Names:
 
 
 def _accuracies(source: HeadWeights, names: _Names) -> tuple[tuple[float, ...], ...]:
-    """As they were measured; a guess where a published folder does not say."""
+    """Return how often each choice of each head was right when it was measured.
+
+    A published folder has no measured numbers. Return assumed numbers for it.
+    """
     listed, heads = source.config.get("accuracies"), names.heads
     if listed is None and names.is_published:
         return tuple(tuple(share * AFTER**i for share in ASSUMED) for i in range(heads))

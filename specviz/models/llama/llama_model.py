@@ -1,49 +1,70 @@
 """Models of the Llama family, layer by layer, with as few tensor operations as possible.
 
-Llama, SmolLM2, Mistral with full attention, Qwen2 and Qwen3; `library_model` is the reference that
-it equals. Top to bottom: rotary positions, attention over a cache, one layer, the model. Letters:
-B rows, N query tokens, T = B * N, E = the slots up to the last of them, S slots that a tree mask
-covers, P positions in a table, W hidden size, I inputs of attention, A query heads, G key-value
-heads, R = A / G, D head size, V vocabulary.
+The family is Llama, SmolLM2, Mistral with full attention, Qwen2 and Qwen3. The model here computes
+the same as `library_model`. The parts of the file are, in this order: rotary positions, attention
+over a cache, one layer, the model. In shapes, B is the number of rows, N the number of query
+tokens, T = B * N, E the number of slots up to the last query token, S the number of slots that a
+tree mask covers, P the number of positions in a table, W the hidden size, I the number of inputs of
+attention, A the number of query heads, G the number of key-value heads, R = A / G, D the head size
+and V the size of the vocabulary.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from specviz.environment import Environment
+from specviz.models.accelerator import upload
 from specviz.models.cache import RaggedCache, RaggedSlots, SlotCache, Slots, StraightSlots
 from specviz.models.draft_vocabulary import DraftVocabulary
 from specviz.models.feature_taps import FeatureTaps
 from specviz.models.language_model import ForwardOutput, KeyValueCache, RaggedKeyValueCache
-from specviz.models.llama.projection import Product, Projection, has_onednn
+from specviz.models.llama import row_kernels
+from specviz.models.llama.few_row_layers import FewRowLayers
+from specviz.models.llama.row_kernels import FewRowAttention, head_kernels, prepare
 from specviz.models.local_model import LocalModel
+from specviz.models.matrix_kernels.choice import by_rule
+from specviz.models.matrix_kernels.kernel_candidates import PLAIN
+from specviz.models.matrix_kernels.projection import Projection
+from specviz.models.matrix_kernels.settling import expected, settle
+from specviz.models.matrix_kernels.weights import MatrixShape
 from specviz.models.windows import Windows
 from specviz.records import ModelInfo
 
 FAMILY = ("llama", "mistral", "qwen2", "qwen3")
-TIED_COPY_BYTES = 256 << 20  # a tied output matrix up to this size is copied to be packed
+# The size in bytes up to which a tied output matrix may be kept in a second layout.
+TIED_COPY_BYTES = 256 << 20
 FIRST_POSITIONS = 1024
-FIXED_KINDS = ("default", "linear", "llama3", "yarn")  # their angles depend on the position alone
+# Kinds of rotary positions whose angles depend only on the position.
+FIXED_KINDS = ("default", "linear", "llama3", "yarn")
+# Kinds of rotary positions whose angles depend only on the position, if all positions are within
+# the context length that `specviz.models.files.context` allows.
+FIXED_WITHIN_CONTEXT = ("longrope", "dynamic")
 
 
-def is_fixed(config: Any) -> bool:
-    """Whether the angles of that configuration can be looked up."""
-    return config.rope_parameters.get("rope_type", "default") in FIXED_KINDS
+def is_fixed(config: Any, is_within_context: bool = False) -> bool:
+    """Return whether the rotary angles of a configuration can be kept in a table.
+
+    A drafting head has no limit on its context, so its angles must never change.
+    """
+    kind = config.rope_parameters.get("rope_type", "default")
+    return kind in FIXED_KINDS or is_within_context and kind in FIXED_WITHIN_CONTEXT
 
 
 class Rotary:
-    """The rotation of a loaded model, looked up instead of computed at each step.
+    """The rotary angles of a loaded model, in a table, so that no step computes them.
 
-    Takes the frequencies over from the model's own `embedding`, so it needs no library to be
-    pickled or read again.
+    The frequencies are copied from the model's `embedding`, so this object can be pickled without
+    the transformers library.
     """
 
     def __init__(self, embedding: Any, dtype: torch.dtype, device: torch.device) -> None:
@@ -53,13 +74,16 @@ class Rotary:
         self._table = self._build(FIRST_POSITIONS)
 
     def angles(self, position_ids: Tensor, reach: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines [T, 1, D] of the positions [T], all of them below `reach`."""
-        found = F.embedding(position_ids, self.reach(reach)).unsqueeze(1)
-        cosines, sines = found.chunk(2, -1)
+        """Return cosines and sines [T, 1, D] of the positions [T], which must be below `reach`."""
+        cosines, sines = self.rows(position_ids, reach).unsqueeze(1).chunk(2, -1)
         return cosines, sines
 
+    def rows(self, position_ids: Tensor, reach: int) -> Tensor:  # [T, 2 D]
+        """Return the rows of the table for the positions [T], which must be below `reach`."""
+        return F.embedding(position_ids, self.reach(reach))
+
     def reach(self, count: int) -> Tensor:  # [P, 2 D]
-        """The table, made larger where it has fewer than `count` positions."""
+        """Return the table of angles. Extend it first if it has fewer than `count` positions."""
         if count > self._table.shape[0]:
             self._table = self._build(1 << (count - 1).bit_length())
         return self._table
@@ -72,38 +96,54 @@ class Rotary:
 
 
 def rotate(heads: Tensor, angles: tuple[Tensor, Tensor], out: Tensor) -> None:
-    """Turn each pair (j, j + D/2) of `heads` [T, A, D] by its angle, into `out` (or in place)."""
-    cosines, sines = angles  # the sign of the first half is in the table
+    """Rotate each pair (j, j + D/2) of `heads` [T, A, D] by its angle. The result goes to `out`."""
+    cosines, sines = angles  # in the table, the sines of the first half already have a minus sign
     swapped = heads.roll(heads.shape[-1] // 2, -1)
     torch.addcmul(heads * cosines, swapped, sines, out=out)
 
 
+def gated(both: Tensor) -> Tensor:  # [T, 2 I] -> [T, I]
+    """Return silu(gate) * up. The first half of each row is gate, the second is up."""
+    compiled = row_kernels.gated(both)
+    if compiled is not None:
+        return compiled
+    gate, up = both.chunk(2, dim=-1)
+    return F.silu(gate).mul_(up)
+
+
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """How a layer's joined projection splits into heads."""
+    """The numbers of heads in a layer's joined queries, keys and values, and the size of a head."""
 
     queries: int  # A
     keys: int  # G
     size: int  # D
 
     @property
+    def sizes(self) -> tuple[int, int, int]:
+        return self.queries, self.keys, self.size
+
+    @property
     def group(self) -> int:  # R
-        """Query heads that share one key-value head."""
+        """Return how many query heads share one key-value head."""
         return self.queries // self.keys
 
 
 class Attending(Protocol):
-    """What a layer's joined projection goes through: [T, A + 2 G, D] -> [T, A * D]."""
+    """The attention of a layer, as a function of its joined projection.
+
+    It maps [T, A + 2 G, D] to [T, A * D].
+    """
 
     def __call__(self, layer: int, joined: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
 class CachedAttention:
-    """Writes a layer's keys and values into the cache and mixes the values that each token sees.
+    """Attention that writes a layer's keys and values to the cache and reads what tokens may see.
 
-    `mask` is additive; without one every token sees all slots, or the tokens before it where
-    `is_causal` says so (a prompt into an empty cache).
+    `mask` is added to the attention scores. Without a mask, every token sees all slots. If
+    `is_causal` is set (a prompt in an empty cache), every token sees only the slots up to its own.
     """
 
     slots: Slots
@@ -112,7 +152,10 @@ class CachedAttention:
     is_causal: bool
 
     def __call__(self, layer: int, joined: Tensor) -> Tensor:
-        """[T, A + 2 G, D], queries before keys before values -> [T, A * D]."""
+        """Return the attention's result [T, A * D].
+
+        In `joined`, queries come before keys and values.
+        """
         heads, rows, count = self.heads, self.slots.rows, self.slots.count
         split = joined.view(rows, count, -1, heads.size).transpose(1, 2)  # [B, A + 2 G, N, D]
         queries, keys_values = split.tensor_split((heads.queries,), 1)
@@ -127,7 +170,11 @@ class CachedAttention:
         return mixed.transpose(1, 2)  # [B, N, A, D]
 
     def _masked(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """The R query heads of a group become R * N queries of one head: nothing is repeated."""
+        """Compute attention with a mask.
+
+        The R query heads that share a key-value head become R * N queries of one head, so that the
+        keys need not be copied for each query head.
+        """
         heads, rows, count = self.heads, self.slots.rows, self.slots.count
         packed = queries.reshape(rows, heads.keys, -1, heads.size)  # [B, G, R * N, D]
         mixed = F.scaled_dot_product_attention(packed, keys, values, self.mask)
@@ -139,28 +186,54 @@ class CachedAttention:
 
 def attention(
     slots: Slots, heads: Heads, like: Tensor, tree_mask: Tensor | None
-) -> CachedAttention:
-    """CachedAttention of the tokens at `slots`, on the device and in the dtype of `like`.
+) -> CachedAttention | FewRowAttention:
+    """Return the attention for the tokens in `slots`, with the device and dtype of `like`.
 
     `tree_mask` is [N, S], or [B, N, S] for rows of different lengths.
     """
+    if is_single(slots):
+        kernels = head_kernels(like, heads.size)
+        if kernels is not None:
+            mask = additive(slots, tree_mask)
+            return FewRowAttention(kernels, slots, heads.sizes, mask, like)
     if slots.is_free(tree_mask):
         return CachedAttention(slots, heads, None, slots.count > 1)
-    hidden = ~slots.visible(tree_mask, like.device)
-    mask = like.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+    mask = _additive(slots, like, tree_mask)
     if heads.group > 1:
         mask = torch.cat([mask] * heads.group, dim=-2)
     return CachedAttention(slots, heads, mask, is_causal=False)
 
 
+def is_single(slots: Slots) -> TypeGuard[StraightSlots]:
+    """Return whether the slots belong to one sequence."""
+    return isinstance(slots, StraightSlots) and slots.rows == 1
+
+
+def additive(slots: StraightSlots, tree_mask: Tensor | None) -> Tensor | None:
+    """Return the mask [N, E] in float32 for compiled attention, or None without `tree_mask`."""
+    return None if tree_mask is None else _additive(slots, torch.empty(0), tree_mask)
+
+
+def _additive(slots: Slots, like: Tensor, tree_mask: Tensor | None) -> Tensor:
+    """Return the mask that is added to attention scores.
+
+    It is 0 for slots that a token sees, and minus infinity for all other slots.
+    """
+    hidden = ~slots.visible(tree_mask, like.device)
+    return like.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+
+
 @dataclass(frozen=True, slots=True)
 class AttentionApart:
-    """Several sequences, each in a cache of its own and computed as it would be alone."""
+    """Attention over several sequences, each with its own cache.
 
-    parts: Sequence[CachedAttention]
+    Every sequence gets exactly the result that it would get alone.
+    """
+
+    parts: Sequence[CachedAttention | FewRowAttention]
 
     def __call__(self, layer: int, joined: Tensor) -> Tensor:
-        """As `CachedAttention`, for the tokens of one sequence after the other."""
+        """Divide the tokens into sequences and compute the attention of each sequence alone."""
         pairs = zip(self.parts, self._of_each(joined), strict=True)
         return torch.cat([part(layer, each) for part, each in pairs])
 
@@ -170,39 +243,44 @@ class AttentionApart:
 
 
 class RootMeanSquareNorm:
-    """x / sqrt(mean(x^2) + eps) * weight, over the last dimension."""
+    """The norm x / sqrt(mean(x^2) + eps) * weight, over the last dimension."""
 
     def __init__(self, weight: Tensor, eps: float) -> None:  # [..., W]
-        self._weight = weight
-        self._eps = eps
+        self.weight = weight
+        self.eps = eps
         self._width = weight.shape[-1]
         self._by_hand = weight.device.type == "cpu" and weight.dtype is torch.float32
-        # for |x|: x / sqrt(|x|^2 / W + eps) = x / sqrt(|x|^2 + W eps) * sqrt(W)
+        # If |x| is the length: x / sqrt(|x|^2 / W + eps) = x / sqrt(|x|^2 + W eps) * sqrt(W).
         self._least = torch.full((1,), math.sqrt(self._width * eps))
         self._scaled = weight * math.sqrt(self._width)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if not self._by_hand and self._weight.ndim == 1:
-            return F.rms_norm(x, (self._width,), self._weight, self._eps)
+        is_flat = self._by_hand and x.ndim == 2 and x.shape[1] == self._width
+        compiled = row_kernels.norm(x, self.weight, self.eps) if is_flat else None
+        if compiled is not None:
+            return compiled
+        if not self._by_hand and self.weight.ndim == 1:
+            return F.rms_norm(x, (self._width,), self.weight, self.eps)
         if not self._by_hand:
-            return F.rms_norm(x, (self._width,), None, self._eps) * self._weight
-        # on CPU F.rms_norm takes twice the time of these kernels
+            return F.rms_norm(x, (self._width,), None, self.eps) * self.weight
+        # on a CPU, F.rms_norm takes twice as long as these operations
         length: Tensor = torch.linalg.vector_norm(x, 2, -1, True)
         return (x / length.hypot_(self._least)).mul_(self._scaled)
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaLayer:
-    """Weights and forward of one layer."""
+    """The weights of one layer and its computation."""
 
     heads: Heads
-    input_norm: RootMeanSquareNorm | None  # none in the first of an EAGLE head
-    qkv: Product  # queries, keys and values joined
-    head_norm: RootMeanSquareNorm | None  # of queries and keys (Qwen3)
-    out: Product
+    # The first layer of an EAGLE head has None.
+    input_norm: RootMeanSquareNorm | None
+    qkv: Projection  # queries, keys and values joined
+    head_norm: RootMeanSquareNorm | None  # only Qwen3 norms queries and keys
+    out: Projection
     mlp_norm: RootMeanSquareNorm
-    gate_up: Product
-    down: Product
+    gate_up: Projection
+    down: Projection
     parameters: int
 
     def __call__(
@@ -213,23 +291,41 @@ class LlamaLayer:
 
     def run(
         self,
-        normed: Tensor,  # [T, I], what attention reads
-        hidden: Tensor,  # [T, W], what its result is added to
+        normed: Tensor,  # [T, I], the input of attention
+        hidden: Tensor,  # [T, W], the residual stream
         angles: tuple[Tensor, Tensor],
         attend: Attending,
         index: int,
     ) -> Tensor:  # [T, W]
-        """The layer behind its input norm."""
+        """Compute everything that follows the layer's input norm."""
         heads = self.heads
         joined = self.qkv(normed).view(hidden.shape[0], -1, heads.size)
-        turned = joined.narrow(1, 0, heads.queries + heads.keys)
-        rotate(turned if self.head_norm is None else self.head_norm(turned), angles, out=turned)
+        self._rotate(joined, angles)
         hidden = self.out.add_to(hidden, attend(index, joined))
-        gate, up = self.gate_up(self.mlp_norm(hidden)).chunk(2, dim=-1)
-        return self.down.add_to(hidden, F.silu(gate).mul_(up))
+        return self.down.add_to(hidden, gated(self.gate_up(self.mlp_norm(hidden))))
 
-    def converted(self, convert: Callable[[Product], Product]) -> LlamaLayer:
-        """The same layer with each product held in another way."""
+    def _rotate(self, joined: Tensor, angles: tuple[Tensor, Tensor]) -> None:
+        """Apply the norm of heads and the rotation to queries and keys, in place."""
+        if self.head_norm is None and row_kernels.rotate(joined, angles[0], self.heads.sizes):
+            return
+        turned = joined.narrow(1, 0, self.heads.queries + self.heads.keys)
+        rotate(turned if self.head_norm is None else self.head_norm(turned), angles, out=turned)
+
+    @property
+    def projections(self) -> tuple[Projection, Projection, Projection, Projection]:
+        return self.qkv, self.out, self.gate_up, self.down
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:  # (A, G, D)
+        return self.heads.sizes
+
+    @property
+    def norms(self) -> tuple[RootMeanSquareNorm | None, RootMeanSquareNorm] | None:
+        """Return the norms before attention and before the MLP, if the layer has no other norm."""
+        return None if self.head_norm is not None else (self.input_norm, self.mlp_norm)
+
+    def converted(self, convert: Callable[[Projection], Projection]) -> LlamaLayer:
+        """Return a copy of the layer in which `convert` has replaced each projection."""
         return replace(
             self,
             qkv=convert(self.qkv),
@@ -245,7 +341,7 @@ def take_heads(config: Any) -> Heads:
 
 
 def take_layer(layers: nn.ModuleList, index: int, heads: Heads) -> LlamaLayer:
-    """Move a layer's weights out of the transformers module, so that none is held twice."""
+    """Take a layer's weights out of the transformers module, so that no second copy exists."""
     layer: Any = layers[index]
     layers[index] = nn.Identity()
     attention, mlp = layer.self_attn, layer.mlp
@@ -276,7 +372,7 @@ def _take_head_norm(attention: Any, heads: Heads) -> RootMeanSquareNorm | None:
 
 
 def _fuse(owner: Any, names: tuple[str, ...]) -> Projection:
-    """Join linear layers of one input and drop the originals."""
+    """Join linear layers that have the same input, and delete the originals."""
     linears = [getattr(owner, name) for name in names]
     weight = torch.cat([linear.weight.detach() for linear in linears])
     biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
@@ -286,48 +382,117 @@ def _fuse(owner: Any, names: tuple[str, ...]) -> Projection:
 
 
 def is_supported(config: Any) -> bool:
-    """Whether this loop computes what the model of that configuration computes."""
-    is_family = config.model_type in FAMILY and config.hidden_act == "silu" and is_fixed(config)
+    """Return whether this code can run the model of a configuration."""
+    is_family = (
+        config.model_type in FAMILY and config.hidden_act == "silu" and is_fixed(config, True)
+    )
     return is_family and Windows.of(config).size is None
 
 
-def tied_copy_bytes(config: Any, device: torch.device, dtype: torch.dtype) -> int:
-    """What a packed copy of the output matrix takes beside the embedding that it is tied to."""
-    if not (is_supported(config) and config.tie_word_embeddings and has_onednn(device, dtype)):
+def second_layout_bytes(config: Any, device: torch.device, dtype: torch.dtype) -> int:
+    """Return the memory of the second layouts in a model, computed from its configuration.
+
+    The layout of a tied output matrix for the kernels counts as a second one, because the plain
+    matrix is needed as the embedding.
+    """
+    if not is_supported(config):
         return 0
-    size: int = config.vocab_size * config.hidden_size * dtype.itemsize
-    return size if size <= TIED_COPY_BYTES else 0
+    environment = Environment.read()
+    shapes = _layer_shapes(config, device, dtype)
+    choices = expected(shapes, dtype, environment)
+    layers = sum(
+        (len(choice.layouts) - 1) * shape.bytes * shapes[shape] for shape, choice in choices.items()
+    )
+    return layers + tied_copy_bytes(config, device, dtype)
+
+
+def _layer_shapes(config: Any, device: torch.device, dtype: torch.dtype) -> dict[MatrixShape, int]:
+    """Return the shapes of all layers' matrices, and the number of matrices of each shape."""
+    heads, width, inner = take_heads(config), config.hidden_size, config.intermediate_size
+    joined = (heads.queries + 2 * heads.keys) * heads.size
+    sizes = (
+        (joined, width),
+        (width, heads.queries * heads.size),
+        (2 * inner, width),
+        (width, inner),
+    )
+    form, count = str(dtype).removeprefix("torch."), config.num_hidden_layers
+    shapes = Counter[MatrixShape]()
+    for rows, columns in sizes:
+        size = rows * columns * dtype.itemsize
+        shapes[MatrixShape(form, rows, columns, device.type, size)] += count
+    return shapes
+
+
+def tied_copy_bytes(config: Any, device: torch.device, dtype: torch.dtype) -> int:
+    """Return the size of a tied output matrix's second layout, or 0 if there is none."""
+    if not (is_supported(config) and config.tie_word_embeddings):
+        return 0
+    width, rows = config.hidden_size, config.vocab_size
+    size: int = rows * width * dtype.itemsize
+    if size > TIED_COPY_BYTES or Environment.read().small_memory:
+        return 0
+    shape = MatrixShape(str(dtype).removeprefix("torch."), rows, width, device.type, size)
+    return 0 if by_rule(shape, dtype, only_plain=False).layouts == (PLAIN,) else size
 
 
 class LlamaModel(LocalModel):
-    """Takes the weights over from a transformers module, which is empty afterwards."""
+    """A model of the Llama family. It takes the weights out of a transformers module."""
 
     def __init__(self, module: Any, info: ModelInfo) -> None:
         body = module.model
         table = body.embed_tokens.weight.detach()
         copied = tied_copy_bytes(module.config, table.device, table.dtype)
-        super().__init__(replace(info, bytes=info.bytes + copied), table)
+        super().__init__(replace(info, bytes=info.bytes + copied), module)
+        # The bytes of all weights in their first layout, and of the output matrix in its second.
+        self._weight_bytes, self._copied_bytes = info.bytes, copied
         self._heads = take_heads(module.config)
+        prepare(self._heads.size, table)
         self._rotary = Rotary(body.rotary_emb, self.dtype, self.device)
         self.layers = [take_layer(body.layers, i, self._heads) for i in range(info.layers)]
         self._norm = take_norm(body.norm)
-        self.head: Product = _take_head(module, info.vocab_size)
+        self.head: Projection = _take_head(module, info.vocab_size)
+        self._few_rows = FewRowLayers()
         self._drafted: DraftVocabulary | None = None
-        self._rows: Tensor | None = None  # of each token, [V]; None: its id
+        # [V], the embedding row of each token. None means that the row number equals the token id.
+        self._rows: Tensor | None = None
+
+    @property
+    def projections(self) -> list[Projection]:
+        """Return all weight matrices of a forward pass, each with its kernels."""
+        return [each for layer in self.layers for each in layer.projections] + [self.head]
+
+    def settle(self) -> bool:
+        """Choose the fastest matrix kernels for the current number of threads.
+
+        The memory of second layouts is added to `info.bytes`. Return False if the kernels were
+        already chosen.
+        """
+        threads = torch.get_num_threads()
+        is_new = any(each.threads != threads for each in self.projections)
+        settle(self.projections)
+        second = sum(each.second_bytes for layer in self.layers for each in layer.projections)
+        second += self._copied_bytes if self.head.second_bytes else 0
+        self._info = replace(self._info, bytes=self._weight_bytes + second)
+        return is_new
 
     def with_layers(
-        self, layers: Sequence[LlamaLayer], info: ModelInfo, head: Product | None = None
+        self, layers: Sequence[LlamaLayer], info: ModelInfo, head: Projection | None = None
     ) -> LlamaModel:
-        """A model of these layers, and this output matrix, that shares all else with this one."""
+        """Return a model with other layers and another output matrix.
+
+        The new model shares everything else with this model.
+        """
         other = copy.copy(self)
         other._info, other.layers, other.head = info, list(layers), head or self.head
+        other._few_rows = FewRowLayers()
         return other
 
     def with_vocabulary(self, drafted: DraftVocabulary) -> LlamaModel:
-        """This model over the whole vocabulary of which its rows are a part.
+        """Return a model of the target's whole vocabulary; this model knows only a part of it.
 
-        Row i is that of the token `drafted.ids[i]`; all others are read as the row behind those,
-        and never named.
+        Row i of the embedding belongs to the token `drafted.ids[i]`. All other tokens share one row
+        of the embedding, the row after these, and their logits are minus infinity.
         """
         other = self.with_layers(self.layers, replace(self._info, vocab_size=drafted.whole))
         other._drafted, other._rows = drafted, drafted.rows()
@@ -343,7 +508,6 @@ class LlamaModel(LocalModel):
         last_only: bool = False,
         feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
-        """See `LanguageModel.forward`."""
         assert isinstance(cache, SlotCache)
         rows, count = token_ids.shape
         self._check(cache, count, tree_mask)
@@ -365,7 +529,6 @@ class LlamaModel(LocalModel):
         last_only: bool = False,
         feature_layers: Sequence[int] = (),
     ) -> ForwardOutput:
-        """See `BatchedModel.forward_rows`."""
         assert isinstance(cache, RaggedCache)
         rows, count = token_ids.shape
         self._check_rows(cache, counts, count, tree_mask)
@@ -383,13 +546,14 @@ class LlamaModel(LocalModel):
         position_ids: Tensor,  # [T]
         caches: Sequence[SlotCache],
         counts: Sequence[int],
-        tree_mask: Tensor | None = None,  # [N, S], the same for all
+        tree_mask: Tensor | None = None,  # [N, S], the same for all sequences
         last_only: bool = False,
-    ) -> Tensor:  # [T, V], or of each sequence's last token
-        """Logits of several sequences, each with its tokens behind its own cache.
+    ) -> Tensor:  # [T, V], or only the last token of each sequence
+        """Return the logits of several sequences, each with its tokens after its own cache.
 
-        Products are of all tokens at once, attention is each sequence's own, so that its logits are
-        to the bit those of its own `forward` wherever the products' rows do not touch each other.
+        Matrix multiplications are done for all tokens together, and attention for each sequence
+        alone. If the rows of a matrix multiplication do not affect each other, every logit has
+        exactly the same bits as in `forward` of its sequence alone.
         """
         for cache, count in zip(caches, counts, strict=True):
             self._check(cache, count, tree_mask)
@@ -404,7 +568,7 @@ class LlamaModel(LocalModel):
             cache.advance(count)
         if last_only:
             ends = torch.tensor(counts).cumsum(0) - 1
-            hidden = hidden[ends.to(hidden.device, non_blocking=True)]
+            hidden = hidden[upload(ends, hidden.device)]
         return self.output(self.norm(hidden))
 
     @torch.inference_mode()
@@ -417,7 +581,6 @@ class LlamaModel(LocalModel):
         start: int,
         tree_mask: Tensor | None = None,  # [N, S]
     ) -> Tensor:  # [N, W]
-        """See `LayeredModel.run_layers`."""
         assert isinstance(cache, SlotCache)
         slots = StraightSlots(cache, start, 1, hidden.shape[0])
         return self._run(hidden, position_ids, slots, layers, tree_mask, FeatureTaps(()))
@@ -442,6 +605,11 @@ class LlamaModel(LocalModel):
         tree_mask: Tensor | None,
         taps: FeatureTaps,
     ) -> Tensor:  # [T, W]
+        if layers and is_single(slots):
+            program = self._few_rows.program(self.layers, hidden)
+            if program is not None:
+                rows, mask = self._rotary.rows(position_ids, slots.end), additive(slots, tree_mask)
+                return program.run(layers, hidden, rows, slots, mask, taps)
         angles = self._rotary.angles(position_ids, slots.end)
         attend = attention(slots, self._heads, hidden, tree_mask)
         for index in layers:
@@ -452,7 +620,10 @@ class LlamaModel(LocalModel):
     def _finish(
         self, hidden: Tensor, rows: int, last: slice | Tensor | None, taps: FeatureTaps
     ) -> ForwardOutput:
-        """Norm and output matrix; `last` picks the tokens [B] of T that get logits, None all."""
+        """Apply the final norm and the output matrix.
+
+        `last` selects the tokens whose logits are needed (None: all T).
+        """
         if last is not None and self._info.layers not in taps:
             hidden, last = hidden[last], None
         normed = self.norm(hidden)
@@ -471,15 +642,15 @@ class LlamaModel(LocalModel):
         return self._norm(hidden)
 
     def output(self, features: Tensor) -> Tensor:  # [T, W] -> [T, V]
-        logits = self.head(features)
+        logits = self.head.in_float32(features)
         if self._drafted is None:
             return logits
         return self._drafted.spread(logits[:, : len(self._drafted.ids)])
 
 
 def _take_head(module: Any, vocab_size: int) -> Projection:
-    """The output matrix over the real vocabulary."""
+    """Return the output matrix without the rows that only pad the vocabulary."""
     weight: Tensor = module.lm_head.weight.detach()
-    copied = tied_copy_bytes(module.config, weight.device, weight.dtype)
-    may_copy = not module.config.tie_word_embeddings or copied > 0
-    return Projection(weight[:vocab_size], may_copy=may_copy)
+    is_tied = module.config.tie_word_embeddings
+    may_copy = not is_tied or tied_copy_bytes(module.config, weight.device, weight.dtype) > 0
+    return Projection(weight[:vocab_size], is_shared=is_tied, may_copy=may_copy)

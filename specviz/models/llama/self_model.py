@@ -1,7 +1,7 @@
-"""Cheaper models made of a target's own weights: with layers left out, or rounded.
+"""Cheaper models made from a target's own weights: with fewer layers, or with rounded weights.
 
-Each has a cache of its own and answers like any other model. `SelfDrafting` says which layers a
-target may leave out, and after which it may stop.
+Each has its own KV cache and works like any other model. `SelfDrafting` says after which layer a
+target may stop, and which layers it may skip.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from specviz.errors import InputError
-from specviz.models.llama.int4_projection import Int4Projection, has_int4, is_on_groups
 from specviz.models.llama.llama_model import LlamaModel
-from specviz.models.llama.projection import Int8Projection, Product
+from specviz.models.matrix_kernels.projection import Projection, has_int4, int4, int8
+from specviz.models.matrix_kernels.settling import settle
+from specviz.models.matrix_kernels.weights import is_on_groups
 from specviz.slices import check_stop
 
 FILE = "self_drafting.json"
@@ -24,9 +25,10 @@ FILE = "self_drafting.json"
 
 @dataclass(frozen=True, slots=True)
 class SelfDrafting:
-    """The first `exit_layer` layers draft early; all but `skipped_layers` (from 0) draft cheaply.
+    """Which layers of the target draft, for two drafting methods.
 
-    Early exit: LayerSkip (2404.16710); left-out layers: Draft & Verify (2309.08168).
+    Early exit runs only the first `exit_layer` layers (LayerSkip, 2404.16710). Layer skipping runs
+    all layers except `skipped_layers`, numbered from 0 (Draft & Verify, 2309.08168).
     """
 
     exit_layer: int
@@ -34,10 +36,10 @@ class SelfDrafting:
 
 
 def self_drafting(folder: Path | None, layers: int) -> SelfDrafting:
-    """What `self_drafting.json` of the model's folder says, or the usual choice.
+    """Return the layers named in the folder's `self_drafting.json`, or default layers.
 
-    Raises InputError where the file says what a model of so many layers cannot do, or where it has
-    only one.
+    Raises InputError if the file does not fit a model with that many layers, or if the model has
+    only one layer.
     """
     if layers < 2:
         raise InputError(
@@ -48,7 +50,10 @@ def self_drafting(folder: Path | None, layers: int) -> SelfDrafting:
 
 
 def _usual(layers: int) -> SelfDrafting:
-    """A quarter of the layers; every second layer of the middle half left out.
+    """Return the default layers for early exit and for layer skipping.
+
+    Early exit stops after a quarter of the layers. Layer skipping leaves out every second layer of
+    the middle half.
 
     >>> _usual(12)
     SelfDrafting(exit_layer=3, skipped_layers=(3, 5, 7))
@@ -58,7 +63,7 @@ def _usual(layers: int) -> SelfDrafting:
 
 
 def spread_layers(count: int, layers: int) -> tuple[int, ...]:
-    """So many layers to leave out, spread evenly; the first and the last one stay.
+    """Return `count` layers to skip, evenly spread. The first and the last layer are never skipped.
 
     >>> spread_layers(3, 12), spread_layers(2, 4)
     ((2, 6, 9), (1, 2))
@@ -85,7 +90,7 @@ def _read(file: Path, layers: int) -> SelfDrafting:
     is_plain = all(type(layer) is int for layer in skipped)
     if not is_plain or len(set(skipped)) < len(skipped) or not set(skipped) < allowed:
         raise InputError(
-            f"skipped_layers in {FILE} must be some of 0 to {layers - 1}, each once, "
+            f"skipped_layers in {FILE} must be different layer numbers from 0 to {layers - 1}, "
             f"got {list(skipped)!r}"
         )
     return SelfDrafting(exit_layer, skipped)
@@ -97,17 +102,17 @@ _lock = threading.Lock()
 
 
 def layer_skipping(model: LlamaModel, skipped: Sequence[int]) -> LlamaModel:
-    """The model without the layers `skipped` (from 0); takes no memory but its caches.
+    """Return the model without the layers `skipped` (from 0). Only its caches need memory.
 
-    It is made once for each model, so that CUDA graphs of its steps stay. Zhang et al., Draft &
-    Verify (2309.08168). Raises InputError where `skipped` names a layer twice, one that does not
-    exist, or all.
+    The smaller model is made once for each model and choice of layers, so that its CUDA graphs stay
+    valid. Source: Zhang et al., Draft & Verify (2309.08168). Raises InputError if `skipped`
+    contains a layer twice, a layer that does not exist, or all layers.
     """
     info = model.info
     kept = [i for i in range(info.layers) if i not in set(skipped)]
     if not kept or len(kept) != info.layers - len(skipped):
         raise InputError(
-            f"skipped_layers must be some of 0 to {info.layers - 1}, each once, "
+            f"skipped_layers must be different layer numbers from 0 to {info.layers - 1}, "
             f"got {list(skipped)!r}"
         )
     with _lock:
@@ -132,25 +137,27 @@ def _without(model: LlamaModel, kept: Sequence[int]) -> LlamaModel:
 
 
 def usual_bits(model: LlamaModel) -> int:
-    """4 where the layers' weights lie on groups of four bits already, as a GGUF file's may, else 8.
+    """Return how many bits a quantised copy should have: 4 or 8.
 
-    There the copy of 4 bits is as right as that of 8, and reads half as much.
+    Some GGUF files already have weights in 4-bit groups. A 4-bit copy of such weights is as exact
+    as one with 8 bits, and half as many bytes are read.
     """
-    product = model.layers[0].down
-    return 4 if has_int4(model.device) and is_on_groups(product.weight) else 8
+    down = model.layers[0].down
+    return 4 if has_int4(model.device) and is_on_groups(down.weight) else 8
 
 
 def quantised(model: LlamaModel, bits: int = 8) -> LlamaModel:
-    """The model with rounded weights in all products; embedding and norms are the model's own.
+    """Return a copy of the model with rounded weights in all matrices.
 
-    The output matrix stays in 8 bits beside layers of 4, as files of quantised models have it:
-    it is most of what four bits would cost in acceptance. `info.bytes` is what the copy takes
-    beside the model. It is made once for each model and number of bits, and lives as long. Raises
-    InputError where there is no product of 4 bits.
+    Embedding and norms are shared with the model. The output matrix has 8 bits even if the layers
+    have 4, as in published quantised models: rounding it to 4 bits would cost most of the
+    acceptance. `info.bytes` is the memory that the copy needs in addition. The copy is made once
+    for each model and number of bits, and lives as long as the model. Raises InputError if torch
+    has no 4-bit kernel for the device.
     """
     if bits == 4 and not has_int4(model.device):
         raise InputError(
-            f"bits must be 8 on {model.device.type}, where this torch multiplies no 4 bits, got 4"
+            f"bits must be 8 on {model.device.type}, where torch has no 4-bit kernel, got 4"
         )
     with _lock:
         made = _quantised.setdefault(model, {})
@@ -160,16 +167,17 @@ def quantised(model: LlamaModel, bits: int = 8) -> LlamaModel:
 
 
 def _quantise(model: LlamaModel, bits: int) -> LlamaModel:
-    kind = Int4Projection if bits == 4 else Int8Projection
-    made: list[Int4Projection | Int8Projection] = []
+    rounded = int4 if bits == 4 else int8
+    made: list[Projection] = []
 
-    def convert(product: Product) -> Product:
+    def convert(projection: Projection) -> Projection:
         check_stop()
-        made.append(kind(product.weight, product.bias))
+        made.append(rounded(projection.weight, projection.bias))
         return made[-1]
 
     layers = [layer.converted(convert) for layer in model.layers]
-    head = Int8Projection(model.head.weight, model.head.bias)
+    head = int8(model.head.weight, model.head.bias)
+    settle([*made, head])
     taken = sum(each.bytes for each in [*made, head])
     info = replace(model.info, name=f"{model.info.name} in int{bits}", bytes=taken)
     return model.with_layers(layers, info, head)

@@ -1,7 +1,7 @@
-"""A tokenizer seen through bytes: any bytes to its tokens, and any of its tokens to bytes.
+"""Encode any bytes as tokens, and get the bytes of any token.
 
-A text that is cut between two tokens may be cut inside a character, of which a tokenizer knows
-nothing. Knows nothing of models, nor of other tokenizers.
+A boundary between two tokens may be inside a character, but the tokenizers of transformers cannot
+encode a part of a character. This module knows nothing about models or about other tokenizers.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from functools import lru_cache
 
 from specviz.models.text.text_codec import TextCodec
 
-_BROKEN = re.compile("([\udc80-\udcff]+)")  # bytes that are no character, as Python escapes them
+# This pattern matches the characters with which Python's error handler surrogateescape represents
+# bytes that form no character.
+_BROKEN = re.compile("([\udc80-\udcff]+)")
 
 
 class ByteText:
-    """Bytes instead of text, for one tokenizer; control tokens have none."""
+    """A tokenizer that works with bytes instead of text. Its control tokens have no bytes."""
 
     def __init__(self, codec: TextCodec) -> None:
         self._codec = codec
@@ -27,20 +29,20 @@ class ByteText:
         }
 
     def bytes_of(self, token_id: int) -> bytes | None:
-        """What a token stands for; None for a control token and for an id that is unused."""
+        """Return the bytes of a token, or None for a control token or an unused id."""
         if token_id not in self._bytes:
             self._bytes[token_id] = self._codec.token_bytes(token_id)
         return self._bytes[token_id]
 
     def size_of(self, token_id: int) -> int:
-        """How many bytes it stands for."""
+        """Return how many bytes the text of the token has."""
         return len(self.bytes_of(token_id) or b"")
 
     def encode(self, data: bytes) -> list[int]:
-        """The tokens of a text.
+        """Return the tokens of these bytes.
 
-        Bytes that are no whole character become tokens of one byte each, or are left out where
-        there is none.
+        A byte that is not part of a complete character becomes a token of its own. If the tokenizer
+        has no such token, the byte is left out.
         """
         text = data.decode("utf-8", "surrogateescape")
         ids: list[int] = []
@@ -53,9 +55,10 @@ class ByteText:
         return ids
 
     def encode_behind(self, before: bytes, data: bytes) -> list[int]:
-        """The tokens of `data` as it stands behind `before`; none where they do not spell it.
+        """Return the tokens of `data` where it follows the text `before`.
 
-        Where a token of the whole would reach across the border, `data` is encoded alone.
+        If a token of the joined text would cross the boundary, `data` is encoded alone. If no
+        tokens spell `data` exactly, return an empty list.
         """
         ids = self.encode(before + data)
         start, left = len(ids), len(data)
@@ -68,11 +71,11 @@ class ByteText:
         return behind if self.spells(behind, data) else []
 
     def spells(self, token_ids: Sequence[int], data: bytes) -> bool:
-        """Whether the tokens stand for exactly these bytes."""
+        """Return whether the bytes of the tokens, one after another, are exactly `data`."""
         return b"".join(self.bytes_of(token_id) or b"" for token_id in token_ids) == data
 
 
 @lru_cache(maxsize=8)
 def byte_text(codec: TextCodec) -> ByteText:
-    """The one of this tokenizer."""
+    """Return the `ByteText` of a tokenizer. The most recent results are cached."""
     return ByteText(codec)

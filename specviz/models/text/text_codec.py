@@ -1,7 +1,7 @@
-"""Text to token ids and back, the visible text of a single token, and an instruct model's template.
+"""Convert text to token ids and back, and apply the chat template of an instruct model.
 
-Typed text never becomes a control token: `<|endoftext|>` in a prompt is encoded letter by letter,
-unless the prompt is a raw text.
+Typed text never becomes a control token: `<|endoftext|>` in a prompt is encoded letter by letter.
+The only exception is a prompt that the user marks as raw text.
 """
 
 from __future__ import annotations
@@ -14,22 +14,40 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from specviz.errors import InputError
+from specviz.errors import InputError, is_panic
 from specviz.models.text.template_process import process
 from specviz.records import Prompt, RawText, Turn, turns_of
 
-# where a turn's text stands; of private-use characters, which no template writes
+# In a rendered template, this pattern marks where the text of a turn belongs. Its private-use
+# characters occur in no template.
 _PLACE = re.compile("\ue000([0-9]+)\ue001")
 
 
-# SHA-256 of the chat model's own template, which needs no process of its own
+# SHA-256 of the chat model's own template. We trust this template, so no separate process needs to
+# render it.
 HARMLESS = frozenset({"872be49dbb638044ad01b60388f48d469ff2980e5f0dccdc22ec907db54d0788"})
 
 
-class ChatTemplate:
-    """The template of one tokenizer; `special_ids` are its control tokens.
+def token_ids(tokenizer: Any, text: str, **options: Any) -> list[int]:
+    """Return the token ids of a text.
 
-    It may come from anywhere, so it is rendered in a process with limits.
+    Raises InputError if the tokenizer fails, for example because its regular expression takes too
+    long.
+    """
+    try:
+        return list(tokenizer(text, verbose=False, **options).input_ids)
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise InputError(
+            "the model's tokenizer fails on this text: choose another model or a shorter prompt"
+        ) from None
+
+
+class ChatTemplate:
+    """The chat template of one tokenizer, with its control tokens `special_ids`.
+
+    The template may be hostile, so a process with limits renders it.
     """
 
     def __init__(self, tokenizer: Any, special_ids: frozenset[int]) -> None:
@@ -37,26 +55,39 @@ class ChatTemplate:
         self._special_ids = special_ids
 
     def ends_turns_with(self, ends: Iterable[str]) -> bool:
-        """Whether an answer that it writes is closed by one of these tokens.
+        """Return whether the template writes one of the tokens `ends` after an answer.
 
-        So it is with the models that were trained on it. Base models often come with the template
-        of their family, but end with another token, or never.
+        If a model was trained with the template, such a token is its end token. Base models often
+        have the template of their family, but their texts end with another token or never end.
+        """
+        text, _ = self._answered
+        return any(end in text for end in ends)
+
+    @property
+    def fault(self) -> str | None:
+        """Return why the template cannot be filled in, or None if it can or does not exist."""
+        return self._answered[1]
+
+    @cached_property
+    def _answered(self) -> tuple[str, str | None]:
+        """Return the rendered text of a question with its answer, and the error if that fails.
+
+        Raises InputError if rendering takes too much time or memory.
         """
         turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
         if not getattr(self._tokenizer, "chat_template", None):
-            return False
+            return "", None
         try:
-            text = self._render(turns)
+            return self._render(turns), None
         except InputError:
             raise
-        except Exception:  # a template may raise anything
-            return False
-        return any(end in text for end in ends)
+        except Exception as error:  # Catch every error, because a template may raise any error.
+            return "", str(error) or type(error).__name__
 
     def encode(self, turns: Sequence[Turn]) -> list[int]:
-        """Token ids of a conversation, up to where the answer begins.
+        """Return the token ids of a conversation, up to the start of the next answer.
 
-        What somebody typed never becomes a control token.
+        Typed text never becomes a control token.
         """
         ids = self._ids(self._question(turns))
         parts = self._parts(turns)
@@ -64,17 +95,24 @@ class ChatTemplate:
         return ids if self._special(ids) == written else self._joined(parts, turns)
 
     def control_ids(self, turns: Sequence[Turn]) -> frozenset[int]:
-        """The control tokens that it writes around these turns."""
+        """Return the ids of the control tokens that the template writes around these turns."""
         parts = self._parts(turns)[::2]
         return frozenset(token_id for part in parts for token_id in self._special(self._ids(part)))
 
     def _parts(self, turns: Sequence[Turn]) -> list[str]:
-        """What it writes itself, and between two such parts the number of a turn."""
+        """Render the template and split the text at the turns.
+
+        In the result, every second entry is the index of a turn. The entries between them are text
+        of the template itself.
+        """
         places = [Turn(turn.role, f"\ue000{at}\ue001") for at, turn in enumerate(turns)]
         return _PLACE.split(self._question(places))
 
     def _joined(self, parts: list[str], turns: Sequence[Turn]) -> list[int]:
-        """The template's parts and, between them, the texts with control tokens spelled out."""
+        """Join the token ids of the template's text and of the turns to one list.
+
+        Control tokens in a turn are encoded as text.
+        """
         joined = self._ids(parts[0])
         for number, part in zip(parts[1::2], parts[2::2], strict=True):
             joined += self._ids(turns[int(number)].content, split_special_tokens=True)
@@ -87,10 +125,10 @@ class ChatTemplate:
             return self._render(given, add_generation_prompt=True)
         except InputError:
             raise
-        except Exception:  # a template may raise anything
+        except Exception:  # Catch every error, because a template may raise any error.
             roles = ", ".join(turn.role for turn in turns)
             raise InputError(
-                f"the model's chat template cannot be filled in for the turns {roles}"
+                f"the model's chat template does not accept turns of {roles} in this order"
             ) from None
 
     def _render(self, turns: list[dict[str, str]], **options: Any) -> str:
@@ -100,9 +138,8 @@ class ChatTemplate:
         return process.render(template, turns, **options, **self._tokenizer.special_tokens_map)
 
     def _ids(self, text: str, **options: Any) -> list[int]:
-        """Without the tokens that a tokenizer puts around a text: the template has its own."""
-        options |= {"add_special_tokens": False, "verbose": False}
-        return list(self._tokenizer(text, **options).input_ids)
+        """Return the ids of a text without start tokens, because the template writes those."""
+        return token_ids(self._tokenizer, text, add_special_tokens=False, **options)
 
     def _special(self, ids: list[int]) -> list[int]:
         return [token_id for token_id in ids if token_id in self._special_ids]
@@ -122,9 +159,10 @@ _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The printable characters that byte-level vocabularies write their 256 bytes with.
+    """Return the character that represents each of the 256 bytes in byte-level vocabularies.
 
-    Printable bytes stand for themselves; the others take the characters from U+0100 on, in order.
+    A printable byte is represented by itself. All other bytes are represented by the characters
+    from U+0100 on.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
@@ -146,7 +184,7 @@ codecs.register_error("specviz-show", _show_bytes)
 
 
 class TextCodec:
-    """A tokenizer of transformers (fast kind), reduced to what the app needs."""
+    """A fast tokenizer of transformers, with only the functions that this app needs."""
 
     def __init__(self, tokenizer: Any, vocab_size: int, eos_ids: Sequence[int]) -> None:
         self._tokenizer = tokenizer
@@ -164,12 +202,11 @@ class TextCodec:
 
     @property
     def eos_ids(self) -> frozenset[int]:
-        """The ids that end a sequence."""
         return self._eos_ids
 
     @cached_property
     def vocabulary(self) -> tuple[str | None, ...]:
-        """The token string of every id (None where the id has none)."""
+        """Return, for every id, the token as the tokenizer writes it, or None for unused ids."""
         names: list[str | None] = [None] * self._vocab_size
         for name, token_id in self._tokenizer.get_vocab().items():
             if token_id < self._vocab_size:
@@ -178,20 +215,29 @@ class TextCodec:
 
     @cached_property
     def is_instruct(self) -> bool:
-        """Whether prompts are put to the model as questions, in its chat template.
+        """Return whether prompts are questions that must be put into the chat template.
 
-        So it is where the template ends an answer with one of the model's end tokens.
+        They are questions if the template writes one of the model's end tokens after an answer.
         """
         return self._template.ends_turns_with(
             self._added[token_id] for token_id in self._eos_ids if token_id in self._added
         )
 
-    def encode(self, prompt: Prompt, tag: str | None = None) -> list[int]:
-        """Token ids of a prompt.
+    @property
+    def template_fault(self) -> str | None:
+        """Return the error of a chat template that cannot be filled in, otherwise None.
 
-        An instruct model is asked it in the chat template. For a base model it is the beginning of
-        a text (of a conversation the turns' texts, with empty lines between), after the model's own
-        token for the task `tag` if it has one. A raw text is taken as it is, for either.
+        A model with such a template is treated as a base model.
+        """
+        return self._template.fault
+
+    def encode(self, prompt: Prompt, tag: str | None = None) -> list[int]:
+        """Return the token ids of a prompt.
+
+        For an instruct model, the prompt is put into the chat template. For a base model, the
+        prompt is the start of a text. If the model has a token for the task `tag`, that token comes
+        first. The turns of a conversation are joined by empty lines. A raw text is encoded
+        unchanged for both kinds of models.
         """
         if isinstance(prompt, RawText):
             return self._encode_raw(prompt.text)
@@ -201,21 +247,25 @@ class TextCodec:
         if self.is_instruct:
             return self._template.encode(turns)
         text = "\n\n".join(turn.content for turn in turns)
-        ids = self._tokenizer(text, split_special_tokens=True, verbose=False).input_ids
+        ids = token_ids(self._tokenizer, text, split_special_tokens=True)
         return [*self._tag_ids(tag), *ids]
 
     def _encode_raw(self, text: str) -> list[int]:
-        """Control tokens by their names; what the tokenizer puts before every text stands once."""
+        """Encode a raw text, in which the names of control tokens become control tokens.
+
+        The tokenizer's start tokens come first; they are not repeated if the text contains them.
+        """
         _check_unicode(text)
-        ids = list(self._tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
+        ids = token_ids(self._tokenizer, text, add_special_tokens=False)
         start = list(self.start_ids)
         return ids if ids[: len(start)] == start else [*start, *ids]
 
     def template_tokens_in(self, prompt: Prompt) -> tuple[str, ...]:
-        """Control tokens that the chat template writes and the prompt's own text names already.
+        """Return the names of the template's control tokens that occur in the prompt's text.
 
-        So it is with a text that was put into the template before. None for a base model, and for a
-        raw text, which gets no template.
+        Such tokens are a sign that the user pasted a text that was already rendered with the
+        template. The result is empty for a base model, and for a raw text, to which no template is
+        applied.
         """
         if isinstance(prompt, RawText) or not self.is_instruct:
             return ()
@@ -224,14 +274,14 @@ class TextCodec:
         return tuple(name for name in names if any(name in turn.content for turn in turns))
 
     def encode_part(self, text: str) -> list[int]:
-        """Token ids of a piece of text, with nothing around it: no template, no tag, no start."""
-        ids: list[int] = self._tokenizer(
-            text, add_special_tokens=False, split_special_tokens=True, verbose=False
-        ).input_ids
-        return ids
+        """Return the token ids of a piece of text; add no template, task token or start tokens."""
+        return token_ids(self._tokenizer, text, add_special_tokens=False, split_special_tokens=True)
 
     def beginning(self, text: str, tokens: int) -> str:
-        """The longest beginning with at most so many tokens; at least one character."""
+        """Return the longest beginning of a text with at most `tokens` tokens.
+
+        The result has at least one character, even if that character has more tokens.
+        """
 
         def count(length: int) -> int:
             return len(self.encode_part(text[:length]))
@@ -240,30 +290,33 @@ class TextCodec:
 
     @cached_property
     def start_ids(self) -> tuple[int, ...]:
-        """What the tokenizer itself puts before every text."""
-        return tuple(self._tokenizer("", verbose=False).input_ids)
+        """Return the tokens that the tokenizer writes before every text."""
+        return tuple(token_ids(self._tokenizer, ""))
 
     @cached_property
     def control_tokens(self) -> dict[str, int]:
-        """The ids of the control tokens by their names."""
+        """Return the ids of the control tokens by name."""
         return {self._added[token_id]: token_id for token_id in sorted(self._special)}
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of the tokens, control tokens left out."""
+        """Return the text of the tokens, leaving out control tokens."""
         text: str = self._tokenizer.decode(
             list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         return text
 
     def token_text(self, token_id: int) -> str:
-        """One token, visible: bytes that are no whole character are shown as ⟨F0⟩."""
+        """Return the text of one token for display.
+
+        Incomplete characters are shown as bytes, such as ⟨F0⟩.
+        """
         if token_id in self._added:
             return self._added[token_id]
         data = self.token_bytes(token_id)
         return f"⟨{token_id}⟩" if data is None else data.decode("utf-8", "specviz-show")
 
     def token_bytes(self, token_id: int) -> bytes | None:
-        """The bytes that a token stands for; None for control tokens and unused ids."""
+        """Return the bytes of a token, or None for control tokens and unused ids."""
         if token_id in self._special:
             return None
         if token_id in self._added:
@@ -272,10 +325,10 @@ class TextCodec:
         return None if piece is None else self._piece_bytes(str(piece))
 
     def text_tokens(self) -> dict[bytes, int]:
-        """The token of every text that one token stands for, by the text's bytes.
+        """Map the bytes of every text that is a single token to that token.
 
-        Where several stand for the same, it is the one that is no bare byte (`<0x41>`, which only
-        serves where there is no other), and of those the first.
+        If several tokens have the same bytes, the map has the first one. It has a token such as
+        `<0x41>`, which represents a bare byte, only if no other token has that byte.
         """
         found: dict[bytes, int] = {}
         bare: dict[bytes, int] = {}

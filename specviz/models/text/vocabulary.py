@@ -1,8 +1,8 @@
-"""Two vocabularies side by side: which tokens of one mean the same text as a token of the other.
+"""Compare two vocabularies: find the tokens with the same text.
 
-Knows nothing of models. Tokens are matched by the bytes that they stand for, since every family
-writes its pieces in letters of its own. Letters: T and D ids of the target's and the draft's
-vocabulary.
+This module knows nothing about models. Tokens are compared by their bytes, because each family of
+tokenizers writes tokens with its own alphabet. In shapes, T and D are the numbers of ids of the
+target's and the draft's vocabulary.
 """
 
 from __future__ import annotations
@@ -21,36 +21,40 @@ NO_TOKEN = -1
 
 
 class Relation(Enum):
-    """How the tokens of a draft stand to those of its target."""
+    """The relation between the vocabulary of a draft and that of its target."""
 
     EQUAL = "equal"
-    PADDED = "equal up to padding"  # the same tokens, unused rows behind them
+    # the draft has the tokens of the target, followed by unused rows
+    PADDED = "equal up to padding"
     DIFFERENT = "different"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VocabularyMap:
-    """The tokens that two vocabularies share, one to one (control tokens have no partner)."""
+    """The tokens that two vocabularies share; each is matched to one token of the other vocabulary.
 
-    target_to_draft: Tensor  # [T] int64, -1: no token of the draft
-    draft_to_target: Tensor  # [D] int64, -1: no token of the target
+    Control tokens are not matched.
+    """
+
+    target_to_draft: Tensor  # [T] int64; -1 if the draft lacks the token
+    draft_to_target: Tensor  # [D] int64; -1 if the target lacks the token
     shared_count: int
 
     @property
     def target_share(self) -> float:
-        """The part of the target's ids that the draft has too."""
+        """Return the fraction of the target's ids that the draft also has."""
         return self.shared_count / len(self.target_to_draft)
 
     @property
     def draft_share(self) -> float:
-        """The part of the draft's ids that the target has too."""
+        """Return the fraction of the draft's ids that the target also has."""
         return self.shared_count / len(self.draft_to_target)
 
 
 def match_vocabularies(target: TextCodec, draft: TextCodec) -> VocabularyMap:
-    """Match the tokens of two tokenizers by their bytes; the maps lie on the CPU.
+    """Match the tokens of two tokenizers by their bytes; return tables on the CPU.
 
-    Source: the token-level intersection of heterogeneous vocabularies (2502.05202).
+    The intersection of two vocabularies is described in 2502.05202.
     """
     ours, theirs = target.text_tokens(), draft.text_tokens()
     shared = sorted((ours[text], theirs[text]) for text in ours.keys() & theirs.keys())
@@ -63,14 +67,21 @@ def match_vocabularies(target: TextCodec, draft: TextCodec) -> VocabularyMap:
 
 
 def relation(target: TextCodec, draft: TextCodec, rows: tuple[int, int]) -> Relation:
-    """How a draft's tokens stand to its target's; `rows` are the heights of their embeddings."""
+    """Compare the draft's tokens with the target's.
+
+    `rows` has the numbers of rows of both embeddings.
+    """
     if difference(target, draft) is not None:
         return Relation.DIFFERENT
     return Relation.EQUAL if rows[0] == rows[1] else Relation.PADDED
 
 
 def refusal(target: str, draft: str, found: str) -> str:
-    """Why this draft cannot serve, `found` being the difference; names the way out."""
+    """Return an error text.
+
+    It says why this draft cannot be used, and what the user can do. `found` is the difference
+    between the vocabularies.
+    """
     return (
         f"draft {draft!r} must share the vocabulary of target {target!r}: {found}; choose a draft "
         "of the same family, or a method that takes drafts of another vocabulary"
@@ -78,7 +89,7 @@ def refusal(target: str, draft: str, found: str) -> str:
 
 
 def difference(target: TextCodec, draft: TextCodec) -> str | None:
-    """Where the ids of two tokenizers first mean different tokens; None where they nowhere do."""
+    """Describe the first id with different tokens in two tokenizers; None if all ids are equal."""
     ours, theirs = target.vocabulary, draft.vocabulary
     shared = min(len(ours), len(theirs))
     for token_id in range(shared):
@@ -90,5 +101,5 @@ def difference(target: TextCodec, draft: TextCodec) -> str | None:
 
 
 def fingerprint(codec: TextCodec) -> str:
-    """The same for two tokenizers only if every id is the same token in both."""
+    """Return a hash of a tokenizer. Two hashes are equal only if all ids mean the same tokens."""
     return hashlib.sha256(json.dumps(codec.vocabulary).encode()).hexdigest()

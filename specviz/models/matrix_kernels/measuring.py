@@ -1,0 +1,156 @@
+"""Measure how many seconds every candidate takes, with the matrices of a loaded model.
+
+The matrices of one kind are multiplied one after another, as in a forward pass. The first pass uses
+a few of them and drops the slow candidates. The later passes use many, because a server's cache can
+be larger than the matrices of the first pass: a kernel that is fast in a cache may be slow in a
+forward pass, which reads the whole model.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from specviz.models.matrix_kernels.choice import FEW, FIRST_ROWS, MEASURED_ROWS
+from specviz.models.matrix_kernels.kernel_candidates import BY_NAME, Held, offered
+from specviz.models.matrix_kernels.weights import MatrixWeights
+
+# The total bytes of the matrices in the first pass, and in the later passes.
+FIRST_SET, WORKING_SET = 64 << 20, 256 << 20
+MOST_MATRICES = 64
+# The number of matrices in a measurement if arithmetic limits the kernel and not memory, as for
+# prompts.
+FEW_MATRICES = 2
+# The number of later passes over all classes of row counts. The class for prompts is measured in
+# the first pass only, because it takes the longest and matters least.
+LATER_PASSES = 2
+# A candidate is dropped after the first pass if it takes this many times as long as the fastest in
+# every class.
+SLOW = 1.5
+# If a candidate takes more than this many times as long as the fastest for one class of row counts,
+# memory does not limit it. For the next class it is then measured with FEW_MATRICES matrices. If
+# the next class is the one for prompts, the time of the candidate is estimated instead.
+HOPELESS = 3.0
+# If two passes differ by more than this factor, the machine is busy with other work.
+STEADY = 1.3
+
+Clock = Callable[[], float]
+Times = Mapping[str, tuple[float, ...]]  # candidate -> seconds of one call for each class of rows
+
+
+@torch.inference_mode()
+def measure(
+    matrices: Sequence[MatrixWeights],
+    rows: torch.dtype,
+    deadline: float = math.inf,  # stop measuring when `clock` has reached this time
+    clock: Clock = time.perf_counter,
+) -> Times | None:
+    """Return the seconds of each candidate, or None if they are not reliable.
+
+    All `matrices` must be of one kind. Other programs can only make a call slower, so the result is
+    the minimum of the later passes. It is None if the passes of the fastest candidates differ too
+    much, or if the deadline has passed: the choice would then depend on chance. Only candidates
+    that may still be the fastest stay in memory.
+    """
+    first, many = (_count(matrices, size) for size in (FIRST_SET, WORKING_SET))
+    width = matrices[0].dense().shape[1]
+    inputs = [torch.randn(each, width).to(rows) for each in MEASURED_ROWS]
+    passes: dict[str, list[list[float]]] = {}
+    held: dict[str, list[Held]] = {}
+    for each in offered(matrices[0].shape, rows):
+        held_matrices = [each.hold(weights, rows) for weights in matrices[:first]]
+        for x in inputs[:FEW]:
+            held_matrices[0](x, None)  # the first call compiles the kernel or starts threads
+        held[each.name] = held_matrices
+        passes[each.name] = [_first_pass(held_matrices, inputs, passes, clock)]
+        if clock() > deadline:
+            return None
+        _keep_winners(held, passes)
+    before = {name: each[0] for name, each in passes.items()}
+    for name, held_matrices in held.items():
+        held_matrices += [BY_NAME[name].hold(weights, rows) for weights in matrices[first:many]]
+    later: dict[str, list[list[float]]] = {name: [] for name in held}
+    for _ in range(LATER_PASSES):
+        for name, held_matrices in held.items():
+            few = [_seconds(held_matrices, x, clock) for x in inputs[:FEW]]
+            later[name].append([*few, *before[name][FEW:]])
+        if clock() > deadline:
+            return None
+    if not all(_is_steady(each) for each in later.values()):
+        return None
+    return _with_dropped(before, {name: _least(each) for name, each in later.items()})
+
+
+def _count(matrices: Sequence[MatrixWeights], size: int) -> int:
+    return min(len(matrices), MOST_MATRICES, 1 + size // max(1, matrices[0].shape.bytes))
+
+
+def _with_dropped(before: Mapping[str, Sequence[float]], found: Times) -> Times:
+    """Add the times of the candidates that were dropped after the first pass.
+
+    Their times of the first pass (`before`) were measured with fewer matrices than those of the
+    later passes. So these times are multiplied by the factor by which the time of the fastest
+    candidate grew from the first pass to the later passes.
+    """
+    slower = [
+        max(1.0, min(each[at] for each in found.values()) / min(before[name][at] for name in found))
+        for at in range(len(FIRST_ROWS))
+    ]
+    scaled = {
+        name: tuple(own * factor for own, factor in zip(each, slower, strict=True))
+        for name, each in before.items()
+    }
+    return scaled | dict(found)
+
+
+def _first_pass(
+    matrices: Sequence[Held],
+    inputs: Sequence[torch.Tensor],
+    passes: Mapping[str, Sequence[Sequence[float]]],
+    clock: Clock,
+) -> list[float]:
+    """Return the seconds of a candidate for each class of rows.
+
+    `passes` has the candidates that were measured before. A candidate that is much slower than the
+    candidates measured before is measured with few matrices.
+    """
+    found: list[float] = []
+    for at, x in enumerate(inputs):
+        before = [first[0][at - 1] for first in passes.values()]
+        is_hopeless = at > 0 and found[-1] > HOPELESS * min([found[-1], *before])
+        if is_hopeless and at == FEW:
+            found.append(found[-1] * len(x) / len(inputs[at - 1]))
+        else:
+            found.append(_seconds(matrices[:FEW_MATRICES] if is_hopeless else matrices, x, clock))
+    return found
+
+
+def _least(passes: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(min(each) for each in zip(*passes, strict=True))
+
+
+def _is_steady(passes: list[list[float]]) -> bool:
+    """Return whether the median pass over few rows took about as long as the shortest pass."""
+    sums = sorted(sum(each[:FEW]) for each in passes)
+    return sums[len(sums) // 2] < STEADY * sums[0]
+
+
+def _keep_winners(held: dict[str, list[Held]], passes: dict[str, list[list[float]]]) -> None:
+    """Drop the candidates that take at least SLOW times as long as the fastest in every class."""
+    times = {name: _least(each) for name, each in passes.items()}
+    least = _least(list(times.values()))
+    for name in list(held):
+        if all(own >= SLOW * best for own, best in zip(times[name], least, strict=True)):
+            del held[name]
+
+
+def _seconds(held_matrices: Sequence[Held], x: torch.Tensor, clock: Clock) -> float:
+    """Return the mean seconds of one call, over several matrices one after another."""
+    in_turn = held_matrices if len(x) < FIRST_ROWS[FEW] else held_matrices[:FEW_MATRICES]
+    began = clock()
+    for matrix in in_turn:
+        matrix(x, None)
+    return (clock() - began) / len(in_turn)

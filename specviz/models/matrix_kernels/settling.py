@@ -1,0 +1,128 @@
+"""Choose the matrix kernels of loaded models, once per kind of matrix and process.
+
+Measured times come from this process, from disk, or from a new measurement. All lanes of a race use
+the same models, so they also use the same kernels.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from specviz.environment import Environment
+from specviz.models.matrix_kernels.choice import Choice, MatrixKind, by_rule, chosen
+from specviz.models.matrix_kernels.kernel_candidates import offered
+from specviz.models.matrix_kernels.measuring import Clock, Times, measure
+from specviz.models.matrix_kernels.projection import Projection
+from specviz.models.matrix_kernels.remembered import read_times, write_times
+from specviz.models.matrix_kernels.weights import MatrixShape
+
+# After this many seconds of measuring for one model, no new measurement starts.
+BUDGET_SECONDS = 3.0
+# After this many seconds, the current measurement stops as well.
+MOST_SECONDS = 6.0
+# If all matrices of a model have fewer bytes than this, nothing is measured, because every kernel
+# is fast enough.
+LEAST_BYTES = 64 << 20
+
+_known: dict[MatrixKind, Times] = {}
+_lock = threading.Lock()
+
+
+def settle(
+    projections: Iterable[object],
+    environment: Environment | None = None,
+    clock: Clock = time.perf_counter,
+) -> None:
+    """Choose the best kernel for every Projection, for the current number of threads.
+
+    Objects of other types are ignored. This happens once per number of threads, so a kernel never
+    changes between two runs. For small models, and on a GPU, fixed rules choose.
+    """
+    environment = environment or Environment.read()
+    groups = _groups(projections, are_new=True)
+    size = sum(each.shape.bytes for group in groups.values() for each in group)
+    with _lock:
+        if size >= LEAST_BYTES:
+            _measure_unknown(groups, environment, clock)
+        for kind, group in groups.items():
+            for each in group:
+                only_plain = each.only_plain or (each.is_shared and environment.small_memory)
+                choice = _chosen(each.shape, each.rows, only_plain, environment, _known)
+                each.adopt(choice, kind.threads)
+
+
+def expected(
+    shapes: Mapping[MatrixShape, int], rows: torch.dtype, environment: Environment
+) -> dict[MatrixShape, Choice]:
+    """Predict the choices for a model that is not loaded.
+
+    `shapes` has the shapes of its matrices, and the number of matrices of each shape.
+    """
+    size = sum(shape.bytes * count for shape, count in shapes.items())
+    known = read_times(environment.cache_folder) | _known if size >= LEAST_BYTES else {}
+    return {shape: _chosen(shape, rows, False, environment, known) for shape in shapes}
+
+
+def _groups(
+    projections: Iterable[object], are_new: bool = False
+) -> dict[MatrixKind, list[Projection]]:
+    """Group projections by kind.
+
+    With `are_new`, leave out projections whose kernels were already chosen for the current number
+    of threads.
+    """
+    groups: dict[MatrixKind, list[Projection]] = defaultdict(list)
+    for each in projections:
+        if isinstance(each, Projection):
+            kind = each.kind()
+            if not (are_new and each.threads == kind.threads):
+                groups[kind].append(each)
+    return groups
+
+
+def _measure_unknown(
+    groups: dict[MatrixKind, list[Projection]], environment: Environment, clock: Clock
+) -> None:
+    unknown = [kind for kind, group in groups.items() if kind not in _known and _on_cpu(group)]
+    if not unknown:
+        return
+    _known.update(read_times(environment.cache_folder))
+    missing = [kind for kind in unknown if kind not in _known]
+    missing.sort(key=lambda kind: -len(groups[kind]) * groups[kind][0].shape.bytes)
+    began, found = clock(), 0
+    for kind in missing:
+        if found and clock() > began + BUDGET_SECONDS:
+            break  # the remaining kinds of matrix are measured when the program starts again
+        group = groups[kind]
+        deadline = began + MOST_SECONDS
+        times = measure([each.weights() for each in group], group[0].rows, deadline)
+        # If the machine is busy, fixed rules choose until the program starts again.
+        if times is None:
+            break
+        _known[kind] = times
+        found += 1
+    if found:
+        write_times(environment.cache_folder, _known)
+
+
+def _chosen(
+    shape: MatrixShape,
+    rows: torch.dtype,
+    only_plain: bool,
+    environment: Environment,
+    known: Mapping[MatrixKind, Times],
+) -> Choice:
+    times = known.get(MatrixKind.of(shape, rows, torch.get_num_threads()))
+    if times is None or set(times) != {each.name for each in offered(shape, rows)}:
+        return by_rule(shape, rows, only_plain)
+    most_layouts = 1 if environment.small_memory else 2
+    return chosen(times, only_plain, most_layouts, shape.form in ("int8", "int4"))
+
+
+def _on_cpu(group: list[Projection]) -> bool:
+    return group[0].shape.device == "cpu"
