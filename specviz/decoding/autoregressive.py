@@ -1,12 +1,15 @@
-"""The baseline: one token per target forward. Also the oracle that the tests compare with.
+"""The baseline: decoding with one token per target forward.
 
-It uses the same forward, cache and sampling as the speculative lane. Letters: V vocabulary.
+The tests compare other decoders with its output. The baseline uses the same forward, KV cache and
+sampling as speculative decoding. In shapes, V is the size of the vocabulary.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,10 +17,12 @@ from torch import Tensor
 from specviz.decoding.clock import Mark, mark
 from specviz.decoding.drafters.base import empty_proposal
 from specviz.decoding.row import Row
-from specviz.decoding.sampling import draw, uniforms_on
+from specviz.decoding.sampling import Sampler, draw, uniforms_on
 from specviz.decoding.target import Target
 from specviz.decoding.verification import judge, unpack
+from specviz.models.graphs.captured_model import run_work
 from specviz.models.language_model import LanguageModel
+from specviz.models.sequence_work import HostNumbers, Numbers, SequenceWork, Steps
 from specviz.records import DecodingConfig, FinishReason, Prefill, TokenStep
 
 
@@ -27,7 +32,7 @@ def decode(
     config: DecodingConfig,
     end_ids: Collection[int] = (),
 ) -> Iterator[Prefill | TokenStep | FinishReason]:
-    """Yield the prefill, one step per further token, and at last why the run ended."""
+    """Yield the prefill, then one step per token, and finally the reason why the run ended."""
     target = Target.of(model, prompt_ids, config)
     row = Row(prompt_ids, config, end_ids)
     with torch.inference_mode():
@@ -43,7 +48,10 @@ def decode(
 
 
 def first_token(row: Row, target: Target, logits: Tensor, started: Mark) -> Prefill:
-    """Draw and commit the token after the prompt, as both lanes do. logits [1, V]"""
+    """Draw and commit the first token after the prompt. `logits` is [1, V].
+
+    Speculative decoding uses this function as well.
+    """
     device = target.model.device
     nothing = empty_proposal(device)
     packed = judge(nothing, logits, target.sampler, uniforms_on(device, row.extra_draws(0)))
@@ -52,19 +60,35 @@ def first_token(row: Row, target: Target, logits: Tensor, started: Mark) -> Pref
     return row.begin(judgement, started.seconds_until(judged))
 
 
+@dataclass(frozen=True, slots=True)
+class PlainStep:
+    """The tensor work of one step of plain decoding: run the last token, and draw the next one.
+
+    A call returns one float64 tensor with three numbers: the drawn token, its probability without
+    the sampling settings, and the difference between the two largest logits.
+    """
+
+    sampler: Sampler
+    tokens: ClassVar[int] = 1
+    wholes: ClassVar[int] = 1
+    alike: ClassVar[Sequence[SequenceWork]] = ()
+
+    def __call__(
+        self, steps: Steps, numbers: Numbers, inputs: Sequence[Tensor]
+    ) -> tuple[Tensor, ...]:
+        root = numbers.wholes
+        logits = steps.forward(root, torch.zeros_like(root)).logits[0]  # [1, V]
+        token_id = draw(self.sampler.distributions(logits), numbers.draws)  # [1]
+        best = logits[0].float().topk(2).values
+        raw_prob = (logits[0, token_id].float() - logits[0].float().logsumexp(-1)).exp()
+        return (torch.cat([token_id.double(), raw_prob.double(), (best[:1] - best[1:]).double()]),)
+
+
 @torch.inference_mode()
 def _step(target: Target, row: Row, index: int) -> TokenStep:
     started = time.perf_counter()
-    device = target.model.device
-    tokens = torch.tensor([[row.root]], dtype=torch.int64).to(device, non_blocking=True)
-    positions = torch.tensor([[row.end - 1]]).to(device, non_blocking=True)
-    logits = target.model.forward(tokens, positions, target.cache).logits[0]  # [1, V]
-    token_id = draw(
-        target.sampler.distributions(logits), uniforms_on(device, row.extra_draws(0))
-    )  # [1]
-    best = logits[0].float().topk(2).values
-    raw_prob = (logits[0, token_id].float() - logits[0].float().logsumexp(-1)).exp()
-    packed = torch.cat([token_id.double(), raw_prob.double(), (best[:1] - best[1:]).double()])
+    numbers = HostNumbers((row.root,), row.extra_draws(0))
+    (packed,) = run_work(target.model, target.cache, PlainStep(target.sampler), numbers)
     drawn, prob, margin = target.to_host(packed)
     row.append([int(drawn)])
     return TokenStep(index, int(drawn), prob, margin, time.perf_counter() - started)

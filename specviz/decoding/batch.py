@@ -1,10 +1,13 @@
-"""Many prompts at once: rows draft, verify and commit together, accept different counts, end apart.
+"""Speculative decoding of a batch: all prompts draft, verify and commit in the same rounds.
 
-One forward of the target and one copy to the host per round serve all rows. What is decided about a
-row depends on that row alone, so it equals the round of `speculative` with the row's prompt and
-seed. Lists run parallel to the rows that have not ended. Letters: B rows, N nodes, R = N + 1 rows
-of one tree (its root, then its nodes), E leading rows that may have children, Q extra queries, V
-vocabulary.
+A row is one sequence of the batch. Rows accept different numbers of tokens and end at different
+times. Each round has one target forward and one copy to the host for all rows. The decisions about
+a row depend on that row alone. They are therefore the same as in a single run (module
+`speculative`) with the same prompt and seed. All lists have one entry per row that has not ended.
+
+In shapes, B is the number of rows, N the number of nodes, R = N + 1 the number of rows in the
+tables of one tree (its root, then its nodes), E the number of rows up to the last row that can have
+children, Q the number of extra queries and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -54,7 +57,10 @@ from specviz.records import (
 
 @dataclass(frozen=True, slots=True)
 class RowEvent:
-    """What happened to one row; its seconds are those of all rows together."""
+    """An event of one row of a batch, where a row is one sequence.
+
+    The seconds in the event are the time of the whole step, in which all rows advance together.
+    """
 
     row: int
     event: Prefill | Round | TokenStep | FinishReason
@@ -62,7 +68,11 @@ class RowEvent:
 
 @dataclass(frozen=True, slots=True)
 class BatchStep:
-    """One forward of the target: `tokens` of its slots held a token, `padding` of them none."""
+    """The events of one target forward of the batch.
+
+    `tokens` is the number of input positions that contained a token, and `padding` the number of
+    empty positions.
+    """
 
     events: tuple[RowEvent, ...]
     seconds: float
@@ -78,9 +88,9 @@ def decode(
     end_ids: Collection[int] = (),
     options: BatchOptions | None = None,
 ) -> Iterator[BatchStep]:
-    """Yield the prefill, then every round, until all rows have ended.
+    """Yield the prefill and then every round of a batch, until all rows (sequences) have ended.
 
-    `configs` differ in their seeds only. The drafter is closed with the generator.
+    `configs` may differ only in their seeds. The generator closes the drafter when it ends.
     """
     try:
         rows = new_rows(prompts, configs, end_ids)
@@ -98,7 +108,7 @@ def decode_baseline(
     configs: Sequence[DecodingConfig],
     end_ids: Collection[int] = (),
 ) -> Iterator[BatchStep]:
-    """The baseline of a batch: the prefill, then one token per row and target forward."""
+    """Yield the steps of plain decoding of a batch: the prefill, then a token per row and step."""
     rows = new_rows(prompts, configs, end_ids)
     with torch.inference_mode():
         started = mark(target.model.device)
@@ -117,7 +127,7 @@ def decode_baseline(
 def new_rows(
     prompts: Sequence[Sequence[int]], configs: Sequence[DecodingConfig], end_ids: Collection[int]
 ) -> list[Row]:
-    """A row per prompt; `configs` differ in their seeds only."""
+    """Create one row (sequence) per prompt. `configs` may differ only in their seeds."""
     settings = enumerate(zip(prompts, configs, strict=True))
     return [Row(ids, config, end_ids, number) for number, (ids, config) in settings]
 
@@ -125,7 +135,7 @@ def new_rows(
 def _step(
     rows: Sequence[Row], events: Sequence[Prefill | Round | TokenStep], target: TargetRows
 ) -> BatchStep:
-    """One event per row, then the reasons of the rows that it ended."""
+    """Return a step with one event per row, and a finish reason for every row that ended in it."""
     happened = [RowEvent(row.number, each) for row, each in zip(rows, events, strict=True)]
     ended = [RowEvent(row.number, row.finish) for row in rows if row.finish is not None]
     return BatchStep((*happened, *ended), events[0].seconds, target.tokens, target.padding)
@@ -134,7 +144,10 @@ def _step(
 def _first_tokens(
     rows: Sequence[Row], target: TargetRows, logits: Sequence[Tensor], started: Mark
 ) -> list[Prefill]:
-    """Draw and commit the token after every prompt. logits [1, V] of each"""
+    """Draw and commit the first token after every prompt.
+
+    `logits` has one tensor [1, V] per row.
+    """
     device = target.model.device
     forest = Forest([empty_proposal(device)] * len(rows))
     packed = forest.judge(logits, target.sampler, [row.extra_draws(0) for row in rows])
@@ -145,7 +158,10 @@ def _first_tokens(
 
 
 class BatchRun:
-    """The rows that have not ended. All tokens but the last of each are in the target's cache."""
+    """The state of a batch: the rows that have not ended, the target's cache, and the drafter.
+
+    The cache holds all tokens of every row except its last token.
+    """
 
     def __init__(
         self,
@@ -157,20 +173,23 @@ class BatchRun:
         self.target = target
         self.rows = list(rows)
         self._drafter = drafter
-        self._prompts: list[PrefilledPrompt] = []  # until the drafter has got them
+        # the prompts, which are kept until the drafter has read them
+        self._prompts: list[PrefilledPrompt] = []
         self._budget = options.draft_budget
         self._limit = _limit(target, len(rows), options.speculate_up_to)
         self._index = 0
-        self._seconds = 0.0  # the lane's own clock
+        self._seconds = 0.0  # seconds that the batch has decoded so far
 
     @property
     def is_going(self) -> bool:
-        """Whether any row has not ended."""
         return any(row.finish is None for row in self.rows)
 
     @torch.inference_mode()
     def prefill(self) -> BatchStep:
-        """Run all prompts and draw the token after each, which is its first root."""
+        """Run all prompts through the target, and draw the first token after each prompt.
+
+        This token is the root of the row's first draft tree.
+        """
         started = mark(self.target.model.device)
         prompts = [tuple(row.committed) for row in self.rows]
         outputs = self.target.fill(prompts)
@@ -185,7 +204,7 @@ class BatchRun:
 
     @torch.inference_mode()
     def round(self) -> BatchStep:
-        """Every row that is left drafts, verifies, accepts or rejects, commits."""
+        """Run one round: draft, verify and commit for every row that has not ended."""
         self._drop_ended()
         limit = self._limit.rows
         stopwatch = Stopwatch(self.target.model.device)
@@ -211,7 +230,7 @@ class BatchRun:
         return _step(self.rows, noted, self.target)
 
     def _drop_ended(self) -> None:
-        """Rows that have ended leave every cache; at least one must be left."""
+        """Remove the rows that have ended from all caches. At least one row must remain."""
         going = [index for index, row in enumerate(self.rows) if row.finish is None]
         if len(going) < len(self.rows):
             self.rows = [self.rows[index] for index in going]
@@ -220,9 +239,10 @@ class BatchRun:
             self._drafter.select(going)
 
     def _shares(self, limit: int) -> list[int] | None:
-        """How many nodes each row may draft, None if any number.
+        """Return how many nodes each row (sequence) may draft, or None if there is no limit.
 
-        It is fixed before anything is drawn, so verification stays exact.
+        The limits must not depend on the tokens drawn in this round; otherwise verification would
+        not be exact.
         """
         rows = len(self.rows)
         if rows > limit:
@@ -239,7 +259,10 @@ class BatchRun:
         return [first_nodes(each, limit) for each, limit in zip(proposals, limits, strict=True)]
 
     def _held(self, row: int) -> PrefilledPrompt:
-        """The prompt of a row with its keys and values, which stand where the row stands now."""
+        """Return a row's prompt, with a function that returns the prompt's keys and values.
+
+        The function reads the keys and values from the target's cache.
+        """
         prompt = self._prompts[row]
         held = partial(self.target.keys_values, row, len(prompt.prompt_ids))
         return replace(prompt, keys_values=held)
@@ -247,7 +270,10 @@ class BatchRun:
     def _judge(
         self, forest: Forest, proposals: Sequence[Proposal], outputs: Sequence[ForwardOutput]
     ) -> Tensor:
-        """Pack the round's one copy."""
+        """Judge the trees of all rows, and copy the results to the host.
+
+        The results are packed into one tensor, so that the round has only one copy to the host.
+        """
         pairs = zip(self.rows, proposals, strict=True)
         draws = [row.extra_draws(each.topology.height) for row, each in pairs]
         logits = [output.logits[0] for output in outputs]  # [R + Q, V]
@@ -256,13 +282,15 @@ class BatchRun:
     def _commit(
         self, decisions: Sequence[Decision], outputs: Sequence[ForwardOutput]
     ) -> list[OverlappedWork]:
-        """Append the new tokens, keep the cache slots of roots and paths, tell the drafter."""
+        """Commit the new tokens, keep their cache slots and report the decisions to the drafter."""
         ends = [row.end for row in self.rows]
         self.target.keep(ends, [each.walk.path for each in decisions])
         for row, each in zip(self.rows, decisions, strict=True):
             row.append(each.emitted_ids)
         pairs = zip(decisions, outputs, strict=True)
-        return self._drafter.observe([each.observation(output) for each, output in pairs])
+        return self._drafter.observe(
+            [each.observation(output.row_features) for each, output in pairs]
+        )
 
     def _record(
         self,
@@ -285,12 +313,15 @@ class BatchRun:
 
 
 def _limit(target: TargetRows, rows: int, speculate_up_to: int) -> FixedLimit | MeasuredLimit:
-    """The fixed number of rows, or (0) one that follows from the measured forwards."""
+    """Return the limit on unfinished rows; a batch with more unfinished rows drafts nothing.
+
+    The limit is `speculate_up_to`. If that is 0, the limit is computed from measured times.
+    """
     return FixedLimit(speculate_up_to) if speculate_up_to else MeasuredLimit(rows, _time_of(target))
 
 
 def _time_of(target: TargetRows) -> RowsTime:
-    """The time of the forward that this target makes of so many rows."""
+    """Return a function from (rows, tokens per row) to the seconds of this target's forward."""
     model = target.model
     if isinstance(target, RaggedTarget):
         return partial(rows_time, target.model)
@@ -298,10 +329,12 @@ def _time_of(target: TargetRows) -> RowsTime:
 
 
 def first_nodes(proposal: Proposal, count: int) -> Proposal:
-    """A proposal cut to its first `count` nodes; parents come first, so what is left is a tree.
+    """Cut a draft tree to its first `count` nodes.
 
-    `count` must not depend on which tokens were drawn: then the cut tree might have been drawn as
-    it is, and verification stays exact.
+    Parents come before children, so the result is a tree.
+
+    `count` must not depend on the tokens that were drawn. The smaller tree is then one that the
+    drafter could have drawn itself, so verification stays exact.
     """
     tree = proposal.topology
     if tree.size <= count:
@@ -326,7 +359,10 @@ def first_nodes(proposal: Proposal, count: int) -> Proposal:
 
 
 def _distributions(distributions: Tensor | None, count: int) -> Tensor | None:
-    """Those of the rows that are left. [E, V] -> [count + 1, V]"""
+    """Cut the distributions to those of the root and the first `count` nodes.
+
+    [E, V] -> [count + 1, V]
+    """
     if distributions is None:
         return None
     return F.pad(distributions[: count + 1], (0, 0, 0, max(0, count + 1 - len(distributions))))
@@ -337,7 +373,7 @@ def _partial(partial: Partial | None, count: int) -> Partial | None:
 
 
 def _queries(queries: ExtraQueries | None, size: int, count: int) -> ExtraQueries | None:
-    """The same queries; they no longer see the nodes that are gone."""
+    """Remove the nodes after the first `count` from the attention mask of the extra queries."""
     if queries is None:
         return None
     mask = torch.cat([queries.mask[:, : count + 1], queries.mask[:, size + 1 :]], 1)

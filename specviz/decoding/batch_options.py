@@ -1,13 +1,13 @@
-"""What the rows of a batch share: how many of them speculate, how much is drafted, the seeds.
+"""Options of a whole batch: when to stop speculating, how much to draft, and the seed per row.
 
-A batch fills the device by itself, so a drafted token costs more the more rows there are. With n
-drafted tokens in each of b rows speculation pays as long as
+A large batch keeps the device busy, so each drafted token costs more than in a small batch. With n
+drafted tokens in each of b rows, speculation is faster than plain decoding as long as
 
-    tokens per row and round  >  (1 + d) * t(b, 1 + n) / t(b, 1),
+new tokens per row and round  >  (1 + d) * t(b, 1 + n) / t(b, 1)
 
-where t(b, c) is the time of a target forward over b rows of c tokens, and d the time of drafting
-and of the host per second of verification. t is measured on the model, the rest on the rounds so
-far.
+Here t(b, c) is the time of a target forward with c tokens in each of b rows. d is the time for
+drafting and for work on the host, divided by the time for verification. The times t are measured on
+the model. The other numbers come from the rounds so far.
 """
 
 from __future__ import annotations
@@ -18,19 +18,25 @@ from dataclasses import dataclass
 from specviz.decoding.streams import derived_seed
 from specviz.records import BATCH, Round
 
-WARM_UP_ROUNDS = 3  # with anything drafted, before the limit is first measured
+# The limit is computed for the first time after this many rounds with drafted tokens.
+WARM_UP_ROUNDS = 3
 
-RowsTime = Callable[[int, int], float]  # rows, tokens of each -> seconds of a target forward
+# A function: (rows, tokens per row) -> seconds of one target forward.
+RowsTime = Callable[[int, int], float]
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """`speculate_up_to`: while more rows are alive, rounds draft nothing (0: measured in the run).
+    """Limits on the drafting of a whole batch.
 
-    `draft_budget`: at most so many drafted tokens in one round over all rows (0: no budget).
-    Both are applied before anything is drawn, so the output's distribution stays the target's. But
-    a row that drafts less than it would alone uses other draws, so above temperature 0 its text may
-    differ from its single run. A measured limit may differ from run to run.
+    While more than `speculate_up_to` rows are unfinished, rounds draft nothing; 0 means that the
+    run measures the best limit. `draft_budget` is the largest number of drafted tokens per round,
+    over all rows; 0 means no limit.
+
+    Both limits apply before any token is drawn, so the output keeps the target's distribution. With
+    a limit, a row makes other random draws than without one. Above temperature 0 its text may
+    therefore differ from the text of the same prompt decoded alone. A measured limit may also
+    differ from run to run.
     """
 
     speculate_up_to: int = BATCH["speculate_up_to"].default
@@ -45,15 +51,19 @@ ALL_DRAFT = BatchOptions()
 
 
 def row_seed(seed: int, row: int) -> int:
-    """The seed of a row: row 0 has the batch's own, so a batch of one is a single run.
+    """Return the seed of one row (sequence) of a batch.
 
-    A single run of a row's prompt with this seed makes the same draws as the row.
+    Row 0 has the seed of the batch, so a batch with one prompt equals a single run. To repeat
+    another row as a single run with the same draws, use the seed of that row.
     """
     return derived_seed(seed, row) if row else seed
 
 
 def shares(budget: int, rows: int, round_index: int) -> list[int]:
-    """A budget divided over rows; the rows that get one more change from round to round.
+    """Divide a budget of drafted tokens over the rows of a batch.
+
+    If the budget cannot be divided evenly, some rows may draft one token more than the others.
+    These rows change from round to round.
 
     >>> shares(8, 3, 0), shares(8, 3, 1)
     ([3, 3, 2], [2, 3, 3])
@@ -63,17 +73,21 @@ def shares(budget: int, rows: int, round_index: int) -> list[int]:
 
 
 class FixedLimit:
-    """Speculation stops above a fixed number of rows."""
+    """A fixed limit: the batch drafts nothing while more rows than `rows` are unfinished."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
 
     def add(self, rounds: Sequence[Round]) -> None:
-        """Rounds do not change it."""
+        """Do nothing, because rounds do not change a fixed limit."""
 
 
 class MeasuredLimit:
-    """`rows` is the largest number of rows, at most `most`, for which speculation pays so far."""
+    """A limit on the rows of a batch, computed from the times and the acceptance of earlier rounds.
+
+    `rows` is the largest number of rows, up to `most`, with which speculation is faster than plain
+    decoding.
+    """
 
     def __init__(self, most: int, time: RowsTime) -> None:
         self.rows = most
@@ -83,7 +97,7 @@ class MeasuredLimit:
         self._verify = self._others = 0.0
 
     def add(self, rounds: Sequence[Round]) -> None:
-        """One round of every row; those that drafted nothing are left out."""
+        """Add the times and the acceptance of one round; rows that drafted nothing do not count."""
         drafted = [each for each in rounds if each.tree.nodes]
         if not drafted:
             return

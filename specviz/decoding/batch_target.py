@@ -1,7 +1,10 @@
-"""The target of a batch: a cache and a forward per row, or one ragged cache and one forward.
+"""The target model of a batch, with one cache per row or with one cache for all rows.
 
-Lists run parallel to the rows that have not ended. Letters: B rows, P tokens of a prompt, N tokens
-of the longest row in one forward, W hidden size, V vocabulary.
+One cache per row needs one forward per row. A shared cache needs one forward for all rows, although
+they have different lengths. All lists have one entry per row that has not ended.
+
+In shapes, B is the number of rows, P the number of tokens of a prompt, N the number of tokens of
+the longest row in one forward, W the hidden size and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from specviz.decoding.target import (
     finite,
     tree_inputs,
 )
+from specviz.models.accelerator import upload
 from specviz.models.language_model import (
     BatchedModel,
     ForwardOutput,
@@ -34,7 +38,11 @@ from specviz.records import DecodingConfig
 
 
 class TargetRows(Protocol):
-    """`tokens` and `padding` count the slots of the last forward with and without a token."""
+    """The target model of all rows of a batch.
+
+    `tokens` and `padding` describe the last forward: how many of its input positions held a token,
+    and how many were empty.
+    """
 
     tokens: int
     padding: int
@@ -49,42 +57,65 @@ class TargetRows(Protocol):
     def transfer(self) -> HostTransfer: ...
 
     def cache(self, row: int) -> KeyValueCache | None:
-        """The row's own cache; None if all rows share one."""
+        """Return the cache of one row, or None if all rows share a cache."""
         ...
 
     def keys_values(self, row: int, count: int) -> Sequence[Tensor]:
-        """The keys and values of a row's first tokens, if its model can run layer by layer."""
+        """Return the keys and values of a row's first `count` tokens, one tensor per layer.
+
+        This works only for a model whose layers can run one by one.
+        """
         ...
 
     def to_host(self, packed: Tensor) -> list[float]:
-        """The counted blocking copy; InputError if any number is NaN or infinite."""
+        """Copy a tensor to the host and count the copy.
+
+        Raises InputError if it contains NaN or infinity.
+        """
         ...
 
     def fill(self, prompts: Sequence[Sequence[int]]) -> list[ForwardOutput]:
-        """Run the prompts into empty caches: logits [1, 1, V] after each, features [1, P, W]."""
+        """Run the prompts and fill the empty caches with their keys and values.
+
+        -> per row: logits [1, 1, V], features [1, P, W]
+        """
         ...
 
     def step(self, roots: Sequence[int], ends: Sequence[int]) -> Tensor:
-        """Run each row's root, at text position end - 1, and nothing else. -> logits [B, V]"""
+        """Run the last committed token of each row. -> logits [B, V]
+
+        `ends` has the number of committed tokens of each row.
+        """
         ...
 
     def verify(
         self, roots: Sequence[int], proposals: Sequence[Proposal], ends: Sequence[int]
     ) -> list[ForwardOutput]:
-        """Each row's root at text position end - 1, its nodes, its extra queries. [1, N, …]"""
+        """Run the root, the draft tree and the extra queries of every row.
+
+        `ends` has the number of committed tokens of each row; the last of them is the root. The
+        result has one entry per row, with shape [1, N, …].
+        """
         ...
 
     def keep(self, ends: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
-        """Of each row's last forward keep the root and these nodes, ascending."""
+        """Keep in each row's cache the root and the nodes in `paths` (ascending).
+
+        The keys and values of all other nodes are dropped.
+        """
         ...
 
     def select(self, rows: Sequence[int]) -> None:
-        """Only these rows (ascending) go on."""
+        """Keep the rows with these indices (ascending) in the batch, and drop all other rows."""
         ...
 
 
 class SeparateRows:
-    """A cache and a forward for every row, for models or drafters that cannot share them."""
+    """A target with one cache and one forward per row, for all models and all drafters.
+
+    It is slower than a shared cache, so it serves only models that cannot batch and drafters that
+    read the target's cache.
+    """
 
     def __init__(self, targets: Sequence[Target]) -> None:
         self._targets = list(targets)
@@ -127,7 +158,10 @@ class SeparateRows:
 
 
 class RaggedTarget:
-    """Rows of different lengths in one cache and one forward, padded at the end."""
+    """A target with one cache and one forward for all rows.
+
+    The rows have different lengths. Shorter rows are padded at the end.
+    """
 
     def __init__(
         self,
@@ -136,7 +170,7 @@ class RaggedTarget:
         config: DecodingConfig,
         feature_layers: Sequence[int] = (),
     ) -> None:
-        """Raises InputError for a prompt that the model cannot take."""
+        """Create the shared cache. Raises InputError for a prompt that the model cannot read."""
         for prompt in prompts:
             check_prompt(model, prompt, config)
         capacity = max(cache_capacity(prompt, config) for prompt in prompts)
@@ -148,7 +182,7 @@ class RaggedTarget:
         self._feature_layers = feature_layers
 
     def cache(self, row: int) -> None:
-        """All rows share one."""
+        """Return None, because no row has a cache of its own: all rows share one cache."""
 
     def keys_values(self, row: int, count: int) -> Sequence[Tensor]:
         return self._cache.held(row, count)
@@ -188,7 +222,7 @@ class RaggedTarget:
         self._cache.select(rows)
 
     def _on_device(self, numbers: Sequence[Sequence[int]]) -> Tensor:
-        return torch.tensor(numbers, dtype=torch.int64).to(self.model.device, non_blocking=True)
+        return upload(torch.tensor(numbers, dtype=torch.int64), self.model.device)
 
     def _run(
         self,
@@ -206,14 +240,17 @@ class RaggedTarget:
 
 
 def _stacked(rows: Sequence[Tensor], length: int) -> Tensor:
-    """Rows padded with zeros. -> [B, length]"""
+    """Pad the rows at their end with zeros up to `length`, and stack them. -> [B, length]"""
     if all(len(row) == length for row in rows):
         return torch.stack(tuple(rows))
     return torch.stack([F.pad(row, (0, length - len(row))) for row in rows])
 
 
 def _masks(rows: Sequence[TreeInputs], proposals: Sequence[Proposal]) -> Tensor | None:
-    """Padding sees itself only. -> [B, N, N], or None if all rows are chains"""
+    """Return the attention masks, or None if the draft of every row is a chain. -> [B, N, N]
+
+    In the masks, a padding position sees only itself.
+    """
     if all(row.mask is None for row in rows):
         return None
     length = max(len(row.token_ids) for row in rows)
@@ -226,7 +263,10 @@ def _masks(rows: Sequence[TreeInputs], proposals: Sequence[Proposal]) -> Tensor 
 
 
 def _row(output: ForwardOutput, row: int, count: int, logits: int | None = None) -> ForwardOutput:
-    """The first `count` tokens of one row, or the first `logits` ones of its logits."""
+    """Return the part of an output that belongs to the first `count` tokens of one row.
+
+    If `logits` is not None, the result has only the logits of the row's first `logits` tokens.
+    """
     features = output.features
     return ForwardOutput(
         output.logits[row : row + 1, : count if logits is None else logits],
@@ -241,9 +281,11 @@ def batch_target(
     feature_layers: Sequence[int] = (),
     shares_cache: bool = False,
 ) -> TargetRows:
-    """A ragged target, unless the model cannot run one or the drafter needs each row's cache.
+    """Return a target model that serves all rows of a batch.
 
-    Raises InputError for a prompt that the model cannot take.
+    The rows share one cache if the model can batch. Each row gets a cache of its own if the model
+    cannot, or if `shares_cache` says that the drafter reads the target's cache. Raises InputError
+    for a prompt that the model cannot read.
     """
     batched = None if shares_cache else as_batched(model)
     if batched is not None:

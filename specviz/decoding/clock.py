@@ -1,7 +1,8 @@
-"""Durations of work on a device, measured without waiting for it.
+"""Measure how long work on a device takes, without waiting for the device.
 
-On a CPU a mark is a reading of the host's clock. On CUDA it is an event in the stream; durations
-are read after the round's blocking copy, when the device has passed both events anyway.
+On a CPU a mark is the time of the host's clock. On a GPU it is an event in the CUDA stream. The
+time between two events is read only after the round's blocking copy, because by then the device has
+passed both events.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from typing import Protocol
 
 import torch
 
+from specviz.models.accelerator import is_accelerator
+
 
 class Mark(Protocol):
-    """A moment in a device's stream of work."""
+    """A moment between two pieces of work that a device runs one after another."""
 
     def seconds_until(self, later: Mark) -> float:
-        """Both moments must have passed on the device."""
+        """Return the seconds from this mark to `later`. The device must have passed both marks."""
         ...
 
 
 class HostMark:
-    """A moment on the host's clock."""
-
     def __init__(self) -> None:
         self.time = time.perf_counter()
 
@@ -32,8 +33,6 @@ class HostMark:
 
 
 class CudaMark:
-    """A moment in the current CUDA stream."""
-
     def __init__(self) -> None:
         self.event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         self.event.record()
@@ -44,18 +43,18 @@ class CudaMark:
 
 
 def mark(device: torch.device) -> Mark:
-    """This moment in the device's stream."""
-    return CudaMark() if device.type == "cuda" else HostMark()
+    """Create a mark for the current moment on this device."""
+    return CudaMark() if is_accelerator(device) else HostMark()
 
 
 def wait_for(device: torch.device) -> None:
-    """Return when the device has done all that it was given; only CUDA lets the host run ahead."""
-    if device.type == "cuda":
+    """Wait until the device has finished its work, because a GPU works while the host continues."""
+    if is_accelerator(device):
         torch.cuda.synchronize(device)
 
 
 class Stopwatch:
-    """Splits a round into its parts; it starts when it is made."""
+    """Measure how long the parts of a round take. The time starts when the object is created."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -63,7 +62,10 @@ class Stopwatch:
         self._start = self._read = self._drafted = self._verified = mark(device)
 
     def read(self) -> None:
-        """The drafter has read the text before the root; without this mark it read nothing."""
+        """Mark the moment at which the drafter has read the prompt (the end of its prefill).
+
+        Without this call the drafter's prefill counts as 0 seconds.
+        """
         self._read = mark(self._device)
 
     def drafted(self) -> None:
@@ -73,7 +75,7 @@ class Stopwatch:
         self._verified = mark(self._device)
 
     def split(self) -> tuple[float, float, float, float]:
-        """Seconds of the drafter's reading, of drafting, of verification, of all else up to now."""
+        """Return the seconds of draft prefill, drafting, verification and all other work."""
         read = self._start.seconds_until(self._read)
         draft = self._read.seconds_until(self._drafted)
         verify = self._drafted.seconds_until(self._verified)

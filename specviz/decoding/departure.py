@@ -1,4 +1,4 @@
-"""A run that begins in the middle of a text, as a fork does, with some draws forced."""
+"""The start of a run in the middle of a text, such as a fork of a recorded run."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from specviz.decoding.topology import TreeShape, tree_shape
 from specviz.errors import InputError
 from specviz.records import Round, Trace
 
-NodePath = tuple[tuple[int, int], ...]  # rank and token of every node from depth 1 to this one
+# The path of a node: one pair (rank among its siblings, token) for every node from depth 1 down to
+# the node itself.
+NodePath = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The new tokens that are written already, and the index of the next round.
+    """The point from which a run continues an earlier text.
 
-    Uniform draws are keyed by text position and draft draws by the round's index, so a run that
-    begins here draws the same numbers as one that wrote the whole text. `seconds` is the lane's own
-    clock at this moment; `forced` replaces draws of the first round.
+    `written` are the tokens written so far after the prompt, and `index` is the number of the next
+    round. Uniform draws depend on the text position and draft draws on the round number. A run that
+    starts here therefore makes the same draws as a run that wrote the whole text. `seconds` is the
+    decoding time so far. `forced` replaces draws of round `index`, the first round of this run.
     """
 
     written: tuple[int, ...]
@@ -28,7 +31,11 @@ class Departure:
 
     @classmethod
     def of(cls, trace: Trace, index: int, forced: Mapping[int, float]) -> Departure:
-        """Before round `index` of a trace that has a prefill; after the last nothing is forced."""
+        """Start before round `index` of a recorded run that has a prefill.
+
+        `index` may also be the number of recorded rounds. In that case `forced` is ignored, because
+        the recording has no round whose draws it could replace.
+        """
         assert trace.prefill is not None
         before = trace.rounds[:index]
         ids = (token_id for each in before for token_id in each.emitted_ids)
@@ -43,10 +50,10 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class ForcedDraws:
-    """Draws in [0, 1) for some nodes of round `index`, in place of their own.
+    """Numbers in [0, 1) that replace the random draws of some nodes in round `index`.
 
-    A node is identified by its path, so it is found in a longer or wider tree than the recorded
-    one, too.
+    A node is identified by its path. It can therefore be found even in a longer or wider tree than
+    the recorded one.
     """
 
     index: int
@@ -54,7 +61,10 @@ class ForcedDraws:
 
     @classmethod
     def of(cls, record: Round, forced: Mapping[int, float]) -> ForcedDraws | None:
-        """`forced` maps nodes of the round to draws; None if it is empty."""
+        """Create forced draws from a map: node of the recorded round -> draw.
+
+        Return None if the map is empty.
+        """
         if not forced:
             return None
         nodes = record.tree.nodes
@@ -65,9 +75,10 @@ class ForcedDraws:
     def applied(
         self, shape: TreeShape, token_ids: Sequence[int], uniforms: Sequence[float]
     ) -> tuple[float, ...]:
-        """The draws of a tree, the forced ones replaced.
+        """Return the draw of every node; nodes with a forced draw get that draw.
 
-        InputError if the tree lacks such a node, because another setting drafted something else.
+        Raises InputError if the tree lacks a node that has a forced draw. That happens if other
+        settings led to another tree than the recorded one.
         """
         numbers = {path: node for node, path in enumerate(_node_paths(shape, token_ids))}
         changed = list(uniforms)
@@ -75,8 +86,8 @@ class ForcedDraws:
             if path not in numbers:
                 raise InputError(
                     f"forced draw must find its token at depth {len(path)} of round "
-                    f"{self.index + 1}, but this setting drafts another tree there: fork without "
-                    "the forced draw, or with the setting of the record"
+                    f"{self.index + 1}, but these settings draft another tree there: fork without "
+                    "the forced draw, or with the settings of the recording"
                 )
             changed[numbers[path]] = draw
         return tuple(changed)

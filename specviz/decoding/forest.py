@@ -1,10 +1,14 @@
-"""The draft trees of a batch judged as one tree, so that all rows share every tensor operation.
+"""Judge the draft trees of a batch together, so that all trees share each tensor operation.
 
-The trees are concatenated. As in a single tree, row f + 1 of the forest is its node f; so the root
-of every tree but the first is also a node, without parent or siblings, whose judgement is never
-read. Distributions, residuals and draws of different trees never mix. Letters: R rows of one tree
-(its root, then its nodes), E leading rows that may have children, Q its extra queries, F = sum of
-R, the rows of the forest, V vocabulary.
+To judge a tree is to compute for every node whether the target accepts it. The trees are
+concatenated to one large tree, the forest. Row 0 of the forest is the root of the first tree. As in
+a single tree, row f + 1 is node f. The roots of the other trees are therefore nodes of the forest.
+They have no parent and no siblings, and nothing reads their judgement. Distributions, residuals and
+draws of different trees never mix.
+
+In shapes, R is the number of rows of one tree (its root, then its nodes), E the number of rows of
+that tree up to the last row that can have children, Q the number of its extra queries, F the number
+of rows of the forest (the sum of R) and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from specviz.decoding.verification import NODE_FIELDS, PARENT_FIELD, TreeJudgeme
 
 
 class Forest:
-    """The trees of all rows; those of one proposal kind are judged together."""
+    """The draft trees of a batch. Trees of the same proposal kind are judged together."""
 
     def __init__(self, proposals: Sequence[Proposal]) -> None:
         self._proposals = proposals
@@ -33,9 +37,10 @@ class Forest:
     def judge(
         self, logits: Sequence[Tensor], sampler: Sampler, extra_draws: Sequence[Sequence[float]]
     ) -> Tensor:
-        """Judge all trees without waiting. logits [R + Q, V] of each tree -> [packed] float32
+        """Judge all trees without waiting for the device.
 
-        `extra_draws`: for each tree, the draw of the extra token after 0, 1, … accepted nodes.
+        `logits` has [R + Q, V] per tree. The result is one packed float32 tensor. `extra_draws`
+        has, for each tree, the random numbers for the extra token after 0, 1, … accepted nodes.
         """
         packed = [
             _judge(
@@ -49,7 +54,10 @@ class Forest:
         return packed[0] if len(packed) == 1 else torch.cat(packed)
 
     def unpack(self, values: list[float]) -> list[TreeJudgement]:
-        """Read the buffer that `judge` packed: each tree's judgement as if it were alone."""
+        """Read the numbers that `judge` packed.
+
+        Return one judgement per tree. It equals the judgement of that tree in a single run.
+        """
         if len(self._proposals) == 1:
             return [unpack(self._proposals[0], values)]
         row_fields = self._row_fields(len(values))
@@ -65,14 +73,17 @@ class Forest:
         return [judgements[index] for index in range(len(self._proposals))]
 
     def _row_fields(self, length: int) -> int:
-        """How many numbers the buffer has per row; follows from its length."""
+        """Return how many numbers a packed buffer of `length` numbers has for each row."""
         rows = sum(map(_rows, self._proposals))
         groups = ([self._proposals[index] for index in group] for group in self._groups)
         return (length - sum(_length(group, 0) for group in groups)) // rows
 
 
 def _groups(proposals: Sequence[Proposal]) -> list[list[int]]:
-    """Indices of trees that can be judged together; a tree without nodes goes with any other."""
+    """Return groups of tree indices. The trees of a group can be judged together.
+
+    An empty tree fits into every group.
+    """
     groups: dict[object, list[int]] = {}
     for index, each in enumerate(proposals):
         if each.topology.size:
@@ -88,7 +99,6 @@ def _rows(proposal: Proposal) -> int:
 
 
 def _length(proposals: Sequence[Proposal], row_fields: int) -> int:
-    """Numbers in the buffer of one group."""
     rows = sum(map(_rows, proposals))
     queries = sum(each.query_count for each in proposals)
     return NODE_FIELDS * (rows - 1) + row_fields * rows + queries
@@ -97,7 +107,10 @@ def _length(proposals: Sequence[Proposal], row_fields: int) -> int:
 def _split(
     proposals: Sequence[Proposal], values: list[float], row_fields: int
 ) -> list[TreeJudgement]:
-    """A group's buffer tree by tree, with parents relative to the tree's own root again."""
+    """Split the judgement of a group of trees into one judgement per tree.
+
+    In the result, the parent of a node is given by the index of that parent in its own tree.
+    """
     starts = list(accumulate(map(_rows, proposals), initial=0))
     first_row = NODE_FIELDS * (starts[-1] - 1)
     query = first_row + row_fields * starts[-1]
@@ -119,7 +132,6 @@ def _judge(
     sampler: Sampler,
     extra_draws: Sequence[Sequence[float]],
 ) -> Tensor:
-    """One group's buffer."""
     uniforms = uniforms_on(logits[0].device, [draw for draws in extra_draws for draw in draws])
     if len(proposals) == 1:
         tree = proposals[0]
@@ -132,14 +144,17 @@ def _judge(
 
 
 def _ordered(proposals: Sequence[Proposal], logits: Sequence[Tensor]) -> Tensor:
-    """All rows of the forest, then all extra queries. -> [F + sum of Q, V]"""
+    """Concatenate the logits of all rows of the forest, then of all extra queries.
+
+    The result has shape [F + sum of Q, V].
+    """
     pairs = list(zip(proposals, logits, strict=True))
     rows = [each[: _rows(proposal)] for proposal, each in pairs]
     return torch.cat(rows + [each[_rows(proposal) :] for proposal, each in pairs])
 
 
 def _joined(proposals: Sequence[Proposal], tables: Topology) -> Proposal:
-    """The trees as one proposal; rows that had no distribution get zeros."""
+    """Join the trees into one proposal. Its rows without a distribution get zeros."""
     drafted = next((each for each in proposals if each.topology.size), proposals[0])
     root = tables.parents.new_zeros(1)
     between = [part for each in proposals for part in (root, each.token_ids)][1:]
@@ -157,7 +172,10 @@ def _joined(proposals: Sequence[Proposal], tables: Topology) -> Proposal:
 def _stacked(
     proposals: Sequence[Proposal], distributions: Sequence[Tensor | None]
 ) -> Tensor | None:
-    """[E, V] of each -> [F, V]; None if no tree has any."""
+    """Concatenate the distributions: [E, V] per tree -> [F, V].
+
+    Return None if no tree has distributions.
+    """
     like = next((each for each in distributions if each is not None), None)
     if like is None:
         return None
@@ -171,9 +189,10 @@ def _stacked(
 
 
 def forest_topology(topologies: Sequence[Topology]) -> Topology:
-    """The concatenated tables, without a mask: a forest is judged, never run as one sequence.
+    """Concatenate the tables of several trees into those of a forest.
 
-    They are cached unless a tree is known on the device only.
+    The result has no attention mask, because a forest is judged but never run as one sequence. The
+    result is cached, unless it contains a tree whose parents only the device knows.
     """
     trees = tuple(topologies)
     return _join(trees) if any(tree.is_padded for tree in trees) else _known_tables(trees)
@@ -181,11 +200,11 @@ def forest_topology(topologies: Sequence[Topology]) -> Topology:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TreeInForest:
-    """A tree and the row of the forest at which it starts."""
+    """A tree of a batch, and the row of the forest at which the rows of this tree start."""
 
     tree: Topology
-    start: int  # forest row of its root
-    size: int  # nodes of the forest
+    start: int  # the row of the forest that holds the tree's root
+    size: int
 
     def rows(self, rows: Tensor) -> Tensor:
         return self._moved(rows, self.tree.size + 1, self.size + 1)

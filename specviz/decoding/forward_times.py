@@ -1,6 +1,6 @@
-"""How long forwards of a model take, of one row or of many; measured once per model and size.
+"""Measure the time of a model's forward, once per model and size, for one row or many rows.
 
-Letters: B rows, N tokens of each.
+In shapes, B is the number of rows and N the number of tokens in each row.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ from specviz.models.language_model import (
 )
 from specviz.slices import check_stop
 
-CONTEXT = 128  # tokens of each row before the measured ones
-TOKEN_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 65)  # of one row
-REPEATS = 8  # of one row
-ROWS_REPEATS = 3  # of many
+CONTEXT = 128  # number of tokens that are already in the cache when a forward is measured
+# the numbers of new tokens with which a forward of one row is measured
+TOKEN_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 65)
+REPEATS = 8
+ROWS_REPEATS = 3
 
 _curves: WeakKeyDictionary[LanguageModel, ForwardCurve] = WeakKeyDictionary()
 _row_times: WeakKeyDictionary[BatchedModel, dict[tuple[int, int], float]] = WeakKeyDictionary()
 
 
 def forward_curve(model: LanguageModel) -> ForwardCurve:
-    """Seconds of a forward of one row after CONTEXT tokens, for each of TOKEN_COUNTS.
+    """Return the seconds of a forward of one row, as a function of its number of new tokens.
 
-    Other work on the machine only adds time, so it is the least of REPEATS passes over all counts,
-    and at most the time of any larger count.
+    The cache holds CONTEXT tokens. The time is measured for the numbers in TOKEN_COUNTS.
+
+    Other programs can only make a forward slower. So each value is the minimum of REPEATS passes
+    over all counts. The times never fall: if more tokens took less time than fewer tokens, that
+    smaller time counts for both.
     """
     if model not in _curves:
         passes = zip(*_passes(model), strict=True)
@@ -53,9 +57,10 @@ def _passes(model: LanguageModel) -> list[list[float]]:
 def forward_passes(
     model: LanguageModel, counts: Sequence[int], repeats: int
 ) -> Iterator[list[float]]:
-    """Seconds of a forward of one row after CONTEXT tokens, for each of `counts`, pass by pass.
+    """Yield the seconds of forwards of one row after CONTEXT tokens.
 
-    A first pass warms up and is left out.
+    A forward is measured for each number of new tokens in `counts`. Each yielded list has the times
+    of one pass over all these numbers. A first pass only warms up and yields nothing.
     """
     most = max(counts)
     context = min(CONTEXT, max(1, model.info.context_length - most))
@@ -85,9 +90,9 @@ def _run_one(model: LanguageModel, cache: KeyValueCache, start: int, count: int)
 
 
 def rows_time(model: BatchedModel, rows: int, count: int) -> float:
-    """Seconds of a forward of `rows` with `count` tokens each.
+    """Return the seconds of a forward over `rows` rows with `count` tokens each.
 
-    Powers of two are measured, the numbers between them are interpolated.
+    The time is measured for powers of two and interpolated between them.
     """
     below = 1 << (rows.bit_length() - 1)
     low = _measured_rows(model, below, count)

@@ -1,7 +1,7 @@
-"""Lanes side by side on fair clocks.
+"""A race between several ways of decoding, each measured by a clock of its own.
 
-Each lane's clock counts only its own work; the lane whose clock is behind moves next, so none is
-ahead of another by more than the step or round that it has just done.
+One way of decoding is a lane. The clock of a lane counts only the work of this lane. The lane whose
+clock is behind runs next. So no clock is ahead of another clock by more than one step or round.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from specviz.records import Event, FinishReason
 
 @dataclass(frozen=True, slots=True)
 class LaneEvent:
-    """What the lane of that name did; `clock` is its own time after it, in seconds."""
+    """An event of a lane.
+
+    `clock` is the time on the lane's own clock after the event, in seconds.
+    """
 
     lane: str
     event: Event
@@ -22,7 +25,10 @@ class LaneEvent:
 
 
 def race(lanes: Mapping[str, Iterable[Event]]) -> Iterator[LaneEvent]:
-    """Interleave runs by their own clocks until all have ended; of equal ones the first moves."""
+    """Run all lanes in turn until all have ended.
+
+    The lane with the smallest clock runs next. If clocks are equal, the first of these lanes runs.
+    """
     running = {name: iter(events) for name, events in lanes.items()}
     clocks = dict.fromkeys(running, 0.0)
     while running:

@@ -1,6 +1,6 @@
-"""One sequence of a run: its committed tokens, its random draws, its decisions and their records.
+"""One sequence of a run: its committed tokens, its draws, its decisions and their records.
 
-A run of one prompt has one row, a batch has many.
+Such a sequence is called a row. A run of one prompt has one row; a batch has several.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from specviz.decoding.clock import Stopwatch
 from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.base import Observation, OverlappedWork, Proposal
 from specviz.decoding.streams import Purpose, RandomStream
 from specviz.decoding.verification import TreeJudgement, Walk, walk
-from specviz.models.language_model import ForwardOutput
 from specviz.records import (
     CacheLengths,
     DecodingConfig,
@@ -32,10 +33,10 @@ from specviz.records import (
 
 
 class Row:
-    """The committed tokens and why they end.
+    """The committed tokens of one sequence, and the reason why it ended.
 
-    Every draw is keyed by the row's own seed, so a row of a batch decides exactly what a run of its
-    prompt and seed alone decides.
+    Every random draw depends on the row's own seed. So a row of a batch makes the same decisions as
+    a single run with the row's prompt and seed.
     """
 
     def __init__(
@@ -46,40 +47,50 @@ class Row:
         number: int = 0,
         departure: Departure | None = None,
     ) -> None:
-        """The tokens that a `departure` brings count as new ones; there must be room for more."""
-        self.number = number  # among the rows of a batch
+        """Create the row. Tokens that a departure has already written count as new tokens.
+
+        The limit on new tokens must be larger than the number of tokens that are already written.
+        """
+        self.number = number  # index of this row (sequence) in its batch
         self.committed = [*prompt_ids, *(departure.written if departure else ())]
         self.finish: FinishReason | None = None
         self._end_ids = frozenset(end_ids)
         self._limit = len(prompt_ids) + config.max_new_tokens
         self._extra_stream = RandomStream(config.seed, Purpose.EXTRA)
         self._verify_stream = RandomStream(config.seed, Purpose.VERIFY)
-        self._forced = departure.forced if departure else None  # for the first round only
+        # the draws that replace random ones; only the first round uses them
+        self._forced = departure.forced if departure else None
 
     @property
     def end(self) -> int:
-        """How many tokens are committed: the text position after the root."""
+        """Return the number of committed tokens.
+
+        This is also the text position after the last of them.
+        """
         return len(self.committed)
 
     @property
     def root(self) -> int:
-        """The last committed token; the target has not run it yet."""
+        """Return the last committed token, which the target has not run yet."""
         return self.committed[-1]
 
     @property
     def room(self) -> int:
-        """How many tokens may be drafted; one of those left is reserved for the extra token."""
+        """Return how many tokens may be drafted before the text reaches its limit.
+
+        One more token of the limit is reserved for the target's extra token.
+        """
         return self._limit - len(self.committed) - 1
 
     def extra_draws(self, height: int) -> list[float]:
-        """The uniform draw of the extra token after a path of 0, 1, … `height` accepted nodes.
+        """Return the draws of the extra token after 0, 1, … `height` accepted nodes.
 
-        It depends on the text position at which the token would stand.
+        Each draw depends on the text position that the extra token would have.
         """
         return [self._extra_stream.uniform(self.end + depth) for depth in range(height + 1)]
 
     def begin(self, judgement: TreeJudgement, seconds: float) -> Prefill:
-        """Commit the token after the prompt, which the target drew in `seconds`."""
+        """Commit the first token after the prompt. The target needed `seconds` for this token."""
         judged = judgement.row(-1)
         extra = ExtraToken(judged.extra_id, ExtraKind.FIRST, -1, judged.extra_prob)
         prefill = Prefill(self.end, extra, judged.position, seconds)
@@ -87,7 +98,10 @@ class Row:
         return prefill
 
     def decide(self, proposal: Proposal, judgement: TreeJudgement) -> Decision:
-        """Walk the tree. The extra token follows, unless the path has an end-of-sequence token."""
+        """Decide which path of the draft tree is accepted, and add the target's extra token.
+
+        There is no extra token if the path contains an end-of-sequence token.
+        """
         shape = judgement.shape
         uniforms = self._uniforms(judgement)
         acceptance_probs = [node.acceptance_prob for node in judgement.nodes]
@@ -100,7 +114,10 @@ class Row:
         return Decision(proposal, judgement, uniforms, walked, extra, self.end)
 
     def _uniforms(self, judgement: TreeJudgement) -> tuple[float, ...]:
-        """The uniform draw of every node: its own, or the one forced on it."""
+        """Return one uniform draw per node.
+
+        A forced draw replaces the draw that the random stream gives for a node.
+        """
         shape = judgement.shape
         own = tuple(
             self._verify_stream.uniform(self.end + depth - 1, rank)
@@ -112,7 +129,10 @@ class Row:
         return forced.applied(shape, [node.token_id for node in judgement.nodes], own)
 
     def append(self, token_ids: Sequence[int]) -> None:
-        """Commit new tokens (at least one); they may end the row."""
+        """Commit at least one new token.
+
+        The row ends if it reaches the token limit, or if a token is an end-of-sequence token.
+        """
         self.committed.extend(token_ids)
         if token_ids[-1] in self._end_ids:
             self.finish = FinishReason.END_OF_SEQUENCE
@@ -122,9 +142,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """A proposal and all that was decided about it.
+    """The drafter's proposal in one round, and the target's decision about it.
 
-    `context_length` is the number of tokens committed before.
+    `context_length` is the number of tokens that were committed before the round.
     """
 
     proposal: Proposal
@@ -136,41 +156,51 @@ class Decision:
 
     @property
     def emitted_ids(self) -> tuple[int, ...]:
-        """The newly committed tokens: the accepted path, then the extra token if there is one."""
+        """Return the new tokens: the accepted path, then the extra token if there is one."""
         accepted = tuple(self.judgement.nodes[node].token_id for node in self.walk.path)
         return accepted if self.extra is None else (*accepted, self.extra.token_id)
 
-    def observation(self, output: ForwardOutput) -> Observation:
-        """What the drafter learns of it; `output` is that of the target's forward."""
+    def observation(self, features: Tensor | None) -> Observation:
+        """Return the message that tells the drafter what the target decided.
+
+        `features` [R, F W] are the target's features of the root and of all nodes.
+        """
         return Observation(
             path=self.walk.path,
             origins=tuple(self.judgement.nodes[node].origin for node in self.walk.path),
             token_ids=self.emitted_ids,
-            features=None if output.features is None else output.features[0],
+            features=features,
             query_ids=self.judgement.query_ids,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RoundTimes:
-    """A round's seconds on the lane's own clock, which stands still between rounds."""
+    """The seconds of the parts of one round.
+
+    The fields `started` and `shift` refer to the lane's clock, which stops between rounds.
+    """
 
     started: float
     draft_prefill: float
     draft: float
     verify: float
     host: float
-    shift: float  # from `time.perf_counter` to the lane's own clock
+    # number of seconds to add to `time.perf_counter` to get the time on the lane's clock
+    shift: float
 
     @classmethod
     def of(cls, stopwatch: Stopwatch, started: float) -> RoundTimes:
-        """Up to this moment; `started` is when the round began on the lane's clock."""
+        """Read the times of the round from the stopwatch, which stops now.
+
+        `started` is the time on the lane's clock when the round began.
+        """
         return cls(started, *stopwatch.split(), started - stopwatch.began)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRecord:
-    """The part of a round's record that needs no times."""
+    """The parts of a round's record that have no times: tree, verdicts on its nodes, positions."""
 
     tree: DraftTree
     verdicts: tuple[Verdict, ...]
@@ -178,7 +208,7 @@ class TreeRecord:
 
 
 def record_tree(decision: Decision) -> TreeRecord:
-    """Build the tree's record; its time counts towards the round."""
+    """Build the record of the tree. The time of this call counts as part of the round."""
     return TreeRecord(_tree(decision), _verdicts(decision), _positions(decision))
 
 
@@ -189,7 +219,10 @@ def record_round(
     times: RoundTimes,
     overlapped: OverlappedWork,
 ) -> Round:
-    """Build the record of a round; waiting for overlapped work counts as drafting."""
+    """Build the record of a round.
+
+    If the round waited for drafting that overlapped verification, that time counts as drafting.
+    """
     added = 1 + decision.proposal.topology.size + decision.proposal.query_count
     waited = min(times.host, overlapped.waited_seconds)
     read = times.started + times.draft_prefill
@@ -257,7 +290,10 @@ def _verdicts(decision: Decision) -> tuple[Verdict, ...]:
 
 
 def _positions(decision: Decision) -> tuple[Position, ...]:
-    """The rows that were examined: the root and every accepted node whose children were reached."""
+    """Return the records of the positions after the root and after each accepted node.
+
+    If the last accepted token ends the text, there is no position after it.
+    """
     path = decision.walk.path
     examined = (-1, *path) if decision.extra is not None else (-1, *path[:-1])
     return tuple(decision.judgement.row(node).position for node in examined)

@@ -1,9 +1,12 @@
-"""Speculative decoding: draft a tree, verify it in one target forward, keep what is accepted.
+"""Speculative decoding: draft a tree, verify it in one target forward, keep the accepted part.
 
-`decode` is a generator of rounds; this stream is the only instrumentation there is. A round reads
-on in four files: `drafters.base` (what a drafter proposes), `target` (the forward), `verification`
-(acceptance, walk) and `row` (committed tokens, decisions, records). The host waits for the device
-once a round; a method that must see its own draft on the host says so by `Method.host_copies`.
+`decode` is a generator of rounds. This stream of rounds is the only instrumentation there is.
+
+Four modules contain the parts of a round: `drafters.base` (the proposal of a drafter),
+`judged_tree` (the forward and the judgement), `verification` (acceptance and walk) and `row`
+(committed tokens, decisions and records). The host waits for the device once per round. If a
+drafting method must read its own draft on the host, the host waits more often; `Method.host_copies`
+says how often.
 """
 
 from __future__ import annotations
@@ -12,16 +15,20 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from specviz.decoding.autoregressive import first_token
 from specviz.decoding.clock import Stopwatch, mark
 from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.base import Drafter, OverlappedWork, PrefilledPrompt, Proposal
+from specviz.decoding.judged_tree import JudgedTree, ProposalForm, changing_tensors
 from specviz.decoding.row import Decision, RoundTimes, Row, record_round, record_tree
 from specviz.decoding.sampling import uniforms_on
 from specviz.decoding.target import Target
 from specviz.decoding.verification import Rule, acceptance, judge, unpack
+from specviz.models.graphs.captured_model import run_work
 from specviz.models.language_model import ForwardOutput, LanguageModel
+from specviz.models.sequence_work import HostNumbers
 from specviz.records import DecodingConfig, FinishReason, Prefill, Round
 
 
@@ -33,11 +40,11 @@ def decode(
     end_ids: Collection[int] = (),
     departure: Departure | None = None,
 ) -> Iterator[Prefill | Round | FinishReason]:
-    """Yield the prefill, every round, and at last why the run ended.
+    """Yield the prefill, then every round, and finally the reason why the run ended.
 
-    With a `departure` the run continues a text that is partly written: no prefill is yielded, and
-    `config.max_new_tokens` counts the tokens that are written already. The drafter is closed with
-    the generator. Raises InputError for a prompt that does not fit.
+    With a `departure`, the run continues a text that is partly written. It then yields no prefill,
+    and `config.max_new_tokens` includes the tokens that are already written. The generator closes
+    the drafter when it ends. Raises InputError for a prompt that does not fit into the context.
     """
     try:
         run = SpeculativeRun(model, drafter, prompt_ids, config, end_ids, departure)
@@ -53,9 +60,10 @@ def decode(
 
 
 class SpeculativeRun:
-    """One prompt's run. Between rounds the target's cache holds all tokens but the last.
+    """Speculative decoding of one prompt.
 
-    `rule` decides which drafted tokens are accepted, and what follows them.
+    Between rounds the target's cache holds all committed tokens except the last one. `rule` decides
+    which drafted tokens are accepted and from which distribution the extra token is drawn.
     """
 
     def __init__(
@@ -73,18 +81,20 @@ class SpeculativeRun:
         self._row = Row(prompt_ids, config, end_ids, departure=departure)
         self._drafter = drafter
         self._prompt_length = len(prompt_ids)
-        self._prompt: PrefilledPrompt | None = None  # until the drafter has got it
+        # the prompt, which is kept until the drafter has read it
+        self._prompt: PrefilledPrompt | None = None
         self._index = departure.index if departure else 0
-        self._seconds = departure.seconds if departure else 0.0  # the lane's own clock
+        # seconds that the run has decoded so far
+        self._seconds = departure.seconds if departure else 0.0
 
     @property
     def finish(self) -> FinishReason | None:
-        """Why the run ended, once it has."""
+        """Return the reason why the run ended, or None if it has not ended."""
         return self._row.finish
 
     @torch.inference_mode()
     def prefill(self) -> Prefill:
-        """Run the prompt and draw the token after it, which is the first root."""
+        """Run the prompt and draw the first new token, which is the root of the first tree."""
         started = mark(self.target.model.device)
         output = self._fill(self._row.committed)
         prefill = first_token(self._row, self.target, output.logits[0], started)
@@ -93,15 +103,16 @@ class SpeculativeRun:
 
     @torch.inference_mode()
     def resume(self) -> None:
-        """Run the text that is written already; its last token is the first root.
+        """Run the text that is already written through the target.
 
-        The lane's clock does not count it: the run that wrote these tokens has paid for them.
+        The last token of the text is the root of the first tree. The time of this call is not
+        counted. Instead, the clock starts with the seconds that writing the text originally took.
         """
         self._fill(self._row.committed[:-1])
 
     def _fill(self, token_ids: Sequence[int]) -> ForwardOutput:
         output = self.target.fill(token_ids)
-        features = None if output.features is None else output.features[0]
+        features = output.row_features
         cache, transfer = self.target.cache, self.target.transfer
         held = partial(self.target.keys_values, min(self._prompt_length, len(token_ids)))
         self._prompt = PrefilledPrompt(tuple(token_ids), cache, features, transfer, held)
@@ -109,7 +120,7 @@ class SpeculativeRun:
 
     @torch.inference_mode()
     def round(self) -> Round:
-        """Draft, verify, accept or reject, commit."""
+        """Run one round: draft, verify, accept or reject, and commit."""
         stopwatch = Stopwatch(self.target.model.device)
         if self._prompt is not None:
             self._drafter.start(self._prompt)
@@ -118,27 +129,45 @@ class SpeculativeRun:
                 stopwatch.read()
         proposal = self._drafter.propose(self._row.committed, self._row.room, self._index)
         stopwatch.drafted()
-        output = self.target.verify(self._row.root, proposal, self._row.end)
-        packed = self._judge(proposal, output)
+        packed, features = self._verify(proposal)
         stopwatch.verified()
-        judgement = unpack(proposal, self.target.to_host(packed))  # the one wait for the device
+        # The host waits for the device only here, once per round.
+        judgement = unpack(proposal, self.target.to_host(packed))
         decision = self._row.decide(proposal, judgement)
-        overlapped = self._commit(decision, output)
+        overlapped = self._commit(decision, features)
         return self._record(decision, stopwatch, overlapped)
 
-    def _judge(self, proposal: Proposal, output: ForwardOutput) -> torch.Tensor:
-        """Acceptance of every node, and a candidate for the extra token after every row."""
-        tree, logits = proposal.topology, output.logits[0]  # [R + Q, V]
-        # the draw of a row's extra token is that of its text position, which its depth gives
-        by_depth = uniforms_on(logits.device, self._row.extra_draws(tree.height))
-        return judge(proposal, logits, self.target.sampler, by_depth[tree.offsets], self._rule)
+    def _verify(self, proposal: Proposal) -> tuple[Tensor, Tensor | None]:
+        """Run the target over the tree; decide about every node, and draw an extra token per row.
 
-    def _commit(self, decision: Decision, output: ForwardOutput) -> OverlappedWork:
-        """Append the new tokens, keep the cache slots of root and path, tell the drafter."""
-        end = self._row.end  # the root is in slot end - 1, node i in slot end + i
+        The first result is one tensor with all decisions and extra tokens, so that one copy to the
+        host is enough. The second result has the features [R, F W] of all rows, or is None if the
+        drafter needs no features.
+        """
+        target, tree, root = self.target, proposal.topology, self._row.root
+        draws = self._row.extra_draws(tree.height)
+        if proposal.is_whole and proposal.partial is None and proposal.queries is None:
+            layers = tuple(target.feature_layers)
+            work = JudgedTree(ProposalForm.of(proposal), target.sampler, self._rule, layers)
+            numbers, inputs = HostNumbers((root,), draws), changing_tensors(proposal)
+            packed, *features = run_work(target.model, target.cache, work, numbers, inputs)
+            return packed, features[0] if features else None
+        output = target.verify(root, proposal, self._row.end)
+        logits = output.logits[0]  # [R + Q, V]
+        # The draw of the extra token depends on its text position. All rows of one depth share that
+        # position, so they share the draw.
+        uniforms = uniforms_on(logits.device, draws)[tree.offsets]
+        packed = judge(proposal, logits, target.sampler, uniforms, self._rule)
+        return packed, output.row_features
+
+    def _commit(self, decision: Decision, features: Tensor | None) -> OverlappedWork:
+        """Commit the new tokens, keep their cache slots, and report the decision to the drafter."""
+        # index of the first cache slot after the committed tokens: the root is in slot end - 1,
+        # node i in slot end + i
+        end = self._row.end
         self.target.cache.keep(end, [end + node for node in decision.walk.path])
         self._row.append(decision.emitted_ids)
-        return self._drafter.observe(decision.observation(output))
+        return self._drafter.observe(decision.observation(features))
 
     def _record(
         self, decision: Decision, stopwatch: Stopwatch, overlapped: OverlappedWork

@@ -1,7 +1,7 @@
-"""Keyed uniform draws: the same key gives the same number, in whatever order keys are asked for.
+"""Random numbers by key: the same key always gives the same number, in any order of calls.
 
-The global random state is never read or set, so a fork or a concurrent run sees the draws of the
-original run.
+No function reads or sets Python's or PyTorch's global random state. A fork of a run therefore makes
+the same draws as the original run, even while other runs draw numbers.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 class Purpose(IntEnum):
-    """What a number is drawn for; each has a stream of its own."""
+    """The use of a random number. Each kind of use has its own stream of random numbers."""
 
-    DRAFT = 1  # keyed by (round, depth, index within the level)
-    VERIFY = 2  # keyed by (text position, sibling)
-    EXTRA = 3  # keyed by (text position)
+    DRAFT = 1  # for drafted tokens; the key is (round, depth, index within the level)
+    VERIFY = 2  # for the acceptance of nodes; the key is (text position, rank among siblings)
+    EXTRA = 3  # for the target's extra tokens; the key is (text position,)
 
 
 def _mix(state: int) -> int:
-    """The splitmix64 finaliser (Steele, Lea, Flood 2014): a bijection of 64-bit integers."""
+    """Apply the last step of splitmix64 (Steele, Lea, Flood 2014), a bijection on 64 bits."""
     state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
     return state ^ (state >> 31)
@@ -32,7 +32,10 @@ def _fold(state: int, key: int) -> int:
 
 
 def derived_seed(seed: int, *key: int) -> int:
-    """A seed per key, below 2**53; neighbouring seeds have no derived seeds in common."""
+    """Return a new seed below 2**53, computed from a seed and a key.
+
+    Even seeds that differ by only one give different new seeds.
+    """
     state = _fold(0, seed)
     for part in key:
         state = _fold(state, part)
@@ -40,13 +43,13 @@ def derived_seed(seed: int, *key: int) -> int:
 
 
 class RandomStream:
-    """Uniform numbers in [0, 1) of one seed, purpose and row of a batch."""
+    """A stream of uniform numbers in [0, 1) for one seed, purpose and row of a batch."""
 
     def __init__(self, seed: int, purpose: Purpose, row: int = 0) -> None:
         self._state = _fold(_fold(_fold(0, seed), purpose), row)
 
     def uniform(self, *key: int) -> float:
-        """The number of `key`, a multiple of 2**-53, so strictly below 1."""
+        """Return the uniform number of this key: a multiple of 2**-53 from 0 on, always below 1."""
         state = self._state
         for part in key:
             state = _fold(state, part)

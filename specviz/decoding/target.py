@@ -1,7 +1,7 @@
-"""The target of one sequence: its cache, the forward of a root and its draft tree, its sampler.
+"""The target model of one sequence: its KV cache, its sampler and its forward over a draft tree.
 
-Both lanes use it; the baseline's tree is empty. Letters: S tokens of one forward: the root, the
-nodes and the extra queries.
+Plain decoding (the baseline) uses the same class with an empty tree. In shapes, S is the number of
+tokens of one forward (the root, the nodes and the extra queries).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor
 from specviz.decoding.drafters.base import HostTransfer, Partial, Proposal
 from specviz.decoding.sampling import Sampler
 from specviz.errors import InputError
+from specviz.models.accelerator import upload
 from specviz.models.language_model import (
     ForwardOutput,
     KeyValueCache,
@@ -25,35 +26,41 @@ from specviz.models.language_model import (
 )
 from specviz.records import MAX_TREE_NODES, DecodingConfig
 
-MAX_EXTRA_QUERIES = 192  # of one round
+MAX_EXTRA_QUERIES = 192  # largest number of extra queries that a drafter may add per round
 
 
 def cache_capacity(prompt_ids: Sequence[int], config: DecodingConfig) -> int:
-    """Cache slots for the prompt, the whole output, one tree and a drafter's extra queries."""
+    """Return how many cache slots a run needs.
+
+    The slots hold the prompt, the new tokens, one draft tree and the extra queries of a drafter.
+    """
     return len(prompt_ids) + config.max_new_tokens + MAX_TREE_NODES + 1 + MAX_EXTRA_QUERIES
 
 
 def check_prompt(model: LanguageModel, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
-    """InputError for an empty prompt, and for one that leaves the output no room in the context."""
+    """Raise InputError if the prompt has no tokens or does not fit into the context.
+
+    The context must also have space for the new tokens of the run.
+    """
     if not prompt_ids:
         raise InputError("prompt must have at least one token, got none")
-    context = model.info.context_length
+    context, why = model.info.context_length, model.info.context_reason
+    ending = f": {why}" if why else ""
     if config.max_new_tokens >= context:
         raise InputError(
-            f"max_new_tokens must be below {context}, the context of {model.info.name}, "
-            f"got {config.max_new_tokens}"
+            f"max_new_tokens must be below {context}, the context length of {model.info.name}, "
+            f"got {config.max_new_tokens}{ending}"
         )
     room = context - config.max_new_tokens
     if len(prompt_ids) > room:
         raise InputError(
-            f"prompt must have at most {room} tokens (the {context} that "
-            f"{model.info.name} can see less max_new_tokens = {config.max_new_tokens}), "
-            f"got {len(prompt_ids)}"
+            f"prompt must have at most {room} tokens (the context of {model.info.name}, {context}, "
+            f"minus max_new_tokens = {config.max_new_tokens}), got {len(prompt_ids)}{ending}"
         )
 
 
 def finite(values: list[float], model: LanguageModel) -> list[float]:
-    """The values; InputError if any is NaN or infinite."""
+    """Return numbers that the model computed. Raises InputError if one is NaN or infinite."""
     if not math.isfinite(sum(values)):
         raise InputError(
             f"model {model.info.name!r} must give finite logits, got NaN or infinity: "
@@ -64,7 +71,7 @@ def finite(values: list[float], model: LanguageModel) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The model, the cache of one sequence, and the sampler of the run."""
+    """The target model of a run, with the cache of one sequence and the sampler."""
 
     model: LanguageModel
     cache: KeyValueCache
@@ -81,10 +88,11 @@ class Target:
         feature_layers: Sequence[int] = (),
         transfer: HostTransfer | None = None,
     ) -> Target:
-        """`feature_layers`: every forward returns these features; see `ForwardOutput`.
+        """Create the target of one prompt.
 
-        `transfer`: the counter of blocking copies, if several sequences share one. Raises
-        InputError for a prompt that the model cannot take.
+        Every forward returns the features of `feature_layers`; see `ForwardOutput`. Several
+        sequences may share one `transfer`, which counts the blocking copies. Raises InputError for
+        a prompt that the model cannot read.
         """
         check_prompt(model, prompt_ids, config)
         return cls(
@@ -96,25 +104,34 @@ class Target:
         )
 
     def to_host(self, packed: Tensor) -> list[float]:
-        """The counted blocking copy; InputError if any number is NaN or infinite."""
+        """Copy a tensor to the host and count the copy.
+
+        Raises InputError if it contains NaN or infinity.
+        """
         return finite(self.transfer.to_host(packed), self.model)
 
     def fill(self, token_ids: Sequence[int]) -> ForwardOutput:
-        """Run the prompt into the empty cache: logits after its last token, features of all."""
+        """Run the prompt and fill the empty cache with its keys and values.
+
+        Return the logits after the last token of the prompt, and the features of all its tokens.
+        """
         device = self.model.device
-        tokens = torch.tensor([token_ids], dtype=torch.int64).to(device, non_blocking=True)
+        tokens = upload(torch.tensor([token_ids], dtype=torch.int64), device)
         positions = torch.arange(len(token_ids), device=device)[None]
         return self.model.forward(
             tokens, positions, self.cache, last_only=True, feature_layers=self.feature_layers
         )
 
     def keys_values(self, count: int) -> Sequence[Tensor]:
-        """Those of the first `count` tokens, layer by layer; see `PrefilledPrompt`."""
+        """Return the keys and values of the first `count` tokens, one tensor per layer."""
         return self.cache.held(count)
 
     def verify(self, root_id: int, proposal: Proposal, end: int) -> ForwardOutput:
-        """One forward over the root at text position `end` - 1, all nodes and all extra queries."""
-        root = torch.tensor([root_id]).to(self.model.device, non_blocking=True)
+        """Run the root, all nodes and all extra queries in one forward.
+
+        `end` is the number of committed tokens, of which the root is the last.
+        """
+        root = upload(torch.tensor([root_id]), self.model.device)
         inputs = tree_inputs(root, proposal)
         positions = inputs.offsets + (end - 1)
         if proposal.partial is not None:
@@ -130,8 +147,10 @@ class Target:
     def _complete(
         self, partial: Partial, token_ids: Tensor, positions: Tensor, mask: Tensor | None
     ) -> ForwardOutput:
-        """The same, when drafting has run the first tokens through the first layers already."""
-        model: LayeredModel = self.model  # type: ignore[assignment] # its method needs LAYERS
+        """Complete a forward in which a drafter has run the first layers over some tokens."""
+        # The model has this type: the method declares Need.LAYERS, and that need was checked
+        # before.
+        model: LayeredModel = self.model  # type: ignore[assignment]
         hidden, ran = partial.hidden, len(partial.hidden)
         start, first = self.cache.length, range(partial.layers)
         if ran < len(token_ids):
@@ -147,20 +166,24 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeInputs:
-    """The tokens of one verification. `offsets` are text positions relative to the root's."""
+    """The input of one verification. `offsets` are text positions relative to the root."""
 
     token_ids: Tensor  # [S] int64
     offsets: Tensor  # [S] int64
-    mask: Tensor | None  # [S, S] bool, who sees whom; None for a chain
+    mask: Tensor | None  # [S, S] bool, True where a token sees another one; None for a chain
 
 
 def tree_inputs(root: Tensor, proposal: Proposal) -> TreeInputs:
-    """Root, nodes and extra queries as one sequence. `root` is the last committed token, [1]."""
+    """Join the last committed token, the nodes and the extra queries into one input.
+
+    `root` is the last committed token, a tensor [1].
+    """
     tree, queries = proposal.topology, proposal.queries
     token_ids = torch.cat([root, proposal.token_ids])
     if queries is None:
         return TreeInputs(token_ids, tree.offsets, None if tree.is_chain else tree.mask)
-    mask = F.pad(tree.mask, (0, len(queries.token_ids)))  # no node sees a query
+    # The new columns stay False, because no node sees an extra query.
+    mask = F.pad(tree.mask, (0, len(queries.token_ids)))
     return TreeInputs(
         torch.cat([token_ids, queries.token_ids]),
         torch.cat([tree.offsets, queries.offsets]),

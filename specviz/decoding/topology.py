@@ -1,27 +1,33 @@
-"""The shape of a draft tree, on the host and as tensors: who is whose child, and who sees whom.
+"""The shape of a draft tree, on the host and as tensors: parents, siblings and attention mask.
 
-The shape of a static tree is known on the host and made once. That of a dynamic tree is computed
-on the device from its parents, so that the host need not wait for it. Row 0 is the root, row i + 1
-is node i. Letters: N nodes.
+The host knows the shape of a static tree, so its tables are built once. The shape of a dynamic tree
+is known only to the device. In that case the device computes the tables from the parents, so that
+the host does not wait. Row 0 of a table is the root, and row i + 1 is node i. In shapes, N is the
+number of nodes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 import torch
 from torch import Tensor
 
+from specviz.models.accelerator import upload
+
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
-    """A tree on the host: all that follows from its parents."""
+    """The shape of a tree on the host. All other fields are computed from `parents`."""
 
-    parents: tuple[int, ...]  # node -> parent node, -1 = root
-    depths: tuple[int, ...]  # node -> depth, from 1
-    ranks: tuple[int, ...]  # node -> index among its siblings
-    groups: tuple[tuple[int, ...], ...]  # row -> its nodes in draw order
+    parents: tuple[int, ...]  # parent of each node, -1 = root
+    depths: tuple[int, ...]  # depth of each node, from 1
+    ranks: tuple[int, ...]  # index of each node among its siblings
+    # the child nodes of each row, in the order in which they were drawn
+    groups: tuple[tuple[int, ...], ...]
 
     @property
     def size(self) -> int:
@@ -34,7 +40,7 @@ class TreeShape:
 
 @lru_cache(maxsize=1024)
 def tree_shape(parents: tuple[int, ...]) -> TreeShape:
-    """The shape given by each node's parent (-1 = root), every parent before its children.
+    """Return the shape for these parents (-1 = root). A parent must come before its children.
 
     >>> tree_shape((-1, -1, 0)).groups
     ((0, 1), (2,), (), ())
@@ -43,7 +49,7 @@ def tree_shape(parents: tuple[int, ...]) -> TreeShape:
     depths: list[int] = []
     ranks: list[int] = []
     for node, parent in enumerate(parents):
-        assert -1 <= parent < node, f"parent {parent} of node {node} must stand before it"
+        assert -1 <= parent < node, f"parent {parent} of node {node} must come before it"
         depths.append(1 + (depths[parent] if parent >= 0 else 0))
         ranks.append(len(groups[parent + 1]))
         groups[parent + 1].append(node)
@@ -52,12 +58,12 @@ def tree_shape(parents: tuple[int, ...]) -> TreeShape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Topology:
-    """A tree as tensors; every parent comes before its children.
+    """The tables of a draft tree as tensors. Every parent comes before its children.
 
-    `height` is the depth of the deepest node, or more. `expanded` counts the leading rows (the root
-    included) that may have children. `siblings` lists, for the first, second, … child of a parent,
-    the rows that have such a child and these children. If that is not known on the host
-    (`is_padded`), it is padded with row N + 1 and node N, which do not exist.
+    `height` is at least the depth of the deepest node. `expanded` is the number of rows, the root
+    included, up to the last row that can have children. Entry r of `siblings` lists the rows that
+    have a child with rank r (from 0), and these children. If only the device knows the siblings,
+    `is_padded` is True. The lists are then filled up with row N + 1 and node N, which do not exist.
     """
 
     size: int
@@ -66,19 +72,51 @@ class Topology:
     is_chain: bool
     is_padded: bool
     parents: Tensor  # [N] int64, parent node, -1 = root
-    siblings: tuple[tuple[Tensor, Tensor], ...]  # rank -> rows [M], nodes [M], int64
+    # one entry per rank: the rows [M] that have a child of this rank, and these children [M], both
+    # int64
+    siblings: tuple[tuple[Tensor, Tensor], ...]
     offsets: Tensor  # [N + 1] int64, depth of the root and of every node
-    mask: Tensor  # [N + 1, N + 1] bool, True where a row sees a column (its ancestors and itself)
+    mask: Tensor  # [N + 1, N + 1] bool, True where a row sees a column (ancestors and itself)
 
     @property
     def parent_rows(self) -> Tensor:
-        """Row of each node's parent. [N]"""
+        """Return the row of each node's parent. -> [N]"""
         return self.parents + 1
+
+    @property
+    def layout(self) -> TreeLayout:
+        return TreeLayout(
+            self.size, self.height, self.expanded, self.is_chain, self.is_padded, len(self.siblings)
+        )
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return all tables as one tuple. `TreeLayout.topology` rebuilds the topology from it."""
+        return (self.parents, self.offsets, self.mask, *chain.from_iterable(self.siblings))
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLayout:
+    """The fields of a `Topology` that are not tensors."""
+
+    size: int
+    height: int
+    expanded: int
+    is_chain: bool
+    is_padded: bool
+    ranks: int
+
+    def topology(self, tensors: Sequence[Tensor]) -> Topology:
+        """Build a topology from the tables that `Topology.tensors` returned."""
+        parents, offsets, mask, *tables = tensors
+        siblings = tuple(zip(tables[::2], tables[1::2], strict=True))
+        shape = (self.size, self.height, self.expanded, self.is_chain, self.is_padded)
+        return Topology(*shape, parents, siblings, offsets, mask)
 
 
 @lru_cache(maxsize=256)
 def topology(parents: tuple[int, ...], device: torch.device) -> Topology:
-    """Tables of the tree given by each node's parent (-1 = root).
+    """Build the tables of a tree from the parent of each node (-1 = root).
 
     >>> tree = topology((-1, -1, 0), torch.device("cpu"))
     >>> [(rows.tolist(), nodes.tolist()) for rows, nodes in tree.siblings]
@@ -94,12 +132,12 @@ def topology(parents: tuple[int, ...], device: torch.device) -> Topology:
         expanded=max((row + 1 for row, group in enumerate(shape.groups) if group), default=0),
         is_chain=shape.is_chain,
         is_padded=False,
-        parents=torch.tensor(parents, dtype=torch.int64).to(device, non_blocking=True),
+        parents=upload(torch.tensor(parents, dtype=torch.int64), device),
         siblings=tuple(
             _with_child(shape, rank, device) for rank in range(max(map(len, shape.groups)))
         ),
-        offsets=torch.tensor([0, *shape.depths]).to(device, non_blocking=True),
-        mask=mask.to(device, non_blocking=True),
+        offsets=upload(torch.tensor([0, *shape.depths]), device),
+        mask=upload(mask, device),
     )
 
 
@@ -107,37 +145,39 @@ def _with_child(shape: TreeShape, rank: int, device: torch.device) -> tuple[Tens
     rows = [row for row, group in enumerate(shape.groups) if len(group) > rank]
     nodes = [shape.groups[row][rank] for row in rows]
     return (
-        torch.tensor(rows).to(device, non_blocking=True),
-        torch.tensor(nodes).to(device, non_blocking=True),
+        upload(torch.tensor(rows), device),
+        upload(torch.tensor(nodes), device),
     )
 
 
 def device_topology(
     parents: Tensor, height: int, width: int, mask: Tensor | None = None
 ) -> Topology:
-    """The same tables for parents [N] (N >= 1) that are known on the device only.
+    """Build the tables of a tree whose parents [N] (N >= 1) only the device knows.
 
-    `height` and `width` bound the depth and the children of one parent; neither is checked. The
-    mask follows from the parents; pass it if it has been computed already.
+    The depth must be at most `height`, and a parent must have at most `width` children. These two
+    rules are not checked. The mask is computed from the parents, unless the caller passes it.
     """
-    size = len(parents)
     mask = _mask(parents, height) if mask is None else mask
-    return Topology(
-        size=size,
-        height=height,
-        expanded=size + 1,
-        is_chain=False,
-        is_padded=True,
-        parents=parents,
-        siblings=_padded_siblings(parents, min(width, size)),
-        offsets=mask.sum(1) - 1,
-        mask=mask,
+    layout = device_layout(len(parents), height, width)
+    siblings = chain.from_iterable(_padded_siblings(parents, layout.ranks))
+    return layout.topology((parents, mask.sum(1) - 1, mask, *siblings))
+
+
+def device_layout(size: int, height: int, width: int) -> TreeLayout:
+    """Return the layout (size, height, …) of a tree whose parents only the device knows."""
+    return TreeLayout(
+        size, height, expanded=size + 1, is_chain=False, is_padded=True, ranks=min(width, size)
     )
 
 
 def _mask(parents: Tensor, height: int) -> Tensor:
-    """[N + 1, N + 1], True where a row sees a column."""
-    above = torch.nn.functional.pad(parents + 1, (1, 0))  # the root is its own parent
+    """Return the attention mask: True where a row sees a column (ancestors and itself).
+
+    -> [N + 1, N + 1]
+    """
+    # This table gives the parent's row for every row; the root is its own parent.
+    above = torch.nn.functional.pad(parents + 1, (1, 0))
     mask = torch.eye(len(above), dtype=torch.bool, device=parents.device)
     for _ in range(height):
         mask = mask | mask[above]
@@ -145,9 +185,13 @@ def _mask(parents: Tensor, height: int) -> Tensor:
 
 
 def _padded_siblings(parents: Tensor, width: int) -> tuple[tuple[Tensor, Tensor], ...]:
-    """For every rank all N nodes; those of another rank become the node that does not exist."""
+    """List all N nodes once for each rank that a child can have.
+
+    In the list of a rank, nodes with another rank are replaced by node N, which does not exist.
+    """
     size, device = len(parents), parents.device
-    earlier = (parents[:, None] == parents).tril(-1).sum(1)  # [N] of the same parent
+    # [N], how many earlier nodes have the same parent
+    earlier = (parents[:, None] == parents).tril(-1).sum(1)
     others = earlier != torch.arange(width, device=device)[:, None]  # [ranks, N]
     rows = (parents + 1).expand(width, -1).masked_fill(others, size + 1)
     nodes = torch.arange(size, device=device).expand(width, -1).masked_fill(others, size)

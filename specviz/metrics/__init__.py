@@ -1,4 +1,4 @@
-"""From the records of a run to its numbers: acceptance, speed, speedup, first divergence."""
+"""The numbers of a run, computed from its records: acceptance, speed, speedup, first divergence."""
 
 from specviz.metrics.folds import (
     acceptance_by_depth,
@@ -21,7 +21,7 @@ from specviz.metrics.run_summary import (
     SpeculativeSummary,
     TheoryBand,
 )
-from specviz.metrics.speedup_curve import SpeedupPoint
+from specviz.metrics.speedup_curve import SpeedupPoint, exceeds
 
 __all__ = [
     "BaselineSummary",
@@ -38,6 +38,7 @@ __all__ = [
     "acceptance_rate",
     "block_efficiency",
     "draft_utilization",
+    "exceeds",
     "first_divergence",
     "levels",
     "meter",

@@ -1,7 +1,8 @@
-"""From the records of a run to its numbers: acceptance, speed, speedup, first divergence.
+"""The numbers of a run, computed from its records: acceptance, speed, speedup, first divergence.
 
-Each function is a fold over records; a live run keeps a `RunMeter` instead and asks it. Numbers
-that do not exist (nothing drafted, a lane that has not started) are None.
+Each function reads all records of a complete run. For a live run, use a `RunMeter`, to which every
+event is added. A number that does not exist is None, for example if nothing was drafted or a lane
+has not started.
 """
 
 from __future__ import annotations
@@ -19,32 +20,38 @@ from specviz.records import Round, Trace
 
 
 def acceptance_rate(rounds: Iterable[Round]) -> float | None:
-    """alpha: levels passed / levels reached (for a chain: accepted / examined)."""
+    """Return alpha: levels passed / levels reached.
+
+    For a chain, alpha is the number of accepted tokens / the number of examined tokens.
+    """
     return RoundTotals(rounds).acceptance_rate
 
 
 def draft_utilization(rounds: Iterable[Round]) -> float | None:
-    """Accepted / drafted tokens; several tools call this the acceptance rate."""
+    """Return accepted / drafted tokens. Several other tools call this ratio the acceptance rate."""
     return RoundTotals(rounds).draft_utilization
 
 
 def block_efficiency(rounds: Iterable[Round]) -> float | None:
-    """tau: tokens emitted per round, that is accepted + 1 but for cut rounds."""
+    """Return tau, the mean number of tokens that a round emits.
+
+    A round emits its accepted tokens and one more token, or fewer if it was cut short.
+    """
     return RoundTotals(rounds).block_efficiency
 
 
 def acceptance_by_depth(rounds: Iterable[Round]) -> tuple[DepthAcceptance, ...]:
-    """Reached, passed and their ratio for each depth that was reached."""
+    """Return how many rounds reached and passed each depth, and the ratio of both numbers."""
     return RoundTotals(rounds).acceptance_by_depth
 
 
 def target_forwards(trace: Trace) -> int:
-    """Forwards of the target in the main lane: the prefill's and one per round."""
+    """Return how often the target ran in the main lane: once for the prefill, once per round."""
     return (trace.prefill is not None) + len(trace.rounds)
 
 
 def meter(trace: Trace) -> RunMeter:
-    """A meter that has seen the whole trace."""
+    """Return a meter to which all events of the trace have been added."""
     made = RunMeter(trace)
     for lane in trace.lanes:
         for event in lane.events:
@@ -53,21 +60,24 @@ def meter(trace: Trace) -> RunMeter:
 
 
 def summarise(trace: Trace) -> RunSummary:
-    """Every number of the race."""
+    """Return all numbers of a race as a `RunSummary`."""
     return meter(trace).summary()
 
 
 def speedup_points(trace: Trace) -> tuple[SpeedupPoint, ...]:
-    """The speedup at the end of the prefill and of each round; see `SpeedupCurve`."""
+    """Return the speedup at every moment of the race; see `SpeedupCurve`."""
     return meter(trace).points
 
 
 def first_divergence(trace: Trace) -> Divergence | None:
-    """The first new token in which the lanes differ, at any temperature, and the margin there."""
+    """Return the first new token at which the lanes differ, at any temperature.
+
+    The result also contains the margin at this token.
+    """
     return meter(trace).divergence
 
 
 def root_ids(trace: Trace) -> tuple[int, ...]:
-    """The root of each round's tree: the last token that was committed before it."""
+    """Return the root of each round's tree: the last token that was committed before the round."""
     ids = (*trace.prompt_ids, *trace.emitted_ids)
     return tuple(ids[each.context_length - 1] for each in trace.rounds)

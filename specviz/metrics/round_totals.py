@@ -1,24 +1,26 @@
-"""Running sums over the rounds of one lane, from which every acceptance number follows.
+"""Running sums over the rounds of one lane, from which all acceptance numbers are computed.
 
-Knows no clock but the rounds' own seconds, and neither the prefill nor the baseline.
+Only the seconds of the rounds themselves are added, not those of a prefill or of the baseline.
 
-A *level* of the tree is reached when the walk examines the children of a node, and passed when one
-of them is accepted. Where the end of the sequence or the token limit cuts a round (`extra` is
-None), only the levels up to the cut count.
+The walk *reaches* a level of the tree when it examines the children of a node, and *passes* the
+level when it accepts one of them. If the end of the sequence or the token limit cuts a round short
+(`extra` is None), the sums ignore the levels below the cut.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from specviz.metrics.running_mean import RunningMean
 from specviz.records import Round
 
 
 @dataclass(frozen=True, slots=True)
 class DepthAcceptance:
-    """How often the level at `depth` was reached and passed; rate = passed / reached."""
+    """How often the walk reached and passed the level at `depth`; the rate is passed / reached."""
 
     depth: int
     reached: int
@@ -28,7 +30,7 @@ class DepthAcceptance:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The levels of one round: drafted = depth of its tree, reached and passed on its walk."""
+    """How many levels of one round's tree were drafted, reached and passed."""
 
     drafted: int
     reached: int
@@ -36,9 +38,10 @@ class Levels:
 
 
 def levels(round_: Round) -> Levels:
-    """Count the levels of one round.
+    """Count the drafted, reached and passed levels of one round.
 
-    A chain of 3 whose second token was rejected: drafted 3, reached 2, passed 1.
+    For example, if the second token of a chain of 3 was rejected, 3 levels were drafted, 2 reached
+    and 1 passed.
     """
     accepted = round_.accepted
     nodes = round_.tree.nodes
@@ -49,19 +52,25 @@ def levels(round_: Round) -> Levels:
 
 
 class RoundTotals:
-    """Sums that grow by one round at a time; adding is cheap and so is every question."""
+    """Sums over the rounds of a lane. It takes little time to add a round or to read a sum."""
 
     def __init__(self, rounds: Iterable[Round] = ()) -> None:
         self.rounds = 0
-        self.tokens = 0  # emitted by the rounds: without the first token
+        # number of tokens that the rounds emitted; the first token of the text does not count
+        self.tokens = 0
         self.drafted = 0
         self.accepted = 0
         self.draft_prefill_seconds = 0.0
         self.draft_seconds = 0.0
         self.verify_seconds = 0.0
         self.host_seconds = 0.0
-        self.rounds_by_draft_length: Counter[int] = Counter()  # drafted levels -> rounds
-        self._reached: Counter[int] = Counter()  # depth -> times
+        # Number of drafted levels -> number of rounds that drafted so many levels.
+        self.rounds_by_draft_length: Counter[int] = Counter()
+        # Number of drafted levels -> mean seconds of the rounds that drafted so many levels.
+        self._work: defaultdict[int, RunningMean] = defaultdict(RunningMean)
+        # The keys of these two counters are depths. The first one counts the rounds that reached
+        # the depth, the second one the rounds that passed it.
+        self._reached: Counter[int] = Counter()
         self._passed: Counter[int] = Counter()
         for each in rounds:
             self.add(each)
@@ -77,6 +86,7 @@ class RoundTotals:
         self.verify_seconds += round_.verify_seconds
         self.host_seconds += round_.host_seconds
         self.rounds_by_draft_length[counted.drafted] += 1
+        self._work[counted.drafted].add(round_.work_seconds)
         self._reached.update(range(1, counted.reached + 1))
         self._passed.update(range(1, counted.passed + 1))
 
@@ -86,7 +96,7 @@ class RoundTotals:
 
     @property
     def work_seconds(self) -> float:
-        """Without the drafter's reading of the prompt."""
+        """Return the seconds of all rounds without the drafter's prefill."""
         return self.draft_seconds + self.verify_seconds + self.host_seconds
 
     @property
@@ -94,23 +104,41 @@ class RoundTotals:
         return self.draft_prefill_seconds + self.work_seconds
 
     @property
+    def work_error(self) -> float:
+        """Return the relative standard error of the mean seconds of a round.
+
+        Only rounds with the same number of drafted levels are compared with each other, so that
+        different numbers of levels do not count as noise. The error is 0 if no two rounds have the
+        same number of drafted levels.
+        """
+        alike = [each for each in self._work.values() if each.count > 1]
+        freedom = sum(each.count - 1 for each in alike)
+        if not freedom or not self.work_seconds > 0:
+            return 0.0
+        variance = sum(each.squares for each in alike) / freedom
+        return math.sqrt(variance / self.rounds) / (self.work_seconds / self.rounds)
+
+    @property
     def acceptance_rate(self) -> float | None:
-        """Levels passed / levels reached; None before any level was reached."""
+        """Return levels passed / levels reached, or None if no level was reached yet."""
         return ratio(self.accepted, self.levels_reached)
 
     @property
     def rejection_rate(self) -> float | None:
-        """Levels reached but not passed / levels reached: of a chain, rejected / examined."""
+        """Return (levels reached - passed) / levels reached; for a chain, rejected / examined."""
         return ratio(self.levels_reached - self.accepted, self.levels_reached)
 
     @property
     def draft_utilization(self) -> float | None:
-        """Accepted / drafted tokens; None before anything was drafted."""
+        """Return accepted / drafted tokens, or None if nothing was drafted yet."""
         return ratio(self.accepted, self.drafted)
 
     @property
     def block_efficiency(self) -> float | None:
-        """Tokens emitted per target forward of a round: accepted + 1 but for cut rounds."""
+        """Return the mean number of tokens per target forward.
+
+        A round emits its accepted tokens and one more token, or fewer if it was cut short.
+        """
         return ratio(self.tokens, self.rounds)
 
     @property
@@ -120,5 +148,5 @@ class RoundTotals:
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """part / whole, None where there is no whole yet."""
+    """Return part / whole, or None if `whole` is 0."""
     return part / whole if whole else None

@@ -1,7 +1,7 @@
-"""A meter that all lanes of a run feed, one event at a time; it answers at any moment.
+"""A meter of a run: it gets every event of every lane, and has all numbers at any moment.
 
-Adding an event and asking are cheap (far below a millisecond), however long the run, so a live page
-may ask after each event.
+Adding an event and reading a number take far less than a millisecond, however long the run is. A
+live page can therefore read all numbers after each event.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from specviz.metrics.run_summary import (
     SpeculativeSummary,
     TheoryBand,
 )
+from specviz.metrics.running_mean import RunningMean
 from specviz.metrics.speedup_curve import SpeedupCurve, SpeedupPoint
 from specviz.records import (
     PLAIN_SERVER,
@@ -30,14 +31,14 @@ from specviz.records import (
 
 
 class LaneMeter:
-    """Running sums over one lane."""
+    """Running sums over the events of one lane."""
 
     def __init__(self) -> None:
         self.totals = RoundTotals()
         self.ids: list[int] = []
-        self.margins: list[float | None] = []  # of each token; None where it is not recorded
-        self.steps = 0
-        self.step_seconds = 0.0
+        # the margin of each token, or None if the margin was not recorded
+        self.margins: list[float | None] = []
+        self.steps = RunningMean()  # the mean seconds of the plain steps
         self.ttft_seconds: float | None = None
         self.finish: FinishReason | None = None
 
@@ -50,14 +51,13 @@ class LaneMeter:
                 self.totals.add(event)
                 self._append(event.emitted_ids, None)
             case TokenStep():
-                self.steps += 1
-                self.step_seconds += event.seconds
+                self.steps.add(event.seconds)
                 self._append((event.token_id,), event.margin)
             case EngineToken() if self.ttft_seconds is None:
                 self.ttft_seconds = event.seconds
                 self._append((event.token_id,), None)
             case EngineToken():
-                self.step_seconds += event.seconds
+                self.steps.add(event.seconds)
                 self._append((event.token_id,), None)
             case FinishReason():
                 self.finish = event
@@ -72,25 +72,27 @@ class LaneMeter:
 
     @property
     def seconds(self) -> float:
-        """The lane's own time so far."""
-        return self.totals.seconds + self.step_seconds + (self.ttft_seconds or 0.0)
+        """Return the time on the lane's own clock so far, in seconds."""
+        return self.totals.seconds + self.steps.total + (self.ttft_seconds or 0.0)
 
     @property
     def is_ended(self) -> bool:
-        """Whether the text has ended, not only the run."""
+        """Return whether the text of the lane has ended. A text that was stopped has not ended."""
         return self.finish not in (None, FinishReason.STOPPED)
 
 
 class RunMeter:
-    """Takes the events of all lanes of `header` as they come, in any order between the lanes.
+    """A meter to which all events of all lanes of a run are added.
 
-    The summary compares the main lane with the baseline; any other lane has a meter of its own in
-    `lanes`.
+    The events of different lanes may arrive in any order. `header` is the trace of the run before
+    its first event. The summary compares the main lane with the baseline; `lanes` has a meter for
+    every lane by its name.
     """
 
     def __init__(self, header: Trace) -> None:
         self.lanes = {lane.name: LaneMeter() for lane in header.lanes}
         self.curve, self.server_curve = SpeedupCurve(), SpeedupCurve()
+        self._reading = header.reading
         self._is_greedy = header.config.temperature == 0
         self._baseline_name = header.baseline.name if header.baseline else None
         self._main_name = header.main.name
@@ -100,7 +102,7 @@ class RunMeter:
         self._divergence: Divergence | None = None
 
     def add(self, lane: str, event: Event) -> None:
-        """What the lane of that name did."""
+        """Add an event of the lane with this name."""
         meter = self.lanes[lane]
         before = meter.tokens
         meter.add(event)
@@ -108,16 +110,20 @@ class RunMeter:
             if lane == self._baseline_name:
                 self.curve.add_baseline(event.seconds)
             elif lane == self._main_name:
-                self.curve.add_speculative(event.seconds, meter.tokens - before)
+                forwards = 0 if isinstance(event, (Prefill, EngineToken)) else 1
+                self.curve.add_speculative(event.seconds, meter.tokens - before, forwards)
         if isinstance(event, EngineToken) and lane == PLAIN_SERVER:
             self.server_curve.add_baseline(event.seconds)
         elif isinstance(event, EngineToken) and lane == SERVER:
-            self.server_curve.add_speculative(event.seconds, 1)  # which came together is not told
+            # Each token counts as its own arrival, because the event does not say which tokens
+            # arrived together.
+            self.server_curve.add_speculative(event.seconds, 1)
         self._compare()
 
     def _compare(self) -> None:
         while self._divergence is None and self._compared < self._comparable:
-            here = slice(self._compared, self._compared + 1)  # empty where a lane has ended
+            # A slice avoids an IndexError: in a lane whose text is shorter, the slice is empty.
+            here = slice(self._compared, self._compared + 1)
             if self._main.ids[here] != self._baseline.ids[here]:
                 margin = next(iter(self._baseline.margins[here]), None)
                 self._divergence = Divergence(self._compared, margin)
@@ -125,33 +131,41 @@ class RunMeter:
 
     @property
     def _comparable(self) -> int:
-        """Tokens that both lanes have; once both have finished, those that either has."""
+        """Return how many tokens of the two lanes can be compared.
+
+        These are the tokens that both lanes have. Once both lanes have finished, all tokens of the
+        longer text count.
+        """
         lengths = self._main.tokens, self._baseline.tokens
         ended = self._main.is_ended and self._baseline.is_ended
         return max(lengths) if ended and min(lengths) else min(lengths)
 
     @property
     def totals(self) -> RoundTotals:
-        """The sums over the main lane's rounds."""
+        """Return the sums over the rounds of the main lane."""
         return self._main.totals
 
     @property
     def points(self) -> tuple[SpeedupPoint, ...]:
-        """The cumulative speedup so far; the last point is the speedup of the summary."""
+        """Return the speedup at every moment. The last point equals the speedup in the summary."""
         return tuple(self.curve.points)
 
     @property
     def divergence(self) -> Divergence | None:
-        """The first difference at any temperature (the summary shows it at 0 only)."""
+        """Return the first token that differs between the lanes, at any temperature.
+
+        The summary contains this token only at temperature 0, because sampled texts differ by
+        chance.
+        """
         return self._divergence
 
     @property
     def costs(self) -> Costs | None:
-        """Measured against the mean baseline step; None until both lanes have taken one."""
-        plain = self._baseline
-        if not plain.steps:
-            return None
-        return measured_costs(self.totals, plain.step_seconds / plain.steps)
+        """Return the costs of drafting and verification, in units of a mean baseline step.
+
+        Return None until both lanes have taken a step.
+        """
+        return measured_costs(self.totals, self._baseline.steps)
 
     @property
     def theory_band(self) -> TheoryBand | None:
@@ -161,14 +175,12 @@ class RunMeter:
     def summary(self) -> RunSummary:
         baseline, speculative = self._baseline_summary(), self._speculative_summary()
         costs, band = self.costs, self.theory_band
-        last, servers = (
-            next(reversed(each.points), None) for each in (self.curve, self.server_curve)
-        )
+        last, servers = self.curve.last, self.server_curve.last
         return RunSummary(
             baseline=baseline,
             speculative=speculative,
             speedup=last.speedup if last else None,
-            speedup_tokens=last.tokens if last else 0,
+            speedup_tokens=min(self._main.tokens, self._baseline.tokens) if last else 0,
             cost_ratio=costs.c if costs else None,
             verify_overhead=costs.v if costs else None,
             theory_speedup=band.expected if band else None,
@@ -177,13 +189,22 @@ class RunMeter:
             identical=self._divergence is None if self._is_greedy and self._compared else None,
             first_divergence=self._divergence if self._is_greedy else None,
             server_speedup=servers.speedup if servers else None,
-            server_speedup_tokens=servers.tokens if servers else 0,
+            server_speedup_tokens=self._server_tokens if servers else 0,
+            speedup_limit=last.limit if last else None,
+            is_disturbed=last is not None and last.is_disturbed,
         )
+
+    @property
+    def _server_tokens(self) -> int:
+        return min(self.lanes[name].tokens for name in (SERVER, PLAIN_SERVER))
 
     def _baseline_summary(self) -> BaselineSummary:
         lane = self._baseline
         rate = ratio(lane.tokens, lane.seconds)
-        return BaselineSummary(lane.tokens, lane.seconds, rate, lane.ttft_seconds)
+        share = None
+        if self._reading is not None and lane.steps.total:
+            share = self._reading.step_seconds / lane.steps.mean
+        return BaselineSummary(lane.tokens, lane.seconds, rate, lane.ttft_seconds, share)
 
     def _speculative_summary(self) -> SpeculativeSummary:
         lane, totals = self._main, self._main.totals
@@ -192,7 +213,7 @@ class RunMeter:
             seconds=lane.seconds,
             tokens_per_second=ratio(lane.tokens, lane.seconds),
             ttft_seconds=lane.ttft_seconds,
-            target_forwards=totals.rounds + lane.steps + (lane.ttft_seconds is not None),
+            target_forwards=totals.rounds + lane.steps.count + (lane.ttft_seconds is not None),
             acceptance_rate=totals.acceptance_rate,
             draft_utilization=totals.draft_utilization,
             block_efficiency=totals.block_efficiency,

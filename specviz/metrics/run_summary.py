@@ -1,6 +1,6 @@
-"""The numbers of a race as frozen values: what the page and `race --json` show.
+"""The numbers of a race as frozen values, for the page and for `race --json`.
 
-Knows no record but the counts per depth; numbers that do not exist yet are None.
+A number that does not exist yet is None.
 """
 
 from __future__ import annotations
@@ -12,19 +12,28 @@ from specviz.metrics.round_totals import DepthAcceptance
 
 @dataclass(frozen=True, slots=True)
 class BaselineSummary:
-    """The plain lane; seconds are of its own clock, the prefill included."""
+    """The numbers of the baseline lane, which decodes without drafts.
+
+    `seconds` are on the lane's own clock and include the prefill. `reading_share` is the time to
+    read the weights once at the measured memory bandwidth, divided by the mean time of a step. With
+    a share of 1, a step is as fast as the memory allows. The share can exceed 1 if the model fits
+    into the processor's cache, or if other work slowed the measurement of the memory. It is None if
+    the run does not record the memory bandwidth.
+    """
 
     tokens: int
     seconds: float
     tokens_per_second: float | None
     ttft_seconds: float | None
+    reading_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SpeculativeSummary:
-    """The speculative lane; `target_forwards` counts the prefill's as well as one per round.
+    """The numbers of the speculative lane.
 
-    `draft_prefill_seconds` is what the drafter took to read the prompt, `draft_seconds` the rest.
+    `target_forwards` counts the prefill and one forward per round. `draft_prefill_seconds` is the
+    time in which the drafter read the prompt; `draft_seconds` is the rest of the drafter's time.
     """
 
     tokens: int
@@ -44,9 +53,11 @@ class SpeculativeSummary:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Index of the first new token that differs, and the gap of the baseline's two best logits.
+    """The first new token that differs between the lanes.
 
-    A token that a finished lane lacks differs too; the baseline's own lack has no margin.
+    `margin` is the gap between the baseline's two largest logits at this token. If one lane has
+    finished and its text is shorter, the next token of the longer text counts as the first
+    difference. If the baseline has the shorter text, `margin` is None.
     """
 
     index: int
@@ -55,7 +66,12 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class TheoryBand:
-    """Theory's speedup at the measured acceptance rate and at the ends of its 95 % interval."""
+    """The speedup that theory gives for measured acceptance and costs, with a 95 % interval.
+
+    The interval includes the sampling error of the acceptance rate and the spread of the measured
+    costs. If acceptance and costs were measured in the same run, theory only explains the speedup
+    of that run. For another run, theory predicts the speedup.
+    """
 
     low: float
     expected: float
@@ -64,15 +80,20 @@ class TheoryBand:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """Everything that the race shows; `dataclasses.asdict` makes it JSON.
+    """All numbers of a race; `dataclasses.asdict` converts them for JSON.
 
-    `server_speedup` is the same of two servers that were raced, the plain one's time over that of
-    the one that speculates; of an answer that broke off over the tokens that came.
-
-    `speedup` is the baseline's time for the first `speedup_tokens` tokens over the speculative
-    lane's: as many as both had at the end of a round (`SpeedupCurve`). `cost_ratio` is c and
-    `verify_overhead` v of `theory`, both measured. `identical` and `first_divergence` speak of the
-    first `compared` tokens and exist only at temperature 0: above it the texts differ by chance.
+    - `speedup` is the ratio of the lanes' tokens per second so far (see `SpeedupCurve`); each lane
+      has at least `speedup_tokens` tokens.
+    - `server_speedup` is this ratio for two servers in the race: tokens per second of the
+      speculative server / those of the plain server.
+    - `cost_ratio` and `verify_overhead` are the measured costs c of drafting and v of verification
+      (see `Costs`).
+    - `identical` and `first_divergence` describe the first `compared` tokens. They exist only at
+      temperature 0, because sampled texts differ by chance.
+    - `speedup_limit` is the largest speedup that the target forwards allow; for texts of the same
+      length it is the tokens per forward.
+    - `is_disturbed` is True if the speedup exceeds this limit, so that other work must have slowed
+      a lane.
     """
 
     baseline: BaselineSummary
@@ -88,3 +109,5 @@ class RunSummary:
     first_divergence: Divergence | None
     server_speedup: float | None
     server_speedup_tokens: int
+    speedup_limit: float | None
+    is_disturbed: bool

@@ -1,4 +1,4 @@
-"""Frozen values that describe one decoding run: its setting, its lanes, what happened in them."""
+"""Frozen records of one decoding run: its settings, its lanes and their events."""
 
 from specviz.records.decoding_config import MAX_TREE_NODES, DecodingConfig
 from specviz.records.notes import (
@@ -66,6 +66,7 @@ from specviz.records.trace import (
     Lane,
     LaneKind,
     ModelInfo,
+    ReadingLimit,
     Trace,
 )
 
@@ -107,6 +108,7 @@ __all__ = [
     "Prompt",
     "ProposalKind",
     "ROLES",
+    "ReadingLimit",
     "RawText",
     "Round",
     "RunSetting",

@@ -1,11 +1,11 @@
-"""How a run decodes: the checked setting that every record of it keeps."""
+"""The checked settings of one run, which every record of the run contains."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.records.settings import DECODING, SAMPLING, SETTINGS, Part, ProposalKind
 
 MAX_TREE_NODES = 64
@@ -13,13 +13,13 @@ MAX_TREE_NODES = 64
 
 @dataclass(frozen=True, slots=True)
 class DecodingConfig:
-    """The setting of a run; `records.settings` has each one's bounds.
+    """The settings of a run; `records.settings` holds the bounds of each value.
 
-    `branching` gives the children per node at depth 1, 2, …; deeper levels, down to
-    `draft_length`, have one child each. An empty tuple is a chain. `tree_kind` says how siblings
-    are drawn; at temperature 0 every drawn tree is DETERMINISTIC. `options` are whole numbers that
-    only this method knows, by name; its registry entry says which there are. What is not listed has
-    its default. Raises InputError for a value that breaks its rule.
+    `branching` lists the children per node at depth 1, 2, …; deeper levels, down to `draft_length`,
+    have one child per node. An empty `branching` means a chain. `tree_kind` says how siblings are
+    chosen. At temperature 0 the kinds that draw siblings at random become DETERMINISTIC. `options`
+    has pairs of a name and a whole number for the options that belong to `method` alone. An option
+    that is absent has its default. Raise InputError if a value breaks its rule.
     """
 
     method: str = SETTINGS["method"].default
@@ -37,22 +37,24 @@ class DecodingConfig:
     def __post_init__(self) -> None:
         for setting in DECODING:
             setting.check(getattr(self, setting.name))
-        depth, rule = len(self.branching), f"at most draft_length = {self.draft_length} levels"
-        if depth > self.draft_length:
-            raise InputError(f"branching must be {rule}, got {self.branching!r}")
+        if len(self.branching) > self.draft_length:
+            rule = f"at most draft_length = {self.draft_length} levels"
+            raise InputError(f"branching must have {rule}, got {short(self.branching)}")
         if self.node_count > MAX_TREE_NODES:
-            rule = f"at most {MAX_TREE_NODES} nodes deep and wide together"
-            got = f"{self.node_count} nodes from {self.branching}"
-            raise InputError(f"branching must be {rule}, got {got!r}")
+            got = f"{self.node_count} with draft_length {self.draft_length}: {self.branching!r}"
+            raise InputError(f"branching must give at most {MAX_TREE_NODES} nodes, got {got}")
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Children per node at each depth: (3, 2) with draft_length 4 is (3, 2, 1, 1)."""
+        """Return how many children each node has at each depth.
+
+        The branching (3, 2) with draft_length 4 gives (3, 2, 1, 1).
+        """
         return self.branching + (1,) * (self.draft_length - len(self.branching))
 
     @property
     def node_count(self) -> int:
-        """Drafted nodes of the whole tree: widths (3, 2, 1) make 3 + 6 + 6 = 15."""
+        """Return the number of nodes of the whole tree: widths (3, 2, 1) make 3 + 6 + 6 = 15."""
         nodes, level = 0, 1
         for width in self.widths:
             level *= width
@@ -61,12 +63,14 @@ class DecodingConfig:
 
     @property
     def sampling(self) -> tuple[float, ...]:
-        """What the target's distribution follows from, beside the target and the text."""
+        """Return the settings that change the target's distribution, such as the temperature."""
         return tuple(getattr(self, setting.name) for setting in SAMPLING)
 
     @property
     def sampling_words(self) -> list[str]:
-        """Temperature, and what else cuts the distribution; at temperature 0 nothing else counts.
+        """Return texts such as 'top-k 40' for the temperature and the sampling settings in use.
+
+        At temperature 0 no other setting has an effect.
 
         >>> DecodingConfig(temperature=0.7, top_k=40).sampling_words
         ['temperature 0.7', 'top-k 40']
@@ -81,12 +85,12 @@ class DecodingConfig:
         ]
 
     def with_option(self, name: str, value: int) -> DecodingConfig:
-        """The same with one option of the method set."""
+        """Return a copy of the settings with another value of one option of the drafting method."""
         others = (option for option in self.options if option[0] != name)
         return replace(self, options=(*others, (name, value)))
 
     @property
     def beside_method(self) -> dict[str, Any]:
-        """The settings that another method would share, by name."""
+        """Return the values of all settings that do not belong to the drafting method, by name."""
         shared = (setting.name for setting in DECODING if setting.part is not Part.METHOD)
         return {name: getattr(self, name) for name in shared}

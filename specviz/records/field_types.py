@@ -1,8 +1,8 @@
-"""Types of record fields that carry their bounds and precision; `trace_file` reads them.
+"""Types of record fields that include their bounds and their precision in files.
 
-`Annotated[float, FloatRange(0, 1, digits=6)]` is a plain float for everybody else. A bare `int` or
-`float` field is at least 0, a bare `str` has at most MAX_TEXT characters and a bare tuple at most
-MAX_ITEMS items.
+The package `trace_file` reads them. For all other code, `Annotated[float, FloatRange(0, 1,
+digits=6)]` is a plain float. A bare `int` or `float` field is at least 0, a bare `str` has at most
+MAX_TEXT characters, and a bare tuple has at most MAX_ITEMS items.
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-MAX_INTEGER = 2**53 - 1  # the largest integer that JSON readers hold exactly
-MAX_NUMBER = 1e300  # beyond it lies infinity
+MAX_INTEGER = 2**53 - 1  # the largest integer that JSON readers represent exactly
+# largest float that a file may contain; calculations with larger floats could overflow
+MAX_NUMBER = 1e300
 MAX_TEXT = 200
 MAX_ITEMS = 64
-MAX_PROMPT = 1 << 20  # characters or tokens of a text
+MAX_PROMPT = 1 << 20  # largest number of characters or tokens of a prompt
 
 
 @dataclass(frozen=True, slots=True)
 class FloatRange:
-    """Bounds of a number, and what a file keeps of it: significant digits or decimals, else all."""
+    """The bounds of a number, and the significant digits or decimals that a file keeps.
+
+    If both are None, a file keeps the number without rounding.
+    """
 
     low: float = 0.0
     high: float = math.inf
@@ -30,7 +34,7 @@ class FloatRange:
 
 @dataclass(frozen=True, slots=True)
 class IntRange:
-    """Bounds of an integer."""
+    """The lowest and the highest allowed value of an integer."""
 
     low: int = 0
     high: int = MAX_INTEGER
@@ -38,21 +42,21 @@ class IntRange:
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """The most characters of a text, or items of a tuple."""
+    """The largest number of characters that a text may have, or of items that a tuple may have."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A text of letters, digits, spaces and . : + - _ only, with at most `count` characters."""
+    """A text of at most `count` characters: letters, digits, spaces and . : + - _ only."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A tuple of at most `count` records that is written as one array per field."""
+    """A tuple of at most `count` records, which a file stores as one array per field."""
 
     count: int
 

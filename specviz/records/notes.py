@@ -1,6 +1,6 @@
-"""What a drafter says about its proposal beside the tree: one frozen type per kind of remark.
+"""The notes of a drafter about its proposal, with one frozen type per kind of note.
 
-`token_ids`, where there is one, needs texts on screen.
+A note may have `token_ids`; the page shows the texts of these tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from specviz.records.field_types import TopIds
 
 @dataclass(frozen=True, slots=True)
 class NgramMatch:
-    """The last `length` tokens stood in the text before, ending before index `position`."""
+    """A match that prompt lookup found.
+
+    The last `length` tokens also occur earlier in the text. The drafter copies the tokens that
+    follow this earlier occurrence, from index `position` on.
+    """
 
     length: int
     position: int
@@ -20,7 +24,7 @@ class NgramMatch:
 
 @dataclass(frozen=True, slots=True)
 class TreeBudget:
-    """A dynamic tree: `nodes` of the `candidates` that were scored went to the target."""
+    """The size of a dynamic tree: of `candidates` scored nodes, the drafter kept `nodes` nodes."""
 
     nodes: int
     candidates: int
@@ -28,11 +32,12 @@ class TreeBudget:
 
 @dataclass(frozen=True, slots=True)
 class LookaheadState:
-    """Lookahead: the pool at the start of the round, and the window that rides in its forward.
+    """The state of lookahead decoding in one round: the pool of n-grams, and the window.
 
-    `hits` n-grams were known behind the last token; `added` ones are new since the round before.
-    `token_ids` are the window's, level after level, `level_sizes` of each; empty where the window
-    rests.
+    The pool has `pool` n-grams. At the start of the round, `hits` of them began with the last
+    token, and `added` were new since the previous round. `token_ids` are the window's tokens, level
+    after level, and `level_sizes` has the number of these tokens per level. These two fields are
+    empty if the round has no window.
     """
 
     pool: int
@@ -44,11 +49,12 @@ class LookaheadState:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Pre-speculation: whether this round's draft was ready before the round began.
+    """The state of pre-speculation; `hit` is True if the draft was ready before the round began.
 
-    It was looked for among `outcomes`, prepared beside the verification of the round before, so
-    many for 0, 1, … accepted tokens. Preparing them took `hidden_seconds` while the target was at
-    work, for nothing where none came true, and `waited_seconds` for which it stood still.
+    While the target verified the previous round, the drafter prepared drafts for possible results
+    of that verification. `outcomes[i]` is the number of drafts for the result that i tokens are
+    accepted. The drafter worked for `hidden_seconds` while the target worked, and for
+    `waited_seconds` while the target was idle. If `hit` is False, this work was useless.
     """
 
     hit: bool
@@ -59,11 +65,12 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class SharedVocabulary:
-    """A draft with another vocabulary: how much of it the target has too, and what it wrote.
+    """How a draft model with another vocabulary was used in this round.
 
-    `shared` tokens are a share of either vocabulary; `mass` is the probability that the draft gave
-    to them, on average over the places where it wrote in this round. Of its `draft_tokens` came
-    `target_tokens` of the proposal.
+    The two vocabularies share `shared` tokens; `target_share` and `draft_share` are the shares of
+    these tokens in the vocabularies of target and draft. `mass` is the draft's probability of
+    shared tokens, averaged over the positions of this round. The draft model's `draft_tokens`
+    tokens became `target_tokens` tokens of the proposal.
     """
 
     shared: int
@@ -76,10 +83,11 @@ class SharedVocabulary:
 
 @dataclass(frozen=True, slots=True)
 class BatchRound:
-    """This round was one of a batch: of its `row`, counted from 0, beside others, `rows` in all.
+    """The place of a round in its batch: it belongs to sequence `row` (from 0) of `rows` sequences.
 
-    The target ran `tokens` of theirs in one forward, and `padding` slots that held none because
-    another row was longer. Speculation goes on up to `limit` rows; of more, none drafts.
+    One forward of the target processed the sequences together. That forward had `tokens` input
+    positions with a token, and `padding` empty positions, because some sequences had fewer new
+    tokens than others. If there are more than `limit` sequences, none of them drafts.
     """
 
     row: int

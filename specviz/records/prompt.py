@@ -1,4 +1,4 @@
-"""What is put to a model: a message, a conversation, or a text as it is."""
+"""The prompts of a model: a message, a conversation, or a raw text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one of ROLES said."""
+    """One message of a conversation. Its role is one of ROLES, such as "user"."""
 
     role: str
     content: str
@@ -17,29 +17,33 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Turns that a chat model answers, in its template; the last one is the user's."""
+    """The turns to which a chat model writes the next answer; the last turn is the user's."""
 
     turns: tuple[Turn, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RawText:
-    """A text that no template is put around: names of control tokens in it are control tokens."""
+    """A prompt that is used exactly as it is, without a chat template.
+
+    If the text contains the name of a control token, the name becomes that token.
+    """
 
     text: str
 
 
-# A plain text is a user's message to a chat model, and the beginning of a text to a base model.
+# A chat model takes a plain str as a user's message. A base model takes it as the beginning of a
+# text.
 Prompt = str | Conversation | RawText
 
 
 def turns_of(prompt: str | Conversation) -> tuple[Turn, ...]:
-    """A plain text is one turn of the user's."""
+    """Return the turns of a conversation; a plain text is one turn of the user."""
     return (Turn("user", prompt),) if isinstance(prompt, str) else prompt.turns
 
 
 def prompt_text(prompt: Prompt) -> str:
-    """As people read it: of a conversation each turn behind its role.
+    """Return a prompt as a readable text, with the role before each turn.
 
     >>> prompt_text(Conversation((Turn("system", "Be brief."), Turn("user", "Why?"))))
     'system: Be brief.\\n\\nuser: Why?'

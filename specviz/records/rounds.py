@@ -1,9 +1,9 @@
-"""What happens in a lane: the prefill, draft-verify rounds, plain steps, and why it ended.
+"""The events of a lane: the prefill, draft-verify rounds, plain steps, and the reason for its end.
 
-Letters: p is the target's distribution of the next token, q the drafter's. *Processed*
-distributions are what the run draws from (temperature and the other sampling settings applied);
-*raw* distributions are the plain softmax, kept as well because at temperature 0 every processed
-probability is 0 or 1.
+p is the target's distribution of the next token, and q is the drafter's. The run draws from
+*processed* distributions, to which temperature and the other sampling settings were applied. *Raw*
+distributions are the plain softmax. Raw distributions are recorded as well, because at temperature
+0 every processed probability is 0 or 1.
 """
 
 from __future__ import annotations
@@ -28,38 +28,41 @@ from specviz.records.field_types import (
 from specviz.records.notes import Note
 from specviz.records.settings import MAX_DRAFT_LENGTH, ProposalKind
 
-TOP_TOKENS = 10  # of a position's distributions, beside the target's own token there
+# number of most probable tokens that a record keeps for each position, besides the target's extra
+# token
+TOP_TOKENS = 10
 
 
 class Outcome(Enum):
-    """What became of a drafted node."""
+    """The result of verification for one drafted node."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
-    UNREACHED = "unreached"  # drafted but never examined
+    # the node was never examined, because an ancestor was rejected, or a sibling was accepted
+    UNREACHED = "unreached"
 
 
 class ExtraKind(Enum):
-    """Where a token that no drafter proposed came from."""
+    """The reason why the target itself drew a token that no drafter had proposed."""
 
-    FIRST = "first"  # drawn from the target after the prompt
-    RECOVERED = "recovered"  # drawn from the residual after a rejection
-    BONUS = "bonus"  # drawn from the target after full acceptance
+    FIRST = "first"  # drawn from the target as the first token after the prompt
+    RECOVERED = "recovered"  # drawn from the residual after a drafted token was rejected
+    BONUS = "bonus"  # drawn from the target after all drafted tokens were accepted
     PLAIN = "plain"  # drawn from the target in a round that drafted nothing
 
 
 class TokenOrigin(Enum):
-    """What wrote a token of a serving engine's answer."""
+    """The way in which a token got into the answer of a serving engine."""
 
-    FIRST = "first"  # the prompt's forward
-    ACCEPTED = "accepted"  # the drafter, and the target kept it
-    RECOVERED = "recovered"  # the target, behind a rejected guess
-    BONUS = "bonus"  # the target, behind a draft that was kept whole
-    PLAIN = "plain"  # the target, where nothing was drafted
+    FIRST = "first"  # written by the forward of the prompt
+    ACCEPTED = "accepted"  # drafted by the engine's drafter, and accepted by the target
+    RECOVERED = "recovered"  # added by the target after a rejected token
+    BONUS = "bonus"  # added by the target after an accepted draft
+    PLAIN = "plain"  # written by the target without a draft
 
 
 class FinishReason(Enum):
-    """Why a run ended."""
+    """The reason why a run ended."""
 
     END_OF_SEQUENCE = "end-of-sequence"
     LENGTH = "length"
@@ -68,12 +71,13 @@ class FinishReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DraftNode:
-    """One proposed token.
+    """One drafted token.
 
-    `parent` is an index into the tree's nodes, -1 for the root (the last committed token);
-    `depth` starts at 1. `draft_prob` is the q of the verification rule (1 for a point mass),
-    `draft_score` the drafter's own raw confidence, for display only. The node is what was proposed
-    before the target was asked; a verdict repeats its q beside the p that it was compared with.
+    `parent` is an index into the tree's nodes, -1 for the root (the last committed token); `depth`
+    starts at 1. `draft_prob` is the q that the acceptance rule uses (1 if the token was chosen
+    without a random draw). `draft_score` is the drafter's own confidence, which is only displayed.
+    A node is recorded before the target has run. Later, a `Verdict` on the node has both numbers
+    that the acceptance rule compares: p, and the same q again.
     """
 
     token_id: int
@@ -85,17 +89,23 @@ class DraftNode:
 
 @dataclass(frozen=True, slots=True)
 class DraftTree:
-    """Proposed continuations; every parent stands before its children, siblings in draw order."""
+    """The tree of drafted tokens of one round.
+
+    Parents come before their children, and siblings are in the order in which they were drawn.
+    """
 
     kind: ProposalKind
     nodes: Annotated[tuple[DraftNode, ...], Columns(MAX_TREE_NODES)]
 
     def children(self, parent: int) -> tuple[int, ...]:
-        """Indices of the nodes under `parent` (-1: the root), in draw order."""
+        """Return the indices of a node's children, in the order in which they were drawn.
+
+        The node -1 is the root.
+        """
         return tuple(i for i, node in enumerate(self.nodes) if node.parent == parent)
 
     def path(self, node: int) -> tuple[int, ...]:
-        """Indices from depth 1 down to `node`."""
+        """Return the indices of the nodes on the path from depth 1 down to `node`."""
         above: list[int] = []
         while node >= 0:
             above.append(node)
@@ -105,11 +115,14 @@ class DraftTree:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the target judged one node. All probabilities are of the node's own token.
+    """The target's verdict on one node.
 
-    `target_prob` is the processed p before any sibling was examined, `residual_prob` the p that
-    the rule compared (after the earlier siblings failed), `draft_prob` the q that it compared.
-    `residual_prob` and `uniform_draw` are None where whoever recorded the run could not see them.
+    All probabilities are probabilities of the node's own token.
+
+    `target_prob` is the processed p before any sibling was examined. The rule compared
+    `residual_prob` (p after the earlier siblings were rejected) with `draft_prob` (q).
+    `residual_prob` and `uniform_draw` are None if the program that recorded the run could not see
+    them.
     """
 
     target_prob: Probability
@@ -123,23 +136,29 @@ class Verdict:
 
     @property
     def compared_prob(self) -> float:
-        """The p that the rule compared; where that was not seen, p before any sibling failed."""
+        """Return the p that the acceptance rule compared with q.
+
+        If that p is unknown, return p before any rejection.
+        """
         return self.target_prob if self.residual_prob is None else self.residual_prob
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The distributions after one examined prefix of the tree, over its most probable tokens.
+    """The distributions of the next token after one examined prefix of the tree.
 
-    Where the token that the target held ready there is none of TOP_TOKENS, it stands behind them;
-    in older recordings it is missing. `parent` is the node that the prefix ends in (-1: the root).
-    The probabilities run parallel to `token_ids`; what is missing to 1 is the rest of the
-    vocabulary. `residual_probs` is the distribution left after all children of `parent` failed
-    (empty where it has none); draft distributions are empty where the drafter has no model.
-    `entropy` is of the raw p in nats,
-    `overlap` is sum min(p, q) of the processed distributions (for a point mass p of it, 0 where
-    nothing was drafted), `raw_overlap` of the raw distributions (0 without a draft distribution),
-    `margin` the gap of p's two best logits.
+    `parent` is the node at the end of the prefix (-1 is the root). `token_ids` has the TOP_TOKENS
+    most probable tokens, followed by the target's extra token if it is not one of them. Older
+    recordings lack the extra token. All probabilities are in the order of `token_ids`. They sum to
+    less than 1, because the rest of the vocabulary is left out. `residual_probs` is the
+    distribution after all children of `parent` were rejected; it is empty if `parent` has no
+    children. Draft distributions are empty if the drafter has no model.
+
+    - `entropy`: entropy of the raw p, in nats.
+    - `overlap`: sum of min(p, q) of the processed distributions; 0 without a draft, and p(x) if the
+      token x was chosen without a random draw.
+    - `raw_overlap`: sum of min(p, q) of the raw distributions; 0 without a draft distribution.
+    - `margin`: the gap between the two largest logits of p.
     """
 
     parent: Annotated[int, IntRange(-1)]
@@ -157,8 +176,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class ExtraToken:
-    """The token that the target itself adds; `prob` is of the distribution that it was drawn
-    from.
+    """A token that the target itself adds after the accepted path.
+
+    `prob` is the probability of the token in the distribution from which it was drawn.
     """
 
     token_id: int
@@ -169,7 +189,7 @@ class ExtraToken:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Who worked from when to when, in seconds of the lane's own clock."""
+    """A period of work: which worker, and its start and end in seconds on the lane's own clock."""
 
     who: Name
     start: Seconds
@@ -178,7 +198,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class CacheLengths:
-    """Slots of the target's cache: committed before the round, then added, then dropped again."""
+    """Numbers of slots of the target's KV cache in one round.
+
+    They are the slots that were committed before the round, those that the round added, and those
+    that were dropped after it.
+    """
 
     committed: int
     speculative: int
@@ -187,7 +211,7 @@ class CacheLengths:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """The prompt's forward and the first token, drawn from the target."""
+    """The forward of the prompt, and the first token, which is drawn from the target."""
 
     prompt_length: Annotated[int, IntRange(1)]
     extra: ExtraToken
@@ -199,12 +223,13 @@ class Prefill:
 class Round:
     """One draft-verify round.
 
-    `context_length` counts the committed tokens before it, the root included. `positions` are the
-    examined ones, from the root down. `extra` is None where the end of the sequence or the
-    token limit cut the accepted path. `extra_ids` are the tokens that the target held ready behind
-    the root and behind every node, drawn before it was known where the walk would end; empty where
-    whoever recorded the run could not see them. `draft_prefill_seconds` is what the drafter took to
-    read the text before it, once in a run; `draft_seconds` are without it.
+    `context_length` counts the committed tokens before the round, including the root. `positions`
+    are the positions that verification examined, from the root down. `extra` is None if the end of
+    the sequence or the token limit cut the accepted path. `extra_ids` are the candidates for the
+    extra token, one after the root and one after every node. They are drawn before verification
+    walks down the tree. They are empty if the program that recorded the run could not see them.
+    `draft_prefill_seconds` is the drafter's time to read the text, which it does once per run;
+    `draft_seconds` does not include it.
     """
 
     index: int
@@ -224,25 +249,35 @@ class Round:
 
     @property
     def accepted(self) -> tuple[int, ...]:
-        """Node indices of the accepted path, from depth 1 down."""
+        """Return the indices of the nodes on the accepted path, from depth 1 down."""
         verdicts = enumerate(self.verdicts)
         return tuple(i for i, verdict in verdicts if verdict.outcome is Outcome.ACCEPTED)
 
     @property
     def emitted_ids(self) -> tuple[int, ...]:
-        """The round's new tokens: the accepted path, then the extra token."""
+        """Return the tokens that the round adds to the text.
+
+        They are the accepted path, then the extra token.
+        """
         ids = tuple(self.tree.nodes[i].token_id for i in self.accepted)
         return ids if self.extra is None else (*ids, self.extra.token_id)
 
     def follows_rejection(self, node: int) -> bool:
-        """Whether an earlier sibling of `node` failed, so that the rule compared a residual."""
+        """Return whether an earlier sibling of `node` was rejected.
+
+        In that case the acceptance rule compared the residual with q, and not p itself.
+        """
         parent = self.tree.nodes[node].parent
         earlier = (i for i in self.tree.children(parent) if i < node)
         return any(self.verdicts[i].outcome is Outcome.REJECTED for i in earlier)
 
     @property
     def work_seconds(self) -> float:
-        """Without the drafter's reading of the text, which no later round has."""
+        """Return the seconds of the round without the drafter's prefill.
+
+        The drafter reads the prompt only once per run, so its prefill does not belong to a single
+        round.
+        """
         return self.draft_seconds + self.verify_seconds + self.host_seconds
 
     @property
@@ -252,7 +287,10 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class TokenStep:
-    """One token of a plain autoregressive loop; `margin` is the gap of its two best logits."""
+    """One step of plain decoding, which writes one token.
+
+    `margin` is the gap between the two largest logits.
+    """
 
     index: int
     token_id: int
@@ -263,11 +301,11 @@ class TokenStep:
 
 @dataclass(frozen=True, slots=True)
 class EngineToken:
-    """One token of a serving engine's answer, as it came over the network.
+    """One token of a serving engine's answer, as it arrived over the network.
 
-    `seconds` since the token before it, of the first one since the request was sent: network and
-    engine together. Tokens that were sent together have 0 between them, or nearly. `origin` is None
-    where the engine does not tell it.
+    `seconds` counts from the previous token, or from the request for the first token. It includes
+    the time of the network and of the engine. It is about 0 for a token that arrives together with
+    the previous token. `origin` is None if the engine does not report it.
     """
 
     token_id: int
@@ -277,10 +315,13 @@ class EngineToken:
 
 @dataclass(frozen=True, slots=True)
 class ToldOrigins:
-    """Where each token of an engine's answer came from, which it says behind the last one."""
+    """The origin of every token of an engine's answer.
+
+    The engine reports these origins after the last token.
+    """
 
     origins: tuple[TokenOrigin, ...]
-    seconds = 0.0  # not a moment of its own
+    seconds = 0.0  # always 0, because this event takes no time
 
 
 Event = Prefill | Round | TokenStep | EngineToken | ToldOrigins | FinishReason

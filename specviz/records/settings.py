@@ -1,10 +1,10 @@
-"""The settings of a run: one table of what each is called, may hold, and where it can be given.
+"""The settings of a run: one table with the names, bounds and uses of each setting.
 
-Whatever has to know a setting follows from its entry here: the checks of `DecodingConfig`, the
-flags of the command line, the page's fields with their errors, its address, trace files, the axes
-of a sweep. To add a setting, add an entry to the table and a field to `DecodingConfig`; one of
-`Part.SAMPLING` also needs a field in `decoding.sampling.Sampler`. `is_newer` keeps old files open.
-What only several texts together have is in BATCH.
+Everything that depends on a setting is derived from its entry here: the checks of `DecodingConfig`,
+the flags of the command line, the page's fields and errors, its address, trace files and the axes
+of a sweep. To add a setting, add an entry to the table and a field to `DecodingConfig`. A setting
+of `Part.SAMPLING` also needs a field in `decoding.sampling.Sampler`. Mark a new setting as
+`is_newer`, so that old trace files remain readable. BATCH holds the settings that only a batch has.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ MAX_BATCH_SIZE = 64
 MAX_DRAFT_BUDGET = 4096
 MAX_NEW_TOKENS = 4096
 MAX_TEMPERATURE = 5.0
-MIN_TEMPERATURE = 1e-3  # of those above 0: colder, logits overflow when divided by it
-MAX_TOP_K = 1_000_000  # more than any vocabulary has
-MAX_SEED = 2**53 - 1  # the largest integer that a browser holds exactly
-ON = "yes"  # a switch as text; an empty one is off
-MOST_DIGITS = 9  # of an integer in a list: far beyond every bound
+# smallest temperature above 0; with a smaller temperature, scaled logits would overflow
+MIN_TEMPERATURE = 1e-3
+MAX_TOP_K = 1_000_000  # a limit that is larger than any vocabulary
+MAX_SEED = 2**53 - 1  # largest seed, because a browser represents no larger integer exactly
+ON = "yes"  # the text that means that a switch is on; an empty text means off
+# An integer in a list has at most this many digits, which is enough for all bounds.
+MOST_DIGITS = 9
 
 
 class ProposalKind(Enum):
-    """How drafted siblings were chosen; the verification rule follows from it.
+    """The way in which drafted siblings were chosen, which determines the verification rule.
 
-    TYPICAL trees are chosen as DETERMINISTIC ones are, but verified by typical acceptance (Medusa
-    2401.10774), which is not lossless.
+    TYPICAL trees are chosen like DETERMINISTIC ones. They are verified by typical acceptance
+    (Medusa 2401.10774), which is not lossless.
     """
 
     IID = "iid"
@@ -55,33 +57,36 @@ class ProposalKind(Enum):
 
 
 class ValueType(Enum):
-    """What a setting holds."""
+    """The type of the value that a setting has."""
 
     TEXT = "text"
-    CHOICE = "choice"  # one name of a menu
+    CHOICE = "choice"  # one name out of a list of allowed names
     INTEGER = "integer"
     NUMBER = "number"
-    INTEGERS = "integers"  # from 1 on, as a tuple
-    KIND = "kind"  # a ProposalKind
-    OPTIONS = "options"  # pairs of a name and an integer, as a tuple
-    SWITCH = "switch"  # on or off
+    INTEGERS = "integers"  # a tuple of integers that are at least 1
+    KIND = "kind"
+    OPTIONS = "options"  # a tuple of pairs, each of a name and an integer
+    SWITCH = "switch"
 
 
 class Part(Enum):
-    """What a setting is about."""
+    """The part of a run that a setting belongs to."""
 
     PROMPT = "prompt"
     MODELS = "models"
-    METHOD = "method"  # how drafts are made and judged; another method has its own
-    SAMPLING = "sampling"  # the distribution that tokens are drawn from
+    # how tokens are drafted and verified; each drafting method has its own defaults for these
+    # settings
+    METHOD = "method"
+    SAMPLING = "sampling"  # the distribution from which tokens are drawn
     LENGTH = "length"
     SEED = "seed"
-    BATCH = "batch"  # how many texts are decoded together, and what they share
+    # the number of prompts that are decoded together, and the limits that these prompts share
+    BATCH = "batch"
 
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """The useful part of a number's range; what is typed may go beyond."""
+    """The useful part of a number's range, which the slider covers. A typed value may exceed it."""
 
     low: float
     high: float
@@ -90,7 +95,10 @@ class Slider:
 
 @dataclass(frozen=True, slots=True)
 class SweepAxis:
-    """What the setting is called where a sweep varies it, and the values that a page offers."""
+    """A setting as an axis of a sweep: its name and title.
+
+    `usual` has the values with which the page fills the field at first, as text.
+    """
 
     name: str
     title: str
@@ -99,13 +107,17 @@ class SweepAxis:
 
 @dataclass(frozen=True, slots=True)
 class RunSetting:
-    """One setting.
+    """One setting of a run.
 
-    `title` is its name on the page, `word` within a sentence, `key` in the address, `flag` on the
-    command line. `low` and `high` are its bounds: excluded where `excludes_low` or `excludes_high`.
-    A number above 0 is at least `least`. `off` is the value at which it does
-    nothing. `menu` names the list of choices that the page gets with it. `in_fork`: a fork of a
-    recorded run may change it. `is_newer`: files written before it was added have its default.
+    - `title`, `word`, `key`, `flag`: its names on the page, in a sentence, in the page's address
+      and on the command line.
+    - `low`, `high`: its bounds. If `excludes_low` or `excludes_high` is True, the bound itself is
+      not allowed.
+    - `least`: the smallest allowed value above 0.
+    - `off`: the value that disables it.
+    - `menu`: the name of the list from which the page offers choices.
+    - `in_fork`: whether a fork of a recorded run may change it.
+    - `is_newer`: whether older trace files lack it; the setting then has its default value.
     """
 
     name: str
@@ -131,24 +143,30 @@ class RunSetting:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it is one number between bounds."""
+        """Return whether the value of the setting is a single number with bounds."""
         return self.type in (ValueType.INTEGER, ValueType.NUMBER)
 
     @property
     def hint(self) -> str:
-        """A few words beside its field: what is off, and how far it goes beyond its slider."""
+        """Return the hint next to the page's field.
+
+        The hint says which value disables the setting, or which value is the largest.
+        """
         if self.slider and self.slider.high < self.high:
             return f"up to {self.high:g} if typed"
         return "" if self.off is None else f"{self.off:g} = off"
 
     @property
     def parser(self) -> Callable[[str], Any]:
-        """What turns a word of the command line into a value, ValueError where it is none."""
+        """Return the function that converts the setting's text on the command line to a value.
+
+        The function raises ValueError for bad text.
+        """
         return {ValueType.INTEGER: int, ValueType.NUMBER: float}.get(self.type, str)
 
     @property
     def rule(self) -> str:
-        """What a value must be, to follow "must be"."""
+        """Return which values the setting allows, as words that follow "must be"."""
         match self.type:
             case ValueType.INTEGER:
                 return whole_rule(self.low, self.high)
@@ -166,17 +184,17 @@ class RunSetting:
         }.get(self.type, "a name")
 
     def check(self, value: object) -> None:
-        """InputError with name, rule and value where the rule is broken.
+        """Raise InputError, which names the setting, its rule and the value, if the value is wrong.
 
         >>> SETTINGS["draft_length"].check(0)
         Traceback (most recent call last):
         specviz.errors.InputError: draft_length must be a whole number from 1 to 32, got 0
         """
         if not self.holds(value):
-            raise InputError(f"{self.name} must be {self.rule}, got {value!r}")
+            raise InputError(f"{self.name} must be {self.rule}, got {short(value)}")
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is of the type and within the bounds."""
+        """Return whether a value has the type of the setting and is within its bounds."""
         match self.type:
             case ValueType.INTEGER:
                 return is_whole(value) and self._is_within(value)
@@ -200,9 +218,9 @@ class RunSetting:
         return above and (value < self.high if self.excludes_high else value <= self.high)
 
     def read(self, given: Any) -> Any:
-        """A value as a person types it, such as "3,2"; its bounds are not looked at.
+        """Convert a value as the user typed it, such as "3,2", without checking its bounds.
 
-        Numbers come as text, so that '', 'abc' and '1e999' can be named in the InputError.
+        Numbers arrive as text, so that the InputError can quote texts such as '', 'abc' or '1e999'.
         """
         match self.type:
             case ValueType.INTEGER:
@@ -225,7 +243,7 @@ def read_text(name: str, given: object) -> str:
 
 
 def read_integers(name: str, text: str) -> tuple[int, ...]:
-    """Integers with commas between; an empty text is an empty tuple.
+    """Read integers separated by commas; an empty text is an empty tuple.
 
     >>> read_integers("branching", " 3, 2 "), read_integers("branching", "")
     ((3, 2), ())
@@ -233,16 +251,19 @@ def read_integers(name: str, text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isascii() and part.isdigit() and len(part) <= MOST_DIGITS for part in parts):
         raise InputError(
-            f"{name} must be whole numbers with commas, such as 3,2, got {short(text)}"
+            f"{name} must be whole numbers separated by commas, such as 3,2, got {short(text)}"
         )
     return tuple(map(int, parts))
 
 
 def read_options(name: str, given: object) -> tuple[tuple[str, int], ...]:
-    """{"nodes": "16"} -> (("nodes", 16),); which names there are, the method says."""
+    """Convert options such as {"nodes": "16"} to pairs such as (("nodes", 16),).
+
+    The drafting method checks the names later.
+    """
     if not isinstance(given, Mapping):
-        raise InputError(f"{name} must be values by name, got {short(given)}")
-    return tuple((str(each), read_whole(value, str(each))) for each, value in given.items())
+        raise InputError(f"{name} must map names to values, got {short(given)}")
+    return tuple((str(each), read_whole(value, str(each)[:40])) for each, value in given.items())
 
 
 def read_switch(name: str, given: object) -> bool:
@@ -263,7 +284,7 @@ _TABLE = (
         Part.PROMPT,
         key="system",
         flag="--system",
-        flag_help="a system prompt before every prompt",
+        flag_help="put this system prompt before every prompt",
     ),
     RunSetting(
         "raw",
@@ -273,8 +294,8 @@ _TABLE = (
         Part.PROMPT,
         key="raw",
         flag="--raw",
-        flag_help="prompts as they are, without a chat template; "
-        "names of control tokens are tokens",
+        flag_help="send prompts without a chat template; "
+        "the name of a control token in the prompt is read as that token",
     ),
     RunSetting(
         "pair",
@@ -284,7 +305,8 @@ _TABLE = (
         Part.MODELS,
         key="pair",
         flag="--pair",
-        flag_help="a named pair (default the chat model where it is here, else the bundled one)",
+        flag_help="a pair of models by its name; `specviz models` lists them (default the chat "
+        "model if it was fetched, otherwise bundled)",
         menu="pairs",
     ),
     RunSetting(
@@ -295,7 +317,7 @@ _TABLE = (
         Part.MODELS,
         key="target",
         flag="--target",
-        flag_help="folder, GGUF file or Hub id, instead of --pair",
+        flag_help="target model instead of --pair: a folder, GGUF file or Hub id",
     ),
     RunSetting(
         "draft",
@@ -305,7 +327,7 @@ _TABLE = (
         Part.MODELS,
         key="draft",
         flag="--draft",
-        flag_help="folder, GGUF file or Hub id; for methods that need one",
+        flag_help="draft model for --target: a folder, GGUF file or Hub id",
     ),
     RunSetting(
         "eagle",
@@ -315,7 +337,8 @@ _TABLE = (
         Part.MODELS,
         key="eagle",
         flag="--eagle",
-        flag_help="folder or Hub id of an EAGLE head for --target: EAGLE 1 to 3, or speculators",
+        flag_help="EAGLE head for --target: a folder or Hub id with a head in the format of EAGLE "
+        "(version 1, 2 or 3) or of the library speculators",
     ),
     RunSetting(
         "medusa",
@@ -325,7 +348,7 @@ _TABLE = (
         Part.MODELS,
         key="medusa",
         flag="--medusa",
-        flag_help="folder or Hub id of Medusa heads for --target",
+        flag_help="Medusa heads for --target: a folder or Hub id",
     ),
     RunSetting(
         "method",
@@ -336,7 +359,7 @@ _TABLE = (
         word="method",
         key="method",
         flag="--method",
-        flag_help="see the command `methods`",
+        flag_help="drafting method; `specviz methods` lists them (default the pair's first one)",
         menu="methods",
         in_fork=True,
     ),
@@ -351,7 +374,7 @@ _TABLE = (
         word="K",
         key="k",
         flag="--draft-length",
-        flag_help="tokens drafted a round, K",
+        flag_help="K, the largest number of tokens drafted along one path in a round",
         slider=Slider(1, MAX_DRAFT_LENGTH),
         axis=SweepAxis("draft-length", "Draft length K", "1-16"),
         in_fork=True,
@@ -365,7 +388,8 @@ _TABLE = (
         word="branching",
         key="branching",
         flag="--branching",
-        flag_help="children per depth of a tree, such as 3,2",
+        flag_help="number of children per node, for each depth of the tree, such as 3,2 "
+        "(default the method's own)",
     ),
     RunSetting(
         "options",
@@ -375,7 +399,7 @@ _TABLE = (
         Part.METHOD,
         word="options",
         flag="--option",
-        flag_help="an option of the method, see the command `methods`; may be given several times",
+        flag_help="an option of the method (`specviz methods` lists them); may be repeated",
     ),
     RunSetting(
         "tree_kind",
@@ -386,8 +410,9 @@ _TABLE = (
         word="rule",
         key="siblings",
         flag="--rule",
-        flag_help="how siblings are drawn and verified: "
-        + ", ".join(kind.value for kind in ProposalKind),
+        flag_help="how alternative tokens at one position (siblings) are drawn and verified: "
+        + ", ".join(kind.value for kind in ProposalKind)
+        + " (default the method's own)",
         menu="kinds",
     ),
     RunSetting(
@@ -401,6 +426,7 @@ _TABLE = (
         word="temperature",
         key="temperature",
         flag="--temperature",
+        flag_help="sampling temperature; 0 is greedy",
         slider=Slider(0, 2, 0.1),
         axis=SweepAxis("temperature", "Temperature", "0,0.3,0.7,1,1.5"),
         in_fork=True,
@@ -416,7 +442,7 @@ _TABLE = (
         word="top-k",
         key="top-k",
         flag="--top-k",
-        flag_help="0 is off",
+        flag_help="sample from the k most probable tokens only; 0 is off",
     ),
     RunSetting(
         "top_p",
@@ -430,7 +456,8 @@ _TABLE = (
         word="top-p",
         key="top-p",
         flag="--top-p",
-        flag_help="1 is off",
+        flag_help="sample from the most probable tokens that together have this probability; "
+        "1 is off",
         axis=SweepAxis("top-p", "Top-p", "0.5,0.8,0.9,0.95,1"),
     ),
     RunSetting(
@@ -445,7 +472,8 @@ _TABLE = (
         word="min-p",
         key="min-p",
         flag="--min-p",
-        flag_help="least share of the best token's probability; 0 is off",
+        flag_help="drop tokens that have less than this share of the most probable token's "
+        "probability; 0 is off",
         axis=SweepAxis("min-p", "Min-p", "0,0.05,0.1,0.2,0.3"),
         is_newer=True,
     ),
@@ -459,6 +487,7 @@ _TABLE = (
         word="seed",
         key="seed",
         flag="--seed",
+        flag_help="seed of every random draw",
     ),
     RunSetting(
         "max_new_tokens",
@@ -471,6 +500,7 @@ _TABLE = (
         word="tokens",
         key="tokens",
         flag="--max-new-tokens",
+        flag_help="stop after this many new tokens",
         slider=Slider(16, 512, 16),
         axis=SweepAxis("output-length", "New tokens", "10,50,200,500"),
     ),
@@ -482,7 +512,7 @@ _TABLE = (
         Part.MODELS,
         key="device",
         flag="--device",
-        flag_help="auto, cpu or cuda",
+        flag_help="where the models run: auto, cpu or cuda",
         menu="devices",
     ),
     RunSetting(
@@ -493,7 +523,7 @@ _TABLE = (
         Part.MODELS,
         key="dtype",
         flag="--dtype",
-        flag_help="float32, bfloat16 or float16",
+        flag_help="precision of the weights: float32, bfloat16 or float16",
         menu="dtypes",
     ),
 )
@@ -507,7 +537,8 @@ _BATCH_TABLE = (
         low=1,
         high=MAX_BATCH_SIZE,
         flag="--batch-size",
-        flag_help="so many prompts at once",
+        flag_help="decode this many prompts together, in the same forward passes (default one "
+        "prompt at a time, without a batch)",
         key="batch-size",
         axis=SweepAxis("batch-size", "Batch size", "1,2,4,8,16,32"),
     ),
@@ -519,7 +550,8 @@ _BATCH_TABLE = (
         Part.BATCH,
         high=MAX_BATCH_SIZE,
         flag="--speculate-up-to",
-        flag_help="rounds of more rows draft nothing; 0: measured in the run",
+        flag_help="stop drafting when more than N sequences are running; 0 measures the best N "
+        "during the run (default no limit)",
         key="speculate-up-to",
         axis=SweepAxis("speculate-up-to", "Speculate up to", "1,2,4,8"),
     ),
@@ -532,15 +564,17 @@ _BATCH_TABLE = (
         high=MAX_DRAFT_BUDGET,
         off=0,
         flag="--draft-budget",
-        flag_help="drafted tokens a round, all rows together; 0: no budget",
+        flag_help="largest number of drafted tokens in a round, over all sequences of the batch "
+        "(default 0: no limit)",
         key="draft-budget",
         axis=SweepAxis("draft-budget", "Draft budget", "4,8,16,32"),
     ),
 )
 SETTINGS = {setting.name: setting for setting in _TABLE}
 _OF_REQUEST = (Part.PROMPT, Part.MODELS)
-# those of DecodingConfig, and of these the ones that the target's distribution follows from
+# DECODING has the settings of DecodingConfig. SAMPLING has those of them that change the target's
+# distribution.
 DECODING = tuple(setting for setting in _TABLE if setting.part not in _OF_REQUEST)
 SAMPLING = tuple(setting for setting in _TABLE if setting.part is Part.SAMPLING)
-# of several texts decoded together: no settings of a single run
+# The settings that only a batch has, and a single run does not have.
 BATCH = {setting.name: setting for setting in _BATCH_TABLE}

@@ -1,4 +1,4 @@
-"""A whole run: what it ran with, and its lanes."""
+"""The trace of a complete run: its models, its prompt and its lanes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 
 from specviz.records.decoding_config import DecodingConfig
 from specviz.records.field_types import (
+    MAX_NUMBER,
     MAX_PROMPT,
     Columns,
     FloatRange,
@@ -21,24 +22,30 @@ from specviz.records.rounds import EngineToken, Event, FinishReason, Prefill, Ro
 from specviz.records.settings import MAX_NEW_TOKENS
 
 FORMAT_VERSION = 5
-BASELINE = "baseline"  # usual names of lanes
+# The names that the lanes of a race can have.
+BASELINE = "baseline"
 SPECULATIVE = "speculative"
 SERVER = "server"
-PLAIN_SERVER = "plain-server"  # of the same model, without drafts
+# a serving engine with the same model as the lane SERVER, but without drafts
+PLAIN_SERVER = "plain-server"
 
 
 class LaneKind(Enum):
-    """Who decodes in a lane."""
+    """The type of decoder that runs a lane."""
 
-    BASELINE = "baseline"  # the target alone, token by token
-    SPECULATIVE = "speculative"  # our own decoder
-    LIBRARY = "library"  # transformers' `generate`
-    ENGINE = "engine"  # a serving engine, asked over the network
+    BASELINE = "baseline"  # the target alone, which writes one token per step
+    SPECULATIVE = "speculative"  # specviz's own speculative decoder
+    LIBRARY = "library"  # the method `generate` of transformers
+    ENGINE = "engine"  # a serving engine, reached over the network
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a model is; `bytes` counts the weights as loaded."""
+    """The facts about a model. `bytes` is the size of the weights as they were loaded.
+
+    `context_length` can be smaller than the model's own context length. `context_reason` then says
+    why; otherwise it is "".
+    """
 
     name: Annotated[str, Most(1000)]
     architecture: Annotated[str, Most(1000)]
@@ -48,15 +55,16 @@ class ModelInfo:
     hidden_size: int
     vocab_size: int
     context_length: int
+    context_reason: Annotated[str, Most(1000)] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """What a serving engine said of itself and of the one answer that its lane holds.
+    """The facts that a serving engine reports about itself and about the answer in its lane.
 
-    `engine`, `version` and `model` are "" where it did not say them; `drafted` and `accepted` count
-    tokens, None where it keeps them to itself. `remark` is a sentence on what it could not take of
-    the setting, or on why there is no answer or only a part of one; "" for nothing.
+    `engine`, `version` and `model` are "" if unknown. `drafted` and `accepted` count tokens and are
+    None if unknown. `remark` is a sentence about settings that the engine could not use, or about a
+    missing or incomplete answer; it is "" if there is nothing to say.
     """
 
     engine: str = ""
@@ -69,10 +77,11 @@ class EngineReport:
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """Where a lane left the run that it goes on from.
+    """The round from which a fork continues its parent run.
 
-    `round_index` is the first round that was decoded anew; `config` made the rounds before it.
-    `forced` are the draws that were forced in that round: the id of a drafted token, and its u.
+    `round_index` is the first round that was decoded again. `config` has the settings with which
+    the rounds before that round were decoded. `forced` lists the draws that replaced random
+    draws in that round. Each is a pair: the id of a drafted token, and the uniform number.
     """
 
     round_index: Annotated[int, IntRange(0, MAX_NEW_TOKENS)]
@@ -82,14 +91,17 @@ class ForkPoint:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One way to write the text, on a clock of its own.
+    """One way to decode the prompt, on its own clock.
 
-    A lane that has not begun has no prefill; it has rounds or plain steps, by its kind. That of a
-    serving engine has `arrivals` alone, and `engine` once it was asked. `config` is the setting of
-    the rounds behind the last of the `forks`, which stand in the order of their rounds; of an
-    engine's lane what it was asked for, while how it drafts is its own. `total_variation` is how
-    far a lossy rule was found from the target's distribution when it was measured, None for a
-    lossless one. `drafter_cache_bytes` is None where it was not seen.
+    A lane that has not started has no prefill. The kind of the lane decides whether it has rounds
+    or plain steps. The lane of a serving engine has only `arrivals`; `engine` is None until the
+    engine has reported about itself.
+
+    - `config`: the settings of the rounds after the last fork; `forks` are sorted by round. For an
+      engine these are the requested settings; the engine drafts in its own way.
+    - `total_variation`: the measured distance of a lossy rule from the target's distribution;
+      None for a lossless rule.
+    - `drafter_cache_bytes`: the size of the drafter's KV cache; None if unknown.
     """
 
     name: Name
@@ -109,12 +121,15 @@ class Lane:
 
     @property
     def held_bytes(self) -> int:
-        """Weights and caches that the drafter holds beside the target's, as far as was seen."""
+        """Return the bytes of the drafter's weights and caches, as far as they are known."""
         return self.drafter_bytes + (self.drafter_cache_bytes or 0)
 
     @property
     def events(self) -> Iterator[Event]:
-        """Everything that happened, in order; a lane that has not ended ends as stopped."""
+        """Yield all events of the lane, the earliest first.
+
+        If the lane has not ended, the last event is STOPPED.
+        """
         if self.prefill is not None:
             yield self.prefill
         yield from self.rounds
@@ -124,7 +139,7 @@ class Lane:
 
     @property
     def emitted_ids(self) -> tuple[int, ...]:
-        """All new tokens, the first one included."""
+        """Return the ids of all new tokens, including the first one."""
         ids = [] if self.prefill is None else [self.prefill.extra.token_id]
         for each in self.rounds:
             ids.extend(each.emitted_ids)
@@ -134,7 +149,7 @@ class Lane:
 
     @property
     def seconds(self) -> float:
-        """The lane's own time so far."""
+        """Return the time on the lane's own clock so far, in seconds."""
         first = self.prefill.seconds if self.prefill else 0.0
         rounds = sum((each.seconds for each in self.rounds), first)
         steps = sum((each.seconds for each in self.steps), rounds)
@@ -142,24 +157,49 @@ class Lane:
 
     @property
     def unstarted(self) -> Lane:
-        """The lane before anything has run."""
+        """Return a copy of the lane without any events."""
         return replace(self, prefill=None, rounds=(), steps=(), arrivals=(), finish=None)
 
     def config_of(self, round_index: int) -> DecodingConfig:
-        """The setting that made a round (-1: the prefill)."""
+        """Return the settings with which the round at this index was decoded; -1 is the prefill."""
         later = (fork.config for fork in self.forks if round_index < fork.round_index)
         return next(later, self.config)
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """A run of any number of lanes, at least one, on the same target and prompt.
+class ReadingLimit:
+    """The data for the shortest possible time of a step of the target, on the machine of the run.
 
-    `token_texts` pairs every token id that occurs with its text. What a run is about is its main
-    lane: the first that is not the plain baseline. `config`, `prefill`, `rounds`, `finish` and
-    `emitted_ids` are that lane's. How its times were measured: `beside` counts the other runs that
-    took turns with it, `waited` is the share of its time for which other work had the processor,
-    None where that is too small to matter or nobody looked.
+    `bytes_per_second` is the fastest sequential read of memory that was measured in the process of
+    the run. `step_bytes` is the size of the weights that a step reads once.
+    """
+
+    bytes_per_second: Annotated[float, FloatRange(1, MAX_NUMBER, digits=6)]
+    step_bytes: int
+
+    @property
+    def step_seconds(self) -> float:
+        """Return the shortest possible time of a step in seconds.
+
+        A step must read its weights from memory once.
+        """
+        return self.step_bytes / self.bytes_per_second
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A run of at least one lane with the same target and prompt.
+
+    `token_texts` has pairs of id and text for every token in the run. The main lane is the first
+    lane that is not the plain baseline. `config`, `prefill`, `rounds`, `finish` and `emitted_ids`
+    are those of the main lane.
+
+    - `beside`: the number of other runs that alternated with this one.
+    - `waited`: the share of the time in which other work used the processor; None if the share is
+      negligible or unknown.
+    - `reading`: the shortest possible time of a step, from the speed of the memory; None if that
+      speed was not measured.
+    - `processor`, `made_by` (specviz's version, with the commit in a clone): "" in older files.
     """
 
     target: ModelInfo
@@ -171,28 +211,26 @@ class Trace:
     lanes: Annotated[tuple[Lane, ...], Most(16)]
     beside: int = 0
     waited: Annotated[float, FloatRange(0, 1)] | None = None
+    reading: ReadingLimit | None = None
+    processor: Annotated[str, Most(200)] = ""
+    made_by: Annotated[str, Most(100)] = ""
 
     def lane(self, name: str) -> Lane:
-        """The lane of that name."""
         return next(lane for lane in self.lanes if lane.name == name)
 
     @property
     def baseline(self) -> Lane | None:
-        """The plain baseline, where there is one."""
         return next((lane for lane in self.lanes if lane.kind is LaneKind.BASELINE), None)
 
     @property
     def main(self) -> Lane:
-        """The lane that the run is about."""
         others = (lane for lane in self.lanes if lane.kind is not LaneKind.BASELINE)
         return next(others, self.lanes[0])
 
     @property
     def unstarted(self) -> Trace:
-        """The trace before anything has run."""
+        """Return a copy of the run without any events."""
         return replace(self, lanes=tuple(lane.unstarted for lane in self.lanes))
-
-    # ---- the main lane's
 
     @property
     def config(self) -> DecodingConfig:

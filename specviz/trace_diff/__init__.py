@@ -1,4 +1,4 @@
-"""The first token in which two runs differ, and why: pure, from their traces alone."""
+"""The first token at which two runs differ, and the reason, computed from their traces."""
 
 from specviz.trace_diff.first_difference import (
     SAME_PROB,

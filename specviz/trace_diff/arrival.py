@@ -1,7 +1,4 @@
-"""Where a token of a trace's text came from: its round, and what was examined in its place.
-
-Knows nothing of models or of other traces.
-"""
+"""How a token got into a trace's text: its round, and the drafted tokens at its position."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from specviz.records import ExtraToken, Outcome, Position, Prefill, Round, Trace
 
 
 class Origin(Enum):
-    """How a token got into the text."""
+    """The way in which a token got into the text."""
 
     FIRST = "first"
     ACCEPTED = "accepted"
@@ -23,7 +20,7 @@ class Origin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A drafted token that stood in the place, with what the target made of it."""
+    """A drafted token that was examined at the position of an `Arrival`, and its verdict."""
 
     node: int
     token_id: int
@@ -32,15 +29,16 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One token of the text; what is not known of it, or does not exist, is None.
+    """One token of the text. A field is None if it is unknown or does not exist.
 
     `round_index` is None for the first token. `target_prob` is the processed p of the token before
-    any sibling failed; `residual_prob` the p that it was compared by or drawn from after that,
-    `draft_prob` its q. Only an accepted token has been compared with a draw. `examined` are the
-    drafted tokens that were looked at in its place, in order.
+    any sibling was rejected. `residual_prob` is the p that the rule compared, or from which the
+    token was drawn, after the siblings were rejected. `draft_prob` is the q of the token. Only an
+    accepted token was compared with a uniform draw. `examined` holds the drafted tokens that were
+    judged at the text position of this token, in order.
     """
 
-    index: int  # among the new tokens
+    index: int  # index of the token among the new tokens
     round_index: int | None
     token_id: int
     origin: Origin
@@ -50,11 +48,11 @@ class Arrival:
     acceptance_prob: float | None
     uniform_draw: float | None
     examined: tuple[Examined, ...]
-    position: Position | None  # the distributions in that place
+    position: Position | None  # the recorded distributions at this position
 
 
 def arrival(trace: Trace, index: int) -> Arrival | None:
-    """The new token of that index (0: the first), None where the text is shorter."""
+    """Return the new token with this index (0 is the first), or None if the text is shorter."""
     if trace.prefill is None:
         return None
     if index == 0:
@@ -72,7 +70,7 @@ def _first(prefill: Prefill) -> Arrival:
 
 
 def _in_round(round_: Round, offset: int, index: int) -> Arrival:
-    """The round's token number `offset`."""
+    """Return the new token at index `offset` (counted from 0) among the tokens of one round."""
     path = round_.accepted
     parent = path[offset - 1] if offset else -1
     position = next((each for each in round_.positions if each.parent == parent), None)
@@ -137,16 +135,22 @@ def _extra(
 
 
 def target_probs(position: Position) -> dict[int, float]:
-    """Processed p of the tokens that were kept."""
+    """Return the processed p of the tokens recorded at a position, by token id."""
     return dict(zip(position.token_ids, position.target_probs, strict=True))
 
 
 def draft_probs(position: Position) -> dict[int, float]:
-    """Processed q of the tokens that were kept; empty where the drafter has no distribution."""
+    """Return the processed q of the tokens recorded at a position, by token id.
+
+    The result is empty if the drafter has no distribution.
+    """
     return dict(zip(position.token_ids, position.draft_probs, strict=bool(position.draft_probs)))
 
 
 def residual_probs(position: Position) -> dict[int, float]:
-    """What was left of p after all drafted tokens failed; empty where none was drafted."""
+    """Return the residual after all drafted tokens at a position were rejected.
+
+    The result is empty if nothing was drafted at the position.
+    """
     kept = position.residual_probs
     return dict(zip(position.token_ids, kept, strict=bool(kept)))

@@ -1,7 +1,4 @@
-"""Why two texts part: one frozen type per kind of reason, with the numbers that show it.
-
-Pure values; knows nothing of how they are found or told.
-"""
+"""The reasons why two texts differ: one frozen type per reason, with the numbers that show it."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from specviz.records import FinishReason
 
 
 class Reason(Enum):
-    """Why two texts part."""
+    """The names of all reasons for which two texts can differ."""
 
     PROMPT = "another prompt"
     ENDED = "one text ended"
@@ -22,12 +19,12 @@ class Reason(Enum):
 
 
 class Distribution(Enum):
-    """Whose probabilities differ."""
+    """The kind of distribution whose probabilities differ between two runs."""
 
     TARGET = "target"
     DRAFT = "draft"
-    ACCEPTANCE = "acceptance"  # of a drafted token, by the rule
-    RESIDUAL = "residual"  # what is left after all drafted tokens failed
+    ACCEPTANCE = "acceptance"  # the acceptance probability of a drafted token
+    RESIDUAL = "residual"  # the residual after all drafted tokens at the position were rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,11 @@ class OtherPrompt:
 
 @dataclass(frozen=True, slots=True)
 class TextEnded:
-    """The shorter text, "a" or "b", and why it ended (None: it had not ended when it was saved)."""
+    """One text ended before the other.
+
+    `which` names the run with the shorter text, "a" or "b". `finish` is the reason why that text
+    ended; it is None if the run was saved before its text ended.
+    """
 
     which: str
     finish: FinishReason | None
@@ -46,12 +47,13 @@ class TextEnded:
 
 @dataclass(frozen=True, slots=True)
 class OtherDistribution:
-    """The token whose probability differs most, and its probabilities in a and b.
+    """The token whose probability differs most, and its probabilities in run a and run b.
 
-    `same_setting`: the same target under the same sampling; where it is the draft's, the same draft
-    and setting as well. Then rounding made the difference (another order of sums, another number
-    format or machine, for a quantised draft also what is read together), or the weights are not
-    the same.
+    `same_setting` is True if both runs have the same target with the same sampling settings. If the
+    distribution is the draft's, both runs must also have the same draft model and the same
+    settings. The probabilities can then differ only because of rounding or because of different
+    weights. Rounding depends on the order of sums, the number format and the machine. For a
+    quantised draft it also depends on the other tokens in the forward.
     """
 
     distribution: Distribution
@@ -63,7 +65,10 @@ class OtherDistribution:
 
 @dataclass(frozen=True, slots=True)
 class OtherProposal:
-    """The first drafted tokens in that place that differ, None where a run had drafted no more."""
+    """The first drafted tokens that differ between the runs, at the first differing text position.
+
+    A token is None if its run had drafted no further token at this position.
+    """
 
     token_ids: tuple[int | None, int | None]
     reason = Reason.PROPOSAL
@@ -71,9 +76,9 @@ class OtherProposal:
 
 @dataclass(frozen=True, slots=True)
 class OtherDraw:
-    """The drafted token that passed in one run and failed in the other, and its uniform draws.
+    """The drafted token that one run accepted and the other rejected, and both uniform draws.
 
-    None for the target's own draw of the token, of which no record holds the number.
+    A draw is None if the target drew the token itself, because no record contains that number.
     """
 
     token_id: int | None

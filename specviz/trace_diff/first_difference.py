@@ -1,9 +1,8 @@
-"""The first token in which two runs differ, and why: pure, from their traces alone.
+"""The first token at which two runs differ, and the reason, computed from the traces alone.
 
-Up to there both have the same text, so their distributions, their drafts and their draws in that
-place can be set side by side. The first of these that differs is the reason, in this order: the
-target's distribution, what was drafted, the draft's distribution, what the rule makes of these,
-the draw. Knows nothing of how a run came about.
+Both texts are equal up to that token, so the distributions, drafts and draws at its position can be
+compared. The reason is the first item of this list that differs: the target's distribution, the
+drafted tokens, the draft's distribution, the acceptance probability, and the random draw.
 """
 
 from __future__ import annotations
@@ -35,13 +34,16 @@ from specviz.trace_diff.cause import (
     TextEnded,
 )
 
-SAME_PROB = 1e-3  # rounding in float32 and in files stays far below; half precision may not
-SAME_DRAW = 1e-5  # 6 digits in a file
+# Probabilities that differ by at most SAME_PROB count as equal. This is much more than the rounding
+# in float32 and in files, but rounding in half precision can be larger.
+SAME_PROB = 1e-3
+# Draws that differ by at most SAME_DRAW count as equal, because a file keeps 6 significant digits.
+SAME_DRAW = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """A run as a whole; rates are None where nothing was drafted."""
+    """The numbers of tokens and rounds of a run, and its rates: None if nothing was drafted."""
 
     tokens: int
     rounds: int
@@ -51,9 +53,10 @@ class RunTotals:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`index` is the first new token that differs (0: the first token), so many are the same.
+    """The first difference between two texts.
 
-    `a` and `b` tell what either run had there, None where its text had ended.
+    `index` counts new tokens from 0, so it is also the number of equal tokens. `a` and `b` describe
+    each run at that position; one of them is None if the text of its run had already ended.
     """
 
     index: int
@@ -68,9 +71,10 @@ class Difference:
 
 
 def difference(a: Trace, b: Trace) -> Difference | None:
-    """Where two texts first differ, None where nowhere.
+    """Return the first difference between two runs, or None if the texts are equal.
 
-    Raises InputError for traces of different tokenizers: their token ids cannot be compared.
+    Raise InputError if the runs have different tokenizers, because token ids then cannot be
+    compared.
     """
     shared_texts(a, b)
     pairs = enumerate(zip_longest(a.emitted_ids, b.emitted_ids))
@@ -82,7 +86,7 @@ def difference(a: Trace, b: Trace) -> Difference | None:
 
 
 def totals(trace: Trace) -> RunTotals:
-    """The numbers of one run."""
+    """Return the total numbers of a whole run, such as its rounds and its acceptance rate."""
     return RunTotals(
         tokens=len(trace.emitted_ids),
         rounds=len(trace.rounds),
@@ -92,7 +96,10 @@ def totals(trace: Trace) -> RunTotals:
 
 
 def shared_texts(a: Trace, b: Trace) -> dict[int, str]:
-    """The texts of all tokens of both; InputError where one token has two."""
+    """Return the texts of all tokens of both runs, keyed by token id.
+
+    Raise InputError if one token id has different texts in the two runs.
+    """
     texts = dict(a.token_texts)
     for token_id, text in b.token_texts:
         if texts.setdefault(token_id, text) != text:
@@ -120,12 +127,15 @@ def _cause(a: Trace, b: Trace, here: Arrival | None, there: Arrival | None) -> C
 
 
 def _config(trace: Trace, there: Arrival) -> DecodingConfig:
-    """The setting that brought a token."""
+    """Return the settings of the round in which a token was decoded."""
     return trace.config_of(-1 if there.round_index is None else there.round_index)
 
 
 def _parted(here: Arrival, there: Arrival, same_draft: bool) -> Cause | None:
-    """The first drafted token in that place that was another one, or fared otherwise."""
+    """Compare what two runs drafted for the first differing token, and the verdicts on the drafts.
+
+    Return the first difference as the cause of the different texts, or None if all are equal.
+    """
     for one, other in zip_longest(here.examined, there.examined):
         if one is None or other is None or one.token_id != other.token_id:
             return OtherProposal((_token_id(one), _token_id(other)))
@@ -139,7 +149,7 @@ def _token_id(drafted: Examined | None) -> int | None:
 
 
 def _other_fate(one: Examined, other: Examined, same_draft: bool) -> Cause:
-    """Why the same drafted token passed in one run and failed in the other."""
+    """Return why one run accepted a drafted token that the other run rejected."""
     draft = _Gap(one.token_id, one.verdict.draft_prob, other.verdict.draft_prob)
     rule = _Gap(one.token_id, one.verdict.acceptance_prob, other.verdict.acceptance_prob)
     if draft.size > SAME_PROB:
@@ -149,16 +159,20 @@ def _other_fate(one: Examined, other: Examined, same_draft: bool) -> Cause:
     draws = one.verdict.uniform_draw, other.verdict.uniform_draw
     known = draws[0] is not None and draws[1] is not None
     if known and abs((draws[0] or 0.0) - (draws[1] or 0.0)) <= SAME_DRAW:
-        return rule.distribution(Distribution.ACCEPTANCE, True)  # a near tie
+        # Probabilities and draws are equal: the draw is so near to the acceptance probability that
+        # rounding decided the outcome.
+        return rule.distribution(Distribution.ACCEPTANCE, True)
     return OtherDraw(one.token_id, draws)
 
 
 def _other_extra(
     a: DecodingConfig, b: DecodingConfig, here: Arrival, there: Arrival, same_maker: bool
 ) -> Cause:
-    """Both drew a token of their own behind the same failed drafts.
+    """Return why the targets of the two runs drew different tokens at the same position.
 
-    That draw is keyed by seed and place, so with the same seed only its distribution can differ.
+    Before that, both runs rejected the same drafted tokens at this position. The random number of a
+    draw depends only on the seed and the position, so with the same seed only the distributions can
+    differ.
     """
     drawn = here.token_id, there.token_id
     distributions = (
@@ -176,7 +190,7 @@ def _other_extra(
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """One token's probability in a and b."""
+    """One token, and its different probabilities in run a and run b."""
 
     token_id: int
     a: float
@@ -191,7 +205,14 @@ class _Gap:
 
 
 def _widest(a: Mapping[int, float], b: Mapping[int, float], drawn: tuple[int, int]) -> _Gap | None:
-    """The token that differs most, of those that both know: one of the two drawn, if they do."""
+    """Return the token whose probability differs most between the runs.
+
+    Return None if there are no tokens to compare.
+
+    Only tokens that both runs have recorded are compared. `drawn` are the tokens that the two runs
+    drew. If the probability of one of these two differs by more than SAME_PROB, the result is one
+    of these two.
+    """
     gaps = [_Gap(token_id, a[token_id], b[token_id]) for token_id in a.keys() & b.keys()]
     own = [gap for gap in gaps if gap.token_id in drawn and gap.size > SAME_PROB]
     return max(own or gaps, key=lambda gap: (gap.size, -gap.token_id), default=None)

@@ -1,7 +1,4 @@
-"""The first difference of two runs in one plain sentence.
-
-Knows nothing of how it was found.
-"""
+"""A sentence that describes the first difference between two runs in plain English."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from specviz.trace_diff.cause import (
 from specviz.trace_diff.first_difference import SAME_PROB, Difference
 
 _ORIGINS = {
-    Origin.FIRST: "drawn behind the prompt",
+    Origin.FIRST: "drawn after the prompt",
     Origin.ACCEPTED: "an accepted guess",
     Origin.RECOVERED: "recovered after a rejection",
     Origin.BONUS: "a bonus token",
@@ -42,10 +39,12 @@ def sentence(
     names: tuple[str, str] = ("a", "b"),
     shown: Callable[[str], str] = reprlib.repr,
 ) -> str:
-    """What differs first and why; tokens and rounds are counted from 1.
+    """Return a sentence that says what differs first, and why.
 
-    `texts` are those of the tokens by id; a token without one is shown by its number. `names` are
-    what the two runs are called, `shown` writes a token's text.
+    The sentence counts tokens and rounds from 1.
+
+    `texts` maps token ids to texts; a token without a text is shown by its id. `names` are the
+    names of the two runs, and `shown` formats the text of a token.
     """
     if found is None:
         return "Both texts are the same."
@@ -53,7 +52,7 @@ def sentence(
 
 
 class _Telling:
-    """One difference in words; each method makes a part of the sentence."""
+    """The difference between two runs as a sentence; each method returns a part of the sentence."""
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class _Telling:
         return f"{self._text(token.token_id)} ({_ORIGINS[token.origin]}{place})"
 
     def _text(self, token_id: int) -> str:
-        """Shortened where it is long: a trace from elsewhere may hold any text."""
+        """Return a token's text, formatted for the sentence, or its id if the text is unknown."""
         return self.shown(self.texts[token_id]) if token_id in self.texts else f"#{token_id}"
 
     def _why(self) -> str:
@@ -146,7 +145,7 @@ class _Telling:
 
 
 def _number(value: float | None) -> str:
-    """3 digits, more for what would look like 0 or 1."""
+    """Return a number as text with 3 significant digits, or with more if these round to 0 or 1."""
     if value is None:
         return "unknown"
     if value in (0, 1) or 1e-3 <= value <= 0.999:

@@ -1,8 +1,9 @@
-"""Traces as files and as JSON values, both ways; broken ones are refused in one sentence."""
+"""Traces as files and as JSON values. A broken trace raises InputError with one sentence."""
 
 from specviz.trace_file.files import (
     MAX_FILE_BYTES,
     MAX_VALUES,
+    TextMeasure,
     decode,
     decode_trace,
     dumps,
@@ -10,13 +11,14 @@ from specviz.trace_file.files import (
     encode_trace,
     load,
     loads,
-    memory_bytes,
+    measure,
     save,
 )
 
 __all__ = [
     "MAX_FILE_BYTES",
     "MAX_VALUES",
+    "TextMeasure",
     "decode",
     "decode_trace",
     "dumps",
@@ -24,6 +26,6 @@ __all__ = [
     "encode_trace",
     "load",
     "loads",
-    "memory_bytes",
+    "measure",
     "save",
 ]

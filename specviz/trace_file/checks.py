@@ -1,7 +1,7 @@
-"""What holds between the fields of a record, beyond their types: a table of checks by record.
+"""Rules between the fields of a record, as a table with one check for each type of record.
 
-What passes is as well formed as what a decoder records: parents before children, one accepted path,
-rounds that stand on tokens that exist.
+A record that passes its check is as valid as one that a decoder made. For example, parents come
+before children, there is one accepted path, and each round continues from tokens that exist.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from specviz.trace_file.values import array, number
 def _check_tree(tree: DraftTree, path: str) -> None:
     for index, node in enumerate(tree.nodes):
         if node.parent >= index:
-            rule = f"below its own index {index}: parents stand before their children"
+            rule = f"below its own index {index}, because parents come before their children"
             raise InputError(f"{path}.nodes.parent[{index}] must be {rule}, got {node.parent}")
         expected = 1 if node.parent < 0 else tree.nodes[node.parent].depth + 1
         if node.depth != expected:
@@ -36,7 +36,10 @@ def _check_tree(tree: DraftTree, path: str) -> None:
 
 
 def _check_position(position: Position, path: str) -> None:
-    """p stands for every token; the others may be empty where there is no such distribution."""
+    """Check that every distribution of a position has one value per recorded token.
+
+    All distributions except p may be empty instead.
+    """
     count = len(position.token_ids)
     for key, probs, may_be_empty in (
         ("p", position.target_probs, False),
@@ -92,14 +95,19 @@ def _check_extra_ids(round_: Round, path: str) -> None:
 
 
 def _check_lane(lane: Lane, path: str) -> None:
-    """Rounds and steps need a prefill, rounds count from 0, forks are in order."""
+    """Check that rounds and steps have a prefill before them, and that forks are sorted by round.
+
+    Rounds must be numbered from 0.
+    """
     for count, noun in ((len(lane.rounds), "rounds"), (len(lane.steps), "steps")):
         if count and lane.prefill is None:
             raise InputError(f"{path}.prefill must exist before {count} {noun}, got null")
     if lane.rounds and lane.steps:
         raise InputError(f"{path} must have rounds or steps, got both")
     if lane.arrivals and (lane.kind is not LaneKind.ENGINE or lane.prefill is not None):
-        raise InputError(f"{path}.arrivals must be of an engine's lane, and without a prefill")
+        raise InputError(
+            f"{path}.arrivals must be given only in an engine's lane without a prefill"
+        )
     places = [fork.round_index for fork in lane.forks]
     if places != sorted(set(places)):
         raise InputError(f"{path}.forks must be in the order of their rounds, got {short(places)}")
@@ -116,13 +124,13 @@ def _check_trace(trace: Trace, path: str) -> None:
         raise InputError(f"{path}.lanes must have at least one lane, got none")
     names = [lane.name for lane in trace.lanes]
     if len(set(names)) != len(names):
-        raise InputError(f"{path}.lanes must have a name each, got a repeat")
+        raise InputError(f"{path}.lanes must have unique names, got a repeat")
     for index, lane in enumerate(trace.lanes):
         _check_contexts(lane, len(trace.prompt_ids), f"{path}.lanes[{index}]")
 
 
 def _check_contexts(lane: Lane, prompt_length: int, path: str) -> None:
-    """Each round stands on the tokens before it."""
+    """Check that the context length of each round is the number of tokens before the round."""
     known = prompt_length + 1
     for index, each in enumerate(lane.rounds):
         if each.context_length != known:

@@ -1,8 +1,8 @@
-"""How a record becomes plain JSON values and back, made from the types of its fields.
+"""Conversion between records and plain JSON values, derived from the types of the records' fields.
 
-A record is an object with one field per field of the dataclass; a field with a default may be
-missing, as it is in files from before it was added. `Columns` become one array per field. Nothing
-is trusted: what breaks a rule is refused with an InputError that names field, rule and value.
+A record becomes an object with one field per field of the dataclass. A field with a default may be
+missing, because older files lack it. `Columns` become one array per field. The input is not
+trusted: a value that breaks a rule raises an InputError with field, rule and value.
 """
 
 from __future__ import annotations
@@ -36,10 +36,14 @@ from specviz.trace_file.values import (
     text,
 )
 
-_TOLERANCE = 1e-4  # float32 sums of probabilities end this near to 0 or 1 at the worst
-_TAGS = {"note": NOTE_TYPES}  # the field that tells the types of a union apart
+# Because of rounding in float32, a sum of probabilities may be outside 0 to 1 by at most this much.
+_TOLERANCE = 1e-4
+# If a value can have one of several record types, its JSON object has an extra field that names the
+# type. This table maps the name of that field to the types.
+_TAGS = {"note": NOTE_TYPES}
 
-# Keys are short, for a trace repeats them every round; other fields go by their own names.
+# A trace repeats these fields in every round, so the file uses short names for them. All other
+# fields keep their own names.
 SHORT_KEYS = {
     "DraftNode": {"token_id": "id", "draft_prob": "q", "draft_score": "score"},
     "Verdict": {
@@ -71,14 +75,17 @@ SHORT_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Both ways for values of one type; `decode` takes the value's path for its errors."""
+    """Two functions for values of one type: one converts them to JSON, the other from JSON.
+
+    `decode` also takes the path of the value in the file, for its error messages.
+    """
 
     encode: Callable[[Any], Any]
     decode: Callable[[object, str], Any]
 
 
 def record_codec(record: type) -> Codec:
-    """The codec of a frozen dataclass, made once."""
+    """Return the codec of a frozen dataclass. The codec is made once and then reused."""
     if record not in _CODECS:
         _CODECS[record] = _record(record)
     return _CODECS[record]
@@ -114,12 +121,12 @@ def _record(record: type) -> Codec:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One field of a record."""
+    """One field of a record, with the codec of its value."""
 
     name: str
     key: str
     codec: Codec
-    seen: Codec | None  # that of a value that is not None, where there may be None
+    seen: Codec | None  # the codec for values other than None, if the type allows None
     has_default: bool
     get: Callable[[Any], Any]
 
@@ -146,7 +153,7 @@ def _seen(hint: Any) -> Codec | None:
 
 
 def _codec(hint: Any) -> Codec:
-    """The codec of a field's type."""
+    """Return the codec for the type of a record's field."""
     marker = None
     if get_origin(hint) is Annotated:
         hint, marker = get_args(hint)
@@ -181,7 +188,12 @@ def _number(bounds: FloatRange) -> Codec:
 
 
 def _rounding(bounds: FloatRange) -> Callable[[float], float]:
-    """To the digits that are kept; a hair beyond the bounds, which float32 leaves, is the bound."""
+    """Return the function that rounds the numbers of a field for a file.
+
+    The type of the field says how many significant digits or decimals a file keeps; it may also
+    keep all. A number that exceeds its bound slightly, because of rounding in float32, becomes the
+    bound.
+    """
     if bounds.decimals is not None:
         return lambda value: round(value, bounds.decimals)
     if bounds.digits is None:
@@ -197,7 +209,10 @@ def _rounding(bounds: FloatRange) -> Callable[[float], float]:
 
 
 def _union(kinds: list[Any]) -> Codec:
-    """A type or null; or one of several records, told apart by a field of its own."""
+    """Return the codec of a union: a type or None, or several record types.
+
+    A JSON object of one of several record types names its type in a tag field.
+    """
     if len(kinds) > 1:
         return _tagged(kinds)
     inner = _codec(kinds[0])
@@ -249,7 +264,7 @@ def _pair(first: Codec, second: Codec) -> Codec:
 
 
 def _columns(record: type, most: int) -> Codec:
-    """Records as one array per field, all of one length."""
+    """Return the codec that stores several records as one array per field, all of equal length."""
     parts = _parts(record)
     keys = frozenset(part.key for part in parts)
     required = frozenset(part.key for part in parts if not part.has_default)
@@ -275,7 +290,11 @@ def _columns(record: type, most: int) -> Codec:
 
 
 def _column(part: _Part, value: object, count: int, path: str) -> tuple[Any, ...]:
-    """What a recorder could not see is null in the whole column or nowhere."""
+    """Decode the array that has the values of one field of several records.
+
+    If the recording program could not see the values of this field, all of them are null. Otherwise
+    none of them is null.
+    """
     items = array(value, path, count, count)
     if part.seen is not None and items.count(None) != count:
         return _each(part.seen, items, path)

@@ -1,4 +1,4 @@
-"""A decoding config <-> one JSON object, with the fields that the table of settings has."""
+"""A DecodingConfig as one JSON object, with the fields of the table of settings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from specviz.records import SETTINGS, DecodingConfig, ProposalKind, RunSetting, 
 from specviz.records.field_types import MAX_INTEGER
 from specviz.trace_file.values import array, choice, number, object_of, text
 
-MAX_NAME = 200  # characters
+MAX_NAME = 200  # largest number of characters of a name
 MAX_LEVELS = 64
 MAX_OPTIONS = 16
 _SETTINGS = tuple(SETTINGS[field.name] for field in fields(DecodingConfig))
 
 
 def encode_settings(config: DecodingConfig) -> dict[str, Any]:
-    """JSON-able, every setting by its name."""
+    """Return the value of every setting by the setting's name, as JSON values."""
     return {each.name: _encode(getattr(config, each.name)) for each in _SETTINGS}
 
 
@@ -29,7 +29,10 @@ def _encode(value: Any) -> Any:
 
 
 def with_newer(value: dict[str, Any]) -> dict[str, Any]:
-    """In the order of today, with the defaults of settings that an older file lacks."""
+    """Return the settings of a JSON object, sorted as in the table of settings.
+
+    If an older file lacks newer settings, they are added with their defaults.
+    """
     newer = {each.name: each.default for each in _SETTINGS if each.is_newer}
     given = newer | value
     known = {each.name: given[each.name] for each in _SETTINGS if each.name in given}
@@ -37,9 +40,10 @@ def with_newer(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def decode_settings(value: object, path: str) -> DecodingConfig:
-    """The config of a JSON object; an older file lacks what was not there yet.
+    """Return the DecodingConfig of a JSON object; an older file may lack newer settings.
 
-    Types are checked here, with the path in the InputError, bounds by the config itself.
+    This function checks the types, so that the InputError names the path in the file.
+    DecodingConfig itself checks the bounds.
     """
     if isinstance(value, dict):
         value = with_newer(value)

@@ -1,8 +1,8 @@
 """Traces as files: JSON text, plain or gzip.
 
-Reading trusts nothing: every broken file is refused with one InputError that names the field, the
-rule and the value. The same encoding of the parts goes over the wire to the browser; `codec` makes
-it from the records.
+The input is not trusted: every broken file is refused with one InputError that names the field, the
+rule and the value. The server sends parts of a trace to the browser in the same encoding, which
+`codec` derives from the records.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,14 +22,20 @@ from specviz.errors import InputError, short, whole_between
 from specviz.records import FORMAT_VERSION, Trace
 from specviz.trace_file.codec import record_codec
 from specviz.trace_file.old_versions import upgraded
+from specviz.whole_file import write_whole
 
 Record = TypeVar("Record")
 Json = dict[str, Any]
 MAX_FILE_BYTES = 64_000_000
-MAX_VALUES = 5_000_000  # more than a run of 5,000 rounds; each becomes an object of its own
-VALUE_BYTES = 40  # that a number takes in memory; an array takes as much as three, an object as six
+# Each value in a file becomes a Python object, so their number must have a limit. A run of 5,000
+# rounds has fewer values than this.
+MAX_VALUES = 5_000_000
+# A number that was read from a file takes about VALUE_BYTES bytes of memory. An array takes three
+# times as much, and an object six times as much; _MARKS has these factors.
+VALUE_BYTES = 40
 _MARKS = {b",": 1, b"[": 3, b"{": 6}
-# what only characters beyond U+FFFF have, of which one makes all of a text four times as large
+# This pattern matches the bytes of characters above U+FFFF. A single such character makes a whole
+# Python string four times as large.
 _WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
 _PIECE_BYTES = 1_000_000
 _WANTED = "trace must be the file of a run, as Save in Step through or `race --trace` writes it"
@@ -37,24 +44,24 @@ _FORMAT = "specviz-trace"
 
 
 def encode(record: object) -> Json:
-    """One record of a run as a JSON value."""
+    """Convert one record of a run to a JSON value."""
     made: Json = record_codec(type(record)).encode(record)
     return made
 
 
 def decode(kind: type[Record], value: object, path: str) -> Record:
-    """The record of a JSON value; InputError for anything that no run can have left."""
+    """Convert a JSON value to a record. Raise InputError if no run can have produced the record."""
     made: Record = record_codec(kind).decode(value, path)
     return made
 
 
 def encode_trace(trace: Trace) -> Json:
-    """The whole trace, with the version of the format."""
+    """Convert a whole trace to a JSON value, which includes the version of the format."""
     return {"format": _FORMAT, "version": FORMAT_VERSION} | encode(trace)
 
 
 def decode_trace(value: object) -> Trace:
-    """The trace of a JSON value, of any version so far."""
+    """Convert a JSON value to a trace; the value may have any version of the format."""
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise InputError(f"{_WANTED}, got {_kind(value)}")
     version = whole_between(value.get("version"), "trace.version", 1, FORMAT_VERSION)
@@ -63,20 +70,23 @@ def decode_trace(value: object) -> Trace:
 
 
 def _kind(value: object) -> str:
-    """What a file holds instead of a run, for a sentence."""
+    """Return a text for error messages that says what a file contains instead of a run."""
     if isinstance(value, dict) and isinstance(value.get("format"), str):
         return f"one in the format {short(value['format'])}"
     return f"other JSON: {short(value)}"
 
 
 def dumps(trace: Trace) -> bytes:
-    """JSON text in UTF-8."""
+    """Return the trace as JSON text in UTF-8."""
     value = encode_trace(trace)
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
 def loads(data: bytes) -> Trace:
-    """The trace in `data`: JSON text or gzip of it, at most MAX_FILE_BYTES before and after."""
+    """Return the trace in `data`, which is JSON text or gzip of JSON text.
+
+    `data` and the text have at most MAX_FILE_BYTES bytes.
+    """
     _check_size(len(data))
     if data[:2] == _GZIP_MAGIC:
         data = _unzip(data)
@@ -107,7 +117,7 @@ def loads(data: bytes) -> Trace:
 
 
 def _beginning(error: json.JSONDecodeError) -> str:
-    """A few characters from where it is no JSON any more."""
+    """Describe the characters at which a text stops being valid JSON, for an error message."""
     rest = error.doc[error.pos :]
     if error.msg == "Extra data" and rest.startswith("{"):
         return "a second object, as in the file of a sweep, which the Lab opens"
@@ -122,20 +132,34 @@ def _check_size(size: int) -> None:
 
 
 def _check_values(data: bytes) -> None:
-    """Before anything is built of them: a few kilobytes of gzip can hold millions."""
+    """Check the number of values in a JSON text before Python objects are made for them.
+
+    A few kilobytes of gzip can contain millions of values.
+    """
     count = _values(data)
     if count > MAX_VALUES:
-        raise InputError(f"trace must hold at most {MAX_VALUES} values, got {count} or so")
+        raise InputError(f"trace must hold at most {MAX_VALUES} values, got about {count}")
 
 
 def _values(text: bytes) -> int:
     return sum(size * text.count(mark) for mark, size in _MARKS.items())
 
 
-def memory_bytes(data: bytes) -> int:
-    """What `loads` will take of the memory, at the most; InputError where it would refuse the file.
+@dataclass(frozen=True, slots=True)
+class TextMeasure:
+    """The size of the text in a file.
 
-    The text is looked through piece by piece, none of which is kept.
+    The text itself is measured, because the size that a gzip file states may be wrong.
+    """
+
+    bytes: int
+    memory: int  # largest number of bytes of memory that `loads` needs for this text
+
+
+def measure(data: bytes) -> TextMeasure:
+    """Measure the text in a file; raise InputError if `loads` would refuse it.
+
+    The text is read piece by piece, so that it never is in memory as a whole.
     """
     size = count = 0
     is_wide, last = False, b""
@@ -147,8 +171,9 @@ def memory_bytes(data: bytes) -> int:
         last = piece[-3:]
         if count > MAX_VALUES:
             raise InputError(f"trace must hold at most {MAX_VALUES} values, got {count} or more")
-    # as bytes, as text, and once more in all that is made of it
-    return (9 if is_wide else 3) * size + VALUE_BYTES * count
+    # At the same time, memory holds the text as bytes, as a string, and in the objects that are
+    # made from it.
+    return TextMeasure(size, (9 if is_wide else 3) * size + VALUE_BYTES * count)
 
 
 def _text_pieces(data: bytes) -> Iterator[bytes]:
@@ -163,27 +188,32 @@ def _text_pieces(data: bytes) -> Iterator[bytes]:
         raise InputError(f"trace must be a whole gzip file, got {_reason(error)}") from None
 
 
-def _told_bytes(data: bytes) -> int:
-    """How long the text in a gzip file is, by the file's own word."""
+def _claimed_bytes(data: bytes) -> int:
+    """Return the length of a gzip file's text, as the last bytes of the file state it."""
     return min(MAX_FILE_BYTES, int.from_bytes(data[-4:], "little"))
 
 
 def _unzip(data: bytes) -> bytes:
-    """Reads no more than the file says and the limit allows: a small one can become gigabytes."""
-    told = _told_bytes(data)
+    """Unzip a file, but stop at the length that the file states, and at the limit of file sizes.
+
+    Without these limits, a small file could become gigabytes of text.
+    """
+    claimed = _claimed_bytes(data)
     try:
         with gzip.open(io.BytesIO(data)) as stream:
-            unpacked = stream.read(told + 1)
+            unpacked = stream.read(claimed + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"trace must be a whole gzip file, got {_reason(error)}") from None
     _check_size(len(unpacked))
-    if len(unpacked) > told:
-        raise InputError(f"trace must be a whole gzip file, got more than the {told} bytes it says")
+    if len(unpacked) > claimed:
+        raise InputError(
+            f"trace must be a whole gzip file, got more than the {claimed} bytes that it announces"
+        )
     return unpacked
 
 
 def _reason(error: Exception) -> str:
-    """What the reader said, in one line; it may quote the input, so not at any length."""
+    """Return an error's message in one line, shortened because it may quote the input."""
     return " ".join(str(error).split())[:100] or type(error).__name__
 
 
@@ -200,14 +230,18 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def save(trace: Trace, path: Path | str) -> None:
-    """Write the trace: plain JSON where the name ends in .json, else gzip without a date."""
+    """Write the trace to a file: plain JSON if the name ends in .json, otherwise gzip.
+
+    The gzip file contains no date, so equal traces give equal files. Raise OSError, for example if
+    the disk is full; an existing file then stays unchanged.
+    """
     path = Path(path)
     data = dumps(trace)
-    path.write_bytes(data if path.suffix == ".json" else gzip.compress(data, mtime=0))
+    write_whole(path, data if path.suffix == ".json" else gzip.compress(data, mtime=0))
 
 
 def load(path: Path | str) -> Trace:
-    """Read what `save` wrote; InputError for a missing, too large or broken file."""
+    """Read a file that `save` wrote; raise InputError if it is missing, too large or broken."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"path must be an existing file, got {str(path)!r}")

@@ -1,9 +1,9 @@
-"""Traces of versions 1 to 4 as version 5 writes them.
+"""Conversion of traces of versions 1 to 4 to version 5.
 
-Version 4 called the token of a round without drafts a bonus. Those before it had two lanes in
-fields of their own. A round had kind and nodes of its tree beside the rest, its times and cache
-lengths as arrays, its outcomes as letters and its spans as triples; in version 1 it had no extra
-ids. What is broken stays broken, for the decoder to refuse.
+Version 4 called the token of a round without drafts a bonus. Versions 1 to 3 had two lanes, in
+separate fields. A round held the kind and the nodes of its tree directly, times and cache lengths
+as arrays, outcomes as letters and spans as triples. Version 1 had no extra ids. The conversion does
+not change broken values; the decoder refuses them later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OF_LANES = (
 
 
 def upgraded(trace: dict[str, Any], version: int) -> dict[str, Any]:
-    """A trace of version 1 to 4 in the form of version 5."""
+    """Convert a trace of version 1 to 4 to version 5."""
     return _without_false_bonus(trace if version == 4 else _with_lanes(trace))
 
 
@@ -39,7 +39,7 @@ def _renamed(lane: Any) -> Any:
 
 
 def _plain(round_: Any) -> Any:
-    """The round with a plain token where it drafted nothing."""
+    """Return a copy of the round. If it drafted nothing, its bonus token becomes a plain token."""
     match round_:
         case {"tree": {"nodes": {"id": []}}, "extra": {"kind": "bonus", **extra}}:
             return round_ | {"extra": extra | {"kind": "plain"}}
@@ -47,7 +47,7 @@ def _plain(round_: Any) -> Any:
 
 
 def _with_lanes(trace: dict[str, Any]) -> dict[str, Any]:
-    """A trace of version 1, 2 or 3 in the form of version 4."""
+    """Convert a trace of version 1, 2 or 3 to version 4, which has a list of lanes."""
     shared = {key: value for key, value in trace.items() if key not in _OF_LANES}
     tokens, config = shared.get("tokens"), trace.get("config")
     if isinstance(tokens, dict):
@@ -92,7 +92,7 @@ def _round(old: Any) -> Any:
 
 
 def _transposed(columns: dict[str, Any], keys: tuple[str, str]) -> Any:
-    """{"id": [1, 2], "text": ["a", "b"]} -> [[1, "a"], [2, "b"]]."""
+    """Convert columns to rows: {"id": [1, 2], "text": ["a", "b"]} to [[1, "a"], [2, "b"]]."""
     ids, texts = (columns.get(key) for key in keys)
     if not isinstance(ids, list) or not isinstance(texts, list) or len(ids) != len(texts):
         return columns

@@ -1,4 +1,7 @@
-"""Plain values of untrusted JSON, each checked by one rule; an error names path, rule and value."""
+"""Checks of plain values from untrusted JSON.
+
+Every error names the path of the value, the rule and the value.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,16 @@ _PLAIN = re.compile(r"[\w .:+-]+")
 def object_of(
     value: object, path: str, required: frozenset[str], known: frozenset[str]
 ) -> dict[str, Any]:
-    """An object that has all `required` fields and none but the `known` ones."""
+    """Check the fields of a JSON object, and return the object.
+
+    The object must have all `required` fields, and no other fields than those in `known`.
+    """
     if not isinstance(value, dict):
         raise InputError(f"{path} must be an object, got {short(value)}")
     for missing in sorted(required - value.keys()):
         raise InputError(f"{path}.{missing} is missing")
     for unknown in sorted(value.keys() - known):
-        raise InputError(f"{path} has no field {short(unknown)}")
+        raise InputError(f"{path} must have only known fields, got {short(unknown)}")
     return value
 
 
@@ -44,12 +50,15 @@ def text(value: object, path: str, most: int) -> str:
 
 
 def _is_unicode(value: str) -> bool:
-    """JSON can spell half of a surrogate pair, which no page can show."""
+    """Return whether the text is valid Unicode, which has no single surrogates.
+
+    A JSON text can contain single surrogates.
+    """
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def plain_text(value: object, path: str, most: int) -> str:
-    """A name without any character of a markup language."""
+    """Check that a text has no characters of a markup language, and return the text."""
     if not isinstance(value, str) or len(value) > most or not _PLAIN.fullmatch(value):
         rule = f"1 to {most} letters, digits, spaces or . : + - _"
         raise InputError(f"{path} must be {rule}, got {short(value)}")

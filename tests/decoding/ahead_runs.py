@@ -1,4 +1,4 @@
-"""Runs of pre-speculation and of the chain that it has to equal."""
+"""Runs of pre-speculation, and the draft-model runs that they must equal."""
 
 from specviz.decoding import speculative
 from specviz.decoding.drafters import pre_speculation
@@ -24,13 +24,17 @@ def rounds_of(method, target, draft, prompt, end_ids=(), **setting):
 
 
 def hits(rounds):
-    """Whether each round's draft was prepared; the first one's cannot have been."""
+    """Return for each round whether its draft was prepared during the round before.
+
+    The first round has no round before it, so its value is false.
+    """
     return [round_.notes[0].hit for round_ in rounds if round_.notes]
 
 
 def assert_same(ahead, chain):
-    """Tokens, draws and verdicts equal; distributions as close as two ways of the same forward
-    are.
+    """Assert that two runs have equal tokens, draws and verdicts.
+
+    Their distributions may differ by rounding.
     """
     assert [each.emitted_ids for each in ahead] == [each.emitted_ids for each in chain]
     for ours, theirs in zip(ahead, chain, strict=True):

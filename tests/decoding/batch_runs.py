@@ -1,4 +1,4 @@
-"""A batch of tiny prompts beside the single runs that its rows must equal."""
+"""A batch of short prompts, and the single runs that its rows must equal."""
 
 from dataclasses import replace
 from functools import cache
@@ -20,12 +20,12 @@ PROMPTS = ((3, 5, 1, 3, 5, 2, 7, 3, 5), (4,), (1, 1, 2, 1, 1, 2, 1, 1), (7, 3))
 
 
 def row_configs(config, rows):
-    """The setting of every row, each with a seed of its own."""
+    """Return the configuration of every row; each row has its own seed."""
     return [replace(config, seed=row_seed(config.seed, row)) for row in range(rows)]
 
 
 def setups_of(target, parts, config, prompts=PROMPTS):
-    """One per row, each with its own seed."""
+    """Return one drafter setup per row; each row has its own seed."""
     configs = row_configs(config, len(prompts))
     return [
         Setup(target, parts, each, cache_capacity(prompt, each))
@@ -34,7 +34,7 @@ def setups_of(target, parts, config, prompts=PROMPTS):
 
 
 def batch_parts(target, parts, config, prompts=PROMPTS):
-    """What `batch.decode` takes: target, drafter, prompts, configs."""
+    """Return the arguments of `batch.decode`: target, drafter, prompts, configurations."""
     setups = setups_of(target, parts, config, prompts)
     drafter = make_row_drafters(setups)
     shares_cache = method_named(config.method).shares_cache
@@ -43,12 +43,14 @@ def batch_parts(target, parts, config, prompts=PROMPTS):
 
 
 def batch_steps(target, parts, config, prompts=PROMPTS, end_ids=(), options=None):
-    """All steps of a batch."""
     return list(batch.decode(*batch_parts(target, parts, config, prompts), end_ids, options))
 
 
 def limited_steps(target, parts, config, prompts, limits):
-    """Steps of a batch, in each of which the rows, by number, may draft so many nodes."""
+    """Return the steps of a batch.
+
+    `limits[i]` is the largest draft of a row in round i, as a number of nodes.
+    """
     rows, drafter, *settings = batch_parts(target, parts, config, prompts)
     run = batch.BatchRun(rows, drafter, batch.new_rows(*settings, ()), BatchOptions())
     steps = [run.prefill()]
@@ -62,7 +64,7 @@ def limited_steps(target, parts, config, prompts, limits):
 
 
 def baseline_steps(target, config, prompts=PROMPTS, end_ids=()):
-    """All steps of the plain batch."""
+    """Return all steps of the plain batch, which drafts nothing."""
     rows = batch_target(target, prompts, config)
     configs = row_configs(config, len(prompts))
     return list(batch.decode_baseline(rows, prompts, configs, end_ids))
@@ -70,34 +72,33 @@ def baseline_steps(target, config, prompts=PROMPTS, end_ids=()):
 
 @cache
 def plain_texts(target, max_new_tokens, end_ids=()):
-    """What the rows of the plain greedy batch write, whatever the method beside it."""
+    """Return the greedy texts of the plain batch, as one list of tokens per row."""
     config = DecodingConfig(max_new_tokens=max_new_tokens)
     steps = baseline_steps(target, config, end_ids=end_ids)
     return texts_of(steps)
 
 
 def texts_of(steps):
-    """The tokens of every row of PROMPTS."""
+    """Return the tokens of every row of a batch of PROMPTS."""
     return [tokens_of(events_of(steps, row)) for row in range(len(PROMPTS))]
 
 
 def single_run(setup, prompt, end_ids=()):
-    """All events of one row's prompt and seed alone."""
+    """Return all events of a run that decodes one prompt without a batch."""
     drafter = make_drafter(setup)
     return list(speculative.decode(setup.target, drafter, prompt, setup.config, end_ids))
 
 
 def events_of(steps, row):
-    """What happened to one row."""
     return [each.event for step in steps for each in step.events if each.row == row]
 
 
 def rounds_of(steps):
-    """For each step behind the prefill the rounds of its rows."""
+    """Return the rounds of each step after the prefill, as a list of lists."""
     return [[e.event for e in step.events if isinstance(e.event, Round)] for step in steps[1:]]
 
 
 def batch_note(record):
-    """What the round says of its batch; it is the last remark."""
+    """Return the round's note about its batch; it must be the last note of the round."""
     assert isinstance(record.notes[-1], BatchRound)
     return record.notes[-1]

@@ -1,4 +1,4 @@
-"""Tiny random models: a target and a draft over a dozen tokens, peaked enough to disagree."""
+"""Tiny random models over a dozen tokens; target and draft are peaked, so that they disagree."""
 
 import pytest
 import torch
@@ -15,11 +15,11 @@ from specviz.records import ModelInfo
 from tests.decoding.tiny_parts import parts_for
 
 VOCAB = 12
-CONTEXT = 144  # few enough that runs can go to its very end
+CONTEXT = 144  # largest number of tokens in a text; it is so small that some runs reach it
 
 
 def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25, kind=LlamaModel):
-    """`kind` runs the module: the app's own forward by default."""
+    """Return a tiny model of the class `kind`, which by default is the app's own model class."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocab,
@@ -41,7 +41,7 @@ def tiny_model(seed, layers, name, vocab=VOCAB, sharpness=0.25, kind=LlamaModel)
 
 
 def learned_positions():
-    """A model that no position behind its context exists for."""
+    """Return a model with learned positions, which cannot run tokens beyond its context."""
     torch.manual_seed(3)
     config = GPT2Config(
         vocab_size=VOCAB, n_positions=256, n_embd=32, n_layer=1, n_head=2, bos_token_id=0
@@ -57,10 +57,10 @@ IN_A_PROCESS = ("test_pre_speculation", "test_draft_worker")
 
 @pytest.fixture(autouse=True)
 def drafting_ahead_in_line(request, monkeypatch):
-    """On the processor whatever drafts ahead does so in line.
+    """Let methods that draft ahead do so in this process while the device is a CPU.
 
-    A process of its own for each tiny draft takes seconds; that it writes the same rounds is shown
-    by the tests of drafting ahead, which start processes.
+    Starting a process for each tiny draft would take seconds. The tests in IN_A_PROCESS start such
+    processes and show that runs with them have the same rounds.
     """
     if not request.module.__name__.endswith(IN_A_PROCESS):
         chosen = pre_speculation.executor_for
@@ -88,7 +88,7 @@ def parts(target, draft):
 
 @pytest.fixture
 def drafter_for(target, parts):
-    """config, prompt -> the drafter that the registry makes."""
+    """Return a function (config, prompt) -> drafter, which uses the registry of methods."""
 
     def make(config, prompt_ids):
         return make_drafter(Setup(target, parts, config, cache_capacity(prompt_ids, config)))

@@ -1,4 +1,4 @@
-"""Reading a stream of events."""
+"""Functions that read the events of a run."""
 
 from dataclasses import fields, replace
 
@@ -6,7 +6,7 @@ from specviz.records import Prefill, Round, TokenStep
 
 
 def tokens_of(events):
-    """All new tokens, the first one included."""
+    """Return all new tokens of a run, including the token of the prefill."""
     ids = []
     for event in events:
         match event:
@@ -20,7 +20,10 @@ def tokens_of(events):
 
 
 def without_seconds(round_):
-    """All of a round that a second run must repeat."""
+    """Return the round with all times set to 0.
+
+    A repeated run must give the same rounds, except for their times.
+    """
     return replace(
         round_,
         draft_prefill_seconds=0,

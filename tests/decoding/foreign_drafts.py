@@ -1,4 +1,4 @@
-"""Pairs whose draft has a vocabulary of its own, and short runs of them."""
+"""Pairs whose draft has another vocabulary than the target, and short runs of them."""
 
 from specviz.decoding import speculative
 from specviz.decoding.drafters.cross_vocabulary import METHOD
@@ -20,13 +20,16 @@ def config_of(kind, **changes):
 
 
 def parts_of(draft, ours=None, theirs=None):
-    """`draft` is the foreign one; `ours` and `theirs` are tokenizers, the tiny ones by default."""
+    """Return the parts of a pair whose draft has another vocabulary than the target.
+
+    `ours` is the target's tokenizer and `theirs` the draft's; both are tiny by default.
+    """
     theirs = theirs or their_codec(draft.info.vocab_size)
     return Parts(foreign=LoadedModel(draft, theirs), codec=ours or our_codec(VOCAB))
 
 
 def tables():
-    """A target and a draft that are nothing alike."""
+    """Return a target and a draft that are table models with unrelated distributions."""
     return TableModel(1, vocab=VOCAB), TableModel(2, vocab=VOCAB)
 
 
@@ -35,7 +38,6 @@ def drafter_of(target, parts, config):
 
 
 def rounds_of(target, parts, config, prompt=PROMPT):
-    """All rounds of a run."""
     drafter = drafter_of(target, parts, config)
     events = speculative.decode(target, drafter, prompt, config)
     return [event for event in events if isinstance(event, Round)]

@@ -1,9 +1,10 @@
-"""An EAGLE head that is a table, and insists on being fed as an EAGLE head has to be.
+"""An EAGLE head that consists of a table and checks all its inputs.
 
-Pair t must stand at position t, see one unbroken path of pairs, and bring the feature of token t:
-the target's own for committed pairs, below them what this head foretold for the pair before. Its
-distributions are those of a table model behind the same tokens, which are also the features that it
-foretells.
+The head reads pairs of a token and the feature of the token before it. Pair t must have position t,
+see one unbroken path of pairs, and come with the feature of token t. The feature of a committed
+pair must be the target's. The feature of a drafted pair must be the head's own prediction for the
+pair before. The head's distributions are those of a table model after the same tokens. They also
+serve as the predicted features.
 """
 
 import torch
@@ -16,8 +17,8 @@ class TableEagleCache:
 
     def __init__(self):
         self.length = 0
-        self.slots = []  # (token, position)
-        self.foretold = []  # of each slot, [V]
+        self.slots = []  # the token and the position of each cached pair
+        self.foretold = []  # the feature that the head predicted at each cached pair, [V]
 
     def keep(self, start, slots):
         assert slots == [], "a guess is never kept"
@@ -33,7 +34,7 @@ class TableEagle:
         self.feature_layers = (target.info.layers,)
         self._target = target
         self._table = table
-        self.pairs = 0  # run so far
+        self.pairs = 0  # number of pairs that the head has run so far
 
     def new_cache(self, capacity):
         return TableEagleCache()
@@ -54,8 +55,10 @@ class TableEagle:
         return foretold[-1:] if last_only else foretold, foretold
 
     def _check_feature(self, feature, path, cache):
-        """The first token of the text has no pair, so the target's distribution is known from pair
-        2 on.
+        """Assert that the feature is the target's or the head's own prediction.
+
+        The first token of the text has no pair, so the target's distribution is known only from
+        pair 2 on.
         """
         above = [] if len(path) < 2 else [self._table.distribution(path[:-1])]
         true = [self._target.distribution(path[:-1])] if len(path) > 2 else [feature]
@@ -63,7 +66,7 @@ class TableEagle:
 
 
 class TableEagle3(TableEagle):
-    """One that asks for the states of two layers, and makes its feature of both."""
+    """A head that reads the hidden states of two layers and combines them into its feature."""
 
     def __init__(self, target, table):
         super().__init__(target, table)
@@ -76,7 +79,7 @@ class TableEagle3(TableEagle):
 
 
 class NarrowTableEagle(TableEagle):
-    """One with a draft vocabulary, which lacks token 1."""
+    """A head whose draft vocabulary lacks token 1."""
 
     def forward(self, *given, **how):
         logits, foretold = super().forward(*given, **how)

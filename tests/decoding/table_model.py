@@ -1,9 +1,9 @@
-"""A language model whose layers are tables: a random distribution for every pair of last tokens.
+"""A language model of tables: each layer has a random distribution for every two last tokens.
 
-It sees only what the mask lets through and insists that what it sees is one unbroken path, so a
-wrong mask, position or kept slot is an error at once, in whichever layer. Fast enough for thousands
-of runs. A hidden state is the token (one-hot) and the logits of the layer that it came from; the
-features are the logits, and the output is they themselves.
+The model sees only what the mask allows, and it asserts that this is one unbroken path. So a wrong
+mask, position or kept slot in any layer raises an error at once. The model is fast enough for
+thousands of runs. A hidden state consists of the token (one-hot) and the logits of its layer. The
+features are the logits, and the output head returns the features unchanged.
 """
 
 import torch
@@ -18,7 +18,8 @@ class TableCache:
     def __init__(self, layers, capacity):
         self.capacity = capacity
         self.length = 0
-        self.layers = [[] for _ in range(layers)]  # of each layer its slots: (token, position)
+        # Each layer has a list of its slots: the token and the position in each slot.
+        self.layers = [[] for _ in range(layers)]
 
     def write(self, layer, start, new):
         slots = self.layers[layer]
@@ -45,7 +46,7 @@ class TableCache:
 
 
 class TableLayer:
-    """Logits for every pair of tokens; row V of the first is "nothing before"."""
+    """Logits for every pair of tokens; row V of the first dimension means "no token before"."""
 
     parameters = 1
 
@@ -55,18 +56,16 @@ class TableLayer:
 
     @property
     def down(self):
-        """The layer as one matrix over all pairs."""
+        """Return the layer as one matrix over all pairs of tokens."""
         return TableLayer(self.weight.flatten(0, 1))
 
     def converted(self, convert):
-        """The same with its weight taken through `convert`."""
+        """Return a copy of the layer whose weight was passed through `convert`."""
         return TableLayer(convert(self.down).weight.view_as(self.weight))
 
 
 class TableModel:
-    """The last of `seeds` is the model's own distribution; those before it are its early layers'
-    distributions.
-    """
+    """A model with one table layer per seed; the last layer's distribution is its output."""
 
     device = torch.device("cpu")
     dtype = torch.float32
@@ -77,10 +76,13 @@ class TableModel:
         self.layers = [TableLayer(sharpness * torch.randn(shape, generator=g)) for g in generators]
         self.head = TableLayer(torch.eye(vocab))
         self.info = ModelInfo("table", "Table", 1, 1, len(seeds), vocab, vocab, 10_000)
-        self.executions = 0  # of one layer over one token
+        self.executions = 0  # counts tokens times layers: one layer that runs one token counts 1
 
     def with_layers(self, layers, info, head=None):
-        """A model of these layers; a head that is no identity any more is ignored."""
+        """Return a model of these layers.
+
+        It ignores `head`, because its own output head is the identity.
+        """
         model = TableModel(vocab=self.info.vocab_size)
         model.layers, model.info = layers, info
         return model
@@ -129,7 +131,7 @@ class TableModel:
         return features
 
     def distribution(self, tokens, layer=-1):
-        """Logits after a path of tokens, from its last two."""
+        """Return the logits after a path of tokens; they depend on its last two tokens only. [V]"""
         before = tokens[-2] if len(tokens) > 1 else self.info.vocab_size
         return self.layers[layer].weight[before, tokens[-1]]
 

@@ -1,4 +1,4 @@
-"""Rows of a batch are what their prompts and seeds are alone, whatever happens beside them."""
+"""Each row of a batch equals the single run of its prompt and seed, whatever other rows do."""
 
 import pytest
 
@@ -36,7 +36,7 @@ from tests.decoding.test_odd_drafters import Silent
 
 
 def story(events):
-    """All of a run that rounding does not touch."""
+    """Return those parts of a run that rounding errors cannot change."""
     told = []
     for event in events:
         match event:
@@ -55,10 +55,13 @@ def story(events):
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_QUICKLY)
 def test_each_row_equals_its_single_run(method, kind, target, parts):
-    """Same trees, draws, verdicts and extra tokens; rows end where they end alone."""
+    """A row and its single run have the same trees, draws, verdicts and extra tokens.
+
+    Both runs end at the same token.
+    """
     config = config_of(method, kind, temperature=0.8, seed=5)
     setups = setups_of(target, parts, config)
-    # ends that row early, and perhaps others
+    # The twelfth token of row 2 serves as end token, so row 2 ends early, and perhaps other rows.
     ends = {tokens_of(single_run(setups[2], PROMPTS[2]))[11]}
     alone = [single_run(setup, ids, ends) for setup, ids in zip(setups, PROMPTS, strict=True)]
     steps = batch_steps(target, parts, config, end_ids=ends)
@@ -70,13 +73,13 @@ def test_each_row_equals_its_single_run(method, kind, target, parts):
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_EACH)
 def test_each_row_of_a_greedy_batch_writes_the_baseline_text(method, kind, target, parts):
-    """With any budget below; its rounds are those of a sampled batch."""
+    """Other tests vary the draft budget and compare whole rounds of sampled batches."""
     config = config_of(method, kind, seed=5)
     assert texts_of(batch_steps(target, parts, config)) == plain_texts(target, 24)
 
 
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=DRAFTERS)
-def test_a_row_that_ends_with_its_first_token_leaves_the_others_alone(method, target, parts):
+def test_a_row_that_ends_with_its_first_token_does_not_affect_other_rows(method, target, parts):
     config = config_of(method, method.kinds[0], max_new_tokens=9)
     setups = setups_of(target, parts, config)
     ends = {tokens_of(single_run(setups[1], PROMPTS[1]))[0]}
@@ -108,7 +111,7 @@ def test_a_batch_of_one_is_a_single_run(target, parts):
     assert story(events_of(steps, 0)) == story(single_run(setup, PROMPTS[0]))
 
 
-def test_rows_of_one_prompt_draw_apart_and_their_seeds_are_recorded(target, parts):
+def test_rows_with_the_same_prompt_have_different_draws_and_record_their_seeds(target, parts):
     config = DecodingConfig(max_new_tokens=30, temperature=1.0)
     steps = batch_steps(target, parts, config, [PROMPTS[0]] * 3)
     assert len({tuple(tokens_of(events_of(steps, row))) for row in range(3)}) == 3
@@ -118,7 +121,7 @@ def test_rows_of_one_prompt_draw_apart_and_their_seeds_are_recorded(target, part
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_EACH)
 def test_a_round_of_all_rows_waits_for_the_device_once(method, kind, target, parts, reads):  # noqa: F811
-    """A method that sees its own draft does so for every row."""
+    """A method whose host reads the draft waits a second time, but only once for all rows."""
     config = config_of(method, kind, temperature=0.8, top_k=6)
     rows, drafter, *settings = batch_parts(target, parts, config)
     run = BatchRun(rows, drafter, new_rows(*settings, ()), BatchOptions())
@@ -133,14 +136,14 @@ def test_a_round_of_all_rows_waits_for_the_device_once(method, kind, target, par
     drafter.close()
 
 
-def test_the_plain_batch_waits_once_a_step(target, reads):  # noqa: F811
+def test_the_plain_batch_waits_once_per_step(target, reads):  # noqa: F811
     reads.clear()
     steps = baseline_steps(target, DecodingConfig(max_new_tokens=12, temperature=0.8))
     assert reads == ["tolist"] * len(steps)
 
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_QUICKLY)
-def test_waste_counts_the_slots_that_no_token_took(method, kind, target, parts):
+def test_waste_is_the_number_of_slots_without_a_token(method, kind, target, parts):
     config = config_of(method, kind, temperature=0.8)
     steps = batch_steps(target, parts, config)
     for step, rounds in zip(steps[1:], rounds_of(steps), strict=True):
@@ -159,7 +162,7 @@ def test_waste_counts_the_slots_that_no_token_took(method, kind, target, parts):
 
 @pytest.mark.parametrize("budget", [1, 6])
 @pytest.mark.parametrize("method, kind", ONE_KIND_EACH)
-def test_no_round_drafts_more_than_the_budget_and_greedy_texts_stay(
+def test_no_round_exceeds_the_draft_budget_and_greedy_texts_are_unchanged(
     method, kind, budget, target, parts
 ):
     config = config_of(method, kind, max_new_tokens=24)
@@ -173,7 +176,10 @@ def test_no_round_drafts_more_than_the_budget_and_greedy_texts_stay(
 
 
 def late_survivor(texts):
-    """An end token after which one row goes on long after all but two have ended."""
+    """Return an end token with which one row continues long after the other rows have ended.
+
+    When the longest row ends, all rows but two have been over for at least eight tokens.
+    """
     for end in range(VOCAB):
         lengths = sorted(text.index(end) if end in text else len(text) for text in texts)
         if 3 < lengths[-3] <= lengths[-1] - 8:
@@ -182,7 +188,7 @@ def late_survivor(texts):
 
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_QUICKLY)
-def test_more_rows_than_the_limit_draft_nothing_and_fewer_do(method, kind, target, parts):
+def test_batches_above_the_row_limit_draft_nothing_and_smaller_ones_do(method, kind, target, parts):
     config = config_of(method, kind, max_new_tokens=30)
     end = late_survivor(plain_texts(target, 30))
     options = BatchOptions(speculate_up_to=2)
@@ -196,7 +202,7 @@ def test_more_rows_than_the_limit_draft_nothing_and_fewer_do(method, kind, targe
         assert any(some for some, rows in zip(drafting, alive, strict=True) if rows <= 2)
 
 
-def test_a_measured_limit_leaves_greedy_texts_as_they_are(target, parts):
+def test_a_measured_limit_does_not_change_greedy_texts(target, parts):
     config = DecodingConfig(max_new_tokens=40)
     steps = batch_steps(target, parts, config, options=BatchOptions(speculate_up_to=0))
     assert texts_of(steps) == plain_texts(target, 40)
@@ -204,8 +210,8 @@ def test_a_measured_limit_leaves_greedy_texts_as_they_are(target, parts):
     assert limits[0] == len(PROMPTS) and all(0 <= limit <= len(PROMPTS) for limit in limits)
 
 
-def test_rows_near_the_end_of_the_context_do_not_disturb_each_other(parts):
-    """One row's drafting would stand outside the context if it went on as the others do."""
+def test_rows_near_the_end_of_the_context_do_not_affect_other_rows(parts):
+    """With the draft length of the other rows, one row's draft would exceed the context."""
     target = tiny_model(1, 3, "tiny target")
     room = target.info.context_length
     prompts = [tuple(i % 9 for i in range(length)) for length in (room - 20, 5)]
@@ -216,7 +222,7 @@ def test_rows_near_the_end_of_the_context_do_not_disturb_each_other(parts):
         assert story(events_of(steps, row)) == story(single_run(setup, prompts[row]))
 
 
-def test_a_batch_that_is_dropped_closes_its_drafters(target, parts):
+def test_a_dropped_batch_closes_its_drafters(target, parts):
     drafters = [Silent() for _ in PROMPTS]
     config = DecodingConfig()
     rows = batch_target(target, PROMPTS, config)
@@ -227,7 +233,7 @@ def test_a_batch_that_is_dropped_closes_its_drafters(target, parts):
     assert all(drafter.closed for drafter in drafters)
 
 
-def test_a_row_that_ends_closes_its_drafter_and_no_other(target):
+def test_a_row_that_ends_closes_its_own_drafter_only(target):
     drafters = [Silent(), Silent(), Silent()]
     RowDrafters(drafters).select([0, 2])
     assert [drafter.closed for drafter in drafters] == [False, True, False]
@@ -251,7 +257,7 @@ def test_a_prompt_that_does_not_fit_is_refused(target, parts):
 
 
 def test_every_outcome_occurs_in_a_sampled_batch(target, parts):
-    """So that the comparison with single runs compares something."""
+    """Without all outcomes, the comparison with single runs would prove little."""
     config = DecodingConfig(max_new_tokens=40, temperature=0.8)
     steps = batch_steps(target, parts, config)
     outcomes = {v.outcome for rounds in rounds_of(steps) for r in rounds for v in r.verdicts}

@@ -1,6 +1,4 @@
-"""What is decided for a whole batch changes no row's distribution, and what it costs is weighed
-rightly.
-"""
+"""Decisions about a whole batch leave each row's distribution unchanged and use measured costs."""
 
 from dataclasses import replace
 from itertools import cycle
@@ -38,18 +36,22 @@ from tests.decoding.test_whole_decoder_distribution import (
 )
 from tests.decoding.tiny_parts import pair_for, parts_for
 
-SAMPLES = 200  # of two rows each: 400 find an effect w of 0.40 with 98 %, see there
+# Each sample has two rows. The 400 rows detect an error of effect size w = 0.40 with a probability
+# of 98 %; test_whole_decoder_distribution.py explains w.
+SAMPLES = 200
 METHODS = ("draft-model", "draft-tree", "prompt-lookup")
 DRAWN = [each for each in ONE_KIND_QUICKLY if each.values[0].name in METHODS]
 OPTIONS = {
-    "budget": BatchOptions(draft_budget=3),  # 2 tokens for one row, 1 for the other, in turns
-    "limit": BatchOptions(speculate_up_to=1),  # whether a row drafts depends on the other's end
+    "budget": BatchOptions(draft_budget=3),  # in turns, one row drafts 2 tokens and the other 1
+    "limit": BatchOptions(speculate_up_to=1),  # one row drafts only after the other row has ended
 }
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("method, kind", DRAWN)
-def test_rows_under_a_budget_or_a_limit_have_the_distribution_of_the_target(method, kind, options):
+def test_with_a_budget_or_a_limit_each_row_has_the_distribution_of_the_target(
+    method, kind, options
+):
     target, draft = pair_for(method, tiny_model)
     parts, counts = parts_for(target, draft), {}
     for seed in range(SAMPLES):
@@ -64,22 +66,22 @@ def test_rows_under_a_budget_or_a_limit_have_the_distribution_of_the_target(meth
 
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_QUICKLY)
-def test_rounds_that_draft_and_rounds_that_do_not_may_alternate(method, kind, target, parts):
-    """Whatever a drafter prepared, kept or skipped, the next round's tree is in its place."""
+def test_rounds_with_and_without_a_draft_may_alternate(method, kind, target, parts):
+    """A tree that was prepared, kept or skipped in one round does not change the next tree."""
     config = config_of(method, kind)
     turns = cycle(([64] * 4, [64, 0, 3, 1], [0] * 4, [2] * 4, [0, 64, 64, 64]))
     steps = limited_steps(target, parts, config, PROMPTS, turns)
     assert texts_of(steps) == plain_texts(target, config.max_new_tokens)
 
 
-def test_a_budget_is_divided_before_anything_is_drawn_and_goes_round():
+def test_a_budget_is_divided_fairly_and_the_remainder_rotates():
     for budget, rows in ((8, 3), (2, 5), (7, 7), (1, 4)):
         given = [shares(budget, rows, index) for index in range(rows)]
         assert all(sum(each) == budget and max(each) - min(each) <= 1 for each in given)
         assert len({sum(column) for column in zip(*given, strict=True)}) == 1
 
 
-def test_a_budget_of_one_token_is_every_row_s_in_turn(target, parts):
+def test_a_budget_of_one_token_goes_to_the_rows_in_turn(target, parts):
     config = config_of(DRAFTERS["draft-model"], DRAFTERS["draft-model"].kinds[0])
     steps = batch_steps(target, parts, config, options=BatchOptions(draft_budget=1))
     drafting = [[bool(each.tree.nodes) for each in rounds] for rounds in rounds_of(steps)[:8]]
@@ -92,8 +94,9 @@ def some_rounds(target, parts, count):
     return drafted[:count]
 
 
-def test_a_measured_limit_waits_for_evidence(target, parts):
-    limit = MeasuredLimit(8, lambda rows, tokens: float(rows * tokens))  # a draft costs its tokens
+def test_a_measured_limit_waits_until_it_has_enough_rounds(target, parts):
+    # Here a forward takes time in proportion to its tokens, so drafts do not pay.
+    limit = MeasuredLimit(8, lambda rows, tokens: float(rows * tokens))
     first, *others = some_rounds(target, parts, WARM_UP_ROUNDS)
     for each in others:
         limit.add(each)
@@ -103,7 +106,10 @@ def test_a_measured_limit_waits_for_evidence(target, parts):
 
 
 def test_a_measured_limit_is_the_last_number_of_rows_that_pays(target, parts):
-    """Free up to 16 slots, then in proportion: 1 + n tokens of each row must stay near that."""
+    """In this test a forward takes the same time for any number of tokens up to 16.
+
+    A row with a draft of n tokens puts 1 + n tokens into the forward.
+    """
     limit = MeasuredLimit(32, lambda rows, tokens: max(1.0, rows * tokens / 16))
     free = {"draft_seconds": 0.0, "host_seconds": 0.0, "verify_seconds": 1.0}
     drafted = some_rounds(target, parts, WARM_UP_ROUNDS)
@@ -117,7 +123,7 @@ def test_a_measured_limit_is_the_last_number_of_rows_that_pays(target, parts):
     assert 0 < limit.rows == max(pays) < 32
 
 
-def test_rounds_without_a_draft_teach_a_limit_nothing():
+def test_rounds_without_a_draft_do_not_change_a_limit():
     limit, fixed = MeasuredLimit(4, lambda rows, tokens: 1.0), FixedLimit(3)
     for _ in range(9):
         limit.add([])
@@ -125,7 +131,7 @@ def test_rounds_without_a_draft_teach_a_limit_nothing():
     assert (limit.rows, fixed.rows) == (4, 3)
 
 
-def test_times_of_rows_between_powers_of_two_lie_between_theirs(target):
+def test_the_time_of_three_rows_is_between_those_of_two_and_four(target):
     two, three, four = (rows_time(target, rows, 3) for rows in (2, 3, 4))
     assert min(two, four) <= three <= max(two, four)
     assert rows_time(target, 2, 3) == two, "measured once"

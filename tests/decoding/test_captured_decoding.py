@@ -1,4 +1,4 @@
-"""Whole runs over recorded steps: the same rounds as ever, and one wait for the device in each."""
+"""Whole runs with captured steps: the same rounds, each with one wait for the device."""
 
 import pytest
 import torch
@@ -21,7 +21,8 @@ PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
 SINGLE_COPY = [
     method.name
     for method in DRAFTERS.values()
-    if method.host_copies == 1 and method.name != "pre-speculation"  # waits for its own stream
+    # pre-speculation is left out, because it also waits for its own stream.
+    if method.host_copies == 1 and method.name != "pre-speculation"
 ]
 
 
@@ -35,7 +36,7 @@ def setup_for(kind, device, config):
 
 
 def config_of(method, temperature):
-    """Trees of a given size, not of one that follows from measured times."""
+    """Return a configuration with a fixed tree size, because a measured size would vary."""
     return DecodingConfig(
         method=method.name,
         draft_length=4,
@@ -57,19 +58,19 @@ def emitted(setup):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 0.9])
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=list(DRAFTERS))
-def test_every_method_emits_in_every_round_what_it_does_without_recordings(
+def test_every_method_emits_the_same_tokens_with_and_without_captured_steps(
     method, temperature, device
 ):
     config = config_of(method, temperature)
     plain, captured = (setup_for(kind, device, config) for kind in (LlamaModel, CapturedModel))
     expected = emitted(plain)
     assert emitted(captured) == expected
-    assert emitted(captured) == expected  # over the places of the first run
+    assert emitted(captured) == expected  # the second run reuses the buffers of the first
 
 
 @pytest.fixture
 def waits_are_errors(monkeypatch):
-    """Every wait for the device raises, but that of the counted copy."""
+    """Make every wait for the device an error, except the round's one counted copy to the host."""
     counted = HostTransfer.to_host
 
     def allowed(transfer, tensor):
@@ -89,9 +90,9 @@ def waits_are_errors(monkeypatch):
 @pytest.mark.skipif(not HAS_CUDA, reason="no CUDA device")
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("name", SINGLE_COPY)
-def test_a_round_waits_for_the_device_at_its_counted_copy_only(name, temperature, waits_are_errors):
+def test_a_round_waits_for_the_device_only_at_its_counted_copy(name, temperature, waits_are_errors):
     setup = setup_for(CapturedModel, "cuda", config_of(DRAFTERS[name], temperature))
-    emitted(setup)  # records every step that the run will take
+    emitted(setup)  # this run captures every step that the next run needs
     drafter = make_drafter(setup)
     run = SpeculativeRun(setup.target, drafter, PROMPT, setup.config, ())
     run.prefill()

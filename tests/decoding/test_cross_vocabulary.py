@@ -1,4 +1,4 @@
-"""Drafts of another vocabulary: what becomes of them on the target's side, and what that costs."""
+"""A draft with another vocabulary: how its tokens become the target's, and what that costs."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ from tests.decoding.tiny_codecs import TAG, tiny_codec
 
 
 class Permuted:
-    """A model whose token i is token order[i] of another."""
+    """A model whose token i is token order[i] of another model."""
 
     def __init__(self, model, order):
         self._model, self._order = model, order
@@ -42,8 +42,8 @@ class Permuted:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_draft_that_is_the_target_is_accepted_to_the_leaf(kind, temperature):
-    """One byte per token in both vocabularies, so that re-encoding changes nothing."""
+def test_a_draft_that_equals_the_target_is_accepted_to_the_last_node(kind, temperature):
+    """Both vocabularies have one byte per token, so re-encoding changes nothing."""
     pieces = ("a", "b", "c", "d", "e")
     model = tiny_model(1, 2, "both", vocab=5)
     parts = parts_of(model, tiny_codec(pieces), tiny_codec(pieces))
@@ -56,8 +56,8 @@ def test_a_draft_that_is_the_target_is_accepted_to_the_leaf(kind, temperature):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_permuted_ids_make_no_difference(kind):
-    """The same tokens under other ids: a draft over them is the draft itself."""
+def test_permuted_token_ids_make_no_difference(kind):
+    """The draft has the target's tokens under other ids, so it must draft as well as the target."""
     model, order = TableModel(1, vocab=3), torch.tensor([2, 0, 1])
     draft = Permuted(model, order)
     theirs = tiny_codec(tuple("abc"[i] for i in order.tolist()))
@@ -68,7 +68,7 @@ def test_permuted_ids_make_no_difference(kind):
 
 
 @pytest.mark.parametrize("kind, copies", [(KINDS[0], 2), (KINDS[1], 1)])
-def test_only_re_encoding_waits_a_second_time(kind, copies):
+def test_only_re_encoding_waits_for_the_device_a_second_time(kind, copies):
     target, draft = tables()
     config = config_of(kind, max_new_tokens=30, temperature=0.8)
     drafter = drafter_of(target, parts_of(draft), config)
@@ -80,7 +80,7 @@ def test_only_re_encoding_waits_a_second_time(kind, copies):
         assert run.target.transfer.count - before == (copies if drafted else 1)
 
 
-def test_re_encoded_tokens_spell_what_the_draft_wrote():
+def test_re_encoded_tokens_spell_the_text_that_the_draft_wrote():
     bundled = load_pair(pair_named("bundled"), "cpu", "float32", METHOD.needs)
     foreign, ours = bundled.parts.foreign, bundled.codec
     config = config_of(ProposalKind.DETERMINISTIC, draft_length=6, max_new_tokens=40)
@@ -98,21 +98,23 @@ def test_re_encoded_tokens_spell_what_the_draft_wrote():
         assert 0.5 < note.mass <= 1
 
 
-def test_the_drafts_end_token_becomes_the_targets():
+def test_the_draft_s_end_token_becomes_the_target_s():
     ours, theirs = tiny_codec(("a", TAG)), tiny_codec((TAG, "a"))
     draft = TableModel(2, vocab=2)
     draft.distribution = lambda tokens, layer=-1: torch.tensor(
         [5.0, 0.0]
-    )  # always the control token
+    )  # every draft proposes the end token
     config = config_of(ProposalKind.DETERMINISTIC, max_new_tokens=9)
     rounds = rounds_of(TableModel(1, vocab=2), parts_of(draft, ours, theirs), config, (0, 0))
     assert [node.token_id for node in rounds[0].tree.nodes] == [1]
 
 
-def test_vocabularies_that_share_nothing_can_only_be_re_encoded():
+def test_vocabularies_without_common_tokens_can_only_be_re_encoded():
     target, draft = TableModel(1, vocab=2), TableModel(2, vocab=2)
     parts = parts_of(draft, tiny_codec(("a", "b")), tiny_codec(("c", "d")))
-    with pytest.raises(InputError, match="must share a token with target .*, got none: choose"):
+    with pytest.raises(
+        InputError, match="must share at least one token with target .*, got none: choose"
+    ):
         rounds_of(target, parts, config_of(ProposalKind.IID), (0, 1))
     config = config_of(ProposalKind.DETERMINISTIC, max_new_tokens=20)
     rounds = rounds_of(target, parts, config, (0, 1))

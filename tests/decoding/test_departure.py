@@ -1,4 +1,4 @@
-"""A run that departs in the middle of a text is the run that came all the way."""
+"""A run that continues from the middle of a text (a departure) equals a run from the beginning."""
 
 import dataclasses
 from contextlib import closing
@@ -21,11 +21,12 @@ from tests.decoding.test_every_drafter import (
 )
 from tests.random_traces import changed, random_trace
 
-# What drafts from more than the text: lookahead's window and pool have lived through the rounds;
-# int8 inputs are rounded to bfloat16, so the cache depends on which tokens ran together.
+# These methods draft from more than the text. Lookahead's window and pool depend on earlier rounds.
+# The quantised copy rounds its int8 inputs to bfloat16, so its cache depends on which tokens ran
+# together.
 HISTORY = {"lookahead", "quantised-self"}
-# Heads whose input is rounded to bfloat16: where the last bit of a hidden state differs, as it does
-# between forwards of one token and of several, q may differ in its third digit.
+# Medusa rounds the input of its heads to bfloat16. The last bit of a hidden state differs between
+# forwards over one token and over several, so q may differ in its third digit.
 ROUNDED = {"medusa"}
 CHAIN = VARIANTS[0].values
 
@@ -43,7 +44,7 @@ def trace_of(events, config):
 
 
 def decisions(round_):
-    """All of a round that does not depend on rounding."""
+    """Return everything in a round that does not depend on rounding."""
     return (
         round_.index,
         round_.context_length,
@@ -65,7 +66,10 @@ def probabilities(round_):
 
 @pytest.fixture
 def whole(target, drafter_for):
-    """method, kind, changes -> config and trace of a run from the prompt on."""
+    """Return a function that runs a method from the prompt on.
+
+    It returns the run's configuration and trace.
+    """
 
     def make(method, kind, end_ids=(), **changes):
         config = config_of(method, kind, **{"seed": 5, "max_new_tokens": 24} | changes)
@@ -84,7 +88,10 @@ def first_round(target, drafter_for, trace, config, index, forced):
 
 
 def departed(target, drafter_for, trace, config):
-    """The trace up to a round behind its first one, and that round as a departure makes it."""
+    """Find the first round after round 0 that drafts nodes and repeat it as a departure.
+
+    Returns: the trace up to that round, and the repeated round.
+    """
     for index in range(1, len(trace.rounds)):
         record = first_round(target, drafter_for, trace, config, index, {})
         if record.tree.nodes:
@@ -93,7 +100,7 @@ def departed(target, drafter_for, trace, config):
 
 
 def some_starts(trace):
-    """Before the first round, in the middle, before the last."""
+    """Return the indices of the first, a middle and the last round."""
     count = len(trace.rounds)
     return sorted({0, count // 2, count - 1})
 
@@ -104,7 +111,9 @@ def from_round(target, drafter_for, trace, config, index, forced=None, end_ids=(
 
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_EACH)
-def test_the_same_setting_makes_the_same_rounds_again(method, kind, target, drafter_for, whole):
+def test_a_departure_with_the_same_settings_repeats_the_rounds(
+    method, kind, target, drafter_for, whole
+):
     config, trace = whole(method, kind, temperature=0.9)
     for index in [0] if method.name in HISTORY else some_starts(trace):
         again = from_round(target, drafter_for, trace, config, index)
@@ -117,7 +126,7 @@ def test_the_same_setting_makes_the_same_rounds_again(method, kind, target, draf
 
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_QUICKLY)
-def test_a_greedy_text_stays_the_same_from_wherever_it_goes_on(
+def test_a_greedy_text_is_the_same_from_wherever_it_is_continued(
     method, kind, target, drafter_for, whole
 ):
     config, trace = whole(method, kind)
@@ -129,9 +138,7 @@ def test_a_greedy_text_stays_the_same_from_wherever_it_goes_on(
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)
-def test_forced_draws_decide_as_the_record_alone_foretells(
-    method, kind, target, drafter_for, whole
-):
+def test_forced_draws_decide_as_the_record_predicts(method, kind, target, drafter_for, whole):
     config, trace = whole(method, kind, temperature=0.9)
     if method.name in HISTORY:
         trace = departed(target, drafter_for, trace, config)
@@ -145,13 +152,13 @@ def test_forced_draws_decide_as_the_record_alone_foretells(
             told = counterfactual(record, forced)
             assert first.verdicts[node].uniform_draw == draw
             if abs(draw - verdict.acceptance_prob) < 1e-6 and draw > 0:
-                continue  # rounding decides
+                continue  # the draw is so close to the threshold that rounding decides
             assert tuple(verdict.outcome for verdict in first.verdicts) == told.outcomes
             assert first.emitted_ids == told.emitted_ids
             assert first.extra.kind is told.extra_kind
 
 
-def test_draws_are_forced_upon_the_first_round_only(target, drafter_for, whole):
+def test_draws_are_forced_in_the_first_round_only(target, drafter_for, whole):
     config, trace = whole(*CHAIN, temperature=0.9)
     forced = dict.fromkeys(range(4), 0.0)
     first, *rest, _ = from_round(target, drafter_for, trace, config, 1, forced)
@@ -159,7 +166,7 @@ def test_draws_are_forced_upon_the_first_round_only(target, drafter_for, whole):
     assert rest and all(0.0 not in [v.uniform_draw for v in each.verdicts] for each in rest)
 
 
-def test_a_longer_draft_still_has_the_places_of_the_forced_draws(target, drafter_for, whole):
+def test_forced_draws_also_apply_to_a_longer_draft(target, drafter_for, whole):
     config, trace = whole(*CHAIN, temperature=0.9)
     longer = dataclasses.replace(config, draft_length=6)
     forced = {0: 0.0, 1: 0.9999999}
@@ -169,16 +176,16 @@ def test_a_longer_draft_still_has_the_places_of_the_forced_draws(target, drafter
     assert first.verdicts[1].outcome is not Outcome.ACCEPTED
 
 
-def test_a_draw_whose_token_is_not_drafted_any_more_is_refused(target, drafter_for, whole):
+def test_a_forced_draw_is_refused_if_its_token_is_no_longer_drafted(target, drafter_for, whole):
     config, trace = whole(*CHAIN, temperature=0.9)
     shorter = dataclasses.replace(config, draft_length=2)
     with pytest.raises(InputError) as refused:
         from_round(target, drafter_for, trace, shorter, 1, {3: 0.5})
     assert str(refused.value).startswith("forced draw must find its token at depth 4 of")
-    assert "round 2, but this setting drafts another tree" in str(refused.value)
+    assert "round 2, but these settings draft another tree" in str(refused.value)
 
 
-def test_places_tell_siblings_of_the_same_token_apart():
+def test_forced_draws_distinguish_siblings_with_the_same_token():
     tree = random_trace(0, rounds=1, branching=(2,), draft_length=1).rounds[0].tree
     nodes = tuple(dataclasses.replace(node, token_id=7) for node in tree.nodes)
     record = dataclasses.replace(
@@ -202,7 +209,7 @@ def test_a_first_forced_draw_may_end_the_text(target, drafter_for, whole):
     assert events[1] is FinishReason.END_OF_SEQUENCE
 
 
-def test_the_clock_and_the_index_go_on_and_the_limit_counts_the_whole_text(
+def test_clock_and_round_numbers_continue_and_the_limit_counts_the_whole_text(
     target, drafter_for, whole
 ):
     config, trace = whole(*CHAIN, temperature=0.9)
@@ -218,7 +225,7 @@ def test_the_clock_and_the_index_go_on_and_the_limit_counts_the_whole_text(
     assert len(departure.written) + sum(len(each.emitted_ids) for each in rounds) == 30
 
 
-def test_the_end_of_a_trace_is_a_departure_too(target, drafter_for, whole):
+def test_a_departure_may_begin_at_the_end_of_a_trace(target, drafter_for, whole):
     config, trace = whole(*CHAIN, temperature=0.9)
     longer = dataclasses.replace(config, max_new_tokens=40)
     departure = Departure.of(trace, len(trace.rounds), {})

@@ -1,4 +1,4 @@
-"""The worker process: one per draft model, idle between rounds, and no trouble when it dies."""
+"""The worker process of a draft model: it is idle between rounds, and a dead one is replaced."""
 
 import gc
 import io
@@ -42,7 +42,7 @@ def gone(process_id, within=60.0):
 
 @pytest.fixture(scope="module")
 def mortal():
-    """A draft whose workers come to an end in these tests."""
+    """Return a draft whose workers these tests may kill."""
     return tiny_model(8, 1, "mortal draft")
 
 
@@ -53,7 +53,7 @@ def test_runs_of_one_draft_share_a_worker(target, draft):
 
 
 @pytest.mark.slow
-def test_another_draft_has_a_worker_of_its_own_that_ends_with_it(draft):
+def test_another_draft_has_its_own_worker_which_ends_with_the_draft(draft):
     other = tiny_model(8, 1, "another draft")
     process_id = worker_for(other).process_id
     assert process_id != worker_for(draft).process_id
@@ -69,8 +69,8 @@ def start_and_wait(line):
 
 
 @pytest.mark.slow
-def test_a_worker_ends_with_its_owner_even_when_that_is_killed():
-    """The owner is a copy of this process, which has imported all that it needs."""
+def test_a_worker_ends_with_its_owner_even_if_the_owner_is_killed():
+    """The owner is a fork of this process, which has already imported everything."""
     ours, theirs = multiprocessing.Pipe()
     owner = multiprocessing.get_context("fork").Process(target=start_and_wait, args=(theirs,))
     owner.start()
@@ -89,7 +89,7 @@ def test_two_runs_at_once_do_not_mix_their_drafts(target, draft):
         config, drafter = drafter_of(AHEAD, target, draft, PROMPT, seed=seed, **setting)
         runs.append(speculative.decode(target, drafter, PROMPT, config))
     events = [[next(run)] for run in runs]
-    for _ in range(6):  # in turns
+    for _ in range(6):  # both runs ask the shared worker for drafts, in turns
         for seen, run in zip(events, runs, strict=True):
             seen.append(next(run))
     for seed, (seen, run) in enumerate(zip(events, runs, strict=True), start=1):
@@ -97,7 +97,7 @@ def test_two_runs_at_once_do_not_mix_their_drafts(target, draft):
         assert_same(ahead, rounds_of(CHAIN, target, draft, PROMPT, seed=seed, **setting))
 
 
-def test_runs_in_two_threads_do_not_disturb_each_other(target, draft):
+def test_runs_in_two_threads_do_not_affect_each_other(target, draft):
     setting = {"max_new_tokens": 40, "temperature": 0.8}
     found = {}
 
@@ -113,25 +113,28 @@ def test_runs_in_two_threads_do_not_disturb_each_other(target, draft):
         assert_same(found[seed], rounds_of(CHAIN, target, draft, PROMPT, seed=seed, **setting))
 
 
-def test_the_worker_rests_between_rounds(target, draft):
-    """So that no lane has it for free while the other one moves."""
+def test_the_worker_is_idle_between_rounds(target, draft):
+    """If the worker drafted between rounds, that time would not count in its lane's clock."""
     config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
     events = speculative.decode(target, drafter, PROMPT, config)
-    clock = (~worker_for(draft).process_id << 3) | 2  # clock_getcpuclockid
+    # This is the id of the process's CPU clock, computed as the C function clock_getcpuclockid
+    # does.
+    clock = (~worker_for(draft).process_id << 3) | 2
     for _ in range(6):
         next(events)
         rests, end = False, time.monotonic() + 60
-        while not rests and time.monotonic() < end:  # after its answer it goes back to waiting
+        # The worker may still be finishing its last answer, so the test tries again.
+        while not rests and time.monotonic() < end:
             before = time.clock_gettime(clock)
             time.sleep(0.05)
             rests = time.clock_gettime(clock) - before < 0.001
         assert rests
 
 
-def test_a_run_that_is_dropped_is_forgotten_by_the_worker(target, draft):
-    """The next one must not be told of its answers."""
+def test_the_worker_forgets_a_dropped_run(target, draft):
+    """The next run must not receive answers that belong to the dropped run."""
     config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
-    drafter.propose(PROMPT, 50, 0)  # its outcomes are being drafted
+    drafter.propose(PROMPT, 50, 0)  # the worker now drafts ahead for this run
     del drafter
     gc.collect()
     assert set(worker_for(draft)._answers) == {0}
@@ -141,13 +144,13 @@ def test_a_run_that_is_dropped_is_forgotten_by_the_worker(target, draft):
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_one_clear_error_and_the_next_run_gets_a_new_one(target, mortal):
+def test_a_killed_worker_is_one_clear_error_and_the_next_run_gets_a_new_worker(target, mortal):
     config, drafter = drafter_of(AHEAD, target, mortal, PROMPT, max_new_tokens=60)
     events = speculative.decode(target, drafter, PROMPT, config)
     next(events), next(events)
     process_id = worker_for(mortal).process_id
     os.kill(process_id, signal.SIGKILL)
-    with pytest.raises(InputError, match="'mortal draft' must stay alive, got: it ended by SIGK"):
+    with pytest.raises(InputError, match="'mortal draft' ended: it ended by SIGK"):
         list(events)
     setting = {"max_new_tokens": 30}
     chain = rounds_of(CHAIN, target, mortal, PROMPT, **setting)
@@ -155,18 +158,18 @@ def test_a_killed_worker_is_one_clear_error_and_the_next_run_gets_a_new_one(targ
     assert worker_for(mortal).process_id != process_id
 
 
-def test_a_worker_that_says_nothing_is_given_up(target, mortal, monkeypatch):
+def test_a_worker_that_does_not_answer_is_replaced(target, mortal, monkeypatch):
     worker = worker_for(mortal)
     monkeypatch.setattr(workers, "ANSWER_SECONDS", 0.3)
     config, drafter = drafter_of(AHEAD, target, mortal, PROMPT, max_new_tokens=60)
     os.kill(worker.process_id, signal.SIGSTOP)
-    with pytest.raises(InputError, match="must stay alive, got: no answer within 0.3 s"):
+    with pytest.raises(InputError, match="ended: no answer within 0.3 s"):
         list(speculative.decode(target, drafter, PROMPT, config))
     assert gone(worker.process_id)
 
 
-def test_a_failure_in_the_worker_ends_its_run_alone(target, draft):
-    prompt = (99_999,)  # no token of the draft
+def test_a_failure_in_the_worker_ends_only_the_run_that_caused_it(target, draft):
+    prompt = (99_999,)  # the draft's vocabulary does not have this token
     config, drafter = drafter_of(AHEAD, target, draft, prompt, max_new_tokens=8)
     with pytest.raises(InputError, match="drafting failed: IndexError"):
         drafter.propose(prompt, 6, 0)
@@ -174,9 +177,9 @@ def test_a_failure_in_the_worker_ends_its_run_alone(target, draft):
     assert_same(rounds_of(AHEAD, target, draft, PROMPT, max_new_tokens=20), chain)
 
 
-def test_no_interpreter_no_worker(monkeypatch):
+def test_without_an_interpreter_there_is_no_worker(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(InputError, match="no process could be started for 'draft'"):
+    with pytest.raises(InputError, match="a process that drafts with 'draft' could not be started"):
         worker_for(tiny_model(8, 1, "draft"))
 
 
@@ -196,7 +199,7 @@ COPIED = {
 
 
 @pytest.mark.parametrize("make", COPIED.values(), ids=COPIED)
-def test_a_copied_model_gives_the_same_logits_to_the_bit(make):
+def test_a_copied_model_gives_exactly_the_same_logits(make):
     model = make()
     stream = io.BytesIO()
     torch.save(model, stream)
@@ -209,7 +212,7 @@ def test_a_copied_model_gives_the_same_logits_to_the_bit(make):
         assert torch.equal(ours.logits, theirs.logits)
 
 
-def test_a_worker_does_not_load_the_library_of_models(draft):
-    """It would take seconds more to start, and a quarter of a gigabyte."""
+def test_a_worker_does_not_load_transformers(draft):
+    """The import would take seconds and a quarter of a gigabyte of memory."""
     maps = Path(f"/proc/{worker_for(draft).process_id}/maps").read_text()
     assert "torch" in maps and "tokenizers" not in maps

@@ -1,4 +1,4 @@
-"""Dynamic trees against a slow search over plain lists, and what decides their size."""
+"""Dynamic trees equal those of a slow search over lists; the costs of a step decide their size."""
 
 import math
 
@@ -22,7 +22,7 @@ VOCAB = 9
 
 
 def searched(model, depth, width, count, temperature):
-    """Paths of the best `count` nodes, by the definition."""
+    """Return the paths of the `count` nodes with the highest scores, as the method defines them."""
     scores = {(): 0.0}
     level = [()]
     for _ in range(depth):
@@ -55,7 +55,7 @@ def grown(model, depth, width, count, temperature=1.0, room=10):
 
 @pytest.mark.parametrize("temperature", [0.45, 1.0])
 @pytest.mark.parametrize("depth, width, count", [(1, 4, 3), (3, 2, 7), (4, 3, 12), (5, 4, 64)])
-def test_the_tree_is_the_best_paths_of_all_that_were_scored(depth, width, count, temperature):
+def test_the_tree_consists_of_the_best_scored_paths(depth, width, count, temperature):
     for seed in range(5):
         model = TableModel(seed, vocab=VOCAB)
         paths = paths_of(grown(model, depth, width, count, temperature)[0])
@@ -63,16 +63,17 @@ def test_the_tree_is_the_best_paths_of_all_that_were_scored(depth, width, count,
         assert set(paths) == searched(model, depth, width, count, temperature)
 
 
-def test_of_a_draft_that_is_sure_of_everything_no_child_is_kept_without_its_parent():
-    """Probability 1 in float32: a child would tie with its parent."""
+def test_a_draft_that_is_certain_never_keeps_a_child_without_its_parent():
+    """With probability 1 in float32, a child has the same score as its parent."""
     for count in range(1, 11):
         proposal, _ = grown(TableModel(3, vocab=VOCAB, sharpness=200.0), 8, 2, count, 0.45)
         known = topology(tuple(proposal.topology.parents.tolist()), torch.device("cpu"))
         assert torch.equal(proposal.topology.offsets, known.offsets)
-        assert known.height == count or count > 8  # the sure path comes first
+        # Nodes of the path with probability 1 are chosen first.
+        assert known.height == count or count > 8
 
 
-def test_its_tables_are_those_that_follow_from_the_parents():
+def test_the_tree_s_tables_follow_from_its_parents():
     proposal, _ = grown(TableModel(3, vocab=VOCAB), 4, 3, 14)
     tree, parents = proposal.topology, proposal.topology.parents
     known = topology(tuple(parents.tolist()), torch.device("cpu"))
@@ -86,7 +87,7 @@ def test_its_tables_are_those_that_follow_from_the_parents():
         assert (rows[~there] == tree.size + 1).all()
 
 
-def test_distributions_and_origins_belong_to_the_nodes_that_were_run():
+def test_distributions_and_cache_slots_belong_to_the_expanded_nodes():
     model = TableModel(2, vocab=VOCAB)
     proposal, source = grown(model, 4, 3, 20)
     paths = paths_of(proposal)
@@ -104,12 +105,12 @@ def test_distributions_and_origins_belong_to_the_nodes_that_were_run():
 
 
 @pytest.mark.parametrize("room", [0, 1, 2])
-def test_no_node_stands_deeper_than_its_room(room):
+def test_no_node_is_deeper_than_the_remaining_text_allows(room):
     proposal, _ = grown(TableModel(1, vocab=VOCAB), 5, 3, 10, room=room)
     assert int(proposal.topology.offsets.max()) == room
 
 
-def test_a_cold_run_scores_at_the_sharpest_temperature_that_was_measured_a_warm_one_at_its_own():
+def test_below_the_lowest_measured_temperature_scores_use_that_temperature():
     for temperature, expected in ((0.0, DRAFT_AGREEMENT.sharpest), (0.9, 0.9)):
         config = DecodingConfig(
             method="dynamic-tree",
@@ -118,10 +119,10 @@ def test_a_cold_run_scores_at_the_sharpest_temperature_that_was_measured_a_warm_
             options=(("nodes", 8),),
         )
         setup = Setup(TableModel(1), Parts(draft=TableModel(2)), config, 300)
-        assert make_drafter(setup)._shape._temperature == expected
+        assert make_drafter(setup)._shape.levels.temperature == expected
 
 
-def test_dear_drafting_asks_for_more_nodes_and_slack_for_the_most_that_are_as_good(monkeypatch):
+def test_expensive_drafting_increases_the_number_of_nodes(monkeypatch):
     gains = [node.gain for node in ranked_nodes(((0.6, 0.2, 0.1),) * 4, 64)]
     curve = ForwardCurve(TOKEN_COUNTS, tuple(1 + 0.1 * count for count in TOKEN_COUNTS))
     monkeypatch.setattr("specviz.decoding.drafters.tree_budget.forward_curve", lambda model: curve)

@@ -1,7 +1,7 @@
-"""EAGLE: true features where the target has run, its own guesses below, nothing else.
+"""EAGLE reads the target's features of committed tokens, and its own predictions after those.
 
-The table head (see `table_eagle`) refuses a wrong position, mask, token or feature by itself, so
-every run on it is a test of those; here is what it cannot see.
+The table head (see `table_eagle`) itself refuses a wrong position, mask, token or feature, so every
+run tests those. These tests check what the table head cannot see.
 """
 
 from dataclasses import replace
@@ -52,35 +52,36 @@ def rounds_of(setup, prompt=PROMPT):
 @pytest.mark.parametrize("kind, branching", SHAPES)
 @pytest.mark.parametrize("prompt", [PROMPT, (1,)], ids=["prompt", "one token"])
 @pytest.mark.parametrize("head", [TableEagle, TableEagle3], ids=["EAGLE", "EAGLE-3"])
-def test_every_pair_is_run_once_on_true_features_and_every_expanded_node_once(
+def test_every_pair_runs_once_on_true_features_and_every_expanded_node_once(
     kind, branching, prompt, head
 ):
-    """Prompt and committed tokens make one pair each, whatever became of the guesses."""
+    """Each token of the prompt and of the text makes one pair, whatever became of the drafts."""
     setup = table_setup(replace(CONFIG, tree_kind=kind, branching=branching), kind=head)
     rounds = rounds_of(setup, prompt)
     true = rounds[-1].context_length - 1 if rounds[-1].tree.nodes else rounds[-2].context_length - 1
     guesses = sum(_parents(each.tree) for each in rounds)
     if kind is not DETERMINISTIC or branching:
         assert setup.parts.eagle.pairs == true + guesses
-    else:  # expanded nodes need not be among the verified ones
+    # The head may expand nodes that do not belong to the verified tree.
+    else:
         assert setup.parts.eagle.pairs >= true + guesses
 
 
 def _parents(tree):
-    """How many nodes have children."""
+    """Return how many nodes of a tree have children."""
     return sum(bool(tree.children(node)) for node in range(len(tree.nodes)))
 
 
 @pytest.mark.parametrize("kind, branching", SHAPES)
-def test_a_head_that_is_the_target_is_accepted_down_to_a_leaf(kind, branching):
+def test_a_head_that_equals_the_target_is_accepted_to_a_leaf(kind, branching):
     config = replace(CONFIG, tree_kind=kind, branching=branching, temperature=0.0)
     for each in rounds_of(table_setup(config, TableModel(1))):
         assert each.tree.children(each.extra.parent) == ()
         assert each.accepted or not each.tree.nodes
 
 
-def test_the_first_root_is_drafted_behind_the_prompt_even_without_prefill():
-    """`resume` starts with the prompt's last token as the root."""
+def test_the_first_draft_follows_the_prompt_even_without_a_prefill():
+    """Without a prefill, `resume` starts with the prompt's last token as the root."""
     setup = table_setup(replace(CONFIG, tree_kind=ProposalKind.IID))
     run = SpeculativeRun(setup.target, make_drafter(setup), PROMPT, setup.config, ())
     run.resume()
@@ -92,8 +93,8 @@ def test_the_first_root_is_drafted_behind_the_prompt_even_without_prefill():
         run.round()
 
 
-def test_a_round_without_a_tree_loses_no_feature():
-    """No room: nothing is drafted, and what the target said is still fed in the next round."""
+def test_after_a_round_without_a_tree_no_feature_is_missing():
+    """If a round has no space for a draft, the head's next forward reads its features."""
     setup = table_setup(replace(CONFIG, draft_length=2))
     drafter = make_drafter(setup)
     run = SpeculativeRun(setup.target, drafter, PROMPT, setup.config, ())
@@ -107,8 +108,8 @@ def test_a_round_without_a_tree_loses_no_feature():
 
 
 @pytest.mark.parametrize("head_for", [eagle_for, eagle3_for])
-def test_the_head_drafts_what_it_says_along_each_path_of_the_tree(head_for):
-    """On a real layer: scores of the nodes equal a chain of single pairs over the same tokens."""
+def test_the_head_drafts_along_each_path_of_the_tree_what_it_predicts(head_for):
+    """With a real layer, the nodes' scores equal those of single pairs run one by one."""
     target = tiny_model(1, 3, "target")
     head = head_for(target)
     setup = Setup(target, Parts(eagle=head), CONFIG, 400)
@@ -130,7 +131,10 @@ def test_the_head_drafts_what_it_says_along_each_path_of_the_tree(head_for):
 
 
 def _chain_distribution(target, head, text, above):
-    """Distribution behind text + above: true features for the text, then one guess at a time."""
+    """Return the head's distribution after `text` and then `above`, run one pair at a time.
+
+    The pairs of `text` have the target's features; those of `above` have the head's predictions.
+    """
     ids, cache = torch.tensor(text), target.new_cache(len(text))
     positions = torch.arange(len(text))
     states = target.forward(
@@ -146,7 +150,9 @@ def _chain_distribution(target, head, text, above):
 
 @pytest.mark.parametrize("kind, branching", SHAPES)
 @pytest.mark.parametrize("model", [LlamaModel, LibraryModel])
-def test_greedy_text_with_states_of_several_layers_is_the_baseline_text(kind, branching, model):
+def test_with_features_of_several_layers_the_greedy_text_is_the_baseline_text(
+    kind, branching, model
+):
     target = tiny_model(1, 3, "target", kind=model)
     config = replace(CONFIG, tree_kind=kind, branching=branching, temperature=0.0)
     setup = Setup(target, Parts(eagle=eagle3_for(target)), config, 400)
@@ -163,10 +169,10 @@ def test_greedy_text_with_states_of_several_layers_is_the_baseline_text(kind, br
         (ProposalKind.IID, (), StaticTree),
     ],
 )
-def test_a_branching_or_a_drawn_kind_asks_for_a_static_shape(kind, branching, shape):
+def test_branching_and_drawn_kinds_use_a_static_tree(kind, branching, shape):
     config = replace(CONFIG, tree_kind=kind, branching=branching)
     assert isinstance(make_drafter(table_setup(config))._shape, shape)
 
 
-def test_the_weights_of_the_head_are_what_the_method_holds():
+def test_the_method_s_memory_is_the_weights_of_the_head():
     assert make_drafter(table_setup(CONFIG)).memory.weights == TableEagle.bytes

@@ -1,4 +1,4 @@
-"""Early exit: the target's own layers, its own cache, and nothing twice."""
+"""Early exit drafts with the target's own layers and cache, and computes nothing twice."""
 
 from dataclasses import replace
 
@@ -27,15 +27,15 @@ def rounds_of(target, config=CONFIG, parts=PARTS):
 
 
 @pytest.mark.parametrize("branching", [(), (2,), (2, 2)])
-def test_every_layer_runs_once_per_token_fed(branching):
-    """Prompt, roots and nodes each take every layer exactly once, drafted by the early ones."""
+def test_every_layer_runs_every_token_exactly_once(branching):
+    """The tokens are those of the prompt, the roots and the drafted nodes."""
     target = TableModel(5, 6, 7, 8)
     rounds = rounds_of(target, replace(CONFIG, branching=branching))
     fed = len(PROMPT) + sum(1 + len(each.tree.nodes) for each in rounds)
     assert target.executions == 4 * fed
 
 
-def test_the_draft_is_the_distribution_of_the_exit_layer():
+def test_the_draft_has_the_distribution_of_the_exit_layer():
     target = TableModel(5, 6, 7, 8)
     drafter = make_drafter(Setup(target, PARTS, CONFIG, 300))
     prefill, first, *_ = speculative.decode(target, drafter, PROMPT, CONFIG)
@@ -50,20 +50,22 @@ def test_an_exit_whose_distribution_is_the_target_s_is_always_accepted():
         assert len(each.accepted) == len(each.tree.nodes)
 
 
-def test_the_exit_layer_can_be_chosen_and_must_lie_below_the_last():
+def test_the_exit_layer_can_be_chosen_and_must_be_below_the_last():
     target = TableModel(5, 6, 7, 8)
     chosen = replace(CONFIG, options=(("exit_layer", 3),))
     same = Parts(self_drafting=SelfDrafting(3, ()))
     by_option = [each.tree for each in rounds_of(target, chosen)]
     assert by_option == [each.tree for each in rounds_of(target, CONFIG, same)]
-    with pytest.raises(InputError, match="exit_layer must be below 4, the layers of table, got 4"):
+    with pytest.raises(
+        InputError, match="exit_layer must be below 4, the number of layers of table, got 4"
+    ):
         rounds_of(target, replace(CONFIG, options=(("exit_layer", 4),)))
 
 
 @pytest.mark.parametrize("kind", [ProposalKind.IID, ProposalKind.DETERMINISTIC])
 @pytest.mark.parametrize("branching", [(), (3, 2)])
-def test_verified_distributions_are_those_of_a_whole_forward(kind, branching):
-    """On a real layer loop: p of every examined position equals a plain forward over its path."""
+def test_the_recorded_distributions_equal_those_of_a_whole_forward(kind, branching):
+    """With real layers, p of every examined position equals p of a plain forward over its path."""
     target = tiny_model(1, 4, "target", vocab=8)
     config = replace(CONFIG, branching=branching, tree_kind=kind, temperature=1.0)
     context = list(PROMPT)
@@ -86,5 +88,5 @@ def test_verified_distributions_are_those_of_a_whole_forward(kind, branching):
         context += event.emitted_ids
 
 
-def test_no_weight_is_held_beside_the_target_s():
+def test_the_method_needs_no_weights_beyond_the_target_s():
     assert make_drafter(Setup(TableModel(5, 6, 7), PARTS, CONFIG, 300)).memory.weights == 0

@@ -1,4 +1,4 @@
-"""Claims that hold for every drafting method of the registry, in every proposal kind it uses."""
+"""Claims about every drafting method of the registry, with every proposal kind that it supports."""
 
 import dataclasses
 from functools import cache
@@ -31,11 +31,12 @@ VARIANTS = [
     for kind in method.kinds
     if kind.is_lossless
 ]
-# its source alone differs from the int8 copy's
+# The int4 draft of this method differs from its int8 draft only in the weights, so one kind is
+# enough.
 VARIANTS.append(pytest.param(IN_FOUR_BITS, ProposalKind.IID, id="quantised-self 4 bits iid"))
-# for claims that the kind has no part in, or that one kind of each method is enough to show
+# One proposal kind per method, for tests whose claim does not depend on the kind.
 ONE_KIND_EACH = [each for each in VARIANTS if each.values[1] is each.values[0].kinds[0]]
-# the same, and the other kinds in `make slow`
+# One proposal kind per method in `make test`; `make slow` runs the other kinds as well.
 ONE_KIND_QUICKLY = [
     each
     if each in ONE_KIND_EACH
@@ -63,7 +64,7 @@ def test_greedy_text_is_the_baseline_text(method, kind, target, drafter_for):
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_EACH)
 @pytest.mark.parametrize("prompt", [(4,), (1, 1, 1, 1, 1, 1)], ids=["one", "same"])
-def test_greedy_text_is_the_baseline_text_behind_odd_prompts(
+def test_greedy_text_is_the_baseline_text_after_odd_prompts(
     method, kind, prompt, target, drafter_for
 ):
     assert_baseline_text(method, kind, prompt, target, drafter_for)
@@ -79,7 +80,7 @@ def assert_baseline_text(method, kind, prompt, target, drafter_for):
 
 @cache
 def baseline_text(target, prompt, end_ids=()):
-    """Greedy; no method has a part in it."""
+    """Return the greedy text without drafts, which is the same for every method."""
     config = DecodingConfig(max_new_tokens=24)
     return tokens_of(autoregressive.decode(target, prompt, config, end_ids))
 
@@ -96,7 +97,7 @@ def test_the_same_seed_gives_the_same_rounds(method, kind, target, drafter_for):
 
     torch.manual_seed(1)
     first = list(rounds())
-    torch.manual_seed(2)  # the global seed must not matter
+    torch.manual_seed(2)  # torch's global seed must not change a run
     assert list(rounds()) == first
 
 
@@ -110,7 +111,7 @@ def test_no_run_exceeds_its_token_limit(method, kind, target, drafter_for):
 
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_QUICKLY)
-def test_end_of_sequence_inside_an_accepted_path_cuts_it_there(method, kind, target, drafter_for):
+def test_an_end_token_inside_an_accepted_path_cuts_the_path(method, kind, target, drafter_for):
     config = config_of(method, kind)
     text = baseline_text(target, PROMPT)
     for end in sorted(set(text)):
@@ -126,7 +127,7 @@ def test_end_of_sequence_inside_an_accepted_path_cuts_it_there(method, kind, tar
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)
-def test_rounds_are_consistent_in_themselves(method, kind, target, drafter_for):
+def test_the_numbers_of_a_round_are_consistent(method, kind, target, drafter_for):
     config = config_of(method, kind, temperature=0.8, top_p=0.95)
     context = len(PROMPT) + 1
     drafter = drafter_for(config, PROMPT)
@@ -166,7 +167,7 @@ READS = (
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Names of all calls that make the host wait for a tensor's values."""
+    """Return a list that collects the names of all calls that read a tensor on the host."""
     seen = []
 
     def counted(name, original):
@@ -182,11 +183,8 @@ def reads(monkeypatch):
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)
-def test_no_walk_looks_at_a_draw_twice(method, kind, target, drafter_for):
-    """Siblings that shared one would hardly show in a sampled distribution, yet bend it.
-
-    Of the walks through a round one is taken, so draws at the same depth and rank may be alike.
-    """
+def test_no_walk_uses_a_draw_twice(method, kind, target, drafter_for):
+    """Two siblings that shared a draw would bias the result too little for a sampling test."""
     config = config_of(method, kind, temperature=0.8)
     seen: dict[float, tuple[int, int]] = {}
     events = speculative.decode(target, drafter_for(config, PROMPT), PROMPT, config)
@@ -202,7 +200,7 @@ def test_no_walk_looks_at_a_draw_twice(method, kind, target, drafter_for):
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_EACH)
 def test_a_round_waits_for_the_device_exactly_once(method, kind, target, drafter_for, reads):
-    """One counted copy, and no read of a tensor beside it, up to the context's very end."""
+    """Until the context is full, every round makes one counted copy and reads no other tensor."""
     prompt = 11 * PROMPT
     end = target.info.context_length - len(prompt)
     config = config_of(method, kind, temperature=0.8, top_k=6, max_new_tokens=end)
@@ -217,7 +215,7 @@ def test_a_round_waits_for_the_device_exactly_once(method, kind, target, drafter
         assert reads == ["tolist"] * copies
 
 
-def test_the_counter_of_reads_sees_every_kind(reads):
+def test_the_counter_of_reads_detects_every_kind_of_read(reads):
     one = torch.ones(1)
     one.item(), one.tolist(), bool(one), int(one), float(one), one.cpu(), one.nonzero()
     assert {"item", "tolist", "__bool__", "__int__", "__float__", "cpu", "nonzero"} <= set(reads)
@@ -245,7 +243,7 @@ def test_a_method_says_what_it_needs(method, target):
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=DRAFTERS)
 def test_a_method_refuses_kinds_and_options_that_it_does_not_have(method, drafter_for):
     config = config_of(method, method.kinds[0])
-    with pytest.raises(InputError, match="options of method .* must be of .*, got 'nonsense'"):
+    with pytest.raises(InputError, match="options of method .* must be among .*, got 'nonsense'"):
         drafter_for(dataclasses.replace(config, options=(("nonsense", 1),)), PROMPT)
     for option in method.options:
         too_much = ((option.name, option.high + 1),)
@@ -256,6 +254,6 @@ def test_a_method_refuses_kinds_and_options_that_it_does_not_have(method, drafte
             drafter_for(dataclasses.replace(config, tree_kind=kind), PROMPT)
 
 
-def test_tree_kinds_are_those_that_verification_knows():
+def test_verification_knows_every_proposal_kind():
     for method in DRAFTERS.values():
         assert set(method.kinds) <= set(ProposalKind)

@@ -1,9 +1,10 @@
-"""Exactness proved by enumeration: every draft, every verdict, every extra token, weighted.
+"""Exactness proved by enumeration of every draft, verdict and extra token with its probability.
 
-The shipped `acceptance` and `walk` are driven; there is no second copy of the rules here.
+The tests run the real functions `acceptance` and `walk`; they contain no second copy of the rules.
 """
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -28,7 +29,7 @@ VOCAB = {"three siblings": 5, "two by two": 4}
 
 
 def random_distributions(generator, rows, vocab, zeros):
-    """Random float64 distributions; with `zeros` about a third of the entries have no mass."""
+    """Return random float64 distributions [rows, vocab]; `zeros` sets a third of them to 0."""
     mass = torch.rand(rows, vocab, generator=generator, dtype=torch.float64) ** 2
     if zeros:
         mass[torch.rand(rows, vocab, generator=generator) < 0.35] = 0
@@ -38,12 +39,13 @@ def random_distributions(generator, rows, vocab, zeros):
 
 
 class World:
-    """Random p and q for every prefix of tokens, as a model would give."""
+    """Random p and q for every prefix of tokens, as two models would return them."""
 
     def __init__(self, seed, vocab, depth, zeros):
         generator = torch.Generator().manual_seed(seed)
         prefixes = [x for n in range(depth + 1) for x in itertools.product(range(vocab), repeat=n)]
         self.vocab = vocab
+        self.rule = acceptance
         self.p = dict(
             zip(prefixes, random_distributions(generator, len(prefixes), vocab, zeros), strict=True)
         )
@@ -65,7 +67,7 @@ def prefix_of(tree: Topology, tokens, row):
 
 
 def draft_prob(tree, tokens, kind, world):
-    """Probability that the drafter proposes exactly these tokens."""
+    """Return the probability that the drafter proposes exactly these tokens."""
     weight, parents = 1.0, shape_of(tree).parents
     for node, parent in enumerate(parents):
         q = world.q[prefix_of(tree, tokens, parent + 1)].clone()
@@ -79,9 +81,10 @@ def draft_prob(tree, tokens, kind, world):
 
 
 def drafts(tree, kind, world):
-    """Every possible draft with its probability."""
+    """Yield every possible draft with its probability."""
     if kind in POINT_MASSES:
-        generator = torch.Generator().manual_seed(5)  # any fixed choice, repeats included
+        # A rule for point masses must be exact for any fixed tokens, even repeated ones.
+        generator = torch.Generator().manual_seed(5)
         for _ in range(6):
             yield tuple(torch.randint(world.vocab, (tree.size,), generator=generator).tolist()), 1.0
         return
@@ -92,11 +95,11 @@ def drafts(tree, kind, world):
 
 
 def emitted_distribution(tree, kind, world, tokens, output):
-    """Add to `output` the distribution of the emitted prefixes for one draft."""
+    """Add the distribution of the emitted prefixes for one draft to `output`."""
     p = torch.stack([world.p[prefix_of(tree, tokens, row)] for row in range(tree.size + 1)])
     q = torch.stack([world.q[prefix_of(tree, tokens, row)] for row in range(tree.expanded)])
     point_mass = kind in POINT_MASSES
-    result = acceptance(tree, torch.tensor(tokens), kind, p, None if point_mass else q)
+    result = world.rule(tree, torch.tensor(tokens), kind, p, None if point_mass else q)
     probs = result.acceptance_probs.tolist()
     groups = shape_of(tree).groups
     for accepts in itertools.product((True, False), repeat=tree.size):
@@ -105,7 +108,8 @@ def emitted_distribution(tree, kind, world, tokens, output):
             weight *= prob if accept else 1 - prob
         if weight == 0:
             continue
-        # a draw in the middle of the interval that this verdict owns
+        # All draws below the acceptance probability accept, and all others reject. Use the middle
+        # of the interval that gives the wanted verdict.
         uniforms = [
             prob / 2 if accept else (1 + prob) / 2
             for accept, prob in zip(accepts, probs, strict=True)
@@ -117,7 +121,10 @@ def emitted_distribution(tree, kind, world, tokens, output):
 
 
 def completed(world, output, length):
-    """Distribution over sequences of `length`, the target continuing every shorter one."""
+    """Return the distribution of sequences of `length` tokens.
+
+    If a round emitted fewer tokens, the target continues the sequence.
+    """
     distribution = {}
     for prefix, weight in output.items():
         for rest in itertools.product(range(world.vocab), repeat=length - len(prefix)):
@@ -129,7 +136,10 @@ def completed(world, output, length):
 
 
 def worst_error(tree, kind, world):
-    """Largest |emitted - p| over all sequences one longer than the tree is deep."""
+    """Return the largest difference between the emitted distribution and p.
+
+    The sequences are one token longer than the tree is deep.
+    """
     length = max(shape_of(tree).depths) + 1
     total: dict = {}
     results = []
@@ -140,7 +150,8 @@ def worst_error(tree, kind, world):
         results.append(distribution)
         for sequence, mass in distribution.items():
             total[sequence] = total.get(sequence, 0.0) + weight * mass
-    # a deterministic proposal must be exact draft by draft, a drawn one on average over its draws
+    # A deterministic proposal must be exact for each draft; a drawn proposal must be exact on
+    # average.
     distributions = results if kind in POINT_MASSES else [total]
     worst = 0.0
     for distribution in distributions:
@@ -153,7 +164,7 @@ def worst_error(tree, kind, world):
 
 
 def on_the_device(parents):
-    """The tree as a drafter makes it that knows its parents only on the device."""
+    """Return a tree whose parents exist only in the device's memory, as some drafters build it."""
     shape = tree_shape(parents)
     width = max(map(len, shape.groups))
     return device_topology(torch.tensor(parents), max(shape.depths), width)
@@ -163,7 +174,7 @@ def on_the_device(parents):
 @pytest.mark.parametrize("kind", LOSSLESS, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("made", ["host", "device"])
 @pytest.mark.parametrize("shape", TREES)
-def test_emitted_distribution_equals_the_target_distribution(shape, made, kind, zeros):
+def test_the_emitted_distribution_equals_the_target_distribution(shape, made, kind, zeros):
     parents = TREES[shape]
     tree = topology(parents, CPU) if made == "host" else on_the_device(parents)
     vocab = VOCAB.get(shape, 4) if tree.size < 6 else 3
@@ -171,8 +182,28 @@ def test_emitted_distribution_equals_the_target_distribution(shape, made, kind, 
     assert worst_error(tree, kind, world) < 1e-9
 
 
+def off_by_rounding(tree, token_ids, kind, p, q):
+    """Return `acceptance` for distributions whose sums differ from 1; only the ratios may count."""
+    wrong_p = 1 + 0.01 * torch.arange(len(p), dtype=p.dtype)[:, None]
+    wrong_q = None if q is None else 1 - 0.02 * torch.arange(1, len(q) + 1, dtype=p.dtype)[:, None]
+    found = acceptance(tree, token_ids, kind, p * wrong_p, None if q is None else q * wrong_q)
+    extra = found.extra_distributions
+    return replace(found, extra_distributions=extra / extra.sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("zeros", [False, True], ids=["full support", "holes in the support"])
+@pytest.mark.parametrize("kind", LOSSLESS, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("shape", TREES)
-def test_a_tree_known_on_the_device_has_the_tables_of_one_known_on_the_host(shape):
+def test_distributions_need_not_sum_to_1(shape, kind, zeros):
+    tree = topology(TREES[shape], CPU)
+    vocab = VOCAB.get(shape, 4) if tree.size < 6 else 3
+    world = World(len(shape), vocab, tree.height + 1, zeros)
+    world.rule = off_by_rounding
+    assert worst_error(tree, kind, world) < 1e-9
+
+
+@pytest.mark.parametrize("shape", TREES)
+def test_a_tree_known_on_the_device_has_the_same_tables_as_one_known_on_the_host(shape):
     host, device = topology(TREES[shape], CPU), on_the_device(TREES[shape])
     assert torch.equal(host.mask, device.mask) and torch.equal(host.offsets, device.offsets)
     for (rows, nodes), (padded_rows, padded_nodes) in zip(
@@ -191,7 +222,7 @@ def test_typical_acceptance_is_not_lossless():
     assert min(errors) > 0.05
 
 
-def test_typical_acceptance_of_a_certain_target_takes_its_token_and_no_other():
+def test_typical_acceptance_of_a_certain_target_accepts_only_its_token():
     tree = topology((-1, -1), CPU)
     p = torch.tensor([[0.0, 1.0, 0.0]] * 3)
     result = acceptance(tree, torch.tensor([2, 1]), ProposalKind.TYPICAL, p, None)
@@ -199,8 +230,8 @@ def test_typical_acceptance_of_a_certain_target_takes_its_token_and_no_other():
     assert torch.equal(result.extra_distributions, p)
 
 
-def test_enumeration_notices_a_biased_rule(monkeypatch):
-    """Resampling from p instead of the residual is the classic mistake: the proof must fail."""
+def test_enumeration_detects_a_biased_rule(monkeypatch):
+    """Resampling from p instead of the residual is the classic mistake, so the proof must fail."""
     import specviz.decoding.verification as verification
 
     monkeypatch.setattr(verification, "residual", lambda p, q: p)
@@ -208,8 +239,8 @@ def test_enumeration_notices_a_biased_rule(monkeypatch):
     assert worst_error(tree, ProposalKind.IID, World(1, 4, 2, False)) > 0.01
 
 
-def test_enumeration_notices_siblings_sorted_by_probability():
-    """Reordering drawn siblings uses their values: 'most probable first' is biased."""
+def test_enumeration_detects_siblings_sorted_by_probability():
+    """Sorting drawn siblings by probability uses their values, so the result is biased."""
     tree = topology((-1, -1), CPU)
     world = World(2, 4, 2, False)
     total: dict = {}
@@ -223,25 +254,26 @@ def test_enumeration_notices_siblings_sorted_by_probability():
     assert max(errors) > 0.005
 
 
-def test_a_token_of_probability_zero_fails_even_at_draw_zero():
+def test_a_token_of_probability_0_is_rejected_even_at_draw_0():
     assert walk([[0], []], [0.0], [0.0]).path == ()
 
 
-def test_sure_acceptance_passes_at_the_largest_draw():
+def test_a_token_with_acceptance_probability_1_passes_at_the_largest_draw():
     assert walk([[0], []], [1.0], [1 - 2.0**-53]).path == (0,)
 
 
-def test_a_repeated_sibling_is_surely_rejected_and_still_updates_the_residual():
+def test_a_repeated_sibling_is_always_rejected_and_still_updates_the_residual():
     tree = topology((-1, -1), CPU)
     p = torch.tensor([[0.2, 0.5, 0.3]] * 3, dtype=torch.float64)
     q = torch.tensor([[0.6, 0.3, 0.1]], dtype=torch.float64)
     result = acceptance(tree, torch.tensor([0, 0]), ProposalKind.IID, p, q)
-    # after the first failure p is (0, .2, .2)/.4 = (0, .5, .5); after the second (0, .2, .4)/.6
+    # After the first rejection p is (0, .2, .2) / .4 = (0, .5, .5); after the second it is (0, .2,
+    # .4) / .6.
     assert result.acceptance_probs.tolist() == pytest.approx([1 / 3, 0])
     assert result.extra_distributions[0].tolist() == pytest.approx([0, 1 / 3, 2 / 3])
 
 
-def test_point_masses_take_the_rejected_token_out_of_the_target():
+def test_a_rejected_point_mass_is_removed_from_the_target_s_distribution():
     tree = topology((-1, -1), CPU)
     p = torch.tensor([[0.2, 0.5, 0.3]] * 3, dtype=torch.float64)
     result = acceptance(tree, torch.tensor([1, 0]), ProposalKind.DETERMINISTIC, p, None)
@@ -249,7 +281,7 @@ def test_point_masses_take_the_rejected_token_out_of_the_target():
     assert result.extra_distributions[0].tolist() == pytest.approx([0, 0, 1])
 
 
-def test_an_empty_tree_leaves_the_target_distribution_untouched():
+def test_an_empty_tree_leaves_the_target_distribution_unchanged():
     p = torch.tensor([[0.2, 0.8]])
     result = acceptance(
         topology((), CPU), torch.tensor([], dtype=torch.long), ProposalKind.IID, p, None
@@ -259,7 +291,7 @@ def test_an_empty_tree_leaves_the_target_distribution_untouched():
 
 
 @pytest.mark.parametrize("kind", LOSSLESS, ids=lambda kind: kind.value)
-def test_the_target_probability_of_a_sibling_is_that_before_any_other_failed(kind):
+def test_the_recorded_p_of_a_sibling_ignores_earlier_rejections(kind):
     tree, tokens = topology((-1, -1, -1), CPU), torch.tensor([1, 0, 2])
     p, q = (each[None].double() for each in torch.tensor([[0.5, 0.2, 0.3], [0.2, 0.7, 0.1]]))
     found = acceptance(tree, tokens, kind, p.expand(4, -1), None if kind in POINT_MASSES else q)
@@ -267,8 +299,10 @@ def test_the_target_probability_of_a_sibling_is_that_before_any_other_failed(kin
     assert found.residual_probs.tolist() != pytest.approx([0.2, 0.5, 0.3])
 
 
-def test_a_walk_examines_siblings_in_turn_however_deep_it_has_come():
-    firsts = range(0, 24, 3)  # of three siblings at each of eight depths; the third goes on
+def test_a_walk_examines_siblings_in_order_at_any_depth():
+    # These nodes are the first of three siblings at each of eight depths. The walk rejects two
+    # siblings and accepts the third.
+    firsts = range(0, 24, 3)
     children = [(), *[()] * 24]
     for depth, first in enumerate(firsts):
         children[3 * depth] = (first, first + 1, first + 2)
@@ -278,7 +312,7 @@ def test_a_walk_examines_siblings_in_turn_however_deep_it_has_come():
     assert found.rejected == tuple(node for node in range(24) if node % 3 < 2)
 
 
-def test_a_walk_that_is_cut_forgets_who_failed_behind_its_end():
+def test_cutting_a_walk_removes_rejections_after_its_end():
     whole = Walk(path=(1, 3), rejected=(0, 2))
     assert whole.cut({1}, depths=(1, 1, 2, 2)) == Walk((1,), (0,))
     assert whole.cut({3}, depths=(1, 1, 2, 2)) == whole

@@ -1,4 +1,4 @@
-"""A draft of another vocabulary runs what is new of its text, and no more than it can hold."""
+"""A draft with another vocabulary runs only new text, and never more than its context."""
 
 import dataclasses
 
@@ -24,8 +24,6 @@ from tests.decoding.tiny_codecs import our_codec, their_codec, tiny_codec
 
 
 class Counted:
-    """A model that counts the tokens it runs."""
-
     def __init__(self, model):
         self._model, self.tokens, self.last = model, 0, 0
 
@@ -39,7 +37,7 @@ class Counted:
 
 
 class Short:
-    """A model of another description."""
+    """A model whose description states a shorter context than the model has."""
 
     def __init__(self, model, info):
         self._model, self.info = model, info
@@ -49,8 +47,8 @@ class Short:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_kept_of_earlier_rounds_changes_no_draft(kind):
-    """A drafter that begins anew in every round proposes the same."""
+def test_the_cache_of_earlier_rounds_does_not_change_a_draft(kind):
+    """A new drafter in every round proposes the same tokens as one that keeps its state."""
     target, draft = tiny_model(1, 2, "target"), tiny_model(2, 1, "draft")
     config = config_of(kind, temperature=0.9, draft_length=4, max_new_tokens=60)
     parts, openings, compared = parts_of(draft), [], []
@@ -77,19 +75,20 @@ def test_what_was_kept_of_earlier_rounds_changes_no_draft(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_draft_runs_no_text_twice_while_its_tokens_are_accepted(kind):
+def test_the_draft_runs_no_token_twice_while_its_tokens_are_accepted(kind):
     pieces = ("a", "b", "c", "d", "e")
     model = tiny_model(1, 2, "both", vocab=5)
     counted = Counted(model)
     parts = parts_of(counted, tiny_codec(pieces), tiny_codec(pieces))
     config = config_of(kind, draft_length=4, max_new_tokens=51)
     rounds = rounds_of(model, parts, config, prompt=(0, 1, 2, 3))
-    assert len(rounds) == 10  # 5 tokens each
-    assert counted.tokens == 4 + 50 - 1  # the last drafted token and the last bonus never run
+    assert len(rounds) == 10  # five tokens per round give 50 tokens after the prefill
+    # The draft never runs the last token of the last draft, nor the bonus token after it.
+    assert counted.tokens == 4 + 50 - 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_text_longer_than_the_drafts_context_loses_its_beginning(kind):
+def test_a_text_longer_than_the_draft_s_context_loses_its_beginning(kind):
     target, draft = tables()
     draft.info = dataclasses.replace(draft.info, context_length=20)
     counted = Counted(draft)
@@ -100,8 +99,11 @@ def test_a_text_longer_than_the_drafts_context_loses_its_beginning(kind):
     assert 15 < counted.last < 20
 
 
-def test_a_text_that_slides_out_of_the_drafts_context_is_not_run_anew_every_time():
-    """It loses a quarter at a time, so the rest stays in its cache meanwhile."""
+def test_a_text_beyond_the_draft_s_context_is_not_run_again_every_round():
+    """When the text exceeds the context, the draft drops a quarter of it.
+
+    Until the text exceeds the context again, the draft uses its cache.
+    """
     draft, codec = Counted(TableModel(2, vocab=2)), tiny_codec(("a", "b"))
     info = dataclasses.replace(draft.info, context_length=20)
     source = ForeignSource(LoadedModel(Short(draft, info), codec), codec, 4)
@@ -111,11 +113,11 @@ def test_a_text_that_slides_out_of_the_drafts_context_is_not_run_anew_every_time
     assert len(text) < draft.tokens < 4 * len(text)
 
 
-def test_an_empty_text_can_be_drafted_behind():
+def test_a_draft_may_follow_an_empty_text():
     source = ForeignSource(LoadedModel(TableModel(1), their_codec(3)), our_codec(3), 2)
     assert source.begin([]).shape == (1, 3)
 
 
-def test_sequences_are_alike_up_to_their_first_difference():
+def test_the_shared_length_ends_at_the_first_difference():
     assert shared_length([], [1]) == 0 == shared_length([2], [1])
     assert shared_length([1, 2], [1, 2, 3]) == 2 == shared_length([1, 2, 3], [1, 2])

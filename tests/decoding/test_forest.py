@@ -1,4 +1,4 @@
-"""Trees judged together are judged as each is alone; cut trees are trees of fewer nodes."""
+"""Trees verified together get the same verdicts as alone, and a cut tree is a smaller tree."""
 
 from dataclasses import astuple, replace
 
@@ -22,7 +22,7 @@ def distributions(rows, generator):
 
 
 def proposal_of(parents, kind, generator, on_device=False, queries=0, raw=True):
-    """Random tokens and distributions on a tree."""
+    """Return a proposal on a tree, with random tokens and distributions."""
     if not parents:
         return empty_proposal(CPU)
     tree = topology(parents, CPU)
@@ -76,16 +76,17 @@ def assert_as_alone(proposals, generator, temperature=0.8):
 @pytest.mark.parametrize("kind", ProposalKind)
 @pytest.mark.parametrize("on_device", [False, True], ids=["known trees", "device trees"])
 @pytest.mark.parametrize("seed", range(5))
-def test_trees_of_one_kind(kind, on_device, seed):
+def test_trees_of_one_kind_are_verified_together_as_alone(kind, on_device, seed):
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(SHAPES), generator=generator).tolist()
-    is_padded = on_device and kind not in DRAWN  # a drawn tree's shape is known to the host
+    # Trees of drawn nodes need no padding, because the host knows their shape.
+    is_padded = on_device and kind not in DRAWN
     proposals = [proposal_of(SHAPES[i], kind, generator, is_padded) for i in order]
     assert_as_alone(proposals, generator)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_trees_of_several_kinds_with_queries_and_without_distributions(seed):
+def test_trees_of_several_kinds_are_verified_together_as_alone(seed):
     generator = torch.Generator().manual_seed(seed)
     proposals = [
         proposal_of(SHAPES[1], ProposalKind.IID, generator),
@@ -99,14 +100,14 @@ def test_trees_of_several_kinds_with_queries_and_without_distributions(seed):
     assert_as_alone(proposals, generator, temperature=0.0)
 
 
-def test_trees_without_a_node():
+def test_trees_without_a_node_are_verified_together_as_alone():
     generator = torch.Generator().manual_seed(0)
     assert_as_alone([empty_proposal(CPU)] * 3, generator)
 
 
 @pytest.mark.parametrize("kind", [ProposalKind.IID, ProposalKind.DETERMINISTIC])
 @pytest.mark.parametrize("count", range(7))
-def test_the_first_nodes_are_judged_as_in_a_tree_of_no_more(kind, count):
+def test_the_first_nodes_of_a_tree_get_the_verdicts_of_a_smaller_tree(kind, count):
     parents = SHAPES[2]
     whole = proposal_of(parents, kind, torch.Generator().manual_seed(1))
     cut = first_nodes(whole, count)
@@ -136,11 +137,12 @@ def test_the_first_nodes_are_judged_as_in_a_tree_of_no_more(kind, count):
     for left, right in zip(ours.nodes, alone.nodes, strict=True):
         assert astuple(left) == pytest.approx(astuple(right), abs=1e-6)
     for row in range(count + 1):
-        ends = (ours.packed_rows[row][:2], alone.packed_rows[row][:2])  # the extra token
+        # Only the first two numbers of a row are compared; the last two describe the extra token.
+        ends = (ours.packed_rows[row][:2], alone.packed_rows[row][:2])
         assert ends[0] == pytest.approx(ends[1], abs=1e-6)
 
 
-def test_cutting_keeps_what_rides_along():
+def test_cutting_a_tree_keeps_its_other_data():
     generator = torch.Generator().manual_seed(3)
     whole = proposal_of(SHAPES[2], ProposalKind.DETERMINISTIC, generator, queries=2)
     mask = torch.rand(2, 8, generator=generator) < 0.5
@@ -155,6 +157,7 @@ def test_cutting_keeps_what_rides_along():
     cut = first_nodes(whole, 2)
     assert cut.partial.hidden.flatten().tolist() == [0, 1, 2]
     assert cut.origins.tolist() == [7, 8]
-    seen = whole.queries.mask  # the root, five nodes, the queries themselves
+    # The mask's columns are the root, five nodes, and the queries themselves.
+    seen = whole.queries.mask
     assert cut.queries.mask.tolist() == seen[:, [0, 1, 2, 6, 7]].tolist()
     assert first_nodes(whole, 0).queries.mask.tolist() == seen[:, [0, 6, 7]].tolist()

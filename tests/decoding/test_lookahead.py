@@ -1,4 +1,4 @@
-"""Lookahead: what its window and its pool hold, and where its riders may stand."""
+"""Lookahead: the contents of its window and its pool, and the limits of its extra queries."""
 
 import pytest
 import torch
@@ -42,8 +42,8 @@ def state_of(each):
     return state
 
 
-def test_a_window_fills_level_by_level_and_then_moves_one_position_a_step():
-    window = LookaheadWindow([11, 12, 13, 14], ngram=4)  # W = 3
+def test_a_window_fills_level_by_level_and_then_moves_one_position_per_step():
+    window = LookaheadWindow([11, 12, 13, 14], ngram=4)  # the window has three columns
     assert window.step(10, 20, [22, 23, 24, 25]) == []
     assert (window.sizes, window.token_ids) == ((3, 4), (12, 13, 14, 22, 23, 24, 25))
     assert window.step(20, 30, [0, 0, 0, 33, 34, 35, 36]) == []
@@ -55,14 +55,14 @@ def test_a_window_fills_level_by_level_and_then_moves_one_position_a_step():
     assert window.sizes == (2, 3, 3)
 
 
-def test_bigrams_are_plain_jacobi_iteration_behind_the_committed_token():
+def test_with_bigrams_the_window_is_plain_jacobi_iteration_after_the_last_token():
     window = LookaheadWindow([11, 12], ngram=2)
     assert window.step(10, 20, [21, 22]) == [(10, (20,)), (11, (21,)), (12, (22,))]
     assert window.token_ids == (21, 22)
 
 
-def test_of_the_tokens_that_a_round_commits_the_first_one_stood_behind_the_root():
-    """A bigram of the root and the last one of them was never written."""
+def test_the_text_s_ngrams_follow_the_order_of_the_committed_tokens():
+    """No n-gram joins the root to the round's last token, which did not follow the root."""
     config = config_of(options=(("window", 2), ("ngram", 2)))
     drafter = make_drafter(Setup(TableModel(1, vocab=9), Parts(), config, 400))
     drafter.start(PrefilledPrompt((7, 7, 7), None, None, HostTransfer()))
@@ -73,43 +73,45 @@ def test_of_the_tokens_that_a_round_commits_the_first_one_stood_behind_the_root(
 
 
 def started(prompt, **changes):
-    """A drafter that has been told of its prompt."""
+    """Return a drafter that has received its prompt."""
     drafter = make_drafter(Setup(TableModel(1, vocab=9), Parts(), config_of(**changes), 400))
     drafter.start(PrefilledPrompt(prompt, None, None, HostTransfer()))
     return drafter
 
 
-def test_the_window_begins_with_tokens_of_the_prompt_by_chance():
+def test_the_window_begins_with_random_tokens_of_the_prompt():
     firsts = {started((3, 4, 5, 6), seed=seed)._window.token_ids for seed in range(20)}
     assert len(firsts) > 10 and {token for ids in firsts for token in ids} == {3, 4, 5, 6}
 
 
-def test_the_window_rests_where_no_guess_would_have_room_any_more():
+def test_the_window_pauses_if_the_remaining_text_has_no_space_for_a_guess():
     drafter = started((1, 2, 3))
     assert drafter.propose([1, 2, 3, 4], 1, 0).queries is None
     assert drafter.propose([1, 2, 3, 4], 2, 0).queries is not None
 
 
-def test_the_pool_sees_every_ngram_of_the_text_once_and_tells_what_was_new():
+def test_the_pool_receives_every_ngram_of_the_text_once_and_counts_new_ones():
     drafter, text, seen = started((1, 2, 3)), [1, 2, 3, 4, 1, 2, 3, 5], []
     add = drafter._pool.add
     drafter._pool.add = lambda key, rest: (seen.append((key, *rest)), add(key, rest))[1]
     notes = [drafter.propose(text[:end], 9, 0).notes[0] for end in (4, 4, 6, 8)]
     assert seen == [tuple(text[i : i + 3]) for i in range(6)]
-    assert [note.added for note in notes] == [2, 0, 2, 1]  # 1 2 3 comes twice
+    assert [note.added for note in notes] == [2, 0, 2, 1]  # the text contains 1 2 3 twice
 
 
-def test_a_column_of_its_own_needs_no_riders_for_bigrams():
+def test_a_window_with_only_the_root_s_column_needs_no_queries_for_bigrams():
     assert LookaheadWindow([], ngram=2).queries(4, CPU) is None
 
 
-def test_window_tokens_see_the_root_the_oldest_level_before_them_and_their_own_column():
+def test_window_tokens_see_the_root_the_oldest_level_before_them_and_their_column():
     window = LookaheadWindow([11, 12, 13], ngram=4)
-    window.step(10, 20, [22, 23, 24])  # now 2 columns beside the root's, 2 levels
+    # After this step the window has two levels. It has two columns besides that of the root.
+    window.step(10, 20, [22, 23, 24])
     queries = window.queries(3, CPU)
     assert queries.token_ids.tolist() == [12, 13, 22, 23, 24]
     assert queries.offsets.tolist() == [1, 2, 1, 2, 3]
-    assert queries.mask[:, 1:3].any().item() is False  # no guess is seen
+    # No query of the window may see a drafted token.
+    assert queries.mask[:, 1:3].any().item() is False
     assert queries.mask[:, 0].all().item() is True
     assert queries.mask[:, 3:].int().tolist() == [
         [1, 0, 0, 0, 0],
@@ -121,15 +123,15 @@ def test_window_tokens_see_the_root_the_oldest_level_before_them_and_their_own_c
 
 
 class Counting(TableModel):
-    """The token at every position is the position's number, whatever stood before."""
+    """A model that predicts the number of the position, whatever tokens come before it."""
 
     def distribution(self, tokens, layer=-1):
         return 5.0 * torch.eye(self.info.vocab_size)[len(tokens)]
 
 
 @pytest.mark.parametrize("window, ngram", [(1, 2), (1, 3), (3, 2), (3, 3), (2, 5), (5, 4)])
-def test_the_window_finds_what_the_target_would_write(window, ngram):
-    """No token comes twice, so only the window can know what comes next."""
+def test_the_window_finds_the_tokens_that_the_target_will_write(window, ngram):
+    """No token occurs twice, so only the window can predict the next one."""
     options = (("window", window), ("ngram", ngram), ("guesses", 2))
     config = config_of(max_new_tokens=40, draft_length=8, options=options)
     rounds = rounds_of(Counting(0, vocab=60), config, prompt=(50, 51, 52))
@@ -138,8 +140,8 @@ def test_the_window_finds_what_the_target_would_write(window, ngram):
     assert max(accepted) == (ngram - 1 if window > 1 else 0)
 
 
-def test_results_of_the_window_are_the_targets_likeliest_tokens_there():
-    """Each level is what the target made of the one before, one position further on."""
+def test_the_window_s_results_are_the_target_s_most_probable_tokens():
+    """Each level has the target's choices after the level before, one position later."""
     target = TableModel(3, vocab=8)
     options = (("window", 4), ("ngram", 4))
     rounds = rounds_of(target, config_of(max_new_tokens=40, options=options))
@@ -160,16 +162,17 @@ def test_results_of_the_window_are_the_targets_likeliest_tokens_there():
     assert compared > 20
 
 
-def test_the_pool_is_seeded_with_the_prompt():
+def test_the_pool_starts_with_the_ngrams_of_the_prompt():
     config = config_of(max_new_tokens=20, temperature=1.0)
     drafter = make_drafter(Setup(TableModel(1, vocab=9), Parts(), config, 400))
     proposal = drafter.propose([1, 2, 3, 8, 1, 5, 6, 7, 1], 9, 0)
-    assert proposal.token_ids.tolist() == [5, 6, 2, 3]  # the more recent one first
+    # The prompt's later n-gram, 1 5 6, comes before the earlier 1 2 3.
+    assert proposal.token_ids.tolist() == [5, 6, 2, 3]
     assert proposal.topology.parents.tolist() == [-1, 0, -1, 2]
     assert proposal.notes[0].hits == 2 and proposal.notes[0].pool == proposal.notes[0].added == 7
 
 
-def test_guesses_with_a_common_beginning_are_one_branch():
+def test_guesses_with_a_common_beginning_share_a_branch():
     drafter = make_drafter(Setup(TableModel(1, vocab=9), Parts(), config_of(), 400))
     proposal = drafter.propose([1, 2, 3, 8, 1, 2, 4, 7, 1], 9, 0)
     assert proposal.token_ids.tolist() == [2, 4, 3]
@@ -177,13 +180,15 @@ def test_guesses_with_a_common_beginning_are_one_branch():
 
 
 @pytest.mark.parametrize("draft_length, room, depth", [(1, 9, 1), (5, 9, 2), (5, 1, 1), (5, 0, 0)])
-def test_guesses_are_as_long_as_the_setting_and_the_room_allow(draft_length, room, depth):
+def test_guesses_are_as_long_as_the_settings_and_the_remaining_text_allow(
+    draft_length, room, depth
+):
     config = config_of(draft_length=draft_length)
     drafter = make_drafter(Setup(TableModel(1, vocab=9), Parts(), config, 400))
     assert drafter.propose([1, 2, 3, 1], room, 0).topology.height == depth
 
 
-def test_a_pool_forgets_what_it_has_not_seen_for_longest():
+def test_the_pool_drops_ngrams_that_it_has_not_seen_for_the_longest_time():
     pool = NgramPool(per_key=2, max_keys=2)
     assert pool.learn([1, 2, 1, 3], 0, 2) == 3
     assert not pool.add(1, (2,)) and pool.behind(1) == [(2,), (3,)] and pool.size == 3
@@ -193,7 +198,7 @@ def test_a_pool_forgets_what_it_has_not_seen_for_longest():
     assert pool.size == sum(len(pool.behind(key)) for key in range(9)) == 3
 
 
-def test_a_pool_learns_every_ngram_of_a_growing_text_once():
+def test_the_pool_learns_every_ngram_of_a_growing_text_once():
     text = [1, 2, 3, 4, 5, 6]
     whole, parts = NgramPool(9), NgramPool(9)
     assert whole.learn(text, 0, 3) == 4
@@ -202,7 +207,7 @@ def test_a_pool_learns_every_ngram_of_a_growing_text_once():
 
 
 class Watched:
-    """A target that notes the farthest position and the most slots it was asked for."""
+    """A target that records the highest position of each forward."""
 
     def __init__(self, model):
         self._model, self.positions = model, []
@@ -216,7 +221,7 @@ class Watched:
 
 
 @pytest.mark.parametrize("ngram", [2, 3, 7])
-def test_no_rider_stands_outside_the_context(ngram, target):
+def test_no_extra_query_is_outside_the_context(ngram, target):
     watched = Watched(target)
     context = target.info.context_length
     options = (("window", 15), ("ngram", ngram))
@@ -227,7 +232,7 @@ def test_no_rider_stands_outside_the_context(ngram, target):
     assert state_of(rounds[0]).token_ids and not state_of(rounds[-1]).token_ids
 
 
-def test_the_note_tells_window_and_pool(target):
+def test_the_note_describes_window_and_pool(target):
     rounds = rounds_of(target, config_of(max_new_tokens=60))
     width, ngram = ON_CPU.window, ON_CPU.ngram
     assert state_of(rounds[0]).level_sizes == (width + ngram - 3,)
@@ -242,13 +247,13 @@ def test_the_note_tells_window_and_pool(target):
     assert sum(state_of(each).added for each in rounds) >= state_of(rounds[-1]).pool > 0
 
 
-def test_texts_are_recorded_of_window_tokens_too(target):
+def test_the_texts_of_window_tokens_are_recorded(target):
     recorder = Recorder()
     for each in rounds_of(target, config_of(max_new_tokens=20)):
         recorder.add(SPECULATIVE, each)
         assert set(state_of(each).token_ids) <= recorder.token_ids
 
 
-def test_an_ngram_of_one_token_is_refused(target):
+def test_ngrams_of_one_token_are_refused(target):
     with pytest.raises(InputError, match="ngram must be 0 or from 2 to 8, got 1"):
         rounds_of(target, config_of(options=(("ngram", 1),)))

@@ -1,4 +1,4 @@
-"""Medusa: a static tree of the heads' choices, on the state of the last accepted node."""
+"""From the last accepted node's state, Medusa drafts a static tree of its heads' choices."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def events_of(setup, config=CONFIG):
 
 
 def feature_of(target, tokens):
-    """Hidden state of the last of these tokens, from a plain forward."""
+    """Return the hidden state of the last token, from a plain forward over all `tokens`."""
     ids, positions = torch.tensor([tokens]), torch.arange(len(tokens))[None]
     cache = target.new_cache(len(tokens))
     return target.forward(ids, positions, cache, feature_layers=(target.info.layers,)).features[
@@ -54,7 +54,7 @@ def feature_of(target, tokens):
     ]
 
 
-def test_the_tree_is_the_best_nodes_by_products_of_accuracies():
+def test_the_tree_has_the_nodes_with_the_best_products_of_accuracies():
     nodes = ranked_nodes(tuple(map(tuple, SHARES)), 9)
     every = sorted(_products(SHARES), reverse=True)
     assert [node.gain for node in nodes] == pytest.approx(every[:9])
@@ -70,7 +70,7 @@ def _products(shares):
         yield from level
 
 
-def test_level_by_level_siblings_keep_their_order_and_a_cut_tree_is_a_beginning():
+def test_the_order_by_level_keeps_siblings_in_order_and_a_smaller_tree_is_a_prefix():
     nodes = ranked_nodes(tuple(map(tuple, SHARES)), 20)
     ordered = by_depth(nodes)
     assert sorted(node.gain for node in ordered) == sorted(node.gain for node in nodes)
@@ -83,8 +83,8 @@ def test_level_by_level_siblings_keep_their_order_and_a_cut_tree_is_a_beginning(
 
 
 @pytest.mark.parametrize("kind", [ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL])
-def test_every_node_is_its_heads_choice_behind_the_last_accepted_token(setup, kind):
-    """The feature is that of the token before the root, from a plain forward over the text."""
+def test_every_node_is_its_head_s_choice_after_the_last_accepted_token(setup, kind):
+    """The feature belongs to the token before the root and equals that of a plain forward."""
     config = replace(CONFIG, tree_kind=kind, temperature=0.9)
     text = list(PROMPT)
     nodes = by_depth(ranked_nodes(tuple(map(tuple, SHARES)), 9))
@@ -106,8 +106,8 @@ def test_every_node_is_its_heads_choice_behind_the_last_accepted_token(setup, ki
     assert checked > 50
 
 
-def test_accepted_depth_moves_the_feature(setup):
-    """Observed directly: the row of the last accepted node, the root's row where none was."""
+def test_the_feature_belongs_to_the_last_accepted_node(setup):
+    """If no node of the last round was accepted, the feature belongs to the root."""
     drafter = make_drafter(setup)
     run = SpeculativeRun(setup.target, drafter, PROMPT, CONFIG, ())
     run.prefill()
@@ -119,7 +119,7 @@ def test_accepted_depth_moves_the_feature(setup):
 
 
 @pytest.mark.parametrize("room", range(5))
-def test_no_tree_is_deeper_than_its_room_or_the_heads(setup, room):
+def test_no_tree_is_deeper_than_the_remaining_text_or_the_number_of_heads(setup, room):
     drafter = make_drafter(setup)
     run = SpeculativeRun(setup.target, drafter, PROMPT, CONFIG, ())
     run.prefill()
@@ -128,14 +128,15 @@ def test_no_tree_is_deeper_than_its_room_or_the_heads(setup, room):
     assert proposal.topology.height == min(room, HEADS)
 
 
-def test_draft_length_bounds_the_depth_and_nodes_the_size(setup):
+def test_draft_length_limits_the_depth_and_nodes_limits_the_size(setup):
     config = replace(CONFIG, draft_length=1, options=(("nodes", 64),))
     rounds = [event for event in events_of(setup, config) if isinstance(event, Round)]
-    assert {len(each.tree.nodes) for each in rounds[:-1]} == {3}  # a head's three known choices
+    # At depth 1, the head has three choices with a known accuracy, so the tree has three nodes.
+    assert {len(each.tree.nodes) for each in rounds[:-1]} == {3}
 
 
-def test_a_budget_of_none_is_chosen_by_expected_tokens_over_measured_time(setup, monkeypatch):
-    """Where a token costs nothing all are taken; where the second is dear, one."""
+def test_without_a_given_size_the_tree_maximises_expected_tokens_over_time(setup, monkeypatch):
+    """All nodes are drafted if tokens take no time, and one node if time grows with the tokens."""
     gains = [node.gain for node in ranked_nodes(tuple(map(tuple, SHARES)), 64)]
     for times, count in (((1.0,) * len(TOKEN_COUNTS), len(gains)), (TOKEN_COUNTS, 1)):
         monkeypatch.setattr(
@@ -147,8 +148,8 @@ def test_a_budget_of_none_is_chosen_by_expected_tokens_over_measured_time(setup,
         assert drafter._trees[-1].topology.size == count
 
 
-def test_typical_acceptance_takes_what_is_probable_enough_for_the_entropy():
-    """p(x) > min(0.09, 0.3 exp(-entropy)) passes for sure, anything else never (2401.10774)."""
+def test_typical_acceptance_accepts_tokens_that_are_probable_enough_for_the_entropy():
+    """It accepts exactly the tokens with p(x) > min(0.09, 0.3 exp(-entropy)) (arXiv 2401.10774)."""
     target = TableModel(1, vocab=8)
     kind = ProposalKind.TYPICAL
     config = replace(CONFIG, tree_kind=kind, temperature=0.7, options=(), max_new_tokens=80)
@@ -169,6 +170,6 @@ def test_typical_acceptance_takes_what_is_probable_enough_for_the_entropy():
     assert {Outcome.ACCEPTED, Outcome.REJECTED} <= outcomes
 
 
-def test_the_heads_weights_are_what_the_method_holds(setup):
+def test_the_method_s_memory_is_the_weights_of_the_heads(setup):
     assert make_drafter(setup).memory.weights == setup.parts.medusa.bytes > 0
     assert medusa.METHOD.is_lossless and not ProposalKind.TYPICAL.is_lossless

@@ -1,4 +1,4 @@
-"""Drafters that no registry would ship: silent, nonsensical, and the example of the docs."""
+"""Drafters outside the registry: some draft nothing or badly, one is the example in the docs."""
 
 import importlib.util
 from pathlib import Path
@@ -24,16 +24,19 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.mark.parametrize("size", [3, 5, 7])
-def test_a_draft_gives_probability_to_the_targets_tokens_alone(size):
+def test_fitted_logits_give_probability_only_to_tokens_of_the_target(size):
     logits = torch.arange(size)[None].float()
     fit = fitted(logits, 5)
     assert fit.shape == (1, 5)
-    assert fit.softmax(-1)[0, size:].sum() == 0  # tokens that the draft lacks
-    assert torch.equal(fit[:, :size], logits[:, :5])  # and none that the target lacks
+    # Tokens that the draft's vocabulary lacks get no probability.
+    assert fit.softmax(-1)[0, size:].sum() == 0
+    assert torch.equal(
+        fit[:, :size], logits[:, :5]
+    )  # logits of tokens that the target lacks are dropped
 
 
 class OddDrafter(QuietDrafter):
-    """Base: proposes fixed tokens on a fixed tree, and remembers whether it was closed."""
+    """A drafter that proposes fixed tokens on a fixed tree and records whether it was closed."""
 
     parents: tuple[int, ...] = ()
 
@@ -68,15 +71,15 @@ def test_a_useless_drafter_still_gives_the_baseline_text(drafter, target):
     assert text == baseline_text(target, config)
 
 
-def test_a_silent_drafter_takes_one_round_per_token_and_draws_what_the_baseline_draws(target):
-    """Extra tokens are keyed by text position, so even the sampled texts are equal."""
+def test_a_silent_drafter_takes_one_round_per_token_and_uses_the_baseline_s_draws(target):
+    """Draws of extra tokens depend on the text position only, so even sampled texts are equal."""
     config = DecodingConfig(max_new_tokens=30, temperature=1.0, seed=4)
     events = list(speculative.decode(target, Silent(), PROMPT, config))
     assert sum(isinstance(event, Round) for event in events) == 29
     assert tokens_of(events) == baseline_text(target, config)
 
 
-def test_a_run_that_is_dropped_closes_its_drafter(target):
+def test_a_dropped_run_closes_its_drafter(target):
     drafter = Silent()
     events = speculative.decode(target, drafter, PROMPT, DecodingConfig())
     next(events)
@@ -91,7 +94,7 @@ def load_example():
     return module.BigramDrafter
 
 
-def test_the_example_of_the_docs_is_a_lossless_method(target, monkeypatch):
+def test_the_example_in_the_docs_is_a_lossless_method(target, monkeypatch):
     example = Method("bigram", "Bigrams", "", (ProposalKind.DETERMINISTIC,), load_example())
     monkeypatch.setitem(DRAFTERS, "bigram", example)
     kind = ProposalKind.DETERMINISTIC
@@ -102,28 +105,30 @@ def test_the_example_of_the_docs_is_a_lossless_method(target, monkeypatch):
     assert sum(len(event.accepted) for event in events if isinstance(event, Round)) > 0
 
 
-def test_the_example_of_the_docs_has_at_most_40_lines_of_code():
+def test_the_example_in_the_docs_has_at_most_40_lines_of_code():
     source = (DOCS / "bigram_drafter.py").read_text()
     body = source.split('"""', 2)[2]
     assert sum(bool(line.strip()) for line in body.splitlines()) <= 40
 
 
-def test_prompt_lookup_takes_the_longest_match_then_the_most_recent_and_never_itself():
+def test_prompt_lookup_takes_the_longest_and_then_the_most_recent_match():
     assert find_match([1, 2, 3, 1, 2, 4, 1, 2]) == NgramMatch(2, 5)
     assert find_match([5, 1, 2, 7, 9, 2, 8, 1, 2]) == NgramMatch(2, 3)
     assert find_match([1, 2, 3]) is None and find_match([4]) is None
     assert find_match([6, 6, 6]) == NgramMatch(2, 2)
 
 
-def test_a_match_is_of_the_shortest_to_the_longest_length():
+def test_a_match_has_a_length_between_the_shortest_and_the_longest():
     text = [1, 2, 3, 4, 9, 3, 4, 8, 4, 7, 1, 2, 3, 4]
-    assert find_match(text, 1, 1) == NgramMatch(1, 9)  # behind the last 4
+    # Before the last token, which is a 4, the most recent other 4 is at position 8. So the draft
+    # starts at position 9.
+    assert find_match(text, 1, 1) == NgramMatch(1, 9)
     assert find_match(text, 1, 2) == NgramMatch(2, 7)
     assert find_match(text, 3, 5) == NgramMatch(4, 4)
     assert find_match(text, 5, 5) is None
 
 
-def test_prompt_lookup_obeys_its_lengths(target):
+def test_prompt_lookup_obeys_its_minimal_and_maximal_length(target):
     text = (1, 2, 3, 4, 9, 3, 4, 8, 4, 7, 1, 2, 3, 4)
 
     def copied(**lengths):
@@ -136,7 +141,7 @@ def test_prompt_lookup_obeys_its_lengths(target):
     assert copied(shortest_ngram=5, longest_ngram=8) == []
 
 
-def test_the_longest_ngram_is_no_shorter_than_the_shortest(target):
+def test_the_longest_ngram_must_not_be_shorter_than_the_shortest(target):
     config = DRAFTERS["prompt-lookup"].usual(5, options=(("shortest_ngram", 4),))
     rule = "longest_ngram must be at least shortest_ngram = 4, got 3"
     with pytest.raises(InputError, match=rule):

@@ -1,4 +1,7 @@
-"""Drafting beside verification changes nothing but the time: every round equals the chain's."""
+"""Drafting during verification changes only the time: every round equals that of draft-model.
+
+In the names of these tests, "the chain's" rounds are the rounds of draft-model.
+"""
 
 import contextlib
 
@@ -34,18 +37,21 @@ SAMPLINGS = [
 
 @pytest.fixture(scope="module")
 def close_draft(target):
-    """A draft that the target often agrees with: the target itself, less sure of everything."""
+    """Return a draft that often agrees with the target.
+
+    Its logits are those of the target, divided by 1.5.
+    """
     return SofterModel(target)
 
 
 class SofterModel:
-    """Another model's logits, divided."""
+    """A model that divides another model's logits by a constant."""
 
     def __init__(self, model):
         self._model = model
         self.info, self.device, self.dtype = model.info, model.device, model.dtype
         self.new_cache = model.new_cache
-        self.forwards = []  # tokens of each
+        self.forwards = []  # the number of tokens in each forward so far
 
     def forward(self, token_ids, *arguments, **options):
         self.forwards.append(token_ids.shape[1])
@@ -58,7 +64,8 @@ def executor(request, monkeypatch):
     monkeypatch.setattr(pre_speculation, "executor_for", request.param)
 
 
-# in line with every sampling; to a process of its own only the whole setting has to travel
+# The test runs every sampling setting inside this process. With a worker process it runs only one,
+# because the worker must only receive the setting.
 EXECUTED = pytest.mark.parametrize(
     "executor, sampling",
     [
@@ -83,7 +90,7 @@ def test_every_round_equals_the_chain_s(
 
 
 @EXECUTED
-def test_rounds_that_nobody_prepared_for_equal_the_chain_s(target, draft, executor, sampling):
+def test_rounds_without_a_prepared_draft_equal_the_chain_s(target, draft, executor, sampling):
     setting = {"max_new_tokens": 60, "seed": 5, **sampling}
     chain = rounds_of(CHAIN, target, draft, PROMPT, **setting)
     ahead = rounds_of(AHEAD, target, draft, PROMPT, options=(("fan_out", 1),), **setting)
@@ -92,7 +99,7 @@ def test_rounds_that_nobody_prepared_for_equal_the_chain_s(target, draft, execut
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_long_accepted_paths_equal_the_chain_s_too(target, close_draft, sampling):
+def test_rounds_with_long_accepted_paths_equal_the_chain_s(target, close_draft, sampling):
     setting = {"draft_length": 4, "max_new_tokens": 80, "seed": 3, **sampling}
     chain = rounds_of(CHAIN, target, close_draft, PROMPT, **setting)
     ahead = rounds_of(AHEAD, target, close_draft, PROMPT, **setting)
@@ -101,8 +108,8 @@ def test_long_accepted_paths_equal_the_chain_s_too(target, close_draft, sampling
     assert any(full) and True in hits(ahead)
 
 
-# A model of transformers takes its worker seconds to import: its process is in make slow; that a
-# copy of it gives the same logits is shown by the tests of the worker.
+# A worker with a transformers model takes seconds to start, so this test belongs to `make slow`.
+# The worker's own tests show that its copy of a model gives the same logits.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "executor, make",
@@ -124,15 +131,18 @@ def test_rounds_equal_the_chain_s_up_to_the_end_of_the_context(target, draft, ex
 
 
 @pytest.mark.parametrize("limit", range(1, 13))
-def test_rounds_equal_the_chain_s_where_there_is_little_room(target, close_draft, limit):
+def test_rounds_near_the_token_limit_equal_the_chain_s(target, close_draft, limit):
     setting = {"max_new_tokens": limit, "draft_length": 3, "temperature": 0.9, "seed": limit}
     chain = rounds_of(CHAIN, target, close_draft, PROMPT, **setting)
     assert_same(rounds_of(AHEAD, target, close_draft, PROMPT, **setting), chain)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_outcome_sees_its_own_path(seed):
-    """Table models insist on unbroken paths; three tokens are fewer than some fan-outs."""
+def test_every_prepared_outcome_sees_its_own_path(seed):
+    """Table models raise an error if a token does not see one unbroken path.
+
+    Their vocabulary has three tokens, fewer than some fan-outs.
+    """
     target, draft = TableModel(3, 1), TableModel(2)
     setting = {"draft_length": 4, "max_new_tokens": 60, "temperature": 1.0, "seed": seed}
     chain = rounds_of(CHAIN, target, draft, (0, 2, 1), **setting)
@@ -166,8 +176,11 @@ def test_the_bundled_pair_s_rounds_equal_the_chain_s(task, sampling):
         assert sum(hits(ahead)) >= 0.6 * (len(hits(ahead)) - 1)
 
 
-def test_a_hit_is_an_extra_token_among_the_draft_s_best(target, close_draft):
-    """Told from the record alone: ranks in the draft's distribution, the drafted token left out."""
+def test_a_prepared_draft_is_used_if_the_extra_token_is_among_the_draft_s_best(target, close_draft):
+    """A draft was prepared for each token that the draft model ranked high at that position.
+
+    The rank follows from the draft's probabilities without the drafted token.
+    """
     rounds = rounds_of(AHEAD, target, close_draft, PROMPT, draft_length=3, max_new_tokens=100)
     context = [*PROMPT, int(last_logits(target, PROMPT).argmax())]
     counts = fan_outs(3, 2)
@@ -187,7 +200,7 @@ def last_logits(model, token_ids):
 
 
 @pytest.mark.parametrize("fan_out", [1, 2, 4])
-def test_a_round_runs_the_draft_k_times_ahead_and_once_for_the_chain_s_end(
+def test_a_round_runs_the_draft_k_times_ahead_and_once_after_the_chain(
     target, close_draft, fan_out
 ):
     setting = {"draft_length": 4, "max_new_tokens": 60, "options": (("fan_out", fan_out),)}
@@ -200,8 +213,9 @@ def test_a_round_runs_the_draft_k_times_ahead_and_once_for_the_chain_s_end(
     assert close_draft.forwards == [1, *[sum(fan_outs(4, fan_out))] * 4]
 
 
-def test_waiting_counts_as_drafting_and_the_note_tells_what_was_hidden(target, draft):
-    before = 0.0  # the end of the round before, in which its draft became known
+def test_waiting_counts_as_drafting_and_the_note_has_the_hidden_time(target, draft):
+    # The time in seconds at which the previous round ended. Only then was its outcome known.
+    before = 0.0
     for round_ in rounds_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)[:-2]:
         spans = {span.who: span for span in round_.spans}
         ahead, host = spans["draft ahead"], spans["host"]
@@ -214,13 +228,13 @@ def test_waiting_counts_as_drafting_and_the_note_tells_what_was_hidden(target, d
             assert round_.draft_seconds > 0
 
 
-def test_drafting_in_line_hides_nothing(target, close_draft):
+def test_drafting_in_the_same_process_hides_no_time(target, close_draft):
     rounds = rounds_of(AHEAD, target, close_draft, PROMPT, max_new_tokens=40)
     for round_ in rounds:
         assert all(note.hidden_seconds < 1e-4 for note in round_.notes)
 
 
-def test_fan_outs_share_out_the_whole_budget_and_leave_no_count_empty():
+def test_fan_outs_use_the_whole_budget_and_each_is_at_least_1():
     for draft_length in range(1, 33):
         for fan_out in range(1, 5):
             counts = fan_outs(draft_length, fan_out)
@@ -229,16 +243,18 @@ def test_fan_outs_share_out_the_whole_budget_and_leave_no_count_empty():
             assert list(counts[:-1]) == sorted(counts[:-1], reverse=True)
 
 
-def test_no_outcome_is_prepared_that_leaves_the_next_round_no_room():
+def test_outcomes_after_which_no_draft_fits_are_not_prepared():
     assert prepared_outcomes(3, 1, 1) == Outcomes((), 0)
     assert prepared_outcomes(3, 1, 2) == Outcomes((1,), 1)
     assert prepared_outcomes(3, 1, 4) == Outcomes((1, 1, 1), 3)
     assert prepared_outcomes(3, 1, 5) == prepared_outcomes(3, 1, 500) == Outcomes((1,) * 4, 3)
 
 
-def test_a_board_beyond_reason_is_refused(target, draft):
+def test_an_exchange_buffer_of_unreasonable_size_is_refused(target, draft):
     setting = Setting(32, 4, Sampler(), 0, 200_000, 100)
-    with pytest.raises(InputError, match="fan_out must leave .* got 4 with draft_length 32"):
+    with pytest.raises(
+        InputError, match="fan_out must be lower: .* got 4, .* with draft_length 32"
+    ):
         InLine(draft, setting)
 
 
@@ -249,7 +265,7 @@ class StubStream:
 
 
 def test_a_second_stream_gives_the_same_rounds(target, draft, monkeypatch):
-    """Its calls of torch.cuda are stubs here: this shows the order of work, not a device."""
+    """Stubs replace CUDA's streams and events, so the order of the work is tested without a GPU."""
     for name in ("Stream", "Event", "current_stream"):
         monkeypatch.setattr(executors.torch.cuda, name, lambda *_, **__: StubStream())
     monkeypatch.setattr(executors.torch.cuda, "stream", lambda _: contextlib.nullcontext())
@@ -259,15 +275,17 @@ def test_a_second_stream_gives_the_same_rounds(target, draft, monkeypatch):
     assert_same(rounds_of(AHEAD, target, draft, PROMPT, **setting), chain)
 
 
-def test_an_order_says_how_long_its_chain_is():
+def test_an_order_knows_the_length_of_its_chain():
     setting = Setting(5, 2, Sampler(), 0, VOCAB, 100)
     assert Order(0, 10, 3, 0, 12).length(setting) == 3
     assert Order(0, 10, 30, 0, 12).length(setting) == 5
 
 
 @pytest.mark.parametrize("limits", [[4] * 6, [4, 0, 4, 4, 4], [4, 2, 4, 4], [2, 4, 4]])
-def test_rounds_that_may_draft_less_leave_the_next_ones_as_the_chain_s(limits, target, monkeypatch):
-    """A batch limits its rows; what was prepared for more, or less, must not be taken for it."""
+def test_after_a_round_with_a_smaller_limit_the_next_rounds_equal_the_chain_s(
+    limits, target, monkeypatch
+):
+    """A batch limits its rows; a draft that was prepared under another limit must not be used."""
     monkeypatch.setattr(pre_speculation, "executor_for", InLine)
 
     def drafted(method):

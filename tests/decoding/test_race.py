@@ -1,4 +1,4 @@
-"""Fair clocks: the lane that is behind moves, and only its own work moves its clock."""
+"""Clocks of a race are fair: the lane whose clock is behind moves, and only its own work counts."""
 
 from dataclasses import dataclass
 
@@ -15,11 +15,13 @@ def test_the_lane_whose_clock_is_behind_moves_next():
     slow = [Step(3.0), Step(3.0), FinishReason.LENGTH]
     fast = [Step(1.0)] * 5 + [FinishReason.LENGTH]
     order = [event.lane[0] for event in race({"baseline": slow, "speculative": fast})]
-    # baseline to 3; speculative 1, 2, 3; then the tie goes to the baseline again
+    # The baseline (b) moves first, and its clock shows 3 s. Then the speculative lane (s) moves
+    # until its clock also shows 3 s, after 1, 2 and 3 s. If both clocks show the same time, the
+    # baseline moves.
     assert "".join(order) == "bsssb" + "sss" + "b"
 
 
-def test_a_clock_counts_its_own_lane_only():
+def test_a_clock_counts_only_the_work_of_its_own_lane():
     runs = {"a": [Step(2.0), FinishReason.LENGTH], "b": [Step(0.5), FinishReason.LENGTH]}
     events = list(race(runs))
     last = {event.lane: event.clock for event in events}

@@ -1,4 +1,4 @@
-"""What a real run leaves, by every method, is what its trace file gives back."""
+"""Traces of real runs with every method can be written to a file and read unchanged."""
 
 import math
 from functools import cache
@@ -43,7 +43,7 @@ def models():
 
 @cache
 def real_trace(method, kind):
-    """Both lanes of one race, up to the end of the text."""
+    """Return the trace of a race of two lanes that runs to the end of its text."""
     target, draft = models()
     config = config_of(method, kind, temperature=0.8, top_p=0.95, seed=3)
     setup = Setup(target, parts_for(target, draft), config, cache_capacity(PROMPT, config))
@@ -77,7 +77,7 @@ def test_a_real_trace_survives_the_file(method, kind):
     assert len(trace.emitted_ids) == trace.config.max_new_tokens
 
 
-def test_rounds_of_a_batch_survive_the_wire():
+def test_rounds_of_a_batch_survive_sending_to_the_browser():
     target, draft = models()
     method = DRAFTERS["draft-tree"]
     config = config_of(method, method.kinds[0], temperature=0.8)
@@ -87,18 +87,19 @@ def test_rounds_of_a_batch_survive_the_wire():
         assert isinstance(record, Round) and record.notes[-1].rows
 
 
-def test_real_runs_leave_notes_of_every_type():
-    """So that the round trips above leave none out; only a batch has notes of a batch."""
+def test_real_runs_contain_notes_of_every_type():
+    """So the tests above cover every type of note. Only a batch has notes about a batch."""
     traces = [real_trace(*each.values) for each in EVERY_KIND]
     seen = {type(note) for trace in traces for each in trace.rounds for note in each.notes}
     assert {kind.__name__ for kind in set(NOTE_TYPES.values()) - seen} == {"BatchRound"}
 
 
 @pytest.mark.parametrize("sharpness", [1.0, 12.0])
-def test_the_entropy_of_a_sure_target_is_exact_and_never_negative(sharpness):
+def test_the_entropy_of_a_certain_target_is_exact_and_never_negative(sharpness):
     target, draft = (TableModel(seed, vocab=6, sharpness=sharpness) for seed in (1, 2))
     for layer in target.layers:
-        layer.weight += 40  # no distribution changes, but all sums of logits lose digits
+        # Adding 40 to all logits changes no distribution, but sums of logits lose digits.
+        layer.weight += 40
     method = DRAFTERS["draft-model"]
     config = config_of(method, ProposalKind.IID, temperature=0.8, max_new_tokens=200)
     setup = Setup(target, parts_for(target, draft), config, cache_capacity(PROMPT, config))

@@ -1,4 +1,4 @@
-"""A text as another tokenizer writes it, while it grows: ends, control tokens, partners."""
+"""A growing text is encoded with another tokenizer: its end, control tokens and shared tokens."""
 
 from functools import cache
 
@@ -22,7 +22,7 @@ def bundled():
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_growing_text_is_encoded_as_the_whole_text_is(task):
+def test_a_growing_text_has_the_same_tokens_as_the_whole_text(task):
     ours, theirs = bundled().codec, bundled().parts.foreign.codec
     committed = ours.encode(held_out_prompt(task, 1) + "\n\n  été — 12345 😀😀 ok?", task)
     text = ReencodedText(ours, theirs)
@@ -30,7 +30,7 @@ def test_a_growing_text_is_encoded_as_the_whole_text_is(task):
     for end in range(1, len(committed) + 1):
         found = text.token_ids(committed[:end])
         whole = ours.decode(committed[:end])
-        if not whole.endswith("\ufffd"):  # not inside a character
+        if not whole.endswith("\ufffd"):  # the decoded text ends with a complete character
             assert found == [theirs.control_tokens[f"<|{task}|>"], *theirs.encode_part(whole)]
             compared += 1
     assert compared > len(committed) / 2
@@ -44,8 +44,8 @@ def test_a_text_that_ends_inside_a_character_ends_with_its_bytes():
     assert text.token_ids([0, first, second])[:1] == [THEIRS.index("a")]
 
 
-def test_a_tokenizer_that_puts_a_space_before_a_text_sees_the_whole_text():
-    """Encoded again in parts it would put one before each part."""
+def test_for_a_tokenizer_that_adds_a_space_at_the_start_the_whole_text_is_encoded():
+    """If the text were encoded in parts, each part would get a space."""
     backend = Tokenizer(models.BPE({"▁": 0, "a": 1, "b": 2}, []))
     backend.normalizer = normalizers.Prepend("▁")
     theirs = TextCodec(PreTrainedTokenizerFast(tokenizer_object=backend), 3, [])
@@ -55,7 +55,7 @@ def test_a_tokenizer_that_puts_a_space_before_a_text_sees_the_whole_text():
         assert found == [0, *(token_id + 1 for token_id in committed[:end])]
 
 
-def test_control_tokens_of_the_same_name_are_carried_over_and_others_vanish():
+def test_control_tokens_are_matched_by_name_and_others_are_dropped():
     ours, theirs = our_codec(VOCAB), their_codec(VOCAB)
     tag = OURS.index(TAG)
     text = ReencodedText(ours, theirs).token_ids([tag, 0, 1, tag, 1])
@@ -65,13 +65,13 @@ def test_control_tokens_of_the_same_name_are_carried_over_and_others_vanish():
     assert control_partners(ours, theirs) == {tag: THEIRS.index(TAG)}
 
 
-def test_end_tokens_are_partners_whatever_their_names():
+def test_end_tokens_match_whatever_their_names():
     ours, theirs = tiny_codec(("a", "<eos>"), "<eos>"), tiny_codec(("</s>", "a"), "</s>")
     assert control_partners(ours, theirs) == {1: 0}
     assert control_partners(theirs, ours) == {0: 1}
 
 
-def test_the_bundled_end_tokens_and_tags_are_partners():
+def test_the_end_tokens_and_tags_of_the_bundled_models_match():
     ours, theirs = bundled().codec, bundled().parts.foreign.codec
     partners = control_partners(theirs, ours)
     assert {partners[token_id] for token_id in theirs.eos_ids} == set(ours.eos_ids)

@@ -1,4 +1,4 @@
-"""Distributions, draws and keyed streams, against numbers worked out by hand."""
+"""Distributions, draws and keyed random streams equal numbers worked out by hand."""
 
 import math
 
@@ -26,7 +26,7 @@ def test_temperature_one_is_the_plain_softmax():
     assert Sampler(1.0).distributions(LOGITS)[0].tolist() == pytest.approx([0.5, 0.3, 0.15, 0.05])
 
 
-def test_a_low_temperature_sharpens():
+def test_a_low_temperature_makes_the_distribution_sharper():
     squares = [0.25, 0.09, 0.0225, 0.0025]
     expected = [square / sum(squares) for square in squares]
     assert Sampler(0.5).distributions(LOGITS)[0].tolist() == pytest.approx(expected)
@@ -38,6 +38,13 @@ def test_top_k_keeps_the_k_best_renormalised():
     )
 
 
+def test_top_k_keeps_every_token_that_ties_with_its_last_one():
+    logits = torch.tensor([[3.0, 1.0, 2.0, 2.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]])
+    kept = Sampler(1.0, top_k=2).distributions(logits) > 0
+    assert kept.sum(-1).tolist() == [4, 6]
+    assert torch.equal(kept, TopKLogitsWarper(2)(None, logits).isfinite())
+
+
 def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
     assert Sampler(1.0, top_p=0.79).distributions(LOGITS)[0].tolist() == pytest.approx(
         [0.625, 0.375, 0, 0]
@@ -46,7 +53,7 @@ def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
     assert Sampler(1.0, top_p=0.81).distributions(LOGITS)[0].tolist() == pytest.approx(three)
 
 
-@pytest.mark.parametrize("top_p", [1e-6, 1e-50])  # the second is 0 in float32
+@pytest.mark.parametrize("top_p", [1e-6, 1e-50])  # 1e-50 is 0 in float32
 @pytest.mark.parametrize("size", [4, 20_000])
 def test_top_p_never_drops_the_best_token(top_p, size):
     kept = Sampler(1.0, top_p=top_p).distributions(-torch.arange(size)[None].float())
@@ -54,12 +61,12 @@ def test_top_p_never_drops_the_best_token(top_p, size):
 
 
 def test_top_p_is_applied_to_what_top_k_left():
-    # top-k 2 leaves (0.625, 0.375): 0.6 of that mass needs the first token only
+    # Top-k 2 leaves the probabilities 0.625 and 0.375. The first token alone reaches top-p 0.6.
     assert Sampler(1.0, top_k=2, top_p=0.6).distributions(LOGITS)[0].tolist() == [1, 0, 0, 0]
 
 
 def sorted_nucleus(probs, top_p):
-    """Top-p by a sort of the whole vocabulary; the smaller id first where two are equal."""
+    """Return top-p, computed by sorting the whole vocabulary; in a tie the smaller id is first."""
     ordered, order = torch.sort(probs, dim=-1, descending=True, stable=True)
     before = ordered.cumsum(-1) - ordered
     kept = ordered.where((before < top_p) | (torch.arange(ordered.shape[-1]) == 0), 0.0)
@@ -71,16 +78,19 @@ def rows_of_a_large_vocabulary(kind):
     logits = torch.randn(5, 20_000, generator=torch.Generator().manual_seed(4))
     if kind == "peaked":
         return 5 * logits
-    if kind == "equal":  # every border falls into a tie, and some within the best 1,024
+    # The limit of top-p is always between equal logits. In some rows these are among the best 1,024
+    # tokens.
+    if kind == "equal":
         return (2 * logits).round()
-    if kind == "mixed":  # rows that few tokens decide beside rows that they do not
+    if kind == "mixed":  # some rows reach top-p with few tokens, other rows need many
         return logits * torch.tensor([9.0, 0.0, 5.0, 0.1, 20.0])[:, None]
-    return logits  # flat: 1,024 tokens do not hold the mass
+    # In flat rows, even the best 1,024 tokens do not reach top-p.
+    return logits
 
 
 @pytest.mark.parametrize("kind", ["peaked", "flat", "equal", "mixed"])
 @pytest.mark.parametrize("top_p", [1e-9, 0.3, 0.9, 0.999999])
-def test_top_p_of_a_large_vocabulary_is_bit_for_bit_that_of_a_full_sort(kind, top_p):
+def test_top_p_of_a_large_vocabulary_equals_a_full_sort_exactly(kind, top_p):
     logits = rows_of_a_large_vocabulary(kind)
     expected = sorted_nucleus(logits.softmax(-1), top_p)
     assert torch.equal(Sampler(1.0, top_p=top_p).distributions(logits), expected)
@@ -89,8 +99,8 @@ def test_top_p_of_a_large_vocabulary_is_bit_for_bit_that_of_a_full_sort(kind, to
 
 
 @pytest.mark.parametrize("size", [49_152, 20_000, 4_100])
-def test_the_best_of_a_row_are_found_without_a_search_of_the_whole_row(size):
-    """Ties within a block and over blocks, and a largest value behind the last whole block."""
+def test_the_best_tokens_of_a_row_are_found_block_by_block(size):
+    """The rows have ties within and between blocks, and a maximum after the last whole block."""
     probs = torch.randint(0, 50, (4, size), generator=torch.Generator().manual_seed(1)) / 50
     probs[1] = torch.arange(size) / size
     probs[2, -1] = 2.0
@@ -101,7 +111,7 @@ def test_the_best_of_a_row_are_found_without_a_search_of_the_whole_row(size):
         assert all(len(set(row)) == count for row in ids.tolist())
 
 
-def test_top_p_sorts_a_large_vocabulary_only_where_few_tokens_hold_too_little(monkeypatch):
+def test_top_p_sorts_a_large_vocabulary_only_if_the_best_tokens_have_too_little_mass(monkeypatch):
     sizes = []
     sort = torch.sort
     monkeypatch.setattr(
@@ -110,10 +120,10 @@ def test_top_p_sorts_a_large_vocabulary_only_where_few_tokens_hold_too_little(mo
     Sampler(1.0, top_p=0.9).distributions(rows_of_a_large_vocabulary("peaked"))
     assert sizes == []
     Sampler(1.0, top_p=0.9).distributions(rows_of_a_large_vocabulary("mixed"))
-    assert sizes == [(2, 20_000)]  # the two flat rows
+    assert sizes == [(2, 20_000)]  # the function sorts only the two flat rows completely
 
 
-def test_the_raw_distribution_is_the_processed_one_where_no_setting_changes_it():
+def test_without_sampling_settings_the_raw_and_the_processed_distribution_are_equal():
     processed, raw = Sampler(1.0).both(LOGITS)
     assert processed is raw
     for sampler in (Sampler(0.5), Sampler(1.0, top_k=2), Sampler(1.0, top_p=0.5), Sampler(0.0)):
@@ -128,28 +138,30 @@ def test_top_p_keeps_the_smaller_id_of_equally_probable_tokens():
         assert kept.nonzero().flatten().tolist() == list(range(size // 2))
 
 
-def test_min_p_keeps_what_is_near_the_best_token():
-    # 0.31 * 0.5 = 0.155 lies between 0.15 and 0.3
+def test_min_p_keeps_tokens_that_are_near_the_best_one():
+    # Min-p keeps tokens with at least 0.31 * 0.5 = 0.155. The probabilities 0.5 and 0.3 are above
+    # this limit, and 0.15 is below it.
     kept = Sampler(1.0, min_p=0.31).distributions(LOGITS)[0].tolist()
     assert kept == pytest.approx([0.625, 0.375, 0, 0])
     assert Sampler(1.0, min_p=0.999).distributions(LOGITS)[0].tolist() == [1, 0, 0, 0]
     assert torch.equal(Sampler(1.0, min_p=0.0).distributions(LOGITS), LOGITS.softmax(-1))
 
 
-def test_min_p_keeps_a_token_that_just_reaches_it():
+def test_min_p_keeps_a_token_exactly_at_the_limit():
     kept = sampling._near_best(torch.tensor([[0.5, 0.25, 0.125, 0.125]]), 0.5)
     assert kept[0].tolist() == pytest.approx([2 / 3, 1 / 3, 0, 0])
 
 
 def test_min_p_is_applied_to_what_top_p_left():
-    # first min-p would leave (0.625, 0.375), of whose mass the best token alone has 0.6
+    # If min-p came first, it would leave (0.625, 0.375). Then the best token alone would have 0.6
+    # of the mass, and top-p would drop the other.
     kept = Sampler(1.0, top_p=0.6, min_p=0.31).distributions(LOGITS)[0].tolist()
     assert kept == pytest.approx([0.625, 0.375, 0, 0])
 
 
 @pytest.mark.parametrize("min_p", [0.02, 0.1, 0.5])
 @pytest.mark.parametrize("top_k, top_p", [(0, 1.0), (20, 1.0), (0, 0.9), (20, 0.8)])
-def test_distributions_are_those_of_the_library(top_k, top_p, min_p):
+def test_distributions_equal_those_of_transformers(top_k, top_p, min_p):
     logits = 3 * torch.randn(40, 60, generator=torch.Generator().manual_seed(2))
     warpers = [TemperatureLogitsWarper(0.7)]
     warpers += [TopKLogitsWarper(top_k)] if top_k else []
@@ -161,13 +173,13 @@ def test_distributions_are_those_of_the_library(top_k, top_p, min_p):
     torch.testing.assert_close(found, expected.softmax(-1))
 
 
-def test_draws_never_land_on_a_token_without_mass():
+def test_draws_never_choose_a_token_without_mass():
     distributions = torch.tensor([[0.0, 0.5, 0.0, 0.5, 0.0]] * 4)
     uniforms = torch.tensor([0.0, 0.4999, 0.5, 1 - 2.0**-53], dtype=torch.float64)
     assert draw(distributions, uniforms).tolist() == [1, 1, 3, 3]
 
 
-def test_draws_have_the_distribution():
+def test_draws_follow_the_distribution():
     stream = RandomStream(3, Purpose.EXTRA)
     uniforms = torch.tensor([stream.uniform(i) for i in range(20_000)], dtype=torch.float64)
     tokens = draw(LOGITS.exp().expand(len(uniforms), -1), uniforms)
@@ -175,20 +187,20 @@ def test_draws_have_the_distribution():
     assert shares.tolist() == pytest.approx([0.5, 0.3, 0.15, 0.05], abs=0.015)
 
 
-def test_a_token_of_one_in_a_billion_is_drawn_by_its_share_of_the_draws():
+def test_a_token_of_probability_one_in_a_billion_can_be_drawn():
     distributions = torch.tensor([[1.0, 1e-9]] * 2)
     uniforms = torch.tensor([1 - 0.5e-9, 1 - 2e-9], dtype=torch.float64)
     assert draw(distributions, uniforms).tolist() == [1, 0]
 
 
-def test_a_vocabulary_of_150_000_keeps_its_tail():
+def test_rare_tokens_of_a_vocabulary_of_150_000_can_be_drawn():
     distributions = torch.full((1, 150_000), 1 / 150_000)
     for share in (0.1, 0.5, 0.999999):
         token = int(draw(distributions, torch.tensor([share], dtype=torch.float64)))
         assert token == pytest.approx(share * 150_000, abs=2)
 
 
-def test_streams_of_other_seeds_purposes_rows_and_keys_are_unrelated():
+def test_streams_with_another_seed_purpose_row_or_key_are_unrelated():
     def numbers(stream):
         return [stream.uniform(i, j) for i in range(60) for j in range(5)]
 
@@ -206,7 +218,7 @@ def test_streams_of_other_seeds_purposes_rows_and_keys_are_unrelated():
 
 
 @pytest.mark.parametrize("state, expected", [(0, 0.0), (2**64 - 1, 1 - 2**-53)])
-def test_a_number_is_at_least_0_and_below_1_whatever_its_bits(state, expected, monkeypatch):
+def test_a_uniform_number_is_at_least_0_and_below_1_for_any_bits(state, expected, monkeypatch):
     monkeypatch.setattr(streams, "_fold", lambda *_: state)
     assert RandomStream(0, Purpose.VERIFY).uniform(0) == expected
 

@@ -1,4 +1,4 @@
-"""The target's own weights as its draft: rounded, and with layers left out."""
+"""The target drafts for itself, with rounded weights or with some layers left out."""
 
 from functools import cache
 
@@ -36,7 +36,7 @@ def setup_of(method, **changes):
 
 @cache
 def rounds_of(method):
-    """Of one held-out prompt per task."""
+    """Return the rounds of one held-out prompt per task."""
     setup = setup_of(method, draft_length=4, max_new_tokens=64)
     events = []
     for task in TASKS:
@@ -46,7 +46,7 @@ def rounds_of(method):
     return [event for event in events if isinstance(event, Round)]
 
 
-def test_the_int8_copy_of_the_bundled_target_is_accepted_95_times_in_100():
+def test_at_least_95_percent_of_the_int8_copy_s_drafts_are_accepted():
     assert acceptance_rate(rounds_of("quantised-self")) >= 0.95
 
 
@@ -55,7 +55,7 @@ def test_the_int8_copy_takes_at_most_three_tenths_of_the_target_s_memory():
     assert 0 < extra <= 0.3 * loaded().target.info.bytes
 
 
-def test_bits_are_8_or_4_and_8_where_nothing_is_known_of_four():
+def test_a_copy_has_8_or_4_bits_and_8_without_a_measurement():
     names = [
         self_draft._quantised(setup_of("quantised-self", options=(("bits", bits),)))[0].info.name
         for bits in (0, 8, 4)
@@ -66,14 +66,14 @@ def test_bits_are_8_or_4_and_8_where_nothing_is_known_of_four():
 
 
 @pytest.mark.slow
-def test_leaving_layers_out_takes_no_memory_and_is_accepted_half_the_time():
+def test_leaving_layers_out_takes_no_memory_and_half_of_its_drafts_are_accepted():
     assert make_drafter(setup_of("layer-skip")).memory.weights == 0
     assert acceptance_rate(rounds_of("layer-skip")) >= 0.5
 
 
 @pytest.mark.parametrize("method", ["quantised-self", "layer-skip"])
-def test_a_run_that_goes_on_behind_its_prompt_alone_has_its_keys_and_values(method):
-    """As measurements of the distribution do: the last token of the prompt is the first root."""
+def test_a_run_that_resumes_after_its_prompt_fills_the_copy_s_cache(method):
+    """Measurements of distributions start in this way, with the prompt's last token as the root."""
     setup = setup_of(method, max_new_tokens=1)
     prompt = loaded().codec.encode(held_out_prompt("code", 2), "code")
     (first,) = tokens_of(autoregressive.decode(setup.target, prompt, setup.config))
@@ -82,7 +82,7 @@ def test_a_run_that_goes_on_behind_its_prompt_alone_has_its_keys_and_values(meth
     assert run.round().emitted_ids[0] == first
 
 
-def test_the_number_of_layers_left_out_can_be_chosen():
+def test_the_number_of_omitted_layers_can_be_chosen():
     skipping, kept = self_draft._skipping(setup_of("layer-skip", options=(("skipped", 5),)))
     assert skipping.info.layers == len(kept) == 12 - 5
     with pytest.raises(InputError, match="skipped must be from 1 to 10 of the target's 12 layers"):
@@ -90,20 +90,23 @@ def test_the_number_of_layers_left_out_can_be_chosen():
 
 
 @pytest.mark.parametrize("method", ["quantised-self", "layer-skip"])
-def test_the_target_itself_is_left_as_it_was(method):
+def test_the_target_itself_is_not_changed(method):
     make_drafter(setup_of(method))
     assert loaded().target.info.layers == len(loaded().target.layers) == 12
 
 
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("method", ["quantised-self", "layer-skip"])
-def test_no_form_reads_the_prompt_again(method, rows, monkeypatch):
+def test_neither_method_runs_the_prompt_again(method, rows, monkeypatch):
     setup = setup_of(method, draft_length=3, max_new_tokens=4)
     target, counts = loaded().target, []
 
     def counted(forward):
         def run(model, token_ids, *args, **options):
-            if model is not target:  # a table of rows, or one row after the other
+            # A batched forward gets the tokens of its rows in one of two ways: as a tensor with two
+            # dimensions, or as one row after the other with the rows' token counts in the third
+            # argument.
+            if model is not target:
                 counts.extend([token_ids.shape[1]] if token_ids.ndim > 1 else args[2])
             return forward(model, token_ids, *args, **options)
 
@@ -119,12 +122,13 @@ def test_no_form_reads_the_prompt_again(method, rows, monkeypatch):
         drafter = make_row_drafters([setup] * rows)
         batched = batch_target(target, prompts, setup.config)
         list(batch.decode(batched, drafter, prompts, [setup.config] * rows))
-    assert counts and max(counts) <= 2  # the root, and at most the last node before it
+    # The draft runs the root, and sometimes the last accepted node as well.
+    assert counts and max(counts) <= 2
 
 
 @pytest.mark.parametrize(("branching", "bits"), [((), 8), ((2,), 8), ((2,), 4)])
-def test_rows_that_draft_together_have_to_the_bit_what_each_would_draft_for_itself(branching, bits):
-    """More rows than run at once, in a chain and in a tree."""
+def test_rows_that_draft_together_draft_exactly_what_each_would_draft_alone(branching, bits):
+    """The eleven rows are too many for one forward. The test has chains and trees."""
     prompts = [tuple(range(100 + 7 * row, 120 + 9 * row)) for row in range(11)]
     config = DecodingConfig(
         method="quantised-self",
@@ -146,13 +150,13 @@ def test_rows_that_draft_together_have_to_the_bit_what_each_would_draft_for_itse
 
 
 def drafted(events):
-    """What was drafted in each round, and how probable the draft held it."""
+    """Return the drafted tokens of each round with their draft probabilities."""
     rounds = [event for event in events if isinstance(event, Round)]
     return [[(node.token_id, node.draft_prob) for node in each.tree.nodes] for each in rounds]
 
 
-def test_layers_that_are_left_out_are_left_out_of_the_prompt_s_keys_too():
-    """The draft's layer is given the keys of the same layer of the target, whatever its place."""
+def test_omitted_layers_are_omitted_from_the_prompt_s_cache_as_well():
+    """Each layer of the draft must use the keys of the same layer of the target."""
     setup = setup_of("layer-skip")
     kept = [i for i in range(12) if i not in loaded().parts.self_drafting.skipped_layers]
     cache = loaded().target.new_cache(40)

@@ -1,6 +1,4 @@
-"""A draft that is drawn from the tokens that both vocabularies have: its distribution and its
-mass.
-"""
+"""A draft that is drawn from the tokens of both vocabularies: its distribution and its mass."""
 
 import pytest
 import torch
@@ -22,7 +20,7 @@ def first_proposal(parts, config, committed):
     return drafter_of(tables()[0], parts, config).propose(committed, 9, 0)
 
 
-def test_q_is_the_drafts_distribution_restricted_to_shared_tokens_and_renormalised():
+def test_q_is_the_draft_s_distribution_restricted_to_shared_tokens():
     draft = tables()[1]
     config = config_of(ProposalKind.IID, temperature=0.7, draft_length=1)
     proposal = first_proposal(parts_of(draft), config, [0, 1, 0, 1])
@@ -36,7 +34,7 @@ def test_q_is_the_drafts_distribution_restricted_to_shared_tokens_and_renormalis
 
 
 def test_restricting_before_top_k_always_leaves_a_distribution():
-    """The draft's favourite is a token that the target lacks."""
+    """The draft's most probable token is missing in the target's vocabulary."""
     draft = tables()[1]
     favourite = THEIRS.index("e")
     draft.distribution = lambda tokens, layer=-1: (
@@ -48,7 +46,7 @@ def test_restricting_before_top_k_always_leaves_a_distribution():
         assert distributions.sum(-1).tolist() == pytest.approx([1.0] * len(distributions))
 
 
-def test_the_note_tells_the_mass_of_the_shared_tokens():
+def test_the_note_has_the_mass_of_the_shared_tokens():
     target, draft = tables()
     config = config_of(ProposalKind.IID, draft_length=1, temperature=1.0, max_new_tokens=30)
     shared = torch.tensor([j for j, p in enumerate(THEIRS) if p in OURS and p != TAG])
@@ -91,7 +89,7 @@ def test_the_mass_is_the_mean_over_the_whole_chain():
     assert max(masses) - min(masses) > 0.01
 
 
-def test_a_number_sent_late_is_there_after_the_next_copy():
+def test_a_number_sent_with_a_later_copy_arrives():
     late = LateTransfer(torch.device("cpu"))
     late.send(torch.tensor([0.25]))
     assert late.arrived() == 0.25

@@ -1,4 +1,4 @@
-"""What is recorded of every row for display, against the same numbers by their definitions."""
+"""Numbers that are recorded for display equal the same numbers computed by their definitions."""
 
 import pytest
 import torch
@@ -10,7 +10,9 @@ from specviz.decoding.verification import judge, unpack
 from specviz.records import ProposalKind
 
 CPU = torch.device("cpu")
-VOCAB, PARENTS = 5000, (-1, -1, 0, 0, 2)  # rows 0, 1 and 3 have children, rows 2, 4 and 5 none
+# Row 0 is the root and row i + 1 is node i. Rows 0, 1 and 3 have children; rows 2, 4 and 5 have
+# none.
+VOCAB, PARENTS = 5000, (-1, -1, 0, 0, 2)
 ROWS = len(PARENTS) + 1
 
 
@@ -20,9 +22,9 @@ def logits_of(kind):
         case "ties":
             return (2 * logits).round()
         case "peaked":
-            return 60 * logits  # all but one probability underflow
+            return 60 * logits  # the largest probability is 1 and all others underflow to 0
         case "tiny":
-            return 1e-8 * logits  # probabilities differ by less than one rounding
+            return 1e-8 * logits  # the probabilities differ by less than a rounding error
         case "masked":
             return logits.masked_fill(torch.arange(VOCAB) > 0, -torch.inf)
     return 3 * logits
@@ -32,7 +34,7 @@ def logits_of(kind):
 @pytest.mark.parametrize("is_padded", [False, True])
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
 @pytest.mark.parametrize("kind", ["usual", "ties", "peaked", "tiny", "masked"])
-def test_entropy_overlaps_and_margin_are_bit_for_bit_those_of_their_definitions(
+def test_entropy_overlap_and_margin_equal_their_definitions_exactly(
     kind, temperature, is_padded, is_drawn
 ):
     logits, sampler = logits_of(kind), Sampler(temperature)
@@ -68,7 +70,7 @@ def test_entropy_overlaps_and_margin_are_bit_for_bit_those_of_their_definitions(
         assert shown.margin == best[row, 0] - best[row, 1]
 
 
-def test_a_tree_of_no_nodes_has_no_overlap():
+def test_a_tree_without_nodes_has_no_overlap():
     packed = judge(
         host_tree((), (), CPU), logits_of("usual")[:1], Sampler(), torch.zeros(1).double()
     )

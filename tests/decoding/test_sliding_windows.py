@@ -1,4 +1,7 @@
-"""Every method on models whose layers slide writes the library's text, past the window."""
+"""On models with sliding-window layers, every method writes the text of transformers.
+
+The texts are longer than the window.
+"""
 
 import pytest
 import torch
@@ -17,7 +20,8 @@ from tests.models.conftest import build_module, describe, family_config
 VOCAB, TOKENS = 12, 24
 FAMILIES = ("mistral-sliding", "qwen3-sliding", "gemma3", "gpt-oss")
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5, 4, 4, 1, 3, 5)
-# One mask shows all methods the window, and Gemma 3 has layers with one and without.
+# All methods share one mask, so every family is tested with only two methods. Gemma 3 has layers
+# with a window and layers without.
 MIXED, FEW = "gemma3", ("draft-model", "draft-tree")
 VARIANTS = [
     pytest.param(
@@ -36,7 +40,7 @@ VARIANTS = [
 
 @pytest.fixture(scope="module")
 def family(request):
-    """The target, what methods need beside it, and the text that the library writes."""
+    """Return the target, the parts that methods need, and the text that transformers writes."""
     modules = []
     for layers in (3, 1):
         config = family_config(request.param)
@@ -58,11 +62,11 @@ def family(request):
 
 
 @pytest.mark.parametrize("family, method, kind", VARIANTS, indirect=["family"])
-def test_greedy_text_is_what_the_library_generates(family, method, kind):
+def test_greedy_text_equals_that_of_transformers(family, method, kind):
     target, parts, expected = family
     config = DecodingConfig(
         method=method.name,
-        draft_length=6,  # longer than the window
+        draft_length=6,  # the draft is longer than the sliding window
         branching=method.default_branching,
         tree_kind=kind,
         max_new_tokens=TOKENS,

@@ -1,4 +1,4 @@
-"""A model over several devices in a batch: every row has a cache and a forward of its own."""
+"""A batch with a model on several devices: every row has its own cache and its own forward."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from tests.decoding.test_every_drafter import ONE_KIND_EACH, VARIANTS, config_of
 from tests.decoding.tiny_parts import parts_for
 
 ABLE = [each for each in ONE_KIND_EACH if Need.LAYERS not in each.values[0].needs]
-# a chain, a tree, heads and a method without models; the others are in make slow
+# A chain, a tree, heads, and a method without models; `make slow` runs the others.
 QUICK = ("draft-model", "draft-tree", "medusa", "lookahead")
 ABLE_QUICKLY = [
     pytest.param(
@@ -41,14 +41,14 @@ def spread():
     return tiny_model(1, 3, "tiny target", kind=SpreadModel)
 
 
-def test_only_a_spread_target_has_separate_rows(spread):
+def test_only_a_target_on_several_devices_has_separate_rows(spread):
     for kind, expected in ((SpreadModel, SeparateRows), (LibraryModel, RaggedTarget)):
         model = tiny_model(1, 1, "target", kind=kind)
         assert type(batch_target(model, PROMPTS, DecodingConfig())) is expected
 
 
 @pytest.mark.parametrize("name", ["draft-model", "draft-tree"])
-def test_only_a_spread_draft_drafts_row_by_row(target, name):
+def test_only_a_draft_on_several_devices_drafts_row_by_row(target, name):
     method = DRAFTERS[name]
     for kind, expected in ((SpreadModel, RowDrafters), (LibraryModel, StaticRows)):
         parts = Parts(draft=tiny_model(2, 1, "draft", kind=kind))
@@ -57,7 +57,9 @@ def test_only_a_spread_draft_drafts_row_by_row(target, name):
 
 
 @pytest.mark.parametrize("method, kind", ABLE_QUICKLY)
-def test_rows_of_a_spread_target_are_their_single_runs(method, kind, spread, draft):
+def test_with_a_target_on_several_devices_each_row_equals_its_single_run(
+    method, kind, spread, draft
+):
     config = config_of(method, kind, temperature=0.8, max_new_tokens=24, seed=5)
     parts = parts_for(spread, draft)
     steps = batch_steps(spread, parts, config)
@@ -65,7 +67,7 @@ def test_rows_of_a_spread_target_are_their_single_runs(method, kind, spread, dra
         assert story(events_of(steps, row)) == story(single_run(setup, PROMPTS[row]))
 
 
-def test_a_spread_draft_gives_the_rows_that_one_in_one_place_gives(target):
+def test_a_draft_on_several_devices_gives_the_same_rows_as_on_one(target):
     config = config_of(DRAFTERS["draft-model"], VARIANTS[0].values[1], temperature=0.8)
     texts = []
     for kind in (SpreadModel, LibraryModel):
@@ -75,7 +77,7 @@ def test_a_spread_draft_gives_the_rows_that_one_in_one_place_gives(target):
     assert texts[0] == texts[1]
 
 
-def test_separate_rows_waste_no_slot_and_their_plain_batch_is_the_baseline(spread, draft):
+def test_separate_rows_waste_no_slot_and_their_plain_batch_equals_the_baseline(spread, draft):
     config = DecodingConfig(max_new_tokens=24)
     steps = batch_steps(spread, Parts(draft=draft), config)
     plain = baseline_steps(spread, config)

@@ -1,10 +1,9 @@
-"""The assembled decoder's distribution, sampled thousands of times on table models with far apart
-distributions.
+"""The distribution of whole runs, sampled thousands of times on table models that disagree.
 
-What enumeration proves of the two pure parts, this shows of everything around them: which
-distributions are handed over, which rows and slots are meant, which draws are shared by mistake (by
-depths: 7 to 10 deviations; by siblings it would be at most 3, so `test_every_drafter` looks at the
-draws themselves).
+Enumeration proves the two pure functions. These tests cover everything around them: which
+distributions the rule receives, which rows and slots it reads, and whether two nodes share a draw
+by mistake. If two depths share a draw, the result is off by 7 to 10 standard deviations. If
+siblings share one, it is off by 3 at most, so `test_every_drafter` checks the draws themselves.
 """
 
 import math
@@ -29,20 +28,20 @@ from tests.decoding.tiny_parts import pair_for, parts_for
 PROMPT = (0, 2, 1, 0, 2)
 LENGTH = 4
 
-# With 4 deviations as the bound a right decoder fails once in 30,000 settings of the test. A wrong
-# one whose effect (Cohen's w, the root of chi-square per sample) is 0.28 is found by 800 samples,
-# one of 0.36 by 500 and one of 0.51 by 250, each with a probability of 98 %. Drawing recovered
-# tokens from p in place of the residual has w = 0.28 for the chain, 0.38 for siblings without
-# replacement, 0.6 for IID ones; a tree of point masses has no residual to be wrong about. The other
-# methods' q differs so much from place to place that handing over another place's lies 9 deviations
-# off after 250.
+# With a limit of 4 standard deviations, a correct decoder fails in one of 30,000 settings of the
+# test. A wrong decoder is found with a probability of 98 % by 800 samples if its effect is 0.28, by
+# 500 samples if it is 0.36, and by 250 samples if it is 0.51. (The effect is Cohen's w, the root of
+# chi-square per sample.) Drawing recovered tokens from p instead of the residual has an effect of
+# 0.28 for the chain, 0.38 for siblings without replacement and 0.6 for IID siblings; a tree of
+# point masses has no residual. With the other methods, q differs much between positions, so using
+# the q of another position gives 9 standard deviations after 250 samples.
 SAMPLES = {"draft-model": 800}
 OF_KIND = {ProposalKind.WITHOUT_REPLACEMENT: 500}
 OF_ANY_OTHER = 250
-# The kind is the verification's and the static tree's business, whatever the source: every kind is
-# sampled with the plain tree, one kind with each other method; all of them in `make slow`. There,
-# too, are methods whose rounds are a draft model's: with other weights, or drafted ahead, which
-# changes no round (test_pre_speculation).
+# Only verification and the static tree depend on the proposal kind. So the plain tree is sampled
+# with every kind, and each other method with one kind; `make slow` samples all combinations. It
+# also samples methods whose rounds are like those of a draft model: one has other weights, one
+# drafts ahead, which changes no round (test_pre_speculation).
 LIKE_A_DRAFT_MODEL = ("quantised-self", "pre-speculation")
 
 
@@ -58,13 +57,13 @@ SAMPLED = [
 
 
 def logits_after(model, tokens):
-    """Of a table or of a tiny Llama. -> [V]"""
+    """Return the logits of a table model or a tiny Llama after these tokens. [V]"""
     ids, positions = torch.tensor([tokens]), torch.arange(len(tokens))[None]
     return model.forward(ids, positions, model.new_cache(len(tokens)), last_only=True).logits[0, 0]
 
 
 def exact_distribution(model, sampler):
-    """Distribution over the LENGTH tokens after the prompt."""
+    """Return the exact distribution of the LENGTH tokens after the prompt."""
     distribution = {(): 1.0}
     for _ in range(LENGTH):
         distribution = {
@@ -78,7 +77,7 @@ def exact_distribution(model, sampler):
 
 
 def deviations(counts, distribution):
-    """How far chi-square lies above its mean, in deviations of a normal (Wilson-Hilferty)."""
+    """Return by how many standard deviations chi-square is above its mean (Wilson-Hilferty)."""
     samples = sum(counts.values())
     expected = {ids: samples * mass for ids, mass in distribution.items()}
     assert all(expected[ids] > 0 for ids in counts), "a text that the target cannot write"
@@ -106,22 +105,25 @@ def test_four_tokens_have_the_joint_distribution_of_the_target(method, kind, cut
     assert sampled_deviations(method, kind, cut) < 4
 
 
-def test_min_p_cuts_the_target_and_the_draft_alike():
-    """With siblings without replacement, which see the cut most often; the rest in `make slow`."""
+def test_min_p_cuts_the_target_and_the_draft_in_the_same_way():
+    """Siblings without replacement are the kind that most often draws tokens that min-p removes.
+
+    `make slow` runs the other kinds of proposal.
+    """
     kind = ProposalKind.WITHOUT_REPLACEMENT
     assert sampled_deviations(DRAFTERS["draft-tree"], kind, {"min_p": 0.2}) < 4
 
 
 @pytest.mark.parametrize("kind", DRAFTERS["eagle"].kinds, ids=lambda kind: kind.value)
-def test_a_head_that_never_drafts_a_token_leaves_it_its_probability(kind):
-    """Nor does it matter that a level asks for more siblings than its vocabulary has tokens."""
+def test_a_token_that_the_head_never_drafts_keeps_its_probability(kind):
+    """A level of the tree can ask for more siblings than the head has tokens to draft."""
     target, table = pair_for(DRAFTERS["eagle"], tiny_model)
     parts = Parts(eagle=NarrowTableEagle(target, table))
     assert sampled_deviations(DRAFTERS["eagle"], kind, {}, parts) < 4
 
 
 def sampled_deviations(method, kind, cut, parts=None):
-    """Of the four tokens that sampled runs write from what the target alone would."""
+    """Return by how many standard deviations sampled texts differ from the target's texts."""
     target, draft = pair_for(method, tiny_model)
     config = config_of(
         method,
@@ -153,8 +155,10 @@ WITH_DRAFT = [variant for variant in VARIANTS if variant.values[0].needs == {Nee
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("method, kind", WITH_DRAFT)
 @pytest.mark.parametrize("models", ["table", "llama"])
-def test_a_draft_that_is_the_target_is_accepted_down_to_the_leaf(models, method, kind, temperature):
-    """Wrong slots, positions, masks or distributions on the draft's side would cost acceptance."""
+def test_a_draft_that_equals_the_target_is_accepted_to_the_last_node(
+    models, method, kind, temperature
+):
+    """Wrong slots, positions, masks or distributions of the draft would lower acceptance."""
     model = TableModel(1) if models == "table" else tiny_model(1, 2, "both")
     config = config_of(method, kind, temperature=temperature, top_p=0.9, max_new_tokens=60)
     is_drawn = temperature > 0 and not kind.value.startswith("det")
@@ -169,8 +173,8 @@ def test_a_draft_that_is_the_target_is_accepted_down_to_the_leaf(models, method,
 
 
 @pytest.mark.parametrize("method, kind", WITH_DRAFT)
-def test_the_recorded_q_is_the_distribution_that_the_tokens_were_drawn_from(method, kind):
-    """Shares of first siblings over many seeds follow the recorded draft probabilities."""
+def test_tokens_are_drawn_from_the_recorded_q(method, kind):
+    """Over many seeds, the shares of first siblings equal the recorded draft probabilities."""
     if kind.value == "deterministic":
         draft = TableModel(2)
         config = config_of(method, kind, temperature=0.7, max_new_tokens=6)
@@ -182,7 +186,8 @@ def test_the_recorded_q_is_the_distribution_that_the_tokens_were_drawn_from(meth
     target, draft = TableModel(1), TableModel(2)
     expected: dict = {}
     counts: dict = {}
-    samples = 800  # find a share that is off by 0.13 with 99.9 %
+    # Enough samples to find an error of 0.13 in a probability, with a certainty of 99.9 %.
+    samples = 800
     for seed in range(samples):
         config = config_of(method, kind, temperature=0.7, top_k=2, max_new_tokens=6, seed=seed)
         drafter = make_drafter(Setup(target, Parts(draft=draft), config, 64))
@@ -202,9 +207,10 @@ def test_the_recorded_q_is_the_distribution_that_the_tokens_were_drawn_from(meth
         assert abs(counts.get(token, 0) - samples * prob) < 4 * deviation
 
 
-def test_siblings_and_cousins_are_drawn_apart():
-    """Two draws from one distribution are alike with probability sum q^2, under one parent or
-    two.
+def test_siblings_and_cousins_use_different_draws():
+    """Two independent draws from one distribution are equal with probability sum q^2.
+
+    The test compares siblings, and cousins that have the same distribution.
     """
     config = config_of(DRAFTERS["draft-tree"], ProposalKind.IID, draft_length=2, temperature=1.0)
     draft = TableModel(2, vocab=6)
@@ -217,7 +223,7 @@ def test_siblings_and_cousins_are_drawn_apart():
         alike += first == second
         share = float(proposal.distributions[0].square().sum())
         expected, spread = expected + share, spread + share * (1 - share)
-        if first == second:  # then both children come from one distribution, too
+        if first == second:  # equal nodes have children with the same distribution
             alike += children[0] == children[1]
             share = float(proposal.distributions[1].square().sum())
             expected, spread = expected + share, spread + share * (1 - share)
@@ -225,8 +231,8 @@ def test_siblings_and_cousins_are_drawn_apart():
 
 
 @pytest.mark.parametrize("method, kind", WITH_DRAFT)
-def test_draws_are_new_in_every_round(method, kind):
-    """The same context drafted in another round: other draws, unless none are made."""
+def test_every_round_uses_new_draws(method, kind):
+    """In another round the same context gives other draws, unless the kind draws nothing."""
     differ, target, draft = 0, TableModel(1), TableModel(2)
     for seed in range(30):
         config = config_of(method, kind, temperature=1.0, seed=seed)
@@ -238,7 +244,7 @@ def test_draws_are_new_in_every_round(method, kind):
     assert differ > 20 if kind.value != "deterministic" else differ == 0
 
 
-def test_siblings_without_replacement_differ_while_the_support_lasts():
+def test_siblings_without_replacement_differ_while_tokens_with_mass_remain():
     config = DecodingConfig(
         method="draft-tree", draft_length=1, branching=(3,), temperature=1.0, max_new_tokens=12,
         tree_kind=DRAFTERS["draft-tree"].kinds[1],
@@ -249,9 +255,10 @@ def test_siblings_without_replacement_differ_while_the_support_lasts():
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)
-def test_shown_residuals_are_the_distribution_that_recovered_tokens_come_from(method, kind):
+def test_recovered_tokens_are_drawn_from_the_shown_residual(method, kind):
     config = config_of(method, kind, temperature=0.8, max_new_tokens=120, seed=3)
-    config = replace(config, branching=config.branching[:1] and (2,))  # so that both may fail
+    # With only two siblings per level, all siblings of a level are often rejected.
+    config = replace(config, branching=config.branching[:1] and (2,))
     recovered, least = 0, 1.0
     for each in rounds_of(*pair_for(method, tiny_model), config):
         least = min([least, *(verdict.acceptance_prob for verdict in each.verdicts)])
@@ -264,14 +271,14 @@ def test_shown_residuals_are_the_distribution_that_recovered_tokens_come_from(me
         assert sum(position.residual_probs) == pytest.approx(1, abs=1e-5)
         failed = each.tree.children(position.parent)[-1]
         assert each.verdicts[failed].outcome is Outcome.REJECTED
-        assert (
-            shown[each.tree.nodes[failed].token_id] == 0
-        )  # q >= p there, or there is no distribution
-    assert recovered > 0 or least > 0.9  # a draft nearly as good as the target
+        # The residual is 0 at a rejected token: q >= p there, or the draft is a point mass.
+        assert shown[each.tree.nodes[failed].token_id] == 0
+    # A run without a recovered token is allowed only if the draft is nearly as good as the target.
+    assert recovered > 0 or least > 0.9
 
 
 @pytest.mark.parametrize("method, kind", VARIANTS)
-def test_bonus_rows_show_no_residual(method, kind):
+def test_a_row_with_a_bonus_token_shows_no_residual(method, kind):
     model, _ = pair_for(method, tiny_model)
     config = config_of(method, kind, temperature=0.8, max_new_tokens=60)
     for each in rounds_of(model, model, config):
@@ -280,7 +287,9 @@ def test_bonus_rows_show_no_residual(method, kind):
 
 
 def test_the_first_token_is_drawn_from_the_target():
-    model, counts, samples = TableModel(1), [0, 0, 0], 800  # enough for 0.13, as above
+    # With a certainty of 99.9 %, 800 samples find an error of 0.13 in a probability, as in the test
+    # of the recorded q.
+    model, counts, samples = TableModel(1), [0, 0, 0], 800
     for seed in range(samples):
         config = DecodingConfig(
             method="prompt-lookup",
@@ -301,7 +310,7 @@ def test_the_first_token_is_drawn_from_the_target():
 
 @pytest.mark.parametrize("kind", DRAFTERS["draft-tree"].kinds)
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
-def test_a_tree_may_branch_wider_than_the_vocabulary(kind, temperature):
+def test_a_tree_may_have_more_children_per_node_than_the_vocabulary_has_tokens(kind, temperature):
     config = config_of(DRAFTERS["draft-tree"], kind, temperature=temperature)
     target, draft = TableModel(1, vocab=2), TableModel(2, vocab=2)
     assert sum(len(each.accepted) for each in rounds_of(target, draft, config, (0, 1))) > 0

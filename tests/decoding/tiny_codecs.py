@@ -1,4 +1,7 @@
-"""Two tiny tokenizers that share some tokens, hold halves of a character, and merge differently."""
+"""Two tiny tokenizers that share some tokens and merge differently.
+
+Some of their tokens are only half of a character.
+"""
 
 from functools import cache
 
@@ -8,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from specviz.models.text.text_codec import TextCodec
 
 TAG = "<|tag|>"
-# in the letters of a byte-level vocabulary: Ġ is a space, Ã and © are the two bytes of é
+# These are letters of a byte-level vocabulary: Ġ is a space, Ã and © are the two bytes of é.
 OURS = ("a", "b", "ab", TAG, "c", "Ã", "©", "Ã©", "abc", "Ġ", "Ġa", "d")
 THEIRS = ("b", "a", "c", "©", "Ã", TAG, "ba", "Ġ", "e", "bc", "Ġa", "aa")
 MERGES = (("a", "b"), ("Ã", "©"), ("ab", "c"), ("Ġ", "a"), ("b", "a"), ("b", "c"), ("a", "a"))
@@ -16,9 +19,9 @@ MERGES = (("a", "b"), ("Ã", "©"), ("ab", "c"), ("Ġ", "a"), ("b", "a"), ("b", 
 
 @cache
 def tiny_codec(pieces, end=None):
-    """A byte-level tokenizer of these tokens; it cannot write what they do not spell.
+    """Return a byte-level tokenizer with these tokens; it cannot encode any other text.
 
-    `end` is the one that ends a text, if one does.
+    `end` is the token that ends a text, or None.
     """
     merges = [pair for pair in MERGES if {*pair, "".join(pair)} <= set(pieces)]
     backend = Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, merges))
@@ -30,10 +33,10 @@ def tiny_codec(pieces, end=None):
 
 
 def our_codec(vocab):
-    """The target's."""
+    """Return the target's tokenizer with the first `vocab` tokens."""
     return tiny_codec(OURS[:vocab])
 
 
 def their_codec(vocab):
-    """That of a foreign draft."""
+    """Return the foreign draft's tokenizer with the first `vocab` tokens."""
     return tiny_codec(THEIRS[:vocab])

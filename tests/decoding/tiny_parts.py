@@ -1,4 +1,4 @@
-"""What methods need beside a target, tiny and random: for table models and for tiny Llamas."""
+"""Tiny random drafts and heads that methods need, for table models and for tiny Llamas."""
 
 import json
 import tempfile
@@ -17,13 +17,13 @@ from tests.decoding.table_eagle import TableEagle
 from tests.decoding.table_model import TableModel
 from tests.decoding.tiny_codecs import our_codec, their_codec
 
-LLAMA_NEEDS: set[Need] = set()  # what a table cannot give
+LLAMA_NEEDS: set[Need] = set()  # the parts that a method may need and a table model cannot have
 HEADS = 3
 SHARES = [[0.6, 0.2, 0.1], [0.4, 0.2, 0.1], [0.3, 0.1, 0.1]]
 
 
 def parts_for(target, draft):
-    """Every part that a pair of these two can offer."""
+    """Return every part that a pair of these two models can offer."""
     is_table = isinstance(target, TableModel)
     return Parts(
         draft=draft,
@@ -36,14 +36,13 @@ def parts_for(target, draft):
 
 
 def pair_for(method, tiny_model):
-    """A target and a draft of few tokens and far apart distributions that the method can run on."""
+    """Return a small target and draft that disagree and with which the method can run."""
     if method.needs & LLAMA_NEEDS:
         return tiny_model(1, 3, "target", vocab=3), tiny_model(2, 1, "draft", vocab=3)
     return TableModel(3, 1), TableModel(2)
 
 
 def medusa_for(target, seed=3):
-    """Random heads."""
     width, vocab = target.info.hidden_size, target.info.vocab_size
     config = {"heads": HEADS, "hidden_size": width, "vocab_size": vocab, "accuracies": SHARES}
     shapes = {}
@@ -55,7 +54,7 @@ def medusa_for(target, seed=3):
 
 
 def eagle_for(target, seed=4):
-    """A random layer of two heads."""
+    """Return a random EAGLE head: one layer with two attention heads."""
     width, inner, heads = target.info.hidden_size, 48, 32
     config = LlamaConfig(
         vocab_size=target.info.vocab_size,
@@ -78,7 +77,7 @@ def eagle_for(target, seed=4):
 
 
 def eagle3_for(target, seed=5):
-    """A random EAGLE-3 layer for three states of the target, with a draft vocabulary."""
+    """Return a random EAGLE-3 head with a draft vocabulary; it reads three layers of the target."""
     width, inner, vocab = target.info.hidden_size, 48, target.info.vocab_size
     config = LlamaConfig(
         vocab_size=vocab,
@@ -99,7 +98,9 @@ def eagle3_for(target, seed=5):
     norms = ("midlayer.hidden_norm", "midlayer.input_layernorm", "norm")
     for name in (*norms, "midlayer.post_attention_layernorm"):
         shapes[f"{name}.weight"] = (width,)
-    d2t = {"d2t": torch.ones(vocab - 2, dtype=torch.int64)}  # all but the first and the last token
+    # The draft vocabulary has all tokens except the first and the last: token i of the draft is
+    # token i + 1 of the target.
+    d2t = {"d2t": torch.ones(vocab - 2, dtype=torch.int64)}
     return _opened(open_eagle_head, config, _random(shapes, seed) | d2t, target)
 
 

@@ -1,4 +1,4 @@
-"""The sentence on the first token in which two runs differ: plain, short, one line."""
+"""The sentence about the first difference of two runs is plain, short and one line."""
 
 import pytest
 
@@ -86,12 +86,12 @@ GOLDEN = {
     ),
     "unfinished": (
         changed(TRACE, prefill=None, rounds=(), finish=None),
-        "b has no text yet, a begins with ' t6' (drawn behind the prompt).",
+        "b has no text yet, a begins with ' t6' (drawn after the prompt).",
     ),
     "prompt": (
         random_trace(4, rounds=3),
-        "Token 1 is the first to differ: ' t6' (drawn behind the prompt) in a, "
-        "' t30' (drawn behind the prompt) in b; the prompts differ.",
+        "Token 1 is the first to differ: ' t6' (drawn after the prompt) in a, "
+        "' t30' (drawn after the prompt) in b; the prompts differ.",
     ),
 }
 
@@ -101,20 +101,20 @@ def test_the_sentence_is_plain(b, told):
     assert sentence(difference(TRACE, b), TEXTS) == told
 
 
-def test_equal_texts_are_told_to_be_the_same():
+def test_equal_texts_are_called_equal():
     assert sentence(difference(TRACE, TRACE), TEXTS) == "Both texts are the same."
 
 
-def test_a_draw_that_nobody_saw_is_told_to_be_unknown():
+def test_an_unknown_draw_is_called_unknown():
     unseen = with_verdict(FORCED, uniform_draw=None, residual_prob=None)
     assert "unknown in b" in sentence(difference(TRACE, unseen), TEXTS)
 
 
-def test_a_token_without_a_text_is_told_by_its_number():
+def test_a_token_without_a_text_is_named_by_its_number():
     assert "#36 (an accepted guess, round 2) in b" in sentence(difference(TRACE, FORCED), {})
 
 
-def test_texts_of_any_length_and_content_leave_one_short_line():
+def test_texts_of_any_length_and_content_give_one_short_line():
     texts = dict.fromkeys(range(100), "\x1b[2J\n" + "x" * 1_000_000)
     told = sentence(difference(TRACE, FORCED), texts)
     assert len(told) < 300 and told.isprintable()

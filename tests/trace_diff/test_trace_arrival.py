@@ -1,4 +1,4 @@
-"""How one token of a text arrived: the round, the nodes that were examined, and their end."""
+"""How a token came into the text: its round, the examined nodes, and their verdicts."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ from tests.random_traces import changed, random_trace
     has_distributions=st.booleans(),
     branching=st.sampled_from([(), (3, 2)]),
 )
-def test_every_token_of_a_text_has_an_arrival_that_tells_it(seed, has_distributions, branching):
+def test_every_token_of_a_text_has_an_arrival(seed, has_distributions, branching):
     trace = random_trace(seed, rounds=4, has_distributions=has_distributions, branching=branching)
     for index, token_id in enumerate(trace.emitted_ids):
         found = arrival(trace, index)
@@ -28,9 +28,9 @@ def test_every_token_of_a_text_has_an_arrival_that_tells_it(seed, has_distributi
     assert arrival(trace, len(trace.emitted_ids)) is None
 
 
-def test_a_file_may_examine_a_sibling_behind_the_accepted_one():
-    """No decoder does, but no rule of the format forbids it."""
-    kind = ProposalKind.DETERMINISTIC  # siblings of different tokens
+def test_a_file_may_examine_siblings_after_the_accepted_one():
+    """No decoder examines a sibling after an accepted one, but the file format allows it."""
+    kind = ProposalKind.DETERMINISTIC  # siblings of a deterministic draft have different tokens
     traces = (random_trace(seed, rounds=1, branching=(3, 2), kind=kind) for seed in range(50))
     trace = next(trace for trace in traces if trace.rounds[0].accepted[:1] in ((0,), (1,)))
     each = trace.rounds[0]

@@ -1,4 +1,4 @@
-"""The first token in which two runs differ, and why, in numbers."""
+"""The first token in which two runs differ, and the numbers that explain the difference."""
 
 import dataclasses
 
@@ -35,7 +35,7 @@ def test_equal_texts_have_no_difference():
     assert difference(TRACE, dataclasses.replace(TRACE, device="else")) is None
 
 
-def test_a_forced_draw_is_told_as_another_draw_with_both_numbers():
+def test_a_forced_draw_is_reported_as_another_draw_with_both_numbers():
     found = difference(TRACE, FORCED)
     node = TRACE.rounds[ROUND].tree.nodes[NODE]
     recorded = TRACE.rounds[ROUND].verdicts[NODE]
@@ -52,14 +52,14 @@ def test_a_forced_draw_is_told_as_another_draw_with_both_numbers():
     assert found.a.uniform_draw is None
 
 
-def test_the_other_way_round_is_the_mirror_image():
+def test_swapping_the_two_runs_mirrors_the_difference():
     found, mirrored = difference(TRACE, FORCED), difference(FORCED, TRACE)
     assert (mirrored.a, mirrored.b) == (found.b, found.a)
     assert mirrored.cause == OtherDraw(found.cause.token_id, found.cause.draws[::-1])
     assert mirrored.totals == found.totals[::-1]
 
 
-def test_totals_are_those_of_each_run():
+def test_each_run_has_its_own_totals():
     found = difference(TRACE, FORCED)
     assert found.totals == (totals(TRACE), totals(FORCED))
     assert totals(FORCED).rounds == ROUND + 1
@@ -67,7 +67,7 @@ def test_totals_are_those_of_each_run():
     assert totals(TRACE).block_efficiency == pytest.approx((len(TRACE.emitted_ids) - 1) / 8)
 
 
-def test_another_distribution_of_the_target_comes_first():
+def test_a_difference_in_the_target_s_distribution_is_reported_first():
     other = changed_place(TRACE, halved("target_probs"))
     found = difference(TRACE, other)
     distributions = dict(
@@ -76,7 +76,9 @@ def test_another_distribution_of_the_target_comes_first():
     drawn = distributions[found.a.token_id]
     assert found.reason is Reason.DISTRIBUTION
     assert found.cause.distribution is Distribution.TARGET
-    assert found.cause.probs == (drawn, drawn / 2)  # not those of a likelier third token
+    # The cause has the probabilities of the token that differs, not those of a more probable third
+    # token.
+    assert found.cause.probs == (drawn, drawn / 2)
     assert found.cause.same_setting
     seeded = changed(other, config=dataclasses.replace(other.config, seed=99))
     assert difference(TRACE, seeded).cause == found.cause
@@ -85,7 +87,7 @@ def test_another_distribution_of_the_target_comes_first():
         assert not difference(TRACE, sampled).cause.same_setting
 
 
-def test_a_third_token_is_told_only_where_the_drawn_ones_have_the_same_distribution():
+def test_a_third_token_is_named_only_if_the_drawn_tokens_do_not_differ():
     def moved(position):
         ids, probs = position.token_ids, list(position.target_probs)
         third = next(i for i, each in enumerate(ids) if each != TRACE.rounds[ROUND].extra.token_id)
@@ -97,7 +99,7 @@ def test_a_third_token_is_told_only_where_the_drawn_ones_have_the_same_distribut
     assert found.cause.token_id not in (found.a.token_id, found.b.token_id)
 
 
-def test_another_distribution_of_the_draft_or_another_rest_is_told_apart():
+def test_differences_in_the_draft_and_in_the_residual_are_distinguished():
     for field, distribution in (
         ("draft_probs", Distribution.DRAFT),
         ("residual_probs", Distribution.RESIDUAL),
@@ -108,12 +110,12 @@ def test_another_distribution_of_the_draft_or_another_rest_is_told_apart():
         )
 
 
-def test_the_targets_own_draw_is_another_where_distributions_and_drafts_are_the_same():
+def test_with_equal_distributions_and_drafts_the_target_s_draw_is_the_difference():
     other = changed_place(TRACE, lambda position: position)
     assert difference(TRACE, other).cause == OtherDraw(None, (None, None))
 
 
-def test_with_one_seed_the_same_place_has_one_draw_so_its_distribution_must_differ_a_hair():
+def test_with_one_seed_different_tokens_mean_different_distributions():
     other = changed_place(TRACE, a_hair_less)
     found = difference(TRACE, other)
     assert found.cause.distribution is Distribution.TARGET and found.cause.same_setting
@@ -121,18 +123,18 @@ def test_with_one_seed_the_same_place_has_one_draw_so_its_distribution_must_diff
     assert difference(TRACE, seeded).cause == OtherDraw(None, (None, None))
 
 
-def test_another_drafted_token_is_another_proposal():
+def test_another_drafted_token_is_another_draft():
     drafted = TRACE.rounds[ROUND].tree.nodes[NODE].token_id
     other = next(i for i in range(40) if i not in (drafted, TRACE.rounds[ROUND].extra.token_id))
     found = difference(TRACE, with_verdict(FORCED, token_id=other))
     assert found.cause == OtherProposal((drafted, other))
 
 
-def test_a_draft_that_was_too_short_is_another_proposal():
+def test_a_shorter_draft_is_another_draft():
     here = TRACE.rounds[ROUND]
     kept = here.accepted
     nodes = tuple(dataclasses.replace(here.tree.nodes[i]) for i in kept)
-    assert kept == tuple(range(len(kept)))  # a chain
+    assert kept == tuple(range(len(kept)))  # the accepted nodes form a chain
     extra = ExtraToken(39, ExtraKind.BONUS, len(kept) - 1, 0.5)
     shorter = dataclasses.replace(
         here,
@@ -147,7 +149,7 @@ def test_a_draft_that_was_too_short_is_another_proposal():
     assert found.b.origin is Origin.BONUS
 
 
-def test_another_q_or_another_rule_lets_the_same_draft_fare_otherwise():
+def test_another_q_or_another_rule_gives_the_same_draft_another_verdict():
     q = TRACE.rounds[ROUND].verdicts[NODE].draft_prob
     found = difference(TRACE, with_verdict(FORCED, draft_prob=q / 2))
     assert found.cause == OtherDistribution(
@@ -157,27 +159,27 @@ def test_another_q_or_another_rule_lets_the_same_draft_fare_otherwise():
     assert found.cause.distribution is Distribution.ACCEPTANCE
 
 
-def test_the_same_draw_on_either_side_of_a_near_tie_same_setting():
+def test_equal_draws_with_different_verdicts_are_a_near_tie():
     draw = TRACE.rounds[ROUND].verdicts[NODE].uniform_draw
     found = difference(TRACE, with_verdict(FORCED, uniform_draw=draw))
     assert found.cause.distribution is Distribution.ACCEPTANCE and found.cause.same_setting
 
 
-def test_draws_that_differ_by_more_than_a_file_rounds_are_other_draws():
+def test_draws_that_differ_more_than_the_file_s_rounding_are_different():
     draw = TRACE.rounds[ROUND].verdicts[NODE].uniform_draw
     for apart, cause in ((2e-6, OtherDistribution), (1e-3, OtherDraw)):
         found = difference(TRACE, with_verdict(FORCED, uniform_draw=draw - apart))
         assert type(found.cause) is cause
 
 
-def test_draws_that_nobody_saw_are_unknown_and_not_guessed():
+def test_unknown_draws_stay_unknown_and_are_not_guessed():
     unseen = with_verdict(FORCED, uniform_draw=None, residual_prob=None)
     found = difference(TRACE, unseen)
     assert found.cause.draws == (TRACE.rounds[ROUND].verdicts[NODE].uniform_draw, None)
     assert found.b.residual_prob is None
 
 
-def test_a_text_that_ended_says_which_and_why():
+def test_a_text_that_ended_is_named_with_its_reason():
     shorter = changed(TRACE, rounds=TRACE.rounds[:3], finish=FinishReason.STOPPED)
     found = difference(TRACE, shorter)
     assert found.cause == TextEnded("b", FinishReason.STOPPED)
@@ -186,7 +188,7 @@ def test_a_text_that_ended_says_which_and_why():
     assert difference(shorter, TRACE).cause == TextEnded("a", FinishReason.STOPPED)
 
 
-def test_other_prompts_are_the_reason_before_any_distribution():
+def test_different_prompts_are_the_reason_before_any_distribution():
     other = dataclasses.replace(random_trace(4, rounds=8))
     assert difference(TRACE, other).reason is Reason.PROMPT
 
@@ -198,7 +200,7 @@ def test_a_trace_without_a_speculative_lane_has_an_empty_text():
     assert difference(empty, empty) is None
 
 
-def test_other_tokenizers_are_refused():
+def test_different_tokenizers_are_refused():
     other = dataclasses.replace(TRACE, token_texts=((0, "other"),))
     with pytest.raises(InputError) as refused:
         difference(TRACE, other)
@@ -207,7 +209,7 @@ def test_other_tokenizers_are_refused():
     )
 
 
-def test_texts_of_both_are_known_to_the_sentence():
+def test_the_sentence_uses_token_texts_from_both_traces():
     a = dataclasses.replace(TRACE, token_texts=((0, "x"),))
     b = dataclasses.replace(TRACE, token_texts=((1, "y"),))
     assert shared_texts(a, b) == {0: "x", 1: "y"}

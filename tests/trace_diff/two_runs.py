@@ -1,4 +1,4 @@
-"""A run, the same run with one draw forced, and ways to change a run at the place of that draw."""
+"""A recorded run, the same run with one forced draw, and variants that differ at that draw."""
 
 import dataclasses
 
@@ -8,7 +8,10 @@ from tests.random_traces import changed, random_trace
 
 
 def followed(trace, number, forced):
-    """The trace as it would be up to the end of round `number`, its draws forced."""
+    """Return `trace` up to the end of round `number`, with the draws in `forced` in that round.
+
+    `forced` maps a node to its draw.
+    """
     told = counterfactual(trace.rounds[number], forced)
     here = trace.rounds[number]
     verdicts = tuple(
@@ -21,7 +24,10 @@ def followed(trace, number, forced):
 
 
 def rejected_in(trace):
-    """Round (above 0), node and new-token index of the first rejection that may pass."""
+    """Return the first rejection after round 0 that another draw would accept.
+
+    Returns: its round, its node, and the index of its token among the new tokens.
+    """
     start = 1
     for each in trace.rounds:
         for node, verdict in enumerate(each.verdicts):
@@ -38,7 +44,10 @@ FORCED = followed(TRACE, ROUND, {NODE: 0.0})
 
 
 def changed_place(trace, change):
-    """`trace` with another extra token in ROUND, and its place there changed."""
+    """Return `trace` with another extra token in ROUND.
+
+    `change` is a function that replaces the record of the extra token's position.
+    """
     here = trace.rounds[ROUND]
     place = here.extra.parent
     token_id = next(i for i in range(40) if i not in (here.extra.token_id, *trace.emitted_ids))
@@ -49,20 +58,20 @@ def changed_place(trace, change):
 
 
 def halved(field):
-    """A change of a place that halves one of its distributions."""
+    """Return a function that halves all probabilities in one field of a position."""
     return lambda position: dataclasses.replace(
         position, **{field: tuple(prob / 2 for prob in getattr(position, field))}
     )
 
 
 def a_hair_less(position):
-    """The place with a distribution of the target that rounding could have made."""
+    """Return the position with target probabilities that are changed as little as by rounding."""
     probs = tuple(prob * (1 - 1e-6) for prob in position.target_probs)
     return dataclasses.replace(position, target_probs=probs)
 
 
 def with_verdict(trace, token_id=None, **changes):
-    """`trace` with another drafted token or verdict at NODE."""
+    """Return `trace` with another drafted token at NODE, or with changed fields of its verdict."""
     here = trace.rounds[ROUND]
     nodes, verdicts = list(here.tree.nodes), list(here.verdicts)
     if token_id is not None:

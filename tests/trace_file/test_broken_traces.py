@@ -1,4 +1,4 @@
-"""Broken files are refused: a broken trace by the name of its field, bytes by what they are."""
+"""Broken trace files are refused with the name of the field or the kind of bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def set_at(path: str, value: object) -> Change:
-    """A change that sets one place of the JSON value; numbers in the path index arrays."""
+    """Return a function that sets one item of a JSON value; numbers in `path` index arrays."""
 
     def change(trace: dict[str, Any]) -> None:
         *above, last = [int(key) if key.isdigit() else key for key in path.split(".")]
@@ -54,7 +54,7 @@ NODES, VERDICTS = f"{ROUND}.tree.nodes", f"{ROUND}.verdicts"
         (set_at("version", "1"), "trace.version must be a whole number from 1 to 5, got '1'"),
         (set_at("version", True), "trace.version must be a whole number from 1 to 5, got True"),
         (remove("device"), "trace.device is missing"),
-        (set_at("surprise", 1), "trace has no field 'surprise'"),
+        (set_at("surprise", 1), "trace must have only known fields, got 'surprise'"),
         (set_at("device", 3), "trace.device must be Unicode text of at most 200 characters, got 3"),
         (set_at("prompt", "\ud800"), "trace.prompt must be Unicode text"),
         (set_at("prompt_ids.0", -1), "trace.prompt_ids[0] must be a whole number from 0"),
@@ -168,7 +168,7 @@ NODES, VERDICTS = f"{ROUND}.tree.nodes", f"{ROUND}.verdicts"
         (set_at(f"{ROUND}.spans.start.0", 99), "….rounds[0].spans.end[0] must be a number"),
         (set_at(f"{ROUND}.spans.who.0", "<a href=x>"), "….rounds[0].spans.who[0] must be 1 to 40"),
         (set_at(f"{LANE}.name", "<b>"), "….name must be 1 to 40 letters, digits, spaces or"),
-        (set_at(f"{LANE}.name", "baseline"), "trace.lanes must have a name each, got a repeat"),
+        (set_at(f"{LANE}.name", "baseline"), "trace.lanes must have unique names, got a repeat"),
         (set_at(f"{LANE}.kind", "magic"), "….kind must be one of baseline, speculative"),
         (set_at("lanes", []), "trace.lanes must have at least one lane, got none"),
         (set_at(f"{ROUND}.notes", [{"note": "?"}]), "….rounds[0].notes[0]"),
@@ -190,7 +190,7 @@ NODES, VERDICTS = f"{ROUND}.tree.nodes", f"{ROUND}.verdicts"
         ),
     ],
 )
-def test_a_broken_trace_is_refused_by_the_name_of_its_field(change: Change, message: str) -> None:
+def test_a_broken_trace_is_refused_with_the_name_of_its_field(change: Change, message: str) -> None:
     value = copy.deepcopy(encode_trace(random_trace(0, rounds=2)))
     change(value)
     with pytest.raises(InputError) as error:
@@ -232,18 +232,18 @@ def test_more_rounds_than_a_run_can_have_are_refused() -> None:
         ),
     ],
 )
-def test_bytes_that_are_no_trace_are_refused(data: bytes, message: str) -> None:
+def test_bytes_that_are_not_a_trace_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(InputError) as error:
         loads(data)
     assert str(error.value).startswith(message)
 
 
-def test_a_file_that_was_cut_off_is_told_where_it_ends() -> None:
+def test_for_a_truncated_file_the_error_says_where_it_ends() -> None:
     with pytest.raises(InputError, match="no JSON from line 1, column 4 on: the file ends there"):
         loads(b"[1,")
 
 
-def test_a_repeat_among_many_fields_is_found_at_once() -> None:
+def test_a_duplicate_among_many_fields_is_found_quickly() -> None:
     names = [f'"f{i}": 0' for i in range(40_000)]
     data = "{" + ", ".join([*names, names[-1]]) + "}"
     started = time.thread_time()
@@ -259,7 +259,7 @@ def test_a_number_that_overflows_to_infinity_is_refused() -> None:
         loads(broken.encode())
 
 
-def test_a_file_beyond_the_limit_is_refused_packed_or_unpacked(
+def test_a_file_above_the_size_limit_is_refused_packed_or_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "MAX_FILE_BYTES", 1000)
@@ -277,6 +277,6 @@ def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_raise_anything_but_an_input_error(data: bytes) -> None:
+def test_no_bytes_raise_any_error_except_input_error(data: bytes) -> None:
     with pytest.raises(InputError):
         loads(data)

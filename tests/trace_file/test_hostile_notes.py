@@ -1,4 +1,4 @@
-"""Notes that no drafter can have left are refused, by the name of the field and in one line."""
+"""Notes that no drafter can write are refused in one line that names the field."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def good_note(name: str) -> Note:
 
 
 def encode_note(note: Note) -> dict[str, Any]:
-    """The note as a round's file has it."""
+    """Return the note as JSON, as a round's file contains it."""
     (encoded,) = encode(replace(random_round(0), notes=(note,)))["notes"]
     assert isinstance(encoded, dict)
     return encoded
 
 
 def refusal(value: object) -> str:
-    """Why a round refuses to hold this note, in one line that is worth reading."""
+    """Return the error message of a round whose only note is `value`; it must be one line."""
     encoded = encode(random_round(0)) | {"notes": [value]}
     with pytest.raises(InputError) as error:
         decode(Round, encoded, "round")
@@ -66,14 +66,14 @@ def refusal(value: object) -> str:
 
 
 @pytest.mark.parametrize("name", NOTE_TYPES)
-def test_a_note_of_every_type_survives(name: str) -> None:
+def test_a_note_of_every_type_survives_a_file(name: str) -> None:
     round_ = replace(random_round(0), notes=(good_note(name),))
     wire = json.loads(json.dumps(encode(round_)))
     assert decode(Round, wire, "round").notes == round_.notes
 
 
 @pytest.mark.parametrize("name, field, kind", FIELDS)
-def test_a_field_of_another_type_or_beyond_its_bounds_is_refused(
+def test_a_field_with_a_wrong_type_or_outside_its_bounds_is_refused(
     name: str, field: str, kind: str
 ) -> None:
     for bad in BAD[kind]:
@@ -90,25 +90,25 @@ def test_a_missing_field_is_refused(name: str, field: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOTE_TYPES)
-def test_a_field_too_many_is_refused(name: str) -> None:
+def test_an_additional_field_is_refused(name: str) -> None:
     long = "x" * 100_000
     note = encode_note(good_note(name)) | {long: 1}
-    assert refusal(note).startswith("round.notes[0] has no field 'xxx")
+    assert refusal(note).startswith("round.notes[0] must have only known fields, got 'xxx")
 
 
 @pytest.mark.parametrize("kind", ["?", "", "NgramMatch", "x" * 100_000, None, 3, ["prepared"], {}])
-def test_an_unknown_kind_is_refused_with_those_that_there_are(kind: object) -> None:
+def test_an_unknown_kind_is_refused_with_the_list_of_known_kinds(kind: object) -> None:
     told = refusal({"note": kind, "length": 1, "position": 1})
     assert told.startswith(f"round.notes[0].note must be one of {', '.join(NOTE_TYPES)}, got ")
 
 
 @pytest.mark.parametrize("value", [None, 3, "ngram-match", [], [["note", "prepared"]]])
-def test_what_is_no_object_is_no_note(value: object) -> None:
+def test_a_value_that_is_no_object_is_not_a_note(value: object) -> None:
     assert refusal(value).startswith("round.notes[0].note must be one of ")
 
 
 @pytest.mark.parametrize("notes", [None, {}, "notes", 3])
-def test_notes_are_an_array(notes: object) -> None:
+def test_notes_must_be_an_array(notes: object) -> None:
     with pytest.raises(InputError, match="^round.notes must be an array, got "):
         decode(Round, encode(random_round(0)) | {"notes": notes}, "round")
 
@@ -119,7 +119,7 @@ def test_more_notes_than_a_round_can_have_are_refused() -> None:
         decode(Round, encode(random_round(0)) | {"notes": notes}, "round")
 
 
-def test_a_broken_note_is_found_wherever_it_stands_in_a_file() -> None:
+def test_a_broken_note_is_found_at_any_position_in_a_file() -> None:
     value = encode_trace(random_trace(0, rounds=3))
     value["lanes"][1]["rounds"][2]["notes"] = [
         encode_note(good_note("tree-budget")),
@@ -130,7 +130,7 @@ def test_a_broken_note_is_found_wherever_it_stands_in_a_file() -> None:
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_numbers_that_json_does_not_know_are_refused_in_a_note_too(number: float) -> None:
+def test_numbers_that_json_does_not_allow_are_refused_in_a_note(number: float) -> None:
     value = encode_trace(random_trace(0, rounds=1))
     value["lanes"][1]["rounds"][0]["notes"] = [
         encode_note(good_note("prepared")) | {"hidden_seconds": number}

@@ -1,7 +1,7 @@
-"""Some fifty hostile files, each refused by a sentence of its own: one line, with the reason.
+"""About fifty hostile files are each refused in one line that gives the reason.
 
-Each is a whole trace but for what one enemy changed; the page's own door (`ui.recordings`) is tried
-too, for it is what strangers reach.
+Each file is a complete trace except for one hostile change. The tests also upload it through the
+page's handler (`ui.recordings`), because strangers can reach it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TREE = encode_trace(random_trace(0, rounds=3, branching=(2, 2)))
 
 
 def changed(path: str, value: object) -> bytes:
-    """A trace of trees with one place set; numbers in the path index arrays."""
+    """Return a tree trace with one item changed; numbers in `path` index arrays."""
     trace = json.loads(json.dumps(TREE))
     set_at(path, value)(trace)
     return json.dumps(trace).encode()
@@ -36,26 +36,26 @@ def without(name: str) -> bytes:
 
 
 def spelled(old: str, new: str) -> bytes:
-    """The file's text with one piece written otherwise than JSON writers would."""
+    """Return the trace's JSON text with one piece replaced by text that no JSON writer produces."""
     text = json.dumps(TREE)
     assert old in text
     return text.replace(old, new, 1).encode()
 
 
 def two_paths() -> bytes:
-    """Both children of the root accepted."""
+    """Return a trace in which both children of the root are accepted."""
     outcomes = ["unreached"] * len(TREE["lanes"][1]["rounds"][0]["tree"]["nodes"]["id"])
     outcomes[0] = outcomes[1] = "accepted"
     return changed(f"{VERDICTS}.outcome", outcomes)
 
 
 def bomb() -> bytes:
-    """Small, until it is unpacked to more than any trace may have."""
+    """Return a small file that unpacks to more bytes than a trace may have."""
     return gzip.compress(b" " * (MAX_FILE_BYTES + 1), compresslevel=1)
 
 
 def crowd() -> bytes:
-    """Small, until each of its millions of nothings becomes an object."""
+    """Return a small file with millions of empty arrays, each of which would become an object."""
     return gzip.compress(b"[" + b"[]," * MAX_VALUES + b"[]]", compresslevel=1)
 
 
@@ -127,7 +127,7 @@ def refusal(question: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def sentences() -> dict[str, str]:
-    """What the page's door says to each file."""
+    """Return a dictionary: name of a hostile file -> the message that the page shows for it."""
     files = {name: base64.b64encode(make()).decode() for name, make in FILES.items()}
     told = {name: refusal({"data": data}) for name, data in files.items()}
     told["no file"] = refusal({})
@@ -144,11 +144,11 @@ def test_a_hostile_file_is_refused_in_one_short_line(sentences: dict[str, str], 
     assert "Traceback" not in told and "<script" not in told
 
 
-def test_each_refusal_has_a_sentence_of_its_own(sentences: dict[str, str]) -> None:
+def test_each_refusal_has_a_different_sentence(sentences: dict[str, str]) -> None:
     assert len(sentences) >= 30
     assert len(set(sentences.values())) == len(sentences), sorted(sentences.values())
 
 
-def test_the_file_that_they_were_made_from_is_read() -> None:
+def test_the_original_file_without_the_change_is_accepted() -> None:
     data = base64.b64encode(json.dumps(TREE).encode()).decode()
     assert len(requested_trace({"data": data}).rounds) == 3

@@ -1,4 +1,4 @@
-"""Recordings of older versions of the format still open, with all that they hold."""
+"""Recordings in older versions of the file format still open, with all their contents."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_old_recording_opens_and_is_saved_in_the_new_form(name: str) -> None:
 
 
 def test_a_file_of_version_1_has_no_extra_ids_and_no_forks() -> None:
-    """It was made of this random trace."""
+    """An older version of specviz wrote the stored file from the random trace that is made here."""
     trace = loads(dumps(random_trace(3, rounds=2)))
     without = tuple(replace(each, extra_ids=()) for each in trace.rounds)
     assert load(OLD / "version-1.json.gz") == changed(trace, rounds=without, forks=())
@@ -56,7 +56,7 @@ def test_a_round_of_version_3_keeps_every_number() -> None:
     assert each.tree.kind.value == old["kind"]
 
 
-def test_a_round_of_version_4_that_drafted_nothing_has_a_plain_token_not_a_bonus() -> None:
+def test_in_version_4_a_round_without_a_draft_has_a_plain_token_and_no_bonus() -> None:
     trace = random_trace(3, rounds=12, has_distributions=False)
     kinds = [each.extra.kind for each in trace.rounds if each.extra and not each.tree.nodes]
     assert kinds and set(kinds) == {ExtraKind.PLAIN}
@@ -68,7 +68,7 @@ def test_a_round_of_version_4_that_drafted_nothing_has_a_plain_token_not_a_bonus
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of everything in a JSON value, the first two items of every array."""
+    """Yield the path of every item in a JSON value; of each array, only of the first two items."""
     if path:
         yield path
     if isinstance(value, dict | list):
@@ -79,7 +79,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("name", VERSIONS)
 @pytest.mark.parametrize("junk", [None, [], {}, "x", -1, [[]], {"a": 1}])
-def test_a_broken_old_recording_is_refused_in_one_line_or_reads(name: str, junk: Any) -> None:
+def test_a_broken_old_recording_is_either_refused_in_one_line_or_read(name: str, junk: Any) -> None:
     value = json_of(name)
     value["rounds"] = value["rounds"][:1]
     for *above, last in places(value):

@@ -1,9 +1,13 @@
-"""Traces survive the file and the wire: every field, to the digits that are kept."""
+"""A trace that is written and read again has the same fields, with numbers rounded as documented.
+
+This holds for files and for the messages to the browser.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specviz.golden import golden_names, golden_trace
 from specviz.records import (
     BASELINE,
     DECODING,
     Prefill,
     ProposalKind,
+    ReadingLimit,
     Round,
     TokenStep,
     Trace,
@@ -37,7 +43,7 @@ TRACES = st.builds(
 
 
 def same_but_for_digits(first: object, second: object) -> bool:
-    """Equal records, floats to the digits that the file keeps."""
+    """Return whether two records are equal; floats must agree in the digits that a file keeps."""
     if isinstance(first, float) and isinstance(second, float):
         return math.isclose(first, second, rel_tol=1e-5, abs_tol=1e-9)
     if isinstance(first, tuple) and isinstance(second, tuple):
@@ -55,16 +61,21 @@ def test_a_trace_survives_the_file(trace: Trace) -> None:
     assert same_but_for_digits(loads(dumps(trace)), trace)
 
 
-def test_a_file_keeps_how_the_run_was_measured_and_an_older_one_says_nothing_of_it() -> None:
-    trace = replace(random_trace(rounds=1), beside=2, waited=0.25)
+def test_a_file_says_how_the_run_was_measured_and_an_older_file_does_not() -> None:
+    reading = ReadingLimit(2.5e10, 68_000_000)
+    trace = replace(random_trace(rounds=1), beside=2, waited=0.25, reading=reading)
+    trace = replace(trace, processor="AMD EPYC", made_by="specviz 0.1.0 (1a2b3c4d)")
     value = encode_trace(trace)
-    assert decode_trace(value) == loads(dumps(trace)) and loads(dumps(trace)).beside == 2
-    older = {key: each for key, each in value.items() if key not in ("beside", "waited")}
-    assert decode_trace(older) == replace(decode_trace(value), beside=0, waited=None)
+    assert decode_trace(value) == loads(dumps(trace))
+    assert same_but_for_digits(loads(dumps(trace)), trace)
+    newer = ("beside", "waited", "reading", "processor", "made_by")
+    older = {key: each for key, each in value.items() if key not in newer}
+    without = dict(beside=0, waited=None, reading=None, processor="", made_by="")
+    assert decode_trace(older) == replace(decode_trace(value), **without)
 
 
 @given(TRACES)
-def test_a_second_trip_changes_nothing(trace: Trace) -> None:
+def test_writing_and_reading_a_second_time_changes_nothing(trace: Trace) -> None:
     once = loads(dumps(trace))
     assert loads(dumps(once)) == once
 
@@ -74,7 +85,7 @@ def test_a_trace_that_has_not_started_survives_the_file() -> None:
     assert loads(dumps(trace)) == trace
 
 
-def test_the_parts_that_go_over_the_wire_survive_it() -> None:
+def test_the_records_that_are_sent_to_the_browser_survive() -> None:
     trace = random_trace(5, rounds=2)
     assert trace.prefill is not None
     wire = json.loads(json.dumps([encode(trace.prefill), encode(trace.rounds[1])]))
@@ -91,7 +102,7 @@ def test_save_and_load_agree_on_every_name(tmp_path: Path, name: str) -> None:
     assert load(tmp_path / name) == trace
 
 
-def test_a_file_without_the_newer_settings_has_their_defaults() -> None:
+def test_a_file_without_newer_settings_gets_their_defaults() -> None:
     trace = random_trace(3, rounds=2)
     old = encode_trace(trace)
     newer = [setting for setting in DECODING if setting.is_newer]
@@ -103,7 +114,7 @@ def test_a_file_without_the_newer_settings_has_their_defaults() -> None:
     assert loads(dumps(sampled)).config.min_p == 0.05
 
 
-def test_what_a_recorder_could_not_see_stays_unknown() -> None:
+def test_unknown_values_stay_unknown() -> None:
     trace = loads(dumps(random_trace(3, rounds=1)))
     (each,) = trace.rounds
     unseen = tuple(replace(v, residual_prob=None, uniform_draw=None) for v in each.verdicts)
@@ -122,8 +133,13 @@ def test_a_round_takes_a_few_kilobytes() -> None:
     assert len(json.dumps(encode(random_round(0)), separators=(",", ":"))) < 4000
 
 
-def test_a_hair_beyond_a_probability_is_rounding_and_kept_within() -> None:
+def test_a_probability_slightly_outside_0_to_1_is_rounded_to_the_bound() -> None:
     each = random_round(0)
     verdict = replace(each.verdicts[0], target_prob=1.0000003, residual_prob=-1e-9)
     encoded = encode(replace(each, verdicts=(verdict, *each.verdicts[1:])))
     assert encoded["verdicts"]["p"][0] == 1 and encoded["verdicts"]["residual"][0] == 0
+
+
+@pytest.mark.parametrize("name", golden_names())
+def test_every_recorded_run_says_which_version_made_it(name: str) -> None:
+    assert re.fullmatch(r"specviz \d\.\d\.\d \([0-9a-f]{8}\)", golden_trace(name).made_by)

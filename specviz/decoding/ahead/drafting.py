@@ -1,10 +1,15 @@
-"""Drafts the chain of a round, and chains for the likely outcomes of its verification.
+"""Draft the chain of a round, and chains for the likely outcomes of verifying it.
 
-It runs in a process of its own, on a second CUDA stream, or in line; orders say what the target
-decided. All outcomes are drafted together: level d of all of them in one forward, with a mask by
-which each sees the accepted part of the chain and itself. The draws are keyed by round and depth
-alone, so a chain has the same tokens whenever it is drafted. Letters:
-K nodes of a chain, M outcomes, P nodes of the chain that are in the cache, V vocabulary.
+This work runs in a separate process, on a second CUDA stream, or in the caller's thread. An `Order`
+is the request for one round. It also contains the target's decision about the previous round.
+
+The chains of all outcomes are drafted together: one forward computes level d of every chain. An
+attention mask lets each chain see only the accepted part of the current chain, and itself. The
+random draws depend only on round and depth. A chain therefore has the same tokens whether it is
+drafted during the verification or after it.
+
+In shapes, K is the number of tokens of a chain, M the number of outcomes, P the number of chain
+tokens that are in the cache and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -20,13 +25,15 @@ from specviz.decoding.ahead.order import Order, Outcomes, Setting
 from specviz.decoding.drafters.source import fitted
 from specviz.decoding.sampling import draw, uniforms_on
 from specviz.decoding.streams import Purpose, RandomStream
+from specviz.models.accelerator import upload
 from specviz.models.language_model import LanguageModel
 
 
 class AheadDrafting:
-    """One run's draft model with its cache, between orders.
+    """The draft model of one run, with its KV cache.
 
-    The cache holds the committed tokens, the chain, then the outcomes level by level.
+    The cache holds the committed tokens, then the chain that the target verifies now. After it come
+    the chains for the possible outcomes of this verification, level by level.
     """
 
     def __init__(self, model: LanguageModel, setting: Setting, board: Board) -> None:
@@ -36,16 +43,21 @@ class AheadDrafting:
         ahead = setting.draft_length * (setting.most_outcomes + 1)
         self._cache = model.new_cache(setting.capacity + ahead)
         self._draws = RandomStream(setting.seed, Purpose.DRAFT)
-        self._end = 0  # committed tokens of the last order
-        self._levels = 0  # first slot after the chain, where the last order's outcomes begin
-        self._width = 0  # how many there are
+        self._end = 0  # number of committed tokens that the last request contained
+        # index of the first cache slot after the current chain; the chains for the possible
+        # outcomes of its verification begin there
+        self._levels = 0
+        self._width = 0
 
     @property
     def cache_bytes(self) -> int:
         return self._cache.bytes
 
     def warm_up(self) -> None:
-        """Run one round after a single token and forget it: no clock then counts a cold start."""
+        """Draft one round after a text of a single token, and discard the drafts.
+
+        The first forward of a model is slow, and no measured time should include it.
+        """
         order = Order(0, 1, self._setting.draft_length + 2, 0, self._board.fresh_row)
         self.chain(order)
         self.ahead(order)
@@ -53,12 +65,15 @@ class AheadDrafting:
         self._end = self._levels = 0
 
     def has_to_draft(self, order: Order) -> bool:
-        """Whether the order's chain has not been drafted yet."""
+        """Return whether the chain of the requested round must still be drafted."""
         return order.row == self._board.fresh_row
 
     @torch.inference_mode()
     def chain(self, order: Order) -> None:
-        """Bring the round's chain onto the board and, except its last node, into the cache."""
+        """Draft the chain of this round and write it to the shared tables.
+
+        The draft model does not run the last token of the chain, so that token is not in its cache.
+        """
         self._settle(order)
         if self.has_to_draft(order):
             self._draft(order)
@@ -66,7 +81,7 @@ class AheadDrafting:
 
     @torch.inference_mode()
     def ahead(self, order: Order) -> None:
-        """Draft for the likely outcomes of the round whose chain is on the board."""
+        """Draft a chain for each likely outcome of the verification that runs now."""
         outcomes = order.outcomes(self._setting)
         if not outcomes.size:
             return
@@ -88,25 +103,31 @@ class AheadDrafting:
 
     @staticmethod
     def _below(outcomes: Outcomes, level: int) -> int:
-        """Columns of the mask that belong to deeper levels."""
+        """Return how many columns of the attention mask belong to levels deeper than `level`."""
         return (outcomes.depth - 1 - level) * outcomes.size
 
     def _settle(self, order: Order) -> None:
-        """Keep the accepted nodes and, if it was prepared, the outcome that happened."""
+        """Drop from the draft's cache all tokens that the last round rejected.
+
+        If a chain was prepared for the outcome that happened, the tokens of that chain stay. The
+        tokens of the chains for all other outcomes are dropped as well.
+        """
         kept = self._end + order.accepted
         if self.has_to_draft(order):
-            self._cache.keep(min(kept, self._levels), [])  # the chain's last node may not have run
+            # The cache may lack the chain's last token, because drafting never needs to run that
+            # token.
+            self._cache.keep(min(kept, self._levels), [])
             return
-        levels = range(order.length(self._setting))  # the extra token, then all nodes but the last
+        # Level 0 of a prepared chain holds the extra token of its outcome. The next levels hold the
+        # tokens of the chain except the last token.
+        levels = range(order.length(self._setting))
         drafted = [self._levels + self._width * level + order.row for level in levels]
         self._cache.keep(kept, drafted)
 
     def _draft(self, order: Order) -> None:
-        """Run the committed tokens that the cache lacks, and draft the chain."""
+        """Run the committed tokens that the draft's cache lacks, then draft the chain."""
         cached, row = self._cache.length, self._board.fresh_row
-        token_ids = self._board.committed[cached : order.committed].to(
-            self._device, non_blocking=True
-        )
+        token_ids = upload(self._board.committed[cached : order.committed], self._device)
         if order.room == 0:
             self._read(token_ids)
         for depth in range(1, order.length(self._setting) + 1):
@@ -116,15 +137,21 @@ class AheadDrafting:
             self._board.token_ids[row, depth - 1] = token_ids[0]
 
     def _read(self, token_ids: Tensor) -> Tensor:
-        """Run the tokens that follow those of the cache; logits behind the last. -> [1, V]"""
+        """Run the tokens of the text that are not in the draft's cache yet.
+
+        Return the logits after the last token. -> [1, V]
+        """
         end = self._cache.length + len(token_ids)
         positions = torch.arange(self._cache.length, end, device=self._device)
         return self._forward(token_ids, positions, None)
 
     def _extras(self, order: Order, outcomes: Outcomes, tables: _Tables) -> Tensor:
-        """The extra token of every outcome: the best at its position except the drafted one. [M]
+        """Return the extra token of each outcome. -> [M]
 
-        After a whole chain there is no drafted one; then the chain's last node must run first.
+        The extra token follows the accepted part of the chain. If a token of the chain is rejected,
+        the extra token is one of the most probable tokens at its position, but not the rejected
+        token. If all tokens of the chain are accepted, the draft must first run the last of them,
+        to get the logits after it.
         """
         length = order.length(self._setting)
         chain = self._board.token_ids[order.row, :length]
@@ -137,8 +164,13 @@ class AheadDrafting:
         return best[tables.accepted, tables.ranks.clamp(max=best.shape[1] - 1)]
 
     def _forward(self, token_ids: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
-        """Logits after the tokens; without a mask, after the last one only."""
-        # tokens beyond the context are never used
+        """Run tokens through the draft model and return the logits after each token.
+
+        Without a mask, return only the logits after the last token.
+        """
+        # A run ends before the context is full, so drafted tokens beyond the context length are
+        # never accepted. Their positions do not matter, but they must be positions that the model
+        # has.
         positions = positions.clamp(max=self._model.info.context_length - 1)
         output = self._model.forward(
             token_ids[None], positions[None], self._cache, mask, last_only=mask is None
@@ -146,18 +178,23 @@ class AheadDrafting:
         return fitted(output.logits[0], self._setting.vocab_size)
 
     def _drawn(self, logits: Tensor, round_index: int, depth: int) -> Tensor:
-        """A token from each distribution, all by one draw: only one of them can become a draft."""
+        """Draw one token from the distribution of each outcome.
+
+        All draws use the same uniform number, because only one of the outcomes can happen.
+        """
         uniforms = uniforms_on(self._device, [self._draws.uniform(round_index, depth, 0)])
         return draw(self._setting.sampler.distributions(logits), uniforms.expand(len(logits)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tables:
-    """Outcomes as tensors."""
+    """The outcomes for which a round prepares chains, as tensors."""
 
     accepted: Tensor  # [M] int64
     ranks: Tensor  # [M] int64
-    mask: Tensor  # [M, P + depth * M] bool: the accepted part of the chain, and its own column
+    # [M, P + depth * M] bool: a token that is drafted for an outcome sees the accepted part of the
+    # chain, and the tokens that are drafted for the same outcome
+    mask: Tensor
 
 
 @lru_cache(maxsize=64)
@@ -167,4 +204,5 @@ def _tables(outcomes: Outcomes, length: int, device: torch.device) -> _Tables:
     chain = torch.arange(cached) < accepted[:, None]
     own = torch.eye(outcomes.size, dtype=torch.bool).repeat(1, outcomes.depth)
     mask = torch.cat([chain, own], 1)
-    return _Tables(accepted.to(device), torch.tensor(outcomes.ranks).to(device), mask.to(device))
+    ranks = torch.tensor(outcomes.ranks)
+    return _Tables(*(upload(each, device) for each in (accepted, ranks, mask)))

@@ -1,6 +1,8 @@
-"""What drafts while the target verifies: another process, a second CUDA stream, or this thread.
+"""Executors that run the draft model while the target verifies.
 
-When `begin` returns, the round's chain is ready; drafting ahead then goes on until `finish`.
+An executor works in another process, on a second CUDA stream, or in the calling thread. When
+`begin` returns, the chain of the current round is ready. The executor then continues with chains
+for the next round, until `finish` has returned.
 """
 
 from __future__ import annotations
@@ -20,45 +22,46 @@ from specviz.decoding.ahead.drafting import AheadDrafting
 from specviz.decoding.ahead.line import ReplyKind
 from specviz.decoding.ahead.order import Order, Setting
 from specviz.decoding.ahead.worker import worker_for
+from specviz.models.accelerator import is_accelerator
 from specviz.models.language_model import LanguageModel
 from specviz.models.local_model import LocalModel
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """When drafting ahead ran, in seconds of `time.perf_counter`."""
+    """The start and end times of drafting ahead, in seconds of `time.perf_counter`."""
 
     began: float
     ended: float
 
 
 class DraftExecutor(Protocol):
-    """Drafts the chains of one run."""
+    """An object that drafts the chains of one run while the target verifies."""
 
     board: Board
-    memory_bytes: int  # weights
+    memory_bytes: int  # size of the draft model's weights in bytes
 
     @property
     def cache_bytes(self) -> int | None:
-        """Keys and values; None where another process has them."""
+        """Return the size of the draft's KV cache in bytes, or None if another process has it."""
         ...
 
     def begin(self, order: Order) -> None:
-        """Returns once the order's chain is on the board; drafting ahead then goes on.
+        """Write this round's chain to the shared tables, then start to draft for the next round.
 
-        A prepared chain may be overwritten from now on.
+        The chains for the next round may overwrite the chains that an earlier call prepared.
         """
         ...
 
     def finish(self) -> Ahead:
-        """Wait until everything of the last order is on the board."""
+        """Wait until all chains that the last `begin` requested are in the shared tables."""
         ...
 
     def close(self) -> None: ...
 
 
 class OwnProcess:
-    """The model's worker process, on a core of its own, with a copy of the weights."""
+    """Draft in a worker process, which has its own CPU core and its own copy of the weights."""
 
     cache_bytes = None
 
@@ -88,7 +91,10 @@ class OwnProcess:
 
 
 class InLine:
-    """This thread, for models that cannot be copied; nothing overlaps."""
+    """Draft in the calling thread, for models that cannot be copied to another process.
+
+    Drafting then does not overlap with verification.
+    """
 
     def __init__(self, model: LanguageModel, setting: Setting) -> None:
         self.memory_bytes = model.info.bytes
@@ -111,11 +117,14 @@ class InLine:
         return Ahead(began, time.perf_counter())
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Do nothing: this executor holds no resources."""
 
 
 class SecondStream:
-    """A second CUDA stream. The host launches all of its work before the target's."""
+    """Draft on a second CUDA stream.
+
+    In each round, the host launches the kernels of the draft before those of the target.
+    """
 
     def __init__(self, model: LanguageModel, setting: Setting) -> None:
         self.memory_bytes = model.info.bytes
@@ -131,7 +140,9 @@ class SecondStream:
 
     def begin(self, order: Order) -> None:
         target_stream = torch.cuda.current_stream(self._stream.device)
-        self._stream.wait_stream(target_stream)  # it reads chains that are overwritten here
+        # Wait for the target's stream before drafting: it may still read the chains that the new
+        # chains overwrite.
+        self._stream.wait_stream(target_stream)
         with torch.cuda.stream(self._stream):
             self._drafting.chain(order)
             target_stream.wait_stream(self._stream)
@@ -155,8 +166,12 @@ def _marks() -> tuple[torch.cuda.Event, torch.cuda.Event]:
 
 
 def executor_for(model: LanguageModel, setting: Setting) -> DraftExecutor:
-    """By the model's device; not every system can send descriptors to another process."""
-    if model.device.type == "cuda":
+    """Return the executor that suits the draft model's device.
+
+    A worker process is possible only if the operating system can send file descriptors between
+    processes.
+    """
+    if is_accelerator(model.device):
         return SecondStream(model, setting)
     if isinstance(model, LocalModel) and hasattr(socket, "send_fds"):
         return OwnProcess(model, setting)

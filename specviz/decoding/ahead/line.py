@@ -1,6 +1,7 @@
-"""The messages between a draft worker's process and its owner, sent as objects through a pipe.
+"""The messages between a worker process and the process that started it.
 
-Large data go through shared memory, whose descriptor follows the answer that its run is open.
+The messages are Python objects, sent through a pipe. Large tables are in memory that both processes
+share. After the answer OPEN, the worker sends the file descriptor of that memory.
 """
 
 from __future__ import annotations
@@ -15,25 +16,32 @@ from specviz.decoding.ahead.order import Order, Setting
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """To the worker: a setting opens its run, an order asks for a round, None closes the run."""
+    """A message to the worker process about one run.
+
+    A `Setting` opens a run, an `Order` requests the drafts of a round, and None closes the run.
+    """
 
     run: int
     subject: Setting | Order | None
 
 
 class ReplyKind(IntEnum):
-    """Of the worker's answer."""
-
-    READY = 1  # the process has its model; this is about no run
-    OPEN = 2  # the run is open; its board's descriptor follows
-    CHAIN = 3  # the order's chain is on the board, if it had to be drafted
-    AHEAD = 4  # so are the outcomes; has when that began and ended
-    FAILED = 5  # the run has ended; has an explanation
+    READY = 1  # The worker process has loaded its model. This answer belongs to no run.
+    OPEN = 2  # The run is open. The next message is the file descriptor of the run's shared tables.
+    # The current round's chain, which was not prepared ahead, is now in the shared tables.
+    CHAIN = 3
+    # The chains for the possible outcomes of the verification are in the shared tables. The answer
+    # also has the start and end times of drafting.
+    AHEAD = 4
+    FAILED = 5  # Drafting failed and the run has ended. The answer has an error message.
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Times are in seconds of time.perf_counter, which is the same in all processes."""
+    """An answer of the worker process.
+
+    Times are in seconds of time.perf_counter, a clock that all processes share.
+    """
 
     kind: ReplyKind
     run: int
@@ -48,7 +56,7 @@ def send_descriptor(line: Connection, descriptor: int) -> None:
 
 
 def receive_descriptor(line: Connection) -> int:
-    """EOFError at the line's end."""
+    """Receive a file descriptor from the other process. Raises EOFError if the pipe is closed."""
     with _as_socket(line) as end:
         _, descriptors, _, _ = socket.recv_fds(end, 1, 1)
     if not descriptors:

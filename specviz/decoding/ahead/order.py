@@ -1,7 +1,8 @@
-"""What drafting ahead is asked for: a setting per run, an order per round, and the outcomes of it.
+"""The requests to the drafting process: one `Setting` per run and one `Order` per round.
 
-An outcome of a verification is how many nodes of a chain are accepted, and the extra token after
-them. Letters: K nodes of the chain, M outcomes, V vocabulary.
+The outcome of a verification is how many tokens of the chain were accepted, and which extra token
+came after them. In shapes, K is the number of tokens of the chain, M the number of outcomes and V
+the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -12,20 +13,25 @@ from functools import lru_cache
 
 from specviz.decoding.sampling import Sampler
 
-DECAY = 0.7  # of further outcomes, from one accepted count to the next
-FULL_WEIGHT = 0.5  # of those after a whole chain: there the best token is often enough
+# An outcome with many accepted tokens is rare, so a round prepares fewer chains for such outcomes:
+# one more accepted token multiplies the number of chains by this factor.
+DECAY = 0.7
+# The number of chains prepared for the case that the whole chain is accepted, as a fraction of the
+# number for 0 accepted tokens. Few chains are enough in this case, because the most probable extra
+# token is often right.
+FULL_WEIGHT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One run: what both processes must agree on."""
+    """The settings of one run, which the decoding and the drafting process must share."""
 
-    draft_length: int  # K
+    draft_length: int  # K, the number of tokens of a chain
     fan_out: int
     sampler: Sampler
     seed: int
-    vocab_size: int  # V
-    capacity: int  # committed tokens, at most
+    vocab_size: int  # V, the size of the vocabulary
+    capacity: int  # largest number of committed tokens that the run can have
 
     @property
     def most_outcomes(self) -> int:
@@ -34,19 +40,21 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One round: its chain, and chains for the likely outcomes of its verification.
+    """The request for one round: its chain, and chains for the likely outcomes of its verification.
 
-    `row` is the board's row that holds the chain; if it is the last row, the chain is yet to draft.
+    `row` is the row of the shared tables for the chain of the round. If it is the last row, the
+    chain was not prepared and must be drafted now.
     """
 
     round_index: int
-    committed: int  # tokens, the root included
-    room: int  # for the chain; 0: only read the text
-    accepted: int  # nodes of the last round's chain
+    # number of committed tokens, including the last one, which is the root of the draft
+    committed: int
+    # how many tokens may be drafted; with 0, the draft model only runs the committed tokens
+    room: int
+    accepted: int  # how many tokens of the last round's chain were accepted
     row: int
 
     def length(self, setting: Setting) -> int:
-        """Nodes of the chain."""
         return min(setting.draft_length, self.room)
 
     def outcomes(self, setting: Setting) -> Outcomes:
@@ -55,30 +63,34 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The prepared outcomes of a round, one a row: by accepted count, the best extra token first.
+    """The outcomes of a round for which chains are prepared, one per row of the shared tables.
 
-    `counts` is their number for 0, 1, … accepted nodes, `depth` how many tokens each gets.
+    They are sorted by the number of accepted tokens, then by the rank of the extra token.
+    `counts[a]` is the number of outcomes in which exactly `a` tokens are accepted. `depth` is the
+    number of tokens that are drafted for each outcome.
     """
 
     counts: tuple[int, ...]
     depth: int
 
     @property
-    def size(self) -> int:  # M
+    def size(self) -> int:  # M, the number of outcomes
         return sum(self.counts)
 
     @property
     def accepted(self) -> tuple[int, ...]:
-        """Accepted nodes of each row."""
+        """Return the number of accepted tokens of each outcome."""
         return tuple(a for a, count in enumerate(self.counts) for _ in range(count))
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The rank of each row's extra token among the best, from 0."""
+        """Return the rank of each outcome's extra token; rank 0 is the most probable token."""
         return tuple(rank for count in self.counts for rank in range(count))
 
     def find(self, extra_ids: Sequence[int], accepted: int, extra_id: int) -> int | None:
-        """The row of an outcome, None if it was not prepared. `extra_ids` has M entries.
+        """Return the row of the outcome that happened, or None if it has no prepared chain.
+
+        `extra_ids` has one entry per prepared outcome.
 
         >>> Outcomes((1, 2), 3).find([7, 8, 9], 1, 9)
         2
@@ -90,9 +102,10 @@ class Outcomes:
 
 @lru_cache(maxsize=256)
 def prepared_outcomes(draft_length: int, fan_out: int, room: int) -> Outcomes:
-    """The outcomes of a round whose chain has room for `room` tokens.
+    """Return the outcomes for which a round prepares chains, if it may draft `room` tokens.
 
-    Only those after which the next round has room for a token: none near the end of a run.
+    A chain is prepared for an outcome only if the next round can still draft a token after the
+    outcome's tokens. Near the end of a run, there may be no such outcome.
     """
     possible = max(0, min(draft_length + 1, room - 1))
     return Outcomes(fan_outs(draft_length, fan_out)[:possible], min(draft_length, room - 1))
@@ -100,10 +113,11 @@ def prepared_outcomes(draft_length: int, fan_out: int, room: int) -> Outcomes:
 
 @lru_cache(maxsize=256)
 def fan_outs(draft_length: int, fan_out: int) -> tuple[int, ...]:
-    """Outcomes per accepted count 0 … K: `fan_out` on average, at least one, more for small counts.
+    """Return how many chains a round prepares for the case of 0, 1, … K accepted tokens.
 
-    The first rejection ends a chain, so low counts are more frequent than high ones: the numbers
-    fall geometrically (2603.03251), with weights measured on the bundled pair.
+    Each number is at least one, and the mean is `fan_out`. The numbers fall geometrically, as in
+    the paper 2603.03251, because few accepted tokens are more frequent than many. DECAY and
+    FULL_WEIGHT were measured on the bundled pair of models.
 
     >>> fan_outs(5, 1), fan_outs(5, 2)
     ((1, 1, 1, 1, 1, 1), (3, 2, 2, 2, 1, 2))

@@ -1,7 +1,8 @@
-"""The draft worker's own process: reads its model once, then drafts for its owner's runs.
+"""The main program of a worker process: load a draft model once, then draft for many runs.
 
-It runs on one thread. Chains come before drafting ahead, since a round waits for them. It ends when
-its line is closed, so it never outlives its owner.
+The process has one thread. It first drafts the chain of a current round, because that round waits
+for the chain. While no round waits, it drafts chains for the outcomes of the current verification.
+The process ends when its pipe is closed, so it never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -27,25 +28,28 @@ from specviz.models.language_model import LanguageModel
 
 
 def main(line_descriptor: int, model_descriptor: int) -> None:
-    """Serve the owner at the other end of the line until it hangs up."""
+    """Answer the requests in the pipe until the decoding process closes the pipe."""
     torch.set_num_threads(1)
     with os.fdopen(model_descriptor, "rb") as file:
         model: LanguageModel = torch.load(file, weights_only=False)
-    gc.freeze()  # the model is never collected
+    # Never let the garbage collector examine the model: the model lives as long as the process.
+    gc.freeze()
     with Connection(line_descriptor) as line, suppress(EOFError, OSError):
         line.send(Answer(ReplyKind.READY, 0))
         _Service(model, line).run()
 
 
 class _Service:
-    """The open runs by number, and the orders whose outcomes are still to be drafted."""
+    """The state of a worker: its open runs, and the requests that still need chains."""
 
     def __init__(self, model: LanguageModel, line: Connection) -> None:
         self._model = model
         self._line = line
         self._runs: dict[int, AheadDrafting] = {}
         self._waiting: deque[tuple[int, Order]] = deque()
-        self._warm: set[tuple[int, int]] = set()  # draft lengths and fan-outs that have been run
+        # the pairs (draft length, fan-out) for which a warm-up has been run; one warm-up per pair
+        # suffices
+        self._warm: set[tuple[int, int]] = set()
 
     def run(self) -> None:
         while True:
@@ -56,7 +60,10 @@ class _Service:
                 self._try(self._serve, request.run, request.subject)
 
     def _try(self, action: Callable[[int, Any], None], run: int, subject: object) -> None:
-        """Run an action; if it fails, end its run and report the error."""
+        """Call `action` for the run with this number.
+
+        If it fails, end the run and send an error message.
+        """
         try:
             action(run, subject)
         except (EOFError, ConnectionError):

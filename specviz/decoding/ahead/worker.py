@@ -1,7 +1,7 @@
-"""Draft workers: one process per draft model, which drafts for all runs of this process.
+"""Worker processes that draft: all runs with the same draft model share one worker.
 
-Starting it takes seconds, so it outlives its runs. It ends with this process, with the model, or
-when it fails.
+Starting a worker takes seconds, so a worker continues after a run has ended. It ends when its
+parent process ends, when the model is freed, or when an error occurs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,14 @@ from specviz.errors import InputError
 from specviz.models.language_model import LanguageModel
 from specviz.slices import check_stop
 
-PATIENCE_SECONDS = 120.0  # for a process that starts, or opens a run
-ANSWER_SECONDS = 20.0  # for the drafts of a round, which others wait for too
-POLL_SECONDS = 0.25  # after which a stop is heard
+# Time limit in seconds for starting a worker or opening a run.
+PATIENCE_SECONDS = 120.0
+# Time limit in seconds for the drafts of one round. The time limit is short because other runs wait
+# as well.
+ANSWER_SECONDS = 20.0
+# A caller that waits for an answer checks at these intervals, in seconds, whether its run must
+# stop.
+POLL_SECONDS = 0.25
 _START = (
     "import sys; sys.path[:] = sys.argv[3:]; "
     "from specviz.decoding.ahead.process import main; main(int(sys.argv[1]), int(sys.argv[2]))"
@@ -39,7 +44,10 @@ _START = (
 
 
 class Worker:
-    """One process. Its failure ends it and raises an InputError that names the model."""
+    """A worker process and the pipe to it.
+
+    After an error, this object ends the process and raises an InputError with the draft's name.
+    """
 
     def __init__(self, model: LanguageModel) -> None:
         self._name = model.info.name
@@ -47,14 +55,18 @@ class Worker:
         try:
             self._process = _start(model, theirs.fileno())
         except OSError as error:
-            raise InputError(f"no process could be started for {self._name!r}: {error}") from None
+            raise InputError(
+                f"a process that drafts with {self._name!r} could not be started: {error}"
+            ) from None
         finally:
             theirs.close()
         self.end = weakref.finalize(self, _end, self._process, self._line)
         self._numbers = count(1)
         self._sending, self._receiving = threading.RLock(), threading.Lock()
-        self._answers: dict[int, deque[Answer]] = {0: deque()}  # by open run; 0: no run's
-        self._boards: dict[int, int] = {}  # descriptors that were received, by run
+        # Number of a run -> the answers that no caller has read yet. Key 0 is for answers that
+        # belong to no run.
+        self._answers: dict[int, deque[Answer]] = {0: deque()}
+        self._boards: dict[int, int] = {}
         self._receive(0, PATIENCE_SECONDS)
 
     @property
@@ -66,7 +78,7 @@ class Worker:
         return self._process.pid
 
     def open(self, setting: Setting) -> tuple[int, int]:
-        """Begin a run; returns its number and the descriptor of its board."""
+        """Open a run. Return its number and the file descriptor of its shared tables."""
         run = next(self._numbers)
         self._answers[run] = deque()
         self._send(Request(run, setting))
@@ -74,11 +86,14 @@ class Worker:
         return run, self._boards.pop(run)
 
     def order(self, run: int, order: Order) -> None:
-        """Ask for the drafts of a round; does not wait."""
+        """Request the drafts of one round, and do not wait for them."""
         self._send(Request(run, order))
 
     def expect(self, run: int, kind: ReplyKind) -> Answer:
-        """Wait for the run's next answer, which must be of this kind."""
+        """Wait for the run's next answer, whose kind must be `kind`, and return it.
+
+        Raises InputError if the worker answers that drafting failed.
+        """
         is_round = kind in (ReplyKind.CHAIN, ReplyKind.AHEAD)
         answer = self._receive(run, ANSWER_SECONDS if is_round else PATIENCE_SECONDS)
         if answer.kind is ReplyKind.FAILED:
@@ -87,7 +102,10 @@ class Worker:
         return answer
 
     def close(self, run: int) -> None:
-        """End a run. The garbage collector may call it at any moment of this thread."""
+        """Close a run.
+
+        This is safe in any thread at any time, so the garbage collector may call it.
+        """
         self._answers.pop(run, None)
         with suppress(OSError), self._sending:
             self._line.send(Request(run, None))
@@ -97,7 +115,10 @@ class Worker:
             self._line.send(request)
 
     def _wait(self, seconds: float) -> None:
-        """Until there is an answer. TimeoutError where none comes, Stopped as `check_stop`."""
+        """Wait until an answer is in the pipe.
+
+        Raises TimeoutError if no answer arrives in time, and Stopped if the run must stop.
+        """
         deadline = time.monotonic() + seconds
         while not self._line.poll(min(POLL_SECONDS, seconds)):
             check_stop()
@@ -105,7 +126,11 @@ class Worker:
                 raise TimeoutError(f"no answer within {seconds:g} s")
 
     def _receive(self, run: int, patience: float) -> Answer:
-        """The run's next answer; answers to other runs are kept for them."""
+        """Return the next answer for this run.
+
+        The worker may answer another run first. This method keeps the answers to another run until
+        that run asks for them.
+        """
         with self._line_errors(), self._receiving:
             answers = self._answers[run]
             while not answers:
@@ -119,15 +144,15 @@ class Worker:
 
     @contextmanager
     def _line_errors(self) -> Iterator[None]:
-        """A broken line ends the process and raises an InputError."""
+        """If the pipe is broken, end the process and raise an InputError."""
         try:
             yield
         except (OSError, EOFError) as error:
             reason = self._reason(error)
             self.end()
             raise InputError(
-                f"the process that drafts with {self._name!r} must stay alive, got: {reason}; "
-                "start again, it then gets a new one"
+                f"the process that drafts with {self._name!r} ended: {reason}; run again to start "
+                "a new one"
             ) from None
 
     def _reason(self, error: BaseException) -> str:
@@ -142,7 +167,10 @@ class Worker:
 
 
 def _start(model: LanguageModel, line: int) -> subprocess.Popen[bytes]:
-    """A new interpreter, which does not import this one's main module."""
+    """Start a Python process that loads the model.
+
+    It is a new process and not a fork, and it does not import this program's main module.
+    """
     weights = shared_file(0)
     try:
         with os.fdopen(os.dup(weights), "wb") as file:
@@ -153,7 +181,8 @@ def _start(model: LanguageModel, line: int) -> subprocess.Popen[bytes]:
             pass_fds=(line, weights),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is its owner's business
+            # in a session of its own, so that Ctrl-C reaches only the parent process
+            start_new_session=True,
         )
     finally:
         os.close(weights)
@@ -161,7 +190,7 @@ def _start(model: LanguageModel, line: int) -> subprocess.Popen[bytes]:
 
 def _end(process: subprocess.Popen[bytes], line: Connection) -> None:
     line.close()
-    process.kill()  # it has nothing to save
+    process.kill()  # The worker has nothing to save, so it can be killed at once.
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=5)
 
@@ -171,7 +200,7 @@ _starting = threading.Lock()
 
 
 def worker_for(model: LanguageModel) -> Worker:
-    """The model's worker; a new one if none is alive."""
+    """Return the model's worker process. If none is alive, start one."""
     with _starting:
         worker = _workers.get(model)
         if worker is None or not worker.is_alive:

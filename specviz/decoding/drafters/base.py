@@ -1,9 +1,12 @@
-"""The drafter protocol: each round a drafter proposes a tree, then learns which nodes were kept.
+"""The protocol of drafters: propose a tree in each round, then learn which nodes were accepted.
 
-Between rounds all committed tokens but the last, the *root*, are in the target's cache. Letters: N
-nodes, R = N + 1 rows (the root, then the nodes), E leading rows up to the last one that may have
-children, Q extra queries, P tokens of the prompt, W the target's hidden size, F layers whose
-features are asked for, V the vocabulary.
+The *root* is the last committed token. Between rounds the target's cache holds all committed tokens
+except the root.
+
+In shapes, N is the number of nodes, R = N + 1 the number of rows (the root, then the nodes), E the
+number of rows up to the last row that can have children, Q the number of extra queries, P the
+number of tokens of the prompt, W the target's hidden size, F the number of layers whose features
+the drafter needs and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -16,32 +19,35 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.topology import Topology, topology
+from specviz.models.accelerator import upload
 from specviz.models.language_model import KeyValueCache
 from specviz.records import Note, ProposalKind, Span
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partial:
-    """The first M rows have already run through the target's first layers, in the target's cache.
+    """The first M rows of a draft tree, which have already run through the target's first layers.
 
-    Their keys and values are in the slots from `cache.length` on, in row order. Verification runs
-    the other rows through these layers, then all rows through the rest: nothing runs twice.
+    Their keys and values are in the target's cache, in the slots from `cache.length` on.
+    Verification runs only the remaining rows through these layers, and then all rows through the
+    remaining layers. So no layer runs twice for the same token.
     """
 
-    layers: int  # how many of the target's layers
-    hidden: Tensor  # [M, W], M >= 1, the output of the last of them
+    layers: int  # how many of the target's first layers have run
+    hidden: Tensor  # [M, W], M >= 1, the hidden states after these layers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExtraQueries:
-    """Tokens that the drafter adds to the target's forward, behind the tree.
+    """Tokens that the drafter adds to the target's forward, after the tree.
 
-    The drafter gets the likeliest successor of each in `observe`. Their slots are always dropped.
+    The target's most probable next token after each of them is passed to `Drafter.observe`. The
+    cache slots of extra queries are never kept.
     """
 
     token_ids: Tensor  # [Q] int64
-    offsets: Tensor  # [Q] int64, text position less that of the root
-    mask: Tensor  # [Q, R + Q] bool, which rows and queries each one sees
+    offsets: Tensor  # [Q] int64, text positions relative to the root
+    mask: Tensor  # [Q, R + Q] bool, True where a query sees a row of the tree or a query
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,9 +55,13 @@ class Proposal:
     """A draft tree on the device.
 
     `distributions` are the q of the verification rule: exactly the distributions from which the
-    tokens were drawn, or None if nothing was drawn (each token is then a point mass).
-    `raw_distributions` are the drafter's distributions before the sampling settings, for
-    display only, or None if it has none. The distribution of a row without children is never read.
+    tokens were drawn. None means that the tokens were chosen without random draws; the q of each
+    node is then a point mass at its token. `raw_distributions` are the draft's distributions
+    without the sampling settings. They are only shown to users, and can be None. The distribution
+    of a row without children is never read.
+
+    `is_whole` is True if the tree has the usual size in this run. Capturing its verification as a
+    CUDA graph is then worth the time.
     """
 
     kind: ProposalKind
@@ -59,10 +69,12 @@ class Proposal:
     token_ids: Tensor  # [N] int64
     distributions: Tensor | None = None  # [E, V] float32
     raw_distributions: Tensor | None = None  # [E, V] float32
-    origins: Tensor | None = None  # [N] int64, the drafter's own number of each node, -1 if none
+    # [N] int64, the number that the drafter itself uses for each node; -1 if it has none
+    origins: Tensor | None = None
     partial: Partial | None = None
     queries: ExtraQueries | None = None
     notes: tuple[Note, ...] = ()
+    is_whole: bool = False
 
     @property
     def query_count(self) -> int:
@@ -70,14 +82,14 @@ class Proposal:
 
     @property
     def node_origins(self) -> Tensor:
-        """`origins`, or the order of the tree where the drafter has no numbers of its own. [N]"""
+        """Return `origins`, or 0, 1, … if the drafter does not number its nodes. -> [N]"""
         if self.origins is not None:
             return self.origins
         return torch.arange(self.topology.size, device=self.token_ids.device)
 
 
 def empty_proposal(device: torch.device, notes: tuple[Note, ...] = ()) -> Proposal:
-    """A tree without nodes: verification then just draws the next token from the target."""
+    """Return a proposal without nodes: verification then only draws a token from the target."""
     no_tokens = torch.empty(0, dtype=torch.int64, device=device)
     return Proposal(ProposalKind.DETERMINISTIC, topology((), device), no_tokens, notes=notes)
 
@@ -85,7 +97,10 @@ def empty_proposal(device: torch.device, notes: tuple[Note, ...] = ()) -> Propos
 def host_chain(
     token_ids: Sequence[int], device: torch.device, notes: tuple[Note, ...] = ()
 ) -> Proposal:
-    """A DETERMINISTIC chain of tokens that were chosen on the host; it may be empty."""
+    """Return a proposal: a chain of tokens that the host chose without random draws.
+
+    The chain can be empty.
+    """
     return host_tree(token_ids, tuple(range(-1, len(token_ids) - 1)), device, notes)
 
 
@@ -96,30 +111,31 @@ def host_tree(
     notes: tuple[Note, ...] = (),
     queries: ExtraQueries | None = None,
 ) -> Proposal:
-    """A DETERMINISTIC tree of tokens that were chosen on the host; the copy does not block.
+    """Return a proposal: a tree of tokens that the host chose without random draws.
 
-    `parents` gives each node's parent, -1 = root.
+    The copy to the device does not block. `parents` has the index of each node's parent; -1 is the
+    root.
     """
     return Proposal(
         ProposalKind.DETERMINISTIC,
         topology(parents, device),
-        torch.tensor(token_ids, dtype=torch.int64).to(device, non_blocking=True),
+        upload(torch.tensor(token_ids, dtype=torch.int64), device),
         queries=queries,
         notes=notes,
     )
 
 
 class HostTransfer:
-    """Copies tensors to the host and counts how often the host had to wait.
+    """Make and count the blocking copies of one run from the device to the host.
 
-    Every blocking copy of a run goes through it.
+    All blocking copies of a run must use this object.
     """
 
     def __init__(self) -> None:
         self.count = 0
 
     def to_host(self, tensor: Tensor) -> list[float]:
-        """A 1-D tensor as a list; blocks until the device has computed it."""
+        """Copy a 1-D tensor to a list. This blocks until the device has computed the tensor."""
         self.count += 1
         values: list[float] = tensor.tolist()
         return values
@@ -127,42 +143,47 @@ class HostTransfer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrefilledPrompt:
-    """What a drafter may use of the run once the prompt is in the target's cache.
+    """The data that a drafter may use after the target has read the prompt.
 
-    `keys_values` gives, layer by layer, the target's keys and values of the prompt itself, without
-    what a departure has written behind it: views, [1, 2 G, P, D]. Only a target whose layers can be
-    run one by one has them.
+    `keys_values` returns the target's keys and values of the prompt, one view [1, 2 G, P, D] per
+    layer (G key-value heads, head size D). The views leave out tokens that were written after the
+    prompt. `keys_values` is None unless the target's layers can run one by one.
     """
 
     prompt_ids: tuple[int, ...]
-    cache: KeyValueCache | None  # the target's; None if the rows of a batch share one
-    features: Tensor | None  # [P, F W], if the drafter asked for them
-    transfer: HostTransfer  # for every blocking copy that the drafter makes
+    cache: KeyValueCache | None  # the target's cache; None if the rows of a batch share one cache
+    features: Tensor | None  # [P, F W], or None if the drafter needs no features
+    transfer: HostTransfer  # an object that makes and counts the drafter's blocking copies
     keys_values: Callable[[], Sequence[Tensor]] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """What the target accepted of the last proposal."""
+    """The target's decision about the last proposal."""
 
-    path: tuple[int, ...]  # accepted nodes, from depth 1 down
-    origins: tuple[int, ...]  # the same nodes in the drafter's own numbers
-    token_ids: tuple[int, ...]  # newly committed: the path, then the extra token if there is one
-    features: Tensor | None  # [R, F W], if the drafter asked for them
-    query_ids: tuple[int, ...]  # the likeliest token after each extra query
+    path: tuple[int, ...]  # the accepted nodes, from depth 1 down
+    origins: tuple[int, ...]  # the numbers that the drafter itself gave to the accepted nodes
+    # the newly committed tokens: the tokens of the path, then the target's extra token if there is
+    # one
+    token_ids: tuple[int, ...]
+    features: Tensor | None  # [R, F W], or None if the drafter needs no features
+    query_ids: tuple[int, ...]  # the target's most probable token after each extra query
 
     @property
     def end_row(self) -> int:
-        """Row of the last accepted node, 0 for the root."""
+        """Return the row of the tree's tables that belongs to the last accepted node.
+
+        If no node was accepted, return 0, the row of the root.
+        """
         return self.path[-1] + 1 if self.path else 0
 
 
 @dataclass(frozen=True, slots=True)
 class OverlappedWork:
-    """What a drafter did while the target verified, in seconds of `time.perf_counter`.
+    """The drafter's work during verification, with times in seconds of `time.perf_counter`.
 
-    `waited_seconds` is how long the round waited for it; the wait counts as drafting. `notes` are
-    those that could be written only once the round was decided.
+    `waited_seconds` is the time that the round waited for this work. This waiting time counts as
+    drafting. `notes` are remarks for the record of the round that depend on the target's decision.
     """
 
     spans: tuple[Span, ...] = ()
@@ -175,53 +196,66 @@ NOTHING_OVERLAPPED = OverlappedWork()
 
 @dataclass(frozen=True, slots=True)
 class HeldMemory:
-    """Bytes that drafting holds besides the target and its cache."""
+    """The bytes that the drafter uses, not counting the target and its cache."""
 
     weights: int = 0
-    caches: int | None = 0  # as they are now; None where they are in another process
+    # current size of the drafter's KV caches; None if they are in another process
+    caches: int | None = 0
 
     @property
     def has_caches(self) -> bool:
-        """Whether the drafter reads the text into a cache of its own."""
+        """Return whether the drafter keeps the text in a KV cache of its own."""
         return self.caches != 0
 
 
 class Drafter(Protocol):
-    """Proposes the trees of one run."""
+    """An object that proposes the draft trees of one run."""
 
     @property
     def feature_layers(self) -> tuple[int, ...]:
-        """Which features of the target it asks for, as `ForwardOutput` counts them; () if none."""
+        """Return the target's layers whose hidden states the drafter needs, or ().
+
+        The layers are numbered as in `ForwardOutput`.
+        """
         ...
 
     @property
     def memory(self) -> HeldMemory:
-        """What it holds at this moment."""
+        """Return how much memory the drafter uses now."""
         ...
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        """Called once, before the first `propose`, to read the prompt: a cost of its own."""
+        """Read the prompt.
+
+        The decoder calls this method once, before the first `propose`. The decoder measures the
+        time of this call separately from the time of drafting.
+        """
         ...
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
-        """A tree of depth at most `room` (>= 0) behind `committed`; an empty one is valid.
+        """Return a draft tree that continues `committed`. Its depth is at most `room`.
 
-        The call starts work on the device and does not wait for it, except for the blocking
-        copies that the method's registry entry declares.
+        The tree can be empty.
+
+        The call starts work on the device and does not wait for it. If a drafting method must wait
+        for the device, its registry entry says how many blocking copies it makes.
         """
         ...
 
     def observe(self, observation: Observation) -> OverlappedWork:
-        """Called once the round is decided; its time counts towards the round."""
+        """Learn what the target decided. The time of this call counts as part of the round."""
         ...
 
     def close(self) -> None:
-        """Free what outlives a round, such as a process; may be called twice."""
+        """End or free everything that would outlive the run, such as a process.
+
+        A second call does nothing.
+        """
         ...
 
 
 class QuietDrafter:
-    """Defaults for a drafter that keeps nothing between rounds."""
+    """A base class for drafters that keep no state between rounds."""
 
     feature_layers: tuple[int, ...] = ()
 
@@ -230,11 +264,11 @@ class QuietDrafter:
         return HeldMemory()
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        """The prompt is not needed."""
+        """Do nothing: this drafter does not read the prompt."""
 
     def observe(self, observation: Observation) -> OverlappedWork:
-        """The next `propose` gets the committed tokens, which is all it needs."""
+        """Do nothing: the drafter needs only the committed tokens, which `propose` receives."""
         return NOTHING_OVERLAPPED
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Do nothing: this drafter holds no resources."""

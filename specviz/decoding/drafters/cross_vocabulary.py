@@ -1,8 +1,11 @@
-"""Drafting with a model that has another tokenizer than the target (2502.05202).
+"""Drafting with a model whose tokenizer differs from the target's (2502.05202).
 
-By default its greedy text is encoded again in the target's tokens (`ReencodedChain`); the IID kind
-draws from the tokens that both vocabularies share (`IntersectionSource`). Letters: K tokens that
-the draft writes, M nodes of one level, V and D the target's and the draft's vocabulary.
+By default the draft model writes text greedily, and the target's tokenizer encodes that text again
+(`ReencodedChain`). If the tree kind IID is chosen, the draft only draws tokens that both
+vocabularies have (`IntersectionSource`).
+
+In shapes, K is the number of tokens that the draft writes, M the number of nodes of one level, V
+the size of the target's vocabulary and D the size of the draft's vocabulary.
 """
 
 from __future__ import annotations
@@ -29,9 +32,10 @@ from specviz.decoding.drafters.base import (
     host_chain,
 )
 from specviz.decoding.drafters.method import Method, Setup
-from specviz.decoding.drafters.source import DraftShape, Level, ModelSource
+from specviz.decoding.drafters.source import DraftShape, Level, ModelSource, SteppedSource
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.errors import InputError
+from specviz.models.accelerator import host_buffer
 from specviz.models.files.loading import LoadedModel
 from specviz.models.parts import Need
 from specviz.models.text.byte_text import byte_text
@@ -39,21 +43,27 @@ from specviz.models.text.text_codec import TextCodec
 from specviz.models.text.vocabulary import match_vocabularies
 from specviz.records import ProposalKind, SharedVocabulary
 
-OPEN_TOKENS = 8  # last ones of a text, which may change when it grows
-TOKENS_BEFORE = 8  # committed ones that are encoded together with the text behind them
+# The number of tokens at the end of a text that may change when more text is added.
+OPEN_TOKENS = 8
+# The number of committed tokens before a draft that are encoded together with the draft's text, so
+# that the first tokens of the draft are right.
+TOKENS_BEFORE = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedTokens:
-    """The tokens that both vocabularies have, as tables of a run."""
+    """Tables that map tokens between the target's and the draft's vocabularies."""
 
-    target_to_draft: Tensor  # [V] int64 on the device, -1 if the draft has no such token
-    draft_ids: tuple[int, ...]  # the same on the host
-    is_shared: Tensor  # [D] bool on the device
+    target_to_draft: Tensor  # [V] int64 on the device, -1 for tokens that the draft lacks
+    draft_ids: tuple[int, ...]  # a copy of `target_to_draft` on the host
+    is_shared: Tensor  # [D] bool on the device, True if the target also has the token
     shared_count: int
 
     def note(self, mass: float, draft_tokens: int, target_tokens: int) -> SharedVocabulary:
-        """The note of a round; `mass` is the draft's probability of shared tokens."""
+        """Return a note about the shared tokens, which becomes part of a round's record.
+
+        `mass` is the total probability that the draft gives to the shared tokens.
+        """
         return SharedVocabulary(
             shared=self.shared_count,
             target_share=self.shared_count / len(self.target_to_draft),
@@ -66,7 +76,7 @@ class SharedTokens:
 
 @lru_cache(maxsize=8)
 def shared_tokens(target: TextCodec, draft: TextCodec, device: torch.device) -> SharedTokens:
-    """The tables of two tokenizers, cached."""
+    """Return the tables of the tokens that two tokenizers share. The result is cached."""
     found = match_vocabularies(target, draft)
     return SharedTokens(
         found.target_to_draft.to(device),
@@ -77,22 +87,26 @@ def shared_tokens(target: TextCodec, draft: TextCodec, device: torch.device) -> 
 
 
 class ReencodedText:
-    """The committed text in the draft's tokens, while it grows.
+    """The committed text, which grows during a run, in the tokens of the draft.
 
-    Only its end is encoded again: the tokens before do not change any more. Control tokens become
-    those of the same name, or are left out.
+    Only the end of the text is encoded again, because earlier tokens no longer change. A control
+    token becomes the draft's control token with the same name. If the draft has no such token, the
+    control token is left out.
     """
 
     def __init__(self, target: TextCodec, draft: TextCodec) -> None:
         self._target, self._draft = byte_text(target), byte_text(draft)
         self._partners = control_partners(target, draft)
-        self._seen = 0  # committed tokens
+        self._seen = 0
         self._settled = list(draft.start_ids)
-        self._data = b""  # the text after the settled tokens
-        self._open: list[int] = []  # its tokens
+        self._data = b""  # the bytes at the end of the text, whose tokens may still change
+        self._open: list[int] = []  # the tokens of the bytes in `_data`
 
     def token_ids(self, committed: Sequence[int]) -> list[int]:
-        """The draft's tokens of the whole text; `committed` only ever grows."""
+        """Return the whole text in the draft's tokens.
+
+        Between two calls, `committed` may only get longer.
+        """
         for token_id in committed[self._seen :]:
             data = self._target.bytes_of(token_id)
             if data is None:
@@ -104,7 +118,7 @@ class ReencodedText:
         return self._settled + self._open
 
     def _end_text(self, partner: int | None) -> None:
-        """At a control token the text before it is complete."""
+        """Mark the tokens before a control token as final, because they can no longer change."""
         self._encode()
         self._settled += self._open if partner is None else [*self._open, partner]
         self._data, self._open = b"", []
@@ -119,7 +133,10 @@ class ReencodedText:
 
 @lru_cache(maxsize=8)
 def control_partners(ours: TextCodec, theirs: TextCodec) -> dict[int, int]:
-    """Control tokens of the same name, and the end tokens, from `ours` to `theirs`."""
+    """Map the control tokens and end tokens of one tokenizer to those of another.
+
+    Two control tokens correspond if their names are equal.
+    """
     names = theirs.control_tokens
     partners = {
         token_id: names[name] for name, token_id in ours.control_tokens.items() if name in names
@@ -131,48 +148,69 @@ def control_partners(ours: TextCodec, theirs: TextCodec) -> dict[int, int]:
 
 
 class ForeignSource(ModelSource):
-    """The draft's logits after the target's text. All its token ids are the draft's own.
+    """The logits of a draft model whose tokenizer differs from the target's.
 
-    Its cache covers a prefix of that text. Only chains are grown from it.
+    The draft model continues the text that the target has committed. All token ids of this source
+    belong to the draft's vocabulary. Its KV cache holds a prefix of the text in the draft's tokens.
+    It supports chains only, not trees.
     """
 
     def __init__(self, foreign: LoadedModel, target: TextCodec, draft_length: int) -> None:
         info = foreign.info
         super().__init__(foreign.model, info.context_length, info.vocab_size)
         self._text = ReencodedText(target, foreign.codec)
-        self._nothing = [min(foreign.codec.eos_ids, default=0)]  # in place of an empty text
-        self._most = max(1, info.context_length - draft_length)  # tokens of text
-        self._cached: list[int] = []  # the draft's tokens in its cache, perhaps more
+        # If the text is empty, the draft runs this token, because a model needs at least one token.
+        self._nothing = [min(foreign.codec.eos_ids, default=0)]
+        # largest number of text tokens that fit into the draft's context before the drafted tokens
+        self._most = max(1, info.context_length - draft_length)
+        # The text of the last round in the draft's tokens. The draft's cache contains these tokens,
+        # or only the first of them.
+        self._cached: list[int] = []
 
     def start(self, prompt: PrefilledPrompt) -> None:
         self._read(self._own_ids(prompt.prompt_ids))
 
     def begin(self, committed: Sequence[int]) -> Tensor:
-        """Logits after the text; only what is new since the last round is run."""
+        """Return the logits after the committed text.
+
+        The draft runs only that part of the text that its cache lacks.
+        """
         return super().begin(self._own_ids(committed))
 
+    # This replaces `ModelSource.grown`, which would run token ids of the target. The draft model
+    # cannot read those.
+    grown = SteppedSource.grown
+
     def _own_ids(self, committed: Sequence[int]) -> list[int]:
-        """The text in the draft's tokens; the cache keeps those that stand, but for the last."""
+        """Return the text in the draft's tokens.
+
+        Tokens that differ from those of the last round are dropped from the draft's cache.
+        The last token must run again to get its logits, so it is dropped from the cache as well.
+        """
         ids = self._last_of(self._text.token_ids(committed) or self._nothing)
         self._cache.keep(shared_length(self._cached[: self._cache.length], ids[:-1]), [])
         self._cached = ids
         return ids
 
     def wrote(self, token_ids: Sequence[int]) -> None:
-        """A chain that may now be part of the text; the cache holds those that were run."""
+        """Keep the cache slots of drafted tokens, because the text may contain these tokens now."""
         count = min(len(token_ids), self._ran)
         self._cache.keep(self._root_end + count, [])
         self._cached = [*self._cached, *token_ids[:count]]
 
     def _last_of(self, ids: list[int]) -> list[int]:
-        """A text too long for the draft loses its beginning, a quarter of the context at a time."""
+        """If a text is too long for the draft's context, drop its beginning.
+
+        The number of dropped tokens is a multiple of a quarter of the context, so the beginning of
+        the remaining text changes rarely.
+        """
         step = max(1, self._most // 4)
         dropped = -(-max(0, len(ids) - self._most) // step) * step
         return ids[dropped:]
 
 
 def shared_length(ones: Sequence[int], others: Sequence[int]) -> int:
-    """The length of the common beginning of two sequences.
+    """Return how many tokens at the beginning of two sequences are equal.
 
     >>> shared_length([1, 2, 3], [1, 2, 4, 5])
     2
@@ -185,10 +223,11 @@ def shared_length(ones: Sequence[int], others: Sequence[int]) -> int:
 
 
 class ReencodedChain(QuietDrafter):
-    """Drafts text: what the draft writes greedily is encoded again in the target's tokens.
+    """A drafter that lets the draft write text and encodes it again in the target's tokens.
 
-    These are a function of the committed text alone: DETERMINISTIC, exact at every temperature. The
-    host has to read the draft's tokens, so the round has a second blocking copy.
+    The chain depends on the committed text alone, not on random draws. It is therefore
+    DETERMINISTIC, and exact at every temperature. The host must read the draft's tokens, so each
+    round has a second blocking copy.
     """
 
     def __init__(
@@ -196,7 +235,7 @@ class ReencodedChain(QuietDrafter):
         source: ForeignSource,
         shape: DraftShape,
         shared: SharedTokens,
-        codecs: tuple[TextCodec, TextCodec],  # the target's and the draft's
+        codecs: tuple[TextCodec, TextCodec],  # the codecs of the target and of the draft
         draft_length: int,
     ) -> None:
         self._source = source
@@ -232,7 +271,10 @@ class ReencodedChain(QuietDrafter):
     def _write(
         self, committed: Sequence[int], room: int, round_index: int
     ) -> tuple[list[int], float]:
-        """The draft's own tokens [K], and its mean probability of shared tokens."""
+        """Return the tokens [K] that the draft wrote, and the mean probability of shared tokens.
+
+        A token is shared if both vocabularies have it.
+        """
         assert self._transfer is not None
         drafted = self._shape.grow(self._source, committed, room, round_index)
         assert drafted.raw_distributions is not None
@@ -245,7 +287,10 @@ class ReencodedChain(QuietDrafter):
         return [int(value) for value in values[:count]], sum(values[count:]) / count
 
     def _chain(self, committed: Sequence[int], written: Sequence[int]) -> list[int]:
-        """The text of the written tokens in the target's tokens, up to the first control token."""
+        """Convert the text that the draft wrote to tokens of the target.
+
+        The text ends before the first control token that the draft wrote.
+        """
         data, end = b"", []
         for token_id in written:
             piece = self._draft.bytes_of(token_id)
@@ -257,7 +302,6 @@ class ReencodedChain(QuietDrafter):
         return self._target.encode_behind(self._text_before(committed), data) + end
 
     def _text_before(self, committed: Sequence[int]) -> bytes:
-        """The text of the last committed tokens."""
         before: list[bytes] = []
         for token_id in reversed(committed[-TOKENS_BEFORE:]):
             piece = self._target.bytes_of(token_id)
@@ -267,12 +311,13 @@ class ReencodedChain(QuietDrafter):
         return b"".join(before)
 
 
-class IntersectionSource:
-    """A foreign source in the target's ids; tokens that the draft lacks have probability 0.
+class IntersectionSource(SteppedSource):
+    """The draft's logits, converted to the target's vocabulary.
 
-    The draft's distribution is restricted to the shared tokens and renormalised: that is q, from
-    which the tokens are drawn. p keeps its whole vocabulary, so the rule is the usual one and
-    exact. The restriction comes before top-k and top-p, so that something is always left.
+    A token that the draft lacks has probability 0. The draft's distribution is restricted to the
+    shared tokens and normalised again: that is the q from which tokens are drawn. The target's p
+    keeps its whole vocabulary, so the usual acceptance rule applies and is exact. The restriction
+    comes before top-k and top-p, so that some token always remains.
     """
 
     feature_layers: tuple[int, ...] = ()
@@ -280,8 +325,9 @@ class IntersectionSource:
     def __init__(self, draft: ForeignSource, shared: SharedTokens) -> None:
         self._draft = draft
         self._shared_tokens = shared
-        self._whole: list[Tensor] = []  # [M, D] logits of every level of the present chain
-        self._shared: list[Tensor] = []  # [M, V]
+        # [M, D] per level of the current chain, logits over the draft's vocabulary
+        self._whole: list[Tensor] = []
+        self._shared: list[Tensor] = []  # [M, V] per level, logits over the target's vocabulary
 
     @property
     def device(self) -> torch.device:
@@ -303,19 +349,25 @@ class IntersectionSource:
         return self._restricted(self._draft.extend(replace(level, token_ids=token_ids)))
 
     def _restricted(self, logits: Tensor) -> Tensor:
-        """[M, D] -> [M, V], minus infinity for tokens that the draft lacks."""
+        """Convert the draft's logits to logits over the target's vocabulary. [M, D] -> [M, V]
+
+        Tokens that the draft lacks get minus infinity.
+        """
         shared = F.pad(logits, (0, 1), value=-torch.inf)[:, self._shared_tokens.target_to_draft]
         self._whole.append(logits)
         self._shared.append(shared)
         return shared
 
     def mean_mass(self) -> Tensor:
-        """The draft's mean probability of shared tokens over the present chain. -> [1]"""
+        """Return the probability of all shared tokens under the draft, averaged over the chain.
+
+        -> [1]
+        """
         whole, shared = torch.cat(self._whole).float(), torch.cat(self._shared).float()
         return (shared.logsumexp(-1) - whole.logsumexp(-1)).exp().mean(0, keepdim=True)
 
     def partial(self) -> None:
-        """The draft has a cache of its own."""
+        """Return None, because no layer of the target has run: the draft is a separate model."""
 
     def keep(self, observation: Observation) -> None:
         accepted = observation.token_ids[: len(observation.path)]
@@ -323,7 +375,10 @@ class IntersectionSource:
 
 
 class IntersectionDrafter:
-    """A chain over the shared tokens; their probability is noted when the round ends."""
+    """A drafter of chains whose tokens both vocabularies have.
+
+    The notes of every round contain the probability that the draft gave to the shared tokens.
+    """
 
     feature_layers: tuple[int, ...] = ()
 
@@ -332,7 +387,7 @@ class IntersectionDrafter:
         self._shape = shape
         self._shared_tokens = shared
         self._mass = LateTransfer(source.device)
-        self._written = 0  # tokens of the present chain
+        self._written = 0
 
     @property
     def memory(self) -> HeldMemory:
@@ -356,23 +411,29 @@ class IntersectionDrafter:
         return OverlappedWork(notes=(note,))
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Do nothing: this drafter holds no resources."""
 
 
 class LateTransfer:
-    """A number for display, copied without blocking; read it after a later blocking copy."""
+    """A displayed number that is copied from the device to the host without blocking.
+
+    Read the number only after a later copy that blocks, because the number has then arrived.
+    """
 
     def __init__(self, device: torch.device) -> None:
-        number = torch.zeros(1, pin_memory=device.type == "cuda")
+        number = host_buffer(1, torch.float32, device)
         self._buffer = number
-        self._arrived = number.numpy()  # the same memory
+        # a view of the buffer's memory; reading it needs no call of torch
+        self._arrived = number.numpy()
 
     def send(self, number: Tensor) -> None:
-        """Start the copy of one number."""
         self._buffer.copy_(number.reshape(1), non_blocking=True)
 
     def arrived(self) -> float:
-        """The number sent before the last blocking copy."""
+        """Return the displayed number.
+
+        Its copy must have begun before the last blocking copy of the run.
+        """
         return float(self._arrived[0])
 
 
@@ -390,7 +451,7 @@ def _make(setup: Setup) -> Drafter:
         return ReencodedChain(source, shape, shared, codecs, setup.config.draft_length)
     if shared.shared_count == 0:
         raise InputError(
-            f"foreign draft {foreign.info.name!r} must share a token with target "
+            f"foreign draft {foreign.info.name!r} must share at least one token with target "
             f"{setup.target.info.name!r}, got none: choose the rule deterministic"
         )
     return IntersectionDrafter(IntersectionSource(source, shared), shape, shared)

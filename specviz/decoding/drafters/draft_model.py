@@ -1,6 +1,7 @@
-"""Drafting with a small language model of the target's vocabulary, as a chain or a static tree.
+"""Drafting with a small model that has the target's vocabulary: a chain or a static tree.
 
-Chain: Leviathan 2211.17192, Chen 2302.01318. Tree: SpecInfer 2305.09781.
+The sources for chains are Leviathan 2211.17192 and Chen 2302.01318. The source for trees is
+SpecInfer 2305.09781.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from specviz.records import ProposalKind
 
 
 def draft_source(setup: Setup) -> ModelSource:
-    """Logits of the pair's draft model."""
     return ModelSource(setup.draft, setup.capacity, setup.target.info.vocab_size)
 
 

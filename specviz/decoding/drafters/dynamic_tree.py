@@ -1,17 +1,19 @@
-"""Dynamic draft trees: the source's confidence decides where they grow (EAGLE-2 2406.16858).
+"""Dynamic draft trees: they grow where the draft is confident (EAGLE-2, 2406.16858).
 
-A node's score is the probability of its whole path under the source's distributions, at the run's
-temperature. The best k nodes of every level are expanded into their best k children each; of all
-nodes that were scored the best N are verified. Nothing is drawn, so the proposal is DETERMINISTIC
-at every temperature. All is decided on the device, without waiting. Letters: k nodes expanded per
-level, C candidates (all nodes that were scored), N of them chosen, X expanded rows (the root, then
-nodes), V vocabulary.
+The score of a node is the probability of its whole path under the draft's distributions. At every
+level, the k nodes with the best scores get k children each. The target verifies the N best of all
+scored nodes. The drafter makes no random draws, so the proposal is DETERMINISTIC at every
+temperature. All these decisions are made on the device, without waiting for the host.
+
+In shapes, k is the number of nodes expanded per level, C the number of candidates (all scored
+nodes), N the number of chosen candidates, X the number of expanded rows (the root, then nodes) and
+V the size of the vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,32 +21,44 @@ from torch import Tensor
 from specviz.decoding.drafters.base import Drafter, Proposal, empty_proposal
 from specviz.decoding.drafters.draft_model import draft_source
 from specviz.decoding.drafters.method import Method, Option, Setup
-from specviz.decoding.drafters.source import DraftShape, DraftSource, Level, SourceDrafter
+from specviz.decoding.drafters.source import DraftShape, DraftSource, Extend, Level, SourceDrafter
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.decoding.drafters.tree_budget import NODES, Rates, best_node_count, ranked_nodes
 from specviz.decoding.forward_times import forward_curve
-from specviz.decoding.topology import device_topology
+from specviz.decoding.topology import device_layout, device_topology
 from specviz.models.language_model import LanguageModel
 from specviz.models.parts import Need
 from specviz.records import MAX_TREE_NODES, ProposalKind, TreeBudget
 
-LOWEST = -100.0  # log-probability of a token: keeps sums finite
-STEP = 1e-4  # subtracted per level, so that no child ever ties with its parent
+# smallest log-probability that a token can have, so that sums of log-probabilities stay finite
+LOWEST = -100.0
+# This number is subtracted from a node's score at every level, so that no child has the score of
+# its parent.
+STEP = 1e-4
 
 LEVEL_WIDTH = Option(
-    "level_width", "Nodes expanded per level", 4, 1, 8, "the k of the best k, at every depth"
+    "level_width",
+    "Nodes expanded per level",
+    4,
+    1,
+    8,
+    "how many of the best nodes are expanded at every depth",
 )
-WARM = 0.4  # from this temperature on the sampled shares are used
-SLACK = 0.01  # share of the expected speed that may be given up for more nodes
+# `Agreement.rates` returns `sampled` at this temperature and above, and `greedy` below.
+WARM = 0.4
+# A tree gets as many nodes as possible, but its expected speed may be lower than the best speed by
+# at most this fraction.
+SLACK = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How well a source predicts its target, measured on text that the target writes.
+    """How often a draft predicts the target's next token, measured on text that the target wrote.
 
-    `greedy` and `sampled` are how often the k-th choice is the target's next token, at temperature
-    0 and 0.8. `sharpest` is the temperature of the source that best predicts a target at 0: a draft
-    learns the target's distributions, but at 0 the target takes the likeliest token far more often.
+    `greedy` was measured at temperature 0, `sampled` at temperature 0.8. Entry k of each says how
+    often the draft's k-th choice was the target's next token. `sharpest` is the temperature at
+    which the draft's distribution best predicts a target at temperature 0. It is below 1, because
+    such a target always takes its most probable token, and the draft has learnt to be less certain.
     """
 
     greedy: tuple[float, ...]
@@ -52,23 +66,27 @@ class Agreement:
     sharpest: float
 
     def rates(self, temperature: float, width: int, depth: int) -> Rates:
-        """How often the first `width` choices are right, the same at every depth."""
+        """Return how often each of the draft's first `width` choices is right, for every depth.
+
+        The rates are the same at all depths.
+        """
         return ((self.greedy if temperature < WARM else self.sampled)[:width],) * depth
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelCost:
-    """The source runs one level in this share of the time of a forward of `model`."""
+    """The time of one level of drafting: `share` times the time of one forward of `model`."""
 
     model: LanguageModel
     share: float = 1.0
 
     def seconds(self, width: int) -> float:
-        """Of a level of `width` nodes; measured on first use."""
+        """Return the seconds of a level with `width` nodes. The first call measures the model."""
         return self.share * forward_curve(self.model).at(width)
 
 
-# The bundled draft, mean over the five tasks.
+# These rates were measured for the bundled draft model. Each rate is the mean over the five tasks
+# for which the models were trained.
 DRAFT_AGREEMENT = Agreement(
     (0.834, 0.092, 0.021, 0.011, 0.007, 0.005, 0.002, 0.006),
     (0.510, 0.119, 0.051, 0.036, 0.028, 0.021, 0.015, 0.014),
@@ -76,61 +94,101 @@ DRAFT_AGREEMENT = Agreement(
 )
 
 
-class DynamicTree:
-    """Grows `depth` levels, expands `width` nodes of each, and keeps the best `nodes`.
+@dataclass(frozen=True, slots=True)
+class DynamicLevels:
+    """The tensor work that grows a dynamic tree: `depth` levels, `width` expanded nodes in each.
 
-    Scores use the source's distributions at `temperature` (above 0).
+    A call returns the tokens of the best `nodes` [N], the raw distributions of all rows [N + 1, V],
+    the index of each of these nodes among the nodes that the draft ran [N], and the tables of the
+    tree. The index is -1 for a node that the draft did not run. Scores use the draft's
+    distributions at `temperature`.
+    """
+
+    depth: int
+    width: int
+    nodes: int
+    temperature: float
+
+    @property
+    def run_count(self) -> int:
+        return (self.depth - 1) * self.width
+
+    def __call__(self, logits: Tensor, extend: Extend, draws: Tensor) -> tuple[Tensor, ...]:
+        width = min(self.width, logits.shape[-1])
+        candidates = _Candidates(self.depth, width, self.temperature, logits.device)
+        candidates.add(logits)
+        for depth in range(2, self.depth + 1):
+            candidates.add(extend(candidates.expanded(depth - 1)))
+        return candidates.best(min(self.nodes, candidate_count(self.depth, width)), self.depth)
+
+
+class DynamicTree:
+    """A kind of tree: grow `depth` levels, expand `width` nodes in each, and keep the best `nodes`.
+
+    Scores use the draft's distributions at `temperature`, which must be above 0.
     """
 
     def __init__(self, depth: int, width: int, nodes: int, temperature: float) -> None:
-        self._depth = depth
-        self._width = width
-        self._nodes = nodes
-        self._temperature = temperature
+        self.levels = DynamicLevels(depth, width, nodes, temperature)
 
     def grow(
         self, source: DraftSource, committed: Sequence[int], room: int, round_index: int
     ) -> Proposal:
-        """The best N of the candidates down to depth min(depth, room)."""
-        depth = min(self._depth, room)
-        if depth == 0:
+        """Return a tree of the N best candidates.
+
+        The depth of the tree is at most min(depth, room).
+        """
+        levels = replace(self.levels, depth=min(self.levels.depth, room))
+        if levels.depth == 0:
             return empty_proposal(source.device)
-        logits = source.begin(committed)
-        width = min(self._width, logits.shape[-1])
-        candidates = _Candidates(depth, width, self._temperature, source.device)
-        candidates.add(logits)
-        for level in range(2, depth + 1):
-            candidates.add(source.extend(candidates.expanded(level - 1)))
-        return candidates.proposal(min(self._nodes, candidates.count), depth)
+        is_whole = levels == self.levels
+        token_ids, raw_distributions, origins, *tables = source.grown(
+            levels, committed, (), is_whole
+        )
+        nodes, width = len(token_ids), min(levels.width, raw_distributions.shape[-1])
+        return Proposal(
+            ProposalKind.DETERMINISTIC,
+            device_layout(nodes, levels.depth, width).topology(tables),
+            token_ids,
+            raw_distributions=raw_distributions,
+            origins=origins,
+            notes=(TreeBudget(nodes, candidate_count(levels.depth, width)),),
+            is_whole=is_whole,
+        )
+
+
+def candidate_count(depth: int, width: int) -> int:
+    """Return how many nodes get a score: the children of the root and of every expanded node."""
+    return (1 + (depth - 1) * width) * width
 
 
 class _Candidates:
-    """All scored nodes in the order in which they were added, parents before children.
+    """All scored nodes, in the order in which they were added: parents before children.
 
-    The root is expanded row 0. Every row has k candidates: c is a child of row c // k.
+    The root is expanded row 0. Each expanded row has k candidates as its children: candidates k r
+    to k r + k - 1 are the children of row r.
     """
 
     def __init__(self, depth: int, width: int, temperature: float, device: torch.device) -> None:
         self._width = width
         self._temperature = temperature
-        self._logits: list[Tensor] = []  # of the expanded rows, level by level, [1 or k, V]
+        self._logits: list[Tensor] = []  # [1 or k, V] per level, the logits after the expanded rows
         self._token_ids: list[Tensor] = []
         self._scores: list[Tensor] = []
-        self._level_scores = torch.zeros(1, device=device)  # of the rows expanded last
-        self._rows = [torch.full((1,), -1, device=device)]  # candidate of each expanded row
-        self._ran = 1  # rows expanded so far, the root included
-        # a row sees its ancestors and itself; the last column is for candidates without a row
+        # The scores of the rows (root or nodes) that were expanded last.
+        self._level_scores = torch.zeros(1, device=device)
+        # the number that each expanded row has as a candidate; -1 for the root
+        self._rows = [torch.full((1,), -1, device=device)]
+        self._ran = 1  # number of expanded rows, the root included
+        # A square mask that is True where a row sees another row: its ancestors and itself. The
+        # last column is for candidates that were not expanded.
         size = 2 + (depth - 1) * width
         self._seen = torch.eye(size, dtype=torch.bool, device=device)
         self._seen[:, 0] = True
         self._seen[:, -1] = False
 
-    @property
-    def count(self) -> int:
-        return self._ran * self._width
-
     def add(self, logits: Tensor) -> None:
-        """The best k children of every row expanded last. logits [1 or k, V]"""
+        """Add the k best children of each row that was expanded last. `logits` is [1 or k, V]."""
         logits = logits.float()
         best = logits.topk(self._width, dim=-1)  # [M, k]
         sharp = (logits / self._temperature).softmax(-1).gather(1, best.indices)
@@ -140,10 +198,13 @@ class _Candidates:
         self._scores.append(gained.add_(self._level_scores[:, None]).flatten())
 
     def expanded(self, depth: int) -> Level:
-        """Choose the best k of the newest candidates, those at `depth`, to be run."""
+        """Choose the k best of the newest candidates, which are at `depth`.
+
+        Return them as a level.
+        """
         k, ran = self._width, self._ran
         self._level_scores, chosen = self._scores[-1].topk(k)
-        start = ran * k - len(self._scores[-1])  # the first of the newest
+        start = ran * k - len(self._scores[-1])  # index of the first candidate of the newest level
         candidates = chosen + start
         parent_rows = candidates.div(k, rounding_mode="floor")
         self._rows.append(candidates)
@@ -152,36 +213,48 @@ class _Candidates:
         mask = self._seen[ran : self._ran, 1 : self._ran]
         return Level(self._token_ids[-1][chosen], parent_rows - 1, depth, mask)
 
-    def proposal(self, nodes: int, depth: int) -> Proposal:
-        """The best `nodes` candidates as a tree."""
+    def best(self, nodes: int, depth: int) -> tuple[Tensor, ...]:
+        """Return the `nodes` best candidates as a tree.
+
+        `DynamicLevels` lists the tensors in the result.
+        """
         chosen = torch.cat(self._scores).topk(nodes).indices.sort().values  # [N]
         rows = torch.cat(self._rows)  # [X]
         parent_rows = chosen.div(self._width, rounding_mode="floor")
-        places = torch.full((self.count + 1,), -1, device=chosen.device)  # the last is the root's
+        # The root gets an extra entry after all candidates; this is the index of that entry.
+        count = self._ran * self._width
+        places = torch.full((count + 1,), -1, device=chosen.device)
         places[chosen] = torch.arange(nodes, device=chosen.device)
         own_rows = torch.full_like(places, -1)
         own_rows[rows] = torch.arange(len(rows), device=rows.device)
         own_rows = own_rows[chosen]
         mask = self._mask(parent_rows, own_rows)
-        return Proposal(
-            ProposalKind.DETERMINISTIC,
-            device_topology(places[rows[parent_rows]], depth, self._width, mask),
+        tree = device_topology(places[rows[parent_rows]], depth, self._width, mask)
+        return (
             torch.cat(self._token_ids)[chosen],
-            raw_distributions=self._distributions_below(own_rows),
-            origins=(own_rows - 1).clamp_(min=-1),
-            notes=(TreeBudget(nodes, self.count),),
+            self._distributions_below(own_rows),
+            (own_rows - 1).clamp_(min=-1),
+            *tree.tensors,
         )
 
     def _mask(self, parent_rows: Tensor, own_rows: Tensor) -> Tensor:
-        """Root and nodes see what their parent's row sees, and themselves. -> [N + 1, N + 1]"""
+        """Return the attention mask: a node sees itself and everything its parent sees.
+
+        The result has shape [N + 1, N + 1].
+        """
         above = torch.nn.functional.pad(parent_rows, (1, 0))
-        columns = torch.nn.functional.pad(own_rows, (1, 0))  # -1: the last
+        # A node that was not expanded has the row index -1. This index selects the last column of
+        # `_seen`, which no row sees.
+        columns = torch.nn.functional.pad(own_rows, (1, 0))
         mask = self._seen[above[:, None], columns]
         mask.fill_diagonal_(True)
         return mask
 
     def _distributions_below(self, own_rows: Tensor) -> Tensor:
-        """The raw distribution after the root and after every node; zeros if it was not run."""
+        """Return the raw distribution after the root and after each node.
+
+        All values are zero after nodes that were not expanded.
+        """
         distributions = torch.cat([*self._logits, self._logits[0]]).softmax(-1)  # [X + 1, V]
         distributions[-1] = 0
         return distributions[torch.nn.functional.pad(own_rows, (1, 0))]  # [N + 1, V]
@@ -190,10 +263,11 @@ class _Candidates:
 def dynamic_tree(
     setup: Setup, values: dict[str, int], agreement: Agreement, cost: LevelCost
 ) -> DynamicTree:
-    """The shape of the run's setting; a budget of 0 is chosen from the measured forward curve.
+    """Return the dynamic tree for the run's settings.
 
-    If the source is confident, its trees are worth more than `agreement` says on average: hence
-    SLACK.
+    With a node budget of 0, measured forward times and the rates in `agreement` decide the number
+    of nodes. The rates are averages over all positions. At a position where the draft is confident,
+    a larger tree is better, so SLACK allows a few more nodes.
     """
     config = setup.config
     depth, width, temperature = config.draft_length, values[LEVEL_WIDTH.name], config.temperature
@@ -208,7 +282,10 @@ def dynamic_tree(
 def any_tree(
     setup: Setup, values: dict[str, int], agreement: Agreement, cost: LevelCost
 ) -> DraftShape:
-    """A dynamic tree, unless the setting has a branching or draws its siblings."""
+    """Return a dynamic tree, or a static tree if the settings require one.
+
+    A static tree is required if the user sets the branching, or if siblings are drawn at random.
+    """
     if setup.config.tree_kind is ProposalKind.DETERMINISTIC and not setup.config.branching:
         return dynamic_tree(setup, values, agreement, cost)
     return static_tree(setup)

@@ -1,11 +1,16 @@
-"""EAGLE: one decoder layer predicts the target's next hidden state from its last ones.
+"""EAGLE: one decoder layer predicts the target's next hidden state from earlier hidden states.
 
-Li et al., 2401.15077; the dynamic tree is that of EAGLE-2 (2406.16858). A *feature* is the target's
-last hidden state; in EAGLE-3 (2503.01840) the head makes it of several layers' states. Pair t, the
-embedding of token t + 1 with the feature of token t, predicts the feature of token t + 1, and so
-the distribution of token t + 2. For committed tokens the features are the target's own, below the
-root they are the head's predictions. Letters: M nodes of one level, P pairs, W hidden size, F
-layers whose states make a feature, V vocabulary.
+Source: Li et al., 2401.15077; the dynamic tree is from EAGLE-2 (2406.16858). A *feature* is the
+target's last hidden state. In EAGLE-3 (2503.01840) the head computes the feature from the hidden
+states of several layers.
+
+The input at position t is a pair: the embedding of token t + 1 and the feature of token t. From
+this pair the head predicts the feature of token t + 1, and from that feature the distribution of
+token t + 2. Committed tokens have features of the target itself. Nodes below the root have features
+that the head predicted.
+
+In shapes, M is the number of nodes of one level, P the number of pairs, W the hidden size, F the
+number of layers whose states make a feature and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -18,13 +23,15 @@ from torch import Tensor
 from specviz.decoding.drafters.base import Drafter, HeldMemory, Observation, PrefilledPrompt
 from specviz.decoding.drafters.dynamic_tree import LEVEL_WIDTH, Agreement, LevelCost, any_tree
 from specviz.decoding.drafters.method import Method, Setup
-from specviz.decoding.drafters.source import Level, SourceDrafter
+from specviz.decoding.drafters.source import Level, SourceDrafter, SteppedSource
 from specviz.decoding.drafters.tree_budget import NODES
+from specviz.models.accelerator import upload
 from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.parts import Need
 from specviz.records import ProposalKind
 
-# The bundled head, mean over the five tasks.
+# These rates were measured for the bundled head. Each rate is the mean over the five tasks for
+# which the models were trained.
 AGREEMENT = Agreement(
     (0.875, 0.065, 0.027, 0.008, 0.006, 0.005, 0.003, 0.001),
     (0.530, 0.114, 0.054, 0.034, 0.024, 0.021, 0.016, 0.013),
@@ -32,17 +39,24 @@ AGREEMENT = Agreement(
 )
 
 
-class EagleSource:
-    """Logits of the head; its cache covers a prefix of the pairs of committed tokens."""
+class EagleSource(SteppedSource):
+    """The logits of an EAGLE head.
+
+    A pair is the embedding of a token and the feature of the token before. The head's KV cache
+    holds the pairs of a prefix of the committed tokens.
+    """
 
     def __init__(self, head: EagleHead, device: torch.device, capacity: int) -> None:
         self.feature_layers = head.feature_layers
         self._head = head
         self._device = device
         self._cache = head.new_cache(capacity)
-        self._pairs = 0  # in the cache, made from the target's own features
-        self._unused: list[Tensor] = []  # the target's features after them, [.., F W]
-        self._guesses: list[Tensor] = []  # after the root [1, W], then after each level [M, W]
+        self._pairs = 0  # number of cached pairs that were made from the target's own features
+        # [.., F W], features of the target that the head has not run yet.
+        self._unused: list[Tensor] = []
+        # The features that the head predicted: one for the root [1, W], then those of each level
+        # [M, W].
+        self._guesses: list[Tensor] = []
 
     @property
     def memory(self) -> HeldMemory:
@@ -53,7 +67,10 @@ class EagleSource:
         return self._device
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        """Run the prompt's own pairs; its last feature waits for the first root."""
+        """Run the pairs (next token, feature) of the prompt through the head.
+
+        The last feature has no pair yet. The source keeps it until the token after it is known.
+        """
         assert prompt.features is not None
         self._unused = [prompt.features]
         if len(prompt.prompt_ids) > 1:
@@ -62,14 +79,17 @@ class EagleSource:
             self._unused = [prompt.features[-1:]]
 
     def begin(self, committed: Sequence[int]) -> Tensor:
-        """Run the pairs of the last round, one for each token that it committed."""
+        """Run the pair (token, feature of the token before) of each newly committed token."""
         logits, guess = self._run_pairs(committed)
         self._guesses = [guess]
         return logits
 
     def _run_pairs(self, committed: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """The pairs that the cache lacks; logits and feature behind the last. -> [1, V], [1, W]"""
-        new = torch.tensor(committed[self._pairs + 1 :]).to(self._device, non_blocking=True)
+        """Run the pairs that the cache lacks.
+
+        Return the logits and the feature after the last pair. -> [1, V], [1, W]
+        """
+        new = upload(torch.tensor(committed[self._pairs + 1 :]), self._device)
         end = self._pairs + len(new)
         positions = torch.arange(self._pairs, end, device=self._device)
         features = self._head.reduce(torch.cat(self._unused))
@@ -87,13 +107,17 @@ class EagleSource:
         return logits
 
     def partial(self) -> None:
-        """The head has a cache of its own."""
+        """Return None, because drafting with the head runs no layer of the target."""
 
     def keep(self, observation: Observation) -> None:
-        """Replace predictions by the target's own features of the committed tokens."""
+        """Replace the features that the head predicted by features of the target.
+
+        The target has computed exact features of all committed tokens, while the head only guesses
+        features.
+        """
         assert observation.features is not None
         rows = [0, *(node + 1 for node in observation.path)]
-        chosen = torch.tensor(rows).to(self._device, non_blocking=True)
+        chosen = upload(torch.tensor(rows), self._device)
         self._unused.append(observation.features[chosen])
         self._cache.keep(self._pairs, [])
 
@@ -109,7 +133,10 @@ def _make(setup: Setup) -> Drafter:
 
 
 def _agreement(head: EagleHead) -> Agreement:
-    """As measured for this head, or else that of the bundled one."""
+    """Return how often this head's choices were right, as measured.
+
+    If nothing was measured for the head, return the rates of the bundled head.
+    """
     if head.shares is None:
         return AGREEMENT
     return Agreement(head.shares.greedy, head.shares.sampled, AGREEMENT.sharpest)
@@ -118,7 +145,7 @@ def _agreement(head: EagleHead) -> Agreement:
 METHOD = Method(
     "eagle",
     "EAGLE head",
-    "One layer foretells the target's hidden states; its surest paths make the tree.",
+    "One layer predicts the target's hidden states; its most probable paths form the tree.",
     (ProposalKind.DETERMINISTIC, ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT),
     _make,
     frozenset({Need.EAGLE}),

@@ -1,8 +1,10 @@
-"""Early exit: the target's first layers, its final norm and its head draft for the whole target.
+"""Early exit: draft with the target's own first layers, its final norm and its output matrix.
 
-LayerSkip 2404.16710. The keys and values of drafted tokens are in the target's own cache, and
-verification continues from the hidden states of the exit layer, so no layer runs twice. Letters: M
-nodes of one level, W hidden size, V vocabulary.
+Source: LayerSkip, 2404.16710. The keys and values of drafted tokens go into the target's own cache.
+Verification continues from the hidden states after the exit layer, so no layer runs twice.
+
+In shapes, M is the number of nodes of one level, W the hidden size and V the size of the
+vocabulary.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from specviz.decoding.drafters.base import (
     PrefilledPrompt,
 )
 from specviz.decoding.drafters.method import Method, Option, Setup
-from specviz.decoding.drafters.source import Level, SourceDrafter
+from specviz.decoding.drafters.source import Level, SourceDrafter, SteppedSource
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.errors import InputError
+from specviz.models.accelerator import upload
 from specviz.models.language_model import KeyValueCache, LayeredModel
 from specviz.models.parts import Need
 from specviz.records import ProposalKind
@@ -33,23 +36,28 @@ EXIT_LAYER = Option(
     0,
     0,
     200,
-    "0: the one that the model's self_drafting.json names, else a quarter of its layers",
+    "0: as in the model's self_drafting.json, otherwise a quarter of its layers",
     usual="1,2,3",
 )
 
 
-class EarlyExitSource:
-    """Logits after the first `layers` layers; root and nodes use the slots after `cache.length`."""
+class EarlyExitSource(SteppedSource):
+    """The logits of the target after its first `layers` layers.
+
+    The root and the drafted nodes use the slots of the target's cache after `cache.length`.
+    """
 
     feature_layers: tuple[int, ...] = ()
-    memory = HeldMemory()  # it has no weights of its own, and drafts in the target's cache
+    # The source needs no memory of its own, because it uses the target's weights and the target's
+    # cache.
+    memory = HeldMemory()
 
     def __init__(self, model: LayeredModel, layers: int) -> None:
         self._model = model
         self._layers = range(layers)
         self._cache: KeyValueCache | None = None
         self._root_position = 0
-        self._hidden: list[Tensor] = []  # of the root, then of each level, [M, W]
+        self._hidden: list[Tensor] = []  # [M, W], hidden states of the root, then of each level
 
     @property
     def device(self) -> torch.device:
@@ -61,14 +69,14 @@ class EarlyExitSource:
     def begin(self, committed: Sequence[int]) -> Tensor:
         self._root_position = len(committed) - 1
         self._hidden = []
-        root = torch.tensor(committed[-1:]).to(self.device, non_blocking=True)
+        root = upload(torch.tensor(committed[-1:]), self.device)
         return self._run(root, depth=0, mask=None)
 
     def extend(self, level: Level) -> Tensor:
         return self._run(level.token_ids, level.depth, level.mask)
 
     def _run(self, token_ids: Tensor, depth: int, mask: Tensor | None) -> Tensor:
-        """Run the first layers over tokens of one depth. [M] -> [M, V]"""
+        """Run the target's first layers over the nodes of one depth. [M] -> logits [M, V]"""
         assert self._cache is not None, "start was not called"
         model, start = self._model, self._cache.length + sum(map(len, self._hidden))
         positions = torch.full_like(token_ids, self._root_position + depth)
@@ -82,7 +90,7 @@ class EarlyExitSource:
         return Partial(len(self._layers), torch.cat(self._hidden))
 
     def keep(self, observation: Observation) -> None:
-        """The target keeps the slots of its own cache."""
+        """Do nothing: the target decides which slots of its cache to keep."""
 
 
 def _make(setup: Setup) -> Drafter:
@@ -93,10 +101,11 @@ def _make(setup: Setup) -> Drafter:
     exit_layer = METHOD.completed(setup.config)[EXIT_LAYER.name] or usual.exit_layer
     if exit_layer >= layers:
         raise InputError(
-            f"exit_layer must be below {layers}, the layers of {setup.target.info.name}, "
-            f"got {exit_layer}"
+            f"exit_layer must be below {layers}, the number of layers of "
+            f"{setup.target.info.name}, got {exit_layer}"
         )
-    target: LayeredModel = setup.target  # type: ignore[assignment] # that is what LAYERS means
+    # The target has this type: the method declares Need.LAYERS, and that need was checked before.
+    target: LayeredModel = setup.target  # type: ignore[assignment]
     return SourceDrafter(EarlyExitSource(target, exit_layer), static_tree(setup))
 
 

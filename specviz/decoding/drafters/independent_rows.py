@@ -1,9 +1,11 @@
-"""Rows that draft together and get, to the bit, the numbers that each would draft for itself.
+"""Drafting for all rows of a batch, in which each row gets exactly the numbers of a single run.
 
-For a quantised copy of the target, whose products round their inputs: a difference in the last
-bit, as any other forward of many rows makes, would be magnified until other tokens are drafted.
-Letters: A rows that run, M nodes of a level in one row, S nodes run so far with these, V
-vocabulary.
+A quantised copy of the target needs this, because its matrix multiplications round their inputs. In
+a usual forward, further rows change the last bit of some numbers. Rounding would then magnify these
+differences, and the draft would choose other tokens.
+
+In shapes, A is the number of rows that run, M the number of nodes of one level in one row, S the
+number of nodes of one row run so far, this level included, and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -16,21 +18,25 @@ from torch import Tensor
 from specviz.decoding.drafters.base import HeldMemory, Observation, PrefilledPrompt
 from specviz.decoding.drafters.source import shared_layers
 from specviz.models.llama.llama_model import LlamaModel
-from specviz.models.llama.projection import KERNEL_ROWS
+from specviz.models.matrix_kernels.choice import MOST_ALIKE
 
 
 class IndependentRows:
-    """A cache per row, of the target's own layers `shared`; see `RowsSource`.
+    """A source with one KV cache per row; see `RowsSource`.
 
-    So many rows run at once that an int8 product keeps them apart.
+    The draft model is made of the target's layers with the indices `shared`. Rows run together only
+    in small groups, in which the int8 matrix multiplication computes each row independently of the
+    others.
     """
 
     def __init__(self, model: LlamaModel, capacities: Sequence[int], shared: Sequence[int]) -> None:
         self._model = model
         self._shared = shared
         self._caches = [model.new_cache(capacity) for capacity in capacities]
-        self._root_ends = [0] * len(capacities)  # slots that hold committed tokens
-        self._ran = [0] * len(capacities)  # nodes of the present tree that are in the cache
+        # number of cache slots with committed tokens, per row
+        self._root_ends = [0] * len(capacities)
+        # number of cache slots with nodes of the current tree, per row
+        self._ran = [0] * len(capacities)
 
     @property
     def memory(self) -> HeldMemory:
@@ -41,13 +47,12 @@ class IndependentRows:
         return self._model.device
 
     def start(self, prompts: Sequence[PrefilledPrompt]) -> None:
-        """Begin with the target's own keys and values of the prompts."""
+        """Fill the cache of each row with the target's own keys and values of the prompt."""
         for cache, prompt in zip(self._caches, prompts, strict=True):
             assert prompt.keys_values is not None
             cache.begin(shared_layers(prompt.keys_values(), self._shared))
 
     def begin(self, rows: Sequence[int], committed: Sequence[Sequence[int]]) -> Tensor:
-        """See `RowsSource.begin`."""
         missing: list[Sequence[int]] = []
         places: list[Sequence[int]] = []
         for row in rows:
@@ -62,7 +67,6 @@ class IndependentRows:
     def extend(
         self, rows: Sequence[int], token_ids: Tensor, depth: int, mask: Tensor | None
     ) -> Tensor:
-        """See `RowsSource.extend`."""
         count = token_ids.shape[1]
         positions = torch.tensor([self._root_ends[row] - 1 + depth for row in rows])
         for row in rows:
@@ -74,11 +78,11 @@ class IndependentRows:
         self,
         rows: Sequence[int],
         counts: Sequence[int],
-        token_ids: Tensor,  # [T], of one row after the other
+        token_ids: Tensor,  # [T], the tokens of all rows, one row after another
         positions: Tensor,  # [T]
         mask: Tensor | None = None,
         is_level: bool = False,
-    ) -> Tensor:  # [A, M, V] of a level, else [A, 1, V] after each row's last
+    ) -> Tensor:  # [A, M, V] if `is_level`, otherwise [A, 1, V] after each row's last token
         caches = [self._caches[row] for row in rows]
         logits: list[Tensor] = []
         for first, behind in _groups(counts):
@@ -92,7 +96,6 @@ class IndependentRows:
         return torch.cat(logits).view(len(rows), -1, self._model.info.vocab_size)
 
     def keep(self, observations: Sequence[Observation]) -> None:
-        """See `RowsSource.keep`."""
         states = zip(self._caches, self._root_ends, self._ran, observations, strict=True)
         for cache, end, ran, observation in states:
             cache.keep(end, [end + origin for origin in observation.origins if 0 <= origin < ran])
@@ -104,7 +107,9 @@ class IndependentRows:
 
 
 def _groups(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """Rows that run together, as spans: at most KERNEL_ROWS tokens, or a row that has more.
+    """Return spans of neighbouring rows; the rows of a span run together in one forward.
+
+    A span of several rows has at most MOST_ALIKE tokens; a row with more tokens runs alone.
 
     >>> _groups([2] * 9 + [20, 1])
     [(0, 8), (8, 9), (9, 10), (10, 11)]
@@ -112,7 +117,7 @@ def _groups(counts: Sequence[int]) -> list[tuple[int, int]]:
     groups: list[tuple[int, int]] = []
     first, tokens = 0, 0
     for row, count in enumerate(counts):
-        if row > first and tokens + count > KERNEL_ROWS:
+        if row > first and tokens + count > MOST_ALIKE:
             groups.append((first, row))
             first, tokens = row, 0
         tokens += count

@@ -1,10 +1,13 @@
-"""Lookahead decoding (2402.02057): the target itself guesses ahead, no draft model is needed.
+"""Lookahead decoding (2402.02057): the target itself guesses ahead, without a draft model.
 
-Two things are added to one target forward: *guesses*, n-grams from a pool that begin with the last
-token, merged into one tree to be verified; and the *window*, a Jacobi iteration over the next
-positions, which finds the pool's new n-grams. The pool also takes the n-grams of the prompt and of
-the text written so far. Guesses are chosen before the round's draws, so the proposal is
-DETERMINISTIC. Letters: N tokens of an n-gram, W columns, Q window tokens, R rows of the tree.
+Each target forward also runs two additional inputs. The *guesses* are n-grams from a pool that
+begin with the last token of the text. They are merged into one tree and verified. The *window* is a
+Jacobi iteration over the next positions, which finds new n-grams for the pool. The pool also gets
+the n-grams of the prompt and of the text so far. The guesses are chosen before any draw of the
+round, so the proposal is DETERMINISTIC.
+
+In shapes, N is the number of tokens of an n-gram, W the number of columns of the window, Q the
+number of window tokens and R the number of rows of the tree.
 """
 
 from __future__ import annotations
@@ -30,11 +33,12 @@ from specviz.decoding.drafters.base import (
 from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.streams import Purpose, RandomStream
 from specviz.errors import InputError
+from specviz.models.accelerator import is_accelerator, upload
 from specviz.records import LookaheadState, ProposalKind
 
-MAX_KEYS = 4096  # first tokens in the pool
+MAX_KEYS = 4096
 
-Ngram = tuple[int, tuple[int, ...]]  # its first token, the others
+Ngram = tuple[int, tuple[int, ...]]  # the first token of an n-gram, and the tokens that follow it
 
 _BY_DEVICE = "0: chosen by device"
 WINDOW = Option(
@@ -68,7 +72,7 @@ GUESSES = Option(
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Of the window (W), of an n-gram (N) and of the guesses per round (G)."""
+    """The settings of lookahead: window columns (W), tokens of an n-gram (N) and guesses (G)."""
 
     window: int
     ngram: int
@@ -79,7 +83,10 @@ ON_CPU, ON_GPU = Sizes(3, 3, 3), Sizes(7, 5, 7)
 
 
 class Lookahead(QuietDrafter):
-    """Proposes guesses from the pool, and fills the pool from the window and the text."""
+    """A drafter that proposes n-grams from a pool.
+
+    The pool collects n-grams from the window and from the text.
+    """
 
     def __init__(self, sizes: Sizes, setup: Setup) -> None:
         self._sizes = sizes
@@ -88,14 +95,15 @@ class Lookahead(QuietDrafter):
         self._context_length = setup.target.info.context_length
         self._draws = RandomStream(setup.config.seed, Purpose.DRAFT)
         self._pool = NgramPool(sizes.guesses)
-        self._window = LookaheadWindow((), sizes.ngram)  # until `start`
-        self._learnt = 0  # tokens of the text that are in the pool
-        self._added = 0  # new n-grams since the last proposal
+        # an empty window until `start` creates the real window
+        self._window = LookaheadWindow((), sizes.ngram)
+        self._learnt = 0  # number of text tokens whose n-grams are already in the pool
+        self._added = 0  # number of n-grams added since the last proposal
         self._root_id = 0
-        self._is_riding = False  # whether the window is in this round's forward
+        self._is_riding = False  # True if the window is part of this round's forward
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        """The first window is made of tokens of the prompt, drawn at random."""
+        """Read the prompt, and fill the first window with tokens drawn at random from it."""
         count = self._sizes.window + self._sizes.ngram - 3
         ids = prompt.prompt_ids
         places = [int(self._draws.uniform(column) * len(ids)) for column in range(count)]
@@ -120,7 +128,11 @@ class Lookahead(QuietDrafter):
         return host_tree(token_ids, parents, self._device, (note,), queries)
 
     def _queries(self, end: int, room: int, rows: int) -> ExtraQueries | None:
-        """None if its results could not be used any more, or if it would leave the context."""
+        """Return the window tokens as extra queries.
+
+        Return None if the run ends before new n-grams could help, or if the window would exceed the
+        context length.
+        """
         is_inside = end - 1 + self._window.reach < self._context_length
         return self._window.queries(rows, self._device) if room >= 2 and is_inside else None
 
@@ -133,14 +145,16 @@ class Lookahead(QuietDrafter):
 
 
 def merged(chains: Sequence[Sequence[int]]) -> tuple[list[int], tuple[int, ...]]:
-    """Chains as one tree that shares common beginnings: its tokens and their parents (-1 = root).
+    """Merge chains into one tree that shares their prefixes.
+
+    Return the tokens and the index of each token's parent; -1 is the root.
 
     >>> merged([(5, 6), (5, 7), (8,)])
     ([5, 6, 7, 8], (-1, 0, 0, -1))
     """
     token_ids: list[int] = []
     parents: list[int] = []
-    nodes: dict[tuple[int, int], int] = {}  # parent, token -> node
+    nodes: dict[tuple[int, int], int] = {}  # (parent node, token) -> node
     for chain in chains:
         node = -1
         for token_id in chain:
@@ -154,7 +168,9 @@ def merged(chains: Sequence[Sequence[int]]) -> tuple[list[int], tuple[int, ...]]
 
 
 class NgramPool:
-    """N-grams by their first token; the least recently seen ones are dropped first.
+    """A pool of n-grams, grouped by their first token.
+
+    When it is full, it drops the oldest n-grams.
 
     >>> pool = NgramPool(per_key=2)
     >>> [pool.add(1, continuation) for continuation in ((2, 3), (4, 5), (2, 3), (6, 7))]
@@ -166,17 +182,20 @@ class NgramPool:
     def __init__(self, per_key: int, max_keys: int = MAX_KEYS) -> None:
         self._per_key = per_key
         self._max_keys = max_keys
-        # both dicts are ordered by when they were last seen
+        # The outer and the inner dictionary are sorted by when an entry was last seen, the oldest
+        # entry first.
         self._found: dict[int, dict[tuple[int, ...], None]] = {}
         self._size = 0
 
     @property
     def size(self) -> int:
-        """The number of n-grams."""
         return self._size
 
     def add(self, key: int, continuation: tuple[int, ...]) -> bool:
-        """Add an n-gram with first token `key`; whether it is new."""
+        """Add an n-gram that consists of the token `key` and its continuation.
+
+        Return whether the n-gram is new.
+        """
         known = self._found.pop(key, {})
         self._found[key] = known
         is_new = continuation not in known
@@ -191,7 +210,10 @@ class NgramPool:
         return is_new
 
     def learn(self, token_ids: Sequence[int], start: int, length: int) -> int:
-        """Add all n-grams of `length` that end at index `start` or later; how many are new."""
+        """Add all n-grams of `length` tokens that end at index `start` or later.
+
+        Return how many of these n-grams are new to the pool.
+        """
         ends = range(max(start, length - 1), len(token_ids))
         return sum(
             self.add(token_ids[end - length + 1], tuple(token_ids[end - length + 2 : end + 1]))
@@ -199,25 +221,26 @@ class NgramPool:
         )
 
     def behind(self, key: int) -> list[tuple[int, ...]]:
-        """The continuations of a token, the most recent first."""
+        """Return the continuations of a token in the pool, the most recently seen one first."""
         return list(reversed(self._found.get(key, {})))
 
 
 class LookaheadWindow:
-    """Guesses at the next tokens by Jacobi iteration: up to N - 1 levels over W columns.
+    """A window of guesses at the next tokens, refined by Jacobi iteration.
 
-    Each level is the target's output for the level before, one position further on. Column c of
-    level l is l + c positions after the root. A column, read from the oldest level to the newest
-    output, is an n-gram that the target might write.
+    It has up to N - 1 levels and W columns. Each level is the target's output for the level before,
+    one position further on. Column c of level l is l + c positions after the root. Reading a column
+    from the oldest level to the newest output gives an n-gram that the target might write.
 
-    Column 0 of level 0 is the root itself, so level 0 has one token less than the others. The
-    window starts with level 0 alone, N - 2 columns wider; every step adds a level and removes a
-    column until it is full, then the oldest level is dropped. It moves on by one position a step,
-    however many tokens were accepted, as in the authors' own implementation.
+    Column 0 of level 0 would be the root itself, so level 0 has one token fewer than the other
+    levels. The window starts with level 0 alone, which is then N - 2 columns wider. Every step adds
+    a level and removes a column until the window is full. After that, every step drops the oldest
+    level. The window moves by one position per step, however many tokens were accepted. The
+    authors' own implementation does the same.
     """
 
     def __init__(self, first_level: Sequence[int], ngram: int) -> None:
-        """`first_level` is any W + N - 3 tokens."""
+        """Create a window whose level 0 is `first_level`: any W + N - 3 tokens."""
         self._ngram = ngram
         self._levels = [list(first_level)]
 
@@ -227,35 +250,38 @@ class LookaheadWindow:
 
     @property
     def token_ids(self) -> tuple[int, ...]:
-        """Level after level."""
         return tuple(token_id for level in self._levels for token_id in level)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Tokens of each level."""
         return tuple(map(len, self._levels))
 
     @property
     def reach(self) -> int:
-        """How many positions the last token is after the root."""
+        """Return the distance in positions from the root to the last token of the window."""
         return len(self._levels) - 1 + len(self._levels[0])
 
     def queries(self, rows: int, device: torch.device) -> ExtraQueries | None:
-        """All window tokens as extra queries of a forward over `rows` rows, None without any."""
+        """Return the window tokens as extra queries of a forward with `rows` tree rows.
+
+        Return None if the window is empty.
+        """
         token_ids = self.token_ids
         if not token_ids:
             return None
         offsets, mask = _layout(len(self._levels[0]), len(self._levels), rows, device)
-        on_device = torch.tensor(token_ids).to(device, non_blocking=True)
+        on_device = upload(torch.tensor(token_ids), device)
         return ExtraQueries(on_device, offsets, mask)
 
     def step(self, root_id: int, next_id: int, successors: Sequence[int]) -> list[Ngram]:
-        """One Jacobi step. Returns the n-grams that it found, none before the window is full.
+        """Take one step of the Jacobi iteration, and return the n-grams that the step found.
 
-        `next_id` is the token committed after the root; `successors` are the target's likeliest
-        tokens after each window token.
+        Before the window is full, the result is empty. `next_id` is the token committed after the
+        root. `successors` has the target's most probable token after each window token.
         """
-        is_lowest = len(self._levels) == 1  # column 0 is then the root, which is not a query
+        # The first column of level 0 is the root. The root is in the tree and is not a query. So
+        # `successors` lacks the token after the root.
+        is_lowest = len(self._levels) == 1
         newest = list(successors[-len(self._levels[-1]) :]) if successors else []
         if is_lowest:
             newest.insert(0, next_id)
@@ -271,10 +297,10 @@ class LookaheadWindow:
 
 @lru_cache(maxsize=256)
 def _layout(columns: int, levels: int, rows: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Offsets [Q] and mask [Q, R + Q] of a window whose level 0 has `columns` tokens.
+    """Return offsets [Q] and mask [Q, R + Q] of a window whose level 0 has `columns` tokens.
 
-    A token sees the root, level 0 up to its own column, and its own column up to itself. It sees
-    nothing of the tree, which is another continuation.
+    A token sees the root, level 0 up to its own column, and its own column up to itself. It does
+    not see the draft tree, which continues the text in another way.
     """
     places = [
         (level, column)
@@ -289,14 +315,14 @@ def _layout(columns: int, levels: int, rows: int, device: torch.device) -> tuple
             if (lower == 0 and left <= column) or (left == column and lower <= level):
                 mask[query, rows + seen] = True
     offsets = torch.tensor([level + column for level, column in places], dtype=torch.int64)
-    return offsets.to(device), mask.to(device)
+    return upload(offsets, device), upload(mask, device)
 
 
 def _sizes(setup: Setup) -> Sizes:
     values = METHOD.completed(setup.config)
     if values[NGRAM.name] == 1:
         raise InputError(f"{NGRAM.name} must be 0 or from 2 to {NGRAM.high}, got 1")
-    usual = ON_GPU if setup.target.device.type == "cuda" else ON_CPU
+    usual = ON_GPU if is_accelerator(setup.target.device) else ON_CPU
     return Sizes(
         values[WINDOW.name] or usual.window,
         values[NGRAM.name] or usual.ngram,

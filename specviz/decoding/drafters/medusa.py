@@ -1,10 +1,13 @@
-"""Medusa: heads on the target's last hidden state guess several places ahead, all at once.
+"""Medusa: small heads on the target's last hidden state guess several positions at once.
 
-Cai et al., 2401.10774. Head d predicts the token d places after the root, not knowing those
-between; a node of depth d and rank r is that head's r-th choice. The tree has the nodes that were
-right most often. Typical acceptance (TYPICAL) is the paper's own, lossy rule. Letters: H heads in
-use, N nodes, E leading rows up to the last one with children, K choices of a head, W the target's
-hidden size, V vocabulary.
+Source: Cai et al., 2401.10774. Head d predicts the token d positions after the root, without
+knowing the tokens in between. A node with depth d and rank r is the r-th choice of head d. The tree
+consists of the nodes that were most often right in measurements. Typical acceptance (TYPICAL) is
+the lossy rule of that paper.
+
+In shapes, H is the number of heads in use, N the number of nodes, E the number of rows up to the
+last row with children, K the number of choices of a head, W the target's hidden size and V the size
+of the vocabulary.
 """
 
 from __future__ import annotations
@@ -43,19 +46,20 @@ from specviz.records import MAX_TREE_NODES, ProposalKind
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MedusaTree:
-    """A static tree, and which head's choice each of its nodes is."""
+    """A static tree: for each node, the head that proposes its token and the rank of the token."""
 
     topology: Topology
-    heads: Tensor  # [N] int64, from 0
+    heads: Tensor  # [N] int64, head numbers from 0
     ranks: Tensor  # [N] int64
-    row_heads: Tensor  # [E] int64, the head whose distribution is that of each row's children
+    row_heads: Tensor  # [E] int64, the head that proposes the children of each row
 
 
 def medusa_tree(nodes: Sequence[RankedNode], heads: int, device: torch.device) -> MedusaTree:
-    """The tables of the tree of these nodes, level by level."""
+    """Create the tree that consists of `nodes`, which must be sorted by level."""
     tree = topology(tuple(node.parent for node in nodes), device)
     depths = [0, *(node.depth for node in nodes)]
-    below = [min(depth, heads - 1) for depth in depths[: tree.expanded]]  # a leaf may have any
+    # A leaf has no children, so any head number is valid for it.
+    below = [min(depth, heads - 1) for depth in depths[: tree.expanded]]
     return MedusaTree(
         tree,
         torch.tensor([node.depth - 1 for node in nodes], dtype=torch.int64).to(device),
@@ -65,7 +69,7 @@ def medusa_tree(nodes: Sequence[RankedNode], heads: int, device: torch.device) -
 
 
 class MedusaDrafter(QuietDrafter):
-    """Fills the tree of `nodes` with the heads' choices."""
+    """A drafter that fills a static tree with the choices of the Medusa heads."""
 
     def __init__(
         self,
@@ -80,8 +84,10 @@ class MedusaDrafter(QuietDrafter):
         self._width = 1 + max(node.rank for node in nodes)
         self._depth = max(node.depth for node in nodes)
         cuts = [[node for node in nodes if node.depth <= room] for room in range(self._depth + 1)]
-        self._trees = [medusa_tree(cut, self._depth, device) for cut in cuts]  # by room
-        self._feature = torch.empty(0)  # [W], of the token before the root
+        # One tree for each limit on the depth of the tree: 0 levels, 1 level, and so on.
+        self._trees = [medusa_tree(cut, self._depth, device) for cut in cuts]
+        # [W], hidden state of the token before the root, the input of the heads
+        self._feature = torch.empty(0)
 
     @property
     def memory(self) -> HeldMemory:
@@ -102,17 +108,21 @@ class MedusaDrafter(QuietDrafter):
             tree.topology,
             choices[tree.heads, tree.ranks],
             raw_distributions=logits.float().softmax(-1)[tree.row_heads],
+            is_whole=room >= self._depth,
         )
 
     def observe(self, observation: Observation) -> OverlappedWork:
-        """Keep the hidden state of the last accepted node, from which the heads guess next."""
+        """Keep the hidden state of the last accepted token.
+
+        This state is the next input of the heads.
+        """
         assert observation.features is not None
         self._feature = observation.features[observation.end_row]
         return NOTHING_OVERLAPPED
 
 
 def head_rates(heads: MedusaHeads, depth: int, vocab_size: int) -> Rates:
-    """How often the choices of the first `depth` heads were right."""
+    """Return how often each choice of the first `depth` heads was right, from 0 to 1."""
     return tuple(tuple(shares[:vocab_size]) for shares in heads.accuracies[:depth])
 
 
@@ -130,7 +140,7 @@ def _make(setup: Setup) -> Drafter:
 METHOD = Method(
     "medusa",
     "Medusa heads",
-    "Small heads on the target's last hidden state guess several places ahead, all at once.",
+    "Small heads on the target's last hidden state guess several positions ahead, all at once.",
     (ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL),
     _make,
     frozenset({Need.MEDUSA}),

@@ -1,6 +1,6 @@
-"""What the registry says of a drafting method, and what its factory may use.
+"""The description of a drafting method, and the inputs for creating its drafter.
 
-Knows no method.
+This module knows no particular method.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.sampling import Sampler
-from specviz.errors import InputError, whole_rule
+from specviz.errors import InputError, short, whole_rule
 from specviz.models.language_model import LanguageModel
 from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need, Parts
@@ -21,11 +21,11 @@ from specviz.records import MAX_TREE_NODES, DecodingConfig, ProposalKind
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A whole number that only this method knows; `name` is typed, `title` and `hint` are shown.
+    """A whole number that users can set for one drafting method.
 
-    `choices` are all that there is between `low` and `high`, where that is not every number.
-    `at_least` names another option of the method, below whose value this one must not be. `usual`
-    are the values that a sweep over it begins with.
+    Users type `name`; the page shows `title` and `hint`. `choices` lists the allowed values if not
+    every number from `low` to `high` is allowed. `at_least` names another option whose value is the
+    lower limit of this one. A sweep over the option starts with the `usual` values.
     """
 
     name: str
@@ -40,19 +40,18 @@ class Option:
 
     @property
     def rule(self) -> str:
-        """What a value must be, in words."""
+        """Return a text that says which values of the option are allowed."""
         if self.choices:
             return f"one of {', '.join(map(str, self.choices))}"
         return whole_rule(self.low, self.high)
 
     def holds(self, value: int) -> bool:
-        """Whether a value obeys the rule."""
         return value in self.choices if self.choices else self.low <= value <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a factory may use: the models of the run, its setting, and the room that caches need."""
+    """The inputs from which a drafter is created: models, settings and sizes of the KV caches."""
 
     target: LanguageModel
     parts: Parts
@@ -61,7 +60,7 @@ class Setup:
 
     @property
     def draft(self) -> LanguageModel:
-        """The draft model; InputError where there is none."""
+        """Return the draft model. Raises InputError if the pair of models has no draft model."""
         if self.parts.draft is None:
             raise self.lacks(Need.DRAFT)
         return self.parts.draft
@@ -76,16 +75,19 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One entry of the menu.
+    """An entry in the registry of drafting methods.
 
-    `kinds` are the ways in which siblings can be chosen, the default first. `host_copies` is the
-    most blocking copies of a round: one, more only for a method that must see its own draft.
-    A method that `shares_cache` drafts in the target's own, so the rows of a batch have one each.
-    `depth_cap` says what else keeps a path short, where the draft length is not all that does.
-    `extra_memory` is what it holds beside models and their caches.
-    `make_rows` drafts for all rows of a batch in one forward, or is None where that cannot be.
-    `settle` writes out what the setting leaves to the models at hand, or is None where that is
-    nothing.
+    - `kinds`: the ways to choose siblings in a tree; the first of them is the default.
+    - `host_copies`: the largest number of blocking copies per round. It is one, or more for a
+      method that must read its own draft on the host.
+    - `shares_cache`: the method drafts in the target's cache, so each row of a batch needs a cache
+      of its own.
+    - `depth_cap`: a text that names another limit on the depth besides the draft length.
+    - `extra_memory`: the memory that the method needs besides the models and their caches.
+    - `make_rows`: a function that drafts for all rows of a batch in one forward; None if the method
+      cannot.
+    - `settle`: a function that replaces default values which depend on the loaded models; None if
+      the method has no such values.
     """
 
     name: str
@@ -106,60 +108,69 @@ class Method:
 
     @property
     def is_lossless(self) -> bool:
-        """By default; a kind that is lossy has to be asked for."""
+        """Return whether the method is lossless if siblings are chosen in its default way."""
         return self.kinds[0].is_lossless
 
     def kind_named(self, text: str, name: str) -> ProposalKind:
-        """The one of `kinds` of that value, the default for an empty text.
+        """Return the proposal kind that `text` names; an empty text means the default kind.
 
-        Where it is none, the InputError calls the setting `name`.
+        The kind says how siblings are chosen. Raises InputError if the method does not support the
+        kind. `name` is the name of the setting in the error message.
         """
         for kind in self.kinds:
             if text in ("", kind.value):
                 return kind
         allowed = ", ".join(kind.value for kind in self.kinds)
-        raise InputError(f"{name} must be one of {allowed} for this method, got {text!r}")
+        raise InputError(f"{name} must be one of {allowed} for this method, got {short(text)}")
 
     def usual(self, draft_length: int, **changes: Any) -> DecodingConfig:
-        """The method's own tree, rule and options at a draft length; `changes` go before them.
+        """Return the settings with the default tree, rule and options of this method.
 
-        InputError where a value breaks its rule.
+        `changes` replace single values of the result. Raises InputError for a value that is not
+        allowed.
         """
         branching = self.usual_branching(draft_length)
         shape: dict[str, Any] = {"branching": branching, "tree_kind": self.kinds[0]}
         return DecodingConfig(method=self.name, draft_length=draft_length, **(shape | changes))
 
     def usual_branching(self, draft_length: int) -> tuple[int, ...]:
-        """That of `usual`, also where so deep a tree would have too many nodes."""
+        """Return the method's default branching for the levels up to the draft length.
+
+        The tree with this branching may still have too many nodes.
+        """
         return self.default_branching[: max(0, draft_length)]
 
     def most_rows(self, config: DecodingConfig) -> int:
-        """Rows of logits in one verification at the most: the root and the nodes of its tree."""
+        """Return how many rows a verification has at most: one for the root, one for each node."""
         if not any(option.name in ("nodes", "guesses") for option in self.options):
             return 1 + config.node_count
         chosen = dict(config.options).get("nodes") or MAX_TREE_NODES
         return 1 + max(config.node_count, chosen)
 
     def completed(self, config: DecodingConfig) -> dict[str, int]:
-        """Every option of the method with its value; InputError for one that it does not take."""
+        """Return the value of every option of the method, with defaults for unset options.
+
+        Raises InputError for an unknown option or a bad value.
+        """
         given = dict(config.options)
         values = {option.name: given.pop(option.name, option.default) for option in self.options}
         if given:
             names = ", ".join(values) or "none"
             raise InputError(
-                f"options of method {self.name} must be of {names}, got {next(iter(given))!r}"
+                f"options of method {self.name} must be among {names}, got "
+                f"{short(next(iter(given)))}"
             )
         for option in self.options:
             value = values[option.name]
             if not option.holds(value):
-                raise InputError(f"{option.name} must be {option.rule}, got {value}")
+                raise InputError(f"{option.name} must be {option.rule}, got {short(value)}")
             if option.at_least and value < values[option.at_least]:
                 least = f"{option.at_least} = {values[option.at_least]}"
-                raise InputError(f"{option.name} must be at least {least}, got {value}")
+                raise InputError(f"{option.name} must be at least {least}, got {short(value)}")
         return values
 
     def check(self, config: DecodingConfig) -> None:
-        """Raise InputError for a setting that the method does not take."""
+        """Raise InputError if the method does not support the settings."""
         if config.branching and not self.takes_branching:
             raise InputError(
                 f"branching must be empty for method {self.name}, got {config.branching}"

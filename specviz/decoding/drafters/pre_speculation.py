@@ -1,8 +1,8 @@
-"""Drafting the next round while the target verifies this one (2603.03251).
+"""Pre-speculation: draft for the next round while the target verifies this round (2603.03251).
 
-Chains for the likely outcomes of the verification are drafted at the same time. If one of these
-outcomes happens, the next round's draft is ready; otherwise it is drafted then. Tokens and
-distributions are those of the plain chain either way.
+During verification, the draft model drafts a chain for each likely outcome. If one of these
+outcomes happens, the draft of the next round is ready. Otherwise the draft model makes it after the
+verification. In both cases the tokens and distributions are the same as with a plain draft chain.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FAN_OUT = Option(
 
 
 class PreSpeculation:
-    """A chain; `executor` drafts the next ones while the target verifies."""
+    """A drafter of chains. Its `executor` drafts the next chains while the target verifies."""
 
     feature_layers: tuple[int, ...] = ()
 
@@ -51,13 +51,17 @@ class PreSpeculation:
         self._setting = setting
         self._executor = executor
         self._device = device
-        self._committed = 0  # tokens on the board
-        self._order: Order | None = None  # of this round, until it is decided
-        self._accepted = 0  # nodes of the last chain
-        self._row = executor.board.fresh_row  # of the board, of the next chain
-        self._outcomes: tuple[int, ...] = ()  # how many were prepared, per accepted count
-        self._depth = 0  # tokens of a prepared chain
-        self._hidden_seconds = self._waited_seconds = 0.0  # of drafting it
+        self._committed = 0  # number of committed tokens that the drafting process can read
+        # the request for the current round's drafts, until the target has decided
+        self._order: Order | None = None
+        self._accepted = 0  # number of tokens of the last chain that the target accepted
+        self._row = executor.board.fresh_row  # row of the shared tables that holds the next chain
+        # how many chains were prepared for the case of 0, 1, … accepted tokens
+        self._outcomes: tuple[int, ...] = ()
+        self._depth = 0  # number of tokens in a prepared chain
+        # The seconds of drafting that ran during verification, and the seconds that the round
+        # waited for drafting.
+        self._hidden_seconds = self._waited_seconds = 0.0
 
     @property
     def memory(self) -> HeldMemory:
@@ -88,7 +92,7 @@ class PreSpeculation:
         )
 
     def observe(self, observation: Observation) -> OverlappedWork:
-        """Wait for the drafts of the likely outcomes, and look for the one that happened."""
+        """Wait until the chains are prepared, and find the chain for the outcome that happened."""
         order, self._order = self._order, None
         if order is None:
             return NOTHING_OVERLAPPED
@@ -110,12 +114,12 @@ class PreSpeculation:
         self._executor.close()
 
     def _refuse_stale(self, room: int) -> None:
-        """A prepared chain is for this round only, and unusable if it is shorter than needed."""
+        """Drop the prepared chain if this round cannot use it or needs a longer one."""
         if room == 0 or min(room, self._setting.draft_length) > self._depth:
             self._row = self._executor.board.fresh_row
 
     def _chain(self, order: Order) -> tuple[Tensor, Tensor]:
-        """The round's tokens [K] and their logits [K, V]; starts drafting ahead."""
+        """Return the round's tokens [K] and logits [K, V], and start to draft the next chains."""
         board, length = self._executor.board, order.length(self._setting)
         if order.row != board.fresh_row:
             prepared = board.chain(order.row, length)

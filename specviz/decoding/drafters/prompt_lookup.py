@@ -1,6 +1,6 @@
-"""Drafting without a model: copy what followed the last few tokens when they stood there before.
+"""Drafting without a model: find the last tokens earlier in the text, and copy what followed.
 
-Source: Saxena's prompt lookup decoding (2023), the n-gram method of most serving engines.
+Source: Saxena's prompt lookup decoding (2023). Most serving engines call it n-gram speculation.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from specviz.decoding.drafters.base import Proposal, QuietDrafter, host_chain
 from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.records import NgramMatch, ProposalKind
 
-MOST = 16  # tokens of an n-gram
+MOST = 16
 SHORTEST = Option(
     "shortest_ngram",
     "Shortest n-gram",
     1,
     1,
     MOST,
-    "fewer tokens that stood before are no match",
+    "a shorter repeat is not a match",
     usual="1-3",
 )
 LONGEST = Option(
@@ -27,7 +27,7 @@ LONGEST = Option(
     3,
     1,
     MOST,
-    "a match of so many tokens is taken, however many more agree",
+    "a match of this length ends the search, even if a longer one exists",
     at_least=SHORTEST.name,
 )
 
@@ -35,10 +35,11 @@ LONGEST = Option(
 def find_match(
     token_ids: Sequence[int], shortest: int = SHORTEST.default, longest: int = LONGEST.default
 ) -> NgramMatch | None:
-    """The longest suffix of `shortest` to `longest` tokens that stood earlier; of several its last
-    place.
+    """Find the longest n-gram at the end of the text that also occurs earlier in the text.
 
-    `position` is the index behind that earlier place, where the copied text begins.
+    Only n-grams of `shortest` to `longest` tokens are tried. If an n-gram occurs several times, the
+    last earlier occurrence is the match. `position` is the index after the match, where the copied
+    text starts.
 
     >>> find_match([1, 2, 3, 9, 1, 2])
     NgramMatch(length=2, position=2)
@@ -54,7 +55,7 @@ def find_match(
 
 
 def _common_suffix(token_ids: Sequence[int], end: int, most: int) -> int:
-    """How many tokens before `end` are those at the end of the text, counted backwards."""
+    """Compare the tokens before `end` with the last tokens of the text; return how many agree."""
     length = 0
     while length < most and token_ids[end - 1 - length] == token_ids[-1 - length]:
         length += 1
@@ -62,7 +63,7 @@ def _common_suffix(token_ids: Sequence[int], end: int, most: int) -> int:
 
 
 class PromptLookup(QuietDrafter):
-    """A chain of up to `draft_length` copied tokens; empty where nothing matches."""
+    """A drafter that copies up to `draft_length` tokens, or proposes nothing if nothing matches."""
 
     def __init__(self, setup: Setup) -> None:
         values = METHOD.completed(setup.config)

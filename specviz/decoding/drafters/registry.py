@@ -1,8 +1,8 @@
-"""The drafting methods by name. A new method is one file beside this one and one entry here."""
+"""The table of drafting methods. A new method needs one file in this folder and one entry here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from specviz.decoding.drafters import (
     cross_vocabulary,
@@ -19,7 +19,7 @@ from specviz.decoding.drafters import (
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.row_drafters import BatchDrafter, RowDrafters
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.records import DecodingConfig
 
 _METHODS = (
@@ -42,30 +42,49 @@ OPTIONS = {option.name: option for method in _METHODS for option in method.optio
 
 
 def method_named(name: str) -> Method:
-    """The entry of that name, or an InputError that lists the names."""
+    """Return the method with this name.
+
+    If there is none, raise InputError. The message lists all methods.
+    """
     if name not in DRAFTERS:
-        raise InputError(f"method must be one of {', '.join(DRAFTERS)}, got {name!r}")
+        raise InputError(f"method must be one of {', '.join(DRAFTERS)}, got {short(name)}")
     return DRAFTERS[name]
 
 
+def check_methods(names: Iterable[str]) -> None:
+    """Raise InputError if one of the names is not a method. The message lists all methods."""
+    unknown = next((name for name in names if name not in DRAFTERS), None)
+    if unknown is not None:
+        raise InputError(f"methods must be among {', '.join(DRAFTERS)}, got {short(unknown)}")
+
+
 def make_drafter(setup: Setup) -> Drafter:
-    """The drafter of `setup.config.method`; a setting that it does not take is refused."""
+    """Create the drafter for `setup.config.method`.
+
+    Raises InputError for settings that the method does not support.
+    """
     method = method_named(setup.config.method)
     method.check(setup.config)
     return method.make(setup)
 
 
 def settled(setup: Setup) -> DecodingConfig:
-    """The setting as it is used: elsewhere it means the same, whatever is chosen there by default.
+    """Return the settings after replacing defaults that depend on the models or the machine.
 
-    For a drafter that was made: what a method lacks has been refused.
+    For example, a number of 0 that means "chosen by the program" becomes the chosen number. The
+    result therefore has the same meaning with other models and on other machines. Call this only
+    after the drafter exists: creating it rejects settings that the method does not support.
     """
     settle = method_named(setup.config.method).settle
     return setup.config if settle is None else settle(setup)
 
 
 def make_row_drafters(setups: Sequence[Setup]) -> BatchDrafter:
-    """The drafter of a batch; settings differ in their seeds only, and are refused as for one."""
+    """Create the drafter of a batch.
+
+    The settings may differ only in their seeds. Raises InputError for settings that the method does
+    not support.
+    """
     method = method_named(setups[0].config.method)
     method.check(setups[0].config)
     together = None if method.make_rows is None else method.make_rows(setups)

