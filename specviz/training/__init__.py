@@ -1,4 +1,5 @@
-"""Makes the bundled model family: corpus, tokenizer, target, draft, evaluation and model cards.
+"""The training of the bundled models: corpus, tokenizer, target, drafters and model cards.
 
-Imports nothing of decoding or the app. `python -m specviz.training` runs all of it.
+This package imports nothing of the decoder or the app. `python -m specviz.training` makes all of
+the models.
 """

@@ -1,6 +1,6 @@
-"""`python -m specviz.training`: makes the bundled models from a corpus folder.
+"""Make the bundled models from a corpus folder: `python -m specviz.training`.
 
-Progress goes to stderr; bad input ends with one line and exit status 2.
+Progress goes to stderr. Invalid input ends with a one-line message and exit status 2.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from specviz.training.plan import FamilyPlan, Step
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status."""
+    """Make the bundled models as the command line says, and return the exit status."""
     options = _parser().parse_args(arguments)
     try:
         plan = _plan(options)
@@ -33,12 +33,12 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="specviz.training", description="Make the bundled model family.")
     parser.add_argument("--corpus", type=Path, required=True, help="folder with the source files")
-    parser.add_argument("--output", type=Path, required=True, help="gets a folder per model")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the models")
     parser.add_argument(
-        "--minutes", type=float, required=True, help="wall-clock budget of all training"
+        "--minutes", type=float, required=True, help="wall-clock time of all training"
     )
     parser.add_argument(
-        "--work", type=Path, default=Path("build/models"), help="checkpoints; a second run resumes"
+        "--work", type=Path, default=Path("build/models"), help="folder for checkpoints"
     )
     parser.add_argument(
         "--only",
@@ -47,7 +47,8 @@ def _parser() -> argparse.ArgumentParser:
         choices=tuple(Step),
         default=tuple(Step),
         metavar="STEP",
-        help=f"of {', '.join(Step)}; all but the first need a target in the output folder",
+        help=f"run only these steps, of {', '.join(Step)}; without pair, the output folder must"
+        " contain a target",
     )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     return parser

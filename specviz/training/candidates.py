@@ -1,6 +1,7 @@
-"""The part of a draft vocabulary that a batch's loss is computed on.
+"""Compute the loss of a training batch over a part of the draft vocabulary, to save time.
 
-Letters: D draft vocabulary, C candidates, k top tokens.
+In shapes, D is the size of the draft vocabulary, C the number of candidates (the chosen tokens),
+and k the number of top tokens.
 """
 
 from __future__ import annotations
@@ -12,36 +13,41 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-LIKELY, LEAST_LIKELY = 4, 0.01  # candidates: so many top tokens of a place, of that probability
-OTHERS = 1024  # that are drawn from the rest of the draft vocabulary
+# A token is likely at a position if it is among the LIKELY most probable ones and its probability
+# exceeds LEAST_LIKELY.
+LIKELY, LEAST_LIKELY = 4, 0.01
+OTHERS = 1024  # number of random candidates, drawn from the rest of the draft vocabulary
 
 
 class Judged(Protocol):
-    """Places with what follows there."""
+    """A training batch, with the target's distribution of the next token at every position."""
 
     @property
     def top_ids(self) -> Tensor:  # [..., k]
         ...
 
     @property
-    def top_probs(self) -> Tensor:  # [..., k], 0 outside the draft vocabulary
-        ...
+    # [..., k], the probabilities of `top_ids`, 0 for tokens outside the draft vocabulary
+    def top_probs(self) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What a batch thinks likely, and others by chance that stand for all the rest.
+    """The tokens over which the loss of a batch is computed.
 
-    The others' logits are raised so that the softmax's sum is what it would be over the whole, on
-    average. A step takes half the time of one over all 8,192 tokens.
+    The candidates are all tokens that are likely at some position of the batch, and random tokens
+    that represent the rest of the draft vocabulary. A constant is added to the logits of the random
+    tokens, so that the sum in the softmax equals, on average, the sum over the whole draft
+    vocabulary. With candidates, a training step takes half the time of a step with all 8,192
+    tokens.
     """
 
-    ids: Tensor  # [C], ascending
-    raised: Tensor  # [C]: what is added to each logit
+    ids: Tensor  # [C], the ids of the candidates, ascending
+    raised: Tensor  # [C], the number that the loss adds to the logit of each candidate
 
     @classmethod
     def of(cls, lesson: Judged, drafted: Tensor, vocabulary: int) -> Candidates:
-        """For a lesson over the draft vocabulary `drafted` [D]."""
+        """Choose the candidates for a batch; `drafted` [D] is the draft vocabulary."""
         best = lesson.top_ids[..., :LIKELY][lesson.top_probs[..., :LIKELY] > LEAST_LIKELY]
         is_likely = torch.zeros(vocabulary, dtype=torch.bool)
         is_likely[best] = True
@@ -54,6 +60,9 @@ class Candidates:
         return cls(ids, raised[ids])
 
     def places(self, lesson: Judged) -> tuple[Tensor, Tensor]:
-        """Top tokens as places among the candidates and their probabilities, 0 for those not."""
+        """Return the index of each top token among the candidates, and the token's probability.
+
+        A top token that is not a candidate gets probability 0.
+        """
         places = torch.searchsorted(self.ids, lesson.top_ids).clamp_max(len(self.ids) - 1)
         return places, lesson.top_probs * (self.ids[places] == lesson.top_ids)

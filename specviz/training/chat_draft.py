@@ -1,17 +1,20 @@
-"""Trains a small draft model for a chat model on what that answered, and on plain text.
+"""Train a small draft model for a chat model, on the chat model's answers and on plain text.
 
-It shares the chat model's tokenizer, but has rows of its own for a draft vocabulary alone: from
-these it drafts, and every other token is read as one and the same. So it serves each target with
-that tokenizer. The training forward is `Network` over the rows.
+The draft model has the chat model's tokenizer, but its embedding has only D + 1 rows: one for each
+token of the draft vocabulary, and one for all other tokens together. It drafts only tokens of the
+draft vocabulary. It can draft for every target that has the chat model's tokenizer. A *lesson* is
+one training batch as tensors.
 
-Letters: B conversations, T tokens of the longest, P places that count, W width, V vocabulary of the
-target, D draft vocabulary, k top tokens.
+In shapes, B is the number of texts, T the number of tokens of the longest text, P the number of
+positions whose predictions the loss includes, W the draft's hidden size, V the size of the target's
+vocabulary, D that of the draft vocabulary, and k the number of top tokens.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,11 +36,8 @@ from specviz.training.network import Network
 from specviz.training.pretraining import Progress, Rates, TrainingLoop, llama_config
 from specviz.training.token_files import END, TokenMixture, write_token_file
 
-# ---- what it learns from
-
-
-TEXT_ROWS, TEXT_LENGTH = 16, 160  # windows of plain text a step
-TEXT_UNTIL = 0.6  # share of the time; then answers alone
+# Each training step reads TEXT_ROWS windows of plain text with TEXT_LENGTH tokens.
+TEXT_ROWS, TEXT_LENGTH = 16, 160
 TEXT_WEIGHT = 0.5
 TEXT_SHARES = {"code": 0.2, "story": 0.4, "maths": 0.2, "translate": 0.2}
 
@@ -45,9 +45,10 @@ TEXT_SHARES = {"code": 0.2, "story": 0.4, "maths": 0.2, "translate": 0.2}
 def text_files(
     corpus: Path, target: Path, folder: Path, library: Path | None = None
 ) -> dict[str, Path]:
-    """Token files per task, made where they are missing; the target's tokenizer makes the tokens.
+    """Return the token file of each task of plain text; make all files if one is missing.
 
-    Of code there is what messages to learn from quote: no function that is measured.
+    The files contain token ids of the target's tokenizer. The text for the task "code" comes from
+    the training messages, so it contains no held-out function.
     """
     files = {task: folder / f"{task}.bin" for task in TEXT_SHARES}
     if not all(file.exists() for file in files.values()):
@@ -62,17 +63,23 @@ def text_files(
 
 
 class DraftLesson(NamedTuple):
-    """Texts, and what follows at the places that count."""
+    """A training batch: texts, and the distributions that the draft should predict.
+
+    `counted` is True at the P tokens after which the loss includes the prediction. `top_ids` and
+    `top_probs` have the target's distribution of the next token after each of these P tokens. The
+    probabilities are renormalised over the draft vocabulary, and are 0 for other tokens. `weights`
+    has the probability that the target gives to the whole draft vocabulary.
+    """
 
     tokens: Tensor  # [B, T], padded at the end
-    counted: Tensor  # [B, T] bool
+    counted: Tensor  # [B, T] bool, True where the loss includes the prediction after the token
     top_ids: Tensor  # [P, k]
-    top_probs: Tensor  # [P, k], renormalised: 0 outside the draft vocabulary
-    weights: Tensor  # [P]: the draft vocabulary's part
+    top_probs: Tensor  # [P, k]
+    weights: Tensor  # [P]
 
 
 class DraftReader(AnswerBatches):
-    """Answers behind their messages, and windows of text; a data source for TrainingLoop."""
+    """A data source for `TrainingLoop`, which makes lessons from answers and from plain text."""
 
     def __init__(
         self,
@@ -86,11 +93,14 @@ class DraftReader(AnswerBatches):
         self.text = text
 
     def lesson(self) -> DraftLesson:
-        """The next batch of answers."""
+        """Return the next batch of answers as a lesson."""
         return self.lesson_of(self.batch())
 
     def lesson_of(self, answers: Sequence[ChatAnswer]) -> DraftLesson:
-        """These answers; a long message loses its beginning."""
+        """Return these answers with their messages as a lesson, which has one answer per row.
+
+        If a message with its answer is too long, the beginning of the message is left out.
+        """
         rows = [answer.tokens[:-1][-LONGEST_ROW:] for answer in answers]
         tokens = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.int64)
         counted = torch.zeros(tokens.shape, dtype=torch.bool)
@@ -106,7 +116,7 @@ class DraftReader(AnswerBatches):
         return DraftLesson(tokens, counted, top_ids, *inside)
 
     def text_lesson(self) -> DraftLesson:
-        """Windows of text: what follows is certain."""
+        """Return a lesson of plain text, in which the text's next token has probability 1."""
         windows = self.text.batch(TEXT_ROWS, TEXT_LENGTH)
         tokens, following = windows[:, :-1], windows[:, 1:]
         counted = self.is_drafted[following]
@@ -124,13 +134,27 @@ class DraftReader(AnswerBatches):
         self.text.load_state_dict(text)
 
 
-# ---- the model
+@dataclass(frozen=True, slots=True)
+class DraftCourse:
+    """The learning rates of a training run, and the moment when it stops using plain text.
+
+    `text_until` is a share of the training time. Before that moment, each step learns from answers
+    and from plain text; afterwards, only from answers.
+    """
+
+    rates: Rates
+    text_until: float
+
+
+FRESH = DraftCourse(Rates(), text_until=0.6)
+CONTINUED = DraftCourse(Rates(matrix=0.01, other=0.002), text_until=0.0)
 
 
 def chat_draft_config(drafted: int, target: LlamaConfig) -> LlamaConfig:
-    """Three narrow layers: a forward costs a small part of the target's.
+    """Return the shape of the draft: three narrow layers, so that its forward is fast.
 
-    There is a row for each token of the draft vocabulary, and the last one is for all others.
+    `drafted` is the size of the draft vocabulary. The embedding has one row more, which stands for
+    all tokens outside the draft vocabulary.
     """
     config = llama_config(layers=3, width=192, inner=384, vocabulary=drafted + 1)
     config.num_key_value_heads = 1
@@ -140,7 +164,7 @@ def chat_draft_config(drafted: int, target: LlamaConfig) -> LlamaConfig:
 
 
 class DraftRows:
-    """Which row of the draft each token of the target has."""
+    """The map from a token id of the target to its row of the draft's embedding."""
 
     def __init__(self, drafted: Tensor, vocabulary: int) -> None:
         self.rows = torch.full((vocabulary,), len(drafted))
@@ -152,7 +176,12 @@ class DraftRows:
 
 @torch.no_grad()
 def begin_as_the_target_s(network: Network, table: Tensor, drafted: Tensor) -> None:
-    """Rows begin as the best W dimensions of the target's [V, its width]."""
+    """Initialise the draft's embedding with the target's embedding `table` [V, target's W].
+
+    The rows of the target's embedding are projected to W directions and scaled. The directions are
+    the principal directions of the rows of the draft vocabulary. The last row is the mean of all
+    tokens outside the draft vocabulary.
+    """
     mean_square = network.model.embed_tokens.weight.square().mean()
     width = network.config.hidden_size
     _, _, directions = torch.linalg.svd(table[drafted], full_matrices=False)
@@ -167,23 +196,21 @@ def begin_as_the_target_s(network: Network, table: Tensor, drafted: Tensor) -> N
 def train_chat_draft(
     network: Network,
     reader: DraftReader,
-    table: Tensor,
     drafted: Tensor,
     checkpoint: Path,
     seconds: float,
+    course: DraftCourse = FRESH,
 ) -> Progress:
-    """Train for `seconds` of processor time (resumed if begun); table [V, …] is the target's."""
-    if not checkpoint.exists():
-        begin_as_the_target_s(network, table, drafted)
-    rows = DraftRows(drafted, len(table))
-    loop = TrainingLoop(network, reader, checkpoint, seconds, Rates(), clock=time.process_time)
+    """Train the draft for `seconds` of processor time, or continue from an existing checkpoint."""
+    rows = DraftRows(drafted, len(reader.is_drafted))
+    loop = TrainingLoop(network, reader, checkpoint, seconds, course.rates, clock=time.process_time)
 
     def losses(fraction: float) -> Iterator[Tensor]:
         lessons = [(reader.lesson(), 1.0)]
-        if fraction < TEXT_UNTIL:
+        if fraction < course.text_until:
             lessons.append((reader.text_lesson(), TEXT_WEIGHT))
         for lesson, weight in lessons:
-            candidates = Candidates.of(lesson, drafted, len(table))
+            candidates = Candidates.of(lesson, drafted, len(reader.is_drafted))
             yield weight * chat_draft_loss(network, rows, candidates, lesson)
 
     return loop.run(losses)
@@ -192,7 +219,10 @@ def train_chat_draft(
 def chat_draft_loss(
     network: Network, rows: DraftRows, candidates: Candidates, lesson: DraftLesson
 ) -> Tensor:
-    """Divergence from the target's distribution where the lesson counts."""
+    """Return the mean divergence of the draft's predictions from the target's distributions.
+
+    The mean is over the lesson's P counted positions, and over the tokens of `candidates` only.
+    """
     *_, last = network.states(rows(lesson.tokens))
     normed = network.model.norm(last[lesson.counted], network.dtype)
     output = network.model.embed_tokens(rows(candidates.ids)).to(network.dtype)
@@ -200,11 +230,13 @@ def chat_draft_loss(
     return divergence(logits, *candidates.places(lesson), lesson.weights)
 
 
-# ---- what it guesses along an answer
-
-
 def chat_draft_levels(network: Network, drafted: Tensor, vocabulary: int) -> Levels:
-    """A guess reads those before it; where they are right, they are the answer's own tokens."""
+    """Return a function that yields the draft's logits for each level along an answer.
+
+    All levels come from one forward over the answer, so the draft reads the answer instead of its
+    own guesses. That makes no difference: a level counts only if all earlier guesses equal the
+    answer's tokens.
+    """
     rows = DraftRows(drafted, vocabulary)
 
     def levels(answer: ChatAnswer) -> Iterator[Tensor]:
@@ -217,13 +249,11 @@ def chat_draft_levels(network: Network, drafted: Tensor, vocabulary: int) -> Lev
     return levels
 
 
-# ---- the folder of the model
-
-
 def save_chat_draft(network: Network, drafted: Tensor, tokenizer: str, folder: Path) -> None:
-    """A Llama of the library's layout over its rows; what was in `folder` goes.
+    """Save the draft as a Llama model of transformers; delete the old content of `folder`.
 
-    `tokenizer` is the fingerprint of the target's, which stands for one of its own.
+    The folder contains no tokenizer. Its config contains `tokenizer`, the fingerprint of the
+    target's tokenizer.
     """
     config = {
         "architectures": ["LlamaForCausalLM"],
@@ -236,7 +266,10 @@ def save_chat_draft(network: Network, drafted: Tensor, tokenizer: str, folder: P
 
 
 def load_chat_draft(folder: Path) -> tuple[Network, Tensor]:
-    """As saved, and the draft vocabulary [D]; its products run in float32."""
+    """Return the saved network and its draft vocabulary [D].
+
+    The matrix multiplications of the network run in float32.
+    """
     network = Network(LlamaConfig.from_pretrained(folder), torch.float32)
     drafted = load_into(network, folder)
     assert drafted is not None

@@ -1,9 +1,11 @@
-"""Trains an EAGLE head on what a chat model answered.
+"""Train an EAGLE head on the answers of a chat model.
 
-The head drafts from a draft vocabulary alone: its loss is against the target's probabilities of
-those tokens, renormalised. Only answers count; messages are what it attends to.
+The head drafts only tokens of the draft vocabulary. The loss compares its predictions with the
+target's probabilities of those tokens, renormalised. Only the tokens of answers are part of the
+loss; the head attends to the messages as well.
 
-Letters: P pairs that count, W width, V vocabulary, D draft vocabulary.
+In shapes, B is the number of answers, A the number of tokens of the longest answer, W the hidden
+size, V the size of the vocabulary, and D that of the draft vocabulary.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -33,24 +36,39 @@ from specviz.training.model_files import load_into, save_model, shape_of
 from specviz.training.network import linear, rotation
 from specviz.training.pretraining import Progress, Rates, TrainingLoop
 
-# ---- the head
-
-
-# Tokens per round on held-out messages after 90 s of processor time: 1.61 as it is, and 1.62 with
-# features of three more layers, which take 2 MB; 1.59 in four passes over a quarter of the answers,
-# 1.58 with a dropout of 0.15 besides; 1.53 with AdamW at 0.001 instead of Muon, and 1.38 if the
-# layout is EAGLE-3's then, where a token's embedding reaches the output through attention alone.
-DEPTH = 3  # levels that training covers
-DEEPER_FROM = 0.4  # share of the time; before, the first level alone is trained
-DEEPER_SHARE = 0.5  # of a batch's conversations for the levels after the first
+# Training runs of 90 s of processor time gave these tokens per round on held-out messages:
+# - 1.61 with this layout;
+# - 1.62 if the head also reads the features of three more layers, which adds 2 MB;
+# - 1.59 in four passes over a quarter of the answers;
+# - 1.58 in such passes with a dropout of 0.15;
+# - 1.53 with AdamW at a learning rate of 0.001 instead of Muon;
+# - 1.38 with AdamW and the layout of EAGLE-3, in which the embedding of a token reaches the output
+#   only through attention.
+DEPTH = 4  # number of levels that training covers
+DEEPER_SHARE = 0.5  # share of a batch's answers for which training covers more than the first level
 FEATURE_WEIGHT = 0.1
 RIDGE = 1e-4
-FITTED_BATCHES = 24  # of all lengths
-RATES = Rates(matrix=0.005, other=0.002, decay=0.02)
+FITTED_BATCHES = 24  # number of batches for the least squares, evenly spread over answer lengths
+
+
+@dataclass(frozen=True, slots=True)
+class EagleCourse:
+    """The learning rates of a training run, and the moment when it begins to cover all levels.
+
+    `deeper_from` is a share of the training time. Before that moment, only the first level is
+    trained.
+    """
+
+    rates: Rates
+    deeper_from: float
+
+
+FRESH = EagleCourse(Rates(matrix=0.005, other=0.002, decay=0.02), deeper_from=0.4)
+CONTINUED = EagleCourse(Rates(matrix=0.003, other=0.001, decay=0.02), deeper_from=0.0)
 
 
 def chat_eagle_config(target: LlamaConfig) -> LlamaConfig:
-    """One layer of the target's shape."""
+    """Return the shape of the head: one decoder layer with the sizes of the target's layers."""
     config = copy.deepcopy(target)
     config.num_hidden_layers = 1
     return config
@@ -58,13 +76,13 @@ def chat_eagle_config(target: LlamaConfig) -> LlamaConfig:
 
 @torch.no_grad()
 def fit_by_least_squares(network: EagleNetwork, reader: ChatReader, table: Tensor) -> None:
-    """Begin where many steps would lead: at the best linear guess of the next feature.
+    """Initialise three matrices by least squares, so that the head predicts the next feature.
 
-    It commits 1.44 tokens a round before the first step, and costs as much as 30 steps.
-
-    Three products one after the other, each for what those before it leave over: the one that
-    joins a pair, attention's output, the MLP's output. What attention and the MLP see before them
-    stays random.
+    They are the matrix that combines the embedding of a token with a feature, the output matrix of
+    attention, and the output matrix of the MLP. They are fitted one after another, each to the
+    error that the matrices before it leave. All other weights keep their random initial values. The
+    fit takes the time of 30 training steps. With it, the head reaches 1.44 tokens per round before
+    the first training step.
     """
     layer, seen = network.layers[0], []
     assert isinstance(layer, EagleLayer)
@@ -99,7 +117,10 @@ def fit_by_least_squares(network: EagleNetwork, reader: ChatReader, table: Tenso
 
 
 def _least_squares(parts: Iterator[tuple[Tensor, Tensor]]) -> Tensor:
-    """The matrix [O, I] that maps inputs [N, I] to outputs [N, O] best, a little regularised."""
+    """Return the matrix [O, I] that best maps inputs [N, I] to outputs [N, O], by ridge regression.
+
+    Each item of `parts` has the inputs and outputs of some of the N examples.
+    """
     square, mixed = torch.zeros(()), torch.zeros(())
     for inputs, outputs in parts:
         square, mixed = square + inputs.t() @ inputs, mixed + inputs.t() @ outputs
@@ -115,21 +136,20 @@ def train_chat_eagle(
     drafted: Tensor,
     checkpoint: Path,
     seconds: float,
+    course: EagleCourse = FRESH,
 ) -> Progress:
-    """Train the head for `seconds` of processor time (resumed if begun).
+    """Train the head for `seconds` of processor time, or continue from an existing checkpoint.
 
-    table [V, W] is the target's, and frozen.
+    `table` [V, W] is the target's embedding and output matrix, which is not trained.
     """
-    if not checkpoint.exists():
-        fit_by_least_squares(network, reader, table)
     table = table.to(network.dtype)
-    loop = TrainingLoop(network, reader, checkpoint, seconds, RATES, clock=time.process_time)
+    loop = TrainingLoop(network, reader, checkpoint, seconds, course.rates, clock=time.process_time)
 
     def losses(fraction: float) -> Iterator[Tensor]:
         lesson = reader.lesson()
         candidates = Candidates.of(lesson, drafted, len(table))
         deeper = torch.randperm(len(lesson.tokens))[: round(DEEPER_SHARE * len(lesson.tokens))]
-        depth = 1 if fraction < DEEPER_FROM or not len(deeper) else DEPTH
+        depth = 1 if fraction < course.deeper_from or not len(deeper) else DEPTH
         yield chat_eagle_loss(network, table, candidates, lesson, depth, deeper)
 
     return loop.run(losses)
@@ -143,11 +163,12 @@ def chat_eagle_loss(
     depth: int,
     deeper_rows: Tensor,
 ) -> Tensor:
-    """Weighted mean over levels, each with DEPTH_DECAY times the weight of the one before.
+    """Return the weighted mean of the losses of all levels.
 
-    A level's loss is the divergence from the target's distribution + FEATURE_WEIGHT * the smooth
-    L1 distance of the feature, where an answer is. table [V, W] embeds and drafts; levels after the
-    first are for `deeper_rows` alone.
+    Each level has DEPTH_DECAY times the weight of the level before. The loss of a level is the
+    divergence from the target's distribution plus FEATURE_WEIGHT times the smooth L1 distance of
+    the feature. It includes only tokens of answers. The levels after the first include only the
+    answers in the rows `deeper_rows`. `table` [V, W] is the target's embedding and output matrix.
     """
     total = torch.zeros(())
     decay = [DEPTH_DECAY**level for level in range(depth)]
@@ -158,7 +179,9 @@ def chat_eagle_loss(
         rows = deeper_rows if level else all_rows
         weights = lesson.weights[rows]
         counted = weights > 0
-        counted[:, :level] = False  # nothing was foretold before the answer
+        # A level after the first needs guesses of the earlier levels, and there are no guesses
+        # before the answer.
+        counted[:, :level] = False
         found = guess[counted]
         logits = F.linear(found.to(network.dtype), output).float() + candidates.raised
         top_ids, top_probs = (each[rows][counted] for each in wanted)
@@ -175,18 +198,18 @@ def _guesses(
     depth: int,
     deeper_rows: Tensor | None = None,
 ) -> Iterator[Tensor]:
-    """Per level the features that are guessed at the answer's pairs, [B, A, W]."""
+    """Yield the features [B, A, W] that the head predicts along the answers, level by level."""
     embedded = F.embedding(lesson.tokens, table)
     yield from network(embedded, lesson.features, depth, lesson.message, deeper_rows)
-
-
-# ---- the folder of the head
 
 
 def save_chat_eagle(
     network: EagleNetwork, drafted: Tensor, shares: dict[str, list[float]], folder: Path
 ) -> None:
-    """A folder in EAGLE's layout, with `shares` of `choice_shares`; what was in it goes."""
+    """Save the head in the format of EAGLE; delete the old content of `folder`.
+
+    `shares` is the result of `choice_shares`, and becomes part of the config.
+    """
     config = {
         "model_type": "llama",
         **shape_of(network.config),
@@ -197,18 +220,22 @@ def save_chat_eagle(
 
 
 def load_chat_eagle(folder: Path) -> tuple[EagleNetwork, Tensor]:
-    """As saved, and the draft vocabulary [D]; its products run in float32."""
+    """Return the saved head and its draft vocabulary [D].
+
+    The matrix multiplications of the head run in float32.
+    """
     network = EagleNetwork(LlamaConfig.from_pretrained(folder), torch.float32)
     drafted = load_into(network, folder)
     assert drafted is not None
     return network, drafted
 
 
-# ---- what it guesses along an answer
-
-
 def chat_eagle_levels(network: EagleNetwork, table: Tensor, drafted: Tensor) -> Levels:
-    """From the target's features and, below the first level, from those that it guessed itself."""
+    """Return a function that yields the head's logits for each level along an answer.
+
+    The first level reads the target's features. Each later level also reads the features that the
+    head itself predicted.
+    """
     reader = ChatReader((), drafted, len(table), seed=0)
     table = table.to(network.dtype)
     output = table[drafted]

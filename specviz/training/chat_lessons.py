@@ -1,10 +1,13 @@
-"""What a head learns from: answers of a chat model in batches of similar length.
+"""Training batches of a chat model's answers, for an EAGLE head.
 
-Pair t is token t + 1 and the feature of t; a head foretells at it the feature of t + 1, from which
-the target draws token t + 2. Of a message the pairs are only attended to.
+A *lesson* is one batch as tensors; its answers have similar lengths. The head's input is a sequence
+of pairs. Pair t consists of token t + 1 and the feature after token t. From it the head predicts
+the feature after token t + 1, from which the target draws token t + 2. The head predicts nothing at
+the pairs of a message, but later pairs attend to them.
 
-Letters: B rows, M pairs of the longest message, A tokens of the longest answer, W width, D draft
-vocabulary, k top tokens.
+In shapes, B is the number of answers, M the number of pairs of the longest message, A the number of
+tokens of the longest answer, W the hidden size, V the size of the vocabulary, D that of the draft
+vocabulary, and k the number of top tokens.
 """
 
 from __future__ import annotations
@@ -19,31 +22,43 @@ from torch import Tensor
 from specviz.training.chat_answers import ChatAnswer
 from specviz.training.pretraining import ShuffledPasses
 
-LONGEST_ROW = 384  # a longer message loses its beginning
+# Largest number of tokens of a message with its answer. If they have more, the beginning of the
+# message is left out.
+LONGEST_ROW = 384
 BATCH_TOKENS = 3072
-SHORTEST = 8  # an answer with fewer tokens teaches nothing
-LIKE_MESSAGES = 4  # batches of similar answers, of which each has messages of one length
+SHORTEST = 8  # answers with fewer tokens are not used
+# Answers of similar length are divided into this number of batches, so that the messages in a batch
+# also have similar lengths.
+LIKE_MESSAGES = 4
 
 
 class ChatLesson(NamedTuple):
-    """Pairs of conversations: the message's, padded at the beginning, then one per answer token."""
+    """A training batch with one answer per row.
+
+    A row has the pairs of the message, with padding at the beginning, and then one pair per token
+    of the answer, with padding at the end. `message` is True at the message's pairs and False at
+    padding. `wanted` has the features that the head should predict. `top_ids` and `top_probs` are
+    the target's distributions of the answer's tokens. The probabilities are renormalised over the
+    draft vocabulary, and are 0 for other tokens. `weights` has the probability that the target
+    gives to the whole draft vocabulary; it is 0 at padding.
+    """
 
     tokens: Tensor  # [B, M + A]
     features: Tensor  # [B, M + A, W]
-    message: Tensor  # [B, M] bool: whether there is such a pair
-    wanted: Tensor  # [B, A, W]: the feature that follows
-    top_ids: Tensor  # [B, A, k]: the distribution that each answer token was drawn from
-    top_probs: Tensor  # [B, A, k], renormalised: 0 outside the draft vocabulary
-    weights: Tensor  # [B, A]: the draft vocabulary's part of it; 0 where no answer is
+    message: Tensor  # [B, M] bool, True at pairs of the message and False at padding
+    wanted: Tensor  # [B, A, W]
+    top_ids: Tensor  # [B, A, k]
+    top_probs: Tensor  # [B, A, k]
+    weights: Tensor  # [B, A]
 
 
 class AnswerBatches(ShuffledPasses):
-    """Shuffled passes over answers in batches of similar length."""
+    """Shuffled passes over answers, in batches of answers with similar lengths."""
 
     def __init__(
         self, answers: Sequence[ChatAnswer], drafted: Tensor, vocabulary: int, seed: int
     ) -> None:
-        """`drafted` [D]: the draft vocabulary."""
+        """Divide the answers into batches; `drafted` [D] is the draft vocabulary."""
         long = (each for each in answers if len(each.top_ids) >= SHORTEST)
         self.answers = sorted(long, key=lambda each: len(each.top_ids))
         self.is_drafted = torch.zeros(vocabulary, dtype=torch.bool)
@@ -53,7 +68,8 @@ class AnswerBatches(ShuffledPasses):
 
     def _batches(self) -> Iterator[list[ChatAnswer]]:
         similar: list[ChatAnswer] = []
-        for answer in self.answers:  # the longest last
+        # The answers are sorted by length, so this answer is the longest of its batch.
+        for answer in self.answers:
             if (len(similar) + 1) * len(answer.top_ids) > LIKE_MESSAGES * BATCH_TOKENS:
                 yield from _by_message(similar)
                 similar = []
@@ -61,7 +77,7 @@ class AnswerBatches(ShuffledPasses):
         yield from _by_message(similar)
 
     def batch(self) -> list[ChatAnswer]:
-        """The next of the pass."""
+        """Return the answers of the next batch in the current pass."""
         if not self.waiting:
             self.begin_pass()
         batch = self.batches[self.waiting.pop()]
@@ -70,18 +86,18 @@ class AnswerBatches(ShuffledPasses):
 
 
 class ChatReader(AnswerBatches):
-    """Lessons with features; a data source for TrainingLoop."""
+    """A data source for `TrainingLoop`, which makes lessons for an EAGLE head."""
 
     def lesson(self) -> ChatLesson:
-        """The next batch of the pass."""
+        """Return the lesson of the next batch in the current pass."""
         return self.lesson_of(self.batch())
 
     def lesson_of(self, answers: Sequence[ChatAnswer]) -> ChatLesson:
-        """These answers in one batch."""
+        """Return these answers as a lesson, which has one answer per row."""
         lengths = [len(answer.top_ids) for answer in answers]
         before = [_pairs_before(answer) for answer in answers]
         count, asked, longest = len(answers), max(before), max(lengths)
-        top, width = answers[0].top_ids.shape[1], answers[0].features.shape[2]
+        top, width = answers[0].top_ids.shape[1], answers[0].features.shape[1]
         tokens = torch.zeros(count, asked + longest, dtype=torch.int64)
         features = torch.zeros(count, asked + longest, width)
         message = torch.zeros(count, asked, dtype=torch.bool)
@@ -91,7 +107,7 @@ class ChatReader(AnswerBatches):
         for row, answer in enumerate(answers):
             length, start = lengths[row], len(answer.tokens) - 2 - lengths[row] - before[row]
             pairs = slice(asked - before[row], asked + length)
-            given = torch.from_numpy(answer.features[start:, -1].astype(np.float32))
+            given = torch.from_numpy(answer.features[start:].astype(np.float32))
             tokens[row, pairs] = torch.from_numpy(answer.tokens[start + 1 : -1].astype(np.int64))
             features[row, pairs] = given[:-1]
             message[row, asked - before[row] :] = True
@@ -104,9 +120,13 @@ class ChatReader(AnswerBatches):
 
 
 def drafted_part(is_drafted: Tensor, ids: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
-    """Probabilities of the draft vocabulary alone, renormalised, and its part of the whole.
+    """Restrict distributions to the draft vocabulary.
 
-    is_drafted [V] bool; ids and probs [..., k].
+    `is_drafted` [V] says which tokens are in the draft vocabulary. `ids` and `probs` [..., k] are
+    the most probable tokens of each distribution. Return the probabilities [..., k], renormalised
+    over the draft vocabulary and 0 for other tokens, and the probability [...] of the whole draft
+    vocabulary. Tokens that are not among these k tokens count as if they were in the draft
+    vocabulary.
     """
     is_inside = is_drafted[ids]
     inside = (1 - (probs * ~is_inside).sum(-1)).clamp_min(1e-6)
@@ -114,12 +134,12 @@ def drafted_part(is_drafted: Tensor, ids: Tensor, probs: Tensor) -> tuple[Tensor
 
 
 def _by_message(answers: Sequence[ChatAnswer]) -> Iterator[list[ChatAnswer]]:
-    """LIKE_MESSAGES batches of them, the shortest messages first."""
+    """Divide the answers into LIKE_MESSAGES batches with messages of similar length."""
     ordered = sorted(answers, key=lambda each: each.prompt_length)
     size = -(-len(ordered) // LIKE_MESSAGES)
     yield from (ordered[start : start + size] for start in range(0, len(ordered), size or 1))
 
 
 def _pairs_before(answer: ChatAnswer) -> int:
-    """Pairs of the message that a lesson has before those of the answer."""
+    """Return how many pairs of the answer's message a lesson contains before the answer."""
     return max(0, min(answer.prompt_length - 2, LONGEST_ROW - len(answer.top_ids)))

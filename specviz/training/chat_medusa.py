@@ -1,11 +1,12 @@
-"""Trains Medusa heads on what a chat model answered.
+"""Train Medusa heads on the answers of a chat model.
 
-They share the target's output matrix, or rather its rows of a draft vocabulary. Head i (from 0)
-sees the feature before an answer token and foretells the one i + 1 places later, from which the
-target draws the token after it.
+The target draws the token at position n from feature n - 1, which is its hidden state after the
+final norm. From the same feature, head i (counted from 0) predicts feature n + i, from which the
+target draws the token at position n + i + 1. All heads share the target's output matrix, of which
+they use only the rows of the draft vocabulary. A *lesson* is one training batch as tensors.
 
-Letters: P places of all answers, B places of a batch, H heads, W width, V vocabulary, D draft
-vocabulary, k top tokens.
+In shapes, B is the number of positions in a batch, H the number of heads, W the hidden size, V the
+size of the vocabulary, D that of the draft vocabulary, and k the number of top tokens.
 """
 
 from __future__ import annotations
@@ -30,33 +31,43 @@ from specviz.training.head_training import MedusaHead, MedusaNetwork, fit_medusa
 from specviz.training.pretraining import Progress, Rates, ShuffledPasses, TrainingLoop
 
 HEADS = 3
-INNER_SHARE = 0.5  # of the width: a head takes as much as a square matrix
-BATCH_PLACES = 3072
-FITTED_PLACES = 90_000
+# The inner width of a head as a share of the hidden size. At 0.5 the two matrices of a head have as
+# many weights as one square matrix.
+INNER_SHARE = 0.5
+BATCH_PLACES = 3072  # number of positions of answers in one training step
+FITTED_PLACES = 90_000  # number of positions of answers to which least squares fits the heads
 RATES = Rates(matrix=0.005, other=0.002, decay=0.02)
 
 
 class PlaceLesson(NamedTuple):
-    """Places of answers, and what follows there."""
+    """A training batch: positions of answers, and the distributions that the heads should predict.
 
-    features: Tensor  # [B, W], from which the target draws the place's own token
-    top_ids: Tensor  # [B, H, k], of the tokens after it
-    top_probs: Tensor  # [B, H, k], renormalised: 0 outside the draft vocabulary
-    weights: Tensor  # [B, H]: the draft vocabulary's part; 0 behind the answer's end
+    `features` has the feature from which the target draws the token at the position itself. For
+    head i, `top_ids` and `top_probs` have the target's distribution i + 1 positions later. The
+    probabilities are renormalised over the draft vocabulary, and are 0 for other tokens. `weights`
+    has the probability that the target gives to the whole draft vocabulary; it is 0 if the answer
+    ends before that position.
+    """
+
+    features: Tensor  # [B, W]
+    top_ids: Tensor  # [B, H, k]
+    top_probs: Tensor  # [B, H, k]
+    weights: Tensor  # [B, H]
 
 
 class PlaceReader(ShuffledPasses):
-    """Shuffled passes over the places of all answers; a data source for TrainingLoop."""
+    """A data source for `TrainingLoop`: shuffled passes over the positions of all answers."""
 
     def __init__(
         self, answers: Sequence[ChatAnswer], drafted: Tensor, vocabulary: int, heads: int, seed: int
     ) -> None:
-        """`drafted` [D]: the draft vocabulary."""
+        """Shuffle the positions of all answers; `drafted` [D] is the draft vocabulary."""
         self.features = np.concatenate([features_of(answer) for answer in answers])
         self.top_ids = np.concatenate([answer.top_ids for answer in answers])
         self.top_probs = np.concatenate([answer.top_probs for answer in answers])
         lengths = [len(answer.top_ids) for answer in answers]
-        self.left = np.concatenate([np.arange(length)[::-1] for length in lengths])  # behind it
+        # The number of tokens that follow each position in its answer.
+        self.left = np.concatenate([np.arange(length)[::-1] for length in lengths])
         self.is_drafted = torch.zeros(vocabulary, dtype=torch.bool)
         self.is_drafted[drafted] = True
         self.heads = heads
@@ -64,7 +75,7 @@ class PlaceReader(ShuffledPasses):
         super().__init__(-(-len(self.left) // BATCH_PLACES), seed)
 
     def lesson(self) -> PlaceLesson:
-        """The next batch of the pass."""
+        """Return the lesson of the next batch in the current pass."""
         if not self.waiting:
             self.begin_pass()
         start = self.waiting.pop() * BATCH_PLACES
@@ -73,7 +84,10 @@ class PlaceReader(ShuffledPasses):
         return self.lesson_of(places)
 
     def lesson_of(self, places: NDArray[np.int64]) -> PlaceLesson:
-        """These places."""
+        """Return the lesson of these positions [B].
+
+        Each position is an index into the tokens of all answers, one answer after another.
+        """
         later = places[:, None] + 1 + np.arange(self.heads)  # [B, H]
         is_there = self.left[places][:, None] > np.arange(self.heads)
         later = np.where(is_there, later, places[:, None])
@@ -90,7 +104,7 @@ class PlaceReader(ShuffledPasses):
 
 @torch.no_grad()
 def fit_by_least_squares(network: MedusaNetwork, reader: PlaceReader) -> None:
-    """Begin where many steps would lead: at the best linear guesses."""
+    """Initialise each head as a linear prediction that is fitted by least squares."""
     for index, head in enumerate(network.heads):
         assert isinstance(head, MedusaHead)
         places = reader.order[:FITTED_PLACES]
@@ -110,8 +124,8 @@ def _wide(features: NDArray[np.float16]) -> Tensor:
 
 
 def features_of(answer: ChatAnswer) -> NDArray[np.float16]:
-    """The feature that each token of the answer was drawn from."""
-    return answer.features[answer.prompt_length - 1 :, -1]
+    """Return the features from which the target drew the answer's tokens, one per token."""
+    return answer.features[answer.prompt_length - 1 :]
 
 
 def train_chat_medusa(
@@ -122,9 +136,9 @@ def train_chat_medusa(
     checkpoint: Path,
     seconds: float,
 ) -> Progress:
-    """Train the heads for `seconds` of processor time (resumed if begun).
+    """Train the heads for `seconds` of processor time, or continue from an existing checkpoint.
 
-    table [V, W] is the target's, and frozen.
+    `table` [V, W] is the target's output matrix, which is not trained.
     """
     if not checkpoint.exists():
         fit_by_least_squares(network, reader)
@@ -142,7 +156,7 @@ def train_chat_medusa(
 def chat_medusa_loss(
     network: MedusaNetwork, table: Tensor, candidates: Candidates, lesson: PlaceLesson
 ) -> Tensor:
-    """Mean over heads of the divergence from the target's distribution, where an answer is."""
+    """Return the mean divergence from the target's distributions, over all heads and positions."""
     output, (ids, probs) = table[candidates.ids], candidates.places(lesson)
     parts = []
     for index, guess in enumerate(_guesses(network, lesson.features)):
@@ -152,14 +166,14 @@ def chat_medusa_loss(
 
 
 def _guesses(network: MedusaNetwork, features: Tensor) -> Iterator[Tensor]:
-    """Per head the features that it foretells, [B, W] each."""
+    """Yield, for each head, the features [B, W] that it predicts."""
     for head in network.heads:
         assert isinstance(head, MedusaHead)
         yield head(features.to(network.dtype))
 
 
 def chat_medusa_levels(network: MedusaNetwork, table: Tensor, drafted: Tensor) -> Levels:
-    """Level i is head i's."""
+    """Return a function that yields the logits of each head along an answer; head i is level i."""
     output = table[drafted].to(network.dtype)
 
     def levels(answer: ChatAnswer) -> Iterator[Tensor]:

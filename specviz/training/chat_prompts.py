@@ -1,6 +1,6 @@
-"""Messages to a chat model, made from the training corpus: what its drafters learn from.
+"""Make messages for a chat model, for six tasks, from the training corpus and lists of subjects.
 
-Six tasks. Prompts from held-out documents and subjects are held out: no drafter is trained on them.
+No drafter is trained on messages that were made from held-out documents, functions or subjects.
 """
 
 import ast
@@ -20,11 +20,12 @@ from specviz.training.corpus import (
 )
 
 CHAT_TASKS = ("code", "story", "maths", "translate", "summarise", "chat")
-HELD_OUT_SHARE = 10  # of functions and subjects, one in so many is held out
+# Every tenth function is held out from training, and every tenth subject of messages.
+HELD_OUT_SHARE = 10
 PASSAGE_CHARS = 900
 
-# ---- questions of everyday life: each pattern is asked of each subject of its kind
-
+# Everyday questions. Each pattern of ABOUT_THINGS is combined with each of THINGS, and each pattern
+# of ABOUT_SKILLS with each of SKILLS.
 THINGS = """
 photosynthesis; gravity; the moon; earthquakes; rainbows; the water cycle; volcanoes; magnets;
 sound; electricity; vaccines; sleep; memory; the heart; muscles; vitamins; bees; whales;
@@ -74,14 +75,14 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class ChatPrompts:
-    """Per task: messages to learn from, and messages to measure on."""
+    """The messages of each task: those for training, and held-out messages for measurements."""
 
     training: dict[str, tuple[str, ...]]
     held_out: dict[str, tuple[str, ...]]
 
 
 def chat_prompts(corpus: Path, library: Path | None = None, seed: int = 0) -> ChatPrompts:
-    """All messages of every task in a shuffled order that `seed` fixes.
+    """Return all messages of every task, shuffled; `seed` determines their order.
 
     Raises ValueError if a file of the corpus is missing.
     """
@@ -121,7 +122,7 @@ def _shuffled(
 
 
 def _split(items: Sequence[_Item]) -> tuple[list[_Item], list[_Item]]:
-    """(training, held out)."""
+    """Divide the items into those for training and those that are held out."""
     held_out = list(items[::HELD_OUT_SHARE])
     return [item for i, item in enumerate(items) if i % HELD_OUT_SHARE], held_out
 
@@ -131,7 +132,7 @@ def _subjects(text: str) -> list[str]:
 
 
 def _code(found: Sequence[LibraryFunction]) -> Iterator[str]:
-    """Explain, write and mend: every function gives one of the three."""
+    """Yield one message per function: a request to explain, to write or to improve it."""
     for index, function in enumerate(found):
         body = function.body
         if index % 3 == 0:
@@ -147,7 +148,7 @@ def _code(found: Sequence[LibraryFunction]) -> Iterator[str]:
 
 
 def _stands_alone(function: LibraryFunction) -> bool:
-    """Whether its text can be parsed: a method with a text at the left margin keeps its indent."""
+    """Return whether Python can parse the function's text. It cannot parse an indented method."""
     try:
         ast.parse(function.body)
     except SyntaxError:
@@ -179,7 +180,7 @@ def _maths(documents: Sequence[str]) -> Iterator[str]:
 
 
 def _translations(documents: Sequence[str]) -> Iterator[str]:
-    """Three sentences of a phrase book at a time."""
+    """Yield requests to translate; each contains three sentences of a phrase book."""
     for text in documents:
         lines = text.split("\n")
         english = lines[::2]
@@ -188,7 +189,7 @@ def _translations(documents: Sequence[str]) -> Iterator[str]:
 
 
 def _summaries(documents: Sequence[str]) -> Iterator[str]:
-    """Passages whose words the answer takes up again."""
+    """Yield messages with a passage of a story, whose words the answer is likely to repeat."""
     for index, text in enumerate(documents):
         passage = text[:PASSAGE_CHARS].rpartition(". ")[0] + "."
         if index % 3 == 0:

@@ -1,10 +1,11 @@
-"""Lets a chat model answer messages, many at once, and keeps its features and probabilities.
+"""Sample the answers of a chat model, with many conversations in one batch.
 
-Made for throughput on a CPU: products in bfloat16, rows that have ended leave the batch, and both
-answers to a message share the reading of it.
+Each row of the batch decodes one conversation. When a conversation ends, another one begins in its
+row, so that no row is idle while longer conversations continue. In half of the rows the model
+answers given messages, which come from the corpus. In the other rows it writes the user's questions
+itself: one question per conversation, or several.
 
-Letters: B rows, T new tokens per row, S slots of the cache, W width, V vocabulary, L layers whose
-features are kept, G key-value heads, d head width, k top tokens.
+In shapes, B is the number of rows.
 """
 
 from __future__ import annotations
@@ -13,316 +14,333 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
-from specviz.training.chat_answers import ChatAnswer, answers_path, write_answers
+from specviz.prompts import all_held_out
+from specviz.training.answering_model import AnsweringModel, ConversationRows
+from specviz.training.chat_answers import SampledAnswer, write_sampled
 from specviz.training.chat_prompts import CHAT_TASKS, ChatPrompts
-from specviz.training.network import rotate, rotation
+from specviz.training.chat_questions import NewQuestions, beginning
 
-# ---- the model, several rows of different lengths at once
-
-
-class _Layer(NamedTuple):
-    input_norm: Tensor  # [W]
-    qkv: Tensor
-    out: Tensor
-    mlp_norm: Tensor  # [W]
-    gate_up: Tensor
-    down: Tensor
-
-
-class AnsweringModel:
-    """A Llama with a tied output; the residual stream is float32, products have `dtype`."""
-
-    def __init__(self, model: LlamaForCausalLM, dtype: torch.dtype = torch.bfloat16) -> None:
-        self.config = model.config
-        self.dtype = dtype
-        weights = {name: weight.detach() for name, weight in model.named_parameters()}
-        self.table = weights["model.embed_tokens.weight"].to(dtype)  # [V, W]
-        self.norm = weights["model.norm.weight"].float()
-        self.layers = []
-        for index in range(self.config.num_hidden_layers):
-            layer = {
-                name.removeprefix(f"model.layers.{index}."): weight
-                for name, weight in weights.items()
-                if name.startswith(f"model.layers.{index}.")
-            }
-            qkv = [layer[f"self_attn.{name}_proj.weight"] for name in "qkv"]
-            gate_up = [layer[f"mlp.{name}_proj.weight"] for name in ("gate", "up")]
-            self.layers.append(
-                _Layer(
-                    layer["input_layernorm.weight"].float(),
-                    torch.cat(qkv).to(dtype),
-                    layer["self_attn.o_proj.weight"].to(dtype),
-                    layer["post_attention_layernorm.weight"].float(),
-                    torch.cat(gate_up).to(dtype),
-                    layer["mlp.down_proj.weight"].to(dtype),
-                )
-            )
-
-    def normed(self, hidden: Tensor, weight: Tensor) -> Tensor:
-        """RMSNorm in float32."""
-        return F.rms_norm(hidden, hidden.shape[-1:], weight, self.config.rms_norm_eps)
-
-
-class Conversations:
-    """Keys and values of rows that end at the same slot; the first `padding` slots are empty."""
-
-    def __init__(self, model: AnsweringModel, padding: Tensor, capacity: int) -> None:
-        """`padding` [B]: empty slots before each row."""
-        config = model.config
-        self.model = model
-        self.padding = padding
-        self.length = 0
-        shape = (len(padding), config.num_key_value_heads, capacity, config.head_dim)
-        self.keys = [torch.zeros(shape, dtype=model.dtype) for _ in model.layers]
-        self.values = [torch.zeros(shape, dtype=model.dtype) for _ in model.layers]
-        self.cos, self.sin = rotation(capacity, config, padding.device, torch.float32)
-
-    def keep(self, rows: Tensor) -> None:
-        """Keep these rows alone (a row may be named twice)."""
-        for states in (self.keys, self.values):
-            for index, kept in enumerate(states):
-                states[index] = kept[rows]
-        self.padding = self.padding[rows]
-
-    @torch.inference_mode()
-    def feed(self, tokens: Tensor, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """tokens [B, T] behind those fed before -> logits after the last one, and features.
-
-        Logits [B, V]. Features [B, T, L + 1, W]: the residual stream after those layers (counted
-        from 0), and the final one after the norm.
-        """
-        model, start, end = self.model, self.length, self.length + tokens.shape[1]
-        places = (torch.arange(start, end) - self.padding[:, None]).clamp_min(0)  # [B, T]
-        angles = self.cos[places][:, None], self.sin[places][:, None]  # [B, 1, T, d]
-        visible = torch.arange(end) >= self.padding[:, None]  # [B, S]
-        mask = torch.zeros(visible.shape, dtype=model.dtype).masked_fill(~visible, -1e30)
-        causal = mask[:, None, None, :]
-        if end - start > 1:
-            past = torch.ones(end - start, end, dtype=torch.bool).tril(start)
-            causal = causal.masked_fill(~past, -1e30)  # [B, 1, T, S]
-        hidden = F.embedding(tokens, model.table).float()
-        found = []
-        for index, layer in enumerate(model.layers):
-            normed = model.normed(hidden, layer.input_norm).to(model.dtype)
-            mixed = self._attend(index, F.linear(normed, layer.qkv), angles, causal)
-            hidden = hidden + F.linear(mixed, layer.out)
-            normed = model.normed(hidden, layer.mlp_norm).to(model.dtype)
-            gate, up = F.linear(normed, layer.gate_up).chunk(2, dim=-1)
-            hidden = hidden + F.linear(F.silu(gate) * up, layer.down)
-            if index in layers:
-                found.append(hidden)
-        self.length = end
-        found.append(model.normed(hidden, model.norm))
-        logits = F.linear(found[-1][:, -1].to(model.dtype), model.table)
-        return logits.float(), torch.stack(found, dim=2)
-
-    def _attend(
-        self, index: int, packed: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor
-    ) -> Tensor:
-        """packed [B, T, (queries + 2 G) d] -> [B, T, queries d]."""
-        config, (rows, width, _) = self.model.config, packed.shape
-        queries, groups = config.num_attention_heads, config.num_key_value_heads
-        heads = packed.view(rows, width, -1, config.head_dim).transpose(1, 2)
-        query, key, value = torch.split(heads, [queries, groups, groups], dim=1)
-        end = self.length + width
-        self.keys[index][:, :, self.length : end] = rotate(key, *angles)
-        self.values[index][:, :, self.length : end] = value
-        keys, values = self.keys[index][:, :, :end], self.values[index][:, :, :end]
-        query = rotate(query, *angles).to(packed.dtype)
-        if width == 1:  # the queries that share a key stand where several positions would
-            query = query.reshape(rows, groups, -1, config.head_dim)
-            mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
-            return mixed.reshape(rows, 1, -1)
-        shared = queries // groups
-        mixed = F.scaled_dot_product_attention(
-            query,
-            keys.repeat_interleave(shared, dim=1),
-            values.repeat_interleave(shared, dim=1),
-            attn_mask=mask,
-        )
-        return mixed.transpose(1, 2).reshape(rows, width, -1)
-
-
-# ---- answers to messages
-
-
-KEPT_LAYERS = (3, 15, 27)  # of 30: near the beginning, in the middle, near the end
-TOP = 32
-LONGEST_ANSWER = 128  # tokens; with 256, more rows had ended before the last ones of a batch
-MESSAGES = 64  # at once
-READ_TOKENS = 4096  # tokens of messages that are read at once
-FEWEST_ROWS = 6  # the last rows of a batch are cut off: they would keep a core busy alone
-SMALLER = 0.75  # a batch is made smaller when no more than this share of its rows goes on
-TEMPERATURES = ((0.0, 0.7), (0.0, 0.7), (0.0, 1.0))  # of the two answers to a message, in turn
-REPEATED, TIMES = 8, 3  # an answer ends where so many tokens come for this time
+DRAWN_AMONG = 32  # number of most probable tokens from which each token is drawn
+LONGEST_ANSWER = 192  # largest number of tokens of an answer
+# If the model writes a question with more tokens than this, the conversation ends.
+LONGEST_QUESTION = 160
+# A given message is used only if it has fewer tokens than this, including its chat template.
+LONGEST_MESSAGE = 384
+LONGEST_TALK = 420  # A conversation that has more tokens than this gets no further question.
+MOST_TURNS = 4
+# An answer ends when the same sequence of REPEATED tokens occurs for the TIMES-th time.
+REPEATED, TIMES = 8, 3
+# the temperature of a conversation is drawn from these values
+TEMPERATURES = (0.0, 0.0, 0.7, 0.7, 1.0)
+BLOCK_ROWS = 32
+READ_TOGETHER = 8  # largest number of prompts that one forward runs together
+OWN = "own"  # task name of conversations in which the model itself writes the questions
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """What is asked, in the chat template."""
+class Template:
+    """The tokens that the chat template puts around turns."""
 
-    task: str
-    tokens: list[int]
+    opening: tuple[int, ...]  # tokens before the user's first question
+    answer: tuple[int, ...]  # tokens between the end of a user's turn and the answer
+    question: tuple[int, ...]  # tokens between the end of an answer and the user's next question
+    end: int  # the token that ends a turn
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerFast) -> Template:
+        """Find the tokens around turns in the chat template of a tokenizer.
+
+        The function applies the template to a conversation of two questions.
+        """
+        end = int(tokenizer.eos_token_id)
+        turns = [("user", "A"), ("assistant", "B"), ("user", "C")]
+        ids = _templated(tokenizer, turns)
+        ends = [place for place, token in enumerate(ids) if token == end][-3:]
+        asked, answered, last = ends
+        (first,), (second,), (third,) = (
+            tokenizer(text, add_special_tokens=False)["input_ids"] for _, text in turns
+        )
+        template = cls(
+            tuple(ids[: asked - 1]),
+            tuple(ids[asked + 1 : answered - 1]),
+            tuple(ids[answered + 1 : last - 1]),
+            end,
+        )
+        whole = [*template.opening, first, end, *template.answer, second, end]
+        assert ids == [*whole, *template.question, third, end, *template.answer], ids
+        return template
 
 
-class _Written:
-    """One answer while it is written."""
+class Writing:
+    """One conversation that the model is still writing, token by token."""
 
-    def __init__(self, message: Message, temperature: float, read: Tensor) -> None:
-        self.message, self.temperature = message, temperature
-        self.features = [read.half().numpy()]  # each [T, L + 1, W]
-        self.tokens: list[int] = []
-        self.top_ids: list[NDArray[np.uint16]] = []
-        self.top_probs: list[NDArray[np.float16]] = []
+    def __init__(
+        self, template: Template, tokens: Sequence[int], task: str, temperature: float
+    ) -> None:
+        """Begin with the answer to a prompt. `tokens` are the tokens of the prompt."""
+        self.template = template
+        self.tokens = list(tokens)
+        self.task = task
+        self.has_ended = False
+        self._temperature = temperature
+        # The next tokens, if they are not drawn: they belong to the chat template or to a given
+        # beginning.
+        self._forced: list[int] = []
+        self._is_asking = False
+        self._start = len(tokens)  # index of the current turn's first token
+        self._turns_left = 1
+        self._accept: Callable[[list[int]], bool] = lambda _: True
         self._runs: Counter[tuple[int, ...]] = Counter()
 
-    def add(self, token: int, top_ids: NDArray[np.uint16], top_probs: NDArray[np.float16]) -> None:
-        """The next token, and the distribution that it was drawn from at temperature 1."""
-        self.tokens.append(token)
-        self.top_ids.append(top_ids)
-        self.top_probs.append(top_probs)
-        if len(self.tokens) >= REPEATED:
-            self._runs[self._last_run] += 1
+    @classmethod
+    def asking(
+        cls,
+        template: Template,
+        begun: Sequence[int],
+        temperature: float,
+        turns: int,
+        accept: Callable[[list[int]], bool],
+    ) -> Writing:
+        """Begin with a question: the model continues the tokens `begun` as the user's question.
+
+        The conversation ends without an answer if the question is too long, or if `accept` returns
+        False for its tokens.
+        """
+        writing = cls(template, template.opening, OWN, temperature)
+        writing._forced = list(begun)
+        writing._is_asking = True
+        writing._turns_left = turns
+        writing._accept = accept
+        return writing
 
     @property
-    def is_looping(self) -> bool:
-        """Whether its last REPEATED tokens came for the TIMES-th time."""
-        return self._runs[self._last_run] >= TIMES
+    def temperature(self) -> float:
+        """The temperature of the next draw. Questions are always drawn at temperature 1."""
+        return 1.0 if self._is_asking else self._temperature
+
+    def add(self, drawn: int) -> SampledAnswer | None:
+        """Append the next token; return the answer if this token completes one, otherwise None.
+
+        The token is `drawn`, unless the template or the given beginning determines it.
+        """
+        if self._forced:
+            self.tokens.append(self._forced.pop(0))
+            return None
+        self.tokens.append(drawn)
+        if self._is_asking:
+            self._ask(drawn)
+            return None
+        run = tuple(self.tokens[max(self._start, len(self.tokens) - REPEATED) :])
+        self._runs[run] += len(run) == REPEATED
+        is_looping = self._runs[run] >= TIMES
+        if drawn != self.template.end and not is_looping and self._length < LONGEST_ANSWER:
+            return None
+        answer = self._answer(self._length - (REPEATED if is_looping else 0))
+        self._turns_left -= 1
+        if drawn != self.template.end or not self._turns_left or len(self.tokens) > LONGEST_TALK:
+            self.has_ended = True
+        else:
+            self._turn(self.template.question, is_asking=True)
+        return answer
 
     @property
-    def _last_run(self) -> tuple[int, ...]:
-        return tuple(self.tokens[-REPEATED:])
+    def _length(self) -> int:
+        return len(self.tokens) - self._start
 
-    def finished(self) -> ChatAnswer:
-        """Without the last turn of a loop."""
-        written = len(self.tokens) - (REPEATED if self.is_looping else 0)
-        tokens = np.array(self.message.tokens + self.tokens[:written], np.uint16)
-        return ChatAnswer(
-            self.message.task,
-            self.temperature,
-            tokens,
-            len(self.message.tokens),
-            np.concatenate(self.features)[: len(tokens) - 1],
-            np.stack(self.top_ids[:written]),
-            np.stack(self.top_probs[:written]),
-        )
+    def _ask(self, drawn: int) -> None:
+        if drawn == self.template.end:
+            self.has_ended = not self._accept(self.tokens[self._start : -1])
+            self._turn(self.template.answer, is_asking=False)
+        elif self._length > LONGEST_QUESTION:
+            self.has_ended = True
 
+    def _turn(self, between: Sequence[int], is_asking: bool) -> None:
+        self._forced = list(between)
+        self._is_asking = is_asking
+        self._start = len(self.tokens) + len(between)
+        self._runs = Counter()
 
-def answer_messages(
-    model: AnsweringModel, messages: Sequence[Message], end_id: int, longest: int
-) -> list[ChatAnswer]:
-    """Two answers to every message, of at most `longest` tokens, the end of the turn among them."""
-    rows, written, logits = _read(model, messages, longest)
-    temperatures = torch.tensor([each.temperature for each in written])
-    live = torch.arange(len(written))
-    for _ in range(longest):
-        probs, ids = _top(logits)
-        drawn = _drawn(logits, temperatures[live], ids[:, 0])
-        top_ids, top_probs = ids.numpy().astype(np.uint16), probs.half().numpy()
-        for place, row in enumerate(live.tolist()):
-            if row >= 0:
-                written[row].add(int(drawn[place]), top_ids[place], top_probs[place])
-                if drawn[place] == end_id or written[row].is_looping:
-                    live[place] = -1
-        going = (live >= 0).nonzero()[:, 0]
-        if len(going) < min(FEWEST_ROWS, len(written)):
-            break
-        if len(going) <= SMALLER * len(live):
-            rows.keep(going)
-            live, drawn = live[going], drawn[going]
-        logits, features = rows.feed(drawn[:, None], KEPT_LAYERS)
-        kept = features.half().numpy()
-        for place, row in enumerate(live.tolist()):
-            if row >= 0:
-                written[row].features.append(kept[place])
-    return [each.finished() for each in written]
+    def _answer(self, length: int) -> SampledAnswer:
+        """Return the answer that consists of the first `length` tokens of the current turn."""
+        tokens = np.array(self.tokens[: self._start + length], np.uint16)
+        return SampledAnswer(self.task, self._temperature, tokens, self._start)
 
 
-def _read(
-    model: AnsweringModel, messages: Sequence[Message], longest: int
-) -> tuple[Conversations, list[_Written], Tensor]:
-    """All messages read, a row per answer; the logits [B, V] after each."""
-    width = max(len(message.tokens) for message in messages)
-    padding = torch.tensor([width - len(message.tokens) for message in messages])
-    rows = Conversations(model, padding, width + longest)
-    tokens = torch.zeros(len(messages), width, dtype=torch.int64)
-    for row, message in enumerate(messages):
-        tokens[row, padding[row] :] = torch.tensor(message.tokens)
-    written, logits = [], []
-    for part in torch.split(torch.arange(len(messages)), max(1, READ_TOKENS // width)):
-        few = Conversations(model, padding[part], width)
-        last, features = few.feed(tokens[part], KEPT_LAYERS)
-        for index in range(len(model.layers)):
-            rows.keys[index][part, :, :width] = few.keys[index]
-            rows.values[index][part, :, :width] = few.values[index]
-        logits.append(last)
-        for place, row in enumerate(part.tolist()):
-            for temperature in TEMPERATURES[row % len(TEMPERATURES)]:
-                read = features[place, padding[row] :]
-                written.append(_Written(messages[row], temperature, read))
-    rows.length = width
-    twice = torch.arange(len(messages)).repeat_interleave(len(TEMPERATURES[0]))
-    rows.keep(twice)
-    return rows, written, torch.cat(logits)[twice]
+class Source(Protocol):
+    """A source of new conversations for a block of rows of the batch."""
+
+    fewest: int  # new conversations begin only when at least this many rows are free
+
+    def next(self, count: int) -> list[Writing]:
+        """Return `count` new conversations of similar length, or fewer if no more are left."""
+        ...
 
 
-def _top(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Probabilities and ids of the TOP likeliest tokens, each [B, k]."""
-    best, ids = logits.topk(TOP)
-    return (best - logits.logsumexp(-1, keepdim=True)).exp(), ids
+class OwnQuestions:
+    """An endless source of conversations in which the model writes the user's questions."""
+
+    fewest = 1
+
+    def __init__(
+        self,
+        template: Template,
+        tokenizer: PreTrainedTokenizerFast,
+        questions: NewQuestions,
+        chance: random.Random,
+        most_turns: int = 1,
+    ) -> None:
+        self.template, self.tokenizer, self.questions = template, tokenizer, questions
+        self.chance, self.most_turns = chance, most_turns
+
+    def next(self, count: int) -> list[Writing]:
+        return [self._writing() for _ in range(count)]
+
+    def _writing(self) -> Writing:
+        begun = beginning(self.chance)
+        ids = self.tokenizer(begun, add_special_tokens=False)["input_ids"] if begun else []
+        temperature = self.chance.choice(TEMPERATURES)
+        return Writing.asking(self.template, ids, temperature, self.most_turns, self._accept)
+
+    def _accept(self, question: list[int]) -> bool:
+        return self.questions.accept(self.tokenizer.decode(question))
 
 
-def _drawn(logits: Tensor, temperatures: Tensor, likeliest: Tensor) -> Tensor:
-    """Token ids [B]; at temperature 0 the likeliest."""
-    drawn, hot = likeliest.clone(), temperatures.nonzero()[:, 0]
-    if len(hot):
-        heated = (logits[hot] / temperatures[hot, None]).softmax(-1).cumsum(-1)
-        places = torch.rand(len(hot), 1) * heated[:, -1:]
-        drawn[hot] = torch.searchsorted(heated, places).clamp_max(logits.shape[1] - 1)[:, 0]
-    return drawn
+# the task of a prompt, its token ids, and the temperature of its answer
+Prompt = tuple[str, list[int], float]
 
 
-# ---- files of answers, one after the other for as long as there is time
+class GivenMessages:
+    """A source of conversations that begin with given prompts.
+
+    Prompts of similar length begin together, so that their common forward has little padding.
+    """
+
+    fewest = READ_TOGETHER
+    pool = 64  # number of waiting prompts from which prompts of similar length are chosen
+
+    def __init__(
+        self, template: Template, prompts: Iterator[Prompt], chance: random.Random
+    ) -> None:
+        self.template, self.prompts, self.chance = template, prompts, chance
+        self._waiting: list[Prompt] = []
+
+    def next(self, count: int) -> list[Writing]:
+        while len(self._waiting) < self.pool + count:
+            prompt = next(self.prompts, None)
+            if prompt is None:
+                break
+            self._waiting.append(prompt)
+        self._waiting.sort(key=lambda prompt: len(prompt[1]))
+        start = self.chance.randint(0, max(0, len(self._waiting) - count))
+        picked = self._waiting[start : start + count]
+        del self._waiting[start : start + count]
+        return [Writing(self.template, ids, task, heat) for task, ids, heat in picked]
 
 
+# `prompts_of` stops after this many consecutive messages whose length is not wanted.
+MOST_MISSES = 500
 TASK_SHARES = {"code": 5, "story": 4, "maths": 5, "translate": 3, "summarise": 4, "chat": 5}
-POOL = 4 * MESSAGES  # messages that are sorted by length, so that rows need little padding
 
 
-def messages_of(
-    texts: dict[str, tuple[str, ...]], tokenizer: PreTrainedTokenizerFast, seed: int
-) -> Iterator[Message]:
-    """Messages of all tasks without end, each task in its order and from the start again."""
-    chance = random.Random(seed)
-    position = dict.fromkeys(CHAT_TASKS, 0)
+def prompts_of(
+    texts: dict[str, tuple[str, ...]],
+    tokenizer: PreTrainedTokenizerFast,
+    chance: random.Random,
+    lengths: range,
+) -> Iterator[Prompt]:
+    """Yield prompts from the messages in `texts`, in random order and with repetitions.
+
+    `lengths` is the range of allowed numbers of tokens of a prompt. The iterator ends if hardly any
+    message has such a length.
+    """
     tasks = [task for task in CHAT_TASKS for _ in range(TASK_SHARES[task])]
-    while True:
+    misses = 0
+    while misses < MOST_MISSES:
         task = chance.choice(tasks)
-        text = texts[task][position[task] % len(texts[task])]
-        position[task] += 1
-        turn = [{"role": "user", "content": text}]
-        ids = tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False)
-        yield Message(task, list(ids))
+        ids = _templated(tokenizer, [("user", chance.choice(texts[task]))])
+        if len(ids) in lengths:
+            yield task, ids, chance.choice(TEMPERATURES)
+        misses = 0 if len(ids) in lengths else misses + 1
 
 
-def batches_of(messages: Iterator[Message]) -> Iterator[list[Message]]:
-    """MESSAGES of similar length at a time."""
-    while True:
-        pool = sorted(islice(messages, POOL), key=lambda message: len(message.tokens))
-        yield from (pool[start : start + MESSAGES] for start in range(0, POOL, MESSAGES))
+def _templated(tokenizer: PreTrainedTokenizerFast, turns: Sequence[tuple[str, str]]) -> list[int]:
+    messages = [{"role": role, "content": text} for role, text in turns]
+    return list(
+        tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    )
+
+
+def sample(
+    model: AnsweringModel, template: Template, sources: Sequence[Source]
+) -> Iterator[SampledAnswer]:
+    """Decode the conversations of all sources in one batch, and yield each complete answer.
+
+    Each source has a block of BLOCK_ROWS rows. The iterator ends when all conversations have ended
+    and no source has another conversation.
+    """
+    slots = max(LONGEST_MESSAGE, LONGEST_TALK + LONGEST_QUESTION) + LONGEST_ANSWER + 8
+    rows = ConversationRows(model, template.opening, len(sources), BLOCK_ROWS, slots)
+    writings: list[Writing | None] = [None] * (len(sources) * BLOCK_ROWS)
+    while _refill(rows, writings, sources):
+        tokens = torch.tensor([writing.tokens[-1] if writing else 0 for writing in writings])
+        heat = torch.tensor([writing.temperature if writing else 0.0 for writing in writings])
+        drawn = draw(model.logits(rows.step(tokens)), heat).tolist()
+        for row, writing in enumerate(writings):
+            if writing:
+                answer = writing.add(drawn[row])
+                if answer:
+                    yield answer
+                if writing.has_ended:
+                    writings[row] = None
+
+
+def _refill(
+    rows: ConversationRows, writings: list[Writing | None], sources: Sequence[Source]
+) -> bool:
+    """Begin new conversations in free rows.
+
+    Return False if no row has a conversation after that.
+    """
+    for block, source in enumerate(sources):
+        block_rows = range(block * BLOCK_ROWS, (block + 1) * BLOCK_ROWS)
+        free = [row for row in block_rows if not writings[row]]
+        while free and len(free) >= min(source.fewest, BLOCK_ROWS):
+            begun = source.next(min(len(free), READ_TOGETHER))
+            if not begun:
+                break
+            rows.begin(free[: len(begun)], [writing.tokens for writing in begun])
+            for writing in begun:
+                writings[free.pop(0)] = writing
+        rows.empty(free)
+    return any(writings)
+
+
+def draw(logits: Tensor, temperatures: Tensor) -> Tensor:
+    """Draw one token id per row, [B], from the DRAWN_AMONG most probable tokens.
+
+    At temperature 0, the row gets its most probable token. Otherwise Gumbel noise, multiplied by
+    the temperature, is added to the logits. The token with the largest sum is then a draw from the
+    softmax at that temperature.
+    """
+    best, ids = logits.topk(min(DRAWN_AMONG, logits.shape[-1]))
+    noise = -torch.empty_like(best).exponential_().log()
+    place = (best + noise * temperatures[:, None]).argmax(1, keepdim=True)
+    return ids.gather(1, place)[:, 0]
+
+
+FILE_TOKENS = 50_000  # number of tokens of answers per file
+HELD_OUT = 300  # number of held-out messages that the model answers
+MEASURED = (0.0, 0.7)  # the model answers each held-out message at these temperatures
 
 
 def sample_answers(
@@ -331,40 +349,65 @@ def sample_answers(
     prompts: ChatPrompts,
     folder: Path,
     seconds: float,
+    seed: int,
 ) -> None:
-    """Files of answers to training messages in `folder`; those there already stay.
+    """Sample answers for `seconds` of processor time, and add them to `folder` as files.
 
-    It goes on for `seconds` of processor time.
-
-    The first file is beside them in `folder`/held-out: answers to messages nothing is trained on.
+    If the answers to held-out messages do not exist yet, they are sampled first and written to
+    `folder`/held-out. A later run with the same seed adds files and keeps the old files. It draws
+    other messages and questions than the run before.
     """
     began = time.process_time()
-    end_id = tokenizer.eos_token_id
-    held_out = folder / "held-out"
-    if not answers_path(held_out, 0).exists():
-        _answer_held_out(model, tokenizer, prompts, held_out, end_id)
-    for number, batch in enumerate(batches_of(messages_of(prompts.training, tokenizer, seed=0))):
-        if time.process_time() - began > seconds:
+    template = Template.of(tokenizer)
+    held_out = folder / "held-out" / "answers-000.npz"
+    if not held_out.exists():
+        write_sampled(list(_held_out_answers(model, template, tokenizer, prompts)), held_out)
+    number = len(list(folder.glob(f"answers-{seed}-*.npz")))
+    chance = random.Random(f"{seed} {number}")
+    torch.manual_seed(chance.getrandbits(32))
+    held_out_texts = (*prompts.held_out.values(), *all_held_out(is_chat=True).values())
+    asked = NewQuestions(text for texts in held_out_texts for text in texts)
+    short = len(template.opening) + 80
+    sources: list[Source] = [
+        OwnQuestions(template, tokenizer, asked, chance),
+        OwnQuestions(template, tokenizer, asked, chance, MOST_TURNS),
+        *(
+            GivenMessages(
+                template, prompts_of(prompts.training, tokenizer, chance, lengths), chance
+            )
+            for lengths in (range(short), range(short, LONGEST_MESSAGE))
+        ),
+    ]
+    waiting: list[SampledAnswer] = []
+    tokens, reported = 0, time.process_time()
+    for answer in sample(model, template, sources):
+        waiting.append(answer)
+        tokens += answer.answer_length
+        now = time.process_time()
+        if tokens >= FILE_TOKENS or now - began > seconds:
+            write_sampled(waiting, folder / f"answers-{seed}-{number:04d}.npz")
+            speed = tokens / (now - reported)
+            line = f"answers: file {number}, {tokens} tokens, {speed:.0f} per CPU second"
+            print(line, file=sys.stderr, flush=True)
+            number, waiting, tokens, reported = number + 1, [], 0, now
+        if now - began > seconds:
             return
-        if answers_path(folder, number).exists():
-            continue
-        torch.manual_seed(number)
-        worked = time.process_time()
-        answers = answer_messages(model, batch, end_id, LONGEST_ANSWER)
-        write_answers(answers, answers_path(folder, number))
-        made = sum(len(answer.top_ids) for answer in answers)
-        speed = made / (time.process_time() - worked)
-        line = f"answers: file {number}, {made} tokens, {speed:.0f} per CPU second"
-        print(line, file=sys.stderr, flush=True)
 
 
-def _answer_held_out(
+def _held_out_answers(
     model: AnsweringModel,
+    template: Template,
     tokenizer: PreTrainedTokenizerFast,
     prompts: ChatPrompts,
-    folder: Path,
-    end_id: int,
-) -> None:
-    batch = list(islice(messages_of(prompts.held_out, tokenizer, seed=1), MESSAGES))
+) -> Iterator[SampledAnswer]:
+    chance = random.Random("held out")
+    texts = [
+        (task, text)
+        for task in CHAT_TASKS
+        for text in prompts.held_out[task][: HELD_OUT // len(CHAT_TASKS)]
+    ]
+    asked = ((task, _templated(tokenizer, [("user", text)])) for task, text in texts)
+    long_enough = [(task, ids) for task, ids in asked if len(ids) < LONGEST_MESSAGE]
+    found = iter([(task, ids, heat) for task, ids in long_enough for heat in MEASURED])
     torch.manual_seed(0)
-    write_answers(answer_messages(model, batch, end_id, LONGEST_ANSWER), answers_path(folder, 0))
+    return sample(model, template, [GivenMessages(template, found, chance) for _ in range(2)])

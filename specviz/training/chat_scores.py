@@ -1,6 +1,10 @@
-"""How much of a drafter's guesses a chat model accepts, on answers that nothing was trained on.
+"""Measure how many of a drafter's guesses a chat model accepts, on answers to held-out messages.
 
-Letters: P places of an answer, D draft vocabulary, k top tokens.
+The drafter guesses a chain of LEVELS tokens at each position of an answer. Level s (counted from 0)
+is the chain's token number s + 1.
+
+In shapes, P is the number of positions of an answer at which a chain begins, D the size of the
+draft vocabulary, and k the number of top tokens.
 """
 
 from __future__ import annotations
@@ -16,23 +20,26 @@ from torch import Tensor
 from specviz.training.chat_answers import ChatAnswer
 from specviz.training.chat_lessons import SHORTEST
 
-LEVELS = 4  # of a chain
-SAMPLED = 0.7
-WARMER = 0.8
+LEVELS = 4  # number of tokens in a guessed chain
+SAMPLED = 0.7  # temperature of those measured answers that the target sampled
+WARMER = 0.8  # temperature at which `choice_shares` computes the target's probabilities
 CHOICES = 8
 
-# per level the logits [P - level, D] of an answer's tokens from 1 + level on: the first token is
-# the target's own
+# A function that yields, for each level, a drafter's logits [P - level, D] along an answer. The
+# answer's tokens have indices from 0. The target itself draws token 0, and a chain begins after it.
+# The logits of level s are therefore for the tokens from index 1 + s on.
 Levels = Callable[[ChatAnswer], Iterator[Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
 class ChatScores:
-    """Of one task. Levels are those of a chain, behind the target's own tokens.
+    """The scores of a drafter in one task.
 
-    greedy: share of places where the level names the target's likeliest token; tokens_per_round:
-    what a chain of LEVELS commits, the target's own token among them, both at temperature 0.
-    sampled: mean of sum(min(p, q)) at temperature SAMPLED (p of the kept top tokens).
+    `greedy` has, for each level, the share of positions at which the guess is the target's most
+    probable token. `tokens_per_round` is the mean number of tokens that a round with a chain of
+    LEVELS tokens commits, including the target's own token. Both numbers are measured on answers at
+    temperature 0. `sampled` has, for each level, the mean of sum(min(p, q)) at temperature SAMPLED,
+    where p is restricted to the stored top tokens.
     """
 
     greedy: list[float]
@@ -44,8 +51,12 @@ class ChatScores:
 def chat_scores(
     levels: Levels, drafted: Tensor, answers: Sequence[ChatAnswer]
 ) -> dict[str, ChatScores]:
-    """Scores per task that has answers at temperature 0 and at SAMPLED, and of "all" together."""
-    right: dict[str, list[Tensor]] = defaultdict(list)  # each [P, LEVELS]
+    """Return the scores of each task by its name, and of all tasks together under "all".
+
+    A task is left out if it lacks answers at temperature 0 or at SAMPLED.
+    """
+    # For each task, one tensor [P, LEVELS] per answer: 1 where the guess is right.
+    right: dict[str, list[Tensor]] = defaultdict(list)
     shared: dict[str, list[Tensor]] = defaultdict(list)
     for answer in _long(answers):
         found, measure = (right, _right) if answer.temperature == 0 else (shared, _shared)
@@ -56,21 +67,39 @@ def chat_scores(
     scores = {}
     for task in right.keys() & shared.keys():
         named, overlap = torch.cat(right[task]), torch.cat(shared[task])
-        committed = 1 + named.cumprod(1).sum(1).mean().item()
+        committed = tokens_per_round(right[task])
         scores[task] = ChatScores(
             _rounded(named.mean(0)), round(committed, 3), _rounded(overlap.mean(0))
         )
     return dict(sorted(scores.items()))
 
 
+def tokens_per_round(answers: Sequence[Tensor]) -> float:
+    """Return the mean number of tokens per round if chains draft the answers from their start.
+
+    Each item of `answers` [P, LEVELS] is 1 where the guess of a level is the answer's token. Each
+    round begins after the token at which the round before it ended. So rounds begin more often at
+    positions that are hard to guess. A mean over all positions would be too high.
+    """
+    rounds = tokens = 0
+    for named in answers:
+        accepted = named.cumprod(1).sum(1).long().tolist()
+        place = 0
+        while place < len(accepted):
+            rounds, tokens = rounds + 1, tokens + accepted[place] + 1
+            place += accepted[place] + 1
+    return tokens / rounds
+
+
 @torch.no_grad()
 def choice_shares(
     levels: Levels, drafted: Tensor, answers: Sequence[ChatAnswer]
 ) -> dict[str, list[float]]:
-    """How often the k-th choice of the first level is the target's next token, up to CHOICES.
+    """Return how often the drafter's 1st, 2nd, … choice for the next token is right.
 
-    "greedy" at temperature 0 (of both), "sampled" at temperature WARMER, of a target that is drawn
-    from: there it is the mean probability of the choice.
+    The choices are the CHOICES most probable tokens of the drafter's first level. "greedy" has the
+    shares of positions at which a choice is the target's token at temperature 0. "sampled" has the
+    mean probability that the target at temperature WARMER gives to the choice.
     """
     greedy, sampled = [], []
     for answer in _long(answers):
@@ -93,7 +122,10 @@ def choice_shares(
 def level_shares(
     levels: Levels, drafted: Tensor, answers: Sequence[ChatAnswer], ranks: int
 ) -> list[list[float]]:
-    """Per level, how often its 1st, 2nd, … choice is the target's token, at temperature 0."""
+    """Return, for each level, how often its 1st, 2nd, … choice is the target's token.
+
+    The choices are the drafter's `ranks` most probable tokens. Only answers at temperature 0 count.
+    """
     found: dict[int, list[Tensor]] = defaultdict(list)
     for answer in _long(answers):
         if answer.temperature == 0:
@@ -109,12 +141,12 @@ def _long(answers: Sequence[ChatAnswer]) -> Iterator[ChatAnswer]:
 
 
 def _written(answer: ChatAnswer) -> Tensor:
-    """The tokens of the answer itself."""
+    """Return the tokens of the answer without its prompt."""
     return torch.from_numpy(answer.tokens.astype(np.int64))[-len(answer.top_ids) :]
 
 
 def _right(levels: Iterator[Tensor], drafted: Tensor, answer: ChatAnswer) -> Tensor:
-    """[P, LEVELS]: 1 where a level names the token that the answer has."""
+    """Return 1 for each guess that equals the answer's token, otherwise 0. -> [P, LEVELS]"""
     wanted, columns = _written(answer), []
     for level, logits in enumerate(levels):
         columns.append((drafted[logits.argmax(-1)] == wanted[1 + level :]).double())
@@ -122,7 +154,10 @@ def _right(levels: Iterator[Tensor], drafted: Tensor, answer: ChatAnswer) -> Ten
 
 
 def _shared(levels: Iterator[Tensor], drafted: Tensor, answer: ChatAnswer) -> Tensor:
-    """[P, LEVELS]: sum(min(p, q)) at temperature SAMPLED."""
+    """Return the expected acceptance of each guess at temperature SAMPLED, [P, LEVELS].
+
+    The expected acceptance is sum(min(p, q)).
+    """
     ids = torch.from_numpy(answer.top_ids.astype(np.int64))
     sharp = torch.from_numpy(answer.top_probs.astype(np.float32)).pow(1 / SAMPLED)
     sharp = sharp / sharp.sum(-1, keepdim=True)
@@ -137,7 +172,11 @@ def _shared(levels: Iterator[Tensor], drafted: Tensor, answer: ChatAnswer) -> Te
 
 
 def _aligned(columns: Sequence[Tensor]) -> Tensor:
-    """Levels of the same root in one row: level s of root r stands at place r + s of the answer."""
+    """Arrange the values of all levels as a table: row r has the chain that begins at position r.
+
+    Element r of `columns[s]` is the value of level s in that chain. The later levels have fewer
+    elements, so the result has only as many rows as the shortest column.
+    """
     roots = min(len(column) for column in columns)
     return torch.stack([column[:roots] for column in columns], dim=1)
 

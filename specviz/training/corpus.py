@@ -1,8 +1,9 @@
-"""The training text: documents per task from four public sources, the held-out ones, and prompts.
+"""The training text: documents per task from four public sources, held-out documents, and prompts.
 
-A document is the task's tag, text and `<|endoftext|>`; `Corpus` holds the text alone. GSM8K's test
-part and HELD_OUT documents of every other task never reach training, nor does any function or
-English sentence in them. Lengths are in characters.
+A document in training is the tag of its task, its text and `<|endoftext|>`; `Corpus` holds only the
+text. No model is trained on the test part of GSM8K, or on HELD_OUT documents of every other task.
+No model is trained on a function or an English sentence that occurs in these documents. Lengths are
+in characters.
 """
 
 import ast
@@ -17,11 +18,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# ---- the running interpreter's standard library: chunks of modules, functions with summaries
+# The constants and functions below make documents for the tasks "code" and "summarise". Their
+# source is the standard library of the running Python.
 
 
 CHUNK_CHARS = 2400
-LONGEST_STATEMENT = 1500  # longer assignments are tables of data
+LONGEST_STATEMENT = 1500  # A longer assignment is left out, because it is a table of data.
 FUNCTION_CHARS = range(80, 1000)
 SUMMARY_CHARS = range(15, 140)
 _SKIPPED_FOLDERS = {
@@ -33,7 +35,11 @@ _SKIPPED_PREFIXES = ("_sysconfigdata", "antigravity", "this", "__phello__", "ent
 
 @dataclass(frozen=True, slots=True)
 class LibraryFunction:
-    """Lines as in the file, the text without docstring, the docstring's first sentence."""
+    """A function of the library: its lines, its code, and a summary.
+
+    `lines` are the lines as in the file. The code is the text without the docstring. The summary is
+    the first sentence of the docstring.
+    """
 
     lines: str
     body: str
@@ -41,12 +47,12 @@ class LibraryFunction:
 
 
 def standard_library() -> Path:
-    """Where the running interpreter keeps its library."""
+    """Return the folder of the running Python's standard library."""
     return Path(sysconfig.get_paths()["stdlib"])
 
 
 def module_sources(folder: Path) -> Iterator[str]:
-    """The text of every module under `folder` that is neither a test nor data, in a fixed order."""
+    """Yield the text of every module in a folder, in a fixed order; leave out tests and data."""
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder).parts
         skipped = any(part in _SKIPPED_FOLDERS or part.startswith("config-") for part in parts[:-1])
@@ -55,9 +61,10 @@ def module_sources(folder: Path) -> Iterator[str]:
 
 
 def chunks(source: str) -> Iterator[str]:
-    """Consecutive statements, about CHUNK_CHARS together; a long class repeats its header.
+    """Divide a module into chunks of consecutive statements, with about CHUNK_CHARS characters.
 
-    A chunk starts anew at a top-level function or class once it holds a third of CHUNK_CHARS.
+    A long class is split, and each part repeats the header of the class. A function or class at the
+    top level starts a new chunk if the current one has at least a third of CHUNK_CHARS.
     """
     gathered = ""
     for piece, starts in _pieces(source):
@@ -71,7 +78,7 @@ def chunks(source: str) -> Iterator[str]:
 
 
 def functions(source: str) -> Iterator[LibraryFunction]:
-    """Every function and method of a module that has a docstring, a body and a fitting length."""
+    """Yield every function and method that has a docstring, a body and a suitable length."""
     lines = source.splitlines()
     for node in ast.walk(_parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and len(node.body) > 1:
@@ -84,9 +91,9 @@ def functions(source: str) -> Iterator[LibraryFunction]:
 
 
 def first_sentence(docstring: str) -> str:
-    """The first sentence, on one line, with a full stop; empty if it is no sentence.
+    """Return the first sentence of a docstring on one line, with a full stop.
 
-    "Return x.  More." -> "Return x."
+    The result is empty if the text is not a sentence. "Return x.  More." -> "Return x."
     """
     paragraph = " ".join(docstring.strip().split("\n\n")[0].split())
     sentence = re.split(r"(?<=[.!?])\s", paragraph)[0].rstrip(".:;, ")
@@ -119,7 +126,10 @@ def _without_docstring(lines: list[str], node: ast.FunctionDef | ast.AsyncFuncti
 
 
 def _pieces(source: str) -> Iterator[tuple[str, bool]]:
-    """(text, whether a new chunk may well start here) of each statement or part of a class."""
+    """Yield each statement of a module, and whether a new chunk of text may start with it.
+
+    A long class is divided into parts, and each part counts as a statement.
+    """
     lines = source.splitlines()
     previous_end = 0
     for node in _parse(source).body:
@@ -134,7 +144,10 @@ def _pieces(source: str) -> Iterator[tuple[str, bool]]:
 
 
 def _members(node: ast.ClassDef, lines: list[str]) -> Iterator[tuple[str, bool]]:
-    """A long class in parts of about CHUNK_CHARS, each under the class's header."""
+    """Yield the parts of a long class.
+
+    Each part has about CHUNK_CHARS characters, and repeats the header of the class.
+    """
     header = "\n" + _between(lines, node.lineno, node.body[0].lineno - 1).rstrip()
     part = header
     previous_end = node.body[0].lineno - 1
@@ -148,23 +161,25 @@ def _members(node: ast.ClassDef, lines: list[str]) -> Iterator[tuple[str, bool]]
     yield part + "\n", True
 
 
-# ---- prompts: natural beginnings of held-out documents, without the task's tag
+# Prompts are natural beginnings of held-out documents, without the tag of the task.
 #
-# No prompt ends with a newline or a space: each ends at the end of a line or sentence, where the
-# training text goes on with a newline or a space that belongs to the next token. So prompt +
-# continuation splits into tokens exactly as in training.
+# A prompt ends at the end of a line or sentence, but never with a newline or a space. In the
+# training text, that newline or space belongs to the next token. A prompt and its continuation
+# therefore split into tokens exactly as in training.
 
 
 PROMPTS_PER_TASK = 40
-REST_CHARS = 700  # about 200 tokens: room for the continuation before the document would end
+# After its prompt, a document must have at least this number of characters (about 200 tokens).
+REST_CHARS = 700
 PROMPT_CHARS = range(90, 400)
-DENSE_PROMPT_CHARS = range(90, 330)  # code has more tokens per character
+# Prompts with code are shorter than others, because code has more tokens per character.
+DENSE_PROMPT_CHARS = range(90, 330)
 
 
 def beginning(task: str, text: str) -> str:
-    """A tidy beginning of the document, or "" if it has none that leaves room for a continuation.
+    """Return a natural beginning of a document as a prompt, or "" if no beginning is suitable.
 
-    maths: "Q?\\nA..." -> "Q?"
+    For the task "maths", the beginning is the question: "Q?\\nA..." -> "Q?"
     """
     prompt = _BEGINNINGS[task](text)
     roomy = task == "maths" or len(text) - len(prompt) >= REST_CHARS
@@ -174,7 +189,10 @@ def beginning(task: str, text: str) -> str:
 
 
 def prompts(task: str, documents: Iterable[str]) -> list[str]:
-    """The first PROMPTS_PER_TASK beginnings of the documents; private functions come last."""
+    """Return at most PROMPTS_PER_TASK beginnings of documents as prompts.
+
+    Beginnings of private functions come last.
+    """
     found = [prompt for text in documents if (prompt := beginning(task, text))]
     return sorted(found[:PROMPTS_PER_TASK], key=_is_private)
 
@@ -184,7 +202,7 @@ def _is_private(prompt: str) -> bool:
 
 
 def _code(text: str) -> str:
-    """A function's signature, its docstring and the first line after it."""
+    """Return a prompt for code: a function's signature, docstring and first line of code."""
     if not text.startswith("def "):
         return ""
     function = ast.parse(text).body[0]
@@ -198,7 +216,10 @@ def _code(text: str) -> str:
 
 
 def _story(text: str) -> str:
-    """The first sentences of the first paragraph, up to about 220 characters."""
+    """Return a prompt for a story: the first sentences of its first paragraph.
+
+    The prompt has at most 220 characters.
+    """
     paragraph = text.split("\n\n")[0]
     ends = [match.end() for match in re.finditer(r"[a-z][.!?]\"?(?= [\"A-Z])", paragraph)]
     fitting = [end for end in ends if end <= 220]
@@ -210,14 +231,17 @@ def _maths(text: str) -> str:
 
 
 def _translate(text: str) -> str:
-    """Three pairs and an English line; two pairs if the sentences are long."""
+    """Return a prompt for a translation: three pairs of sentences and an English line.
+
+    If the pairs are long, the prompt has only two of them.
+    """
     lines = text.split("\n")
     long = sum(map(len, lines[:7])) > 300
     return "\n".join(lines[: 5 if long else 7])
 
 
 def _summarise(text: str) -> str:
-    """One item and the next function, without its summary."""
+    """Return a prompt for a summary: a function with its summary, then only a function."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(paragraphs[:3])
 
@@ -231,9 +255,6 @@ _BEGINNINGS = {
 }
 
 
-# ---- the corpus
-
-
 TASKS = ("code", "story", "maths", "translate", "summarise")
 FILES = ("books.tar.gz", "gsm8k-train.jsonl.gz", "gsm8k-test.jsonl.gz", "tatoeba-eng-fra.tsv.gz")
 HELD_OUT = 40
@@ -242,16 +263,16 @@ STORY_CHARS = 2800
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Per task: documents to train on, and documents held out."""
+    """The documents of each task: those to train on, and those that are held out."""
 
     training: dict[str, tuple[str, ...]]
     held_out: dict[str, tuple[str, ...]]
 
 
 def read_corpus(folder: Path, library: Path, seed: int = 0) -> Corpus:
-    """All documents, from the four files in `folder` and the Python library in `library`.
+    """Read all documents, from four files in `folder` and the Python library in `library`.
 
-    Raises ValueError if a file is missing.
+    Raise ValueError if a file is missing.
     """
     for name in FILES:
         if not (folder / name).is_file():
@@ -270,7 +291,10 @@ def read_corpus(folder: Path, library: Path, seed: int = 0) -> Corpus:
 def _split(
     documents: Iterable[str], task: str, seed: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(training, held out): of those with a natural beginning HELD_OUT, at most a third of all."""
+    """Split documents into those to train on and those that are held out.
+
+    HELD_OUT documents with a natural beginning are held out, but at most a third of all documents.
+    """
     unique = list(dict.fromkeys(documents))
     random.Random(f"{seed} {task}").shuffle(unique)
     count = min(HELD_OUT, len(unique) // 3)
@@ -282,7 +306,10 @@ def _split(
 
 
 def _stories(path: Path) -> Iterator[str]:
-    """Runs of paragraphs of one book, about STORY_CHARS each; no headings, no lists of contents."""
+    """Yield consecutive paragraphs of one book, about STORY_CHARS at a time.
+
+    Headings and tables of contents are left out.
+    """
     with tarfile.open(path) as archive:
         members = sorted(
             (member for member in archive if member.isfile()), key=lambda member: member.name
@@ -318,7 +345,10 @@ def _runs(paragraphs: Iterable[str]) -> Iterator[str]:
 
 
 def _problems(path: Path) -> Iterator[str]:
-    """Question, then the worked answer on the following lines, without calculator notes."""
+    """Yield each question, followed on the next lines by its worked answer.
+
+    The source contains notes for a calculator, which are removed.
+    """
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             record = json.loads(line)
@@ -327,7 +357,10 @@ def _problems(path: Path) -> Iterator[str]:
 
 
 def _phrase_books(path: Path, seed: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(training, held out): English line, French line, and so on, 8 to 14 pairs a document."""
+    """Return documents of sentence pairs: those to train on, and those that are held out.
+
+    A document has 8 to 14 pairs; each is an English line followed by a French line.
+    """
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         pairs = [tuple(_tidy(part) for part in line.rstrip("\n").split("\t")[:2]) for line in lines]
     chance = random.Random(f"{seed} translate")
@@ -339,7 +372,10 @@ def _phrase_books(path: Path, seed: int) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def _tidy(sentence: str) -> str:
-    """One line with plain spaces: the source mixes three kinds before French punctuation."""
+    """Return a sentence on one line with plain spaces.
+
+    This is needed because the source has three kinds of spaces before French punctuation.
+    """
     return re.sub(r"[\s\u00a0\u202f\u2009]+", " ", sentence).strip()
 
 
@@ -352,7 +388,7 @@ def _books(pairs: list[tuple[str, ...]], chance: random.Random) -> Iterator[str]
 
 
 def _without_lines(text: str, reserved: set[str]) -> str:
-    """The phrase book without the pairs whose English line is reserved."""
+    """Return a document without the pairs whose English line also occurs in a held-out document."""
     lines = text.split("\n")
     kept = (pair for pair in zip(lines[::2], lines[1::2], strict=True) if pair[0] not in reserved)
     return "\n".join(f"{english}\n{french}" for english, french in kept)
@@ -361,7 +397,11 @@ def _without_lines(text: str, reserved: set[str]) -> str:
 def _code_and_summaries(
     library: Path, seed: int
 ) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Both kinds share functions: one that is held out of one kind is kept out of the other."""
+    """Return the documents of the tasks "code" and "summarise".
+
+    Both use the same functions, so a function that is held out for one task is not trained on in
+    the other.
+    """
     sources = list(module_sources(library))
     code, held_code = _split(
         (chunk for source in sources for chunk in chunks(source)), "code", seed
@@ -389,5 +429,8 @@ def _groups(
 
 
 def _items(group: tuple[LibraryFunction, ...]) -> str:
-    """Function, blank line, summary; items a blank line apart."""
+    """Return a document that has each function, a blank line, and the summary of the function.
+
+    A blank line separates the functions.
+    """
     return "\n\n".join(f"{function.body}\n\n{function.summary}" for function in group)

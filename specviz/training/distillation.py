@@ -1,4 +1,4 @@
-"""Trains the draft on the target's probabilities: KL divergence to its TOP likeliest tokens."""
+"""Train the draft on the probabilities that the target gives to its most probable tokens."""
 
 import math
 import sys
@@ -23,7 +23,9 @@ from specviz.training.pretraining import (
 )
 from specviz.training.token_files import TokenMixture
 
-# ---- the teacher cache: the target's probabilities on texts, half of the corpus, half its own
+# The draft learns from a teacher cache. The cache holds texts, and the target's probabilities of
+# the TOP most probable next tokens at every position. Half of the texts are from the corpus. The
+# target itself wrote the other half.
 
 
 TOP = 32
@@ -35,7 +37,11 @@ Judged = tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.float16]]
 
 @dataclass(frozen=True, slots=True)
 class TeacherCache:
-    """tokens [N, WINDOW + 1]; for each but the last, the TOP ids and probabilities of the next."""
+    """Windows of text with the target's distributions.
+
+    `tokens` is [N, WINDOW + 1]. Each token except the last has the ids and probabilities of the TOP
+    most probable next tokens.
+    """
 
     tokens: NDArray[np.uint16]
     top_ids: NDArray[np.uint16]  # [N, WINDOW, TOP]
@@ -43,12 +49,15 @@ class TeacherCache:
 
     @classmethod
     def open(cls, folder: Path) -> "TeacherCache":
-        """Memory-mapped."""
+        """Open a saved teacher cache. Its arrays are memory-mapped."""
         parts = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in cls.__slots__)
         return cls(*parts)
 
     def written(self, rows: int) -> NDArray[np.uint16]:
-        """The tokens of all windows that the target wrote; `rows` as in `make_cache`."""
+        """Return the tokens of all windows that the target wrote, [N / 2, WINDOW + 1].
+
+        `rows` is the argument with which `make_cache` made this cache.
+        """
         width = self.tokens.shape[1]
         return self.tokens.reshape(-1, 2, rows, width)[:, 1].reshape(-1, width)
 
@@ -66,7 +75,13 @@ def make_cache(
     rows: int = 192,
     window: int = WINDOW,
 ) -> TeacherCache:
-    """As many windows as `seconds` allow, half read and half written; at least `rows` of both."""
+    """Make a teacher cache in `folder`, with as many windows of text as `seconds` allow.
+
+    If the folder already has a cache, open it.
+
+    The target writes half of the windows; the other half is from the corpus. There are at least
+    `rows` windows of each kind.
+    """
     if not (folder / "top_probs.npy").exists():
         parts: list[Judged] = []
         deadline = time.monotonic() + seconds
@@ -80,7 +95,10 @@ def make_cache(
 
 
 def _written(network: Network, mixture: TokenMixture, rows: int, prefix: int, total: int) -> Tensor:
-    """Text that the network wrote after the beginnings of documents, [rows, total]."""
+    """Let the target continue random beginnings of documents; return token ids [rows, total].
+
+    A beginning has `prefix` tokens.
+    """
     device = network.model.embed_tokens.weight.device
     order = torch.arange(rows, device=device) % len(TEMPERATURES)
     temperatures = torch.tensor(TEMPERATURES, device=device)[order]
@@ -89,7 +107,11 @@ def _written(network: Network, mixture: TokenMixture, rows: int, prefix: int, to
 
 @torch.no_grad()
 def judge(network: Network, tokens: Tensor) -> Judged:
-    """tokens [N, T + 1], and the TOP ids and probabilities of the next token, [N, T, TOP] each."""
+    """Compute the target's TOP most probable next tokens at every position of some texts.
+
+    `tokens` is [N, T + 1]. Return `tokens`, and the ids and probabilities of the next tokens, each
+    [N, T, TOP].
+    """
     device = network.model.embed_tokens.weight.device
     ids, probs = [], []
     for part in torch.split(tokens[:, :-1].to(device), 8):
@@ -104,31 +126,28 @@ def _report(tokens: int, deadline: float) -> None:
     print(f"teacher: {tokens / 1e6:.2f} M tokens, {left:.1f} min left", file=sys.stderr, flush=True)
 
 
-# ---- the draft
-
-
-ROWS = 16  # windows a step
-SMALLEST = 1e-6  # probability, so that logarithms stay finite
+ROWS = 16  # number of windows of text per training step
+SMALLEST = 1e-6  # smallest probability in the loss, so that logarithms stay finite
 
 
 def draft_config() -> LlamaConfig:
-    """Two narrow layers: a forward costs a small part of the target's."""
+    """Return the shape of the draft: two narrow layers, so that its forward takes little time."""
     return llama_config(layers=2, width=192, inner=512)
 
 
 class CacheReader(ShuffledPasses):
-    """Shuffled passes over a TeacherCache; a data source for TrainingLoop."""
+    """Shuffled passes over a TeacherCache, as a data source for TrainingLoop."""
 
     def __init__(self, cache: TeacherCache, seed: int) -> None:
         super().__init__(len(cache.tokens), seed)
         self.cache = cache
 
     def batch(self, rows: int) -> tuple[Tensor, Tensor, Tensor]:
-        """tokens [B, T], top ids [B, T, k], top probabilities [B, T, k]."""
+        """Return the next windows: tokens [B, T], top ids [B, T, k] and probabilities [B, T, k]."""
         return self.lines(self.pick(rows))
 
     def pick(self, rows: int) -> list[int]:
-        """The next `rows` windows of the pass."""
+        """Return the indices of the next `rows` windows of the pass."""
         if len(self.waiting) < rows:
             self.begin_pass()
         picked = sorted(self.waiting.pop() for _ in range(min(rows, len(self.waiting))))
@@ -136,7 +155,7 @@ class CacheReader(ShuffledPasses):
         return picked
 
     def lines(self, picked: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """The cached arrays of these windows, shaped as in `batch`."""
+        """Return the cached arrays of the windows `picked`. Their shapes are those of `batch`."""
         return (
             torch.from_numpy(self.cache.tokens[picked][:, :-1].astype(np.int64)),
             torch.from_numpy(self.cache.top_ids[picked].astype(np.int64)),
@@ -152,7 +171,7 @@ def distil(
     device: str = "cpu",
     compiled: bool = True,
 ) -> tuple[Network, Progress]:
-    """A draft trained for `seconds`, and how far it came."""
+    """Train a draft for `seconds`. Return the draft and the progress of its training."""
     torch.manual_seed(1)
     network = Network(config).to(device)
     reader = CacheReader(cache, seed=0)
@@ -166,18 +185,22 @@ def distil(
 
 
 def draft_loss(network: Network, tokens: Tensor, top_ids: Tensor, top_probs: Tensor) -> Tensor:
-    """Mean divergence per position; tokens [B, T], the rest as in `divergence`."""
+    """Return the mean divergence of the draft from the target's distributions, per position.
+
+    `tokens` is [B, T]; the other shapes are as in `divergence`.
+    """
     return divergence(network(tokens), top_ids, top_probs)
 
 
 def divergence(
     logits: Tensor, top_ids: Tensor, top_probs: Tensor, weights: Tensor | None = None
 ) -> Tensor:
-    """Mean KL(target || draft) per position in nats; all tokens outside the top count as one.
+    """Return the mean KL(target || draft) per position in nats.
 
-    logits [..., V]; top ids and probabilities [..., k], where a probability of 0 is no token;
-    weights [...] of the positions (None: all alike). It is 0 where the draft gives the top tokens,
-    and the rest together, the same probabilities.
+    All tokens outside the top tokens count as one token. `logits` is [..., V]; `top_ids` and
+    `top_probs` are [..., k], where an entry of probability 0 is ignored. `weights` [...] are the
+    weights of the positions; without them all positions count equally. The result is 0 if draft and
+    target give the same probability to each top token and to all other tokens together.
     """
     log_draft = logits.float().log_softmax(-1).gather(-1, top_ids)  # [..., k]
     log_draft = log_draft.masked_fill(top_probs == 0, math.log(SMALLEST))

@@ -1,4 +1,4 @@
-"""How target, early exit and draft do on the held-out documents, and what they write."""
+"""Measure target, early exit and draft on held-out documents; sample texts of target and draft."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,10 +19,11 @@ SAMPLE_TEMPERATURE = 0.7
 
 @dataclass(frozen=True, slots=True)
 class TaskScores:
-    """Of one task: losses in nats per token; agreement and overlap with the target, 0 to 1.
+    """The scores of one task; losses are in nats per token, the other scores are from 0 to 1.
 
-    greedy_agreement: share of positions with the same likeliest token.
-    overlap: mean of sum of min(p, q).
+    greedy_agreement: share of positions at which draft and target have the same most probable
+    token. exit_agreement: the share of positions at which the target's early exit has the target's
+    most probable token. overlap: mean over positions of the sum of min(p, q).
     """
 
     target_loss: float
@@ -36,19 +37,19 @@ class TaskScores:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores and, by each model, one continuation of a held-out prompt per task."""
+    """The scores of each task, and each model's continuation of one held-out prompt per task."""
 
     scores: dict[str, TaskScores]
-    target_samples: dict[str, tuple[str, str]]  # prompt, continuation
+    target_samples: dict[str, tuple[str, str]]  # task -> prompt and continuation
     draft_samples: dict[str, tuple[str, str]]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the scores and samples as a value that JSON can represent."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> "Evaluation":
-        """The reverse."""
+        """Make an evaluation from the result of `to_dict`."""
         scores = {task: TaskScores(**fields) for task, fields in value["scores"].items()}
         samples = (
             {task: (pair[0], pair[1]) for task, pair in value[name].items()}
@@ -64,7 +65,7 @@ def evaluate(
     held_out: Mapping[str, Sequence[str]],
     prompts: Mapping[str, Sequence[str]],
 ) -> Evaluation:
-    """All scores and samples."""
+    """Compute the scores of target and draft, and sample texts from both models."""
     return Evaluation(
         scores={
             task: task_scores(target, draft, document_ids(tokenizer, task, texts))
@@ -77,7 +78,10 @@ def evaluate(
 
 @torch.no_grad()
 def task_scores(target: Network, draft: Network, documents: Sequence[Sequence[int]]) -> TaskScores:
-    """Means over all predicted tokens of the documents, at most LONGEST of each."""
+    """Return the mean scores over all predicted tokens of the documents.
+
+    Of each document, only the first LONGEST tokens are used.
+    """
     sums = torch.zeros(6, dtype=torch.float64)
     count = 0
     for document in documents:
@@ -92,7 +96,7 @@ def task_scores(target: Network, draft: Network, documents: Sequence[Sequence[in
 
 
 def _document_sums(target: Network, draft: Network, ids: Tensor) -> Tensor:
-    """The six scores of TaskScores, summed over positions; ids [1, T]."""
+    """Return the six scores of `TaskScores`, as sums over the positions of a document [1, T]."""
     inputs, wanted = ids[:, :-1], ids[0, 1:, None]
     states = list(target.states(inputs))
     last, early = (
@@ -126,7 +130,7 @@ def continuation(
     prompt: str,
     temperature: float = SAMPLE_TEMPERATURE,
 ) -> str:
-    """What follows the prompt, up to SAMPLE_TOKENS tokens or the document's end."""
+    """Return a continuation of the prompt: SAMPLE_TOKENS tokens, or fewer if the document ends."""
     prefix = torch.tensor([tokenizer(tag(task) + prompt)["input_ids"]])
     width = prefix.shape[1]
     ids = sample(network, prefix, width + SAMPLE_TOKENS, torch.tensor([temperature]))[

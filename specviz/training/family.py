@@ -1,6 +1,6 @@
-"""The whole run, step by step, from the corpus to all model folders and their cards.
+"""Make all model folders and their model cards from the corpus, step by step.
 
-Each step leaves its result in the work folder and is skipped when it is there.
+Each step stores its result in the work folder. A step whose result exists is skipped.
 """
 
 import shutil
@@ -55,24 +55,26 @@ from specviz.training.plan import FamilyPlan, Share, Step
 from specviz.training.pretraining import EXIT_LAYER, SHARES, Progress, pretrain
 from specviz.training.token_files import Material, TokenMixture, open_tokenizer, prepare, write_json
 
-# ---- what all drafters learn from the finished target: its probabilities, and what it writes
-#
-# Everything comes from the target as it is shipped, in a folder named by the fingerprint of its
-# weights, so that another target's is never used by mistake.
+# Drafters learn from the finished target: from its probabilities, and from the text that it writes.
+# These results are in a folder that is named by the fingerprint of the target's weights, so that
+# results of another target are never used by mistake.
 
 
 def kept(plan: FamilyPlan, name: str) -> Path:
-    """The path in the work folder of something that depends on the target's weights."""
+    """Return the path of the file or folder `name`, which depends on the target's weights.
+
+    The folder of the path is named by a fingerprint of these weights.
+    """
     return plan.work / f"target-{fingerprint(plan.output / 'target')}" / name
 
 
 def teacher(plan: FamilyPlan) -> Network:
-    """The target as shipped, its products in bfloat16."""
+    """Load the target from its folder; its matrix multiplications run in bfloat16."""
     return load_network(plan.output / "target", torch.bfloat16).to(plan.device)
 
 
 def teacher_cache(plan: FamilyPlan, material: Material) -> TeacherCache:
-    """The target's distributions on texts that it read and wrote."""
+    """Return the target's distributions on texts of the corpus and on texts that it wrote."""
     return make_cache(
         teacher(plan),
         TokenMixture(material.token_files, SHARES, seed=1),
@@ -85,17 +87,17 @@ def teacher_cache(plan: FamilyPlan, material: Material) -> TeacherCache:
 
 @dataclass(frozen=True, slots=True)
 class HeadMaterial:
-    """What a head is trained and measured on."""
+    """The data with which a drafting head is trained and measured."""
 
-    target: Network  # float32, on the CPU
-    table: Tensor  # its tied head [V, W]
+    target: Network  # the target in float32, on the CPU
+    table: Tensor  # the target's output matrix, which is also its embedding [V, W]
     cache: TeacherCache
     features: Features
     texts: HeldOutText
 
 
 def head_material(plan: FamilyPlan, material: Material) -> HeadMaterial:
-    """What heads learn from, made or read from the work folder."""
+    """Compute the data with which heads are trained, or read it from the work folder."""
     target = load_network(plan.output / "target")
     cache = teacher_cache(plan, material)
     return HeadMaterial(
@@ -107,11 +109,11 @@ def head_material(plan: FamilyPlan, material: Material) -> HeadMaterial:
     )
 
 
-# ---- target and draft
-
-
 def make_pair(plan: FamilyPlan, material: Material) -> Evaluation:
-    """Make the folders `target` and `draft`, and prompts.json next to the output folder."""
+    """Train target and draft, write their folders and prompts.json, and return their scores.
+
+    The folders are `target` and `draft` in the output folder; prompts.json is next to that folder.
+    """
     target_progress = _make_target(plan, material)
     draft_progress = _make_draft(plan, material)
     folders = plan.output / "target", plan.output / "draft"
@@ -153,14 +155,15 @@ def _make_draft(plan: FamilyPlan, material: Material) -> Progress:
     return progress
 
 
-# ---- how the target drafts for itself: after which layer it may stop, which it may leave out
-
-
-SEARCH_ROWS = 12  # windows that the search looks at
+SEARCH_ROWS = 12  # number of text windows on which the search compares layers
 
 
 def make_self_drafting(plan: FamilyPlan, material: Material) -> dict[str, object]:
-    """Make self_drafting.json in the target's folder."""
+    """Write self_drafting.json into the target's folder, and return its content.
+
+    The target can draft for itself in two ways: it stops after an early layer, or it leaves out
+    some layers. The file names the early layer, and the layers that are left out.
+    """
     tokens = teacher_cache(plan, material).tokens
     picked = np.random.default_rng(0).permutation(len(tokens))[:SEARCH_ROWS]
     windows = torch.from_numpy(tokens[picked][:, :-1].astype(np.int64)).to(plan.device)
@@ -172,11 +175,8 @@ def make_self_drafting(plan: FamilyPlan, material: Material) -> dict[str, object
     return ways
 
 
-# ---- EAGLE head and Medusa heads
-
-
 def make_eagle(plan: FamilyPlan, material: Material) -> HeadEvaluation:
-    """Make the folder `eagle`."""
+    """Train the EAGLE head, write its folder `eagle`, and return its scores."""
     lessons = head_material(plan, material)
     network, progress = train_eagle(
         plan.eagle,
@@ -197,7 +197,7 @@ def make_eagle(plan: FamilyPlan, material: Material) -> HeadEvaluation:
 
 
 def make_medusa(plan: FamilyPlan, material: Material) -> HeadEvaluation:
-    """Make the folder `medusa`."""
+    """Train the Medusa heads, write their folder `medusa`, and return their scores."""
     lessons = head_material(plan, material)
     network, progress = train_medusa(
         lessons.cache,
@@ -219,11 +219,8 @@ def make_medusa(plan: FamilyPlan, material: Material) -> HeadEvaluation:
     return evaluation
 
 
-# ---- the foreign draft
-
-
 def make_foreign_draft(plan: FamilyPlan, material: Material) -> ForeignEvaluation:
-    """Make the folder `foreign-draft`."""
+    """Train the foreign draft, write its folder `foreign-draft`, and return its scores."""
     texts = _prepared(plan, material)
     network, progress = train_foreign(
         plan.foreign,
@@ -254,9 +251,6 @@ def _reader(folder: Path) -> Reader:
     return Reader(load_network(folder), open_tokenizer(folder))
 
 
-# ---- the run
-
-
 _MAKERS: dict[Step, Callable[[FamilyPlan, Material], dict[str, Any]]] = {
     Step.PAIR: lambda plan, material: make_pair(plan, material).to_dict(),
     Step.SELF_DRAFTING: make_self_drafting,
@@ -267,12 +261,16 @@ _MAKERS: dict[Step, Callable[[FamilyPlan, Material], dict[str, Any]]] = {
 
 
 def make_family(plan: FamilyPlan) -> dict[str, dict[str, Any]]:
-    """Run the plan's steps in order; returns what each measured, also kept as <step>.json.
+    """Run the plan's steps in order, and return the measurements of each step by its name.
 
-    Raises ValueError if a step needs a target and there is none.
+    The measurements are also stored as <step>.json in the work folder. Raise ValueError if the
+    target is neither in the output folder nor among the steps.
     """
     if Step.PAIR not in plan.steps and not (plan.output / "target" / "config.json").exists():
-        raise ValueError(f"output must hold a target without {Step.PAIR}, got {str(plan.output)!r}")
+        raise ValueError(
+            f"output must contain a trained target if the step {Step.PAIR} is left out, "
+            f"got {str(plan.output)!r}"
+        )
     material = prepare(plan.corpus, plan.work, plan.library)
     measured = {}
     for step in (step for step in Step if step in plan.steps):

@@ -1,7 +1,7 @@
-"""Trains and measures a draft with a tokenizer of its own.
+"""Train and measure a draft with a tokenizer of its own.
 
-The target's tokens mean nothing to it, so it learns from the target's text instead of its
-distributions (sequence-level distillation: Kim & Rush, arXiv 1606.07947).
+The target's token ids have no meaning for this draft. It therefore learns from the target's text
+instead of its distributions (sequence-level distillation: Kim & Rush, arXiv 1606.07947).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,20 +34,23 @@ from specviz.training.token_files import (
     write_token_file,
 )
 
-WRITTEN = "written"  # one more token file: what the target wrote
+WRITTEN = "written"  # name of the token file with the text that the target wrote
 WRITTEN_SHARE = 0.5
-ROWS, LENGTH = 8, 256  # windows a step
+ROWS, LENGTH = 8, 256  # each training step reads ROWS windows of text with LENGTH tokens
 
 
 def foreign_config() -> LlamaConfig:
-    """The draft's shape over a smaller vocabulary."""
+    """Return the shape of the foreign draft. Its vocabulary is smaller than that of the target."""
     return llama_config(layers=2, width=192, inner=512, vocabulary=FOREIGN_VOCABULARY)
 
 
 def prepare_foreign(
     corpus: Corpus, tokenizer: PreTrainedTokenizerFast, written: TokenIds, folder: Path
 ) -> None:
-    """The foreign tokenizer and token files in `folder`; written [N, T] is in `tokenizer`'s ids."""
+    """Train the foreign tokenizer and write its token files into `folder`.
+
+    `written` [N, T] is text that the target wrote, as ids of the target's `tokenizer`.
+    """
     foreign = train_tokenizer(corpus, FOREIGN)
     for task in TASKS:
         documents = document_ids(foreign, task, corpus.training[task])
@@ -58,12 +61,18 @@ def prepare_foreign(
 
 
 def translatable(tokenizer: PreTrainedTokenizerFast, written: TokenIds) -> list[str]:
-    """Each row as text with its tags and ends, without a character cut off at its end."""
+    """Decode each row of token ids to text; the special tokens of documents become text as well.
+
+    If the last character of a row is incomplete, it is removed.
+    """
     return [text.rstrip("\ufffd") for text in tokenizer.batch_decode(written)]
 
 
 def foreign_mixture(folder: Path, seed: int) -> TokenMixture:
-    """The token files that `prepare_foreign` left: half corpus, half written by the target."""
+    """Open the token files that `prepare_foreign` wrote.
+
+    Half of the windows are from the corpus, and the target wrote the other half.
+    """
     shares = {task: (1 - WRITTEN_SHARE) * share for task, share in SHARES.items()}
     files = {name: folder / f"{name}.bin" for name in (*TASKS, WRITTEN)}
     return TokenMixture(files, {**shares, WRITTEN: WRITTEN_SHARE}, seed)
@@ -77,7 +86,7 @@ def train_foreign(
     device: str = "cpu",
     compiled: bool = True,
 ) -> tuple[Network, Progress]:
-    """A draft trained for `seconds` (resumed if begun)."""
+    """Train the foreign draft for `seconds`, or continue its training from a checkpoint."""
     torch.manual_seed(4)
     network = Network(config).to(device)
     loop = TrainingLoop(network, mixture, checkpoint, seconds, Rates())
@@ -90,24 +99,26 @@ def train_foreign(
 
 
 def next_token_loss(network: Network, batch: Tensor) -> Tensor:
-    """Mean nats per token; batch [B, T + 1]."""
+    """Return the mean loss of the next token in nats; `batch` is [B, T + 1]."""
     *_, last = network.states(batch[:, :-1])
     return cross_entropy(network, last, batch[:, 1:])
 
 
-# ---- how it compares with target and draft, and how far the two vocabularies meet
+# The evaluation below compares the foreign draft with the target and its draft, and counts the
+# tokens that the two vocabularies share.
 #
-# Tokens meet if they stand for the same bytes. Losses are per byte: tokens of different tokenizers
-# do not compare. Letters: T tokens, M tokens that meet, N positions where both texts have a token's
-# end.
+# A token is shared if both vocabularies contain a token for the same bytes. Losses are per byte,
+# because losses per token of different tokenizers are not comparable. In shapes, T is the number of
+# tokens of a text, V the size of the vocabulary, M the number of shared tokens, and N the number of
+# positions, before the end of the text, at which a token of both tokenizers ends.
 
 
-CHARS = 1200  # of a document
+CHARS = 1200  # number of characters of each document that the evaluation uses
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A model and the tokenizer that it reads with."""
+    """A model with its tokenizer, which reads the texts of the evaluation."""
 
     network: Network
     tokenizer: PreTrainedTokenizerFast
@@ -115,21 +126,26 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One text as a reader's model and tokenizer see it."""
+    """The tokens of one text for one reader, with the predictions of the reader's model.
 
-    ends: list[int]  # per token, in characters
-    log_distributions: Tensor  # after each token but the last, [T - 1, V]
-    loss: float  # nats, of all but the first token
+    `ends` has the position in the text, in characters, at which each token ends.
+    `log_distributions` has the model's log probabilities after each token except the last. `loss`
+    is the sum of the losses of all tokens except the first, in nats.
+    """
+
+    ends: list[int]
+    log_distributions: Tensor  # [T - 1, V]
+    loss: float
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignScores:
-    """Of one task. Losses in nats per byte; the others are means over positions, 0 to 1.
+    """The scores of one task; losses are in nats per byte, the other scores are means from 0 to 1.
 
-    target_mass, foreign_mass: what each distribution gives to the tokens that meet, where both
-    have a token's end. overlap: sum of min(p, q) there, q restricted to the meeting and
-    renormalised. common_ends: the share of the target's tokens whose end is one of the foreign
-    tokens' ends.
+    target_mass, foreign_mass: the probability that each distribution gives to shared tokens, at
+    positions where a token ends in both texts. overlap: the sum of min(p, q) at these positions,
+    with q restricted to shared tokens and renormalised. common_ends: the share of the target's
+    tokens that end where a foreign token ends.
     """
 
     target_loss: float
@@ -143,7 +159,7 @@ class ForeignScores:
 
 @dataclass(frozen=True, slots=True)
 class ForeignEvaluation:
-    """Scores per task; how many tokens meet, of how many in either vocabulary."""
+    """The scores of each task, the number of shared tokens, and the sizes of both vocabularies."""
 
     scores: dict[str, ForeignScores]
     meeting: int
@@ -151,14 +167,14 @@ class ForeignEvaluation:
     foreign_vocabulary: int
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the evaluation as a value that JSON can represent."""
         return asdict(self)
 
 
 def meeting(one: PreTrainedTokenizerFast, other: PreTrainedTokenizerFast) -> Tensor:
-    """Ids of the tokens that meet, [2, M]: in `one`, in `other`.
+    """Return the ids of the shared tokens in both vocabularies, [2, M].
 
-    Byte-level tokens are spelled alike exactly if their bytes are the same.
+    Two byte-level tokens represent the same bytes exactly if they are spelt alike.
     """
     first, second = one.get_vocab(), other.get_vocab()
     pairs = sorted((first[token], second[token]) for token in first.keys() & second.keys())
@@ -168,7 +184,7 @@ def meeting(one: PreTrainedTokenizerFast, other: PreTrainedTokenizerFast) -> Ten
 def evaluate_foreign(
     target: Reader, draft: Reader, foreign: Reader, held_out: Mapping[str, Sequence[str]]
 ) -> ForeignEvaluation:
-    """All scores."""
+    """Measure target, draft and foreign draft on the held-out documents of each task."""
     shared = meeting(target.tokenizer, foreign.tokenizer)
     return ForeignEvaluation(
         {task: _scores(target, draft, foreign, task, held_out[task], shared) for task in held_out},
@@ -203,7 +219,7 @@ def _scores(
 
 @torch.no_grad()
 def read(reader: Reader, task: str, text: str) -> Reading:
-    """Tag and text."""
+    """Run a reader's model on a text with the tag of its task."""
     encoded = reader.tokenizer(tag(task) + text, return_offsets_mapping=True)
     ids = torch.tensor([encoded["input_ids"]])
     log_distributions = reader.network(ids[:, :-1])[0].float().log_softmax(-1)
@@ -212,7 +228,7 @@ def read(reader: Reader, task: str, text: str) -> Reading:
 
 
 def _compared(ours: Reading, theirs: Reading, shared: Tensor) -> Tensor:
-    """[N, 3]: target mass, foreign mass and overlap at every common end but the last."""
+    """Return target_mass, foreign_mass and overlap at each of the N positions, [N, 3]."""
     places = {end: index for index, end in enumerate(theirs.ends[:-1])}
     rows = [(index, places[end]) for index, end in enumerate(ours.ends[:-1]) if end in places]
     mine, other = torch.tensor(rows).T

@@ -1,10 +1,11 @@
-"""Trains and measures an EAGLE head and Medusa heads on what the finished target makes of texts.
+"""Train and measure an EAGLE head and Medusa heads, which learn from the finished target.
 
-A feature is the target's hidden state after the final norm; its tied head turns it into the
-distribution of the next token.
+A feature is the target's hidden state after the final norm. The target's output matrix turns it
+into the distribution of the next token.
 
-Letters: B rows, T positions or pairs, W width, V vocabulary, H heads, d head width, R roots,
-L levels.
+In shapes, B is the number of rows (windows of text), T the number of positions or pairs, M that of
+a message's pairs, W the hidden size, V the size of the vocabulary, H the number of attention heads,
+d the head size, R the number of roots, and L the number of levels.
 """
 
 import json
@@ -27,24 +28,21 @@ from specviz.training.network import Attention, FeedForward, Network, Norm, line
 from specviz.training.pretraining import Progress, Rates, TrainingLoop, llama_config
 from specviz.training.token_files import END_ID, document_ids
 
-# ---- features of the cached texts
-
-
-FEATURE_ROWS = 16  # windows a forward
+FEATURE_ROWS = 16  # number of windows of text in one forward of the target
 REPORT_ROWS = 50 * FEATURE_ROWS
 Features = NDArray[np.float16]  # [N, T, W]
 
 
 class HeadLesson(NamedTuple):
-    """Windows for a head to learn from."""
+    """Windows of text, with the target's distributions and features, from which a head learns."""
 
     tokens: Tensor  # [B, T]
-    top_ids: Tensor  # [B, T, k]: of the target's distribution after each token
+    top_ids: Tensor  # [B, T, k]: the target's most probable tokens after each token
     top_probs: Tensor  # [B, T, k]
     features: Tensor  # [B, T, W]
 
     def to(self, device: str) -> "HeadLesson":
-        """The same windows on a device."""
+        """Return a copy of these windows on a device."""
         return HeadLesson(*(part.to(device) for part in self))
 
 
@@ -56,14 +54,18 @@ class LessonReader(CacheReader):
         self.features = features
 
     def lesson(self, rows: int) -> HeadLesson:
-        """The next `rows` windows."""
+        """Return the next `rows` windows of the current pass as a lesson."""
         picked = self.pick(rows)
         features = torch.from_numpy(self.features[picked].astype(np.float32))
         return HeadLesson(*self.lines(picked), features)
 
 
 def make_features(network: Network, tokens: NDArray[np.uint16], path: Path) -> Features:
-    """Features of all but the last token of each row of `tokens` [N, T + 1], memory-mapped."""
+    """Compute the features of all but the last token of each row of `tokens` [N, T + 1].
+
+    The features are stored in the file `path` and memory-mapped. If the file exists, it is read
+    instead.
+    """
     if not path.exists():
         partial = path.with_suffix(".partial")
         shape = (len(tokens), tokens.shape[1] - 1, network.config.hidden_size)
@@ -81,32 +83,32 @@ def make_features(network: Network, tokens: NDArray[np.uint16], path: Path) -> F
 
 @torch.no_grad()
 def features(network: Network, token_ids: Tensor) -> Tensor:
-    """token_ids [B, T] -> features [B, T, W] in float32, on the network's device."""
+    """Compute features: token_ids [B, T] -> [B, T, W] in float32, on the network's device."""
     *_, last = network.states(token_ids.to(network.model.embed_tokens.weight.device))
     normed: Tensor = network.model.norm(last, torch.float32)
     return normed
 
 
-# ---- EAGLE: one decoder layer that predicts the target's next feature
+# An EAGLE head is one decoder layer that predicts the target's next feature.
 #
-# Pair t, [embedding of token t + 1 ; feature of t], gives the feature of t + 1; the target's own
-# head turns that into the distribution of token t + 2. The layer has no norm before its attention
-# and none after its output (Li et al., EAGLE, arXiv 2401.15077).
+# From pair t, which is [embedding of token t + 1 ; feature of t], it predicts the feature of t + 1.
+# The target's output matrix turns that feature into the distribution of token t + 2. The layer has
+# no norm before its attention and none after its output (Li et al., EAGLE, arXiv 2401.15077).
 
 
-DEPTH = 4  # levels of a tree that training covers
-DEPTH_DECAY = 0.8  # weight of a level over that of the one before
+DEPTH = 4  # number of tree levels that training covers
+DEPTH_DECAY = 0.8  # weight of a level divided by the weight of the level before
 FEATURE_WEIGHT = 0.5
-EAGLE_ROWS = 8  # windows a step
+EAGLE_ROWS = 8  # number of windows of text per training step
 
 
 def eagle_config() -> LlamaConfig:
-    """One layer of the target's shape."""
+    """Return the shape of the EAGLE head: a decoder layer with the sizes of the target's layers."""
     return llama_config(layers=1)
 
 
 class EagleLayer(nn.Module):
-    """A decoder layer without an input norm, whose queries may attend to their own predictions."""
+    """A decoder layer without an input norm, whose queries can attend to the head's predictions."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -116,7 +118,7 @@ class EagleLayer(nn.Module):
 
 
 class EagleNetwork(nn.Module):
-    """The head. `dtype` is that of the products; weights stay float32."""
+    """The EAGLE head. Its weights are float32, and its matrix multiplications run in `dtype`."""
 
     def __init__(self, config: LlamaConfig, dtype: torch.dtype = torch.bfloat16) -> None:
         super().__init__()
@@ -127,7 +129,7 @@ class EagleNetwork(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Start as the identity: the head returns the feature that it is given."""
+        """Initialise the head as the identity, so that it returns the feature it is given."""
         width = self.config.hidden_size
         for name, parameter in self.named_parameters():
             if name.endswith(("o_proj.weight", "down_proj.weight")):
@@ -145,17 +147,18 @@ class EagleNetwork(nn.Module):
         message: Tensor | None = None,
         deeper_rows: Tensor | None = None,
     ) -> Iterator[Tensor]:
-        """Predicted features of levels 1 ... depth, each [B, T, W]; both inputs [B, T, W].
+        """Predict the features of levels 1 ... depth, each [B, T, W]; both inputs are [B, T, W].
 
-        Level s at pair t is what decoding predicts after s - 1 predictions: pair t carries the
-        feature that level s - 1 predicted for it; its query attends to the target's features at
-        pairs up to t - s + 1, and at the s - 1 pairs after that to those that levels 1 ... s - 1
-        predicted on the way (the training-time test of EAGLE-3, arXiv 2503.01840). All pairs are
-        computed at once; the first s - 1 of level s have no such past and are to be ignored.
+        Level s means that the last s - 1 features are predictions of the head instead of features
+        of the target. At level s, pair t contains the feature that level s - 1 predicted. The query
+        of pair t attends to the target's features at the pairs up to t - s + 1. At the s - 1 pairs
+        after that, it attends to the features that levels 1 ... s - 1 predicted (the training-time
+        test of EAGLE-3, arXiv 2503.01840). All pairs are computed at once. The caller must ignore
+        the first s - 1 pairs of level s, because there are too few pairs before them.
 
-        With a `message` [B, M], inputs are [B, M + T, W]: nothing is predicted at the first M
-        pairs, which are only attended to, and of those there are the ones that it says.
-        `deeper_rows` [R]: the rows of all levels after the first.
+        With a `message` [B, M] the inputs are [B, M + T, W]. Nothing is predicted at the first M
+        pairs. Later pairs attend to them where `message` is true. Levels after the first are
+        predicted only for the rows `deeper_rows` [R].
         """
         layer = self.layers[0]
         assert isinstance(layer, EagleLayer)
@@ -188,10 +191,11 @@ class EagleNetwork(nn.Module):
 def attend_to_guesses(
     query: Tensor, seen: list[tuple[Tensor, Tensor]], message: Tensor | None = None
 ) -> Tensor:
-    """query [B, H, T, d] of level s; (key, value) of levels 1 ... s -> [B, H, T, d].
+    """Compute attention for the query of level s, given (key, value) of levels 1 ... s.
 
-    The query at t sees level 1 up to t - s + 1, then level 2 at t - s + 2, ..., level s at t.
-    With a `message` [B, M], level 1 has M keys more before the others, seen where it says so.
+    The query and the result are [B, H, T, d]. The query at pair t sees level 1 up to pair t - s +
+    1, then level 2 at pair t - s + 2, and so on up to level s at pair t. With a `message` [B, M],
+    level 1 has M more keys before all others. The query sees such a key if `message` is true there.
     """
     query = query * query.shape[3] ** -0.5
     length, level = query.shape[2], len(seen)
@@ -213,7 +217,7 @@ def attend_to_guesses(
 
 
 def later(states: Tensor, pairs: int, dim: int) -> Tensor:
-    """The states `pairs` places further along `dim`; zeros come first. [a, b, c], 1 -> [0, a, b]"""
+    """Shift states by `pairs` along `dim` and fill with zeros: [a, b, c], 1 -> [0, a, b]."""
     kept = states.narrow(dim, 0, states.shape[dim] - pairs)
     return torch.cat((torch.zeros_like(states.narrow(dim, 0, pairs)), kept), dim=dim)
 
@@ -228,7 +232,10 @@ def train_eagle(
     device: str = "cpu",
     compiled: bool = True,
 ) -> tuple[EagleNetwork, Progress]:
-    """A head trained for `seconds` (resumed if begun); table [V, W] is the target's, and frozen."""
+    """Train an EAGLE head for `seconds`, or continue its training from a checkpoint.
+
+    `table` [V, W] is the target's output matrix, which is not trained.
+    """
     torch.manual_seed(2)
     network = EagleNetwork(config).to(device)
     reader = LessonReader(cache, features, seed=2)
@@ -245,10 +252,11 @@ def train_eagle(
 def eagle_loss(
     network: EagleNetwork, table: Tensor, lesson: HeadLesson, depth: int = DEPTH
 ) -> Tensor:
-    """Weighted mean over levels, each with DEPTH_DECAY times the weight of the one before.
+    """Return the weighted mean of the losses of all levels.
 
-    A level's loss is the divergence from the target's distribution + FEATURE_WEIGHT * the smooth
-    L1 distance of the feature.
+    Each level has DEPTH_DECAY times the weight of the level before. The loss of a level is the
+    divergence from the target's distribution plus FEATURE_WEIGHT times the smooth L1 distance of
+    the feature.
     """
     embedded = F.embedding(lesson.tokens[:, 1:], table)
     weights = [DEPTH_DECAY**level for level in range(depth)]
@@ -264,23 +272,23 @@ def eagle_loss(
     return total
 
 
-# ---- Medusa: each head predicts the token one place further than the one before
+# Each Medusa head predicts the token one position further than the head before.
 #
-# With feature h(n - 1), from which the target itself draws the token at n, head i (from 0) gives
-# the feature at n + i, of which the target's own output matrix makes the distribution of the token
-# at n + i + 1 (Cai et al., Medusa, arXiv 2401.10774; there each head has a matrix of its own).
-# Heads learn apart from each other and leave the target as it is.
+# From feature h(n - 1), from which the target itself predicts the token at n, head i (from 0)
+# predicts the feature at n + i. The target's output matrix turns that into the distribution of the
+# token at n + i + 1 (Cai et al., Medusa, arXiv 2401.10774; in the paper each head has a matrix of
+# its own). The heads learn independently of each other, and the target is not changed.
 
 
 HEADS = 4
-MEDUSA_ROWS = 8  # windows a step
+MEDUSA_ROWS = 8  # number of windows of text per training step
 MEDUSA_RATES = Rates(decay=0.02)
 RIDGE = 1e-3
 FITTED_WINDOWS = 256
 
 
 class MedusaHead(nn.Module):
-    """x + up(SiLU(down(x))); it starts as the identity."""
+    """A Medusa head: x + up(SiLU(down(x))), initialised as the identity."""
 
     def __init__(self, width: int, inner: int) -> None:
         super().__init__()
@@ -291,17 +299,21 @@ class MedusaHead(nn.Module):
         nn.init.zeros_(self.up.weight)
 
     def forward(self, features: Tensor) -> Tensor:
-        """features [..., W] -> those that it foretells, in the same dtype."""
+        """Predict a later feature from each feature, in the dtype of the input.
+
+        [..., W] -> [..., W]
+        """
         bias = self.down.bias.to(features.dtype)
         return features + linear(F.silu(linear(features, self.down) + bias), self.up)
 
 
 @torch.no_grad()
 def fit_medusa_head(head: MedusaHead, pairs: Iterable[tuple[Tensor, Tensor]]) -> None:
-    """Begin at the best linear guess, of a rank of half the inner width.
+    """Initialise a head as the best linear prediction whose rank is half of the inner width.
 
-    `pairs`: features [N, W] with those to foretell. What goes down once as it is and once negated
-    comes up linear, for SiLU(z) - SiLU(-z) = z.
+    `pairs` yields features [N, W] and the features to predict. `down` contains each direction
+    twice, with opposite signs. The head is then linear in this direction in spite of its
+    activation, because SiLU(z) - SiLU(-z) = z.
     """
     square, mixed = torch.zeros(()), torch.zeros(())
     for given, wanted in pairs:
@@ -318,7 +330,10 @@ def fit_medusa_head(head: MedusaHead, pairs: Iterable[tuple[Tensor, Tensor]]) ->
 
 
 class MedusaNetwork(nn.Module):
-    """All heads over one feature. `dtype` is that of the products; weights stay float32."""
+    """All Medusa heads, which read the same feature.
+
+    The weights are float32, and matrix multiplications run in `dtype`.
+    """
 
     def __init__(
         self,
@@ -333,9 +348,9 @@ class MedusaNetwork(nn.Module):
         self.heads = nn.ModuleList(MedusaHead(width, inner) for _ in range(heads))
 
     def forward(self, features: Tensor) -> Iterator[Tensor]:
-        """features [B, T, W] -> per head those foretold for where the window holds the token.
+        """Yield, for each head, the features that it predicts for positions inside the window.
 
-        Head i: [B, T - i - 1, W].
+        `features` is [B, T, W]. The result of head i is [B, T - i - 1, W].
         """
         for index, head in enumerate(self.heads):
             yield head(features[:, : -index - 1].to(self.dtype))
@@ -350,7 +365,10 @@ def train_medusa(
     device: str = "cpu",
     compiled: bool = True,
 ) -> tuple[MedusaNetwork, Progress]:
-    """Heads trained for `seconds` (resumed if begun); table [V, W] is the target's, and frozen."""
+    """Train Medusa heads for `seconds`, or continue their training from a checkpoint.
+
+    `table` [V, W] is the target's output matrix, which is not trained.
+    """
     torch.manual_seed(3)
     width = table.shape[1]
     network = MedusaNetwork(width, width)
@@ -373,8 +391,9 @@ def train_medusa(
 
 
 def medusa_loss(network: MedusaNetwork, table: Tensor, lesson: HeadLesson) -> Tensor:
-    """Mean over heads of the divergence from the target's distribution one place further per
-    head.
+    """Return the divergence from the target's distribution, averaged over the heads.
+
+    The prediction of head i is compared with the target's distribution i + 1 positions later.
     """
     output = table.to(network.dtype)
     parts = [
@@ -388,13 +407,10 @@ def medusa_loss(network: MedusaNetwork, table: Tensor, lesson: HeadLesson) -> Te
     return torch.stack(parts).mean()
 
 
-# ---- folders of heads
-
-
 def save_eagle(network: EagleNetwork, folder: Path) -> None:
-    """A Llama config of one layer, and the weights; what was in `folder` goes.
+    """Save a Llama config of one layer, and the weights; delete the old content of `folder`.
 
-    vLLM asks for the architecture to know whose layer it is.
+    The config names the Llama architecture, because vLLM reads the type of the layer from it.
     """
     told = {"architectures": ["LlamaForCausalLM"], "dtype": "bfloat16"}
     config = LlamaConfig.from_dict({**network.config.to_dict(), **told})
@@ -408,9 +424,9 @@ def save_medusa(
     folder: Path,
     drafted: Tensor | None = None,
 ) -> None:
-    """Heads, sizes and `accuracies` (see `HeadEvaluation.accuracies`).
+    """Save Medusa heads, their sizes and `accuracies` (see `HeadEvaluation.accuracies`).
 
-    `drafted` [D]: the draft vocabulary, if there is one.
+    `drafted` [D] is the draft vocabulary, if there is one.
     """
     config = {
         "heads": len(network.heads),
@@ -423,14 +439,14 @@ def save_medusa(
 
 
 def load_eagle(folder: Path) -> EagleNetwork:
-    """As saved; its products run in float32."""
+    """Load a saved EAGLE head; its matrix multiplications run in float32."""
     network = EagleNetwork(LlamaConfig.from_pretrained(folder), torch.float32)
     load_into(network, folder)
     return network
 
 
 def load_medusa(folder: Path) -> MedusaNetwork:
-    """As saved; its products run in float32."""
+    """Load saved Medusa heads; their matrix multiplications run in float32."""
     config = json.loads((folder / "config.json").read_text("utf-8"))
     width, inner, heads = (config[name] for name in ("hidden_size", "inner_size", "heads"))
     network = MedusaNetwork(width, inner, heads, torch.float32)
@@ -438,24 +454,27 @@ def load_medusa(folder: Path) -> MedusaNetwork:
     return network
 
 
-# ---- how often a head predicts how the target continues, per level and task
+# The evaluation below measures how often a head predicts the target's own token, for each level and
+# task.
 #
-# A root is a position whose next token the target itself gives; level s (from 0) predicts the token
-# s + 1 places after that one. Measured on held-out documents (read) and on what the target writes
-# after their beginnings at temperature 0 (written).
+# A root is a position in a text. The target itself predicts the next token after a root. Level s of
+# a head (counted from 0) predicts the token s + 1 positions after that next token. There are two
+# kinds of text: the held-out documents ("read"), and the target's continuations of their beginnings
+# at temperature 0 ("written").
 
 
 LONGEST = 256
-PREFIX, CONTINUATION = 64, 96  # tokens
+PREFIX, CONTINUATION = 64, 96  # tokens of a beginning, and tokens of its continuation
 RANKS = 10
-LEVELS = 5  # of an EAGLE tree
-# tokens [B, T], features [B, T, W] -> per level logits [B, R, V] of roots 0 ... R - 1
+LEVELS = 5  # number of levels of an EAGLE head that are measured
+# A function from tokens [B, T] and features [B, T, W] to the logits of a head. For each level, it
+# yields the logits [B, R, V] for the R roots at positions 0 ... R - 1.
 Predict = Callable[[Tensor, Tensor], Iterator[Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutText:
-    """Per task: held-out documents, each [1, T], and what the target wrote, [B, T]."""
+    """The texts of each task: held-out documents [1, T], and the target's continuations [B, T]."""
 
     read: dict[str, list[Tensor]]
     written: dict[str, Tensor]
@@ -463,9 +482,11 @@ class HeldOutText:
 
 @dataclass(frozen=True, slots=True)
 class HeadScores:
-    """Of one task, per level: share of roots where the target's likeliest token is predicted.
+    """The scores of a head in one task.
 
-    accepted: on written text, the mean number of levels that are right in a row.
+    `read` and `written` have, for each level, the share of roots at which the level predicts the
+    target's token, on read and on written text. `accepted` is the mean number of consecutive
+    levels, from the first one on, that predict the target's token on written text.
     """
 
     read: list[float]
@@ -475,18 +496,25 @@ class HeadScores:
 
 @dataclass(frozen=True, slots=True)
 class HeadEvaluation:
-    """Scores per task; over all that was written, per level the shares of choices 1 ... RANKS."""
+    """The scores of each task, and accuracies over all texts that the target wrote.
+
+    For each level, `accuracies` has the shares of roots at which the head's 1st, 2nd, … choice is
+    the target's token, up to choice number RANKS.
+    """
 
     scores: dict[str, HeadScores]
     accuracies: list[list[float]]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the scores and accuracies as a value that JSON can represent."""
         return asdict(self)
 
 
 def eagle_levels(network: EagleNetwork, table: Tensor, levels: int = LEVELS) -> Predict:
-    """Per level the head's logits along the text, from the features that it predicted itself."""
+    """Return a function that yields the logits of each level of an EAGLE head.
+
+    The levels after the first read features that the head itself predicted.
+    """
 
     def predict(tokens: Tensor, given: Tensor) -> Iterator[Tensor]:
         embedded = F.embedding(tokens[:, 1:], table)
@@ -498,7 +526,7 @@ def eagle_levels(network: EagleNetwork, table: Tensor, levels: int = LEVELS) -> 
 
 
 def medusa_levels(network: MedusaNetwork, table: Tensor) -> Predict:
-    """Per level the logits of its head."""
+    """Return a function that yields the logits of each Medusa head."""
 
     def predict(tokens: Tensor, given: Tensor) -> Iterator[Tensor]:
         roots = tokens.shape[1] - len(network.heads) - 1
@@ -514,10 +542,11 @@ def held_out_text(
     held_out: Mapping[str, Sequence[str]],
     kept: Path,
 ) -> HeldOutText:
-    """At most LONGEST tokens of each document, and CONTINUATION tokens after the first PREFIX.
+    """Return at most LONGEST tokens of each document, and its continuation by the target.
 
-    A document shorter than PREFIX is repeated to that length. What the target writes is kept in the
-    JSON file `kept`, and read from there if it is there.
+    A continuation has CONTINUATION tokens, which follow the first PREFIX tokens of the document. A
+    document with fewer than PREFIX tokens is repeated up to that length. The continuations are
+    stored in the JSON file `kept`. If that file exists, they are read from it.
     """
     documents = {task: document_ids(tokenizer, task, texts) for task, texts in held_out.items()}
     if not kept.exists():
@@ -535,7 +564,7 @@ def _continued(target: Network, documents: Sequence[Sequence[int]]) -> Tensor:
 
 
 def evaluate_head(target: Network, predict: Predict, texts: HeldOutText) -> HeadEvaluation:
-    """Scores of one head on all texts."""
+    """Compute the scores of one drafting head on all texts."""
     everything: list[Tensor] = []
     scores = {}
     for task in texts.read:
@@ -550,7 +579,10 @@ def evaluate_head(target: Network, predict: Predict, texts: HeldOutText) -> Head
 
 @torch.no_grad()
 def ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
-    """tokens [B, T] -> [B, R, L]: how many tokens each level ranks above the target's choice."""
+    """Return, for each level, how many tokens it finds more probable than the target's token.
+
+    `tokens` is [B, T] and the result is [B, R, L]. The result is 0 where a level is right.
+    """
     given = features(target, tokens)
     choices = F.linear(given, target.model.embed_tokens.weight).argmax(-1)  # [B, T]
     columns = []
@@ -561,16 +593,20 @@ def ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
 
 
 def _written_ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
-    """Ranks [N, L] of the roots from the prefix's last token to the document's end."""
+    """Return the ranks [N, L] of the N roots whose predicted tokens all belong to a continuation.
+
+    A root counts only if the document does not end before the last token that its levels predict.
+    """
     found = ranks(target, predict, tokens)
     roots, levels = found.shape[1:]
     ended = (tokens[:, PREFIX:] == END_ID).cumsum(1)  # [B, CONTINUATION]
-    last = torch.arange(PREFIX - 1, roots) + levels + 1 - PREFIX  # the last token predicted
+    # index in the continuation of the last token that the levels of each root predict
+    last = torch.arange(PREFIX - 1, roots) + levels + 1 - PREFIX
     return found[:, PREFIX - 1 :][ended[:, last] == 0]
 
 
 def _scores(read: Tensor, written: Tensor) -> HeadScores:
-    """Both [N, L]."""
+    """Compute the scores of one task; both arguments are ranks [N, L]."""
     right = (written == 0).double()
     return HeadScores(
         read=_rounded((read == 0).double().mean(0)),

@@ -1,7 +1,7 @@
-"""Which layers the target can leave out when it drafts for itself.
+"""Choose the layers that the target leaves out when it drafts for itself.
 
-A greedy search as Draft & Verify (Zhang et al., arXiv 2309.08168) does it, with speed computed by
-a formula instead of measured.
+The greedy search is that of Draft & Verify (Zhang et al., arXiv 2309.08168). But there the speed is
+measured, and here a formula gives the speed.
 """
 
 from collections.abc import Iterator
@@ -11,16 +11,16 @@ from torch import Tensor
 
 from specviz.training.network import Network, rotation
 
-FEWEST, MOST = 3, 8  # layers left out
+FEWEST, MOST = 3, 8  # smallest and largest number of layers that are left out
 DRAFT_LENGTHS = range(1, 6)
-HEAD_COST = 1.0  # of the output matrix, in layers
+HEAD_COST = 1.0  # cost of the output matrix, in units of one layer
 
 
 def layers_to_skip(network: Network, tokens: Tensor) -> tuple[int, ...]:
-    """FEWEST to MOST layers, the set with the highest `modelled_speedup`; tokens [B, T].
+    """Return the set of FEWEST to MOST layers with the highest `modelled_speedup`.
 
-    Layers go one by one, each time the one without which the distributions overlap most with the
-    whole network's.
+    `tokens` is [B, T]. The search removes one layer at a time: the layer without which the
+    network's distributions overlap most with those of the complete network.
     """
     count = len(network.model.layers)
     whole = distributions(network, tokens, ())
@@ -37,10 +37,11 @@ def layers_to_skip(network: Network, tokens: Tensor) -> tuple[int, ...]:
 
 
 def modelled_speedup(overlap: float, skipped: int, layers: int) -> float:
-    """Tokens per cost of one forward at the best draft length, if every token is taken alike.
+    """Return the speedup at the best draft length.
 
-    (1 - a^(K + 1)) / (1 - a) / (1 + K c), Leviathan et al., arXiv 2211.17192.
-    overlap 0.5, all but no layer skipped: K = 1 gives 1.5 / 2 = 0.75.
+    Every token is accepted with probability `overlap`. The formula is (1 - a^(K + 1)) / (1 - a) /
+    (1 + K c), Leviathan et al., arXiv 2211.17192. With overlap 0.5 and no layer skipped, K = 1
+    gives 1.5 / 2 = 0.75.
     """
     cost = (layers - skipped + HEAD_COST) / (layers + HEAD_COST)
     return max(
@@ -51,7 +52,7 @@ def modelled_speedup(overlap: float, skipped: int, layers: int) -> float:
 
 @torch.no_grad()
 def distributions(network: Network, tokens: Tensor, skipped: tuple[int, ...]) -> Tensor:
-    """Probabilities after each token without the skipped layers: tokens [B, T] -> [B, T, V]."""
+    """Run the network without the skipped layers; return the probabilities. [B, T] -> [B, T, V]"""
     *_, last = _kept_states(network, tokens, skipped)
     return network.logits(last).float().softmax(-1)
 

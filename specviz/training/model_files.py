@@ -1,7 +1,7 @@
-"""Folders of trained models: a config, and the weights in bfloat16.
+"""Save and load folders of trained models: a config, and the weights in bfloat16.
 
-A model that drafts only some of its target's tokens has them as EAGLE-3's `d2t`: token id minus
-row.
+A model that drafts only some of the target's tokens has the tensor `d2t`, as in EAGLE-3. For each
+of these tokens, it contains the token id minus the row number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from transformers import LlamaConfig
 
 WEIGHTS = "model.safetensors"
 DRAFTED = "d2t"
-# what a config says of a Llama's shape
+# The entries of a config that describe the shape of a Llama model.
 SHAPE = (
     "vocab_size",
     "hidden_size",
@@ -38,16 +38,16 @@ SHAPE = (
 
 
 def shape_of(config: LlamaConfig) -> dict[str, Any]:
-    """The entries of a folder's config that say how large a Llama is."""
+    """Return the entries of a folder's config that describe the shape of a Llama model."""
     return {name: getattr(config, name) for name in SHAPE}
 
 
 def save_model(
     network: nn.Module, config: dict[str, Any], folder: Path, drafted: Tensor | None = None
 ) -> None:
-    """Config and bfloat16 weights; what was in `folder` goes.
+    """Save the config and the weights in bfloat16; delete the old content of `folder`.
 
-    `drafted` [D]: the draft vocabulary, if there is one.
+    `drafted` [D] is the draft vocabulary, if there is one.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -59,11 +59,15 @@ def save_model(
         weights[DRAFTED] = offsets.to(torch.uint16 if is_short else torch.int64)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / WEIGHTS).chmod(0o644)  # safetensors writes for its owner alone
+    # safetensors makes files that only their owner can read, but other users may need the model.
+    (folder / WEIGHTS).chmod(0o644)
 
 
 def load_into(network: nn.Module, folder: Path) -> Tensor | None:
-    """Give a network the weights of `folder` in float32 -> the draft vocabulary [D], if any."""
+    """Load the weights in a folder into a network, in float32.
+
+    Return the draft vocabulary [D], or None if the folder has none.
+    """
     weights = load_file(folder / WEIGHTS)
     offsets = weights.pop(DRAFTED, None)
     network.load_state_dict({name: weight.float() for name, weight in weights.items()})

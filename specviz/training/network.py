@@ -1,6 +1,6 @@
-"""The training forward of a Llama: the same function as `LlamaForCausalLM`, written for speed.
+"""A Llama for training: it computes what `LlamaForCausalLM` computes, but faster.
 
-Parameter names equal the library's, so that a state dict moves between the two unchanged.
+Its parameters have the names that transformers uses, so both can load the same state dict.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 
 
 class Attention(nn.Module):
-    """Causal attention with rotary positions; q, k and v in one product."""
+    """Causal attention with rotary positions. One matrix multiplication computes q, k and v."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -30,13 +30,14 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(queries, width, bias=False)
 
     def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """hidden [B, T, D] -> [B, T, D]."""
+        """Apply attention: hidden [B, T, D] -> [B, T, D]."""
         return self.write(attend(*self.project(hidden, cos, sin)))
 
     def project(self, hidden: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """hidden [B, T, D] -> query and key, both rotated, and value, each [B, H, T, d].
+        """Return query and key, both rotated, and value, each [B, H, T, d], for hidden [B, T, D].
 
-        Where several queries share a key and its value, both are repeated.
+        If several query heads share a key and a value, the key and the value are repeated for each
+        of them.
         """
         rows, length, _ = hidden.shape
         weights = self.q_proj.weight, self.k_proj.weight, self.v_proj.weight
@@ -51,12 +52,12 @@ class Attention(nn.Module):
         return query, key, value
 
     def write(self, mixed: Tensor) -> Tensor:
-        """The heads' results [B, H, T, d] through the output product -> [B, T, D]."""
+        """Apply the output projection to the results of attention: [B, H, T, d] -> [B, T, D]."""
         return linear(mixed.transpose(1, 2).flatten(2), self.o_proj)
 
 
 class FeedForward(nn.Module):
-    """SwiGLU; gate and up in one product."""
+    """The SwiGLU feed-forward layer. One matrix multiplication computes gate and up."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -65,14 +66,14 @@ class FeedForward(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """hidden [B, T, D] -> [B, T, D]."""
+        """Apply the feed-forward layer: hidden [B, T, D] -> [B, T, D]."""
         weight = torch.cat((self.gate_proj.weight, self.up_proj.weight)).to(hidden.dtype)
         gate, up = F.linear(hidden, weight).chunk(2, dim=-1)
         return linear(F.silu(gate) * up, self.down_proj)
 
 
 class Norm(nn.Module):
-    """RMSNorm, in float32 like the library's."""
+    """The norm RMSNorm, computed in float32 as transformers does."""
 
     def __init__(self, width: int, epsilon: float) -> None:
         super().__init__()
@@ -80,14 +81,14 @@ class Norm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, hidden: Tensor, dtype: torch.dtype) -> Tensor:
-        """hidden [B, T, D] float32 -> [B, T, D] in `dtype`."""
+        """Normalise: hidden [B, T, D] in float32 -> [B, T, D] in `dtype`."""
         wide = hidden.float()
         scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.epsilon)
         return (wide * scale * self.weight).to(dtype)
 
 
 class Block(nn.Module):
-    """One decoder layer."""
+    """One decoder layer of the Llama: attention and MLP, each after a norm."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -97,14 +98,17 @@ class Block(nn.Module):
         self.post_attention_layernorm = Norm(config.hidden_size, config.rms_norm_eps)
 
     def forward(self, hidden: Tensor, cos: Tensor, sin: Tensor, dtype: torch.dtype) -> Tensor:
-        """The residual stream [B, T, D] keeps its own dtype; products run in `dtype`."""
+        """Return the residual stream [B, T, D] in its own dtype; multiplications run in `dtype`."""
         hidden = hidden + self.self_attn(self.input_layernorm(hidden, dtype), cos, sin)
         written: Tensor = self.mlp(self.post_attention_layernorm(hidden, dtype))
         return hidden + written
 
 
 class Body(nn.Module):
-    """Embedding, layers and final norm (the library's `model.` names)."""
+    """The embedding, the layers and the final norm.
+
+    As in transformers, the names of their parameters begin with `model.`.
+    """
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -114,7 +118,10 @@ class Body(nn.Module):
 
 
 class Network(nn.Module):
-    """A Llama with a tied head. `dtype` is that of the products; weights stay float32."""
+    """A Llama whose embedding is also its output matrix.
+
+    Weights are float32, and multiplications run in `dtype`.
+    """
 
     def __init__(self, config: LlamaConfig, dtype: torch.dtype = torch.bfloat16) -> None:
         super().__init__()
@@ -124,7 +131,11 @@ class Network(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Small embeddings, fan-in scaled products, zeros for what adds to the residual stream."""
+        """Set the weights to their values before training.
+
+        Embeddings are small, matrices are scaled by their number of inputs, and matrices that add
+        to the residual stream are 0.
+        """
         for name, parameter in self.named_parameters():
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 nn.init.zeros_(parameter)
@@ -134,7 +145,7 @@ class Network(nn.Module):
                 nn.init.normal_(parameter, std=0.5 * parameter.shape[1] ** -0.5)
 
     def states(self, token_ids: Tensor) -> Iterator[Tensor]:
-        """The residual stream after each layer, each [B, T, D]; token_ids [B, T]."""
+        """Yield the residual stream [B, T, D] after each layer; `token_ids` is [B, T]."""
         cos, sin = rotation(token_ids.shape[1], self.config, token_ids.device, self.dtype)
         hidden = self.model.embed_tokens(token_ids)
         for layer in self.model.layers:
@@ -142,19 +153,23 @@ class Network(nn.Module):
             yield hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Final norm and tied head: [..., D] -> [..., V] in `dtype`."""
+        """Apply the final norm and the output matrix: [..., D] -> [..., V] in `dtype`."""
         normed = self.model.norm(hidden, self.dtype)
         logits: Tensor = F.linear(normed, self.model.embed_tokens.weight.to(self.dtype))
         return logits
 
     def forward(self, token_ids: Tensor) -> Tensor:
-        """token_ids [B, T] -> logits [B, T, V]."""
+        """Compute the logits: token_ids [B, T] -> [B, T, V]."""
         *_, last = self.states(token_ids)
         return self.logits(last)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Causal attention, each [B, H, T, d]; spelled out on CPU, where that compiles faster."""
+    """Compute causal attention; all tensors are [B, H, T, d].
+
+    On a CPU this function writes out the single operations, because they compile faster than
+    torch's fused attention.
+    """
     if query.is_cuda:
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
     length = query.shape[2]
@@ -166,14 +181,17 @@ def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def linear(hidden: Tensor, layer: nn.Linear) -> Tensor:
-    """A linear layer computed in the dtype of its input, whatever the weight's."""
+    """Apply a linear layer in the dtype of its input, whatever the dtype of the weight."""
     return F.linear(hidden, layer.weight.to(hidden.dtype))
 
 
 def rotation(
     length: int, config: LlamaConfig, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """cos and sin, each [T, d]; both halves of a head rotate by the same angles."""
+    """Return cos and sin of the rotary positions, each [T, d].
+
+    Both halves of a head have the same angles.
+    """
     theta = float(config.rope_parameters["rope_theta"])
     exponent = torch.arange(0, config.head_dim, 2, device=device).float() / config.head_dim
     angle = torch.outer(torch.arange(length, device=device).float(), theta**-exponent)  # [T, d/2]
@@ -182,16 +200,17 @@ def rotation(
 
 
 def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """heads [B, H, T, d]: halves (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin)."""
+    """Rotate heads [B, H, T, d]: the halves (x1, x2) become (x1 cos - x2 sin, x2 cos + x1 sin)."""
     first, second = heads.chunk(2, dim=-1)
     return heads * cos + torch.cat((-second, first), dim=-1) * sin
 
 
-# ---- sampling in batches of equal length, with a cache of keys and values; made for throughput
+# The class and the functions below sample texts. For a high throughput, they sample batches of
+# texts of equal length, with a KV cache.
 
 
 class CachedNetwork:
-    """A network that remembers keys and values of the tokens it has seen, up to `length`."""
+    """A network with a KV cache for at most `length` tokens."""
 
     def __init__(self, network: Network, rows: int, length: int) -> None:
         config = network.config
@@ -207,7 +226,7 @@ class CachedNetwork:
 
     @torch.no_grad()
     def feed(self, token_ids: Tensor) -> Tensor:
-        """token_ids [B, T] that follow those fed before -> logits [B, V] after the last one."""
+        """Run the next tokens [B, T] of all rows; return the logits [B, V] after the last token."""
         end = self.length + token_ids.shape[1]
         hidden = self.network.model.embed_tokens(token_ids)
         for index, layer in enumerate(self.network.model.layers):
@@ -219,7 +238,10 @@ class CachedNetwork:
         return self.network.logits(hidden[:, -1]).float()
 
     def _attend(self, index: int, layer: Block, hidden: Tensor, end: int) -> Tensor:
-        """hidden [B, T, D] -> [B, T, D]; one query sees the whole cache, several see causally."""
+        """Compute the attention of one layer over the cache: [B, T, D] -> [B, T, D].
+
+        While the cache is empty, several tokens can be processed together; afterwards only one.
+        """
         rows, width, _ = hidden.shape
         attention = layer.self_attn
         query, key, value = (
@@ -241,9 +263,9 @@ class CachedNetwork:
 
 
 def sample(network: Network, prefix: Tensor, total: int, temperatures: Tensor) -> Tensor:
-    """prefix [B, P] continued to [B, total]; temperatures [B], 0 means the most likely token.
+    """Continue a prefix [B, P] to [B, total]; a temperature [B] of 0 takes the most probable token.
 
-    A row goes on after the end of a document, as the training text does.
+    If a document ends in a row, the row continues with another document, as the training text does.
     """
     cache = CachedNetwork(network, prefix.shape[0], total)
     tokens = [prefix]
@@ -255,19 +277,19 @@ def sample(network: Network, prefix: Tensor, total: int, temperatures: Tensor) -
 
 
 def draw(logits: Tensor, temperatures: Tensor) -> Tensor:
-    """logits [B, V], temperatures [B] -> token ids [B] (Gumbel: argmax of logits + t * noise)."""
+    """Draw one token id per row: logits [B, V], temperatures [B] -> [B].
+
+    The token is the argmax of logits + temperature * Gumbel noise.
+    """
     noise = -torch.empty_like(logits).exponential_().log()
     return (logits + noise * temperatures[:, None]).argmax(-1)
-
-
-# ---- model folders in the library's format
 
 
 SHARD_SIZE = "9MB"
 
 
 def save_model(network: Network, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """bfloat16 safetensors in shards, config and tokenizer; what was in `folder` goes."""
+    """Save config, tokenizer and weights in bfloat16; delete the old content of `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
     model = LlamaForCausalLM(network.config)
     missing = model.load_state_dict(network.state_dict(), strict=False).missing_keys
@@ -278,11 +300,15 @@ def save_model(network: Network, tokenizer: PreTrainedTokenizerFast, folder: Pat
     tokenizer.save_pretrained(folder)
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     for path in folder.iterdir():
-        path.chmod(0o644)  # safetensors writes for its owner alone
+        # safetensors makes files that only their owner can read, but other users may need the model
+        path.chmod(0o644)
 
 
 def load_network(folder: Path, dtype: torch.dtype = torch.float32) -> Network:
-    """The network as saved: weights of bfloat16 precision; its products run in `dtype`."""
+    """Load a saved network.
+
+    Its weights have bfloat16 precision, and its matrix multiplications run in `dtype`.
+    """
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
     network = Network(model.config, dtype)
     weights = {
@@ -293,7 +319,10 @@ def load_network(folder: Path, dtype: torch.dtype = torch.float32) -> Network:
 
 
 def fingerprint(folder: Path) -> str:
-    """Eight hexadecimal digits of a hash of the saved weights; names what was made from them."""
+    """Return eight hexadecimal digits of a hash of the saved weights.
+
+    These digits are the name of the folder with everything that was made from these weights.
+    """
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
         digest.update(path.read_bytes())

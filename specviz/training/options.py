@@ -1,11 +1,11 @@
-"""Command lines of training: bad input ends with one line."""
+"""The parser that both training programs use for their command lines."""
 
 import argparse
 from typing import NoReturn
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Ends with one line and exit status 2, without the usage."""
+    """A parser that ends with a one-line message and exit status 2 on invalid input."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")

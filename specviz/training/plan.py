@@ -1,4 +1,4 @@
-"""What a run makes, from which files, and in how much time."""
+"""The plan of a training run: what it makes, from which files, and in how much time."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ from specviz.training.pretraining import STEP_TOKENS, llama_config
 
 
 class Step(StrEnum):
-    """The steps of a run, in order; all but the pair need a finished target."""
+    """The steps of a training run, in order. All but the first step need a finished target."""
 
     PAIR = "pair"
     SELF_DRAFTING = "self-drafting"
@@ -26,7 +26,10 @@ class Step(StrEnum):
 
 
 class Share:
-    """Shares of the budget; the rest goes to text, features and evaluation."""
+    """The share of the time budget that each step gets.
+
+    The shares sum to less than 1: the rest is for text, features and evaluation.
+    """
 
     TARGET = 0.425
     CACHE = 0.05
@@ -38,7 +41,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class FamilyPlan:
-    """The whole family or some steps of it; a step's share of `minutes` is the same in both."""
+    """A plan of a training run, with all steps of the model family or only some of them.
+
+    A step gets the same share of `minutes`, whether or not the plan has other steps.
+    """
 
     corpus: Path
     output: Path
@@ -47,7 +53,8 @@ class FamilyPlan:
     steps: tuple[Step, ...] = tuple(Step)
     device: str = "cpu"
     compiled: bool = True
-    library: Path | None = None  # None: that of the running interpreter
+    # folder with Python modules to train on; None means the running Python's library
+    library: Path | None = None
     target: LlamaConfig = field(default_factory=llama_config)
     draft: LlamaConfig = field(default_factory=draft_config)
     eagle: LlamaConfig = field(default_factory=eagle_config)
@@ -57,17 +64,17 @@ class FamilyPlan:
     cache_window: int = WINDOW
 
     def seconds(self, share: float) -> float:
-        """Seconds of a share of the budget."""
+        """Return the seconds in a share of the time budget."""
         return 60 * self.minutes * share
 
     @property
     def machine(self) -> str:
-        """The machine it runs on, in words."""
+        """A text that describes the machine on which the plan runs."""
         return machine(self.device)
 
 
 def machine(device: str = "cpu") -> str:
-    """A device's machine in words."""
+    """Return a text that describes the machine of a device."""
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     return f"{os.cpu_count()} shared {platform.machine()} CPU cores"

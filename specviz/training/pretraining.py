@@ -1,4 +1,4 @@
-"""A training loop with a budget in seconds, and the target's training with an early-exit loss."""
+"""A training loop with a time budget, and the training of the target, with an early-exit loss."""
 
 import math
 import sys
@@ -17,20 +17,22 @@ from transformers import LlamaConfig
 from specviz.training.network import Network
 from specviz.training.token_files import VOCABULARY, TokenMixture
 
-# ---- the loop: rates follow the elapsed share of the budget; it can resume
+# Learning rates depend on the elapsed share of the time budget.
 
-WARM_UP = 0.01  # share of the budget
-PLATEAU_END = 0.35  # from here on the rate falls linearly
-LAST_RATE = 0.03  # of the highest
+WARM_UP = 0.01  # share of the time budget in which the learning rate rises
+PLATEAU_END = 0.35  # share of the time budget after which the learning rate falls linearly
+# learning rate at the end of the time budget, divided by the highest learning rate
+LAST_RATE = 0.03
 ADAM_BETAS = (0.9, 0.95)
 CHECKPOINT_SECONDS = 180.0
 REPORT_SECONDS = 15.0
-TABLES = ("embed_tokens", "output")  # a row per token: trained by AdamW, not by Muon
+# matrices with one row per token, which AdamW trains instead of Muon
+TABLES = ("embed_tokens", "output")
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """The highest learning rates, and the weight decay of the matrices."""
+    """The highest learning rate of each kind of weights, and the weight decay of the matrices."""
 
     matrix: float = 0.02
     other: float = 0.004
@@ -39,7 +41,7 @@ class Rates:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run has come; kept over a resume."""
+    """The progress of a training run, which every checkpoint stores."""
 
     step: int = 0
     elapsed_seconds: float = 0.0
@@ -48,26 +50,29 @@ class Progress:
 
 
 class DataSource(Protocol):
-    """Where batches come from; its state is saved with the weights, so that a run can resume."""
+    """A source of batches.
+
+    A checkpoint contains its state, so that a training run can be resumed.
+    """
 
     tokens_read: int
 
     def state_dict(self) -> dict[str, object]:
-        """Everything that decides the batches to come."""
+        """Return the state of the source, which determines the next batches."""
         ...
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Continue from a saved state."""
+        """Continue from a state that `state_dict` returned."""
         ...
 
 
 class ShuffledPasses:
-    """Numbers of a data set's parts, each once a pass in a shuffled order, and how far that is."""
+    """Shuffled passes over the indices of a data set. Each index occurs once per pass."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count = count
         self.chance = np.random.default_rng(seed)
-        self.waiting: list[int] = []  # taken from the end
+        self.waiting: list[int] = []  # indices of the current pass; the last entry is used next
         self.tokens_read = 0
 
     def begin_pass(self) -> None:
@@ -81,7 +86,7 @@ class ShuffledPasses:
         }
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Parts that are there no more are left out of the pass."""
+        """Continue from a saved state. Indices that no longer exist are left out of the pass."""
         chance, waiting = state["chance"], state["waiting"]
         assert isinstance(chance, dict) and isinstance(waiting, list)
         self.chance.bit_generator.state = chance
@@ -90,9 +95,10 @@ class ShuffledPasses:
 
 
 def rate_factor(fraction: float) -> float:
-    """Share of the highest rate at a share of the budget: up, level, then linearly to LAST_RATE.
+    """Return the learning rate after a share of the time budget, divided by the highest rate.
 
-    0.005 -> 0.5, 0.2 -> 1, 1 -> 0.03
+    The rate rises, stays constant, and then falls linearly to LAST_RATE. For example, 0.005 of the
+    budget gives 0.5, 0.2 gives 1, and 1 gives 0.03.
     """
     if fraction < WARM_UP:
         return fraction / WARM_UP
@@ -101,10 +107,10 @@ def rate_factor(fraction: float) -> float:
 
 
 class TrainingLoop:
-    """Trains `network` until `seconds` are used up, over all resumes together.
+    """A loop that trains `network` until `seconds` are used up, including the time before a resume.
 
-    Matrices learn by Muon (K. Jordan, 2024), with the momentum and the scaling of its author; all
-    other weights, tables of tokens among them, by AdamW without decay.
+    Muon trains the matrices (K. Jordan, 2024), with the momentum and the scaling that Jordan used.
+    AdamW without decay trains all other weights, including the matrices with one row per token.
     """
 
     def __init__(
@@ -116,7 +122,10 @@ class TrainingLoop:
         rates: Rates,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`seconds` by that clock; by default they are of wall-clock time."""
+        """Create the loop.
+
+        `clock` measures the seconds of the budget, by default in wall-clock time.
+        """
         self.network = network
         self.data = data
         self.checkpoint = checkpoint
@@ -139,13 +148,16 @@ class TrainingLoop:
 
     @property
     def fraction(self) -> float:
-        """The share of the budget that is used up."""
+        """The share of the time budget that is used up."""
         return min(1.0, self.progress.elapsed_seconds / self.seconds)
 
     def run(
         self, losses: Callable[[float], Iterator[Tensor]], most_steps: int | None = None
     ) -> Progress:
-        """`losses(fraction)` yields the losses of a step's parts, divided by their number."""
+        """Train until the budget or `most_steps` is reached; return the progress.
+
+        `losses(fraction)` yields the losses of a step's parts, each divided by the number of parts.
+        """
         begun = self.clock() - self.progress.elapsed_seconds
         saved = reported = begun + self.progress.elapsed_seconds
         while self.fraction < 1 and (most_steps is None or self.progress.step < most_steps):
@@ -221,23 +233,24 @@ def _is_matrix(name: str, weight: nn.Parameter) -> bool:
     return weight.ndim == 2 and not any(part in name for part in TABLES)
 
 
-# ---- the target
-
-
 EXIT_LAYER = 3
 EXIT_WEIGHT = 0.2
-EXIT_STRIDE = 4  # the early loss looks at every fourth position
+EXIT_STRIDE = 4  # the early-exit loss uses every fourth position
 STEP_TOKENS = 8192
-PART_TOKENS = 4096  # of one forward and backward
+# number of tokens in one forward and backward pass; a step consists of several passes
+PART_TOKENS = 4096
 SHORT, LONG = 256, 512
-LONG_FROM = 0.75  # share of the budget
+LONG_FROM = 0.75  # share of the time budget after which training reads long windows
 SHARES = {"code": 0.30, "story": 0.27, "maths": 0.15, "translate": 0.18, "summarise": 0.10}
 
 
 def llama_config(
     layers: int = 12, width: int = 256, inner: int = 768, vocabulary: int = VOCABULARY
 ) -> LlamaConfig:
-    """The family's shape: heads of 64, tied head, 1,024 positions, theta 10,000."""
+    """Return the shape of a model of the family.
+
+    It has heads of width 64, tied embeddings, 1,024 positions and theta 10,000.
+    """
     return LlamaConfig(
         vocab_size=vocabulary,
         hidden_size=width,
@@ -265,7 +278,10 @@ def pretrain(
     device: str = "cpu",
     compiled: bool = True,
 ) -> tuple[Network, Progress]:
-    """A target trained for `seconds` (resumed from `checkpoint` if there), and how far it came."""
+    """Train a target for `seconds`, or continue its training from a checkpoint.
+
+    Return the target and the progress of the training.
+    """
     torch.manual_seed(0)
     network = Network(config).to(device)
     loop = TrainingLoop(network, mixture, checkpoint, seconds, Rates())
@@ -283,7 +299,13 @@ def pretrain(
 
 
 def target_loss(network: Network, batch: Tensor) -> Tensor:
-    """Cross entropy of the last layer + EXIT_WEIGHT * that of EXIT_LAYER; batch [B, T + 1]."""
+    """Return the cross entropy of the target, including that of its early exit.
+
+    The result is the cross entropy after the last layer plus EXIT_WEIGHT times the cross entropy
+    after layer EXIT_LAYER.
+
+    `batch` is [B, T + 1].
+    """
     inputs, wanted = batch[:, :-1], batch[:, 1:]
     states = list(network.states(inputs))
     early = states[min(EXIT_LAYER, len(states)) - 1]
@@ -293,5 +315,5 @@ def target_loss(network: Network, batch: Tensor) -> Tensor:
 
 
 def cross_entropy(network: Network, hidden: Tensor, wanted: Tensor) -> Tensor:
-    """Mean nats per token; hidden [B, T, D], wanted [B, T]."""
+    """Return the mean cross entropy in nats per token; hidden [B, T, D], wanted [B, T]."""
     return F.cross_entropy(network.logits(hidden).float().flatten(0, 1), wanted.flatten())

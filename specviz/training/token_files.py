@@ -1,9 +1,9 @@
-"""Text as tokens: the family's tokenizers, token files on disk, random windows of them.
+"""Tokenizers of the family, token files on disk, and random windows of those files.
 
-Tokenizers are byte-level BPE, one for target and draft, another for the foreign draft. Round trips
-are byte-exact: nothing is normalised, no space is put in front, no token is added. The two differ
-in what they were trained on, where they cut text before merging, and in size, so that neither
-vocabulary holds the other.
+The tokenizers are byte-level BPE. One is for target and draft, the other for the foreign draft.
+Encoding and decoding restores every byte: nothing is normalised, and no space or token is added.
+The two tokenizers differ in their training text, in how they cut text before merging, and in size.
+Neither vocabulary contains the other.
 """
 
 import json
@@ -28,20 +28,22 @@ _MARKS_AND_SPACE = r"| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a tokenizer is trained."""
+    """The settings with which a tokenizer is trained."""
 
     vocabulary: int
-    words: str  # pattern of the pieces that merges stay within
-    sample_chars: Mapping[str, int]  # of each task
+    words: str  # pattern of the pieces into which a text is divided; a token is never in two pieces
+    sample_chars: Mapping[str, int]  # number of characters of training text for each task
 
 
-# A digit stands alone; one space belongs to what follows it.
+# This pattern makes every digit a piece of its own. A space before a word or a digit belongs to the
+# same piece.
 FAMILY = Recipe(
     VOCABULARY,
     r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}" + _MARKS_AND_SPACE,
     dict.fromkeys(TASKS, 1_500_000),
 )
-# Up to three digits stand together, without a space; any one sign belongs to the word after it.
+# This pattern makes a piece of up to three digits, and a space before them does not belong to it. A
+# space or another sign before a word belongs to the same piece as the word.
 FOREIGN = Recipe(
     FOREIGN_VOCABULARY,
     r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + _MARKS_AND_SPACE,
@@ -56,14 +58,17 @@ FOREIGN = Recipe(
 
 
 def tag(task: str) -> str:
-    """The special token that opens a document of the task: "code" -> "<|code|>"."""
+    """Return the special token that begins a document of a task: "code" -> "<|code|>"."""
     return f"<|{task}|>"
 
 
 def train_tokenizer(
     corpus: Corpus, recipe: Recipe = FAMILY, seed: int = 0
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer of the recipe's size; `<|endoftext|>` is 0 and the tags follow."""
+    """Train a tokenizer of the size in the recipe.
+
+    `<|endoftext|>` has id 0, and the tags of the tasks have the next ids.
+    """
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -90,7 +95,7 @@ def train_tokenizer(
 
 
 def open_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    """The tokenizer that `save_pretrained` wrote to `folder`."""
+    """Open a tokenizer that `save_pretrained` wrote."""
     return PreTrainedTokenizerFast.from_pretrained(folder)
 
 
@@ -104,7 +109,8 @@ def _sample(corpus: Corpus, recipe: Recipe, seed: int) -> Iterator[str]:
             yield documents.pop()
 
 
-# ---- documents end to end as one long row of token ids per task; a window starts anywhere
+# A token file contains all documents of a task, one after another. Training reads windows of the
+# file, which can start at any token.
 
 
 END_ID = 0
@@ -114,22 +120,23 @@ TokenIds = NDArray[np.uint16]
 def document_ids(
     tokenizer: PreTrainedTokenizerFast, task: str, texts: Sequence[str]
 ) -> list[list[int]]:
-    """Each document's ids: tag, text, end."""
+    """Return the token ids of each document: the task's tag, the text, and `<|endoftext|>`."""
     encoded = tokenizer([f"{tag(task)}{text}{END}" for text in texts], add_special_tokens=False)
     ids: list[list[int]] = encoded["input_ids"]
     return ids
 
 
 def write_token_file(path: Path, documents: Sequence[Sequence[int]]) -> None:
-    """All documents end to end as uint16."""
+    """Write a token file: the tokens of all documents, one document after another, as uint16."""
     path.parent.mkdir(parents=True, exist_ok=True)
     np.concatenate([np.asarray(ids, dtype=np.uint16) for ids in documents]).tofile(path)
 
 
 class TokenMixture:
-    """Token files of several tasks, read in given shares.
+    """The token files of several tasks, from which a given share of windows is read for each task.
 
-    Each task is read in passes over shuffled windows: nothing repeats before all was seen once.
+    Each task is read in passes over shuffled windows, so no window is repeated before all windows
+    were read once.
     """
 
     def __init__(self, files: Mapping[str, Path], shares: Mapping[str, float], seed: int) -> None:
@@ -139,20 +146,26 @@ class TokenMixture:
         total = sum(shares.values())
         self.shares = {task: shares[task] / total for task in files}
         self.chance = np.random.default_rng(seed)
-        self.drawn = dict.fromkeys(files, 0)  # windows so far
+        self.drawn = dict.fromkeys(files, 0)  # task -> number of windows that were read so far
         self.starts: dict[str, list[int]] = {task: [] for task in files}
         self.tokens_read = 0
         self.ends = {task: np.flatnonzero(tokens == END_ID) for task, tokens in self.tokens.items()}
 
     def batch(self, rows: int, length: int) -> Tensor:
-        """token ids [rows, length + 1]; the task that lags its share most is next."""
+        """Return token ids [rows, length + 1].
+
+        The next window comes from the task that is furthest below its share.
+        """
         windows = [self._window(self._next_task(), length) for _ in range(rows)]
         self.chance.shuffle(windows)
         self.tokens_read += rows * length
         return torch.from_numpy(np.stack(windows).astype(np.int64))
 
     def beginnings(self, rows: int, length: int) -> Tensor:
-        """token ids [rows, length]: the first tokens of random documents; tasks by their shares."""
+        """Return the first tokens of random documents, [rows, length].
+
+        The tasks of the documents are drawn by their shares.
+        """
         tasks = self.chance.choice(list(self.shares), size=rows, p=list(self.shares.values()))
         picked = [self._beginning(str(task), length) for task in tasks]
         return torch.from_numpy(np.stack(picked).astype(np.int64))
@@ -178,7 +191,7 @@ class TokenMixture:
         return np.resize(tokens[start : start + length + 1], length + 1)
 
     def state_dict(self) -> dict[str, object]:
-        """All that decides the batches to come."""
+        """Return the state of the mixture, which determines the next batches."""
         return {
             "chance": self.chance.bit_generator.state,
             "drawn": dict(self.drawn),
@@ -195,21 +208,18 @@ class TokenMixture:
         self.tokens_read = int(str(state["tokens_read"]))
 
 
-# ---- a corpus folder's held-out documents, tokenizer and token files, made once per work folder
-
-
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What training takes from the corpus."""
+    """The prepared parts of the corpus that training uses."""
 
     tokenizer: PreTrainedTokenizerFast
     token_files: dict[str, Path]
-    held_out: dict[str, list[str]]  # HELD_OUT documents per task
+    held_out: dict[str, list[str]]  # task -> its HELD_OUT documents, on which no model is trained
     prompts: dict[str, list[str]]
 
 
 def prepare(corpus_folder: Path, work: Path, library: Path | None = None) -> Material:
-    """The material in `work`, made there first if it is missing."""
+    """Return the training material in the folder `work`; if it is missing, make it first."""
     if not (work / "held_out.json").exists():
         _make(corpus_folder, work, library or standard_library())
     return Material(
@@ -236,5 +246,5 @@ def _make(corpus_folder: Path, work: Path, library: Path) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Readable, accents as they are."""
+    """Write readable JSON with unescaped accents."""
     path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the tests of training share."""
+"""Fixtures that the tests of training share."""
 
 import time
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.training.tiny_corpus import write_corpus, write_library
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
-    """Networks this small are faster without a second thread."""
+    """Use one thread, because such small networks are slower with two."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -28,7 +28,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def step_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A training step takes a second by the clock, whatever this machine does meanwhile."""
+    """Make each training step take one second on a fake clock, on any machine."""
     readings = count()
     for clock in ("monotonic", "process_time"):
         monkeypatch.setattr(time, clock, lambda: float(next(readings)))
@@ -36,20 +36,20 @@ def step_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """(corpus folder, library folder)."""
+    """Return the folder of the tiny corpus and the folder of the tiny library."""
     folder = tmp_path_factory.mktemp("sources")
     return write_corpus(folder / "corpus"), write_library(folder / "library")
 
 
 @pytest.fixture(scope="session")
 def corpus(sources: tuple[Path, Path]) -> Corpus:
-    """The tiny corpus, read."""
+    """Return the tiny corpus, read from both folders."""
     return read_corpus(*sources)
 
 
 @pytest.fixture(scope="session")
 def target() -> Network:
-    """A small target in float32 that says something different at every position."""
+    """Return a small float32 target whose distributions differ at every position."""
     torch.manual_seed(0)
     network = Network(llama_config(layers=2, width=64, inner=64), torch.float32)
     for weight in network.parameters():
@@ -59,12 +59,12 @@ def target() -> Network:
 
 @pytest.fixture(scope="session")
 def cache(target: Network) -> TeacherCache:
-    """Its distributions on 16 random windows of 20 tokens."""
+    """Return the target's distributions on 16 random windows of 20 tokens."""
     return TeacherCache(*judge(target, torch.randint(4096, (16, 21))))
 
 
 @pytest.fixture(scope="session")
 def lesson(target: Network, cache: TeacherCache) -> HeadLesson:
-    """Four of the windows with their features."""
+    """Return four of the windows with the target's features."""
     tokens = torch.from_numpy(cache.tokens[:, :-1].astype(np.int64))
     return LessonReader(cache, features(target, tokens).numpy(), seed=0).lesson(4)

@@ -23,7 +23,7 @@ from specviz.training.network import Network
 from specviz.training.token_files import TokenMixture, write_token_file
 
 VOCABULARY = 48
-DRAFTED = torch.arange(0, VOCABULARY, 2)  # the even tokens
+DRAFTED = torch.arange(0, VOCABULARY, 2)  # the draft vocabulary: the even tokens
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def config() -> LlamaConfig:
 
 
 def answer(length: int, prompt: int, temperature: float, start: int) -> ChatAnswer:
-    """A target that counts up by two, in its messages too."""
+    """Return an answer of a target whose tokens always count up by two, even in its prompt."""
     tokens = (2 * start + 2 * np.arange(length)) % VOCABULARY
     ids = np.stack([tokens[prompt:], tokens[prompt:] + 1], axis=1)
     return ChatAnswer(
@@ -50,7 +50,7 @@ def answer(length: int, prompt: int, temperature: float, start: int) -> ChatAnsw
         temperature,
         tokens.astype(np.uint16),
         prompt,
-        np.zeros((length - 1, 1, 1), dtype=np.float16),
+        np.zeros((length - 1, 1), dtype=np.float16),
         ids.astype(np.uint16),
         np.tile(np.array([0.75, 0.25], dtype=np.float16), (length - prompt, 1)),
     )
@@ -72,7 +72,7 @@ def reader(
     return DraftReader(answers, DRAFTED, VOCABULARY, text, seed=0)
 
 
-def test_a_lesson_counts_where_an_answer_token_follows(
+def test_a_lesson_counts_only_positions_before_an_answer_token(
     reader: DraftReader, answers: list[ChatAnswer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = answers[:2]
@@ -94,7 +94,7 @@ def test_a_lesson_counts_where_an_answer_token_follows(
     assert short.top_ids[:8, 0].tolist() == pair[0].tokens[-8:].tolist()
 
 
-def test_of_text_the_next_tokens_count_that_can_be_drafted(reader: DraftReader) -> None:
+def test_in_plain_text_only_next_tokens_of_the_draft_vocabulary_count(reader: DraftReader) -> None:
     lesson = reader.text_lesson()
     assert lesson.tokens.shape == lesson.counted.shape == (3, 10)
     assert (lesson.top_ids % 2 == 0).all() and lesson.top_probs.eq(1).all()
@@ -103,7 +103,7 @@ def test_of_text_the_next_tokens_count_that_can_be_drafted(reader: DraftReader) 
 
 
 @pytest.mark.usefixtures("step_a_second")
-def test_training_teaches_and_resumes_where_it_stopped(
+def test_training_improves_the_draft_and_can_be_resumed(
     config: LlamaConfig, reader: DraftReader, answers: list[ChatAnswer], tmp_path: Path
 ) -> None:
     table = torch.randn(VOCABULARY, 32, generator=torch.Generator().manual_seed(0))
@@ -111,9 +111,10 @@ def test_training_teaches_and_resumes_where_it_stopped(
     def train(seconds: float) -> tuple[Network, int]:
         torch.manual_seed(0)
         network = Network(config, torch.float32)
+        begin_as_the_target_s(network, table, DRAFTED)
         fresh = DraftReader(answers, DRAFTED, VOCABULARY, reader.text, seed=0)
         path = tmp_path / "draft.pt"
-        return network, train_chat_draft(network, fresh, table, DRAFTED, path, seconds).step
+        return network, train_chat_draft(network, fresh, DRAFTED, path, seconds).step
 
     def loss(network: Network) -> float:
         lesson = reader.lesson_of(answers[:6])
@@ -132,9 +133,10 @@ def test_training_teaches_and_resumes_where_it_stopped(
     assert scores["all"].greedy[0] > 0.5 and len(scores["all"].greedy) == 4
 
 
-def test_rows_begin_as_the_target_s_main_dimensions(config: LlamaConfig) -> None:
+def test_embeddings_start_as_the_target_s_main_dimensions(config: LlamaConfig) -> None:
     base = torch.randn(VOCABULARY, 24, generator=torch.Generator().manual_seed(0))
-    table = base @ torch.linalg.qr(torch.randn(32, 24))[0].t()  # of rank 24 in 32 dimensions
+    # The target's embedding table has 32 dimensions but only rank 24.
+    table = base @ torch.linalg.qr(torch.randn(32, 24))[0].t()
     network = Network(config, torch.float32)
     begin_as_the_target_s(network, table, DRAFTED)
     rows = network.model.embed_tokens.weight[: len(DRAFTED)]
@@ -142,7 +144,7 @@ def test_rows_begin_as_the_target_s_main_dimensions(config: LlamaConfig) -> None
     torch.testing.assert_close(between / between.norm(), wanted / wanted.norm())
 
 
-def test_a_saved_draft_comes_back_and_the_library_computes_the_same(
+def test_a_saved_draft_is_read_unchanged_and_transformers_computes_the_same(
     config: LlamaConfig, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)

@@ -22,7 +22,7 @@ from specviz.training.chat_scores import chat_scores, choice_shares
 from specviz.training.head_training import EagleNetwork
 
 VOCABULARY, WIDTH = 48, 32
-DRAFTED = torch.arange(0, VOCABULARY, 2)  # the even tokens
+DRAFTED = torch.arange(0, VOCABULARY, 2)  # the draft vocabulary: the even tokens
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,10 @@ def table() -> torch.Tensor:
 def answer(
     table: torch.Tensor, length: int, prompt: int, temperature: float, seed: int
 ) -> ChatAnswer:
-    """A target that counts up by two: it is sure of the token two above the last one.
+    """Return an answer of a target that counts up by two and is certain of each next token.
 
-    Its feature is that token's row, so the next feature is a linear map of neither half alone.
+    Each feature is the embedding row of the next token, so predicting the next feature needs both
+    halves of the head's input.
     """
     start = 2 * int(np.random.default_rng(seed).integers(0, VOCABULARY // 2))
     tokens = (start + 2 * np.arange(length)) % VOCABULARY
@@ -62,7 +63,7 @@ def answer(
         temperature,
         tokens.astype(np.uint16),
         prompt,
-        features.half().numpy()[:, None],
+        features.half().numpy(),
         ids.astype(np.uint16),
         probs.astype(np.float16),
     )
@@ -81,7 +82,7 @@ def reader(answers: list[ChatAnswer]) -> ChatReader:
     return ChatReader(answers, DRAFTED, VOCABULARY, seed=0)
 
 
-def test_a_lesson_has_the_distributions_of_the_draft_vocabulary_where_answers_are(
+def test_a_lesson_has_distributions_over_the_draft_vocabulary_at_answer_positions(
     reader: ChatReader, answers: list[ChatAnswer]
 ) -> None:
     lesson = reader.lesson_of(answers[:2])
@@ -96,7 +97,7 @@ def test_a_lesson_has_the_distributions_of_the_draft_vocabulary_where_answers_ar
         pairs = slice(asked - given.prompt_length + 2, asked + length)
         assert lesson.tokens[row, pairs].tolist() == given.tokens[1:-1].tolist()
         assert lesson.message[row].sum() == given.prompt_length - 2
-        features = torch.from_numpy(given.features[:, 0]).float()
+        features = torch.from_numpy(given.features).float()
         assert torch.equal(lesson.features[row, pairs], features[:-1])
         assert torch.equal(lesson.wanted[row, :length], features[-length:])
 
@@ -111,7 +112,7 @@ def test_a_long_message_loses_its_beginning(
     assert lesson.message.tolist() == [[True, True]] and lesson.weights.shape == (1, 10)
 
 
-def test_every_answer_is_in_one_batch_of_a_pass(
+def test_every_answer_is_in_exactly_one_batch_of_a_pass(
     reader: ChatReader, answers: list[ChatAnswer]
 ) -> None:
     assert sum(len(batch) for batch in reader.batches) == len(answers)
@@ -120,7 +121,7 @@ def test_every_answer_is_in_one_batch_of_a_pass(
     assert reader.tokens_read == sum(len(given.top_ids) for given in answers)
 
 
-def test_least_squares_finds_what_is_linear_and_scores_say_so(
+def test_least_squares_finds_a_linear_relation_and_the_scores_show_it(
     config: LlamaConfig, table: torch.Tensor, reader: ChatReader, answers: list[ChatAnswer]
 ) -> None:
     torch.manual_seed(0)
@@ -132,7 +133,8 @@ def test_least_squares_finds_what_is_linear_and_scores_say_so(
     assert {*after} == {"all", "chat", "code"}
     assert before.tokens_per_round < 1.5
     assert after["all"].greedy == [1.0] * 4 and after["all"].tokens_per_round == 5
-    assert after["all"].sampled[0] > 0.6  # the odd tokens have the rest
+    # The target gives 25 % to odd tokens, which the head's draft vocabulary lacks.
+    assert after["all"].sampled[0] > 0.6
 
     shares = choice_shares(levels, DRAFTED, answers)
     assert shares["greedy"] == [1.0] + [0.0] * 7
@@ -140,7 +142,7 @@ def test_least_squares_finds_what_is_linear_and_scores_say_so(
     assert shares["sampled"][0] == pytest.approx(sharp / (sharp + 0.25**1.25), abs=1e-3)
 
 
-def test_the_loss_looks_at_answers_alone(
+def test_the_loss_counts_only_answers(
     config: LlamaConfig, table: torch.Tensor, reader: ChatReader, answers: list[ChatAnswer]
 ) -> None:
     torch.manual_seed(0)
@@ -156,7 +158,7 @@ def test_the_loss_looks_at_answers_alone(
     assert loss.item() == again.item() > 0
 
 
-def test_a_few_candidates_stand_for_the_whole_draft_vocabulary(
+def test_a_few_candidates_replace_the_whole_draft_vocabulary(
     table: torch.Tensor,
     reader: ChatReader,
     answers: list[ChatAnswer],
@@ -184,7 +186,7 @@ def test_a_few_candidates_stand_for_the_whole_draft_vocabulary(
 
 
 @pytest.mark.usefixtures("step_a_second")
-def test_training_resumes_where_it_stopped(
+def test_training_can_be_resumed_and_gives_the_same_weights(
     config: LlamaConfig, table: torch.Tensor, answers: list[ChatAnswer], tmp_path: Path
 ) -> None:
     def train(seconds: float) -> tuple[EagleNetwork, int]:
@@ -202,7 +204,7 @@ def test_training_resumes_where_it_stopped(
     assert torch.equal(network.fc.weight, again.fc.weight)
 
 
-def test_a_saved_head_comes_back_with_its_draft_vocabulary(
+def test_a_saved_head_is_read_with_its_draft_vocabulary(
     config: LlamaConfig, tmp_path: Path
 ) -> None:
     torch.manual_seed(0)

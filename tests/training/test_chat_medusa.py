@@ -18,12 +18,12 @@ from specviz.training.chat_scores import chat_scores, level_shares
 from specviz.training.head_training import MedusaNetwork
 
 VOCABULARY, WIDTH, HEADS = 48, 24, 2
-DRAFTED = torch.arange(0, VOCABULARY, 2)  # the even tokens
+DRAFTED = torch.arange(0, VOCABULARY, 2)  # the draft vocabulary: the even tokens
 
 
 @pytest.fixture(scope="module")
 def turn() -> torch.Tensor:
-    """From a feature to the next one, of half the width's rank beside what stays."""
+    """Return a matrix that rotates half of the dimensions; it turns a feature into the next one."""
     angles = torch.arange(1, WIDTH // 4 + 1) * 0.7
     turned = torch.eye(WIDTH)
     for index, angle in enumerate(angles):
@@ -53,7 +53,7 @@ def answer(
     temperature: float,
     seed: int,
 ) -> ChatAnswer:
-    """A target whose feature turns from token to token and that names its likeliest even token."""
+    """Return an answer of a target whose feature rotates at each token and predicts even tokens."""
     feature = torch.randn(WIDTH, generator=torch.Generator().manual_seed(seed))
     states = [feature]
     while len(states) < length - 1:
@@ -67,7 +67,7 @@ def answer(
         temperature,
         torch.cat((tokens[:1], tokens)).numpy().astype(np.uint16),
         prompt,
-        features.half().numpy()[:, None],
+        features.half().numpy(),
         ids.numpy().astype(np.uint16),
         np.tile(np.array([0.75, 0.25], dtype=np.float16), (length - prompt, 1)),
     )
@@ -78,24 +78,24 @@ def reader(answers: list[ChatAnswer]) -> PlaceReader:
     return PlaceReader(answers, DRAFTED, VOCABULARY, HEADS, seed=0)
 
 
-def test_a_lesson_has_what_follows_each_place_and_nothing_behind_an_answer_s_end(
+def test_a_lesson_has_the_following_features_and_none_after_the_answer_s_end(
     reader: PlaceReader, answers: list[ChatAnswer]
 ) -> None:
     first = answers[0]
     length = len(first.top_ids)
     lesson = reader.lesson_of(np.array([0, length - 2, length - 1, length]))
-    given = torch.from_numpy(first.features[first.prompt_length - 1 :, 0]).float()
+    given = torch.from_numpy(first.features[first.prompt_length - 1 :]).float()
     assert torch.equal(lesson.features[:3], given[[0, -2, -1]])
     written = first.tokens[first.prompt_length :].tolist()
     assert lesson.top_ids[0, :, 0].tolist() == written[1:3]
     assert lesson.top_ids[1, 0, 0] == written[-1]
     assert lesson.weights[:3].tolist() == [[0.75, 0.75], [0.75, 0], [0, 0]]
     assert torch.equal(lesson.top_probs[0], torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
-    begins = answers[1].features[answers[1].prompt_length - 1, 0]
+    begins = answers[1].features[answers[1].prompt_length - 1]
     assert torch.equal(lesson.features[3], torch.from_numpy(begins).float())
 
 
-def test_every_place_is_in_one_batch_of_a_pass(
+def test_every_position_is_in_exactly_one_batch_of_a_pass(
     reader: PlaceReader, answers: list[ChatAnswer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chat_medusa, "BATCH_PLACES", 100)
@@ -105,7 +105,7 @@ def test_every_place_is_in_one_batch_of_a_pass(
     assert max(sizes) == 100
 
 
-def test_least_squares_finds_what_is_linear_and_scores_say_so(
+def test_least_squares_finds_a_linear_relation_and_the_scores_show_it(
     table: torch.Tensor, reader: PlaceReader, answers: list[ChatAnswer]
 ) -> None:
     torch.manual_seed(0)
@@ -122,7 +122,7 @@ def test_least_squares_finds_what_is_linear_and_scores_say_so(
 
 
 @pytest.mark.usefixtures("step_a_second")
-def test_training_teaches_and_resumes_where_it_stopped(
+def test_training_improves_the_heads_and_can_be_resumed(
     table: torch.Tensor, reader: PlaceReader, answers: list[ChatAnswer], tmp_path: Path
 ) -> None:
     def train(seconds: float) -> tuple[MedusaNetwork, int]:

@@ -31,7 +31,7 @@ def test_english_lines_of_held_out_phrase_books_never_occur_in_training(corpus: 
         assert not trained & set(text.split("\n")[::2])
 
 
-def test_functions_held_out_of_one_kind_are_kept_out_of_the_other(corpus: Corpus) -> None:
+def test_held_out_functions_are_held_out_in_both_tasks(corpus: Corpus) -> None:
     names = {f"def {name}(" for name in _function_names(corpus.held_out["summarise"])}
     assert names and not any(name in text for text in corpus.training["code"] for name in names)
     names = {f"def {name}(" for name in _function_names(corpus.held_out["code"])}
@@ -45,13 +45,13 @@ def _function_names(texts: tuple[str, ...]) -> list[str]:
     return [line[4:].split("(")[0] for line in lines]
 
 
-def test_maths_is_split_as_its_source_is_and_has_no_calculator_notes(corpus: Corpus) -> None:
+def test_maths_keeps_the_split_of_its_source_and_loses_the_calculator_notes(corpus: Corpus) -> None:
     assert all("train garden" in text for text in corpus.training["maths"])
     assert all("test garden" in text for text in corpus.held_out["maths"])
     assert "Ben has 3*4=12 pears.\n#### 15" in corpus.training["maths"][3]
 
 
-def test_phrase_books_alternate_english_and_french_with_plain_spaces(corpus: Corpus) -> None:
+def test_phrase_books_alternate_english_and_french_with_single_spaces(corpus: Corpus) -> None:
     lines = corpus.training["translate"][0].split("\n")
     assert all("Number" in line for line in lines[::2])
     assert all(line.startswith("Phrase") and " :" in line for line in lines[1::2])
@@ -63,11 +63,11 @@ def test_summaries_follow_functions_without_docstrings(corpus: Corpus) -> None:
     assert summary.startswith("Compute total number") and summary.endswith("of a value.")
 
 
-def test_tests_of_the_library_are_left_out(corpus: Corpus) -> None:
+def test_test_files_of_the_library_are_left_out(corpus: Corpus) -> None:
     assert not any("SECRET" in text for text in corpus.training["code"])
 
 
-def test_headings_and_credits_are_no_story(corpus: Corpus) -> None:
+def test_headings_and_credits_are_not_part_of_a_story(corpus: Corpus) -> None:
     assert not any("CHAPTER" in text or "Produced" in text for text in corpus.training["story"])
 
 
@@ -81,9 +81,7 @@ def test_a_missing_file_is_named(sources: tuple[Path, Path], tmp_path: Path, nam
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_prompt_ends_where_the_document_goes_on_with_white_space(
-    corpus: Corpus, task: str
-) -> None:
+def test_a_prompt_ends_before_white_space_in_its_document(corpus: Corpus, task: str) -> None:
     for text in corpus.held_out[task]:
         prompt = beginning(task, text)
         assert text.startswith(prompt) and prompt == prompt.rstrip() and text[len(prompt)] in " \n"
@@ -120,5 +118,5 @@ def test_a_method_is_dedented_and_loses_its_docstring() -> None:
         ("f(x) -> the value of f at x", ""),
     ],
 )
-def test_first_sentence(docstring: str, sentence: str) -> None:
+def test_the_first_sentence_of_a_docstring_is_found(docstring: str, sentence: str) -> None:
     assert first_sentence(docstring) == sentence

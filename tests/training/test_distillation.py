@@ -28,7 +28,7 @@ def small_network(seed: int) -> Network:
     return network
 
 
-def test_the_divergence_from_itself_is_nothing_and_from_another_is_positive() -> None:
+def test_the_divergence_from_itself_is_0_and_from_another_model_is_positive() -> None:
     teacher, other = small_network(0), small_network(1)
     tokens = torch.randint(4096, (2, 20))
     _, ids, probs = judge(teacher, torch.cat((tokens, tokens[:, :1]), dim=1))
@@ -37,13 +37,13 @@ def test_the_divergence_from_itself_is_nothing_and_from_another_is_positive() ->
     assert draft_loss(other, tokens, *wanted).item() > 0.05
 
 
-def test_judgements_are_the_likeliest_tokens_in_order() -> None:
+def test_stored_distributions_have_the_most_probable_tokens_in_order() -> None:
     _, ids, probs = judge(small_network(0), torch.randint(4096, (3, 8)))
     assert ids.shape == probs.shape == (3, 7, TOP)
     assert (np.diff(probs.astype(np.float32)) <= 0).all() and (probs.sum(-1) <= 1.01).all()
 
 
-def test_the_cache_holds_as_much_read_as_written_text(tmp_path: Path) -> None:
+def test_half_of_the_cache_is_corpus_text_and_half_is_written_by_the_target(tmp_path: Path) -> None:
     write_token_file(tmp_path / "a.bin", [[1, *range(100, 400), 0]] * 4)
     mixture = TokenMixture({"a": tmp_path / "a.bin"}, {"a": 1.0}, seed=0)
     deadline_passed = 0.0
@@ -53,7 +53,7 @@ def test_the_cache_holds_as_much_read_as_written_text(tmp_path: Path) -> None:
     assert (cache.tokens[3:, 0] == 1).all(), "written text begins like a document"
 
 
-def test_the_reader_shows_every_window_once_a_pass() -> None:
+def test_the_reader_returns_every_window_once_per_pass() -> None:
     tokens = np.arange(8, dtype=np.uint16).repeat(5).reshape(8, 5)
     cache = TeacherCache(tokens, np.zeros((8, 4, 2), np.uint16), np.zeros((8, 4, 2), np.float16))
     reader = CacheReader(cache, seed=0)
@@ -61,7 +61,7 @@ def test_the_reader_shows_every_window_once_a_pass() -> None:
     assert sorted(seen) == list(range(8)) and reader.tokens_read == 32
 
 
-def test_a_model_agrees_with_itself() -> None:
+def test_a_model_fully_agrees_with_itself() -> None:
     network = small_network(0)
     scores = task_scores(network, network, [[1, 50, 60, 70, 0], [1, 80, 0]])
     assert scores.greedy_agreement == scores.exit_agreement == 1
@@ -76,7 +76,7 @@ def test_an_evaluation_survives_json() -> None:
     assert Evaluation.from_dict(value.to_dict()) == value
 
 
-def test_a_draft_forward_is_cheap() -> None:
+def test_a_forward_of_the_draft_takes_less_than_half_of_the_target_s_time() -> None:
     draft, target = Network(draft_config()), Network(llama_config())
     tokens = torch.zeros(1, 1, dtype=torch.long)
     assert _seconds(draft, tokens) < 0.5 * _seconds(target, tokens)

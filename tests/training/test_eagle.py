@@ -25,7 +25,7 @@ from specviz.training.pretraining import llama_config
 
 @pytest.fixture(scope="module")
 def head() -> EagleNetwork:
-    """In float32, with no zero left in it."""
+    """Return a float32 EAGLE head without zero weights."""
     torch.manual_seed(0)
     head = EagleNetwork(llama_config(layers=1, width=128, inner=96), torch.float32)
     for weight in head.parameters():
@@ -34,7 +34,7 @@ def head() -> EagleNetwork:
 
 
 @torch.no_grad()
-def test_every_level_is_what_decoding_step_by_step_foretells(head: EagleNetwork) -> None:
+def test_every_level_equals_decoding_step_by_step(head: EagleNetwork) -> None:
     embedded, given = torch.randn(2, 2, 12, 128)
     levels = list(head(embedded, given, depth=4))
     for root in range(8):
@@ -46,7 +46,7 @@ def test_every_level_is_what_decoding_step_by_step_foretells(head: EagleNetwork)
             fed = torch.cat((fed, guess), dim=1)
 
 
-def test_a_head_foretells_nothing_from_what_comes_later(head: EagleNetwork) -> None:
+def test_a_head_predicts_nothing_from_later_tokens(head: EagleNetwork) -> None:
     embedded, given = torch.randn(2, 1, 12, 128)
     before = [level.detach() for level in head(embedded, given, depth=3)]
     given[:, 8:], embedded[:, 8:] = 0, 0
@@ -55,20 +55,23 @@ def test_a_head_foretells_nothing_from_what_comes_later(head: EagleNetwork) -> N
 
 
 @torch.no_grad()
-def test_pairs_of_a_message_are_attended_to_alone(head: EagleNetwork) -> None:
+def test_pairs_of_the_message_are_seen_but_give_no_predictions(head: EagleNetwork) -> None:
     embedded, given = torch.randn(2, 2, 12, 128)
     whole = list(head(embedded, given, depth=3))
     message = torch.ones(2, 4, dtype=torch.bool)
     rest = list(head(embedded, given, 3, message, deeper_rows=torch.tensor([1])))
-    assert torch.allclose(rest[0], whole[0][:, 4:], atol=1e-5)
-    for level in (1, 2):  # the first guesses stand on the message's, which are not made
-        assert torch.allclose(rest[level][0, level:], whole[level][1, 4 + level :], atol=1e-5)
+    # The two calls multiply different numbers of rows, which may round differently.
+    assert torch.allclose(rest[0], whole[0][:, 4:], atol=2e-4)
+    # At the first positions of each level, the head would need predictions for the message. This
+    # call does not compute these, so the test leaves the positions out.
+    for level in (1, 2):
+        assert torch.allclose(rest[level][0, level:], whole[level][1, 4 + level :], atol=2e-4)
 
     message[0, :3] = False
     shorter = next(iter(head(embedded, given, 1, message)))
     alone = next(iter(head(embedded[:1, 3:], given[:1, 3:])))
     assert torch.allclose(shorter[:1], alone[:, 1:], atol=1e-4)
-    assert torch.allclose(shorter[1], whole[0][1, 4:], atol=1e-5)
+    assert torch.allclose(shorter[1], whole[0][1, 4:], atol=2e-4)
 
 
 def test_an_untrained_head_repeats_its_feature() -> None:
@@ -80,14 +83,14 @@ def test_an_untrained_head_repeats_its_feature() -> None:
     assert torch.allclose(level, given, atol=1e-6)
 
 
-def test_later_puts_zeros_first() -> None:
+def test_shifting_states_to_later_positions_fills_with_zeros() -> None:
     states = torch.tensor([[1.0, 2.0, 3.0]])
     assert later(states, 1, dim=1).tolist() == [[0.0, 1.0, 2.0]]
     assert torch.equal(later(states, 0, dim=1), states)
 
 
 class Clairvoyant(EagleNetwork):
-    """Foretells the features that it was told."""
+    """A head that predicts exactly the features that it was given."""
 
     def __init__(self, truth: torch.Tensor) -> None:
         super().__init__(llama_config(layers=1, width=64, inner=64), torch.float32)
@@ -100,7 +103,7 @@ class Clairvoyant(EagleNetwork):
             yield self.truth[:, 1:]
 
 
-def test_the_loss_of_a_perfect_head_is_nothing(lesson: HeadLesson, target: Network) -> None:
+def test_the_loss_of_a_perfect_head_is_0(lesson: HeadLesson, target: Network) -> None:
     table = target.model.embed_tokens.weight.detach()
     assert eagle_loss(Clairvoyant(lesson.features), table, lesson).item() == pytest.approx(
         0, abs=1e-3
@@ -109,7 +112,7 @@ def test_the_loss_of_a_perfect_head_is_nothing(lesson: HeadLesson, target: Netwo
     assert eagle_loss(wrong, table, lesson).item() > 0.1
 
 
-def test_a_perfect_head_is_always_right_and_a_late_one_is_not(
+def test_a_perfect_head_is_always_right_and_a_shifted_one_is_not(
     lesson: HeadLesson, target: Network
 ) -> None:
     table = target.model.embed_tokens.weight.detach()
@@ -122,7 +125,7 @@ def test_a_perfect_head_is_always_right_and_a_late_one_is_not(
 
 
 @pytest.mark.usefixtures("step_a_second")
-def test_training_resumes_where_it_stopped(
+def test_training_can_be_resumed_and_gives_the_same_weights(
     cache: TeacherCache, target: Network, tmp_path: Path
 ) -> None:
     given = make_features(target, cache.tokens, tmp_path / "features.npy")
@@ -143,7 +146,7 @@ def test_training_resumes_where_it_stopped(
     assert torch.equal(network.fc.weight, again.fc.weight)
 
 
-def test_a_saved_head_has_the_shapes_that_the_app_reads_and_survives(tmp_path: Path) -> None:
+def test_a_saved_head_has_the_shapes_that_the_app_reads(tmp_path: Path) -> None:
     torch.manual_seed(0)
     network = EagleNetwork(llama_config(layers=1, width=128, inner=96))
     save_eagle(network, tmp_path / "eagle")

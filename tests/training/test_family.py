@@ -21,7 +21,7 @@ Made = tuple[FamilyPlan, dict[str, dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def made(sources: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    """A whole run of a few seconds, measured on a few short texts."""
+    """Run a whole training of a few seconds, scored on short texts; yield its plan and scores."""
     folder = tmp_path_factory.mktemp("family")
     plan = FamilyPlan(
         corpus=sources[0],
@@ -50,9 +50,7 @@ def made(sources: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
     ("role", "vocabulary"),
     [("target", 4096), ("draft", 4096), ("foreign-draft", FOREIGN_VOCABULARY)],
 )
-def test_a_run_makes_folders_that_transformers_opens(
-    made: Made, role: str, vocabulary: int
-) -> None:
+def test_transformers_can_open_the_trained_folders(made: Made, role: str, vocabulary: int) -> None:
     folder = made[0].output / role
     model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -71,7 +69,7 @@ def test_every_task_is_scored_and_sampled(made: Made) -> None:
 
 
 @pytest.mark.slow
-def test_prompts_lie_beside_the_models(made: Made) -> None:
+def test_the_prompts_are_saved_with_the_models(made: Made) -> None:
     prompts = json.loads((made[0].output.parent / "prompts.json").read_text("utf-8"))
     assert list(prompts) == list(TASKS) and all(prompts.values())
 
@@ -104,7 +102,7 @@ def test_a_card_has_front_matter_sources_and_a_row_per_task(made: Made, role: st
         ("foreign-draft", Step.FOREIGN_DRAFT, "foreign_loss", 3),
     ],
 )
-def test_a_model_card_gives_the_measured_losses(
+def test_a_model_card_shows_the_measured_losses(
     made: Made, role: str, step: Step, loss: str, digits: int
 ) -> None:
     card = (made[0].output / role / "README.md").read_text("utf-8")
@@ -115,7 +113,7 @@ def test_a_model_card_gives_the_measured_losses(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ["eagle", "medusa"])
-def test_a_head_card_gives_the_measured_accuracy_of_every_level(made: Made, role: str) -> None:
+def test_a_head_card_shows_the_measured_accuracy_of_every_level(made: Made, role: str) -> None:
     card = (made[0].output / role / "README.md").read_text("utf-8")
     for scores in made[1][role]["scores"].values():
         assert (
@@ -125,14 +123,14 @@ def test_a_head_card_gives_the_measured_accuracy_of_every_level(made: Made, role
 
 
 @pytest.mark.slow
-def test_the_target_knows_how_to_draft_for_itself(made: Made) -> None:
+def test_the_target_s_folder_says_how_it_drafts_for_itself(made: Made) -> None:
     ways = json.loads((made[0].output / "target" / "self_drafting.json").read_text("utf-8"))
     assert ways["exit_layer"] == EXIT_LAYER
     assert len(set(ways["skipped_layers"])) == 3 and set(ways["skipped_layers"]) < set(range(4))
 
 
 @pytest.mark.slow
-def test_a_step_alone_is_made_again_from_what_is_kept(made: Made) -> None:
+def test_a_single_step_can_be_repeated_from_the_saved_results(made: Made) -> None:
     plan, measured = made
     again = make_family(replace(plan, steps=(Step.EAGLE,)))
     assert again == {"eagle": measured["eagle"]}
@@ -140,7 +138,9 @@ def test_a_step_alone_is_made_again_from_what_is_kept(made: Made) -> None:
 
 @pytest.mark.slow
 def test_a_step_without_a_target_is_refused(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="output must hold a target without pair, got '"):
+    with pytest.raises(
+        ValueError, match="output must contain a trained target if the step pair is left out, got '"
+    ):
         make_family(replace(made[0], steps=(Step.MEDUSA,), output=tmp_path))
 
 

@@ -31,29 +31,31 @@ def foreign(corpus: Corpus) -> PreTrainedTokenizerFast:
     return train_tokenizer(corpus, FOREIGN)
 
 
-def test_neither_vocabulary_holds_the_other(
+def test_neither_vocabulary_contains_the_other(
     tokenizer: PreTrainedTokenizerFast, foreign: PreTrainedTokenizerFast
 ) -> None:
     ours, theirs = set(tokenizer.get_vocab()), set(foreign.get_vocab())
     assert ours - theirs and theirs - ours and ours & theirs
 
 
-def test_end_and_tags_are_the_same_in_both(foreign: PreTrainedTokenizerFast) -> None:
+def test_the_end_token_and_the_tags_are_the_same_in_both(foreign: PreTrainedTokenizerFast) -> None:
     assert foreign(END + "".join(map(tag, TASKS)))["input_ids"] == list(range(6))
 
 
-def test_digits_stand_together_and_a_sign_joins_its_word(foreign: PreTrainedTokenizerFast) -> None:
+def test_digits_form_one_token_and_a_sign_joins_its_word(foreign: PreTrainedTokenizerFast) -> None:
     cuts = foreign.backend_tokenizer.pre_tokenizer.pre_tokenize_str("a_b 1234")
     assert [text for text, _ in cuts] == ["a", "_b", "Ġ", "123", "4"]
 
 
 @pytest.mark.parametrize("text", [" two  spaces ", "a\r\n\tb\n\n", "🙂 «é» \u202f?", "x , 1234 ."])
-def test_any_text_survives_the_round_trip(foreign: PreTrainedTokenizerFast, text: str) -> None:
+def test_any_text_survives_encoding_and_decoding(
+    foreign: PreTrainedTokenizerFast, text: str
+) -> None:
     assert foreign.decode(foreign(text)["input_ids"]) == text
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_prompt_splits_as_the_beginning_of_its_document(
+def test_a_prompt_has_the_same_tokens_as_the_beginning_of_its_document(
     foreign: PreTrainedTokenizerFast, corpus: Corpus, task: str
 ) -> None:
     for text in corpus.held_out[task]:
@@ -61,7 +63,7 @@ def test_a_prompt_splits_as_the_beginning_of_its_document(
         assert foreign(tag(task) + text)["input_ids"][: len(prompt)] == prompt
 
 
-def test_tokens_that_meet_stand_for_the_same_bytes(
+def test_matched_tokens_have_the_same_bytes(
     tokenizer: PreTrainedTokenizerFast, foreign: PreTrainedTokenizerFast
 ) -> None:
     ours, theirs = meeting(tokenizer, foreign)
@@ -69,7 +71,7 @@ def test_tokens_that_meet_stand_for_the_same_bytes(
     assert tokenizer.convert_ids_to_tokens(ours) == foreign.convert_ids_to_tokens(theirs)
 
 
-def test_text_of_the_target_is_translated_without_a_cut_character(
+def test_the_target_s_text_is_translated_without_cutting_a_character(
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
     whole = tokenizer(f"{tag('story')}Once{END}{tag('code')}x")["input_ids"]
@@ -77,7 +79,7 @@ def test_text_of_the_target_is_translated_without_a_cut_character(
     assert translatable(tokenizer, [whole, cut]) == [f"{tag('story')}Once{END}{tag('code')}x", "a "]
 
 
-def test_half_of_its_training_text_is_the_target_s(
+def test_half_of_its_training_text_is_written_by_the_target(
     corpus: Corpus, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     written = np.array([tokenizer("zz" * 40)["input_ids"][:20]] * 30, dtype=np.uint16)
@@ -89,7 +91,7 @@ def test_half_of_its_training_text_is_the_target_s(
 
 
 @pytest.mark.usefixtures("step_a_second")
-def test_training_resumes_where_it_stopped(
+def test_training_can_be_resumed_and_gives_the_same_weights(
     corpus: Corpus, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     prepare_foreign(corpus, tokenizer, np.zeros((2, 300), dtype=np.uint16), tmp_path)
@@ -107,7 +109,7 @@ def test_training_resumes_where_it_stopped(
     assert next_token_loss(network, torch.zeros(1, 9, dtype=torch.long)) < 8
 
 
-def test_a_model_with_the_target_s_tokenizer_meets_it_everywhere(
+def test_a_model_with_the_target_s_tokenizer_shares_every_token(
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
     torch.manual_seed(0)

@@ -16,7 +16,7 @@ from specviz.training.network import Network
 from specviz.training.token_files import train_tokenizer
 
 
-def test_written_text_is_made_once_and_begins_like_the_documents(
+def test_text_is_written_once_and_begins_like_the_documents(
     corpus: Corpus, target: Network, tmp_path: Path
 ) -> None:
     tokenizer = train_tokenizer(corpus)
@@ -29,12 +29,12 @@ def test_written_text_is_made_once_and_begins_like_the_documents(
     assert torch.equal(again.written["code"], texts.written["code"])
 
 
-def test_levels_right_in_a_row_and_ranks_are_counted(target: Network) -> None:
+def test_correct_levels_in_a_row_and_ranks_are_counted(target: Network) -> None:
     tokens = torch.randint(1, 4096, (2, PREFIX + CONTINUATION))
     table = target.model.embed_tokens.weight.detach()
 
     def foretell(tokens: torch.Tensor, given: torch.Tensor) -> Iterator[torch.Tensor]:
-        """Right, then its opposite, then right."""
+        """Yield correct predictions at levels 1 and 3, and wrong ones at level 2."""
         roots = tokens.shape[1] - 4
         for level, sign in enumerate((1, -1, 1)):
             yield sign * given[:, level + 1 : level + 1 + roots] @ table.T
@@ -46,15 +46,17 @@ def test_levels_right_in_a_row_and_ranks_are_counted(target: Network) -> None:
     assert found.accuracies[0] == [1.0] + [0.0] * (RANKS - 1)
 
 
-def test_nothing_counts_after_the_end_of_what_was_written(target: Network) -> None:
+def test_nothing_counts_after_the_end_token(target: Network) -> None:
     tokens = torch.randint(1, 4096, (1, PREFIX + CONTINUATION))
-    tokens[0, PREFIX + 9] = 0  # nine tokens, then the end
+    tokens[0, PREFIX + 9] = 0  # the text's end token comes nine tokens after the prefix
     seen: list[int] = []
 
     def foretell(tokens: torch.Tensor, given: torch.Tensor) -> Iterator[torch.Tensor]:
         roots = tokens.shape[1] - 2
         logits = given[:, 1 : 1 + roots] @ target.model.embed_tokens.weight.detach().T
-        last = PREFIX + 9 - 2  # the root before the last that foretells a token before the end
+        # All predictions from this position on are made wrong. They are about the end token and the
+        # text after it, so they must not count.
+        last = PREFIX + 9 - 2
         seen.append(roots)
         logits[:, last:] = -logits[:, last:]
         yield logits

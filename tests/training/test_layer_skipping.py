@@ -10,7 +10,7 @@ from specviz.training.pretraining import llama_config
 
 @pytest.fixture(scope="module")
 def network() -> Network:
-    """Six layers, of which 1, 3 and 4 change nothing."""
+    """Return a network of six layers, of which the layers 1, 3 and 4 change nothing."""
     torch.manual_seed(0)
     network = Network(llama_config(layers=6, width=64, inner=64), torch.float32)
     for weight in network.parameters():
@@ -33,7 +33,9 @@ def test_layers_that_change_nothing_are_left_out_first(
     assert layers_to_skip(network, tokens) == tuple(sorted(layers_to_skip(network, tokens)))
 
 
-def test_no_layer_left_out_is_the_whole_network(network: Network, tokens: torch.Tensor) -> None:
+def test_with_no_layer_left_out_the_result_is_the_whole_network_s(
+    network: Network, tokens: torch.Tensor
+) -> None:
     with torch.no_grad():
         whole = network(tokens).softmax(-1)
     assert torch.allclose(distributions(network, tokens, ()), whole, atol=1e-6)
@@ -46,5 +48,7 @@ def test_no_layer_left_out_is_the_whole_network(network: Network, tokens: torch.
     ("overlap", "skipped", "speedup"),
     [(0.5, 0, 0.75), (0.0, 11, 1 / (1 + 2 / 13)), (1.0, 11, 6 / (1 + 5 * 2 / 13))],
 )
-def test_speed_by_formula(overlap: float, skipped: int, speedup: float) -> None:
+def test_the_modelled_speedup_follows_the_formula(
+    overlap: float, skipped: int, speedup: float
+) -> None:
     assert modelled_speedup(overlap, skipped, layers=12) == pytest.approx(speedup)

@@ -18,7 +18,7 @@ from specviz.training.token_files import TokenMixture, write_token_file
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """Two token files: 1, 2, 3, ... and 2,001, 2,002, ..."""
+    """Return two token files, which contain 1, 2, 3, ... and 2001, 2002, 2003, ..."""
     paths = {}
     for task, start in (("a", 1), ("b", 2001)):
         paths[task] = tmp_path / f"{task}.bin"
@@ -55,7 +55,7 @@ def test_a_resumed_run_continues_at_its_step_and_ends_in_the_same_weights(
         assert torch.allclose(one, other, atol=1e-5)
 
 
-def test_a_used_up_budget_trains_no_further(files: dict[str, Path], tmp_path: Path) -> None:
+def test_a_used_up_budget_stops_the_training(files: dict[str, Path], tmp_path: Path) -> None:
     train(make_loop(files, tmp_path / "run.pt"), 2)
     loop = make_loop(files, tmp_path / "run.pt", seconds=1e-9)
     train(loop, 10)
@@ -74,11 +74,11 @@ def test_training_lowers_the_loss(files: dict[str, Path], tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("fraction", "factor"), [(0.0, 0.0), (0.005, 0.5), (0.2, 1.0), (0.675, 0.515), (1.0, 0.03)]
 )
-def test_the_rate_rises_stays_and_falls(fraction: float, factor: float) -> None:
+def test_the_learning_rate_rises_stays_and_falls(fraction: float, factor: float) -> None:
     assert rate_factor(fraction) == pytest.approx(factor)
 
 
-def test_tasks_come_by_their_shares(files: dict[str, Path]) -> None:
+def test_tasks_occur_by_their_shares(files: dict[str, Path]) -> None:
     mixture = TokenMixture(files, {"a": 0.75, "b": 0.25}, seed=0)
     batch = mixture.batch(40, 10)
     assert batch.shape == (40, 11)
@@ -86,13 +86,13 @@ def test_tasks_come_by_their_shares(files: dict[str, Path]) -> None:
     assert mixture.tokens_read == 400
 
 
-def test_no_window_repeats_before_all_were_read(files: dict[str, Path]) -> None:
+def test_no_window_repeats_before_all_were_used(files: dict[str, Path]) -> None:
     mixture = TokenMixture({"a": files["a"]}, {"a": 1.0}, seed=0)
     starts = mixture.batch(90, 10)[:, 0]
     assert len(set(starts.tolist())) == 90
 
 
-def test_beginnings_are_those_of_documents(tmp_path: Path) -> None:
+def test_beginnings_are_the_first_tokens_of_documents(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     write_token_file(path, [[1, 10, 11, 12, 0], [1, 20, 21, 22, 0]])
     assert np.fromfile(path, dtype=np.uint16).tolist() == [1, 10, 11, 12, 0, 1, 20, 21, 22, 0]

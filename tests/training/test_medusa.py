@@ -22,7 +22,7 @@ from specviz.training.network import Network
 
 
 class Clairvoyant(nn.Module):
-    """A head that was told the features `places` further on."""
+    """A head that knows the text: it returns the true features `places` positions further on."""
 
     def __init__(self, truth: torch.Tensor, places: int) -> None:
         super().__init__()
@@ -44,13 +44,13 @@ def clairvoyant(truth: torch.Tensor, late: int = 0) -> MedusaNetwork:
     return network
 
 
-def test_the_loss_of_perfect_heads_is_nothing(lesson: HeadLesson, table: torch.Tensor) -> None:
+def test_the_loss_of_perfect_heads_is_0(lesson: HeadLesson, table: torch.Tensor) -> None:
     perfect = clairvoyant(lesson.features)
     assert medusa_loss(perfect, table, lesson).item() == pytest.approx(0, abs=1e-3)
     assert medusa_loss(clairvoyant(lesson.features, late=1), table, lesson).item() > 0.05
 
 
-def test_perfect_heads_are_always_right_and_late_ones_are_not(
+def test_perfect_heads_are_always_right_and_shifted_ones_are_not(
     lesson: HeadLesson, target: Network, table: torch.Tensor
 ) -> None:
     truth = features(target, lesson.tokens)
@@ -60,14 +60,14 @@ def test_perfect_heads_are_always_right_and_late_ones_are_not(
     assert ranks(target, late, lesson.tokens).any()
 
 
-def test_untrained_heads_foretell_the_feature_that_they_are_given(lesson: HeadLesson) -> None:
+def test_untrained_heads_predict_the_feature_that_they_are_given(lesson: HeadLesson) -> None:
     network = MedusaNetwork(64, 20, heads=2, dtype=torch.float32)
     first, second = network(lesson.features)
     assert torch.equal(first, lesson.features[:, :-1])
     assert torch.equal(second, lesson.features[:, :-2])
 
 
-def test_a_head_adds_what_goes_down_and_up_again() -> None:
+def test_a_head_adds_the_result_of_its_two_matrices_to_its_input() -> None:
     torch.manual_seed(0)
     (head,) = MedusaNetwork(8, 6, heads=1, dtype=torch.float32).heads
     for weight in head.parameters():
@@ -78,7 +78,7 @@ def test_a_head_adds_what_goes_down_and_up_again() -> None:
 
 
 @pytest.mark.usefixtures("step_a_second")
-def test_training_teaches_and_resumes_where_it_stopped(
+def test_training_improves_the_heads_and_can_be_resumed(
     cache: TeacherCache, lesson: HeadLesson, target: Network, table: torch.Tensor, tmp_path: Path
 ) -> None:
     given = make_features(target, cache.tokens, tmp_path / "features.npy")
@@ -98,7 +98,7 @@ def test_training_teaches_and_resumes_where_it_stopped(
 
 
 @pytest.mark.parametrize("drafted", [None, torch.tensor([3, 7, 20])], ids=["whole", "drafted"])
-def test_saved_heads_have_the_shapes_that_the_app_reads_and_survive(
+def test_saved_heads_have_the_shapes_that_the_app_reads(
     drafted: torch.Tensor | None, tmp_path: Path
 ) -> None:
     network = MedusaNetwork(8, 6, heads=2)

@@ -12,7 +12,7 @@ from specviz.training.token_files import train_tokenizer
 
 @pytest.fixture(scope="module")
 def network() -> Network:
-    """Small, in float32, with no zero left in it."""
+    """Return a small float32 network without zero weights."""
     torch.manual_seed(0)
     network = Network(llama_config(layers=4, width=128, inner=192), torch.float32)
     for weight in network.parameters():
@@ -26,7 +26,7 @@ def token_ids() -> torch.Tensor:
 
 
 @torch.no_grad()
-def test_the_training_forward_equals_the_library_forward(
+def test_the_training_forward_equals_that_of_transformers(
     network: Network, token_ids: torch.Tensor
 ) -> None:
     library = LlamaForCausalLM(network.config).eval()
@@ -36,7 +36,7 @@ def test_the_training_forward_equals_the_library_forward(
 
 
 @torch.no_grad()
-def test_the_early_exit_is_the_library_state_after_that_layer(
+def test_the_early_exit_equals_the_state_that_transformers_has_after_that_layer(
     network: Network, token_ids: torch.Tensor
 ) -> None:
     library = LlamaForCausalLM(network.config).eval()
@@ -58,7 +58,9 @@ def test_an_exported_model_gives_the_logits_of_the_network(
     assert AutoTokenizer.from_pretrained(tmp_path)("<|endoftext|>")["input_ids"] == [0]
 
 
-def test_the_cached_forward_equals_the_whole_one(network: Network, token_ids: torch.Tensor) -> None:
+def test_the_cached_forward_equals_the_whole_forward(
+    network: Network, token_ids: torch.Tensor
+) -> None:
     cache = CachedNetwork(network, rows=3, length=40)
     cache.feed(token_ids[:, :30])
     for end in range(31, 41):
@@ -67,7 +69,7 @@ def test_the_cached_forward_equals_the_whole_one(network: Network, token_ids: to
         assert torch.allclose(logits, network(token_ids)[:, -1], atol=1e-4)
 
 
-def test_sampling_keeps_the_prefix_and_temperature_zero_repeats_itself(
+def test_sampling_keeps_the_prefix_and_is_repeatable_at_temperature_0(
     network: Network, token_ids: torch.Tensor
 ) -> None:
     first, second = (sample(network, token_ids[:, :5], 12, torch.zeros(3)) for _ in range(2))
@@ -83,7 +85,7 @@ def test_draws_follow_the_probabilities() -> None:
     assert not draw(logits, torch.zeros(20_000)).any()
 
 
-def test_the_target_loss_is_the_last_loss_and_a_fifth_of_the_early_one(
+def test_the_target_loss_adds_a_fifth_of_the_early_exit_s_loss(
     network: Network, token_ids: torch.Tensor
 ) -> None:
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The models in assets/models, as they are shipped."""
+"""The models in assets/models work as they are shipped."""
 
 import json
 
@@ -25,7 +25,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_the_library_opens_it_in_bfloat16(role: str) -> None:
+def test_transformers_opens_each_model_in_bfloat16(role: str) -> None:
     model = AutoModelForCausalLM.from_pretrained(ASSETS / "models" / role, dtype="auto")
     assert model.dtype == torch.bfloat16
     assert model.config.model_type == "llama" and model.config.tie_word_embeddings
@@ -38,13 +38,13 @@ def test_the_models_are_under_55_megabytes_and_no_file_over_9() -> None:
     assert max(sizes.values()) < 9e6
 
 
-def test_the_chat_model_s_head_drafts_from_a_part_of_its_vocabulary() -> None:
+def test_the_chat_model_s_head_uses_a_part_of_its_vocabulary() -> None:
     network, drafted = load_chat_eagle(ASSETS / "models" / "smollm2-135m" / "eagle")
     assert network.config.vocab_size == 49152 and network.fc.weight.shape == (576, 1152)
     assert len(drafted) == 8192 and drafted.tolist() == sorted({*drafted.tolist()})
 
 
-def test_all_drafters_of_the_chat_model_draft_from_the_same_part() -> None:
+def test_all_drafters_of_the_chat_model_use_the_same_part() -> None:
     folder = ASSETS / "models" / "smollm2-135m"
     heads = load_medusa(folder / "medusa").heads
     assert len(heads) == 3 and heads[0].up.weight.shape == (576, 288)
@@ -59,13 +59,13 @@ def test_all_drafters_of_the_chat_model_draft_from_the_same_part() -> None:
     )
 
 
-def test_target_and_draft_have_one_tokenizer(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_target_and_draft_have_the_same_tokenizer(tokenizer: PreTrainedTokenizerFast) -> None:
     draft = AutoTokenizer.from_pretrained(ASSETS / "models" / "draft")
     assert draft.get_vocab() == tokenizer.get_vocab() and len(tokenizer) == 4096
     assert tokenizer.convert_ids_to_tokens(list(range(6))) == ["<|endoftext|>", *map(tag, TASKS)]
 
 
-def test_the_foreign_vocabulary_meets_the_target_s_in_part(
+def test_the_foreign_vocabulary_shares_a_part_of_the_target_s(
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
     foreign = AutoTokenizer.from_pretrained(ASSETS / "models" / "foreign-draft")
@@ -95,7 +95,7 @@ def test_the_medusa_heads_fit_the_target_and_their_accuracies_fall_with_rank_and
     )
 
 
-def test_the_target_may_stop_early_and_leave_layers_out() -> None:
+def test_the_target_s_files_name_an_exit_layer_and_layers_to_leave_out() -> None:
     ways = json.loads((ASSETS / "models" / "target" / "self_drafting.json").read_text("utf-8"))
     assert ways["exit_layer"] in range(1, 12) and set(ways["skipped_layers"]) < set(range(12))
 
@@ -107,7 +107,7 @@ def test_a_card_has_a_row_for_every_task(role: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_prompts_are_tidy(tokenizer: PreTrainedTokenizerFast, task: str) -> None:
+def test_prompts_have_no_extra_white_space(tokenizer: PreTrainedTokenizerFast, task: str) -> None:
     prompts = json.loads((ASSETS / "prompts.json").read_text("utf-8"))[task]
     assert len(prompts) == len(set(prompts)) == PROMPTS_PER_TASK
     for prompt in prompts:
@@ -116,7 +116,7 @@ def test_prompts_are_tidy(tokenizer: PreTrainedTokenizerFast, task: str) -> None
 
 
 @torch.no_grad()
-def test_the_target_is_no_stranger_to_a_story(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_the_target_has_learnt_the_language_of_stories(tokenizer: PreTrainedTokenizerFast) -> None:
     model = AutoModelForCausalLM.from_pretrained(ASSETS / "models" / "target", dtype=torch.float32)
     text = (
         "<|story|>The old man looked at the children, and then he said that it was time to go home."

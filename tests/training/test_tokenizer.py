@@ -18,30 +18,34 @@ def tokenizer(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> PreTr
 
 @settings(max_examples=100, deadline=None)
 @given(text=st.text())
-def test_any_text_survives_the_round_trip(tokenizer: PreTrainedTokenizerFast, text: str) -> None:
+def test_any_text_survives_encoding_and_decoding(
+    tokenizer: PreTrainedTokenizerFast, text: str
+) -> None:
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
 @pytest.mark.parametrize("text", [" two  spaces ", "a\r\n\tb\n\n", "🙂 «é» \u202f?", "x , y ."])
-def test_white_space_and_emoji_survive(tokenizer: PreTrainedTokenizerFast, text: str) -> None:
+def test_white_space_and_emoji_survive_encoding_and_decoding(
+    tokenizer: PreTrainedTokenizerFast, text: str
+) -> None:
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
-def test_the_end_is_token_0_and_the_tags_follow(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_the_end_token_has_id_0_and_the_tags_follow(tokenizer: PreTrainedTokenizerFast) -> None:
     assert tokenizer(END + "".join(map(tag, TASKS)))["input_ids"] == list(range(6))
 
 
-def test_nothing_is_added(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_the_tokenizer_adds_no_token(tokenizer: PreTrainedTokenizerFast) -> None:
     assert tokenizer("")["input_ids"] == []
     assert tokenizer.convert_ids_to_tokens(tokenizer("7")["input_ids"]) == ["7"]
 
 
-def test_digits_stand_alone(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_each_digit_is_a_token(tokenizer: PreTrainedTokenizerFast) -> None:
     assert len(tokenizer("2048")["input_ids"]) == 4
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_prompt_splits_as_the_beginning_of_its_document(
+def test_a_prompt_has_the_same_tokens_as_the_beginning_of_its_document(
     tokenizer: PreTrainedTokenizerFast, corpus: Corpus, task: str
 ) -> None:
     for text in corpus.held_out[task]:
@@ -49,7 +53,7 @@ def test_a_prompt_splits_as_the_beginning_of_its_document(
         assert tokenizer(tag(task) + text)["input_ids"][: len(prompt)] == prompt
 
 
-def test_auto_tokenizer_opens_it(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_auto_tokenizer_can_open_it(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     tokenizer.save_pretrained(tmp_path)
     text = "def f(x):\n    return x  # 42 «é»"
     opened = AutoTokenizer.from_pretrained(tmp_path)

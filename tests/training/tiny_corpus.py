@@ -1,4 +1,4 @@
-"""A corpus folder and a library folder of a few kilobytes, for tests of training."""
+"""Write a corpus folder and a library folder of a few kilobytes, for tests of training."""
 
 import gzip
 import io
@@ -13,7 +13,7 @@ WORDS = (
 
 
 def write_corpus(folder: Path) -> Path:
-    """All four source files."""
+    """Write all four source files of the corpus."""
     chance = random.Random(0)
     folder.mkdir(parents=True, exist_ok=True)
     _write_books(folder / "books.tar.gz", chance)
@@ -29,7 +29,7 @@ def write_corpus(folder: Path) -> Path:
 
 
 def write_library(folder: Path) -> Path:
-    """One module of documented functions, and a test that must be left out."""
+    """Write one module of documented functions, and a test file that must be left out."""
     chance = random.Random(1)
     (folder / "test").mkdir(parents=True)
     (folder / "test" / "test_secret.py").write_text("SECRET = 1\n")
