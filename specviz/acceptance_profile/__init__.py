@@ -1,4 +1,4 @@
-"""Where acceptance is lost, over many runs: by token class, depth, place, certainty and prompt."""
+"""The loss of acceptance over many runs, by token class, depth, position, certainty and prompt."""
 
 from specviz.acceptance_profile.profile import (
     EXAMPLES,

@@ -1,9 +1,8 @@
-"""Every level of a draft tree that the target looked at in a run, and what its rejection cost.
+"""The levels of draft trees that the target examined in a run, and the cost of each rejection.
 
-Pure: a trace to `LevelVisit`s. Knows nothing of how they are grouped or shown.
-
-A level is visited (reached) and passed as in `round_totals`. A round whose walk failed has exactly
-one failed level, its last; a round that was cut (no extra token) or accepted in full has none.
+A level is reached and passed as `round_totals` defines it. A round whose walk ended in a rejection
+has exactly one failed level, which is the last level that was examined. A round has no failed level
+if it was cut short (no extra token), or if all its levels were accepted.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ QUARTERS = 4
 
 @dataclass(frozen=True, slots=True)
 class LevelVisit:
-    """One level that was reached, and what stood in the text afterwards.
+    """One examined level, and the token that the text has at its position.
 
-    `node` is the accepted node, or the first that was rejected where none passed; `drafted_id` is
-    its token. `wanted_id` is the token that was written at this place: the accepted one, or the
-    target's own after a rejection; `token_class` and `quarter` (1 to 4, of the run's own text) are
-    of that token, so they do not depend on the shape of the tree. `entropy` of the raw p in nats
-    and `overlap` of the raw distributions are None where the position was not recorded; for a
-    drafter without a distribution, `overlap` is the raw p of its token.
+    `node` is the accepted node, or the first rejected one if none passed; `drafted_id` is its
+    token. `wanted_id` is the token in the text: the accepted one, or the target's own token after a
+    rejection. `token_class` is the class of that token, and `quarter` (1 to 4) the quarter of the
+    run's new text that contains it. Neither of them depends on the shape of the tree. `entropy` of
+    the raw p (in nats) and `overlap` of the raw distributions are None if the position was not
+    recorded. For a drafter without a distribution, `overlap` is the raw p of its token.
     """
 
     round: int
@@ -45,10 +44,10 @@ class LevelVisit:
 
 
 def level_visits(trace: Trace) -> Iterator[LevelVisit]:
-    """All visits of a run, in order."""
+    """Yield every level that the target examined in a run, in order."""
     texts = dict(trace.token_texts)
     ids = trace.emitted_ids
-    written = 1  # the first token is the prefill's
+    written = 1  # the prefill has written the first token
     for each in trace.rounds:
         path = each.accepted
         for depth in range(1, levels(each).reached + 1):
@@ -61,10 +60,10 @@ def level_visits(trace: Trace) -> Iterator[LevelVisit]:
 
 
 def tokens_lost(round_: Round) -> int:
-    """Drafted tokens that a rejection threw away: the rejected level and all that hung below it.
+    """Return how many drafted tokens a rejection discarded, from the rejected level down.
 
-    A chain of 5 whose second token was rejected: 4. Siblings of accepted nodes do not count: they
-    are the width of the tree, and no verdict could have kept all of them. 0 where nothing failed.
+    For a chain of 5 whose second token was rejected this is 4. Siblings of accepted nodes do not
+    count, because no verdict could have accepted all siblings. The result is 0 if no level failed.
     """
     counted = levels(round_)
     if counted.reached == counted.passed:
@@ -78,17 +77,17 @@ def tokens_lost(round_: Round) -> int:
 
 
 def seconds_lost(round_: Round) -> float:
-    """What the round's rejection cost, against a draft that is always right.
+    """Return the cost of the round's rejection, compared with a draft that is always right.
 
-    (draft + verify + host seconds) * (D - a) / (D + 1), for D drafted and a accepted levels; 0
-    where nothing failed. Had all D levels passed, the same round would have written D + 1 tokens,
-    so each would have cost 1 / (D + 1) of it; it wrote a + 1 (the target's own token included), and
-    the rest of its time is lost: drafting that was thrown away, and the part of the target's
-    forward that judged it. The drafter's reading of the prompt is no part of it. Assumes that a
-    round costs the same however many of its tokens pass. Summed over rounds it is how much sooner
-    the same text would have come from perfect drafts.
+    It is (draft + verify + host seconds) * (D - a) / (D + 1), for D drafted and a accepted levels,
+    and 0 if no level failed. If all D levels had passed, the same round would have produced D + 1
+    tokens, and each would have cost 1 / (D + 1) of its time. The round produced a + 1 tokens,
+    including the target's own. The rest of its time is lost: for discarded drafts, and for the part
+    of the target's forward that judged them. The drafter's prefill does not count.
 
-    A chain of 3 with 1 accepted in 0.14 s: 0.14 * 2 / 4 = 0.07 s.
+    This assumes that a round costs the same however many tokens pass. Summed over rounds, it is the
+    time that perfect drafts would have saved. For a chain of 3 with 1 accepted in 0.14 s it is 0.14
+    * 2 / 4 = 0.07 s.
     """
     counted = levels(round_)
     if counted.reached == counted.passed:
@@ -125,7 +124,7 @@ def _visit(
 
 
 def _first_rejected(round_: Round, parent: int) -> int:
-    """The sibling that was tried first; a recorder that marked none leaves the first child."""
+    """Return the first rejected child of a node, or its first child if none was rejected."""
     children = round_.tree.children(parent)
     rejected = (i for i in children if round_.verdicts[i].outcome is Outcome.REJECTED)
     return next(rejected, children[0])

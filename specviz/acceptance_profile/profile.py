@@ -1,13 +1,13 @@
-"""Where acceptance is lost, over many runs: by token class, depth, place, certainty and prompt.
+"""The loss of acceptance over many runs: by token class, depth, position, certainty and prompt.
 
-Pure: traces to frozen counts. Keeps sums and a few examples, never a trace; knows no model and no
-page. `level_visits` says what a lost token and a lost second are.
+The profile keeps sums and a few examples, but no trace. `level_visits` defines a lost token and a
+lost second.
 
-Time is lost at the median cost of a round: a rejection in a round that drafted D levels and passed
-a of them loses (D - a) / (D + 1) of the median time of the rounds that drafted D levels, or of all
-rounds where there are too few of those (`round_costs.FEWEST`). So what is
-ranked is how often and how early a rejection happens, and one slow round cannot lead. What the very
-rounds took, slow ones and all, stands beside it as `milliseconds_lost_as_measured`.
+The time lost is computed at the median cost of a round. A rejection in a round that drafted D
+levels and passed a of them loses (D - a) / (D + 1) of the median time of all rounds with D levels.
+If there are too few of those (`round_costs.FEWEST`), the median of all rounds is used. The ranking
+therefore shows how often and how early rejections happen, and one slow round cannot dominate it.
+The loss computed from the measured time of each round is kept as `milliseconds_lost_as_measured`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from specviz.acceptance_profile.round_costs import Losses, RoundCosts
 from specviz.metrics import Levels, RoundTotals, levels
 from specviz.records import Trace
 
-EXAMPLES = 5  # kept of each group
-OPEN_PROMPTS = 20  # prompts, the costliest ones, whose traces are worth keeping
-_ENTROPY_EDGES = (0.5, 1.5, 3.0)  # nats
+EXAMPLES = 5  # each group of rejections keeps at most this many examples
+# `example_traces` includes the examples of only this many prompts: those with the largest losses.
+OPEN_PROMPTS = 20
+_ENTROPY_EDGES = (0.5, 1.5, 3.0)  # limits between the classes of entropy, in nats
 _OVERLAP_EDGES = (0.25, 0.5, 0.75)
-_PROMPT_LENGTH = 40  # characters of a prompt in a name
+_PROMPT_LENGTH = 40  # the name of a prompt contains at most this number of its first characters
 TITLES = {
     "token_class": "token that the target wanted",
     "depth": "depth in the draft",
@@ -39,7 +40,11 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One rejection: which trace (in the order of adding), round and node, and the two tokens."""
+    """One rejection, with the drafted token and the token in the text.
+
+    `trace` is the index of the run that contains the rejection: 0 for the first run that was added.
+    `round` and `node` say where the rejection is in that run.
+    """
 
     trace: int
     round: int
@@ -50,9 +55,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class LossGroup:
-    """Levels examined and accepted, and what the rejections cost at the median cost of a round.
+    """One group of examined levels: its accepted levels, and the time that its rejections cost.
 
-    `share` is of all time lost so; `milliseconds_lost_as_measured` is by the rounds' own times.
+    `milliseconds_lost` is computed at the median cost of a round, and
+    `milliseconds_lost_as_measured` from the rounds' own times. `share` is the group's share of all
+    time lost.
     """
 
     name: str
@@ -69,7 +76,7 @@ class LossGroup:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The groups of one dimension (a key of TITLES), the greatest loss of time first."""
+    """The groups of one dimension, which is a key of TITLES, sorted by decreasing loss of time."""
 
     dimension: str
     title: str
@@ -78,12 +85,12 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceProfile:
-    """The loss in all and by dimension.
+    """The loss over all runs, and the groups of each dimension.
 
-    `seconds` and `tokens` are the rounds', no prefill's (nor the drafter's); `typical_seconds` is
-    what they would have taken at the median cost of a round, so `milliseconds_lost` is a part of
-    it. In `undrafted_rounds` nothing was proposed (a lookup that found nothing), so nothing could
-    be lost.
+    `seconds` and `tokens` are those of the rounds, without the prefill of target or drafter.
+    `typical_seconds` is the rounds' time at the median cost of a round; `milliseconds_lost` is a
+    part of it. In `undrafted_rounds` nothing was drafted (for example, a lookup found nothing), so
+    nothing could be lost.
     """
 
     prompts: int
@@ -101,11 +108,11 @@ class AcceptanceProfile:
     rankings: tuple[Ranking, ...]
 
     def ranking(self, dimension: str) -> Ranking:
-        """The groups of one dimension."""
+        """Return the groups of one dimension, as a Ranking."""
         return next(each for each in self.rankings if each.dimension == dimension)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dicts, lists and numbers, for JSON."""
+        """Return the profile as plain dicts, lists and numbers, which JSON can represent."""
         made = asdict(self)
         made["rankings"] = {
             each.dimension: [asdict(group) for group in each.groups] for each in self.rankings
@@ -114,7 +121,7 @@ class AcceptanceProfile:
 
 
 def acceptance_profile(traces: Iterable[Trace]) -> AcceptanceProfile:
-    """The profile of finished runs."""
+    """Return the acceptance profile of finished runs."""
     profiler = AcceptanceProfiler()
     for trace in traces:
         profiler.add(trace)
@@ -122,7 +129,10 @@ def acceptance_profile(traces: Iterable[Trace]) -> AcceptanceProfile:
 
 
 class AcceptanceProfiler:
-    """Takes one trace after the other; asking is cheap at any time."""
+    """Builds a profile from runs that are added one after another.
+
+    `profile()` is cheap, so a live page can call it after each run.
+    """
 
     def __init__(self) -> None:
         self._totals = RoundTotals()
@@ -132,7 +142,7 @@ class AcceptanceProfiler:
         self._all = _Sums()
 
     def add(self, trace: Trace) -> int:
-        """Count a run; its index, which its examples name."""
+        """Count a run and return its index, by which its examples refer to it."""
         index, texts = self._prompts, dict(trace.token_texts)
         self._prompts += 1
         failed: dict[tuple[str, str], list[LevelVisit]] = defaultdict(list)
@@ -147,7 +157,9 @@ class AcceptanceProfiler:
         return index
 
     def _visits(self, trace: Trace) -> Iterator[tuple[LevelVisit, Levels]]:
-        """Each visit with the levels of its round; the rounds are counted on the way."""
+        """Yield each examined level with the level counts of its round, and add the rounds to the
+        sums.
+        """
         visits = level_visits(trace)
         for round_ in trace.rounds:
             counted = levels(round_)
@@ -157,7 +169,7 @@ class AcceptanceProfiler:
                 yield visit, counted
 
     def profile(self) -> AcceptanceProfile:
-        """What has been added so far."""
+        """Return the acceptance profile of all runs that were added so far."""
         totals, lost = self._totals, self._all
         return AcceptanceProfile(
             prompts=self._prompts,
@@ -176,9 +188,11 @@ class AcceptanceProfiler:
         )
 
     def example_traces(self) -> frozenset[int]:
-        """Indices of the traces that examples name; of the prompts, those that lost most rounds.
+        """Return the indices of the traces that contain examples.
 
-        Whoever keeps these can open every example but those of the prompts that fared well.
+        Of the examples for single prompts, only those with the largest losses are included. If a
+        caller keeps these traces, it can open every example except those of prompts with small
+        losses.
         """
         prompts = sorted(
             (sums.losses.rounds, name)
@@ -205,7 +219,7 @@ class AcceptanceProfiler:
 
 
 class _Sums:
-    """One group while it grows; `examples` are kept with the keys that they are sorted by."""
+    """The sums of one group so far. Its examples are kept with their sort keys."""
 
     def __init__(self) -> None:
         self.examined = 0
@@ -224,7 +238,11 @@ class _Sums:
             self.losses.add(counted.drafted, counted.passed)
 
     def keep(self, trace: int, failed: list[LevelVisit], texts: dict[int, str]) -> None:
-        """The greatest losses of tokens, each trace's first before any trace's second."""
+        """Keep the examples with the largest losses of tokens.
+
+        If two examples lost equally many tokens, an example that is the worst of its trace comes
+        before one that is not.
+        """
         ordered = sorted(failed, key=lambda visit: (-visit.tokens_lost, visit.round))
         for rank, visit in enumerate(ordered[:EXAMPLES]):
             drafted, wanted = (
@@ -256,7 +274,10 @@ class _Sums:
 
 
 def _keys(visit: LevelVisit, prompt: str) -> Iterator[tuple[str, str]]:
-    """The group of this visit in every dimension that is known of it."""
+    """Yield pairs of a dimension and the name of the group to which an examined level belongs.
+
+    A dimension whose value is unknown for this level is left out.
+    """
     yield "token_class", visit.token_class.value
     yield "depth", f"depth {visit.depth}"
     yield "position", f"quarter {visit.quarter} of {QUARTERS}"
@@ -267,7 +288,7 @@ def _keys(visit: LevelVisit, prompt: str) -> Iterator[tuple[str, str]]:
 
 
 def _bin(name: str, value: float, edges: tuple[float, ...]) -> str:
-    """Where a value lies between the edges.
+    """Return the name of the interval that contains the value.
 
     >>> [_bin("p", value, (0.2, 0.5, 0.7)) for value in (0.1, 0.2, 0.5, 0.7)]
     ['p < 0.2', 'p 0.2 to 0.5', 'p 0.5 to 0.7', 'p ≥ 0.7']
@@ -281,7 +302,10 @@ def _bin(name: str, value: float, edges: tuple[float, ...]) -> str:
 
 
 def _prompt_name(index: int, prompt: str) -> str:
-    """Its number, counted from 1, and how it begins; alike prompts stay apart."""
+    """Return the number of a prompt, from 1, and its first words.
+
+    The number distinguishes prompts whose first words are equal.
+    """
     start = " ".join(prompt[: 4 * _PROMPT_LENGTH].split())
     shown = start if len(start) <= _PROMPT_LENGTH else start[: _PROMPT_LENGTH - 1] + "…"
     return f"{index + 1}: {shown}"

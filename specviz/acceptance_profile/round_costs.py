@@ -1,7 +1,7 @@
-"""What a round of each kind costs: the median time of the rounds that drafted as many levels.
+"""The cost of a round: the median time of the rounds with the same number of drafted levels.
 
-Pure; knows seconds and numbers of levels, no round. A median, so that a single slow round (another
-process, a page of memory fetched) says nothing about what the others cost.
+The median is used because a single slow round hardly changes it. A round can be slow because of
+another process or a page fault.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter, defaultdict
 
-FEWEST = 5  # rounds of a kind that have a median of their own; fewer take that of all rounds
+FEWEST = 5  # if fewer rounds have the same number of levels, the median of all rounds is used
 
 
 class RoundCosts:
-    """Grows by one round at a time; asking is cheap at any time.
+    """The median seconds of the rounds that were added so far, for each number of drafted levels.
+
+    Adding a round and reading a median are cheap.
 
     >>> costs = RoundCosts()
     >>> for seconds in (0.02, 0.03, 0.02, 0.02, 9.0):
@@ -31,18 +33,24 @@ class RoundCosts:
         insort(self._by_levels[levels], seconds)
 
     def typical(self, levels: int) -> float:
-        """Seconds of a round that drafted `levels` levels; 0 before any round."""
+        """Return the seconds of a round that drafted `levels` levels; 0 if no round was added."""
         own = self._by_levels.get(levels, [])
         return _median(own if len(own) >= FEWEST else self._all)
 
     @property
     def typical_sum(self) -> float:
-        """Seconds of all rounds, each at what its kind costs."""
+        """Return the sum of the seconds of all rounds, without the effect of unusually slow rounds.
+
+        Each round counts with the median time of the rounds that drafted the same number of levels.
+        """
         return sum(len(own) * self.typical(levels) for levels, own in self._by_levels.items())
 
 
 class Losses:
-    """Rejections by kind of round and levels that failed to pass: what they cost is asked later."""
+    """The number of rejections for each pair (drafted levels, passed levels).
+
+    `rounds` and `seconds` compute the loss from these numbers.
+    """
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[int, int]] = Counter()
@@ -52,11 +60,14 @@ class Losses:
 
     @property
     def rounds(self) -> float:
-        """The loss in rounds: of each, the share of its places that brought no token."""
+        """Return the loss in units of a round: the sum of `lost_share` over all rejections."""
         return sum(count * lost_share(*kind) for kind, count in self._counts.items())
 
     def seconds(self, costs: RoundCosts) -> float:
-        """The same shares of what rounds of their kinds cost."""
+        """Return the loss in seconds.
+
+        Each round counts with the median time of the rounds that drafted the same number of levels.
+        """
         return sum(
             count * lost_share(*kind) * costs.typical(kind[0])
             for kind, count in self._counts.items()
@@ -64,7 +75,7 @@ class Losses:
 
 
 def lost_share(drafted: int, passed: int) -> float:
-    """(D - a) / (D + 1), as `level_visits.seconds_lost` explains it.
+    """Return (D - a) / (D + 1), which `level_visits.seconds_lost` explains.
 
     >>> lost_share(3, 1)
     0.5
@@ -73,7 +84,6 @@ def lost_share(drafted: int, passed: int) -> float:
 
 
 def _median(ordered: list[float]) -> float:
-    """The middle one, or the mean of the two in the middle."""
     if not ordered:
         return 0.0
     half = len(ordered) // 2

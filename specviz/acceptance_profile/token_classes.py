@@ -1,6 +1,6 @@
-"""What kind of text a token is, told from its form and from the character before it.
+"""The class of a token, decided by its text and the character before it.
 
-Knows no tokenizer, no language and no trace: only visible token texts.
+It does not depend on the tokenizer or on the language of the text.
 """
 
 from __future__ import annotations
@@ -9,22 +9,24 @@ import re
 from enum import Enum
 from keyword import kwlist
 
-_BYTES = re.compile(r"⟨[0-9A-F]{2}⟩")  # how a token text shows bytes that are no whole character
+# A token's text shows each byte of an incomplete character in this form.
+_BYTES = re.compile(r"⟨[0-9A-F]{2}⟩")
 _CONTROL = re.compile(r"<\|[^|]+\|>|⟨\d+⟩|</?s>|<(?:eos|bos|pad|unk|end_of_turn)>")
-_NAME_MARK = re.compile(r"[_@$.]$")  # what stands before the rest of a name: self.x, load_all
+# After one of these characters comes the rest of a name: self.x, load_all.
+_NAME_MARK = re.compile(r"[_@$.]$")
 _INNER_CAPITAL = re.compile(r"[^\W\d_][A-Z]|[A-Z]{2}")
 _LETTER = re.compile(r"[^\W\d_]")
 _KEYWORDS = frozenset(kwlist)
 
 
 class TokenClass(Enum):
-    """Kinds of tokens; every token is of exactly one.
+    """The classes of tokens; every token has exactly one.
 
-    A KEYWORD is a whole word that Python reserves; in prose these (and, for, in, is, not, …) are
-    function words. An IDENTIFIER is a word in a form that only names in programs have: with an
-    underscore, a digit or an inner capital, or directly behind `.`, `_`, `@` or `$`. Any other
-    word starts (WORD_START) or goes on directly behind a letter (WORD_CONTINUATION), so a plain
-    name such as `total` is a word. OTHER has no text at all.
+    A KEYWORD is a whole word that Python reserves; in prose these words (and, for, in, is, not, …)
+    are function words. An IDENTIFIER has a form that only names in programs have: an underscore, a
+    digit or a capital inside the word, or a position directly after `.`, `_`, `@` or `$`. Any other
+    word is a WORD_START, or a WORD_CONTINUATION directly after a letter. A plain name such as
+    `total` is therefore a word. OTHER has no text at all.
     """
 
     LINE_BREAK = "line break"
@@ -41,16 +43,17 @@ class TokenClass(Enum):
 
 
 def token_class(text: str, before: str = "") -> TokenClass:
-    """The class of a token text that stands behind the text `before`.
+    r"""Return the class of a token with this text that follows the text `before`.
 
     >>> [token_class(text, before).value for text, before in ((" return", ":"), ("urn", "ret"))]
     ['keyword', 'word continuation']
-    >>> [token_class(text).value for text in ("\\n    ", "    ", " 42", '"):', " the", "_lines")]
+    >>> [token_class(text).value for text in ("\n    ", "    ", " 42", '"):', " the", "_lines")]
     ['line break', 'whitespace', 'number', 'punctuation', 'word start', 'identifier']
     """
     if not text:
         return TokenClass.OTHER
-    if _BYTES.search(text):  # before the unused ids, which bytes of two digits look like
+    # Bytes are checked first, because a byte of two digits, such as ⟨42⟩, also matches _CONTROL.
+    if _BYTES.search(text):
         return TokenClass.BYTES
     if _CONTROL.fullmatch(text):
         return TokenClass.CONTROL
@@ -64,7 +67,7 @@ def token_class(text: str, before: str = "") -> TokenClass:
 
 
 def _word_class(text: str, before: str) -> TokenClass:
-    """Of a token with a letter; `lead` is what stands directly before its first one."""
+    """Return the class of a token that contains a letter."""
     first = _LETTER.search(text)
     assert first is not None
     lead, word = (before + text[: first.start()])[-1:], text[first.start() :].rstrip()

@@ -1,1 +1,1 @@
-"""Speculate or not, with what, and what to expect: from a probe to advice."""
+"""Advice, computed from a probe: whether to speculate, with which method, and what it gains."""

@@ -1,8 +1,8 @@
-"""Speculate or not, with what, and what to expect: from a probe to advice, with its reasons.
+"""Advice, computed from a probe: whether to speculate, with which method, and for which reasons.
 
-Of the candidates that stayed in the race to its end the fastest is chosen; before any race the one
-with the highest predicted speedup. A reason is given only where the numbers say so; most are found
-by asking the same theory again without what is blamed.
+The advice names the fastest of the candidates that stayed in the race to its end. Without a race it
+names the one with the highest predicted speedup. It gives only reasons that the numbers support.
+Most reasons compare theory's speedup with and without the suspected cause.
 """
 
 from __future__ import annotations
@@ -14,45 +14,56 @@ from statistics import median
 from typing import Any
 
 from specviz.advisor.estimate import Estimate, estimate, predicted_speedup, prefill_steps
+from specviz.advisor.measured_before import MeasuredBefore
 from specviz.advisor.probe import Candidate, CandidateRun, Probe, Refusal
 
-LENGTHS = (1, 2, 3, 5, 8, 12)  # the draft lengths that are weighed
-MIN_GAIN = 1.05  # of the speedup: for less a second way to decode is not worth its trouble
-ENDLESS = 4096  # tokens: a request whose prefill and whose end hardly count
-LOSS = 0.1  # a share of the speedup that is worth a sentence
-MUCH = 0.25  # a share of a round's time, or of memory, that is worth a sentence
-LESS_ACCEPTED = 0.05
-SURE = 2.0  # standard errors
+LENGTHS = (1, 2, 3, 5, 8, 12)  # the advice compares these draft lengths
+MIN_GAIN = 1.05  # with a smaller speedup than this, the advice is not to speculate
+# Number of tokens of a request so long that its prefill and its last rounds hardly matter.
+ENDLESS = 4096
+LOSS = 0.1  # the advice mentions a cause only if it changes the speedup by at least this share
+MUCH = 0.25  # smallest share of a round's time, or of memory, that the advice mentions
+LESS_ACCEPTED = 0.05  # smallest drop of an acceptance rate that the advice mentions
+SURE = 2.0  # two acceptance rates differ if they are at least this many standard errors apart
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """`method` turns a method's name into what is written; `times` stands behind a factor."""
+    """How the sentences of the advice write names and factors.
+
+    `method` returns the words for a method's name, and `times` follows a factor, such as "x".
+    """
 
     method: Callable[[str], str] = str
     times: str = "x"
 
     def candidate(self, candidate: Candidate) -> str:
-        """
+        """Return the candidate's title, with the method's name in this wording.
+
         >>> Wording(str.upper).candidate(Candidate("draft-tree", 5, (3, 2)))
         'DRAFT-TREE, K = 5, branching 3,2'
         """
         return replace(candidate, method=self.method(candidate.method)).title
 
     def factor(self, value: float) -> str:
-        """
+        """Return a factor with two decimals, followed by the sign in `times`.
+
         >>> Wording(times="×").factor(1.294)
         '1.29×'
         """
         return f"{value:.2f}{self.times}"
 
 
-TYPED = Wording()  # names as the command line takes them
+TYPED = Wording()  # this wording has the methods' names as a user types them on the command line
 
 
 @dataclass(frozen=True, slots=True)
 class AdviceReason:
-    """`value` is the number that the sentence rests on; `speaks_for` speculating, or against."""
+    """One reason behind the advice.
+
+    `value` is the number behind the sentence. `speaks_for` says whether the reason speaks for
+    speculating.
+    """
 
     name: str
     sentence: str
@@ -62,7 +73,10 @@ class AdviceReason:
 
 @dataclass(frozen=True, slots=True)
 class Untried:
-    """Methods for which no time was left; with so many `seconds` there is time for all."""
+    """Methods that were not probed because time ran out.
+
+    `tried` is the number of probed methods. `seconds` is enough time to probe all methods.
+    """
 
     methods: tuple[str, ...]
     tried: int
@@ -70,15 +84,17 @@ class Untried:
 
     @property
     def reasons(self) -> tuple[Refusal, ...]:
-        why = f"no time was left to try it; {self.seconds} seconds would do"
+        why = f"no time was left to try it; {self.seconds} seconds would be enough"
         return tuple(Refusal(method, why) for method in self.methods)
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """`best` is what to use if at all; `ranking` all candidates, those that raced first.
+    """The advice: whether to speculate, with which candidate, and why.
 
-    `refusals` are the methods that the pair cannot run; `wording` is that of its sentences.
+    `best` is the best candidate. `ranking` holds all candidates, and begins with those that raced.
+    `refusals` are the methods that the pair cannot run. `wording` shapes the sentences. `before` is
+    the result of an earlier sweep; if the advice contradicts it, the verdict says so.
     """
 
     speculate: bool
@@ -88,24 +104,33 @@ class Advice:
     refusals: tuple[Refusal, ...]
     wording: Wording = TYPED
     untried: Untried | None = None
+    before: MeasuredBefore | None = None
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """Return the advice as text, in one or two sentences."""
         best, factor = self.best, self.wording.factor
         name, gain = self.wording.candidate(best.candidate), factor(best.speedup)
         interval = f"{factor(best.low)} to {factor(best.high)}"
+        if self.before and self.before.speedup >= MIN_GAIN and not self.speculate:
+            method = self.wording.method(self.before.method)
+            return (
+                f"Two measurements differ: your sweep gave {factor(self.before.speedup)} with "
+                f"{method}, K = {self.before.draft_length}, and here the best, {name}, gives "
+                f"{gain} ({interval}). Other work slowed one of them: measure both again on an "
+                "idle machine."
+            )
         if self.untried and not self.speculate:
             return (
                 f"Not decided: {self.untried.tried} of "
                 f"{self.untried.tried + len(self.untried.methods)} methods were tried. The best of "
-                f"them, {name}, gives {gain} ({interval}); {self.untried.seconds} seconds would do "
-                f"for all."
+                f"them, {name}, gives {gain} ({interval}); {self.untried.seconds} seconds "
+                "would be enough for all."
             )
         if self.speculate and best.low < 1:
             return (
-                f"Speculate with {name}, though it is not sure to pay: {gain} "
-                f"expected, a loss is within the interval ({interval})."
+                f"Speculate with {name}, though it may not pay: {gain} expected, but the interval "
+                f"({interval}) includes a loss."
             )
         if self.speculate:
             return f"Speculate with {name}: {gain} expected ({interval})."
@@ -115,7 +140,7 @@ class Advice:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Return the advice as JSON-ready values."""
         untried = self.untried.reasons if self.untried else ()
         return {
             "speculate": self.speculate,
@@ -137,21 +162,23 @@ def advise(
     lengths: tuple[int, ...] = LENGTHS,
     wording: Wording = TYPED,
     untried: Untried | None = None,
+    before: MeasuredBefore | None = None,
 ) -> Advice | None:
-    """None before any method was probed."""
+    """Return the advice that follows from the probe; None if no method was probed yet."""
     ranking = ranked(probe, lengths)
     if not ranking:
         return None
     best = ranking[0]
     speculate = best.speedup >= MIN_GAIN
     found = _reasons(probe, best, speculate, wording)
-    return Advice(speculate, best, ranking, found, probe.refusals, wording, untried)
+    return Advice(speculate, best, ranking, found, probe.refusals, wording, untried, before)
 
 
 def contenders(probe: Probe, racing: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Those of `racing` that may be the fastest: their interval reaches up to the best estimate.
+    """Return the racing candidates that may be the fastest.
 
-    Two at the least, so that more than one is measured to the end.
+    Such a candidate has a speedup interval whose upper end is above the best estimated speedup. At
+    least two candidates stay, so that more than one is measured until the probe ends.
     """
     order = sorted((estimate(probe, each) for each in racing), key=lambda each: -each.speedup)
     open_still = [each for each in order[2:] if each.high > order[0].speedup]
@@ -159,16 +186,17 @@ def contenders(probe: Probe, racing: Sequence[Candidate]) -> tuple[Candidate, ..
 
 
 def challengers(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> tuple[Candidate, ...]:
-    """Those that never raced and by now promise more than every finalist, the best first."""
+    """Return the candidates that never raced but promise more than every finalist, best first."""
     best = max(estimate(probe, each).speedup for each in probe.finalists)
     fresh = [each for each in ranked(probe, lengths) if not each.races and each.speedup > best]
     return tuple(each.candidate for each in fresh)
 
 
 def ranked(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> tuple[Estimate, ...]:
-    """Every candidate of every method that was probed.
+    """Return an estimate for every candidate of every probed method, sorted.
 
-    First the finalists, then what left the race, then what never raced; each part by speedup.
+    The finalists come first, then the candidates that left the race, then those that never raced.
+    Within each of these groups the speedup falls.
     """
     found = [estimate(probe, each) for each in probe.options(lengths)]
     return tuple(sorted(found, key=lambda each: (_group(probe, each), -each.speedup)))
@@ -181,7 +209,7 @@ def _group(probe: Probe, found: Estimate) -> int:
 def _reasons(
     probe: Probe, best: Estimate, speculate: bool, wording: Wording = TYPED
 ) -> tuple[AdviceReason, ...]:
-    """Those of the chosen candidate, what speaks for the advice first."""
+    """Return the reasons; those that support the advice come first."""
     found = [
         *_measured(best, wording),
         *_acceptance(probe, best),
@@ -199,7 +227,10 @@ def _reasons(
 
 
 def _measured(best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
-    """What the speedup is the median of."""
+    """Yield a reason that lists the candidate's measured speedups and the predicted speedup.
+
+    The estimate is the median of all these speedups.
+    """
     if not best.measured:
         return
     factor, middle = wording.factor, median([*best.measured, best.theory])
@@ -218,7 +249,10 @@ def _measured(best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
 
 
 def _acceptance(probe: Probe, best: Estimate) -> Iterator[AdviceReason]:
-    """A round pays where it writes more tokens than it costs steps."""
+    """Yield a reason with the tokens that a round writes and its cost in steps of plain decoding.
+
+    A step writes one token. So a round pays if its tokens are more than its cost in steps.
+    """
     if not any(run.rounds for run in probe.of_method(best.candidate.method)):
         return
     pays = best.tokens_per_round > best.round_cost
@@ -233,7 +267,7 @@ def _acceptance(probe: Probe, best: Estimate) -> Iterator[AdviceReason]:
 
 
 def _slow_draft(best: Estimate) -> Iterator[AdviceReason]:
-    """Drafting takes a large share of a round."""
+    """Yield a reason against speculating if drafting takes a large share of a round."""
     share = best.draft_cost / best.round_cost if best.round_cost else 0.0
     if share < MUCH:
         return
@@ -248,7 +282,11 @@ def _slow_draft(best: Estimate) -> Iterator[AdviceReason]:
 
 
 def _short_outputs(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
-    """The last rounds have no room to draft in, and the first token is not sped up."""
+    """Yield a reason against speculating if outputs are short.
+
+    The last rounds have no room for a whole draft, and speculation does not speed up the first
+    token.
+    """
     tokens = probe.workload.max_new_tokens
     here, endless = (predicted_speedup(probe, best.candidate, n) for n in (tokens, ENDLESS))
     if tokens < ENDLESS and here < (1 - LOSS) * endless:
@@ -262,7 +300,7 @@ def _short_outputs(probe: Probe, best: Estimate, wording: Wording) -> Iterator[A
 
 
 def _prefill(probe: Probe, wording: Wording) -> Iterator[AdviceReason]:
-    """Reading the prompt takes a large share of the plain lane's time."""
+    """Yield a reason against speculating if the prefill takes a large share of a plain request."""
     first, steps = prefill_steps(probe), probe.workload.max_new_tokens - 1
     share = first / (first + steps)
     if share < MUCH:
@@ -270,15 +308,15 @@ def _prefill(probe: Probe, wording: Wording) -> Iterator[AdviceReason]:
     yield AdviceReason(
         "prefill-bound",
         f"{_percent(share)} of the time goes into reading the prompt "
-        f"({probe.workload.prompt_tokens:.0f} tokens), which nothing here speeds up: no more than "
-        f"{wording.factor(1 / share)} can be had.",
+        f"({probe.workload.prompt_tokens:.0f} tokens), which no draft speeds up: the speedup "
+        f"is at most {wording.factor(1 / share)}.",
         share,
         False,
     )
 
 
 def _draft_prefill(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
-    """The drafter reads the prompt as well, before it drafts."""
+    """Yield a reason against speculating if the drafter takes long to read the prompt."""
     whole = (prefill_steps(probe) + probe.workload.max_new_tokens - 1) / best.speedup
     share = best.draft_prefill / whole
     if share < LOSS:
@@ -294,7 +332,10 @@ def _draft_prefill(probe: Probe, best: Estimate, wording: Wording) -> Iterator[A
 
 
 def _temperature(probe: Probe, wording: Wording) -> Iterator[AdviceReason]:
-    """The same drafter is believed more often at temperature 0, on the same prompts."""
+    """Yield a reason if the target clearly accepts more drafted tokens at temperature 0.
+
+    Both runs that are compared decode the same prompts.
+    """
     for cold in probe.greedy:
         warm = next(
             run
@@ -313,7 +354,11 @@ def _temperature(probe: Probe, wording: Wording) -> Iterator[AdviceReason]:
 
 
 def _rate(run: CandidateRun) -> tuple[float, float]:
-    """Levels passed / levels reached, and its standard error, never 0: one more of each counts."""
+    """Return the acceptance rate (levels passed / levels reached) and its standard error.
+
+    The error is computed with one more accepted level and one more rejected level, so that it is
+    never 0.
+    """
     passed = [each for seen in run.rounds for each in seen.accepted]
     reached = sum(min(each + 1, run.candidate.draft_length) for each in passed)
     likely = (sum(passed) + 1) / (reached + 2)
@@ -321,7 +366,7 @@ def _rate(run: CandidateRun) -> tuple[float, float]:
 
 
 def _batch(probe: Probe, best: Estimate) -> Iterator[AdviceReason]:
-    """The rows fill the device, so that further tokens cost more than they do for one row."""
+    """Yield a reason if a further token costs more in this batch than for a single sequence."""
     rows = probe.workload.batch_size
     if rows == 1:
         return
@@ -338,7 +383,7 @@ def _batch(probe: Probe, best: Estimate) -> Iterator[AdviceReason]:
 
 
 def _vocabulary(probe: Probe, wording: Wording) -> Iterator[AdviceReason]:
-    """What the draft model offers is lost where its tokens mean something else."""
+    """Yield a reason if the draft model's vocabulary differs from the target's."""
     for refusal in probe.refusals:
         if refusal.shared_share is not None:
             yield AdviceReason(
@@ -353,22 +398,22 @@ def _vocabulary(probe: Probe, wording: Wording) -> Iterator[AdviceReason]:
 
 
 def _memory(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
-    """Weights and caches beside the target's weights."""
+    """Yield a reason if the drafter's weights and caches take a large share of memory."""
     extra, load = best.held_bytes, probe.workload
     method = wording.method(best.candidate.method)
     if load.free_bytes is not None and extra > MUCH * load.free_bytes:
         yield AdviceReason(
             "memory",
-            f"{method} needs {extra / 1e6:.0f} MB beside the target's "
-            f"{load.target_bytes / 1e6:.0f} MB, {_percent(extra / load.free_bytes)} of what is "
-            "free.",
+            f"{method} needs {extra / 1e6:.0f} MB in addition to the target's "
+            f"{load.target_bytes / 1e6:.0f} MB: {_percent(extra / load.free_bytes)} of the free "
+            "memory.",
             extra / load.free_bytes,
             False,
         )
     elif extra > MUCH * load.target_bytes:
         yield AdviceReason(
             "memory",
-            f"{method} needs {extra / 1e6:.0f} MB beside the target's "
+            f"{method} needs {extra / 1e6:.0f} MB in addition to the target's "
             f"{load.target_bytes / 1e6:.0f} MB.",
             extra / load.target_bytes,
             False,
@@ -376,7 +421,10 @@ def _memory(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceRe
 
 
 def _unraced(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
-    """What never raced promises more than what did: mostly time ran out before."""
+    """Yield a reason if a candidate that never raced has a higher predicted speedup than the best.
+
+    Such a candidate usually did not race because the time ran out.
+    """
     fresh = challengers(probe) if probe.finalists else ()
     if not fresh:
         return
@@ -384,8 +432,9 @@ def _unraced(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceR
     if found.speedup >= max(MIN_GAIN, (1 + LOSS) * best.speedup):
         yield AdviceReason(
             "unraced",
-            f"{wording.candidate(found.candidate)} promises {wording.factor(found.speedup)} by "
-            "theory, but has not raced: with more seconds it may.",
+            f"Theory promises {wording.factor(found.speedup)} with "
+            f"{wording.candidate(found.candidate)}, but the time was too short to race it: "
+            "allow more seconds.",
             found.speedup,
             True,
         )

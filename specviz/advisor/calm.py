@@ -1,17 +1,18 @@
-"""Seconds of like things, without the bursts of what else runs on the machine."""
+"""The sum of measured times without the effect of bursts of other work on the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
 
-OUTLIER = 2.0  # times the median; rounds of one kind of a method differ by less
+# A time above this many medians is an outlier; without other work, times differ by less.
+OUTLIER = 2.0
 
 
 def calm_seconds(seconds: Sequence[float]) -> float:
-    """The sum of the seconds, none counted for more than OUTLIER times the median.
+    """Return the sum of the seconds, each counted as at most OUTLIER times their median.
 
-    What else runs on the machine comes in bursts; it must not choose between candidates.
+    Other work on the machine comes in bursts. They must not decide which candidate wins.
 
     >>> calm_seconds([1.0, 1.5, 1.0, 9.0, 1.0])
     6.5
@@ -21,7 +22,9 @@ def calm_seconds(seconds: Sequence[float]) -> float:
 
 
 def calm_shares(seconds: Sequence[float]) -> list[float]:
-    """The share of each that counts: 1 up to OUTLIER times the median.
+    """Return, for each time, the share of it that counts.
+
+    The share is 1 for times up to OUTLIER medians, and less for longer ones.
 
     >>> calm_shares([1.0, 1.5, 1.0, 8.0, 1.0])
     [1.0, 1.0, 1.0, 0.25, 1.0]

@@ -1,21 +1,23 @@
-"""What a candidate is likely to give, from the probe's acceptance and costs, with an interval.
+"""The expected speedup of a candidate, with an interval, from the probe's acceptance and costs.
 
-Rounds count as alike and independent. Theory's speedup follows from
-`expected_seconds` with
+The model treats rounds as identically distributed and independent. Theory's speedup follows from
+`expected_seconds` with three inputs:
 
-- acceptance: how many rounds of the method passed d levels, at any probed length of d or more;
-- the cost of a round in baseline steps of the same block, a straight line over K: the mean over
-  rounds with a draft and rounds without one (a lookup that finds nothing), as often as each came;
-- what the drafter takes to read the prompt, once, beside the target.
+- acceptance: the share of the method's rounds that passed at least d levels, for every d, over all
+  probed draft lengths of d or more;
+- the cost of a round in steps of the baseline in the same block, as a straight line over K. Rounds
+  with a draft and rounds without one (a lookup that finds nothing) count by how often they
+  occurred;
+- the time in which the drafter reads the prompt, in addition to the target's own prefill.
 
-Acceptance and rounds come from those that had room for the whole draft length.
+Acceptance uses only the rounds that had room for the whole draft length.
 
-A candidate that raced has the median of its passes and of theory, which counts as one more pass:
-the prompts of a few passes can be lucky, and theory rests on all rounds of the method.
+If a candidate raced, its speedup is the median of its passes and of theory, which counts as one
+more pass. The prompts of a few passes may be lucky, while theory uses all rounds of the method.
 
-The interval has two independent parts, added as relative variances: the spread of the tokens per
-round over the rounds, where a prompt counts once however often it ran, and the noise of costs, seen
-in how the baseline's step differs from block to block. 95 % of a normal distribution.
+The 95 % interval has two independent parts, whose relative variances add. One part is the spread of
+the tokens per round, in which a prompt counts once however often it ran. The other part is the
+noise of the costs, estimated from how the baseline's step varies between blocks.
 """
 
 from __future__ import annotations
@@ -31,16 +33,18 @@ from specviz.advisor.probe import Candidate, CandidateRun, Probe, RoundSeen
 from specviz.theory import expected_seconds, waiting
 
 NORMAL_95 = 1.96
-UNKNOWN_NOISE = 0.05  # of a step, assumed where there is a single block
+# The relative noise of a step's time that is assumed if the probe has only one block of runs.
+UNKNOWN_NOISE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Speedup over plain decoding with its interval, and what it rests on.
+    """The speedup over plain decoding with its interval, and the numbers behind it.
 
-    `acceptance_rate` is levels passed / levels reached; `races` counts the passes in which it
-    raced: 0 is theory alone. In baseline steps: draft, verify and host, the parts of a round, and
-    `draft_prefill`, what its drafter takes to read the prompt.
+    `acceptance_rate` is levels passed / levels reached. `races` is the number of passes in which
+    the candidate raced; with 0, the speedup comes from theory alone. Costs are in steps of the
+    baseline: draft, verify and host are the parts of a round, and `draft_prefill` is the drafter's
+    time to read the prompt.
     """
 
     candidate: Candidate
@@ -53,9 +57,10 @@ class Estimate:
     draft_cost: float
     verify_cost: float
     host_cost: float
-    held_bytes: int  # weights and caches beside the target's
+    held_bytes: int  # bytes of weights and caches in addition to the target's
     draft_prefill: float = 0.0
-    measured: tuple[float, ...] = ()  # speedups, of the passes in which it raced
+    # One speedup for each pass of the race in which the candidate ran.
+    measured: tuple[float, ...] = ()
     theory: float = 1.0
 
     @property
@@ -64,13 +69,14 @@ class Estimate:
 
 
 def estimate(probe: Probe, candidate: Candidate) -> Estimate:
-    """Of a candidate whose method was probed."""
+    """Return the estimated speedup of a candidate whose method was probed."""
     runs = probe.of_method(candidate.method)
     survival = survival_of(runs, candidate.draft_length)
     draft, verify, host = _cost_at(probe, _timed(runs), candidate.draft_length)
     measured = race_speedups(probe, candidate)
     theory = predicted_speedup(probe, candidate, probe.workload.max_new_tokens)
-    limit = 1 + (probe.workload.max_new_tokens - 1) / prefill_steps(probe)  # the prefill stays
+    # Speculation does not speed up the prefill, so the speedup has this limit.
+    limit = 1 + (probe.workload.max_new_tokens - 1) / prefill_steps(probe)
     speedup = min(limit, median([*measured, theory]))
     factor = math.exp(NORMAL_95 * _relative_error(probe, candidate, runs))
     reached = 1 + math.fsum(survival[:-1])
@@ -93,7 +99,10 @@ def estimate(probe: Probe, candidate: Candidate) -> Estimate:
 
 
 def race_speedups(probe: Probe, candidate: Candidate) -> list[float]:
-    """Tokens per second over the baseline's of the same block, pass by pass."""
+    """Return the candidate's speedup in each pass of the race.
+
+    Each speedup compares the candidate with the baseline of the block in which it raced.
+    """
     return [
         run.tokens / run.total_seconds * plain.total_seconds / plain.tokens
         for run in _races(probe, candidate)
@@ -102,7 +111,10 @@ def race_speedups(probe: Probe, candidate: Candidate) -> list[float]:
 
 
 def predicted_speedup(probe: Probe, candidate: Candidate, tokens: int) -> float:
-    """From acceptance and costs, for requests of `tokens` new ones; a batch ends with its last."""
+    """Return the speedup that theory predicts for requests of `tokens` new tokens.
+
+    It follows from the measured acceptance and costs. A batch ends when its longest row ends.
+    """
     runs = probe.of_method(candidate.method)
     timed = _timed(runs)
     costs = [sum(_cost_at(probe, timed, k)) for k in range(candidate.draft_length + 1)]
@@ -115,19 +127,20 @@ def predicted_speedup(probe: Probe, candidate: Candidate, tokens: int) -> float:
 
 
 def prefill_steps(probe: Probe) -> float:
-    """The plain lane's time to the first token, in its steps."""
+    """Return the plain lane's time to the first token, in steps of that lane."""
     return median(each.first_seconds / probe.step_of(each.block) for each in probe.baselines)
 
 
 def draft_prefill_steps(probe: Probe, runs: Sequence[CandidateRun]) -> float:
-    """The drafter's time to read a prompt, in the plain lane's steps."""
+    """Return the drafter's time to read a prompt, in steps of the plain lane."""
     return median(run.draft_prefill_seconds / probe.step_of(run.block) for run in runs)
 
 
 def survival_of(runs: Sequence[CandidateRun], draft_length: int) -> list[float]:
-    """The chance that at least d levels of a round pass, d = 1 … K.
+    """Return the probabilities that at least d levels of a round are accepted, for d = 1 … K.
 
-    Depths that no run drafted go on with the conditional rate of the deeper half of those it did.
+    For levels deeper than any run drafted, the acceptance rate is assumed to be that of the deeper
+    half of the drafted levels.
     """
     survival: list[float] = []
     probed = _longest(runs)
@@ -149,36 +162,50 @@ def survival_of(runs: Sequence[CandidateRun], draft_length: int) -> list[float]:
 
 
 def _longest(runs: Sequence[CandidateRun]) -> int:
-    """The draft length that some round had room for; 0 where none had."""
+    """Return the longest draft that some round had room to make; 0 if no round had room."""
     return max((run.candidate.draft_length for run in runs if _whole(run)), default=0)
 
 
 def _whole(run: CandidateRun) -> tuple[RoundSeen, ...]:
-    """The rounds that had room for the whole draft length."""
+    """Return the rounds in which the text had room for a draft of full length."""
     return tuple(each for each in run.rounds if each.accepted)
 
 
 def _tail_rate(survival: Sequence[float]) -> float:
-    """Levels passed / levels reached in the deeper half."""
+    """Return the acceptance rate in the deeper half of the levels: levels passed / reached."""
     reached = (1.0, *survival)[len(survival) // 2 : -1]
     return math.fsum(survival[len(survival) // 2 :]) / total if (total := sum(reached)) else 0.0
 
 
 def _timed(runs: Sequence[CandidateRun]) -> list[CandidateRun]:
-    """Runs with the rounds that show a cost; shortened rounds only where there are no others."""
+    """Return the runs with only those rounds in which the text had room for a whole draft.
+
+    If no run has such a round, the runs keep all their rounds.
+    """
     whole = [replace(run, rounds=_whole(run)) for run in runs]
     return [run for run in whole if run.rounds] or [run for run in runs if run.rounds]
 
 
 def _cost_at(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> list[float]:
-    """Draft, verify and host time of a round in steps, straight over the lengths.
+    """Return the draft, verify and host time of a round at this draft length, in plain steps.
 
-    Through the shortest and the longest that ran, never falling; where only one did, drafting goes
-    through 0 at length 0, verifying falls there as forwards over fewer tokens do, and the rest is
-    constant. Where no round ran, that of a plain step.
+    Each of the three times follows a straight line over the draft length. The line passes through
+    the shortest and the longest length that ran, and never falls. If only one length ran, drafting
+    costs 0 at length 0, verifying falls there like a forward over fewer tokens, and host time is
+    constant. If no round ran, the cost is that of a plain step. A round with a draft contains a
+    forward of the target, so it never costs less than a plain step.
     """
     if not timed:
         return [0.0, 1.0, 0.0]
+    draft, verify, host = _line_at(probe, timed, draft_length)
+    return [draft, max(verify, 1.0 - host) if draft_length else verify, host]
+
+
+def _line_at(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> list[float]:
+    """Return what `_cost_at` returns if rounds were measured, but without its lower limit.
+
+    The cost may therefore be below that of a plain step.
+    """
     lengths = sorted({run.candidate.draft_length for run in timed})
     if draft_length in lengths:
         return _typical_cost(probe, timed, draft_length)
@@ -194,13 +221,16 @@ def _cost_at(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> 
 
 
 def _plain_share(probe: Probe, runs: Sequence[CandidateRun]) -> float:
-    """Of the time of their forwards: what one over a single token of each row takes."""
+    """Return the time of a one-token forward, divided by the mean time of the runs' forwards."""
     nodes = fmean(each.nodes for run in runs for each in run.rounds)
     return probe.batch_curve.at(1) / probe.batch_curve.at(round(1 + nodes))
 
 
 def _typical_cost(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> list[float]:
-    """Of the runs at this length: each kind of round with its own cost, as often as it came."""
+    """Return the draft, verify and host time of a round at this length, in plain steps.
+
+    Rounds with and without a draft count in proportion to their numbers.
+    """
     runs = [run for run in timed if run.candidate.draft_length == draft_length]
     costs = [0.0, 0.0, 0.0]
     for is_drafted in (True, False):
@@ -215,7 +245,11 @@ def _typical_cost(probe: Probe, timed: Sequence[CandidateRun], draft_length: int
 
 
 def _calm_mean(rounds: Sequence[RoundSeen], part: int) -> float:
-    """Whole rounds are judged: their parts may differ, as where some find their draft ready."""
+    """Return the mean of one part of the rounds' times, without bursts of other work.
+
+    A round is an outlier if its whole time is unusually long. The time of a single part does not
+    show this, because it may vary for a good reason: some rounds find their draft ready.
+    """
     shares = calm_shares([each.seconds for each in rounds])
     pairs = zip(shares, rounds, strict=True)
     return math.fsum(share * each.parts[part] for share, each in pairs) / len(rounds)
@@ -226,16 +260,16 @@ def _races(probe: Probe, candidate: Candidate) -> list[CandidateRun]:
 
 
 def _relative_error(probe: Probe, candidate: Candidate, runs: Sequence[CandidateRun]) -> float:
-    """Standard error of the speedup over the speedup."""
+    """Return the standard error of the speedup, divided by the speedup."""
     blocks = {run.block for run in _races(probe, candidate) or runs}
     noise = 2 * step_noise(probe) ** 2 / len(blocks)
     return math.sqrt(_rounds_error(runs, candidate.draft_length) ** 2 + noise)
 
 
 def _rounds_error(runs: Sequence[CandidateRun], draft_length: int) -> float:
-    """Standard error of the mean tokens of a round over that mean.
+    """Return the standard error of the mean tokens per round, divided by that mean.
 
-    Two more rounds count, the worst and the best, so that a few like ones are not sure.
+    The worst and the best possible round are added, so that a few equal rounds do not look certain.
     """
     enough = min(draft_length, _longest(runs))
     long_enough = [run for run in runs if run.candidate.draft_length >= enough]
@@ -254,15 +288,19 @@ def _rounds_error(runs: Sequence[CandidateRun], draft_length: int) -> float:
 
 
 def _fresh_share(runs: Sequence[CandidateRun]) -> float:
-    """Of the prompts, each counted once: decoded again it has the same draws."""
+    """Return the share of prompts that ran for the first time.
+
+    A repeated prompt repeats its random draws, so it adds no information.
+    """
     prompts = [prompt for run in runs for prompt in run.prompts]
     return len(set(prompts)) / len(prompts)
 
 
 def step_noise(probe: Probe) -> float:
-    """Relative spread of the baseline's step from one block to the next.
+    """Return the relative spread of the baseline's step time between neighbouring blocks.
 
-    Of neighbours, since a block's costs are in steps of its own: a slow drift cancels.
+    A round's cost is measured in steps of its own block, so a slow drift of the machine cancels
+    out. Only neighbouring blocks are therefore compared.
     """
     steps = [each.step_seconds for each in probe.baselines if each.steps]
     jumps = [math.log(later / sooner) ** 2 / 2 for sooner, later in pairwise(steps)]

@@ -1,4 +1,4 @@
-"""What a short probe of a pair has measured: the plain numbers on which advice rests."""
+"""The numbers that a short probe of a pair measures, from which the advice is computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from specviz.records import MAX_TREE_NODES
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way to speculate; an empty `branching` is a chain or a tree that chooses its own shape."""
+    """A method with its draft length and tree.
+
+    `branching` is empty for a chain, and for a method that shapes its tree itself.
+    """
 
     method: str
     draft_length: int
@@ -20,7 +23,7 @@ class Candidate:
 
     @property
     def title(self) -> str:
-        """As it is shown.
+        """Return the candidate's title, as users see it.
 
         >>> Candidate("draft-tree", 5, (3, 2)).title
         'draft-tree, K = 5, branching 3,2'
@@ -30,7 +33,10 @@ class Candidate:
 
     @property
     def node_count(self) -> int:
-        """Of a tree of this branching, one child a node below it."""
+        """Return the number of nodes in the candidate's tree.
+
+        Below the depths of `branching`, each node has one child.
+        """
         nodes, level = 0, 1
         for depth in range(self.draft_length):
             level *= self.branching[depth] if depth < len(self.branching) else 1
@@ -40,11 +46,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class RoundSeen:
-    """One round of all rows together.
+    """One round of all rows of a batch together.
 
-    `accepted` are the levels that passed, one per row that had room for the whole draft length;
-    `nodes` counts the largest tree of any row. The drafter's reading of the prompt is no part of
-    any.
+    `accepted` holds the number of levels passed, for each row that had room for the whole draft
+    length. `nodes` is the size of the largest tree among the rows. The times exclude the drafter's
+    prefill.
     """
 
     accepted: tuple[int, ...]
@@ -56,7 +62,7 @@ class RoundSeen:
 
     @property
     def parts(self) -> tuple[float, float, float]:
-        """Seconds of drafting, of verifying, of the rest."""
+        """Return the seconds of a round's parts: drafting, verifying, and the work of the host."""
         return self.draft_seconds, self.verify_seconds, self.host_seconds
 
     @property
@@ -65,16 +71,20 @@ class RoundSeen:
 
     @property
     def is_drafted(self) -> bool:
-        """Whether any row had something to verify; a lookup that finds nothing has not."""
+        """Return whether any sequence had a draft to verify.
+
+        A lookup, for example, may find nothing.
+        """
         return self.nodes > 0
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineRun:
-    """The plain lane over some prompts: `steps` forwards behind the prefills.
+    """Plain decoding of some prompts, with `steps` forwards after the prefills.
 
-    `first_seconds` is the mean prefill, `step_seconds` the median of the others, `total_seconds`
-    all of them but for outliers. Runs of one `block` stand side by side in time.
+    `first_seconds` is the mean time of a prefill, and `step_seconds` the median time of the other
+    forwards. `total_seconds` is the sum of all times without outliers. Runs with the same `block`
+    ran close together in time.
     """
 
     block: int
@@ -87,10 +97,11 @@ class BaselineRun:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRun:
-    """A candidate over the prompts; `is_race`: at the output length that was asked for.
+    """A candidate's run over some prompts.
 
-    `draft_prefill_seconds` is the mean time in which its drafter read a prompt (of a batch: those
-    of all rows), beside the target's own `first_seconds`; both are part of `total_seconds`.
+    `is_race` means that it ran at the output length of the user's request. `draft_prefill_seconds`
+    is the mean time in which the drafter read a prompt (in a batch, the prompts of all rows). It
+    comes in addition to the target's `first_seconds`; `total_seconds` includes both.
     """
 
     candidate: Candidate
@@ -99,7 +110,7 @@ class CandidateRun:
     first_seconds: float
     total_seconds: float
     rounds: tuple[RoundSeen, ...]
-    held_bytes: int  # weights and caches beside the target's
+    held_bytes: int  # bytes of weights and caches in addition to the target's
     prompts: tuple[str, ...]
     is_race: bool = False
     draft_prefill_seconds: float = 0.0
@@ -107,9 +118,10 @@ class CandidateRun:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A method that this pair cannot run, and why.
+    """A method that this pair cannot run, and the reason.
 
-    `shared_share`: where the vocabularies differ, the part of the target's tokens that both have.
+    If the two vocabularies differ, `shared_share` is the share of the target's tokens that are in
+    both.
     """
 
     method: str
@@ -119,9 +131,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The workload that the advice is for, and the memory that there is.
+    """The kind of request that the advice is for, and the machine's memory.
 
-    `free_bytes` is None where the machine does not say.
+    `free_bytes` is None if the machine does not report it.
     """
 
     batch_size: int
@@ -134,12 +146,12 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """All that was measured.
+    """All measurements of the probe.
 
-    `batch_curve`: a target forward over so many tokens of each row of the batch; `row_curve`: of
-    one row alone. `greedy` are runs at temperature 0 of what ran in the same block, on the same
-    prompts, at the temperature asked for. `finalists` are those still racing after the last whole
-    pass.
+    Each curve maps the number of tokens per sequence to the time of a target forward: `batch_curve`
+    for the whole batch, `row_curve` for a single sequence. `greedy` holds runs at temperature 0
+    that repeat earlier runs on the same prompts. `finalists` are the candidates that were still
+    racing after the last complete pass.
     """
 
     workload: Workload
@@ -152,9 +164,10 @@ class Probe:
     finalists: tuple[Candidate, ...] = ()
 
     def options(self, lengths: Sequence[int]) -> tuple[Candidate, ...]:
-        """Every method that ran at each of these draft lengths, in the shape of its longest run.
+        """Return one candidate for each method that ran and each draft length in `lengths`.
 
-        Trees of too many nodes are left out.
+        A candidate has the tree shape of its method's longest run. Trees with too many nodes are
+        left out.
         """
         longest = {
             run.candidate.method: run.candidate
@@ -171,11 +184,15 @@ class Probe:
         return tuple(run for run in self.runs if run.candidate.method == method)
 
     def baseline_of(self, block: int) -> BaselineRun:
-        """The plain run beside the others of a block."""
+        """Return the run of plain decoding in this block of runs."""
         return next(run for run in self.baselines if run.block == block)
 
     def step_of(self, block: int) -> float:
-        """Seconds of a plain step there; the other blocks' where every prompt ended at once."""
+        """Return the seconds of a plain step in this block of runs.
+
+        If every prompt of the block ended with its prefill, the median of the other blocks is
+        returned.
+        """
         own = self.baseline_of(block)
         others = [run.step_seconds for run in self.baselines if run.steps]
         return own.step_seconds if own.steps or not others else median(others)

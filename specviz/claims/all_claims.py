@@ -1,4 +1,4 @@
-"""All claims, by number, read from claims.toml."""
+"""Read all claims from claims.toml: number -> claim."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EXPERIMENTS: dict[str, type[Any]] = {
 
 
 def claim_numbered(number: int) -> Claim:
-    """InputError for a number that there is not."""
+    """Return the claim with this number. Raises InputError if there is none."""
     if number not in CLAIMS:
         raise InputError(f"number must be a whole number from 1 to {max(CLAIMS)}, got {number}")
     return CLAIMS[number]
@@ -100,7 +100,7 @@ def _setting(fields: Mapping[str, Any]) -> Setting:
 
 
 def _with_tuples(value: Any) -> Any:
-    """The same data with arrays that nothing can change."""
+    """Return the data with a tuple in place of each list, so that no code can change the data."""
     if isinstance(value, dict):
         return {name: _with_tuples(each) for name, each in value.items()}
     return tuple(map(_with_tuples, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""A claim of a popular text about speculative decoding, and what can be said of it."""
+"""One claim that popular texts make about speculative decoding, and how it is judged."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 from specviz.claims.own_numbers import OwnNumber, with_own
 from specviz.claims.sentences import Templates, Values, as_values, value_at
 
-Result = Mapping[str, Any]  # what one measured setting gave, JSON-able
+Result = Mapping[str, Any]  # the JSON-ready result of one measured setting
 
 
 class ClaimKind(Enum):
-    """What decides a claim."""
+    """The kind of evidence on which the verdict about a claim is based."""
 
-    ARITHMETIC = "arithmetic"  # theory, from the claim's own numbers
-    MEASURABLE = "measurable"  # a measurement; undecided until it is made
-    DEFINITION = "definition"  # what a paper, a program's source or a model card says
+    ARITHMETIC = "arithmetic"  # theory decides, from the claim's own numbers
+    MEASURABLE = "measurable"  # a measurement decides; until then the claim is undecided
+    DEFINITION = "definition"  # the text of a paper, source code or a model card decides
 
     @property
     def decided_by(self) -> str:
@@ -30,12 +30,15 @@ class ClaimKind(Enum):
 
 
 class ClaimVerdict(Enum):
-    """How a claim stands.
+    """The verdict on a claim.
 
-    HOLDS: agrees within 10 %, or in every part that was looked at. CONDITIONAL: true in a usual
-    setting that the claim does not name, or in some of its parts; speeds of other machines that
-    differ here are no more than this. WRONG: refuted as it stands. UNDECIDED: not measured yet, or
-    the repeats lie on both sides of the line.
+    - HOLDS: the claim agrees within 10 %, or in every part that was examined.
+    - CONDITIONAL: the claim is true in a usual setting that it does not name, or in some of its
+      parts. A claimed speed that was measured on another machine also gets this verdict, and never
+      WRONG, if our measurements differ from it.
+    - WRONG: the claim is refuted as stated.
+    - UNDECIDED: the claim is not measured yet, or some of its repeats support it and others refute
+      it.
     """
 
     HOLDS = "holds"
@@ -44,14 +47,17 @@ class ClaimVerdict(Enum):
     UNDECIDED = "undecided"
 
 
-# ---- what would measure a claim here: settings of the experiments, all of the bundled pair
+# ---- settings of the experiments that measure a claim; all experiments use the bundled pair
 
 DRAFT_MODEL = "draft-model"
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A sweep: speculative against plain decoding over one axis, `values` as they are typed."""
+    """A sweep: speculative and plain decoding over one axis.
+
+    `values` is the text of the axis's values, as a user would type it.
+    """
 
     axis: str
     values: str
@@ -62,7 +68,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The same by batch size."""
+    """A comparison of speculative and plain decoding at several batch sizes."""
 
     sizes: tuple[int, ...] = (1, 4, 16)
     draft_length: int = 5
@@ -70,7 +76,7 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Seconds to the first token and of a plain step, by method and tokens of the prompt."""
+    """The time to the first token and the time of a plain step, by method and prompt length."""
 
     methods: tuple[str, ...] = (DRAFT_MODEL,)
     prompt_tokens: tuple[int | None, ...] = (None,)
@@ -78,7 +84,7 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class Exactness:
-    """The output's distribution compared with the target's."""
+    """A comparison of the output's distribution with the target's."""
 
     method: str = DRAFT_MODEL
     temperature: float = 1.0
@@ -87,19 +93,22 @@ class Exactness:
 
 @dataclass(frozen=True, slots=True)
 class Distributions:
-    """Exact p and q of both models after held-out prompts, by temperature."""
+    """The exact p and q of both models after held-out prompts, at each temperature."""
 
     temperatures: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The baseline compared with itself."""
+    """A comparison of the baseline with itself, which shows how far measurements vary by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryLength:
-    """Target forwards of the library's assisted decoding, by how the draft length is asked for."""
+    """The target forwards of the library's assisted decoding.
+
+    The draft length is requested once as an argument and once in the configuration.
+    """
 
     lengths: tuple[int, int] = (1, 5)
 
@@ -107,12 +116,16 @@ class LibraryLength:
 Setting = Grid | Batches | Clocks | Exactness | Distributions | Noise | LibraryLength
 
 
-# ---- what is found
+# ---- what theory and measurements find
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A measured value; `ends` are the smallest and the largest repeat or context."""
+    """A measured value and the two ends of its range.
+
+    The range is from the smallest to the largest of several measurements, or an interval that was
+    computed from the measurements.
+    """
 
     value: float
     ends: tuple[float, float]
@@ -123,7 +136,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A value that theory gives, and what the claim says of the same thing, if it does."""
+    """A value that theory computes, next to the value that the claim states for it, if any."""
 
     name: str
     value: float
@@ -133,7 +146,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Theory's answer; no verdict where only a measurement can give one."""
+    """Theory's answer to a claim; it has no verdict if only a measurement can decide."""
 
     sentence: str
     numbers: tuple[Number, ...]
@@ -142,7 +155,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured value; `spread` from the smallest to the largest repeat or context."""
+    """A measured value; `spread` holds the smallest and largest value over repeats or contexts."""
 
     name: str
     value: float
@@ -152,7 +165,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFinding:
-    """What a measurement says of a claim, on the pair and the machine it was made with."""
+    """The answer of a measurement to a claim; it holds for one pair on one machine."""
 
     verdict: ClaimVerdict
     sentence: str
@@ -164,10 +177,12 @@ class MeasuredFinding:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row of a claim's table: the template of its name, and the path of its value.
+    """A row of a claim's table: a template for the row's name, and the path of the row's value.
 
-    With `each` there is one row per item of that list; neighbours with the same `each` take turns.
-    `claimed` is the path of what the claim says of the value, or that number itself.
+    A path leads to a value among the computed values of the claim, such as `five[speedup]`. `each`
+    is the path of a list. If `each` is not empty, the table has one row per item of this list.
+    Neighbouring rows with the same `each` alternate: all rows of the first item come before the
+    rows of the second. `claimed` is the value that the claim states, or the path of that value.
     """
 
     name: str
@@ -179,7 +194,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How a rule's values are put: a sentence and a table; theory's also in a line, the answer."""
+    """The texts about a rule's result: a sentence, a table, and for theory a one-line answer."""
 
     sentence: str
     rows: tuple[TableRow, ...]
@@ -193,7 +208,7 @@ class Account:
         return self.wording.write(self.answer, values)
 
     def table(self, values: Values) -> Iterator[tuple[TableRow, str, Values]]:
-        """Each row with its name in words and the values that its paths are looked up in."""
+        """Yield each row of the table: its name in words, and the values at its paths."""
         for each, rows in groupby(self.rows, key=lambda row: row.each):
             neighbours = tuple(rows)
             for item in value_at(each, values) if each else ({},):
@@ -208,18 +223,18 @@ MeasuredRule = Callable[[Sequence[Result], Values], tuple[ClaimVerdict, dict[str
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim with its own numbers, the rules that judge it and the words for what they find.
+    """A claim with its own numbers, the rules that judge it, and the texts for the judgement.
 
-    `theory_rule` takes the numbers by name; `measured_rule` takes one result per setting and the
-    numbers. Without settings `reason` says why nothing is measured. `own_numbers` are the fields
-    for numbers of one's own, `example` what then stands in the place of the claim's; `lesson` is
-    the course's lesson (its folder) that explains the matter.
+    `theory_rule` takes the numbers as named arguments. `measured_rule` takes one result per setting
+    and the numbers. Without settings, `reason` says why nothing is measured. `own_numbers` are the
+    fields for a user's own numbers, and `example` is their initial content. `lesson` is the folder
+    of the lesson that explains the subject.
     """
 
     number: int
     title: str
     said: str
-    sources: tuple[tuple[str, str], ...]  # letter and title of each text
+    sources: tuple[tuple[str, str], ...]  # letter and title of each text that makes the claim
     kind: ClaimKind
     numbers: Values
     theory_rule: TheoryRule
@@ -236,7 +251,7 @@ class Claim:
         assert bool(self.settings) == (self.measured_rule is not None) != bool(self.reason)
 
     def theory(self, **others: Any) -> Finding:
-        """By the claim's own numbers, or with others in their place."""
+        """Judge the claim by its own numbers, or by other numbers if the caller gives some."""
         verdict, values = self._judged(others)
         numbers = (
             Number(name, value_at(row.value, inner), row.unit, _claimed(row, inner))
@@ -246,17 +261,21 @@ class Claim:
 
     @property
     def answer(self) -> str:
-        """Theory's, in a line."""
+        """Return theory's answer in one line."""
         return self.theory_account.line(self._judged({})[1])
 
     def _judged(self, others: Values) -> tuple[ClaimVerdict | None, dict[str, Any]]:
-        """The verdict, and all values that a sentence may name."""
+        """Return the verdict, and all values that a sentence may name."""
         arguments = self._arguments(others)
         verdict, found = self.theory_rule(**arguments)
         return verdict, {**self.numbers, **arguments, **found}
 
     def _arguments(self, others: Values) -> dict[str, Any]:
-        """What the rule is given: others, the claim's numbers, or the rule's defaults."""
+        """Return the theory rule's arguments.
+
+        `others` take precedence over the claim's numbers, which take precedence over the defaults
+        of the rule.
+        """
         taken = inspect.signature(self.theory_rule)
         own = {name: value for name, value in self.numbers.items() if name in taken.parameters}
         given = taken.bind(**{**own, **others})
@@ -264,7 +283,10 @@ class Claim:
         return dict(given.arguments)
 
     def tried(self, typed: Mapping[str, Any]) -> Finding:
-        """By numbers of one's own: texts by the names of `own_numbers`. InputError for bad ones."""
+        """Judge the claim by a user's own numbers, which are texts by the names of `own_numbers`.
+
+        Raises InputError for a number that breaks a rule.
+        """
         numbers = self._arguments(self.example)
         return self.theory(**with_own(numbers, self.own_numbers, typed))
 
@@ -276,7 +298,7 @@ class Claim:
         ]
 
     def judge(self, results: Sequence[Result]) -> MeasuredFinding:
-        """What the results, one per setting, say of the claim."""
+        """Judge the claim by measured results, one per setting."""
         assert self.measured_rule is not None and self.measured_account is not None
         verdict, found = self.measured_rule(results, self.numbers)
         values = {**self.numbers, **found}
@@ -287,14 +309,20 @@ class Claim:
         return MeasuredFinding(verdict, self.measured_account.text(values), tuple(figures))
 
     def verdict(self, measured: MeasuredFinding | None = None) -> ClaimVerdict:
-        """Theory or source where they decide, else the measurement."""
+        """Return the verdict of theory or of the claim's source, if there is one.
+
+        Otherwise, return the verdict of the measurement, or UNDECIDED without a measurement.
+        """
         found = self.theory().verdict
         if found is not None:
             return found
         return measured.verdict if measured else ClaimVerdict.UNDECIDED
 
     def report(self, measured: MeasuredFinding | None = None) -> dict[str, Any]:
-        """The claim, what theory says and what was measured (None: nothing), JSON-able."""
+        """Return the claim, theory's answer and the measurement, JSON-ready.
+
+        The measurement is None if there is none.
+        """
         found = self.theory()
         return {
             "number": self.number,
@@ -315,7 +343,10 @@ class Claim:
 
 
 def finding_report(found: Finding) -> dict[str, Any]:
-    """Theory's sentence, table and verdict (None: a measurement decides), JSON-able."""
+    """Return theory's sentence, table and verdict, JSON-ready.
+
+    The verdict is None if only a measurement can decide.
+    """
     return {
         "sentence": found.sentence,
         "numbers": [asdict(number) for number in found.numbers],

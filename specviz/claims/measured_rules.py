@@ -1,6 +1,7 @@
-"""What measured results make of a claim: a verdict and the values that its sentence names.
+"""The rules that judge a claim by measured results.
 
-Every rule takes one JSON-able result per setting of the claim, and the claim's own numbers.
+A rule takes one JSON-ready result per setting of the claim, and the claim's own numbers. It returns
+a verdict, and the values for the claim's sentence.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from specviz.claims.theory_rules import (
 from specviz.metrics.measured_costs import wilson_interval
 
 Point = dict[str, Any]
-Part = bool | None  # a part of a claim: right, refuted, or between the two
+Part = bool | None  # whether a part of a claim is right; None if it is neither right nor refuted
 Results = Sequence[Result]
 Found = tuple[ClaimVerdict, dict[str, Any]]
 HOLDS, CONDITIONAL, WRONG = ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL, ClaimVerdict.WRONG
@@ -33,41 +34,57 @@ RULES: dict[str, MeasuredRule] = {}
 
 
 def rule(made: MeasuredRule) -> MeasuredRule:
-    """Make a rule known by its name."""
+    """Register a function as a rule, under the function's name."""
     RULES[made.__name__] = made
     return made
 
 
-# ---- parts of a claim
+# ---- functions that combine the parts of a claim into a verdict
 
 
 def combined_sizes(parts: Sequence[Part]) -> ClaimVerdict:
-    """As `combined`, for how much is gained: another machine's number is not refuted by ours."""
+    """Return the verdict on a claim whose parts say how large gains are.
+
+    The verdict is never WRONG, because our numbers cannot refute numbers from another machine.
+    """
     verdict = combined(parts)
     return CONDITIONAL if verdict is WRONG else verdict
 
 
 def pays(measured: Point) -> Part:
-    """All repeats above 1, all below, or between."""
+    """Return True if every repeat has a speedup above 1, False if every one is below 1.
+
+    Otherwise the result is None.
+    """
     low, high = measured["speedup_spread"]
     return True if low > 1 else False if high < 1 else None
 
 
 def loses(measured: Point) -> Part:
-    """All repeats below 1, all above, or between."""
+    """Return True if every repeat has a speedup below 1, False if every one is above 1.
+
+    Otherwise the result is None.
+    """
     part = pays(measured)
     return None if part is None else not part
 
 
 def faster(one: Point, other: Point) -> Part:
-    """Whether `one` gains more in all its repeats than `other` in any."""
+    """Return True if `one` gains more in every repeat than `other` in any repeat.
+
+    The result is False if `other` gains more in every repeat, and None if the repeats overlap.
+    """
     if one["speedup_spread"][0] > other["speedup_spread"][1]:
         return True
     return False if one["speedup_spread"][1] < other["speedup_spread"][0] else None
 
 
 def inside(low: float, high: float, measured: Point) -> Part:
-    """Whether the speedup's spread lies within a range, give or take a tenth, or outside it."""
+    """Return True if all repeats are inside a range of speedups, False if all are outside it.
+
+    The range is extended by a tenth at both ends. If some repeats are inside and some outside, the
+    result is None.
+    """
     low, high = (1 - TOLERANCE) * low, (1 + TOLERANCE) * high
     least, most = measured["speedup_spread"]
     if low <= least and most <= high:
@@ -76,34 +93,37 @@ def inside(low: float, high: float, measured: Point) -> Part:
 
 
 def near(value: float, low: float, high: float) -> Part:
-    """Whether all of a spread lies within a tenth of the value, or none of it."""
+    """Return True if a spread is entirely within a tenth of a value, False if entirely outside.
+
+    If the spread is partly within it, the result is None.
+    """
     least, most = (1 - TOLERANCE) * value, (1 + TOLERANCE) * value
     if least <= low and high <= most:
         return True
     return False if high < least or low > most else None
 
 
-# ---- reading results
+# ---- functions that read values from results
 
 
 def point(grid: Result, axis: str, value: Any) -> Point:
-    """The point of a sweep at this value of its axis."""
+    """Return the point of a sweep at which the axis has this value."""
     (found,) = (each for each in grid["points"] if each["setting"][axis] == value)
     return dict(found)
 
 
 def rate(measured: Point) -> float:
-    """The acceptance rate; 0 where nothing was examined."""
+    """Return the acceptance rate; 0 if no guess was examined."""
     return measured["acceptance_rate"] or 0.0
 
 
 def examined(measured: Point) -> int:
-    """Levels reached, over all depths."""
+    """Return how many levels of draft trees were examined in all rounds together."""
     return int(sum(depth["reached"] for depth in measured["acceptance_by_depth"]))
 
 
 def rate_interval(measured: Point) -> tuple[float, float]:
-    """The 95 % interval of the acceptance rate (Wilson)."""
+    """Return the 95 % interval of the acceptance rate (Wilson)."""
     return wilson_interval(rate(measured), examined(measured))
 
 
@@ -113,7 +133,7 @@ def accepted_a_round(measured: Point) -> float:
 
 
 def is_lossless(exact: Result) -> bool:
-    """Whether the output's distribution was found to be the target's."""
+    """Return whether the test found that the output follows the target's distribution."""
     return bool(exact["verdict"] == "lossless")
 
 
@@ -122,11 +142,14 @@ def at_temperature(found: Result, temperature: float) -> Result:
     return dict(there)
 
 
-# ---- values as sentences and tables name them
+# ---- values under the names that sentences and tables use
 
 
 def shown(measured: Point, **others: Any) -> dict[str, Any]:
-    """A point of a sweep, or a row of a batch size, with the spreads of what it measured."""
+    """Return the values of a measured point by name; the speedup and the acceptance have ranges.
+
+    A point is one setting of a sweep, or one batch size.
+    """
     speedup = Spread(measured["speedup"], tuple(measured["speedup_spread"]))
     values = {**measured, **measured.get("setting", {}), "speedup": speedup, **others}
     if "acceptance_by_depth" in measured:
@@ -135,12 +158,15 @@ def shown(measured: Point, **others: Any) -> dict[str, Any]:
 
 
 def over(values: Sequence[float]) -> Spread:
-    """The median of several, with their ends."""
+    """Return the median of several measured values, with the smallest and the largest of them."""
     return Spread(median(values), (min(values), max(values)))
 
 
 def exactness(exact: Result) -> dict[str, Any]:
-    """The distance and what exact sampling of that size gives by chance."""
+    """Return the verdict, the output's distance from the target, and the distance by chance.
+
+    The last number is the distance of equally many exact samples.
+    """
     by_chance = Spread(exact["noise_floor"], (0.0, exact["noise_ceiling"]))
     return {
         "exactness": exact["verdict"],
@@ -150,7 +176,7 @@ def exactness(exact: Result) -> dict[str, Any]:
 
 
 def sorted_by_part(names: Iterable[str], parts: Sequence[Part]) -> dict[str, list[str]]:
-    """The names of the parts that are right (`within`), and of those refuted (`outside`)."""
+    """Return the names of a claim's right parts (`within`) and of its refuted parts (`outside`)."""
     pairs = list(zip(names, parts, strict=True))
     return {
         "within": [name for name, part in pairs if part is True],
@@ -158,12 +184,15 @@ def sorted_by_part(names: Iterable[str], parts: Sequence[Part]) -> dict[str, lis
     }
 
 
-# ---- claims that read a speedup off the number of drafted or accepted tokens
+# ---- rules for claims that derive a speedup from the number of drafted or accepted tokens
 
 
 @rule
 def accepted_is_speedup(results: Results, numbers: Values) -> Found:
-    """At K = 5: are a K tokens accepted, and is that number the speedup?"""
+    """Test at K = 5 whether a x K tokens are accepted per round, and whether this is the speedup.
+
+    a is the acceptance rate.
+    """
     five = point(results[0], "draft-length", 5)
     accepted, product = accepted_a_round(five), 5 * rate(five)
     parts = [agrees(product, accepted), agrees(accepted, five["speedup"])]
@@ -173,7 +202,7 @@ def accepted_is_speedup(results: Results, numbers: Values) -> Found:
 
 @rule
 def product_is_speedup(results: Results, numbers: Values) -> Found:
-    """At K = 4: is K a the speedup?"""
+    """Test at K = 4 whether the speedup is K x a, with the acceptance rate a."""
     four = point(results[0], "draft-length", 4)
     product = 4 * rate(four)
     found = {"product": product, "four": shown(four)}
@@ -182,7 +211,11 @@ def product_is_speedup(results: Results, numbers: Values) -> Found:
 
 @rule
 def round_is_speedup(results: Results, numbers: Values) -> Found:
-    """Are 5 tokens drafted as quickly as 1, and are no more written than accepted?"""
+    """Test the two assumptions of a claim about the speedup of a round.
+
+    The claim assumes that 5 tokens are drafted as fast as 1. It also assumes that a round emits
+    only accepted drafts, but the target adds one more token.
+    """
     one, five = (point(results[0], "draft-length", length) for length in (1, 5))
     times = (five["draft_seconds"] / five["rounds"]) / (one["draft_seconds"] / one["rounds"])
     accepted = accepted_a_round(five)
@@ -192,7 +225,7 @@ def round_is_speedup(results: Results, numbers: Values) -> Found:
 
 @rule
 def ladder(results: Results, numbers: Values) -> Found:
-    """Does each task's speedup lie on the claim's line at its acceptance rate?"""
+    """Test whether each task's speedup is the one that the claim gives for its acceptance rate."""
     points = results[0]["points"]
     claimed = [on_ladder(numbers["steps"], rate(each)) for each in points]
     parts = [inside(line, line, each) for line, each in zip(claimed, points, strict=True)]
@@ -201,7 +234,10 @@ def ladder(results: Results, numbers: Values) -> Found:
 
 
 def on_ladder(steps: Sequence[tuple[float, float]], acceptance: float) -> float:
-    """The speedup at this acceptance: straight lines between and beyond three steps, falling."""
+    """Return the claimed speedup at this acceptance rate, interpolated between the claim's pairs.
+
+    `steps` are three pairs of an acceptance rate and a speedup, the highest acceptance rate first.
+    """
     (top, most), (middle, some), (low, least) = steps
     if acceptance <= middle:
         return least + (acceptance - low) * (some - least) / (middle - low)
@@ -210,7 +246,7 @@ def on_ladder(steps: Sequence[tuple[float, float]], acceptance: float) -> float:
 
 @rule
 def product_is_tokens(results: Results, numbers: Values) -> Found:
-    """At K = 4: are there a K + 1 tokens per round, by either meaning of a?"""
+    """Test at K = 4 whether a round gives a x K + 1 tokens, for both meanings of a."""
     four = point(results[0], "draft-length", 4)
     tokens = four["block_efficiency"]
     shares = (
@@ -227,7 +263,7 @@ def product_is_tokens(results: Results, numbers: Values) -> Found:
 
 @rule
 def costs_behind_rates(results: Results, numbers: Values) -> Found:
-    """Is K = 8 faster than K = 5? And the c behind both speedups."""
+    """Test whether K = 8 is faster than K = 5, and compute the cost ratio behind both speedups."""
     five, eight = (point(results[0], "draft-length", length) for length in (5, 8))
     return combined_sizes([faster(eight, five)]), {
         "five": shown(five),
@@ -237,12 +273,12 @@ def costs_behind_rates(results: Results, numbers: Values) -> Found:
     }
 
 
-# ---- claims on the rule of acceptance, and on what keeps the output's distribution
+# ---- rules for claims about the acceptance rule, and about what keeps the output's distribution
 
 
 @rule
 def matching(results: Results, numbers: Values) -> Found:
-    """Does min(1, p/q) accept no more than the drafts with p = q, at temperature 0 and at 1?"""
+    """Test whether min(1, p/q) accepts only drafts with p = q, at temperatures 0 and 1."""
 
     def is_all(found: Result) -> bool:
         both = zip(found["overlap"], found["equal_mass"], strict=True)
@@ -262,7 +298,7 @@ def matching(results: Results, numbers: Values) -> Found:
 
 @rule
 def resampling(results: Results, numbers: Values) -> Found:
-    """Is the output p if a rejected token is drawn from p again?"""
+    """Test whether the output follows p if a rejected token is drawn from p again."""
     greedy, sampled = (at_temperature(results[0], each)["resampled_from_p"] for each in (0.0, 1.0))
     parts = [max(greedy) < EXACT, max(sampled) < EXACT]
     return combined(parts), {"greedy": over(greedy), "biased": over(sampled)}
@@ -270,7 +306,7 @@ def resampling(results: Results, numbers: Values) -> Found:
 
 @rule
 def longest_path(results: Results, numbers: Values) -> Found:
-    """Is the output p if two siblings are each examined by themselves?"""
+    """Test whether the output follows p if two siblings are examined independently."""
     greedy, sampled = (at_temperature(results[0], each)["two_siblings"] for each in (0.0, 1.0))
     parts = [max(greedy) < EXACT, max(sampled) < EXACT]
     return combined(parts), {"greedy": over(greedy), "sampled": over(sampled)}
@@ -278,7 +314,7 @@ def longest_path(results: Results, numbers: Values) -> Found:
 
 @rule
 def shared_tokenizer(results: Results, numbers: Values) -> Found:
-    """Does a draft of another tokenizer fail: not lossless, or never accepted?"""
+    """Test whether a draft with another tokenizer fails: it is lossy, or never accepted."""
     exact, grid = results
     other = point(grid, "method", "cross-vocabulary")
     works = is_lossless(exact) and rate(other) > 0
@@ -287,7 +323,7 @@ def shared_tokenizer(results: Results, numbers: Values) -> Found:
 
 @rule
 def temperature(results: Results, numbers: Values) -> Found:
-    """Is it lossy at temperature 1.5, and does it lose from temperature 1 on?"""
+    """Test whether speculation is lossy at temperature 1.5, and slower from temperature 1 on."""
     overlaps, exact, grid = results
     hot = [each for each in grid["points"] if each["setting"]["temperature"] >= HOT]
     parts = [not is_lossless(exact), *map(loses, hot)]
@@ -301,12 +337,12 @@ def temperature(results: Results, numbers: Values) -> Found:
     }
 
 
-# ---- claims on programs
+# ---- rules for claims about programs
 
 
 @rule
 def draft_length_used(results: Results, numbers: Values) -> Found:
-    """Does K as an argument count as much as K in the assistant's configuration?"""
+    """Test whether K as an argument has the same effect as K in the assistant's configuration."""
     lengths, forwards = results[0]["lengths"], results[0]["target_forwards"]
     by_argument, by_config = forwards["argument"], forwards["config"]
     if len(set(by_config)) == 1:
@@ -326,21 +362,24 @@ def draft_length_used(results: Results, numbers: Values) -> Found:
 
 @rule
 def order_of_blocks(results: Results, numbers: Values) -> Found:
-    """Is the baseline faster in its second block, by its order alone?"""
+    """Test whether the baseline is faster in its second block of measurements than in its first.
+
+    Both blocks run the same baseline, so only their order or chance can make their speeds differ.
+    """
     ratios = results[0]["noise"]
     if min(ratios) <= 1 <= max(ratios):
-        verdict = CONDITIONAL  # order does no harm once both are warm
+        verdict = CONDITIONAL  # once both blocks are warm, their order has no effect
     else:
         verdict = WRONG if min(ratios) > 1 + TOLERANCE else UNDECIDED
     return verdict, {"ratio": over(ratios)}
 
 
-# ---- claims on when to take which method, and how much is gained
+# ---- rules for claims about when to use which method, and how much it gains
 
 
 @rule
 def usual_mistakes(results: Results, numbers: Values) -> Found:
-    """Another tokenizer gains less, a long prompt gains less, the output stays exact."""
+    """Test whether another tokenizer or a long prompt lowers the gain and keeps the text exact."""
     by_vocabulary, by_prompt, exact = results
     same, other = (
         point(by_vocabulary, "method", name) for name in ("draft-model", "cross-vocabulary")
@@ -357,7 +396,7 @@ def usual_mistakes(results: Results, numbers: Values) -> Found:
 
 @rule
 def draft_model_or_heads(results: Results, numbers: Values) -> Found:
-    """Does a draft model pay, and do Medusa or EAGLE?"""
+    """Test whether a draft model pays, and whether Medusa or EAGLE heads do."""
     points = {each["setting"]["method"]: each for each in results[0]["points"]}
     heads = [pays(points[name]) for name in ("medusa", "eagle")]
     without = True if True in heads else None if None in heads else False
@@ -367,7 +406,7 @@ def draft_model_or_heads(results: Results, numbers: Values) -> Found:
 
 @rule
 def gains_by_task(results: Results, numbers: Values) -> Found:
-    """Are the order of the tasks, their acceptance rates and speedups the claimed ones?"""
+    """Test the claimed order of the tasks, their acceptance rates and their speedups."""
     tasks: Mapping[str, tuple[float, float]] = numbers["tasks"]
     points = {each["setting"]["task"]: each for each in results[0]["points"]}
     order = sorted(points, key=lambda task: -rate(points[task]))
@@ -397,7 +436,7 @@ def gains_by_task(results: Results, numbers: Values) -> Found:
 
 @rule
 def gains_by_method(results: Results, numbers: Values) -> Found:
-    """Does each method's speedup lie in its claimed range?"""
+    """Test whether the speedup of each method is in its claimed range."""
     methods: Mapping[str, tuple[float, float]] = numbers["methods"]
     points = {name: point(results[0], "method", name) for name in methods}
     parts = [inside(*methods[name], each) for name, each in points.items()]
@@ -407,7 +446,7 @@ def gains_by_method(results: Results, numbers: Values) -> Found:
 
 @rule
 def gains_by_use(results: Results, numbers: Values) -> Found:
-    """Does each use's speedup lie in its claimed range, and does a large batch lose?"""
+    """Test whether the speedup of each use is in its claimed range, and a large batch loses."""
     by_task, by_lookup, batches = results
     grids = (by_task, "code"), (by_task, "story"), (by_lookup, "summarise")
     points = [point(grid, "task", task) for grid, task in grids]
@@ -421,12 +460,12 @@ def gains_by_use(results: Results, numbers: Values) -> Found:
     }
 
 
-# ---- claims on when speculation must not be used
+# ---- rules for claims about when speculation must not be used
 
 
 @rule
 def thresholds(results: Results, numbers: Values) -> Found:
-    """Does it lose everywhere beyond the claim's thresholds?"""
+    """Test whether speculation is slower everywhere beyond the claim's thresholds."""
     by_temperature, by_output, by_vocabulary = results
     rarely = [
         shown(each, why="acceptance", axis=axis, at=value)
@@ -457,25 +496,28 @@ def thresholds(results: Results, numbers: Values) -> Found:
 
 @rule
 def short_answers(results: Results, numbers: Values) -> Found:
-    """Do all short answers lose?"""
+    """Test whether speculation is slower than plain decoding for all short answers."""
     points = results[0]["points"]
     found = [shown(each, tokens=each["setting"]["output-length"]) for each in points]
     return combined([loses(each) for each in points]), {"points": found}
 
 
-# ---- claims on what the hardware allows: arithmetic, batches, time to the first token
+# ---- rules for claims about what the hardware allows: arithmetic, batches, time to the first token
 
 
 @rule
 def bound_by_arithmetic(results: Results, numbers: Values) -> Found:
-    """Does the largest batch gain more than one row?"""
+    """Test whether the largest batch gains more from speculation than a single sequence."""
     one, *_, most = results[0]["rows"]
     return combined([faster(most, one)]), _batches(results[0])
 
 
 @rule
 def product_of_gains(results: Results, numbers: Values) -> Found:
-    """Does the largest batch keep the speedup of one row, and does it pay?"""
+    """Test whether the largest batch has the same speedup as a single sequence.
+
+    Also test whether speculation is faster than plain decoding in the largest batch.
+    """
     one, *_, most = results[0]["rows"]
     (one_low, one_high), (low, high) = one["speedup_spread"], most["speedup_spread"]
     kept = near(1.0, low / one_high, high / one_low)
@@ -485,7 +527,10 @@ def product_of_gains(results: Results, numbers: Values) -> Found:
 
 @rule
 def batches_and_drafts(results: Results, numbers: Values) -> Found:
-    """Does the largest batch lose, and does better acceptance gain more than less cost?"""
+    """Test whether speculation is slower than plain decoding in the largest batch.
+
+    Also test whether a tenth more acceptance helps more than a draft that is a tenth cheaper.
+    """
     batches, grid = results
     five = point(grid, "draft-length", 5)
     better, cheaper = gains_of_a_tenth(rate(five), 5, five["cost_ratio"] or 0.0)
@@ -505,7 +550,7 @@ def _batches(batches: Result) -> dict[str, Any]:
 
 @rule
 def share_of_peak(results: Results, numbers: Values) -> Found:
-    """Does a plain step take as long after a long prompt as after a short one?"""
+    """Test whether a plain step takes as long after a long prompt as after a short one."""
     short, long = results[0]["clocks"]
     before, after = short["step_seconds"], long["step_seconds"]
     slower = True if min(after) > max(before) else None
@@ -522,7 +567,7 @@ def share_of_peak(results: Results, numbers: Values) -> Found:
 
 @rule
 def first_token(results: Results, numbers: Values) -> Found:
-    """Does a tree delay the first token more than a chain, about as much as claimed?"""
+    """Test whether a tree delays the first token more than a chain, about as much as claimed."""
     chain, tree = (
         [
             mine / plain
@@ -533,7 +578,7 @@ def first_token(results: Results, numbers: Values) -> Found:
         for clock in results[0]["clocks"]
     )
     added = numbers["after"] / numbers["before"] - 1
-    half = 1 + added / 2  # nearer to the claimed share than to none
+    half = 1 + added / 2  # the limit of the test: halfway between no delay and the claimed delay
     adds = True if min(tree) > half * max(chain) else None
     if max(tree) < half * min(chain):
         adds = False

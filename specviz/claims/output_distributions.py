@@ -1,7 +1,7 @@
-"""Which distribution the output has under a rule of acceptance, by exact sums over a vocabulary.
+"""The exact distribution of the output under an acceptance rule, from sums over the vocabulary.
 
-A distribution is a sequence of probabilities, one per token, that sum to 1: p the target's, q the
-draft's.
+A distribution is a sequence of probabilities, one per token, that sum to 1. p is the target's
+distribution, q the draft's.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import operator
 from collections.abc import Sequence
 
 Distribution = Sequence[float]
-EXACT = 1e-9  # total variation below this is rounding
-_ROUNDING = 1e-12  # total variation that sums in double precision leave
+EXACT = 1e-9  # two distributions with a smaller total variation differ only by rounding
+_ROUNDING = 1e-12  # a smaller total variation comes from rounding in double precision
 
 
 def softened(logits: Sequence[float], temperature: float) -> tuple[float, ...]:
-    """softmax(logits / temperature)."""
+    """Return softmax(logits / temperature)."""
     top = max(logits)
     weights = [math.exp((logit - top) / temperature) for logit in logits]
     total = math.fsum(weights)
@@ -24,12 +24,12 @@ def softened(logits: Sequence[float], temperature: float) -> tuple[float, ...]:
 
 
 def accepted(p: Distribution, q: Distribution) -> tuple[float, ...]:
-    """Probability that this token is drafted and accepted with min(1, p/q): min(p, q)."""
+    """Return min(p, q): the probability that a token is drafted and accepted, for each token."""
     return tuple(map(min, p, q))
 
 
 def overlap(p: Distribution, q: Distribution) -> float:
-    """Expected acceptance of one drafted token.
+    """Return the expected acceptance rate of one drafted token.
 
     >>> round(overlap((0.6, 0.3, 0.1), (0.3, 0.6, 0.1)), 9)
     0.7
@@ -38,28 +38,25 @@ def overlap(p: Distribution, q: Distribution) -> float:
 
 
 def equal_mass(p: Distribution, q: Distribution) -> float:
-    """Acceptance if only tokens to which both distributions give the same probability could
-    pass.
-    """
+    """Return the acceptance rate of a rule that accepts only tokens with p = q."""
     return math.fsum(mine for mine, theirs in zip(p, q, strict=True) if mine == theirs)
 
 
 def residual(p: Distribution, q: Distribution) -> tuple[float, ...]:
-    """normalize(max(0, p - q)); p itself where nothing is left."""
+    """Return max(0, p - q), scaled to the sum 1. If p = q, nothing is left and the result is p."""
     rest = [max(0.0, mine - theirs) for mine, theirs in zip(p, q, strict=True)]
     total = math.fsum(rest)
     return tuple(each / total for each in rest) if total else tuple(p)
 
 
 def total_variation(one: Distribution, other: Distribution) -> float:
-    """0: the same distribution, but for rounding; 1: no token in common."""
+    """Return the total variation: 0 for equal distributions, 1 if they share no token."""
     distance = math.fsum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2
     return distance if distance > _ROUNDING else 0.0
 
 
 def emitted(p: Distribution, q: Distribution, recovered: Distribution) -> tuple[float, ...]:
-    """The output's distribution where a rejected token is replaced by one of the distribution
-    `recovered`.
+    """Return the output's distribution if draws from `recovered` replace rejected tokens.
 
     >>> p, q = (0.6, 0.4), (0.1, 0.9)
     >>> emitted(p, q, residual(p, q))
@@ -71,11 +68,11 @@ def emitted(p: Distribution, q: Distribution, recovered: Distribution) -> tuple[
 
 
 def emitted_of_two(p: Distribution, q: Distribution) -> tuple[float, ...]:
-    """The output's distribution of two siblings drawn from q, each examined against p as if it
-    were alone.
+    """Return the output's distribution if two siblings are each examined against p alone.
 
-    The first that passes is taken; if none does, a token of the first residual. A correct walk
-    examines the second one against what the first rejection left of p.
+    Both siblings are drawn from q. The first sibling that passes is used. If neither passes, the
+    token is drawn from the residual of the first sibling. A correct walk examines the second
+    sibling against the residual of the first.
     """
     kept = accepted(p, q)
     rejected = 1 - math.fsum(kept)
@@ -88,15 +85,16 @@ def emitted_of_two(p: Distribution, q: Distribution) -> tuple[float, ...]:
 def emitted_of_longest(
     p: Distribution, q: Distribution, after: Sequence[float]
 ) -> tuple[float, ...]:
-    """The output's first token where two paths are drawn, each is examined by itself, and the
-    longest accepted one is taken; the first one of two as long.
+    """Return the first token's distribution if a rule uses the longest accepted path.
 
-    A path is a token drawn from q and a guess behind it, accepted with the chance `after` of that
-    token. Where neither first token passes, the residual's is taken.
+    Two paths are drawn and examined independently. Each path has two tokens: one drawn from q, and
+    a guess after it, which is accepted with the probability in `after`. If both accepted paths are
+    equally long, the rule uses the first. If no first token is accepted, the rule draws the token
+    from the residual.
     """
     kept = accepted(p, q)
     rejected = 1 - math.fsum(kept)
-    longer = math.fsum(map(operator.mul, kept, after))  # a path of both tokens
+    longer = math.fsum(map(operator.mul, kept, after))  # probability of a path of two tokens
     rest = residual(p, q)
     return tuple(
         keep * (1 + rejected)

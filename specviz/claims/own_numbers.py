@@ -1,4 +1,4 @@
-"""Numbers of one's own in the place of a claim's: the fields for them, and what they may be."""
+"""A user's own numbers in place of a claim's: the fields for them, and their rules."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from specviz.claims.sentences import Values, value_at
 from specviz.errors import InputError, read_number, read_whole, short
 
 MOST_OF_A_LIST = 8
-_TOTAL = 1e-6  # by which probabilities may miss 1
-_DIGITS = 12  # of a value as it stands in its field
+_TOTAL = 1e-6  # the sum of a typed distribution may differ from 1 by at most this
+_DIGITS = 12  # significant digits that a field shows of a value
 _STEP = re.compile(r"\[(\w+)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnNumber:
-    """A field: `name` is the path of its value among a claim's numbers, `scale` what its unit is
-    in theirs (1e9 for billions). A list is typed with commas; a distribution sums to 1.
+    """A field for one number of a claim.
+
+    `name` is the path of its value among the claim's numbers. `scale` is the factor from the
+    field's unit to the claim's unit (1e9 for billions). A list is typed with commas. A distribution
+    must sum to 1.
     """
 
     name: str
@@ -33,19 +36,20 @@ class OwnNumber:
     distribution: bool = False
 
     def text(self, numbers: Values) -> str:
-        """The field's text for these numbers."""
+        """Return the text that the field shows for these numbers of a claim."""
         value = value_at(self.name, numbers)
         values = value if self.is_many else (value,)
         return ", ".join(f"{each / self.scale:.{_DIGITS}g}" for each in values)
 
     def value(self, text: str) -> Any:
-        """What was typed, in the claim's own unit. InputError for what breaks a rule."""
+        """Return the typed value in the claim's unit. Raises InputError if it breaks a rule."""
         if not self.is_many:
             return self._number(text)
         parts = [part for part in text.replace(";", ",").split(",") if part.strip()]
         if not 1 <= len(parts) <= MOST_OF_A_LIST:
             raise InputError(
-                f"{self.title} must be 1 to {MOST_OF_A_LIST} numbers with commas, got {short(text)}"
+                f"{self.title} must be 1 to {MOST_OF_A_LIST} numbers separated by commas, got "
+                f"{short(text)}"
             )
         values = tuple(map(self._number, parts))
         if self.distribution and abs(math.fsum(values) - 1) > _TOTAL:
@@ -66,10 +70,10 @@ class OwnNumber:
 def with_own(
     numbers: Values, fields: Sequence[OwnNumber], typed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`numbers` with the texts of `typed` (by the fields' names) in their places.
+    """Return `numbers` with a user's own values, which are the texts in `typed` by field name.
 
-    InputError for the first that breaks a rule, for a field that there is not, and for lists that
-    belong together and differ in length.
+    Raises InputError for the first value that breaks a rule, for an unknown field, and for lists
+    that belong together but differ in length.
     """
     known = {field.name: field for field in fields}
     found = dict(numbers)
@@ -82,13 +86,13 @@ def with_own(
         if field.is_many:
             lengths.setdefault(len(value_at(field.name, found)), field.title)
     if len(lengths) > 1:
-        one, other = list(lengths.values())[:2]
-        raise InputError(f"{other} must have as many numbers as {one}")
+        (right, one), (wrong, other) = list(lengths.items())[:2]
+        raise InputError(f"{other} must have as many numbers as {one} ({right}), got {wrong}")
     return found
 
 
 def placed(numbers: Values, path: str, value: Any) -> dict[str, Any]:
-    """The same numbers with another one at a path; what it does not touch is shared.
+    """Return `numbers` with `value` at a path; all other values are shared, not copied.
 
     >>> placed({"runs": ((5, 89.0), (8, 104.0)), "K": 5}, "runs[0][1]", 70.0)
     {'runs': ((5, 70.0), (8, 104.0)), 'K': 5}

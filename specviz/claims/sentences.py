@@ -1,7 +1,7 @@
-"""Sentences as templates: the words are data, the numbers in them are computed.
+"""Sentences as templates: the words are data, and the numbers in them are computed.
 
-A template is a format string over named values. Two things are more than a value: a list, written
-item by item with a template of its own, and a choice, one of several templates by a value.
+A template is a format string over named values. A value may also be a list, which is written item
+by item with a template of its own, or a choice, which selects one of several templates.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ListTemplate:
-    """How the list `of` (a value's name) is written; an item that is no mapping is called `item`.
+    """The template for each item of the list `of`, which is the name or path of a value.
 
-    `of` may be a path such as `points[late]`; `empty` stands for a list without items.
+    A path looks like `points[late]`. An item that is no mapping has the name `item` in the
+    template. `empty` is the text for a list without items.
     """
 
     of: str
@@ -29,7 +30,10 @@ class ListTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceTemplate:
-    """The template to take for each value of `by`; true and false are spelt so."""
+    """A choice among templates: `texts` has one for each possible value of the name or path `by`.
+
+    The keys of `texts` are these values as text; booleans are spelled true and false.
+    """
 
     by: str
     texts: Mapping[str, str]
@@ -37,13 +41,13 @@ class ChoiceTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """Lists and choices by the name that templates use for them."""
+    """The lists and choices that a sentence can use; the keys are their names in templates."""
 
     lists: Mapping[str, ListTemplate] = field(default_factory=dict)
     choices: Mapping[str, ChoiceTemplate] = field(default_factory=dict)
 
     def write(self, template: str, values: Values) -> str:
-        """The template with its values; `%` formats put a space before the sign, as the app does.
+        """Return the text of a template with its values; `%` formats put a space before the sign.
 
         >>> some = Templates({"all": ListTemplate("rates", "{item:.0%}", " and ")})
         >>> some.write("{all} of {count} tokens", {"rates": (0.5, 0.87), "count": 3})
@@ -79,7 +83,7 @@ class _Writer(Formatter):
 
 
 def value_at(path: str, values: Values) -> Any:
-    """The value of a name, or of a path such as `five[speedup]`.
+    """Return the value of a name, or of a path such as `five[speedup]`.
 
     >>> value_at("five[speedup]", {"five": {"speedup": 2.0}})
     2.0
@@ -88,5 +92,5 @@ def value_at(path: str, values: Values) -> Any:
 
 
 def as_values(item: Any) -> Values:
-    """An item of a list, as the values its template may name."""
+    """Return an item of a list as a dict of the values that the list's template may name."""
     return item if isinstance(item, Mapping) else {"item": item}

@@ -1,7 +1,8 @@
-"""What theory makes of a claim's numbers: a verdict and the values that its sentence names.
+"""The rules that judge a claim by theory.
 
-Every rule takes a claim's numbers by name. Defaults are what a claim leaves open: K, a usual cost
-ratio, an H100. Acceptance is assumed independent from token to token throughout.
+A rule takes a claim's numbers by name. It returns a verdict, and the values for the claim's
+sentence. Defaults fill in what a claim leaves open: K, a usual cost ratio, an H100. Acceptance is
+independent from token to token in all rules.
 """
 
 from __future__ import annotations
@@ -25,40 +26,46 @@ from specviz.sizing.shape import MODELS, PRECISIONS
 Found = tuple[ClaimVerdict | None, dict[str, Any]]
 HOLDS, CONDITIONAL, WRONG = ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL, ClaimVerdict.WRONG
 
-TOLERANCE = 0.1  # of the claimed number: nearer is agreement
-USUAL_COST_RATIO = 0.1  # c where a claim names none: a draft of a tenth of the target's time
-SAME_COST = 0.1  # values of c that differ by no more may be of one draft
-USUAL_COST_RATIOS = tuple(step / 200 for step in range(4, 61))  # 0.02 to 0.3: c of usual pairs
+TOLERANCE = 0.1  # a value agrees if it differs by at most this share of the claimed number
+# The cost ratio c for a claim that names none: a draft forward takes a tenth of a target forward.
+USUAL_COST_RATIO = 0.1
+# Two values of the cost ratio c may belong to the same draft if they differ by at most this.
+SAME_COST = 0.1
+# Values of c of usual pairs, from 0.02 to 0.3.
+USUAL_COST_RATIOS = tuple(step / 200 for step in range(4, 61))
 
-H100 = GPUS["h100-sxm"]  # by its data sheet: dense bfloat16 arithmetic, bandwidth, memory
+# The data sheet of this GPU gives the dense bfloat16 arithmetic, the bandwidth and the memory.
+H100 = GPUS["h100-sxm"]
 FLOPS_PER_SECOND = H100.bf16 * TERA
 BYTES_PER_SECOND = H100.bandwidth * GIGA
 MEMORY_BYTES = H100.memory * GIGA
 BFLOAT16_BYTES = 2
-RIDGE_TOKENS = FLOPS_PER_SECOND / BYTES_PER_SECOND  # 2 FLOP a weight of 2 bytes: 1 FLOP a byte
-USUAL_ROWS = 256  # sequences that a server decodes together at the most, unless told otherwise
-COARSEST_BITS = 4.0  # a weight, in common quantised checkpoints
+# Each token needs 2 FLOP for each weight of 2 bytes, so 1 FLOP per byte that is read.
+RIDGE_TOKENS = FLOPS_PER_SECOND / BYTES_PER_SECOND
+# The largest number of sequences in a server's batch, unless a claim gives another.
+USUAL_ROWS = 256
+COARSEST_BITS = 4.0  # bits per weight in common quantised checkpoints
 Q4_K_M_BITS = PRECISIONS["q4_k_m"]
 LLAMA_8B_CACHE_BYTES = BFLOAT16_BYTES * MODELS["llama-3-1-8b"].cache_values_per_token
 
 DAYS_A_YEAR = 365
-HIGHEST_PEAK = 10.0  # of the busiest hour over the mean, that is looked at
-HOT = 1.0  # temperatures from here on are not below 1
+HIGHEST_PEAK = 10.0  # largest examined ratio of the busiest hour's load to the mean load
+HOT = 1.0  # a temperature of at least this counts as high
 
 RULES: dict[str, TheoryRule] = {}
 
 
 def rule(made: TheoryRule) -> TheoryRule:
-    """Make a rule known by its name."""
+    """Register a function as a rule, under the function's name."""
     RULES[made.__name__] = made
     return made
 
 
-# ---- what follows from numbers
+# ---- helpers that compute what follows from a claim's numbers
 
 
 def combined(parts: Sequence[bool | None]) -> ClaimVerdict:
-    """Right in all parts, in some, in none; undecided while the open ones could change that.
+    """Return the verdict on a claim from its parts: right (True), refuted (False), open (None).
 
     >>> combined([True, False, None]).value, combined([True, None]).value
     ('holds under conditions', 'undecided')
@@ -71,7 +78,7 @@ def combined(parts: Sequence[bool | None]) -> ClaimVerdict:
 
 
 def agrees(claimed: float, found: float) -> bool:
-    """Within a tenth of what is claimed.
+    """Return whether the found value is within a tenth of the claimed one.
 
     >>> agrees(4, 3.69), agrees(4, 2.69)
     (True, False)
@@ -80,9 +87,10 @@ def agrees(claimed: float, found: float) -> bool:
 
 
 def some_usual_cost(fits: Callable[[float], bool]) -> bool:
-    """Whether one usual c, the same for all that a claim says, makes its numbers come out.
+    """Return whether the claim's numbers fit together for one usual cost ratio c.
 
-    The one condition that is granted to claims that name no c.
+    A claim that names no c counts as right if it is right for one of USUAL_COST_RATIOS. All other
+    conditions must be named in the claim.
 
     >>> some_usual_cost(lambda c: agrees(3.0, 4 / (1 + 5 * c)))
     True
@@ -91,7 +99,7 @@ def some_usual_cost(fits: Callable[[float], bool]) -> bool:
 
 
 def cost_ratio(tokens: float, speedup: float, K: int) -> float:
-    """c that makes `tokens` per round into this speedup, with v = 0.
+    """Return the cost ratio c at which `tokens` per round give this speedup, with v = 0.
 
     >>> round(cost_ratio(3.69, 2.46, 5), 2)
     0.1
@@ -100,7 +108,7 @@ def cost_ratio(tokens: float, speedup: float, K: int) -> float:
 
 
 def needed_acceptance(speedup: float, K: int, c: float) -> float | None:
-    """The acceptance rate that gives this speedup (>= 1); None where none does.
+    """Return the acceptance rate that gives this speedup (>= 1), or None if none does.
 
     >>> round(needed_acceptance(2.46, 5, 0.1) or 0, 2)
     0.8
@@ -109,11 +117,11 @@ def needed_acceptance(speedup: float, K: int, c: float) -> float | None:
 
 
 def short_output_speedup(tokens: int, a: float, K: int, c: float) -> float:
-    """At the least so much, on average, for `tokens` new tokens of which prefill gives the first.
+    """Return a lower bound of the mean speedup for an answer of `tokens` tokens.
 
-    M = tokens - 1 are left. The last round overshoots by K at the most, so by Wald's identity the
-    rounds number (M + K) / T at the most: theory's speedup times M / (M + K). The prefill, which
-    both ways of decoding share, is not counted.
+    The prefill gives the first token, so M = tokens - 1 remain. The last round overshoots by at
+    most K tokens. By Wald's identity there are at most (M + K) / T rounds: theory's speedup times M
+    / (M + K). The prefill itself does not count, because both ways of decoding need it.
 
     >>> round(short_output_speedup(49, 0.8, 5, 0.1), 2)
     2.23
@@ -123,7 +131,7 @@ def short_output_speedup(tokens: int, a: float, K: int, c: float) -> float:
 
 
 def whole_speedup(speedup: float, prefill_share: float) -> float:
-    """Of a request that spends this share of its plain time in the prefill (Amdahl).
+    """Return the speedup of a request of which the prefill takes this share of time (Amdahl).
 
     >>> round(whole_speedup(2.0, 0.5), 2)
     1.33
@@ -132,13 +140,17 @@ def whole_speedup(speedup: float, prefill_share: float) -> float:
 
 
 def ideal_curve(tokens_per_read: float, seconds: float = 1.0) -> ForwardCurve:
-    """A forward that reads weights for `seconds` and computes so many tokens in that time."""
+    """Return the curve of an ideal forward: its time for each number of tokens.
+
+    The forward reads its weights in `seconds`. Up to `tokens_per_read` tokens, the arithmetic takes
+    no longer than this reading; for more tokens, the time is proportional to their number.
+    """
     ridge = round(tokens_per_read)
     return ForwardCurve((1, ridge, 2 * ridge), (seconds, seconds, 2 * seconds))
 
 
 def gains_of_a_tenth(a: float, K: int, c: float) -> tuple[float, float]:
-    """Speedup over now with a tenth more acceptance, and with a draft a tenth cheaper."""
+    """Return the relative gain from a tenth higher acceptance, and from a tenth cheaper draft."""
     now = theory.speedup(a, K, c)
     return (
         theory.speedup(min(1.0, (1 + TOLERANCE) * a), K, c) / now,
@@ -147,7 +159,7 @@ def gains_of_a_tenth(a: float, K: int, c: float) -> tuple[float, float]:
 
 
 def together(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """Of a claim's parts, each judged by itself: what all say, else true under conditions.
+    """Return the verdict that all parts of a claim have in common, otherwise CONDITIONAL.
 
     >>> together([ClaimVerdict.WRONG, ClaimVerdict.HOLDS]).value
     'holds under conditions'
@@ -156,13 +168,16 @@ def together(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
 
 
 def with_condition(is_right: bool, is_right_under_a_condition: bool) -> ClaimVerdict:
-    """HOLDS as it stands, or CONDITIONAL on something that the claim does not name."""
+    """Return HOLDS for a claim that is right as stated, otherwise CONDITIONAL or WRONG.
+
+    CONDITIONAL means that it is right only under a condition that it does not name.
+    """
     if is_right:
         return HOLDS
     return CONDITIONAL if is_right_under_a_condition else WRONG
 
 
-# ---- claims that read a speedup off the number of drafted or accepted tokens
+# ---- rules for claims that derive a speedup from the number of drafted or accepted tokens
 
 
 @rule
@@ -174,13 +189,17 @@ def accepted_is_speedup(
     practice: tuple[float, float],
     c: float = USUAL_COST_RATIO,
 ) -> Found:
-    """That a K tokens are accepted per round, and that the speedup is that number, or in practice
-    one of a range.
+    """Judge the claim that a x K tokens are accepted per round, and that this is the speedup.
+
+    a is the acceptance rate. `practice` is the claim's range of speedups in practice.
     """
     tokens = theory.expected_tokens(a, K)
 
     def fits(emitted: float, cost: float) -> bool:
-        """With so many tokens a round, of which the target gives one."""
+        """Return whether the claim fits this many emitted tokens per round.
+
+        One of these tokens comes from the target.
+        """
         gain = emitted / theory.round_cost(K, cost)
         return agrees(claimed_accepted, emitted - 1) and agrees(claimed_speedup, gain)
 
@@ -208,10 +227,15 @@ def accepted_is_speedup(
 def product_is_speedup(
     a: float, K: int, baseline: float, claimed_speedup: float, c: float, gpus: int
 ) -> Found:
-    """That K a is the speedup, with a draft of this c on one more than `gpus` GPUs."""
+    """Judge the claim that the speedup is K x a, with the acceptance rate a.
+
+    The draft has the cost ratio c and runs on one more GPU. The target runs on `gpus` GPUs.
+    """
     tokens, speedup = theory.expected_tokens(a, K), theory.speedup(a, K, c)
     needed = cost_ratio(tokens, (1 - TOLERANCE) * claimed_speedup, K)
-    apart = gpus * c  # the target's weights are read by all of them at once
+    # The target's GPUs read its weights at the same time, so a draft on one GPU costs `gpus` times
+    # as much.
+    apart = gpus * c
     return (HOLDS if agrees(claimed_speedup, speedup) else WRONG), {
         "tokens": tokens,
         "product": K * a,
@@ -230,7 +254,10 @@ def product_is_speedup(
 def round_is_speedup(
     K: int, accepted: int, claimed_speedup: float, c: float = USUAL_COST_RATIO
 ) -> Found:
-    """That a round that accepts so many tokens is as many times as fast, drafted in parallel."""
+    """Judge the claim that a round with n accepted tokens is n times as fast as plain decoding.
+
+    The claim assumes that a round drafts its tokens in parallel.
+    """
     if accepted > K:
         raise InputError(f"accepted tokens must be at most K = {K}, got {accepted}")
     tokens = accepted + 1
@@ -238,7 +265,8 @@ def round_is_speedup(
     fits = some_usual_cost(
         lambda cost: agrees(claimed_speedup, tokens / theory.round_cost(K, cost))
     )
-    return combined([False, fits]), {  # drafted in parallel it is not
+    # The first part is wrong: tokens are drafted one after the other.
+    return combined([False, fits]), {
         "tokens": tokens,
         "most": theory.expected_tokens(1.0, K),
         "speedup": tokens / theory.round_cost(K, c),
@@ -251,7 +279,7 @@ def round_is_speedup(
 def ladder(
     steps: Sequence[tuple[float, float]], K: int = 5, usual: float = USUAL_COST_RATIO
 ) -> Found:
-    """`steps`: acceptance rate and speedup."""
+    """Judge the claimed speedups of `steps`, pairs of an acceptance rate and a speedup."""
     implied = [cost_ratio(theory.expected_tokens(a, K), claimed, K) for a, claimed in steps]
     common = sum(implied) / len(implied)
 
@@ -273,7 +301,7 @@ def ladder(
 def product_is_tokens(
     a: float, K: int, claimed_tokens: float, c: float = USUAL_COST_RATIO
 ) -> Found:
-    """That a target forward gives a K + 1 tokens."""
+    """Judge the claim that a target forward gives a x K + 1 tokens; a is the acceptance rate."""
     tokens, product = theory.expected_tokens(a, K), a * K + 1
     found = {
         "tokens": tokens,
@@ -284,23 +312,23 @@ def product_is_tokens(
     return with_condition(agrees(claimed_tokens, tokens), agrees(claimed_tokens, product)), found
 
 
-# ---- claims on the rule of acceptance, and on what keeps the output's distribution
+# ---- rules for claims about the acceptance rule, and about what keeps the output's distribution
 
 
 def _exact_distance(p: Distribution, q: Distribution) -> float:
-    """Of the output to p where a rejected token is replaced by one of the residual."""
+    """Return how far the output is from p if the residual replaces rejected tokens."""
     return outputs.total_variation(outputs.emitted(p, q, outputs.residual(p, q)), p)
 
 
 def _at_temperature_0(p: Distribution) -> Distribution:
-    """The same preferences, drawn greedily: the most probable token is certain."""
+    """Return the distribution of greedy decoding: the most probable token is certain."""
     best = max(range(len(p)), key=lambda token: p[token])
     return tuple(float(token == best) for token in range(len(p)))
 
 
 @rule
 def matching(p: Distribution, q: Distribution) -> Found:
-    """That only tokens to which both models give the same probability are kept."""
+    """Judge the claim that only tokens with the same probability in both models are kept."""
     accepted, equal = outputs.overlap(p, q), outputs.equal_mass(p, q)
     greedy_p, greedy_q = _at_temperature_0(p), _at_temperature_0(q)
     missed = outputs.overlap(greedy_p, greedy_q) - outputs.equal_mass(greedy_p, greedy_q)
@@ -311,7 +339,7 @@ def matching(p: Distribution, q: Distribution) -> Found:
 
 @rule
 def resampling(p: Distribution, q: Distribution) -> Found:
-    """That a rejected token is drawn from p again: is the output still p?"""
+    """Judge the claim that the output still follows p if a rejected token is drawn from p again."""
 
     def biased(p: Distribution) -> float:
         return outputs.total_variation(outputs.emitted(p, q, p), p)
@@ -323,9 +351,10 @@ def resampling(p: Distribution, q: Distribution) -> Found:
 
 @rule
 def longest_path(p: Distribution, q: Distribution, after: Sequence[float]) -> Found:
-    """That of two paths of two tokens, each examined by itself, the longest accepted one is taken.
+    """Judge the claim that the longer of two independently accepted paths may be used.
 
-    `after`: the chance that a guess behind each first token is accepted.
+    A path has two tokens. `after` holds, for each first token, the probability that the guess after
+    it is accepted.
     """
 
     def biased(p: Distribution) -> float:
@@ -339,7 +368,7 @@ def longest_path(p: Distribution, q: Distribution, after: Sequence[float]) -> Fo
 
 @rule
 def shared_tokenizer(p: Distribution, q: Distribution) -> Found:
-    """That a draft q which lacks some of the target's tokens cannot be used."""
+    """Judge the claim that a draft q is useless if it lacks some of the target's tokens."""
     distance, accepted = _exact_distance(p, q), outputs.overlap(p, q)
     shared = sum(mine for mine, theirs in zip(p, q, strict=True) if theirs > 0)
     found = {"distance": distance, "accepted": accepted, "shared": shared}
@@ -348,7 +377,7 @@ def shared_tokenizer(p: Distribution, q: Distribution) -> Found:
 
 
 def _with_texts(p: Distribution, q: Distribution, found: dict[str, float]) -> dict[str, Any]:
-    """With both distributions as they are written: (0.6, 0.4)."""
+    """Return the values, with both distributions added as texts: (0.6, 0.4)."""
     texts = ("(" + ", ".join(f"{each:g}" for each in one) + ")" for one in (p, q))
     return {**found, **dict(zip(("p_text", "q_text"), texts, strict=True))}
 
@@ -357,7 +386,10 @@ def _with_texts(p: Distribution, q: Distribution, found: dict[str, float]) -> di
 def temperature(
     logits: tuple[Sequence[float], Sequence[float]], temperatures: Sequence[float]
 ) -> Found:
-    """That the temperature must be below 1: overlap and exactness at several."""
+    """Judge the claim that the temperature must be below 1.
+
+    Overlap and exactness at several temperatures decide.
+    """
     softened = [[outputs.softened(each, t) for each in logits] for t in temperatures]
     overlaps = [
         {"temperature": t, "overlap": outputs.overlap(p, q)}
@@ -369,13 +401,16 @@ def temperature(
     return (WRONG if works else HOLDS), {"overlaps": overlaps, "distance": distance}
 
 
-# ---- claims on what a name means, on programs and model cards
+# ---- rules for claims about the meaning of a name, about programs and model cards
 
 
 @rule
 def rows_of_their_own(context: int, weights: float, K: int = 5) -> Found:
-    """What scoring each of K drafted tokens as a sequence of its own reads, beside one forward over
-    all: the weights once, but the cache of `context` tokens once for each sequence.
+    """Judge the claim that each of K drafted tokens is scored as a sequence of its own.
+
+    The values compare the bytes that are read from memory for K + 1 separate sequences and for one
+    sequence. The weights are read once in both cases, but each sequence reads a KV cache of
+    `context` tokens.
     """
     read, cache = weights * BFLOAT16_BYTES, context * LLAMA_8B_CACHE_BYTES
     apart, at_once = read + (K + 1) * cache, read + cache
@@ -389,20 +424,27 @@ def rows_of_their_own(context: int, weights: float, K: int = 5) -> Found:
 
 @rule
 def layers_needed(shares: Sequence[float], K: int = 5) -> Found:
-    """The acceptance that drafting with a share of the target's layers needs to pay."""
+    """Return the acceptance rates above which self-drafting is faster than plain decoding.
+
+    The draft is the target without some of its layers. `shares` are the shares of the target's
+    layers that drafting uses; the result has one acceptance rate for each.
+    """
     borders = ({"share": c, "border": theory.break_even_acceptance(K, c)} for c in shares)
     return WRONG, {"borders": [each for each in borders if each["border"] is not None]}
 
 
 @rule
 def layers_gained(shares: Sequence[float], a: float = 0.8, K: int = 5) -> Found:
-    """The speedup of drafting with a share of the target's layers."""
+    """Return the speedups of drafting with only some of the target's layers.
+
+    `shares` are the shares of the target's layers that drafting uses.
+    """
     return WRONG, {"gains": [{"share": c, "gain": theory.speedup(a, K, c)} for c in shares]}
 
 
 @rule
 def draft_length_used(asked: int, used: int, a: float = 0.8, c: float = USUAL_COST_RATIO) -> Found:
-    """What the draft length asked for gains, and what the library's own gains."""
+    """Return the speedup at the requested draft length, and at the one that the library uses."""
     return WRONG, {
         "wanted": theory.speedup(a, asked, c),
         "got": theory.speedup(a, used, c),
@@ -412,7 +454,11 @@ def draft_length_used(asked: int, used: int, a: float = 0.8, c: float = USUAL_CO
 
 @rule
 def ratio_of_sums(baseline: Sequence[float], speculative: Sequence[float]) -> Found:
-    """Tokens per second of prompts with as many tokens each."""
+    """Return the speedup over several prompts by two ways of averaging.
+
+    One way adds up the prompts' tokens per second, and the other way adds up their times. All
+    prompts have the same number of tokens.
+    """
     return WRONG, {
         "summed": sum(speculative) / sum(baseline),
         "timed": sum(1 / rate for rate in baseline) / sum(1 / rate for rate in speculative),
@@ -421,8 +467,10 @@ def ratio_of_sums(baseline: Sequence[float], speculative: Sequence[float]) -> Fo
 
 @rule
 def size_of_draft(said: float, weights: float, target: float, rejected: float, K: int = 5) -> Found:
-    """Sizes in billions of weights; time goes by the weights that are read. `rejected`: the share
-    of the drafted tokens.
+    """Judge the claimed size of a draft, in billions of weights.
+
+    A forward is assumed to take time in proportion to the weights that it reads. `rejected` is the
+    rejected share of the drafted tokens.
     """
     tokens = (1 - rejected) * K + 1
     return (CONDITIONAL if agrees(said, weights) else WRONG), {
@@ -434,17 +482,21 @@ def size_of_draft(said: float, weights: float, target: float, rejected: float, K
     }
 
 
-# ---- claims on when to take which method, and how much is gained
+# ---- rules for claims about when to use which method, and how much it gains
 
 
 @rule
 def whole_requests(speedup: float, prefill_shares: Sequence[float]) -> Found:
-    """That work that is all prefill gains nothing, a draft of another family neither, and that the
-    quality stays: by requests with these shares of prefill, and by what the rule is.
+    """Judge a claim about whole requests, which has three parts.
+
+    The claim says that speculation keeps the quality, that it gains nothing for requests with a
+    long prefill, and that it gains nothing with a draft of another model family. `prefill_shares`
+    has, for several requests, the share of the request's time that the prefill takes.
     """
     gains = [{"share": s, "gain": whole_speedup(speedup, s)} for s in prefill_shares]
     most = gains[-1]["gain"]
-    parts = [HOLDS if agrees(1.0, most) else WRONG, CONDITIONAL, HOLDS]  # prefill, family, quality
+    # These are the verdicts on long prefills, on the draft's model family, and on quality.
+    parts = [HOLDS if agrees(1.0, most) else WRONG, CONDITIONAL, HOLDS]
     return together(parts), {"gains": gains, "most": most, "last_share": prefill_shares[-1]}
 
 
@@ -452,7 +504,10 @@ def whole_requests(speedup: float, prefill_shares: Sequence[float]) -> Found:
 def prompt_caching(
     prefill_share: float, a: float = 0.8, K: int = 5, c: float = USUAL_COST_RATIO
 ) -> Found:
-    """What speculation and prompt caching gain of a request with this share of prefill."""
+    """Return the gains of speculation and of prompt caching for one request.
+
+    `prefill_share` is the share of the request's time that the prefill takes.
+    """
     gain = theory.speedup(a, K, c)
     return CONDITIONAL, {
         "gain": gain,
@@ -465,7 +520,10 @@ def prompt_caching(
 
 @rule
 def costs_behind_tasks(tasks: Mapping[str, tuple[float, float]], K: int = 5) -> Found:
-    """`tasks`: acceptance rate and speedup of each."""
+    """Return the cost ratios behind the claimed numbers of `tasks`.
+
+    Each task has an acceptance rate and a speedup.
+    """
     costs = {
         task: cost_ratio(theory.expected_tokens(a, K), gain, K) for task, (a, gain) in tasks.items()
     }
@@ -488,7 +546,11 @@ def needed_by_methods(
     K: int = 5,
     c: float = USUAL_COST_RATIO,
 ) -> Found:
-    """`methods`: lowest and highest speedup of each; `published`: what a comparison measured."""
+    """Return the acceptance rates that the claimed speedups of `methods` need.
+
+    Each method has its lowest and highest speedup. `published` are the values of a published
+    comparison.
+    """
     needed = [
         {
             "title": titles.get(name, name),
@@ -521,7 +583,10 @@ def needed_by_uses(
     c: float = USUAL_COST_RATIO,
     ridge: float = RIDGE_TOKENS,
 ) -> Found:
-    """`uses`: lowest and highest speedup of each."""
+    """Return the acceptance rates that the claimed speedups of `uses` need.
+
+    Each use has its lowest and highest speedup.
+    """
     ranges: list[dict[str, Any]] = []
     for name, ends in uses.items():
         low, high = (needed_acceptance(end, K, c) for end in ends)
@@ -539,18 +604,23 @@ def needed_by_uses(
     }
 
 
-# ---- claims on named pairs of models: what the sizes of target and draft allow
+# ---- rules for claims about named pairs of models: what the sizes of target and draft allow
 
 
 @rule
 def named_pairs(pairs: Sequence[Mapping[str, Any]], K: int = 5) -> Found:
-    """Of each: billions of weights that a token uses, acceptance, speedup claimed from and to if it
-    is; of a mixture of experts also all weights, the experts, and those that a token uses.
+    """Judge the claimed speedups of named pairs by the sizes of their models.
+
+    A pair has the billions of weights that a token uses, in the target and in the draft. It also
+    has an acceptance rate, and perhaps a claimed range of speedups. A mixture of experts also has
+    the number of all its weights, of its experts, and of the experts that a token uses.
     """
     reached: list[bool] = []
     found: list[dict[str, Any]] = []
     for pair in pairs:
-        a, c = pair["acceptance"], pair["draft"] / pair["target"]  # time goes by the weights read
+        # A forward takes a time in proportion to the weights that it reads, so the sizes give the
+        # cost ratio.
+        a, c = pair["acceptance"], pair["draft"] / pair["target"]
 
         def gain_of(
             length: int, pair: Mapping[str, Any] = pair, a: float = a, c: float = c
@@ -591,9 +661,9 @@ def named_pairs(pairs: Sequence[Mapping[str, Any]], K: int = 5) -> Found:
 
 
 def expert_overhead(pair: Mapping[str, Any], tokens: int) -> float:
-    """v of a mixture of experts: tokens that use other experts read other weights; else 0.
+    """Return v of a mixture of experts, whose tokens use different experts; 0 for other models.
 
-    Sizes in billions: `target` are the weights that a token uses, `whole` all there are.
+    Sizes are in billions: `target` are the weights that a token uses, `whole` are all weights.
 
     >>> mixtral = {"target": 12.9, "whole": 46.7, "experts": 8, "used": 2}
     >>> round(expert_overhead(mixtral, 6), 1), expert_overhead({"target": 1.0}, 6)
@@ -602,7 +672,7 @@ def expert_overhead(pair: Mapping[str, Any], tokens: int) -> float:
     if "experts" not in pair:
         return 0.0
     experts, used = pair["experts"], pair["used"]
-    one = (pair["whole"] - pair["target"]) / (experts - used)  # weights of an expert
+    one = (pair["whole"] - pair["target"]) / (experts - used)  # billions of weights of one expert
     return float((theory.touched_experts(experts, used, tokens) - used) * one / pair["target"])
 
 
@@ -610,7 +680,10 @@ def expert_overhead(pair: Mapping[str, Any], tokens: int) -> float:
 def costs_behind_rates(
     baseline: float, runs: Sequence[tuple[int, float, float]], weights_ratio: float
 ) -> Found:
-    """`runs`: K, tokens per second, share of the drafted tokens that were rejected."""
+    """Judge the claimed rates of `runs` by the cost ratio that they imply.
+
+    A run has K, its tokens per second, and the rejected share of its drafted tokens.
+    """
     found = []
     for K, rate, rejected in runs:
         gain, tokens = rate / baseline, (1 - rejected) * K + 1
@@ -634,14 +707,14 @@ def costs_behind_rates(
     }
 
 
-# ---- claims on when speculation must not be used
+# ---- rules for claims about when speculation must not be used
 
 
 @rule
 def thresholds(
     claimed_rate: float, few_tokens: int, cost_ratios: Sequence[float], K: int = 5
 ) -> Found:
-    """The acceptance that pays by the draft's cost, and what a short answer gains."""
+    """Compute the break-even acceptance for several draft costs, and a short answer's speedup."""
     borders = ({"c": c, "border": theory.break_even_acceptance(K, c)} for c in cost_ratios)
     return None, {
         "borders": [each for each in borders if each["border"] is not None],
@@ -661,7 +734,10 @@ def short_answers(
     K: int = 5,
     c: float = USUAL_COST_RATIO,
 ) -> Found:
-    """`rate` (tokens per second), `seconds` and `claimed_speedup` are of the text's own run."""
+    """Judge the claim that short answers gain nothing.
+
+    `rate` (tokens per second), `seconds` and `claimed_speedup` are numbers in the claim.
+    """
     paying = (n for n in range(2, few_tokens) if short_output_speedup(n, a, K, c) > 1)
     first = next(paying, None)
     return (HOLDS if first is None else WRONG), {
@@ -674,7 +750,7 @@ def short_answers(
     }
 
 
-# ---- claims on what the hardware allows: bandwidth, arithmetic, batches, machines
+# ---- rules for claims about what the hardware allows: bandwidth, arithmetic, batches, machines
 
 
 @rule
@@ -685,7 +761,10 @@ def bandwidth(
     memory: float = MEMORY_BYTES,
     bytes_per_second: float = BYTES_PER_SECOND,
 ) -> Found:
-    """That one stream of a model with so many weights reaches `rate` tokens per second."""
+    """Judge the claim that one stream of a model reaches `rate` tokens per second.
+
+    `weights` is the model's number of weights.
+    """
     half = weights * BFLOAT16_BYTES
     bytes_a_token = bytes_per_second / rate
     bits = 8 * bytes_a_token / weights
@@ -704,7 +783,7 @@ def bandwidth(
 def bound_by_arithmetic(
     a: float = 0.8, K: int = 5, c: float = USUAL_COST_RATIO, ridge: float = RIDGE_TOKENS
 ) -> Found:
-    """That speculation gains more where arithmetic is the limit than where memory is."""
+    """Judge the claim that speculation gains most if arithmetic, not memory, limits a forward."""
     target, draft = ideal_curve(ridge), ideal_curve(ridge, c)
     by_memory = theory.batch_speedup(a, K, 1, target, draft)
     by_arithmetic = theory.batch_speedup(a, K, round(ridge), target, draft)
@@ -716,7 +795,10 @@ def bound_by_arithmetic(
 def share_of_peak(
     low: float, high: float, context: int, weights: float, ridge: float = RIDGE_TOKENS
 ) -> Found:
-    """That one row uses `low` to `high` of the arithmetic peak, whatever its context."""
+    """Judge the claim that decoding one sequence uses a share `low` to `high` of the peak FLOPS.
+
+    The claim says so for every context length.
+    """
     share = theory.peak_share(1, BFLOAT16_BYTES, FLOPS_PER_SECOND, BYTES_PER_SECOND)
     read, cache = weights * BFLOAT16_BYTES, context * LLAMA_8B_CACHE_BYTES
     empty, full, longest = (
@@ -746,8 +828,10 @@ def product_of_gains(
     c: float = USUAL_COST_RATIO,
     ridge: float = RIDGE_TOKENS,
 ) -> Found:
-    """That speculation and PagedAttention make `low` times naive decoding or more, where `rows` fit
-    without it and `more` times as many with it.
+    """Judge the claim that speculation with PagedAttention is at least `low` times as fast.
+
+    The comparison is with naive decoding. `rows` sequences fit in memory without PagedAttention,
+    and `more` times as many with it.
     """
     target, draft = ideal_curve(ridge), ideal_curve(ridge, c)
     alone = theory.batch_speedup(a, K, 1, target, draft)
@@ -770,7 +854,10 @@ def product_of_gains(
 def batches_and_drafts(
     a: float = 0.8, K: int = 5, c: float = USUAL_COST_RATIO, ridge: float = RIDGE_TOKENS
 ) -> Found:
-    """Up to which batch it pays, and what a better and a cheaper draft gain."""
+    """Return the largest batch in which speculation is faster than plain decoding.
+
+    Also return the speedups with a tenth more acceptance, and with a draft that is a tenth cheaper.
+    """
     better, cheaper = gains_of_a_tenth(a, K, c)
     return None, {
         "paying": theory.largest_paying_batch(a, K, ideal_curve(ridge), ideal_curve(ridge, c)),
@@ -784,7 +871,7 @@ def batches_and_drafts(
 
 @rule
 def first_token(before: float, after: float) -> Found:
-    """Seconds to the first token; the share added."""
+    """Return the relative growth of the time to the first token: 0.1 means 10 % longer."""
     extra = after / before - 1
     return None, {"extra": extra, "is_later": extra > 0}
 
@@ -801,10 +888,11 @@ def machines(
     peak: float = 1.0,
     price: float | None = None,
 ) -> Found:
-    """That a load takes so many machines before and after, so as to keep the time to the first
-    token (seconds before and after), and what that saves a year.
+    """Judge how many machines speculation saves for a load, and how much money in a year.
 
-    `price` of a machine for an hour; without it the one behind the claim.
+    The claim gives the machines without and with speculation. `first_token` has the time to the
+    first token in seconds, without and with speculation; this time must not grow. `price` is the
+    price of a machine for an hour; by default it is the price that the claim implies.
     """
     hours = (claimed_before - claimed_after) * DAYS_A_YEAR * HOURS_A_DAY
     behind = saved_a_year / hours
@@ -820,7 +908,8 @@ def machines(
     there = needed(peak)
     by_tokens = with_condition(there == claimed, bool(fitting))
     before, after = first_token
-    by_first_token = math.ceil(claimed_before * after / before)  # machines as busy with prompts
+    # With this number of machines, each machine spends as much of its time on prompts as before.
+    by_first_token = math.ceil(claimed_before * after / before)
     keeps = by_first_token <= claimed_after
     return (by_tokens if keeps else WRONG), {
         "load": Load(tokens_per_day).tokens_per_second,

@@ -1,7 +1,7 @@
-"""Makes a Llama model larger without changing what it computes, so that the speed of a real size
-can be measured without a download.
+"""Make a Llama model larger, but keep the function that it computes.
 
-Writes a model folder, one layer at a time, and runs nothing. `larger_shape` has the arithmetic.
+Such a model runs at the speed of a really large model, but needs no download. This module writes a
+model folder, one layer at a time, and does not run the model. `larger_shape` computes the tensors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.inflation.larger_shape import Inflation, LlamaShape
 from specviz.inflation.source_model import SourceModel
 from specviz.inflation.source_model import read_shape as read_shape
@@ -25,15 +25,18 @@ from specviz.models.llama.self_model import FILE as SELF_DRAFTING
 from specviz.models.memory import free_bytes, gigabytes
 
 _COPIED = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
-_EXACT_RATIOS = 4  # scales by the root of its powers are exact in bfloat16
+# If a size grows by a power of this number, weights are scaled by a power of 2, which bfloat16
+# represents exactly.
+_EXACT_RATIOS = 4
 
 
 def inflate(source: Path, target: Path, shape: LlamaShape) -> int:
-    """Write the model of `source` in a larger shape to the new folder `target`; its weights' bytes.
+    """Write the model of `source` in a larger shape to the new folder `target`.
 
-    Bfloat16 where the old weights are and the scales are exact in it, else float32. Raises
-    InputError where the model is broken, or the shape is smaller in anything or does not fit on the
-    disk.
+    Return the bytes of its weights. The weights are bfloat16 if the old weights are bfloat16, and
+    if bfloat16 can represent exactly the factors by which weights are scaled. Otherwise they are
+    float32. Raise InputError if the model is broken, if any size would become smaller, or if the
+    free disk space or memory is too small.
     """
     small = SourceModel(source)
     _check_shape(small.shape, shape)
@@ -47,7 +50,8 @@ def inflate(source: Path, target: Path, shape: LlamaShape) -> int:
         _write_weights(small, target, Inflation(small.shape, shape), dtype)
         _write_others(small, target, shape, dtype)
     except BaseException as error:
-        shutil.rmtree(target, ignore_errors=True)  # half a model is none
+        # After an error, delete the incomplete model, because nobody can use it.
+        shutil.rmtree(target, ignore_errors=True)
         if not isinstance(error, (OSError, SafetensorError)):
             raise
         reason = getattr(error, "strerror", None) or error
@@ -67,7 +71,7 @@ def _check_shape(small: LlamaShape, large: LlamaShape) -> None:
     for each in fields(LlamaShape):
         least, value = getattr(small, each.name), getattr(large, each.name)
         if value < least:
-            raise InputError(f"{each.name} must be at least {least}, got {value}")
+            raise InputError(f"{each.name} must be at least {least}, got {short(value)}")
     if large.head_dim % small.head_dim:
         raise InputError(f"head_dim must be a multiple of {small.head_dim}, got {large.head_dim}")
     if large.group < small.group:
@@ -84,23 +88,23 @@ def _check_target(target: Path, size: int) -> None:
     free = shutil.disk_usage(place).free
     if size > free:
         raise InputError(
-            f"folder {str(target)!r} must have room for {gigabytes(size)}, {gigabytes(free)} are "
-            "free: choose a smaller shape"
-        )
-
-
-def _check_memory(shape: LlamaShape) -> None:
-    """A layer in float32 and once more on its way to the file."""
-    size, free = 2 * shape.layer_weights * torch.float32.itemsize, free_bytes(torch.device("cpu"))
-    if free is not None and size > free:
-        raise InputError(
-            f"a layer of that shape must fit into memory with {gigabytes(size)}, "
+            f"folder {str(target)!r} must have {gigabytes(size)} of free disk space, but "
             f"{gigabytes(free)} are free: choose a smaller shape"
         )
 
 
+def _check_memory(shape: LlamaShape) -> None:
+    """Check that memory can hold a layer in float32 twice: writing the layer makes a copy of it."""
+    size, free = 2 * shape.layer_weights * torch.float32.itemsize, free_bytes(torch.device("cpu"))
+    if free is not None and size > free:
+        raise InputError(
+            f"a layer of that shape needs {gigabytes(size)} of memory, but {gigabytes(free)} are "
+            "free: choose a smaller shape"
+        )
+
+
 def _write_weights(source: SourceModel, target: Path, way: Inflation, dtype: torch.dtype) -> None:
-    """A file per layer and one for the rest, so that no more than a layer is in memory."""
+    """Write one file per layer and one for all other weights; memory holds one layer at a time."""
     layers = way.large.num_hidden_layers
     files: dict[str, str] = {}
 
@@ -124,7 +128,10 @@ def _write_weights(source: SourceModel, target: Path, way: Inflation, dtype: tor
 
 
 def _write_others(source: SourceModel, target: Path, large: LlamaShape, dtype: torch.dtype) -> None:
-    """Configuration, tokenizer, and which layers may be left out: the added ones always."""
+    """Write the configuration, the tokenizer, and the list of layers to skip.
+
+    The list of layers that layer skipping leaves out includes all added layers.
+    """
     small = source.shape
     changed = asdict(large) | {
         "rms_norm_eps": source.eps * small.hidden_size / large.hidden_size,

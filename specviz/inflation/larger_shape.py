@@ -1,9 +1,11 @@
-"""A Llama model's tensors in a larger shape that computes the same function.
+"""The tensors of a Llama model in a larger shape that computes the same function.
 
-The old weights stand in a corner of larger matrices; what is added cannot reach the output: the
-residual stream's new places stay zero. Weights that meet those zeros are small random numbers, for
-zeros would flatter a GPU's timings. Knows no files. Letters: V vocabulary, d hidden size, D size of
-a head; of the larger model with a dash, r = D'/D.
+The old weights fill a corner of larger matrices. All other weights cannot change the output,
+because the new entries of the residual stream stay zero. Weights that are multiplied by those zeros
+are small random numbers, because zeros would make a GPU faster than it is in reality.
+
+In shapes, V is the size of the vocabulary, d the hidden size and D the head size of the old model.
+The larger model has the sizes d' and D', and r = D'/D.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from torch import Tensor
 
 from specviz.errors import InputError, whole_between
 
-FILL = 0.02  # standard deviation of the weights that do not matter
-MAX_SIZE = 1 << 20  # of one dimension
+FILL = 0.02  # standard deviation of the weights that do not change the output
+MAX_SIZE = 1 << 20  # largest allowed size of one dimension
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +50,28 @@ class LlamaShape:
 
     @property
     def group(self) -> int:
-        """Query heads of a key-value head."""
+        """Return the number of query heads per key-value head."""
         return self.num_attention_heads // self.num_key_value_heads
 
     @property
     def layer_weights(self) -> int:
-        """Parameters of one layer."""
+        """Return the number of parameters of one layer."""
         heads = 2 * self.num_attention_heads + 2 * self.num_key_value_heads
         return self.hidden_size * (heads * self.head_dim + 3 * self.intermediate_size + 2)
 
     def weights(self, vocabulary: int) -> int:
-        """Parameters, with a tied output matrix."""
+        """Return the number of parameters of the model, whose output matrix is its embedding."""
         return self.num_hidden_layers * self.layer_weights + self.hidden_size * (vocabulary + 1)
 
     def with_sizes(self, sizes: dict[str, int]) -> LlamaShape:
-        """The shape with some sizes changed.
+        """Return the shape with some sizes changed.
 
-        A larger hidden size brings as many times the query heads and the MLP, unless named.
-        InputError for a name that is none.
+        If the hidden size grows, the number of query heads and the size of the MLP grow by the same
+        factor, unless `sizes` names them. Raise InputError for an unknown name.
         """
         for name in sizes:
             if name not in SIZES:
-                raise InputError(f"shape must be of {', '.join(SIZES)}, got {name!r}")
+                raise InputError(f"shape must name sizes among {', '.join(SIZES)}, got {name!r}")
         ratio = max(1, sizes.get("hidden_size", self.hidden_size) // self.hidden_size)
         grown = {
             "num_attention_heads": self.num_attention_heads * ratio,
@@ -82,12 +84,16 @@ SIZES = tuple(each.name for each in fields(LlamaShape))
 
 
 class Inflation:
-    """Places the tensors of one layer, or of none, in the larger shape."""
+    """A conversion of the tensors of a small model to a larger shape."""
 
     def __init__(self, small: LlamaShape, large: LlamaShape) -> None:
         self._small, self.large = small, large
-        self._widening = math.sqrt(small.hidden_size / large.hidden_size)  # of norms
-        self._sharpening = math.sqrt(large.head_dim / small.head_dim)  # of queries
+        # The weights of norms are multiplied by this factor. In the longer vectors, the new entries
+        # are zero, so their mean square is smaller.
+        self._widening = math.sqrt(small.hidden_size / large.hidden_size)
+        # The weights of queries are multiplied by this factor, because attention divides the scores
+        # by the square root of the head size, which is now larger.
+        self._sharpening = math.sqrt(large.head_dim / small.head_dim)
         places = range(small.num_key_value_heads)
         self._kv_rows = self._rows(list(places))
         self._q_rows = self._rows(
@@ -104,9 +110,10 @@ class Inflation:
         return out
 
     def layer(self, weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """All tensors of a layer, by the names of `weights`; of an added one where that is empty.
+        """Yield all tensors of a layer, named as in `weights`.
 
-        An added layer's outputs are zero, so that it hands on what it gets.
+        If `weights` is empty, the result is an additional layer, whose outputs are zero. Such a
+        layer leaves the residual stream unchanged.
         """
         big, d = self.large, self._small.hidden_size
         queries, keys = (
@@ -145,14 +152,22 @@ class Inflation:
             yield f"{name}.weight", out
 
     def _rows(self, heads: list[int]) -> Tensor:
-        """Where the old heads' rows go: of head h dim j < D/2 to r j, dim j + D/2 to r j + D'/2."""
+        """Return, for each row of the old heads, the index of its row in the larger matrix.
+
+        `heads` has the new index of each old head. In each head, dimension j < D/2 moves to r j,
+        and dimension j + D/2 moves to r j + D'/2.
+        """
         old, new = self._small.head_dim, self.large.head_dim
         half = torch.arange(old // 2) * (new // old)
         within = torch.cat((half, half + new // 2))
         return torch.cat([head * new + within for head in heads])
 
     def _idle_rows(self, places: Tensor) -> Tensor:
-        """The other dims of the heads that are used: in a product of heads they must not count."""
+        """Return the indices of unused rows in those heads of the larger matrix that have old rows.
+
+        `places` has the indices of the old rows. The unused rows must be zero, because they must
+        not change the attention scores.
+        """
         size = self.large.head_dim
         rows = (torch.unique(places // size)[:, None] * size + torch.arange(size)).flatten()
         idle: Tensor = rows[~torch.isin(rows, places)]

@@ -1,6 +1,6 @@
-"""The model that is to be inflated: a folder whose every number and tensor is checked before use.
+"""The folder of the model that is to be made larger. Everything in it is checked before use.
 
-Trusts nothing of the folder, and writes nothing.
+The content of the folder is not trusted, and this module writes nothing to the folder.
 """
 
 from __future__ import annotations
@@ -19,15 +19,19 @@ from specviz.inflation.larger_shape import LlamaShape
 from specviz.models.llama.self_model import FILE as SELF_DRAFTING
 from specviz.models.llama.self_model import self_drafting
 
-# transformers' own, for what a configuration leaves out
+# The defaults of transformers for values that a configuration leaves out.
 _VOCABULARY, _EPS = 32_000, 1e-6
-# rotations whose angles stay when a head grows; others count with the size of the head
+# Types of rotary positions whose angles stay the same in a larger head. Other types depend on the
+# size of the head.
 _ROTATIONS = ("default", "linear", "llama3")
 _DTYPES = ("F32", "BF16", "F16")
 
 
 def read_shape(folder: Path) -> LlamaShape:
-    """Of a model's folder. InputError unless it is a plain Llama model with a tied output."""
+    """Return the shape of the model in a folder.
+
+    Raise InputError unless it is a plain Llama model whose output matrix is its embedding.
+    """
     config = _read_config(folder)
     plain = config.get("model_type") == "llama" and config.get("tie_word_embeddings") is True
     if not plain or config.get("attention_bias") or config.get("mlp_bias"):
@@ -47,10 +51,10 @@ def read_shape(folder: Path) -> LlamaShape:
 
 
 class SourceModel:
-    """A model's folder that has all it needs; tensors are read in float32, one by one."""
+    """A reader for the folder of a complete model. It reads the tensors in float32, one by one."""
 
     def __init__(self, folder: Path) -> None:
-        """InputError where anything is missing, broken, or not as large as config.json says."""
+        """Open the folder; raise InputError if a part is missing, broken or has another size."""
         self.folder = folder
         self.shape = read_shape(folder)
         self.config = _read_config(folder)
@@ -71,7 +75,10 @@ class SourceModel:
         return found
 
     def layer(self, index: int) -> dict[str, Tensor]:
-        """A layer's tensors, by their names within it; none beyond the last layer."""
+        """Return the tensors of a layer, by their names within the layer.
+
+        The result is empty for a number beyond the last layer.
+        """
         if index >= self.shape.num_hidden_layers:
             return {}
         return {name: self.get(f"model.layers.{index}.{name}") for name in _layer(self.shape)}
@@ -89,7 +96,10 @@ class SourceModel:
             ) from None
 
     def _expected(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Names and sizes, one by one: config.json may name far more layers than there are."""
+        """Yield the name and the size that each tensor of the model must have.
+
+        They are yielded one by one, because config.json may name far more layers than exist.
+        """
         width = self.shape.hidden_size
         yield "model.embed_tokens.weight", (self.vocabulary, width)
         yield "model.norm.weight", (width,)
@@ -108,7 +118,7 @@ class SourceModel:
 
 
 def _layer(shape: LlamaShape) -> dict[str, tuple[int, ...]]:
-    """The sizes of a layer's tensors."""
+    """Return the sizes that the tensors of one layer must have, by name."""
     width, inner = shape.hidden_size, shape.intermediate_size
     queries = shape.num_attention_heads * shape.head_dim
     keys = shape.num_key_value_heads * shape.head_dim
@@ -133,7 +143,7 @@ def _check_rotation(folder: Path, config: dict[str, Any]) -> None:
         kind = rotation.get("rope_type", rotation.get("type", "default"))
         if kind not in _ROTATIONS or rotation.get("partial_rotary_factor", 1) != 1:
             raise InputError(
-                f"model {str(folder)!r} must have whole rotary embeddings of type "
+                f"model {str(folder)!r} must rotate whole heads, with rotary positions of type "
                 f"{', '.join(_ROTATIONS)} to be inflated, got {kind!r}"
             )
 

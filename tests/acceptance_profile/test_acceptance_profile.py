@@ -1,4 +1,4 @@
-"""Where acceptance is lost: numbers worked out by hand, and sums that must agree."""
+"""The time that rejected tokens cost, compared with numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ RANDOM = [
 
 
 def wanting(trace: Trace, texts: dict[int, str], extra_id: int) -> Trace:
-    """The trace with its first round's recovered token replaced, and texts."""
+    """Return `trace` with the token texts in `texts`, a map from token id to text.
+
+    The extra token of round 0, which follows the trace's first rejection, gets the id `extra_id`.
+    """
     first = trace.rounds[0]
     assert first.extra is not None
     extra = dataclasses.replace(first.extra, token_id=extra_id)
@@ -47,22 +50,24 @@ def wanting(trace: Trace, texts: dict[int, str], extra_id: int) -> Trace:
     return dataclasses.replace(changed(trace, rounds=rounds), token_texts=tuple(texts.items()))
 
 
-def test_a_rejection_loses_the_share_of_its_round_that_brought_no_token() -> None:
-    # round 0: 3 drafted, 1 accepted, 0.14 s: 2 of 4 places brought nothing, 0.07 s and 2 tokens
-    # round 1: all accepted, nothing lost
+def test_a_rejection_loses_the_share_of_its_round_that_gave_no_token() -> None:
+    # Round 0 drafts 3 tokens, accepts 1 of them and takes 0.14 s. It could have written 4 tokens
+    # but wrote 2, so it loses 2 tokens and half of its time, 0.07 s. Round 1 accepts all its tokens
+    # and loses nothing.
     first, second = tiny_trace().rounds
     assert seconds_lost(first) == pytest.approx(0.07) and tokens_lost(first) == 2
     assert seconds_lost(second) == 0 and tokens_lost(second) == 0
     profile = acceptance_profile([tiny_trace()])
     assert profile.milliseconds_lost_as_measured == pytest.approx(70)
-    assert profile.milliseconds_lost == pytest.approx(75)  # of the median round, 0.15 s
+    # Round 0 loses 2 of 4 tokens, so its loss is half of the median round, which takes 0.15 s.
+    assert profile.milliseconds_lost == pytest.approx(75)
     assert profile.typical_seconds == pytest.approx(0.30)
     assert (profile.rejections, profile.tokens_lost, profile.prompts) == (1, 2, 1)
     assert (profile.rounds, profile.tokens, profile.undrafted_rounds) == (2, 6, 0)
     assert profile.seconds == pytest.approx(0.30)
 
 
-def test_no_rejection_costs_the_drafters_reading_of_the_prompt() -> None:
+def test_the_drafter_s_prefill_is_not_a_cost_of_rejections() -> None:
     trace = tiny_trace()
     first, *others = trace.rounds
     reading = dataclasses.replace(first, draft_prefill_seconds=5.0)
@@ -71,16 +76,17 @@ def test_no_rejection_costs_the_drafters_reading_of_the_prompt() -> None:
     assert acceptance_profile([late]) == acceptance_profile([trace])
 
 
-def test_perfect_drafts_would_have_written_the_text_sooner_by_the_loss() -> None:
-    # at 4 tokens a round, round 0's two tokens take half of its time
+def test_without_rejections_the_text_would_be_finished_sooner_by_the_loss() -> None:
+    # With 4 tokens per round, the two tokens of round 0 take half of its time.
     rounds = tiny_trace().rounds
     perfect = 0.14 * 2 / 4 + 0.16
     assert sum(each.seconds - seconds_lost(each) for each in rounds) == pytest.approx(perfect)
 
 
-def test_a_group_counts_levels_and_owns_the_loss_of_its_failed_ones() -> None:
+def test_a_group_counts_its_levels_and_the_loss_of_its_rejected_ones() -> None:
     (group,) = acceptance_profile([tiny_trace()]).ranking("token_class").groups
-    assert (group.name, group.examined, group.accepted) == ("punctuation", 5, 4)  # ","
+    # The text of every token is a comma, so every level counts as punctuation.
+    assert (group.name, group.examined, group.accepted) == ("punctuation", 5, 4)
     assert group.rate == pytest.approx(0.8) and group.share == pytest.approx(1)
     by_depth = {
         each.name: each for each in acceptance_profile([tiny_trace()]).ranking("depth").groups
@@ -91,12 +97,13 @@ def test_a_group_counts_levels_and_owns_the_loss_of_its_failed_ones() -> None:
     assert by_depth["depth 1"].milliseconds_lost == by_depth["depth 3"].milliseconds_lost == 0
 
 
-def test_places_are_quarters_of_the_text_that_was_written() -> None:
-    # 7 tokens, the prefill's at place 0; levels at places 1, 2 | 3, 4, 5
+def test_a_level_belongs_to_the_quarter_of_the_text_that_it_was_written_in() -> None:
+    # The run has 7 tokens. The prefill writes the token at index 0 of the text. The levels of round
+    # 0 belong to the text's tokens 1 and 2, those of round 1 to tokens 3, 4 and 5.
     assert [visit.quarter for visit in level_visits(tiny_trace())] == [1, 2, 2, 3, 3]
 
 
-def test_the_class_is_that_of_the_token_that_the_target_wanted_instead() -> None:
+def test_a_rejected_level_has_the_class_of_the_recovered_token() -> None:
     trace = wanting(tiny_trace(), {5: " the", 6: "\n"}, extra_id=6)
     visits = list(level_visits(trace))
     assert visits[1].token_class is TokenClass.LINE_BREAK and visits[1].drafted_id == 5
@@ -108,8 +115,8 @@ def test_the_class_is_that_of_the_token_that_the_target_wanted_instead() -> None
     assert (example.drafted, example.wanted) == (" the", "\n")
 
 
-def test_of_a_tree_all_that_hung_below_the_failed_level_is_lost_and_no_siblings_above() -> None:
-    # root -> 0, 1; below 1 (accepted) -> 2, 3, both rejected; below 3 -> 4, below 0 -> 5
+def test_all_nodes_below_a_rejected_level_of_a_tree_are_lost() -> None:
+    # The root has children 0 and 1; 1 (accepted) has 2 and 3, both rejected; 3 has 4, and 0 has 5.
     parents, depths = (-1, -1, 1, 1, 3, 0), (1, 1, 2, 2, 3, 2)
     nodes = tuple(DraftNode(5, p, d, 0.5, 0.5) for p, d in zip(parents, depths, strict=True))
     letters = {1: Outcome.ACCEPTED, 0: Outcome.REJECTED, 2: Outcome.REJECTED, 3: Outcome.REJECTED}
@@ -125,14 +132,15 @@ def test_of_a_tree_all_that_hung_below_the_failed_level_is_lost_and_no_siblings_
         extra=ExtraToken(5, ExtraKind.RECOVERED, 1, 0.5),
         extra_ids=(),
     )
-    assert tokens_lost(tree) == 3  # 2, 3 and 4
+    # The lost tokens are the rejected nodes 2 and 3, and node 4 below them.
+    assert tokens_lost(tree) == 3
     assert seconds_lost(tree) == pytest.approx(0.16 * (3 - 1) / (3 + 1))
     visits = list(level_visits(changed(tiny_trace(), rounds=(tree,))))
     assert [(visit.node, visit.is_passed) for visit in visits] == [(1, True), (2, False)]
 
 
 @pytest.mark.parametrize("number", range(len(RANDOM)))
-def test_the_lost_tokens_are_those_whose_path_goes_through_the_failed_level(number: int) -> None:
+def test_lost_tokens_are_those_whose_path_passes_the_rejected_level(number: int) -> None:
     for each in RANDOM[number].rounds:
         path, count = each.accepted, len(each.accepted)
         paths = (each.tree.path(node) for node in range(len(each.tree.nodes)))
@@ -141,7 +149,7 @@ def test_the_lost_tokens_are_those_whose_path_goes_through_the_failed_level(numb
         assert tokens_lost(each) == (behind if failed and each.extra is not None else 0)
 
 
-def test_what_was_written_before_tells_a_word_start_from_a_continuation() -> None:
+def test_the_text_before_a_token_decides_between_word_start_and_continuation() -> None:
     kinds = []
     for before in ("ret", "("):
         trace = wanting(tiny_trace(), {5: before, 6: "urn"}, extra_id=6)
@@ -149,7 +157,7 @@ def test_what_was_written_before_tells_a_word_start_from_a_continuation() -> Non
     assert kinds == [TokenClass.WORD_CONTINUATION, TokenClass.WORD_START]
 
 
-def test_a_cut_round_and_a_round_without_a_draft_lose_nothing() -> None:
+def test_a_round_cut_short_and_a_round_without_a_draft_lose_nothing() -> None:
     cut = dataclasses.replace(chain(3, 2, 0.03, 0.1, 0.01), extra=None)
     empty = chain(0, 0, 0.0, 0.1, 0.0)
     profile = acceptance_profile([changed(tiny_trace(), rounds=(cut, empty))])
@@ -171,7 +179,7 @@ def test_levels_agree_with_the_metrics(number: int) -> None:
 
 
 @pytest.mark.parametrize("dimension", TITLES)
-def test_the_groups_of_a_dimension_share_out_the_whole_loss(dimension: str) -> None:
+def test_the_shares_of_all_groups_of_a_dimension_add_up_to_1(dimension: str) -> None:
     profile = acceptance_profile(RANDOM)
     groups = profile.ranking(dimension).groups
     assert sum(each.rejections for each in groups) == profile.rejections > 0
@@ -192,13 +200,13 @@ def test_an_example_names_a_rejected_node_of_its_trace() -> None:
                 assert round_.verdicts[example.node].outcome is Outcome.REJECTED
 
 
-def test_examples_come_from_many_traces_before_two_come_from_one() -> None:
+def test_examples_come_from_different_traces_first() -> None:
     profile = acceptance_profile([tiny_trace()] * 7)
     examples = profile.ranking("depth").groups[0].examples
     assert [example.trace for example in examples] == [0, 1, 2, 3, 4]
 
 
-def test_the_greatest_losses_are_the_first_examples() -> None:
+def test_the_largest_losses_are_the_first_examples() -> None:
     traces = [
         changed(tiny_trace(), rounds=(chain(drafted, 0, 0.1, 0.1, 0.1),) * 2)
         for drafted in (2, 5, 3)
@@ -213,14 +221,14 @@ def test_the_greatest_losses_are_the_first_examples() -> None:
     ]
 
 
-def test_certainty_bins_what_was_recorded_of_the_distributions() -> None:
-    trace = RANDOM[0]  # entropy 1.25 everywhere
+def test_certainty_groups_levels_by_their_recorded_distributions() -> None:
+    trace = RANDOM[0]  # the distributions at all positions of this trace have an entropy of 1.25
     names = {each.name for each in acceptance_profile([trace]).ranking("certainty").groups}
     assert names and all(name.startswith("entropy 0.5 to 1.5, overlap") for name in names)
     assert acceptance_profile([tiny_trace()]).ranking("certainty").groups == ()
 
 
-def test_a_drafter_without_a_distribution_overlaps_by_the_p_of_its_token() -> None:
+def test_without_a_draft_distribution_the_overlap_is_the_p_of_the_token() -> None:
     trace = RANDOM[3]
     for visit in level_visits(trace):
         round_ = trace.rounds[visit.round]
@@ -229,12 +237,12 @@ def test_a_drafter_without_a_distribution_overlaps_by_the_p_of_its_token() -> No
         assert visit.overlap == round_.verdicts[first].raw_target_prob
 
 
-def test_prompts_that_begin_alike_stay_apart() -> None:
+def test_prompts_with_the_same_beginning_are_different_groups() -> None:
     names = [each.name for each in acceptance_profile(RANDOM[:1] * 2).ranking("prompt").groups]
     assert len(names) == 2 and sorted(name[:2] for name in names) == ["1:", "2:"]
 
 
-def test_the_profile_of_nothing_has_no_rates_and_is_json() -> None:
+def test_the_profile_of_no_traces_has_no_rates_and_can_be_written_as_json() -> None:
     empty = AcceptanceProfiler().profile()
     assert empty.acceptance_rate is None and empty.block_efficiency is None
     assert json.loads(json.dumps(empty.to_dict()))["rankings"]["depth"] == []
@@ -246,14 +254,16 @@ def test_the_profile_of_nothing_has_no_rates_and_is_json() -> None:
 
 
 def slow(trace: Trace, seconds: float) -> Trace:
-    """The trace with its first round taking this much longer: the machine did something else."""
+    """Return `trace` with a first round that takes `seconds` longer because of other work."""
     first = trace.rounds[0]
     late = dataclasses.replace(first, host_seconds=first.host_seconds + seconds)
     return changed(trace, rounds=(late, *trace.rounds[1:]))
 
 
-def test_one_slow_round_does_not_lead_the_ranking() -> None:
-    # six runs lose 2 of 4 places in a round of 0.14 s, one of 0.16 s nothing: 0.15 s is the median
+def test_one_delayed_round_does_not_lead_the_ranking() -> None:
+    # The six runs (five, and one that may be delayed) are equal: one round takes 0.14 s and loses 2
+    # of its 4 possible tokens, the other takes 0.16 s and loses none. So the median round takes
+    # 0.15 s.
     runs = [tiny_trace()] * 5
     calm, hiccup = (acceptance_profile([*runs, slow(tiny_trace(), by)]) for by in (0, 60.0))
     assert calm.milliseconds_lost == pytest.approx(6 * 150 * 2 / 4)
@@ -265,7 +275,7 @@ def test_one_slow_round_does_not_lead_the_ranking() -> None:
     assert [group.share for group in by_prompt] == pytest.approx([1 / 6] * 6)
 
 
-def test_a_round_costs_the_median_of_those_that_drafted_as_many_levels() -> None:
+def test_a_round_costs_the_median_of_rounds_with_the_same_number_of_levels() -> None:
     long_rounds = [chain(5, 0, 0.1, 0.1, 0.1)] * 5
     short_rounds = [chain(1, 0, 0.01, 0.01, 0.01)] * 5
     rounds = tuple(long_rounds + short_rounds)

@@ -1,4 +1,4 @@
-"""Every token text has one class, told from its form and what stands before it."""
+"""Every token text has one class, which depends on its form and on the text before it."""
 
 import pytest
 
@@ -20,7 +20,7 @@ CLASSES = {
 @pytest.mark.parametrize(
     ("text", "kind"), [(text, kind) for kind, texts in CLASSES.items() for text in texts]
 )
-def test_a_token_behind_nothing_is_classed_by_its_form(text: str, kind: TokenClass) -> None:
+def test_a_token_without_text_before_it_is_classed_by_its_form(text: str, kind: TokenClass) -> None:
     assert token_class(text) is kind
 
 
@@ -29,7 +29,7 @@ def test_a_token_behind_nothing_is_classed_by_its_form(text: str, kind: TokenCla
     [
         ("ret", "urn", TokenClass.WORD_CONTINUATION),
         ("(", "urn", TokenClass.WORD_START),
-        (" be", "for", TokenClass.WORD_CONTINUATION),  # no keyword inside a word
+        (" be", "for", TokenClass.WORD_CONTINUATION),  # inside a word, "for" is not a keyword
         (" ", "for", TokenClass.KEYWORD),
         ("self.", "path", TokenClass.IDENTIFIER),
         ("self.", "is", TokenClass.IDENTIFIER),
@@ -39,12 +39,12 @@ def test_a_token_behind_nothing_is_classed_by_its_form(text: str, kind: TokenCla
         ("end.", " The", TokenClass.WORD_START),
     ],
 )
-def test_what_stands_before_tells_a_start_from_a_continuation(
+def test_the_text_before_a_token_decides_between_start_and_continuation(
     before: str, text: str, kind: TokenClass
 ) -> None:
     assert token_class(text, before) is kind
 
 
-def test_markup_and_the_empty_text_have_a_class_too() -> None:
+def test_markup_and_the_empty_text_have_a_class() -> None:
     assert token_class("<b>") is TokenClass.WORD_START
     assert token_class("") is TokenClass.OTHER

@@ -1,4 +1,4 @@
-"""Advice from probes that theory made: the best choice is the one that enumeration finds."""
+"""From measurements that follow theory, the advisor chooses the setting that theory prefers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from specviz.advisor.advice import (
     contenders,
 )
 from specviz.advisor.estimate import estimate
+from specviz.advisor.measured_before import MeasuredBefore, fastest_of_sweep
 from specviz.advisor.probe import Candidate, CandidateRun, Probe, Refusal
 from specviz.forward_curve import ForwardCurve
 from specviz.theory import speedup
@@ -41,7 +42,7 @@ def names(advice: Advice) -> set[str]:
 def test_the_best_draft_length_is_the_one_that_theory_finds(
     a: Fraction, c: float, v: float
 ) -> None:
-    """v grows with K by the same rate, so that the two probed lengths tell it."""
+    """The verification cost v is linear in K, so measurements at two lengths determine it."""
     advice = of(probe(run("x", a, 2, c, 2 * v / 6), run("x", a, 6, c, v)))
     expected = {K: speedup(float(a), K, c, K * v / 6) for K in LENGTHS}
     best = max(expected, key=lambda K: expected[K])
@@ -52,12 +53,19 @@ def test_the_best_draft_length_is_the_one_that_theory_finds(
         assert each.speedup == pytest.approx(expected[each.candidate.draft_length], rel=0.01)
 
 
-def test_where_methods_were_left_untried_nothing_is_decided_against() -> None:
+def test_without_trying_all_methods_the_advisor_does_not_reject_speculation() -> None:
     losing, winning = (probe(run("a", a, 2, c, 0.0)) for a, c in ((FIFTH, 0.5), (HALF, 0.01)))
     untried = Untried(("b", "c"), 1, 90)
     told = advise(losing, untried=untried)
     assert told and told.verdict.startswith("Not decided: 1 of 3 methods were tried. The best")
-    assert told.verdict.endswith("90 seconds would do for all.")
+    assert told.verdict.endswith("90 seconds would be enough for all.")
+    before = MeasuredBefore("b", 5, 1.67)
+    differs = advise(losing, untried=untried, before=before)
+    assert differs and differs.verdict.startswith(
+        "Two measurements differ: your sweep gave 1.67x with b, K = 5, and here the best, a"
+    )
+    agrees = advise(winning, untried=untried, before=before)
+    assert agrees and agrees.verdict.startswith("Speculate with a")
     assert [each["method"] for each in told.to_dict()["refusals"]] == ["b", "c"]
     found = advise(winning, untried=untried)
     assert found and found.verdict.startswith("Speculate with a")
@@ -78,7 +86,7 @@ def test_of_several_methods_the_best_by_theory_is_chosen() -> None:
     assert gains == pytest.approx(sorted(gains, reverse=True), rel=0.01)
 
 
-def test_where_every_method_loses_it_says_so_and_by_how_much() -> None:
+def test_if_every_method_loses_the_advice_says_so_and_by_how_much() -> None:
     advice = of(probe(run("a", FIFTH, 2, 0.5, 0.1), run("b", FIFTH, 2, 0.9, 0.0)))
     assert not advice.speculate
     assert advice.verdict.startswith("Do not speculate: the best of all, a, K = 1, gives 0.")
@@ -87,7 +95,7 @@ def test_where_every_method_loses_it_says_so_and_by_how_much() -> None:
     assert advice.reasons[0].speaks_for is False
 
 
-def test_of_one_probed_length_drafting_grows_with_it_and_the_rest_stays() -> None:
+def test_with_one_probed_length_only_the_draft_cost_grows_with_k() -> None:
     found = probe(run("x", HALF, 4, 0.2, 0.5, host=0.25))
     shorter, longer = (estimate(found, Candidate("x", K)) for K in (1, 8))
     assert (shorter.draft_cost, longer.draft_cost) == pytest.approx((0.2, 1.6))
@@ -95,27 +103,28 @@ def test_of_one_probed_length_drafting_grows_with_it_and_the_rest_stays() -> Non
     assert (shorter.host_cost, longer.host_cost) == pytest.approx((0.25, 0.25))
 
 
-def test_nothing_probed_is_no_advice() -> None:
+def test_without_probes_there_is_no_advice() -> None:
     assert advise(probe()) is None
 
 
-def test_a_tree_of_too_many_nodes_is_not_offered() -> None:
+def test_a_tree_with_too_many_nodes_is_not_offered() -> None:
     wide = run("tree", HALF, 6, 0.01, 0.0)
     wide = replace(wide, candidate=Candidate("tree", 6, (3, 2)))
     offered = {each.candidate for each in of(probe(wide)).ranking}
     assert Candidate("tree", 1, (3,)) in offered and Candidate("tree", 8, (3, 2)) in offered
-    assert all(each.draft_length < 12 for each in offered)  # 3 + 11 * 6 = 69 nodes
+    # length 12 would give 3 + 11 * 6 = 69 nodes, and at most 64 are allowed
+    assert all(each.draft_length < 12 for each in offered)
 
 
-def test_the_first_token_and_the_last_rounds_of_a_short_request_count_as_they_are() -> None:
-    """A prefill of 1 step, then a token by a plain step, or 2 in a round of one level."""
+def test_a_short_request_counts_its_prefill_and_its_last_round_exactly() -> None:
+    """The prefill takes the time of 1 plain step.
+
+    After it, a plain step adds 1 token, and a speculative round of one level adds 2.
+    """
     slow = run("x", Fraction(1), 2, 0.5, 0.25)
     for tokens, rounds in ((2, 1.0), (3, 1.75)):
         found = estimate(probe(slow, at=workload(max_new_tokens=tokens)), Candidate("x", 2))
         assert found.speedup == pytest.approx(tokens / (1 + rounds))
-
-
-# --- what raced
 
 
 def raced(found: CandidateRun, gain: float, block: int) -> CandidateRun:
@@ -124,18 +133,19 @@ def raced(found: CandidateRun, gain: float, block: int) -> CandidateRun:
     return replace(found, block=block, tokens=101, total_seconds=seconds, is_race=True)
 
 
-def test_what_promises_more_and_found_no_time_to_race_is_named() -> None:
+def test_a_promising_method_that_found_no_time_to_race_is_named() -> None:
     slow, fast = run("slow", FIFTH, 5, 0.2, 0.0), run("fast", TWO_THIRDS, 5, 0.05, 0.0)
     found = probe(slow, fast, raced(slow, 0.8, 0))
     late = of(replace(found, finalists=(slow.candidate,)))
     assert not late.speculate and late.best.candidate == slow.candidate
     (reason,) = (each for each in late.reasons if each.name == "unraced")
-    assert reason.sentence.startswith("fast, K = ") and reason.value > MIN_GAIN
+    assert " with fast, K = " in reason.sentence and reason.value > MIN_GAIN
     assert reason.speaks_for
-    assert "unraced" not in names(of(found))  # nothing raced to its end: the best is by theory too
+    # Without a race, the advisor's choice is the best setting by theory.
+    assert "unraced" not in names(of(found))
 
 
-def test_a_speedup_is_shown_with_the_numbers_that_it_is_the_median_of() -> None:
+def test_a_speedup_is_shown_with_the_measurements_that_it_is_the_median_of() -> None:
     slow = run("x", HALF, 1, 0.1, 0.0)
     told, verdicts = [], []
     for gains in ((1.86,), (1.2, 1.9, 1.6)):
@@ -152,10 +162,10 @@ def test_a_speedup_is_shown_with_the_numbers_that_it_is_the_median_of() -> None:
         "acceptance and costs: 1.48x is the median of these.",
     ]
     assert "1.61x expected" in verdicts[0] and "1.48x expected" in verdicts[1]
-    assert "measured" not in names(of(probe(slow)))  # theory alone: its parts stand there
+    assert "measured" not in names(of(probe(slow)))  # without a race, no measured speedup is listed
 
 
-def test_what_was_measured_counts_more_than_what_theory_expects() -> None:
+def test_measurements_count_more_than_theory() -> None:
     first, second = run("good-on-paper", TWO_THIRDS, 5, 0.01, 0.0), run("good", HALF, 5, 0.1, 0.0)
     passes = [
         raced(each, gain, block)
@@ -168,14 +178,14 @@ def test_what_was_measured_counts_more_than_what_theory_expects() -> None:
     assert advice.best.speedup == pytest.approx(1.4)
 
 
-def test_theory_counts_as_one_more_pass() -> None:
+def test_theory_counts_as_one_more_measurement() -> None:
     found = run("x", HALF, 5, 0.1, 0.0)
     expected = estimate(probe(found), Candidate("x", 5)).speedup
     once = estimate(probe(found, raced(found, 1.2, 0)), Candidate("x", 5)).speedup
     assert once == pytest.approx((expected + 1.2) / 2, rel=1e-3)
 
 
-def test_who_left_the_race_early_does_not_win_it_by_a_lucky_pass() -> None:
+def test_a_candidate_that_left_the_race_does_not_win_it_by_one_lucky_run() -> None:
     first, second = run("lucky", HALF, 5, 0.1, 0.0), run("steady", HALF, 5, 0.1, 0.0)
     passes = [raced(second, gain, block) for block, gain in enumerate((1.2, 1.3, 1.5))]
     found = replace(
@@ -184,7 +194,9 @@ def test_who_left_the_race_early_does_not_win_it_by_a_lucky_pass() -> None:
         finalists=(second.candidate,),
     )
     assert of(found).best.candidate == Candidate("steady", 5)
-    assert 1.3 <= of(found).best.speedup <= 1.5  # the median of 1.2, 1.3, 1.5 and theory's
+    # The races measured speedups of 1.2, 1.3 and 1.5. The advisor shows the median of these three
+    # and of the speedup that theory predicts.
+    assert 1.3 <= of(found).best.speedup <= 1.5
 
 
 def raced_eight_times(gains: dict[str, float]) -> tuple[list[CandidateRun], Probe]:
@@ -195,24 +207,27 @@ def raced_eight_times(gains: dict[str, float]) -> tuple[list[CandidateRun], Prob
     return runs, replace(probe(*runs, *races), baselines=tuple(baseline(b) for b in range(8)))
 
 
-def test_only_those_leave_the_race_whose_interval_ends_below_the_best() -> None:
+def test_a_candidate_leaves_the_race_if_its_interval_ends_below_the_best() -> None:
     gains = {"best": 2.0, "near": 1.9, "may-be": 1.85, "slow": 1.0}
     runs, found = raced_eight_times(gains)
     racing = [each.candidate for each in runs]
     assert {each.method for each in contenders(found, racing)} == {"best", "near", "may-be"}
-    assert len(contenders(found, (racing[0], racing[3]))) == 2  # one beside the best stays
+    # The race needs the best candidate and at least one other, so the slow one stays.
+    assert len(contenders(found, (racing[0], racing[3]))) == 2
 
 
-def test_a_racer_leaves_once_its_interval_ends_below_the_best_estimate() -> None:
+def test_a_candidate_leaves_even_if_its_interval_overlaps_with_that_of_the_best() -> None:
     gains = {"best": 2.0, "near": 1.9, "out": 1.53}
     runs, found = raced_eight_times(gains)
     best, near, out = (estimate(found, each.candidate) for each in runs)
-    assert best.low < near.speedup < out.high < best.speedup  # intervals overlap, yet it leaves
+    # `best`, `near` and `out` are the estimates of three candidates. The intervals of `near` and
+    # `out` overlap, but the upper end of `out` is below the estimate of `best`.
+    assert best.low < near.speedup < out.high < best.speedup
     assert out.candidate not in contenders(found, [each.candidate for each in runs])
 
 
-def test_what_promises_more_than_every_finalist_challenges_them() -> None:
-    """Of a method whose raced length does worse than theory, another length may be the best."""
+def test_candidates_that_promise_more_than_every_finalist_challenge_them() -> None:
+    """If a method races slower than theory predicts, it may be faster with another draft length."""
     runs = [run("x", TWO_THIRDS, K, 0.02, 0.0) for K in (2, 8)] + [run("y", HALF, 5, 0.5, 0.0)]
     race = raced(runs[1], 1.2, 0)
     found = replace(probe(*runs, race), finalists=(Candidate("x", 8),))
@@ -222,19 +237,20 @@ def test_what_promises_more_than_every_finalist_challenges_them() -> None:
     assert {each.method for each in better} == {"x"}
     promises = [estimate(found, each).speedup for each in better]
     assert promises == sorted(promises, reverse=True) and promises[-1] > best
-    assert of(found).best.candidate == Candidate("x", 8)  # a promise alone is no choice
-    left = replace(found, runs=(*found.runs, raced(runs[0], 3.0, 0)))  # by luck, then it lost
+    # The advisor does not choose a candidate that promises more but has not raced.
+    assert of(found).best.candidate == Candidate("x", 8)
+    # Method x with K = 2 reached a speedup of 3 in one lucky race and has left the race. It must
+    # not return as a challenger.
+    left = replace(found, runs=(*found.runs, raced(runs[0], 3.0, 0)))
     assert Candidate("x", 2) not in challengers(left)
     both = replace(found, finalists=(Candidate("x", 8), Candidate("y", 5)))
     assert estimate(both, Candidate("y", 5)).speedup < best and challengers(both) == better
 
 
-# --- reasons
-
 FINE = (run("x", TWO_THIRDS, 2, 0.02, 0.0), run("x", TWO_THIRDS, 6, 0.02, 0.0))
 
 
-def test_where_nothing_stands_in_the_way_acceptance_is_the_only_reason() -> None:
+def test_without_any_obstacle_acceptance_is_the_only_reason() -> None:
     advice = of(probe(*FINE))
     assert advice.speculate and names(advice) == {"acceptance"}
 
@@ -246,14 +262,14 @@ def test_a_slow_draft_is_named_with_its_cost() -> None:
     assert not reason.speaks_for
 
 
-def test_short_outputs_are_named_where_their_end_or_their_prefill_costs() -> None:
+def test_a_short_output_is_a_reason_if_its_last_round_or_its_prefill_costs() -> None:
     short, long = (of(probe(*FINE, at=workload(max_new_tokens=n))) for n in (6, 2000))
     assert "short-outputs" in names(short) and "short-outputs" not in names(long)
     (reason,) = (each for each in short.reasons if each.name == "short-outputs")
     assert "Outputs of 6 tokens are short" in reason.sentence and 0 < reason.value < 0.9
 
 
-def test_a_drafter_that_reads_the_prompt_at_length_is_named() -> None:
+def test_a_drafter_with_a_long_prefill_is_named() -> None:
     reading = replace(run("x", HALF, 4, 0.1, 0.0), draft_prefill_seconds=40 * STEP)
     (reason,) = (
         each
@@ -262,22 +278,23 @@ def test_a_drafter_that_reads_the_prompt_at_length_is_named() -> None:
     )
     assert "reads the prompt (20 tokens) once more" in reason.sentence
     assert "40.0 plain steps" in reason.sentence and not reason.speaks_for
-    assert "draft-prefill" not in names(of(probe(reading)))  # of 4096 tokens
+    # For an output of 4096 tokens, the time of the drafter's prefill does not matter.
+    assert "draft-prefill" not in names(of(probe(reading)))
 
 
-def test_a_request_that_mostly_reads_its_prompt_is_named_prefill_bound() -> None:
+def test_a_request_that_mostly_reads_its_prompt_is_called_prefill_bound() -> None:
     slow = replace(
         probe(*FINE, at=workload(max_new_tokens=50)), baselines=(baseline(0, 50 * STEP),)
     )
     advice = of(slow)
     (reason,) = (each for each in advice.reasons if each.name == "prefill-bound")
     assert reason.value == pytest.approx(50 / 99)
-    assert "no more than 1.98x" in reason.sentence
+    assert "at most 1.98x" in reason.sentence
     assert "prefill-bound" not in names(of(probe(*FINE, at=workload(max_new_tokens=50))))
 
 
 @pytest.mark.parametrize(("cold", "is_named"), [(TWO_THIRDS, True), (HALF, False)])
-def test_temperature_is_blamed_only_where_acceptance_is_higher_without_it(
+def test_temperature_is_a_reason_only_if_acceptance_is_higher_without_it(
     cold: Fraction, is_named: bool
 ) -> None:
     warm = run("x", HALF, 6, 0.05, 0.0)
@@ -288,8 +305,12 @@ def test_temperature_is_blamed_only_where_acceptance_is_higher_without_it(
     assert values == ([pytest.approx(0.5)] if is_named else [])
 
 
-def test_temperature_is_blamed_for_the_same_prompts_only() -> None:
-    """Beside the run of the other block, whose prompts are harder, there is no gap."""
+def test_temperature_is_a_reason_only_on_the_same_prompts() -> None:
+    """The advisor compares the acceptance of two runs only if both belong to the same block.
+
+    The runs of a block took place at about the same time, on the same prompts. The run `harder`
+    belongs to another block than the greedy run.
+    """
     same, harder = run("x", TWO_THIRDS, 6, 0.05, 0.0), run("x", FIFTH, 6, 0.05, 0.0, block=1)
     found = probe(
         same, harder, replace(harder, block=0, is_race=True), at=workload(temperature=1.0)
@@ -299,14 +320,15 @@ def test_temperature_is_blamed_for_the_same_prompts_only() -> None:
     assert "high-temperature" in names(of(replace(found, greedy=(replace(same, block=1),))))
 
 
-def test_temperature_is_not_blamed_for_a_gap_that_so_few_rounds_make_by_chance() -> None:
-    warm, cold = run("x", HALF, 2, 0.05, 0.0), run("x", TWO_THIRDS, 2, 0.05, 0.0)  # 4 and 9 rounds
+def test_temperature_is_not_a_reason_if_the_gap_may_be_chance() -> None:
+    # These two runs have only 4 and 9 rounds, too few to show a difference.
+    warm, cold = run("x", HALF, 2, 0.05, 0.0), run("x", TWO_THIRDS, 2, 0.05, 0.0)
     found = replace(probe(warm, at=workload(temperature=1.0)), greedy=(cold,))
     assert "high-temperature" not in names(of(found))
 
 
 @pytest.mark.parametrize(("slope", "is_named"), [(1.0, True), (0.0, False)])
-def test_a_batch_is_blamed_only_where_its_further_tokens_cost_more(
+def test_a_batch_is_a_reason_only_if_verifying_its_tokens_costs_more(
     slope: float, is_named: bool
 ) -> None:
     curve = ForwardCurve((1, 8), (STEP, STEP * (1 + 7 * slope)))
@@ -315,7 +337,7 @@ def test_a_batch_is_blamed_only_where_its_further_tokens_cost_more(
     assert "large-batch" not in names(of(replace(found, workload=workload())))
 
 
-def test_a_vocabulary_is_named_only_where_it_differs() -> None:
+def test_a_vocabulary_is_a_reason_only_if_it_differs() -> None:
     refusals = (Refusal("draft-model", "another vocabulary", 0.42), Refusal("medusa", "no heads"))
     advice = of(replace(probe(*FINE), refusals=refusals))
     (reason,) = (each for each in advice.reasons if each.name == "vocabulary")
@@ -328,7 +350,7 @@ def test_a_vocabulary_is_named_only_where_it_differs() -> None:
     ("drafter", "free", "is_named"),
     [(10, 10_000, False), (30, 10_000, True), (10, 20, True), (10, None, False)],
 )
-def test_memory_is_named_where_the_drafter_takes_much_of_it(
+def test_memory_is_a_reason_if_the_drafter_takes_much_of_it(
     drafter: int, free: int | None, is_named: bool
 ) -> None:
     found = probe(run("x", HALF, 4, 0.05, 0.0, held_bytes=drafter), at=workload(free_bytes=free))
@@ -346,7 +368,7 @@ def test_advice_is_a_json_value_with_every_number() -> None:
     assert FLAT.at(1) == STEP
 
 
-def test_a_gain_that_may_be_a_loss_is_said_to_be_unsure() -> None:
+def test_a_gain_that_may_be_a_loss_is_called_uncertain() -> None:
     best = of(probe(run("x", HALF, 4, 0.01, 0.0))).best
     for low, beginning in (
         (0.9, "Speculate with x, K = 4, though"),
@@ -354,3 +376,16 @@ def test_a_gain_that_may_be_a_loss_is_said_to_be_unsure() -> None:
     ):
         told = Advice(True, replace(best, candidate=Candidate("x", 4), low=low), (), (), ())
         assert told.verdict.startswith(beginning)
+
+
+def test_the_result_of_a_sweep_is_its_fastest_undisturbed_point_of_the_same_pair() -> None:
+    def point(draft_length: int, speedup: float) -> dict[str, object]:
+        setting = {"draft-length": draft_length}
+        return {"setting": setting, "speedup": speedup, "block_efficiency": 2.0}
+
+    sweep = {"pair": "bundled", "config": {"method": "eagle", "draft_length": 3}}
+    sweep |= {"points": [point(1, 1.2), point(5, 1.67), point(8, 2.4)]}
+    assert fastest_of_sweep(sweep, "bundled") == MeasuredBefore("eagle", 5, 1.67)
+    assert fastest_of_sweep(sweep, "smollm2") is None
+    for broken in ({}, sweep | {"points": []}, sweep | {"points": [{}]}, sweep | {"config": 1}):
+        assert fastest_of_sweep(broken, "bundled") is None

@@ -1,6 +1,7 @@
-"""The advisor against every setting measured, on ten settings of its kind.
+"""In ten situations, the advisor's choice is compared with measurements of all settings.
 
-Each setting takes minutes, and a busy machine makes them noise: `pytest -m slow -s` prints them.
+Each comparison takes minutes, and other work on the machine adds noise. To see the results, run
+`pytest -m slow -s` on this file.
 """
 
 from __future__ import annotations
@@ -18,15 +19,22 @@ from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig
 
 pytestmark = pytest.mark.slow
-REACHED = 0.9  # of the best setting's measured speedup
+# The setting that the advisor chooses must reach at least this share of the largest measured
+# speedup.
+REACHED = 0.9
 BUNDLED = pair_named("bundled")
 FOREIGN = custom_pair(BUNDLED.target, BUNDLED.foreign_draft)
-OWN_WEIGHT = custom_pair(BUNDLED.target, BUNDLED.target)  # drafts as slowly as it verifies
+# The draft model of this pair is the target itself, so it is as slow as the target.
+OWN_WEIGHT = custom_pair(BUNDLED.target, BUNDLED.target)
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`prompts` are taken from the task's end: the development used the first ones."""
+    """A situation in which the advisor must choose.
+
+    `prompts` is the number of prompts. The test takes them from the end of the task's prompts,
+    because the first ones were used during development.
+    """
 
     task: str
     temperature: float
@@ -58,7 +66,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_choice_reaches_nine_tenths_of_the_best_of_all_settings(name: str) -> None:
-    """Where every method loses, the best is 1 and only abstaining reaches it for sure."""
+    """If every method is slower than plain decoding, the best is plain decoding, with speedup 1."""
     request = SETTINGS[name].request
     advising = Advising(request)
     for _ in advising:

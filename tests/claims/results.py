@@ -1,4 +1,4 @@
-"""Results of measurements as the experiments give them, with numbers of the test's own."""
+"""Results with made-up numbers, in the form in which experiments return them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ def point(
     levels: int = 100,
     **others: Any,
 ) -> dict[str, Any]:
-    """Of a sweep: examined levels, half as many rounds, and the keys that judges read."""
+    """Return a point of a sweep with every key that the rules for claims read.
+
+    The point has `levels` examined levels and half as many rounds.
+    """
     passed = round(levels * acceptance)
     return {
         "setting": {axis: value},
@@ -44,7 +47,7 @@ def grid_of(axis: str, speedups: dict[Any, float], **others: Any) -> dict[str, A
 
 
 def batches(*speedups: float) -> dict[str, Any]:
-    """Of the sizes 1, 4, 16."""
+    """Return the results of a batch sweep for the sizes 1, 4 and 16, one speedup each."""
     sizes = (1, 4, 16)
     return {
         "rows": [

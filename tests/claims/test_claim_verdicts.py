@@ -1,4 +1,4 @@
-"""All claims are there, each is decided by what its kind says, and other numbers turn verdicts."""
+"""Each claim is decided by the rule of its kind, and other numbers change the verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HALF = (0.5, 0.5)
 PAIRS = CLAIMS[16].numbers["pairs"]
 
 
-def test_all_32_claims_are_there_in_order_and_none_is_said_twice() -> None:
+def test_all_32_claims_are_in_order_and_none_occurs_twice() -> None:
     assert list(CLAIMS) == list(range(1, 33))
     assert len({claim.said for claim in CLAIMS.values()}) == 32
     assert len({claim.title for claim in CLAIMS.values()}) == 32
@@ -28,7 +28,7 @@ def test_all_32_claims_are_there_in_order_and_none_is_said_twice() -> None:
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: str(claim.number))
-def test_a_claim_is_decided_by_what_its_kind_says(claim: Any) -> None:
+def test_a_claim_is_decided_by_the_rule_of_its_kind(claim: Any) -> None:
     finding = claim.theory()
     assert (finding.verdict is None) == (claim.kind is ClaimKind.MEASURABLE)
     assert (claim.verdict() is ClaimVerdict.UNDECIDED) == (claim.kind is ClaimKind.MEASURABLE)
@@ -37,7 +37,7 @@ def test_a_claim_is_decided_by_what_its_kind_says(claim: Any) -> None:
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: str(claim.number))
-def test_a_report_is_whole_and_json(claim: Any) -> None:
+def test_a_report_is_complete_and_can_be_written_as_json(claim: Any) -> None:
     made = json.loads(json.dumps(claim.report(), allow_nan=False))
     kept = {"number", "title", "said", "sources", "kind", "decided_by", "verdict", "theory"}
     others = {"settings", "not_measurable", "measured", "answer", "lesson", "own_numbers"}
@@ -74,7 +74,8 @@ TURNED = [
     (16, {"pairs": PAIRS[1:2]}, WRONG),
     (16, {"pairs": (PAIRS[0] | {"high": 2.5},)}, HOLDS),
     (20, {"p": (1.0, 0.0), "q": (0.0, 1.0)}, HOLDS),
-    (20, {"p": (0.0, 0.5, 0.5), "q": (1.0, 0.0, 0.0)}, HOLDS),  # exact, but nothing passes
+    # the text is exact, but no drafted token is accepted
+    (20, {"p": (0.0, 0.5, 0.5), "q": (1.0, 0.0, 0.0)}, HOLDS),
     (21, {"low": 2.0}, HOLDS),
     (21, {"ridge": 20.0}, WRONG),
     (23, {"weights_ratio": 0.2}, HOLDS),
@@ -98,8 +99,8 @@ def test_other_numbers_give_another_verdict(
     assert claim.verdict() is not verdict
 
 
-def test_a_gain_that_only_the_low_end_of_a_claimed_range_reaches_is_told() -> None:
-    """Overshoot: 2x is within reach, 9x is not."""
+def test_a_gain_that_only_the_low_end_of_a_claimed_range_reaches_is_reported() -> None:
+    """Within the claimed range, 2x is possible and 9x is not."""
     one = CLAIMS[16].theory(pairs=(PAIRS[0] | {"high": 9.0},))
     assert one.verdict is CONDITIONAL and "reaches no more than" in one.sentence
     (best,) = (each for each in one.numbers if each.name.endswith("best K"))
@@ -109,33 +110,35 @@ def test_a_gain_that_only_the_low_end_of_a_claimed_range_reaches_is_told() -> No
 @pytest.mark.parametrize(
     ("number", "numbers"),
     [
-        (1, {}),  # read per drafted token, and a draft of c = 0.05
+        # the claim is right only if 0.8 is the accepted share of all drafted tokens and c = 0.05
+        (1, {}),
         (13, {}),
         (15, {}),
     ],
 )
-def test_a_claim_that_names_no_cost_is_granted_a_usual_one_and_no_other(
+def test_a_claim_without_a_cost_is_tried_with_usual_costs_only(
     number: int, numbers: dict[str, Any]
 ) -> None:
-    """4 tokens a round are 3x at c = 0.067; they are 4x only where drafting costs nothing."""
+    """4 tokens per round give 3x at c = 0.067, but 4x only if drafting is free."""
     assert CLAIMS[number].theory(**numbers).verdict is CONDITIONAL
 
 
 @pytest.mark.parametrize(
     ("number", "numbers"),
     [
-        (1, {"claimed_speedup": 5.2, "practice": (5.0, 6.0)}),  # dearer than free is too dear
+        # The claimed speedup is larger than even a draft that costs nothing would give.
+        (1, {"claimed_speedup": 5.2, "practice": (5.0, 6.0)}),
         (13, {"claimed_speedup": 4.5}),
-        (13, {"claimed_speedup": 1.0}),  # c = 0.6
-        (15, {"steps": ((0.8, 3.0), (0.6, 1.0))}),  # each fits a c, no c fits both
+        (13, {"claimed_speedup": 1.0}),  # this speedup would need c = 0.6, above the usual costs
+        (15, {"steps": ((0.8, 3.0), (0.6, 1.0))}),  # each speedup fits some c, but no c fits both
     ],
 )
-def test_where_no_usual_cost_fits_it_is_wrong(number: int, numbers: dict[str, Any]) -> None:
+def test_a_claim_that_fits_no_usual_cost_is_wrong(number: int, numbers: dict[str, Any]) -> None:
     assert CLAIMS[number].theory(**numbers).verdict is WRONG
 
 
-def test_temperature_1_itself_counts_as_not_below_1() -> None:
-    """Two distributions that share no token at exactly 1 would make the claim right."""
+def test_temperature_1_does_not_count_as_below_1() -> None:
+    """With these logits, the overlap at temperature 1 decides whether the claim holds."""
     apart = ((0.0, -math.inf), (-math.inf, 0.0))
     assert CLAIMS[27].theory(logits=apart, temperatures=(0.5, 1.0)).verdict is HOLDS
     assert CLAIMS[27].theory(temperatures=(0.5, 1.0)).verdict is WRONG
@@ -149,46 +152,47 @@ def test_every_rule_judges_a_claim() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 33, -1])
-def test_a_number_that_there_is_not_is_refused(number: int) -> None:
+def test_an_unknown_number_is_refused(number: int) -> None:
     with pytest.raises(
         InputError, match=f"number must be a whole number from 1 to 32, got {number}"
     ):
         claim_numbered(number)
 
 
-# ---- what a check by hand found
-
-
 @pytest.mark.parametrize(
     ("number", "verdict"),
-    [(2, CONDITIONAL), (3, CONDITIONAL), (4, CONDITIONAL)],  # exact at temperature 0, all three
+    # all three rules are exact at temperature 0
+    [(2, CONDITIONAL), (3, CONDITIONAL), (4, CONDITIONAL)],
 )
-def test_rules_that_are_exact_at_temperature_0_alone_hold_under_that_condition(
+def test_rules_that_are_exact_only_at_temperature_0_hold_under_that_condition(
     number: int, verdict: ClaimVerdict
 ) -> None:
     assert CLAIMS[number].verdict() is verdict
     assert "temperature 0" in CLAIMS[number].answer
 
 
-def test_a_claim_that_names_its_pair_is_granted_no_other_cost() -> None:
-    """Claim 12: 2.9x give or take a tenth needs c <= 0.031; its pair has 0.11."""
+def test_a_claim_that_names_its_pair_is_decided_at_that_pair_s_cost() -> None:
+    """Claim 12: a speedup within a tenth of 2.9x needs c <= 0.031, but its pair has c = 0.11."""
     claim = CLAIMS[12]
     assert claim.verdict() is WRONG and claim.theory(c=0.032).verdict is WRONG
     values = {each.name: each for each in claim.theory().numbers}
     assert values["largest c for 2.9×, give or take a tenth"].value == pytest.approx(
         0.031, abs=1e-3
     )
-    assert values["speedup per GPU, were 2.9× true"].value == pytest.approx(2.9 * 4 / 5)
+    assert values["speedup per GPU if 2.9× were true"].value == pytest.approx(2.9 * 4 / 5)
 
 
-def test_the_practice_that_a_claim_speaks_of_is_what_theory_says() -> None:
+def test_the_gain_in_practice_that_claim_1_names_agrees_with_theory() -> None:
     low, high = CLAIMS[1].numbers["practice"]
     (speedup,) = (n.value for n in CLAIMS[1].theory().numbers if n.name == "speedup at c = 0.1")
     assert low <= speedup <= high and CLAIMS[1].verdict() is CONDITIONAL
 
 
-def test_machines_that_the_first_token_takes_are_not_saved() -> None:
-    """Claim 8: 4 machines at 180 ms are 4.33 at 195, not 2; at an even load nothing is saved."""
+def test_machines_that_the_time_to_first_token_needs_are_not_saved() -> None:
+    """Claim 8 says that 2 machines at 195 ms replace 4 at 180 ms, but 4.33 are needed.
+
+    If the load is the same at all times, the claim saves no machine. It saves money only at peaks.
+    """
     claim = CLAIMS[8]
     values = {each.name: each for each in claim.theory().numbers}
     assert claim.verdict() is WRONG
@@ -198,17 +202,19 @@ def test_machines_that_the_first_token_takes_are_not_saved() -> None:
     assert at_a_peak["saved a year"] == pytest.approx(150_000)
 
 
-def test_six_times_is_tested_as_one_answer_and_as_throughput() -> None:
-    """Claim 21: 24 rows in place of 8 and 2.46x on top are 7.4x; one answer gets 2.46x."""
+def test_the_claimed_six_times_is_tested_as_latency_and_as_throughput() -> None:
+    """24 sequences instead of 8, each 2.46 times as fast, give 7.4x; one answer gets 2.46x."""
     values = {each.name: each.value for each in CLAIMS[21].theory().numbers}
     assert values["speedup of one row"] == pytest.approx(2.46, abs=0.01)
     assert values["throughput over naive, together"] == pytest.approx(7.38, abs=0.01)
     assert CLAIMS[21].verdict() is CONDITIONAL
-    assert CLAIMS[21].theory(rows=64).verdict is WRONG  # 192 rows are bound by arithmetic
+    # With 3 x 64 = 192 sequences, arithmetic limits the forward pass, so verifying drafts costs
+    # more.
+    assert CLAIMS[21].theory(rows=64).verdict is WRONG
 
 
-def test_a_mixture_of_experts_loses_for_checked_tokens_use_other_experts() -> None:
-    """Claim 16: 6 tokens use 8 (1 - 0.75^6) = 6.6 experts: v = 2.0, 0.51x at K = 5."""
+def test_a_mixture_of_experts_loses_because_verified_tokens_use_other_experts() -> None:
+    """Claim 16: 6 tokens use 8 (1 - 0.75^6) = 6.6 experts, so v = 2.0 and K = 5 gives 0.51x."""
     v = theory_rules.expert_overhead(PAIRS[1], 6)
     one = (46.7 - 12.9) / 6
     assert v == pytest.approx((8 * (1 - 0.75**6) - 2) * one / 12.9) and round(v, 1) == 2.0
@@ -218,26 +224,26 @@ def test_a_mixture_of_experts_loses_for_checked_tokens_use_other_experts() -> No
     assert "GPT-2 + DistilGPT-2 loses with every K" in CLAIMS[16].theory().sentence
 
 
-def test_two_claims_of_one_text_read_its_rejected_share_alike() -> None:
-    """23 and 24: 18 % of all drafted tokens, so 5.1 tokens a round at K = 5."""
+def test_claims_23_and_24_interpret_the_rejected_share_in_the_same_way() -> None:
+    """18 % of all drafted tokens are rejected, which gives 5.1 tokens per round at K = 5."""
     assert CLAIMS[23].numbers["runs"][0][2] == CLAIMS[24].numbers["rejected"] == 0.18
     values = {each.name: each for each in CLAIMS[24].theory().numbers}
     speedup = values["speedup at K = 5, 18 % rejected"]
     assert speedup.value == pytest.approx(5.1 / (1 + 5 * 3.8 / 8)) and speedup.claimed == 2.1
 
 
-def test_the_published_comparison_stands_beside_the_claimed_methods() -> None:
+def test_claim_17_is_compared_with_the_published_comparison() -> None:
     values = {each.name: each for each in CLAIMS[17].theory().numbers}
     eagle = values["Spec-Bench, EAGLE-2"]
     assert (eagle.value, eagle.claimed) == (2.36, 3.0)
 
 
 @pytest.mark.parametrize(("number", "verdict"), [(14, CONDITIONAL), (18, WRONG)])
-def test_what_is_known_needs_no_measurement(number: int, verdict: ClaimVerdict) -> None:
+def test_claims_that_theory_decides_need_no_measurement(number: int, verdict: ClaimVerdict) -> None:
     assert CLAIMS[number].verdict() is verdict
 
 
-def test_speedups_beside_claim_29_follow_from_either_meaning_of_its_rate() -> None:
+def test_speedups_for_claim_29_follow_from_both_meanings_of_its_rate() -> None:
     values = {each.name: each.value for each in CLAIMS[29].theory().numbers}
     assert values["speedup at c = 0.1, a per drafted token"] == pytest.approx(4.2 / 1.4)
 
@@ -248,13 +254,13 @@ TEXTS_SAY = {1: {4.0}, 6: {125.0}, 8: {4, 2, 150_000.0}, 10: {0.6}, 12: {2.9, 87
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: str(claim.number))
-def test_claimed_stands_only_beside_numbers_of_the_text(claim: Any) -> None:
+def test_a_number_is_called_claimed_only_if_the_text_contains_it(claim: Any) -> None:
     claimed = {each.claimed for each in claim.theory().numbers} - {None}
     assert claimed <= TEXTS_SAY.get(claim.number, set())
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: str(claim.number))
-def test_an_answer_is_one_plain_line_with_a_number_and_a_lesson_explains_it(claim: Any) -> None:
+def test_an_answer_is_one_short_line_with_a_number_and_a_lesson(claim: Any) -> None:
     assert 30 < len(claim.answer) <= 150 and any(char.isdigit() for char in claim.answer)
     assert "None" not in claim.answer and "{" not in claim.answer
     assert claim.lesson in {lesson.name for lesson in read_lessons()}

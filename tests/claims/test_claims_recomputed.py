@@ -1,4 +1,4 @@
-"""Each claim's theory beside another way to the same number: simulation, enumeration, by hand."""
+"""Each claim's theory equals the same number found by simulation, by enumeration or by hand."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def theory(number: int, **numbers: object) -> dict[str, float]:
 
 
 def tokens(a: float, K: int) -> float:
-    """The other form of T."""
+    """Return the expected tokens per round, (1 - a^(K + 1)) / (1 - a)."""
     return (1 - a ** (K + 1)) / (1 - a)
 
 
 def accepted(chance: random.Random, a: float, K: int) -> int:
-    """Of one simulated round."""
+    """Simulate one round of K drafted tokens; return how many are accepted."""
     count = 0
     while count < K and chance.random() < a:
         count += 1
     return count
 
 
-def test_accepted_tokens_of_claim_1_are_those_of_simulated_rounds() -> None:
+def test_the_accepted_tokens_of_claim_1_equal_those_of_simulated_rounds() -> None:
     chance = random.Random(1)
     seen = sum(accepted(chance, 0.8, 5) for _ in range(40_000)) / 40_000
     found = theory(1)
@@ -55,7 +55,11 @@ P, Q = [0.6, 0.3, 0.1], [0.3, 0.6, 0.1]
 
 
 def walk(p: list[float], q: list[float], siblings: int, recovered: list[float]) -> list[float]:
-    """Every draw of the siblings, each examined by itself, one after the other."""
+    """Return the distribution of one output token, summed over every possible draw of the siblings.
+
+    The siblings are examined one after the other. `recovered` is the distribution of the token that
+    is drawn after all siblings were rejected.
+    """
     out = [0.0] * len(p)
     for drawn in product(range(len(p)), repeat=siblings):
         weight = math.prod(q[token] for token in drawn)
@@ -85,7 +89,7 @@ def test_the_longest_path_of_claim_4_agrees_with_an_enumeration_of_all_draws() -
         passed = passes(P, Q, one), passes(P, Q, other)
         out[one] += weight * passed[0] * (1 - passed[1])
         out[other] += weight * passed[1] * (1 - passed[0])
-        longer = after[other] * (1 - after[one])  # the second path is taken only if it is longer
+        longer = after[other] * (1 - after[one])  # the second path is accepted only if it is longer
         out[other] += weight * passed[0] * passed[1] * longer
         out[one] += weight * passed[0] * passed[1] * (1 - longer)
         for token, share in enumerate(rest(P, Q)):
@@ -93,31 +97,31 @@ def test_the_longest_path_of_claim_4_agrees_with_an_enumeration_of_all_draws() -
     assert theory(4)["total variation when sampling"] == pytest.approx(distance(P, out))
 
 
-def test_a_draft_that_lacks_tokens_stays_exact_in_claim_20() -> None:
+def test_in_claim_20_a_draft_that_lacks_tokens_stays_exact() -> None:
     p, q = [0.5, 0.2, 0.2, 0.1], [0.7, 0.3, 0.0, 0.0]
     assert distance(p, walk(p, q, 1, rest(p, q))) == pytest.approx(0)
     assert theory(20)["accepted"] == pytest.approx(0.5 + 0.2)
 
 
-def test_bandwidth_of_claim_6_by_hand() -> None:
+def test_the_bandwidth_of_claim_6_equals_a_calculation_by_hand() -> None:
     found = theory(6)
-    assert found["read per token at the most"] == pytest.approx(3350 / 125)
-    assert found["bits a weight at the most"] == pytest.approx(26.8 * 8 / 70.6)
+    assert found["read per token at most"] == pytest.approx(3350 / 125)
+    assert found["bits per weight at most"] == pytest.approx(26.8 * 8 / 70.6)
     assert found["weights in 16 bits"] == pytest.approx(141.2)
     assert found["limit if the memory is weights"] == pytest.approx(3350 / 68.2)
 
 
-def test_money_of_claim_8_by_hand() -> None:
+def test_the_money_of_claim_8_equals_a_calculation_by_hand() -> None:
     found = theory(8)
     assert found["load on average"] == pytest.approx(10e6 / 86_400)
     assert found["machines before"] == math.ceil(115.74 / 125) == 1
-    assert found["price behind the claim"] == pytest.approx(150_000 / (2 * 365 * 24))
+    assert found["price that the claim implies"] == pytest.approx(150_000 / (2 * 365 * 24))
     for peak, machines in ((3.2, 3), (3.3, 4), (4.3, 4), (4.4, 5)):
         assert math.ceil(peak * 115.7407 / 125) == machines
     assert "3.3 to 4.3 times" in CLAIMS[8].theory().sentence
 
 
-def test_products_and_ladders_by_the_closed_form() -> None:
+def test_speedups_of_claims_12_13_15_and_29_equal_the_closed_form() -> None:
     assert theory(12)["speedup at c = 0.11"] == pytest.approx(tokens(0.73, 4) / 1.44)
     assert theory(12)["rate at c = 0.11"] == pytest.approx(30 * tokens(0.73, 4) / 1.44)
     assert theory(13)["speedup of that round at c = 0.1"] == pytest.approx(4 / 1.5)
@@ -128,7 +132,7 @@ def test_products_and_ladders_by_the_closed_form() -> None:
     assert found["tokens per forward, a per examined token"] == pytest.approx(tokens(0.8, 4))
 
 
-def test_pairs_of_claim_16_by_their_sizes() -> None:
+def test_the_pairs_of_claim_16_follow_from_their_model_sizes() -> None:
     found = theory(16)
     for pair in CLAIMS[16].numbers["pairs"]:
         c = pair["draft"] / pair["target"]
@@ -141,7 +145,10 @@ def test_pairs_of_claim_16_by_their_sizes() -> None:
 
 
 def overhead(pair: dict[str, float], count: int) -> float:
-    """Of Mixtral: what `count` tokens read beyond one, over what one reads."""
+    """Return the additional bytes that a forward over `count` tokens reads, relative to one token.
+
+    Mixtral reads more bytes for more tokens. The result for dense models is 0.
+    """
     if "experts" not in pair:
         return 0.0
     shared = pair["target"] - pair["used"] * (46.7 - 12.9) / 6
@@ -149,13 +156,13 @@ def overhead(pair: dict[str, float], count: int) -> float:
     return (shared + used * (46.7 - 12.9) / 6) / pair["target"] - 1
 
 
-def test_costs_behind_the_rates_of_claims_9_and_23() -> None:
+def test_the_costs_that_claims_9_and_23_imply_follow_from_their_rates() -> None:
     for task, a, gain in (("code", 0.87, 2.3), ("maths", 0.72, 1.7)):
-        c = theory(9)[f"c behind {task}"]
+        c = theory(9)[f"c that {task} implies"]
         assert tokens(a, 5) / (1 + 5 * c) == pytest.approx(gain)
     found = theory(23)
-    assert (0.82 * 5 + 1) / (1 + 5 * found["c behind K = 5"]) == pytest.approx(89 / 42)
-    assert (0.69 * 8 + 1) / (1 + 8 * found["c behind K = 8"]) == pytest.approx(104 / 42)
+    assert (0.82 * 5 + 1) / (1 + 5 * found["c implied by K = 5"]) == pytest.approx(89 / 42)
+    assert (0.69 * 8 + 1) / (1 + 8 * found["c implied by K = 8"]) == pytest.approx(104 / 42)
 
 
 def roofline_gain(rows: int, a: float = 0.8, K: int = 5, c: float = 0.1) -> float:
@@ -165,16 +172,16 @@ def roofline_gain(rows: int, a: float = 0.8, K: int = 5, c: float = 0.1) -> floa
     return tokens(a, K) * seconds(rows) / (seconds(rows * (K + 1)) + K * c * seconds(rows))
 
 
-def test_the_roofline_of_claims_21_25_28_and_31_by_its_definition() -> None:
+def test_the_roofline_of_claims_21_25_28_and_31_equals_its_definition() -> None:
     combined, bound = theory(21), theory(25)
-    assert combined["of it by speculation at 24 rows"] == pytest.approx(roofline_gain(24))
+    assert combined["part due to speculation at 24 rows"] == pytest.approx(roofline_gain(24))
     paying = int(theory(28)["rows up to which it pays"])
     assert roofline_gain(paying) > 1 >= roofline_gain(paying + 1)
-    assert bound["speedup bound by arithmetic"] == pytest.approx(tokens(0.8, 5) / 6.5)
+    assert bound["speedup if arithmetic is the limit"] == pytest.approx(tokens(0.8, 5) / 6.5)
     assert theory(31)["speedup of 16 rows"] == pytest.approx(roofline_gain(16))
 
 
-def test_the_border_of_claim_26_lies_below_simulated_short_answers() -> None:
+def test_the_bound_of_claim_26_is_below_simulated_short_answers() -> None:
     chance = random.Random(2)
     rounds = 0
     for _ in range(4000):
@@ -183,10 +190,10 @@ def test_the_border_of_claim_26_lies_below_simulated_short_answers() -> None:
             left -= accepted(chance, 0.8, 5) + 1
             rounds += 1
     simulated = 48 * 4000 / (1.5 * rounds)
-    assert 1 < theory(26)["speedup of 49 tokens at the least"] <= simulated
+    assert 1 < theory(26)["least speedup of 49 tokens"] <= simulated
 
 
-def test_overlap_of_claim_27_falls_and_rises_with_temperature() -> None:
+def test_the_overlap_of_claim_27_first_falls_and_then_rises_with_temperature() -> None:
     def softmax(logits: tuple[float, ...], temperature: float) -> list[float]:
         weights = [math.exp(logit / temperature) for logit in logits]
         return [each / sum(weights) for each in weights]
@@ -200,7 +207,7 @@ def test_overlap_of_claim_27_falls_and_rises_with_temperature() -> None:
     assert by_hand[1] < by_hand[0] and by_hand[1] < by_hand[2]
 
 
-def test_thresholds_and_needed_acceptance_solve_their_equations() -> None:
+def test_thresholds_and_required_acceptance_solve_their_equations() -> None:
     for name, a in theory(10).items():
         if name.startswith("break-even"):
             assert tokens(a, 5) == pytest.approx(1 + 5 * float(name.rpartition("= ")[2]))
@@ -208,14 +215,14 @@ def test_thresholds_and_needed_acceptance_solve_their_equations() -> None:
     assert tokens(theory(5)["break-even acceptance at c = 0.5"], 5) == pytest.approx(3.5)
 
 
-def test_peak_and_cache_of_claim_30_by_hand() -> None:
+def test_the_peak_and_the_cache_of_claim_30_equal_a_calculation_by_hand() -> None:
     found = theory(30)
     assert found["share of the peak, one row"] == pytest.approx(3.35 / 989)
     cache = 8192 * 32 * 2 * 8 * 128 * 2
     assert found["limit at 8192 tokens"] == pytest.approx(3.35e12 / (16.06e9 + cache))
 
 
-def test_times_of_a_whole_request_add_up() -> None:
+def test_the_times_of_a_whole_request_add_up() -> None:
     assert theory(14)["whole request at 50 % prefill"] == pytest.approx(1 / (0.5 + 0.5 / 2))
     gain = tokens(0.8, 5) / 1.5
     assert theory(22)["whole request, speculation"] == pytest.approx(1 / (0.2 + 0.8 / gain))

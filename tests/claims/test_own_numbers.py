@@ -1,4 +1,4 @@
-"""Numbers of one's own in a claim's place: taken, bounded, refused in one line, never a crash."""
+"""A claim accepts a user's own numbers within bounds and refuses others in one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specviz.errors import InputError
 
 
 def texts(field: Any, own: str) -> list[str]:
-    """Of a field: what stands in it, and its ends."""
+    """Return valid texts for a field: the claim's own number and both ends of the field's range."""
     low, high = (f"{end:.12g}" for end in (field.low, field.high))
     if field.distribution:
         return [own, "1, 0, 0", "0, 0, 1"]
@@ -22,7 +22,7 @@ def texts(field: Any, own: str) -> list[str]:
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: str(claim.number))
-def test_every_claim_has_fields_and_takes_all_that_they_allow(claim: Any) -> None:
+def test_every_claim_has_fields_and_accepts_all_values_that_they_allow(claim: Any) -> None:
     fields = {field["name"]: field for field in claim.report()["own_numbers"]}
     assert 1 <= len(fields) <= 5
     choices = [texts(field, fields[field.name]["text"]) for field in claim.own_numbers]
@@ -31,14 +31,16 @@ def test_every_claim_has_fields_and_takes_all_that_they_allow(claim: Any) -> Non
         try:
             found = claim.tried(dict(zip(fields, chosen, strict=True)))
         except InputError:
-            continue  # lists of different lengths, or more accepted than drafted
+            # values may be refused together: lists of different lengths, or more accepted than
+            # drafted tokens
+            continue
         json.dumps(finding_report(found), allow_nan=False)
         answered += 1
     assert answered >= 2
 
 
 @pytest.mark.parametrize("number", [n for n, claim in CLAIMS.items() if not claim.example])
-def test_the_claims_own_numbers_stand_in_its_fields(number: int) -> None:
+def test_the_fields_show_the_claim_s_own_numbers(number: int) -> None:
     claim = CLAIMS[number]
     own = {field["name"]: field["text"] for field in claim.report()["own_numbers"]}
     assert claim.tried(own).sentence == claim.theory().sentence
@@ -52,12 +54,16 @@ def test_the_claims_own_numbers_stand_in_its_fields(number: int) -> None:
         (1, {"K": "2.5"}, "Draft length K must be a whole number from 1 to 32, got '2.5'"),
         (1, {"b": "1"}, "number must be one of a, K, c, got 'b'"),
         (2, {"p": "0.5, 0.3"}, "p, the target must sum to 1, got 0.8"),
-        (2, {"p": "0.5, 0.5"}, "q, the draft must have as many numbers as p, the target"),
-        (2, {"p": ""}, "p, the target must be 1 to 8 numbers with commas, got ''"),
+        (
+            2,
+            {"p": "0.5, 0.5"},
+            "q, the draft must have as many numbers as p, the target (2), got 3",
+        ),
+        (2, {"p": ""}, "p, the target must be 1 to 8 numbers separated by commas, got ''"),
         (13, {"accepted": "6"}, "accepted tokens must be at most K = 5, got 6"),
     ],
 )
-def test_what_breaks_a_rule_is_refused_in_one_line(
+def test_a_number_that_breaks_a_rule_is_refused_in_one_line(
     number: int, typed: dict[str, str], message: str
 ) -> None:
     with pytest.raises(InputError) as refused:
@@ -65,7 +71,7 @@ def test_what_breaks_a_rule_is_refused_in_one_line(
     assert str(refused.value) == message
 
 
-def test_units_of_a_field_are_those_of_its_title() -> None:
-    """70.6 billions, and thousands with commas."""
+def test_a_field_has_the_unit_of_its_title() -> None:
+    """One field accepts billions of parameters (70.6), another one thousands with commas."""
     assert "141 GB" in CLAIMS[6].tried({"weights": "70.6"}).sentence
     assert "load is 116 tokens/s" in CLAIMS[8].tried({"tokens_per_day": "10,000,000"}).sentence

@@ -1,7 +1,8 @@
-"""Measures every setting that the advisor could have chosen, beside its choice.
+"""A check of the advisor: it measures every setting and compares the fastest with the advice.
 
-All settings run once; those near the best, and the chosen one, then run in passes of alternating
-order, the baseline between every few of them. Knows nothing of how advice comes about.
+All settings run once. The advised setting and those close to the best then run in several passes,
+every second one in reverse order. A baseline runs after every few settings. This module does not
+know how advice is made.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from specviz.experiments.advice.probing import (
 from specviz.records import MAX_TREE_NODES, Prompt
 
 WARM_UP_TOKENS = 8
-NEAR = 0.8  # of the best speedup: settings above it are measured again
-PASSES = 3  # over the settings near the best
-FIRST_PROMPTS, PROMPTS = 2, 4  # of the first pass, and of the others
+NEAR = 0.8  # settings that reach this share of the best speedup are measured again
+PASSES = 3  # number of passes that measure the settings close to the best
+FIRST_PROMPTS, PROMPTS = 2, 4  # number of prompts in the first pass, and in each later pass
 MOST_NEAR = 8
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSetting:
-    """A setting's median speedup over its passes, with the smallest and the largest."""
+    """The speedup of one setting: its median, smallest and largest value over the passes."""
 
     candidate: Candidate
     speedup: float
@@ -40,20 +41,26 @@ class MeasuredSetting:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """`settings` are sorted, fastest first; advice not to speculate has a speedup of 1."""
+    """All measured settings, the fastest first, and the advised setting.
+
+    `chosen` is None if the advice is not to speculate, which has a speedup of 1.
+    """
 
     chosen: Candidate | None
     settings: tuple[MeasuredSetting, ...]
 
     @property
     def advised_speedup(self) -> float:
-        """What the advice gives; 1 for not speculating."""
+        """Return the advised setting's measured speedup; 1 if the advice is not to speculate."""
         found = (each.speedup for each in self.settings if each.candidate == self.chosen)
         return next(found, 1.0)
 
     @property
     def best_speedup(self) -> float:
-        """The best of the settings measured most often, so that luck does not count; at least 1."""
+        """Return the best speedup among the settings that ran in the largest number of passes.
+
+        The result is at least 1, because plain decoding has a speedup of 1.
+        """
         most = max((each.passes for each in self.settings), default=0)
         return max([1.0, *(each.speedup for each in self.settings if each.passes == most)])
 
@@ -62,7 +69,7 @@ class CheckResult:
         return self.advised_speedup / self.best_speedup
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Return the result as JSON-ready values."""
         return {
             "settings": [asdict(each) | {"spread": list(each.spread)} for each in self.settings],
             "advised_speedup": self.advised_speedup,
@@ -72,7 +79,7 @@ class CheckResult:
 
 
 class AdviceCheck:
-    """One run of the check. Iterate it once, then call `result()`."""
+    """One run of the check: iterate over it once, then call `result()`."""
 
     def __init__(
         self, request: AdviceRequest, chosen: Candidate | None, lengths: Sequence[int]
@@ -91,7 +98,7 @@ class AdviceCheck:
             yield from self._pass(near if number % 2 == 0 else near[::-1], number)
 
     def result(self) -> CheckResult:
-        """From what has run."""
+        """Return the result of all passes that have ended so far."""
         found = [
             MeasuredSetting(each, median(ratios), (min(ratios), max(ratios)), len(ratios))
             for each, ratios in self._ratios.items()
@@ -99,7 +106,7 @@ class AdviceCheck:
         return CheckResult(self._chosen, tuple(sorted(found, key=lambda each: -each.speedup)))
 
     def _warm(self) -> list[Candidate]:
-        """The settings that this pair can run; a few tokens of each method count for nothing."""
+        """Run each method for a few tokens; return the settings whose method runs on this pair."""
         refused = set()
         for method in self._request.methods:
             try:
@@ -111,7 +118,10 @@ class AdviceCheck:
         return [each for each in self._settings if each.method not in refused]
 
     def _near(self) -> list[Candidate]:
-        """The best of the first pass, and the chosen one."""
+        """Return the settings to measure again.
+
+        They are the best settings of the first pass, and the advised setting.
+        """
         order = sorted(self._ratios, key=lambda each: -self._ratios[each][0])
         least = NEAR * self._ratios[order[0]][0]
         near = [each for each in order[:MOST_NEAR] if self._ratios[each][0] >= least]
@@ -120,7 +130,10 @@ class AdviceCheck:
         return [*near, self._chosen]
 
     def _pass(self, settings: Sequence[Candidate], number: int) -> Iterator[str]:
-        """Every setting once, each beside the mean of the baselines before and behind it."""
+        """Run every setting once and yield progress.
+
+        Each speed is compared with the mean of the baselines that ran before and after it.
+        """
         prompts, tokens = self._prompts(number), self._request.config.max_new_tokens
         rate = self._baseline_rate(prompts, tokens)
         for at in range(0, len(settings), 4):
@@ -139,7 +152,10 @@ class AdviceCheck:
         return run.tokens / run.total_seconds
 
     def _prompts(self, number: int) -> tuple[Prompt, ...]:
-        """As many as are near PROMPTS a pass, whole batches, going on from pass to pass."""
+        """Return about PROMPTS prompts, a multiple of the batch size, that no earlier pass used.
+
+        After the last prompt of the request, the first one follows.
+        """
         size = self._request.batch_size
         count = max(1, (PROMPTS if number else FIRST_PROMPTS) // size) * size
         return self._request.texts(count, number * count)

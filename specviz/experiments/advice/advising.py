@@ -1,10 +1,14 @@
-"""Probes a pair on some prompts and races the best candidates, until the advice stands.
+"""The advisor's measurements: it probes a pair on some prompts, then races the best candidates.
 
-Yields after every run, so that whoever iterates can show progress and stop at any moment: the
-advice so far is there at any time. First every method drafts at one length, those that can be
-fastest first, then at another those that may still win; theory predicts the others; the best few
-race the baseline at the real output length in passes. After each, those that are surely slower than
-the best leave, and what now promises more than any joins. Knows nothing of how advice is shown.
+First every method drafts at one draft length, beginning with the methods that are probably the
+fastest. Methods that may still win then draft at a second length. Theory predicts the other
+lengths. A candidate is a method with a draft length. The best few candidates race the baseline in
+several passes at the real output length. After each pass, the candidates that are certainly slower
+than the best leave the race. A candidate outside the race joins it if its predicted speedup is now
+higher than that of every racer.
+
+The iterator yields after every run, so that the caller can show progress and stop at any moment.
+The current advice is always available. This module does not know how advice is shown.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from specviz.advisor.advice import (
+    LENGTHS,
     TYPED,
     Advice,
     Untried,
@@ -38,23 +43,28 @@ from specviz.records import Prompt
 from specviz.slices import own_time
 
 DEFAULT_SECONDS = 45.0
-PROBED = (8, 2)  # draft lengths, the longer one first
-SECOND = 5  # methods that are probed at the shorter one too
-PROBE_SHARE = 0.6  # of the time; what is left is for the race
-FEWEST_TOKENS, MOST_TOKENS = 16, 32  # of a probed prompt
-RUN_SHARE = 1 / 100  # of the time that a probed run of the baseline may take, roughly
-PROMPTS = 2  # of a probed run, 1 where time is short; in a batch, so many batches
-DRAFTED = 1.5  # of a baseline run's time: what a probed run may take, its drafter's prompt included
-GROUP = 3  # candidates beside one run of the baseline
-FINALISTS = 6  # and those that challenge them, at the most
+PROBED = (8, 2)  # draft lengths of the probe, the longer one first
+SECOND = 5  # largest number of methods that are also probed at the shorter draft length in PROBED
+PROBE_SHARE = 0.6  # share of the time for the probe; the rest is for the race
+# The smallest and the largest number of tokens that the probe decodes per prompt.
+FEWEST_TOKENS, MOST_TOKENS = 16, 32
+RUN_SHARE = 1 / 100  # one probed run of the baseline may take about this share of the time
+# The number of prompts in a probed run, or the number of batches if prompts are decoded in batches.
+# If time is short, a probed run has only one.
+PROMPTS = 2
+# The assumed time of a probed run of a candidate, including its prefill. The unit is the time of a
+# probed run of the baseline.
+DRAFTED = 1.5
+GROUP = 3  # largest number of candidates that share one run of the baseline
+FINALISTS = 6  # largest number of candidates in the race, including candidates that join it later
 MOST_PASSES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class AdviceStep:
-    """Progress: `stage` is "probe" or "race", `doing` what ran last.
+    """A progress step: `stage` is "probe" or "race", and `doing` names the run that just ended.
 
-    `seconds_left` is the rest of the time that was given, or None where it is used up.
+    `seconds_left` is the remaining time. It is None if all time is used.
     """
 
     stage: str
@@ -64,7 +74,7 @@ class AdviceStep:
 
 
 class Advising:
-    """One run of measurements. Iterate it once; `advice()` may be called at any time."""
+    """One run of the advisor: iterate over it once; `advice()` may be called at any time."""
 
     def __init__(
         self,
@@ -72,7 +82,7 @@ class Advising:
         seconds: float = DEFAULT_SECONDS,
         wording: Wording = TYPED,
     ) -> None:
-        """Load the target and measure its forwards; InputError for what a user can mend."""
+        """Load the target and time its forward passes. Raises InputError for invalid settings."""
         if not math.isfinite(seconds) or not seconds > 0:
             raise InputError(f"seconds must be a positive number, got {seconds:g}")
         self._request = request
@@ -81,7 +91,9 @@ class Advising:
         self._began = own_time()
         self._prompts = PROMPTS
         self.probe: Probe = first_probe(request)
-        self._warmed = self._probed = 0.0  # seconds until the first probe, and until the last
+        # When the first probe began and when the last one ended, in seconds since the advisor
+        # started.
+        self._warmed = self._probed = 0.0
 
     def __iter__(self) -> Iterator[AdviceStep]:
         self._began = own_time()
@@ -90,29 +102,49 @@ class Advising:
         yield from self._race()
 
     def advice(self) -> Advice | None:
-        """From the measurements so far; None before the first method was measured."""
-        return advise(self.probe, wording=self._wording, untried=self._untried)
-
-    # --- probe
+        """Return the advice so far; None before the first method was measured."""
+        before = self._request.before
+        lengths = LENGTHS if before is None else tuple(sorted({*LENGTHS, before.draft_length}))
+        return advise(self.probe, lengths, self._wording, self._untried, before)
 
     def _probe_methods(self) -> Iterator[AdviceStep]:
-        """Every method at the longer draft length, then those that may win at the shorter one."""
-        run_baseline(self._request, self._request.texts(self._rows(1)), FEWEST_TOKENS, 0)  # warm-up
+        """Probe all methods at the longer draft length in PROBED.
+
+        Methods that may still be the fastest are then probed again, at the shorter draft length.
+        """
+        # This run is not measured: the first forwards of a process are slow.
+        run_baseline(self._request, self._request.texts(self._rows(1)), FEWEST_TOKENS, 0)
         methods = likely_first(self._request.pair, self._request.methods)
         self._prompts = self._prompts_in_time(len(methods), self._spent / FEWEST_TOKENS)
         self._warmed = self._spent
-        yield from self._probe([candidate_of(each, PROBED[0]) for each in methods])
+        yield from self._probe(self._first_candidates(methods))
         self._probed = self._spent
         yield from self._probe([candidate_of(each, PROBED[1]) for each in self._hopeful()])
 
+    def _first_candidates(self, methods: Sequence[str]) -> list[Candidate]:
+        """Return each method at the longer draft length in PROBED.
+
+        If the request contains the fastest setting of an earlier sweep, that setting comes first.
+        """
+        before = self._request.before
+        usual = [candidate_of(each, PROBED[0]) for each in methods]
+        if before is None or before.method not in methods:
+            return usual
+        first = candidate_of(before.method, before.draft_length)
+        return [first, *(each for each in usual if each != first)]
+
     def _prompts_in_time(self, methods: int, token_seconds: float) -> int:
-        """PROMPTS where all methods are likely to be probed in time, else 1."""
+        """Return PROMPTS if there is probably time to probe all methods, otherwise 1."""
         runs = DRAFTED * methods + math.ceil(methods / GROUP)
         whole = runs * PROMPTS * self._probe_tokens * token_seconds
         return PROMPTS if self._spent + whole < PROBE_SHARE * self._seconds else 1
 
     def _hopeful(self) -> Sequence[str]:
-        """The best methods whose intervals reach up to the best estimate; two at the least."""
+        """Return at most SECOND methods that may still be the fastest.
+
+        Such a method has a speedup interval whose upper end is above the best estimated speedup.
+        The two best methods are always returned.
+        """
         ranking = ranked(self.probe)
         highs: dict[str, float] = {}
         for each in ranking:
@@ -127,7 +159,10 @@ class Advising:
 
     @property
     def _untried(self) -> Untried | None:
-        """Methods that the pair can run and that have not been tried so far, but some have."""
+        """Return the methods that the pair can run but that had no probe yet.
+
+        The result is None if there are none, or if no method was probed at all.
+        """
         refused = {each.method for each in self.probe.refusals}
         usable = [each for each in self._request.methods if each not in refused]
         missing = tuple(each for each in usable if not self.probe.of_method(each))
@@ -139,7 +174,10 @@ class Advising:
         return Untried(missing, tried, 5 * math.ceil(seconds / 5))
 
     def _probe(self, candidates: Sequence[Candidate]) -> Iterator[AdviceStep]:
-        """All on the same prompts, a few beside each run of the baseline."""
+        """Run all candidates on one set of prompts.
+
+        A run of the baseline precedes every GROUP candidates.
+        """
         tokens = self._probe_tokens
         first = self._rows(len(self.probe.baselines))
         prompts = self._request.texts(self._rows(self._prompts), first)
@@ -155,12 +193,15 @@ class Advising:
 
     @property
     def _is_late(self) -> bool:
-        """Whether the rest of the time belongs to the race; one method is probed in any case."""
+        """Return whether the probe has used up its time.
+
+        The result is False until one method has been probed.
+        """
         return bool(self.probe.runs) and self._spent > PROBE_SHARE * self._seconds
 
     @property
     def _probe_tokens(self) -> int:
-        """How many tokens to decode per prompt."""
+        """Return how many tokens the probe decodes per prompt."""
         step = self.probe.batch_curve.at(1)
         fits = round(self._seconds * RUN_SHARE / step / PROMPTS)
         return min(MOST_TOKENS, max(FEWEST_TOKENS, fits))
@@ -168,7 +209,10 @@ class Advising:
     def _probe_one(
         self, candidate: Candidate, prompts: Sequence[Prompt], tokens: int, block: int
     ) -> Iterator[AdviceStep]:
-        """None where the method is refused, which is noted."""
+        """Probe one candidate.
+
+        If the pair cannot run its method, record the reason and yield nothing.
+        """
         try:
             self._add(run_candidate(self._request, candidate, prompts, tokens, block))
         except InputError as error:
@@ -179,7 +223,7 @@ class Advising:
         yield self._step("probe", self._wording.candidate(candidate))
 
     def _probe_greedy(self) -> Iterator[AdviceStep]:
-        """Above temperature 0: the best method's first run again at 0, to tell what it costs."""
+        """Probe the best method again at temperature 0, unless the user asked for temperature 0."""
         ranking = ranked(self.probe)
         if not ranking or self.probe.workload.temperature == 0:
             return
@@ -189,8 +233,6 @@ class Advising:
         self.probe = replace(self.probe, greedy=(found,))
         name = self._wording.method(warm.candidate.method)
         yield self._step("probe", f"{name} at temperature 0")
-
-    # --- race
 
     def _race(self) -> Iterator[AdviceStep]:
         racers = self._first_racers()
@@ -210,9 +252,10 @@ class Advising:
     def _pass(
         self, racers: Sequence[Candidate], prompts: Sequence[Prompt], tokens: int, backwards: bool
     ) -> Iterator[AdviceStep]:
-        """The racers over the same prompts, a few beside each run of the baseline.
+        """Run every candidate of the race on the prompts.
 
-        The next pass has all of them backwards.
+        One run of the baseline precedes every GROUP candidates. If `backwards` is True, everything
+        runs in reverse order.
         """
         groups = [racers[at : at + GROUP] for at in range(0, len(racers), GROUP)]
         for group in reversed(groups) if backwards else groups:
@@ -221,7 +264,11 @@ class Advising:
     def _few(
         self, group: Sequence[Candidate], prompts: Sequence[Prompt], tokens: int, backwards: bool
     ) -> Iterator[AdviceStep]:
-        """Runs count only together with their baseline: without it they say nothing."""
+        """Run at most GROUP candidates and their baseline.
+
+        The runs are recorded together when the last one has ended, so that every recorded candidate
+        has a baseline.
+        """
         block = len(self.probe.baselines)
         found: list[CandidateRun] = []
         plain: list[BaselineRun] = []
@@ -238,7 +285,10 @@ class Advising:
         self._add(*plain, *found)
 
     def _first_racers(self) -> Sequence[Candidate]:
-        """Of each of the best methods the best length; none where all surely lose."""
+        """Return the best candidate of each method, for at most FINALISTS methods.
+
+        The result is empty if all candidates are certainly slower than plain decoding.
+        """
         ranking = ranked(self.probe)
         if not ranking or max(each.high for each in ranking) < 1:
             return []
@@ -248,9 +298,9 @@ class Advising:
         return list(best.values())[:FINALISTS]
 
     def _race_size(self, racers: int) -> tuple[int, int]:
-        """Tokens of a prompt, and how many groups of rows a pass takes.
+        """Return the tokens per prompt, and the number of batches, of one pass of the race.
 
-        About three passes of all racers fill the time that is left; more as some leave.
+        With these numbers, about three passes of all racers fill the remaining time.
         """
         left = max(1.0, self._seconds - self._spent)
         per_run = left / (3 * (1 + racers))
@@ -261,10 +311,8 @@ class Advising:
         groups = max(1, len(self._request.prompts) // self._request.batch_size)
         return wanted, min(groups, fits // wanted)
 
-    # --- both
-
     def _rows(self, groups: int) -> int:
-        """Prompts in so many groups; alone, each prompt is one."""
+        """Return the number of prompts in `groups` batches; the batch size may be 1."""
         return groups * self._request.batch_size
 
     def _add(self, *runs: BaselineRun | CandidateRun) -> None:
@@ -289,5 +337,8 @@ class Advising:
 
 
 def _runs(racers: Sequence[Candidate]) -> int:
-    """Of a pass: each racer's, and the baseline's beside every few of them."""
+    """Return the number of runs in a pass of the race.
+
+    There is one run for each candidate, and one of the baseline for every GROUP of them.
+    """
     return len(racers) + math.ceil(len(racers) / GROUP)

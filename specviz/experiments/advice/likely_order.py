@@ -1,7 +1,7 @@
-"""In which order methods are probed: those likely to be fastest come first, when time may run out.
+"""The order in which methods are probed: probable winners first, because time may run out.
 
-A level of a draft is paid by reading the drafter's weights and pays by how many guesses pass: what
-theory makes of a rough guess at both, before anything is loaded. Measuring comes next.
+Theory ranks the methods by rough guesses of their acceptance rate and of the cost of a drafted
+token. The ranking loads no model.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from specviz.models.pair_catalog import Pair
 from specviz.models.pair_check import needs_missing
 from specviz.models.parts import Need
 
-# how many guesses pass, and what a level takes of a target's step
-COPIED = (0.3, 0.0)  # from the text so far
-HEAD = (0.5, 0.1)  # a layer or less, and an output matrix
-ROUNDED = (0.95, 0.4)  # all of the target's layers, in fewer bits
-SELF = (0.6, 0.5)  # some of the target's own layers
-MODEL = 0.6  # of a draft model's guesses; it takes its share of the target's weights
-UNKNOWN = 0.3  # the share of a draft model whose weights cannot be counted
+# Guesses for each kind of method: acceptance rate, and the time to draft a token, where 1 is the
+# time of a step of the target.
+COPIED = (0.3, 0.0)  # methods that copy tokens from the text so far; a copied token takes no time
+HEAD = (0.5, 0.1)  # heads of at most one layer, with an output matrix
+ROUNDED = (0.95, 0.4)  # methods that draft with a quantised copy of the whole target
+SELF = (0.6, 0.5)  # methods that draft with some of the target's own layers
+MODEL = 0.6  # acceptance rate of a draft model; its time is its size divided by the target's
+UNKNOWN = 0.3  # assumed size of a draft model divided by the target's, if a size is unknown
 
 
 def likely_first(pair: Pair, methods: Sequence[str]) -> tuple[str, ...]:
-    """The methods by the speedup that is likely; equal ones as they were.
+    """Return the methods, those with the highest likely speedup first.
 
-    What the pair lacks comes first of all: to refuse it takes no time.
+    Methods with equal speedups keep their order. Methods that the pair cannot run come first,
+    because refusing them takes no time.
     """
     likely = {
         Need.DRAFT: (MODEL, _share(pair.target, pair.draft)),
@@ -55,7 +57,7 @@ def likely_first(pair: Pair, methods: Sequence[str]) -> tuple[str, ...]:
 
 
 def _share(target: str, draft: str | None) -> float:
-    """The draft's parameters over the target's."""
+    """Return the number of the draft's parameters, divided by the number of the target's."""
     if not draft:
         return UNKNOWN
     try:

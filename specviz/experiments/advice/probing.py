@@ -1,7 +1,7 @@
-"""Decodes a few prompts one lane at a time and keeps the plain numbers that advice rests on.
+"""Functions that decode a few prompts in one lane and return the numbers behind the advice.
 
-Knows nothing of what the numbers are good for. A batch of one decodes its prompts one after the
-other, a larger one all rows at once.
+If the batch size is 1, the prompts are decoded one after the other; otherwise they are decoded
+together in batches. This module does not know how the numbers are used.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from statistics import fmean, median
 from typing import TypeVar
 
 from specviz.advisor.calm import calm_seconds
+from specviz.advisor.measured_before import MeasuredBefore
 from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, RoundSeen, Workload
-from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.decoding.drafters.registry import DRAFTERS, check_methods, method_named
 from specviz.decoding.forward_times import forward_curve, rows_time
 from specviz.environment import Environment
 from specviz.errors import InputError
@@ -42,16 +43,20 @@ from specviz.records import (
 )
 
 Row = TypeVar("Row")
-PLAIN = "prompt-lookup"  # of the baseline's own requests: it needs nothing beside the target
-BATCH_COUNTS = (1, 2, 4, 8)  # tokens of each row
+# A request must name a method, even if only the baseline runs. Such a request names prompt lookup,
+# because it loads no model except the target.
+PLAIN = "prompt-lookup"
+BATCH_COUNTS = (1, 2, 4, 8)  # new tokens per sequence in the timed forwards of a batch
 
 
 @dataclass(frozen=True, slots=True)
 class AdviceRequest:
-    """What to advise on: a pair, texts like the user's own, and how they are to be decoded.
+    """The workload to give advice for: a pair, prompts like the user's own, and the settings.
 
-    `config` gives the sampling settings, seed and output length; its method does not count.
-    With a batch size of B, prompts are taken B at a time, the first ones again behind the last.
+    `config` gives the sampling settings, the seed and the output length; its method is ignored.
+    With a batch size of B, B prompts are decoded together, and prompts repeat if there are too few.
+    `before` is the fastest setting of an earlier sweep, which is probed first, at its own draft
+    length.
     """
 
     pair: Pair
@@ -62,10 +67,11 @@ class AdviceRequest:
     methods: tuple[str, ...] = tuple(DRAFTERS)
     device: str = "auto"
     dtype: str = "float32"
+    before: MeasuredBefore | None = None
 
     @staticmethod
     def methods_of(text: str) -> tuple[str, ...]:
-        """Names with commas, each once; an empty text means all.
+        """Return the method names in a text, separated by commas; an empty text means all.
 
         >>> AdviceRequest.methods_of(" eagle, medusa ")
         ('eagle', 'medusa')
@@ -79,12 +85,14 @@ class AdviceRequest:
         BATCH["batch_size"].check(self.batch_size)
         if not self.methods:
             raise InputError("methods must name at least one method, got none")
-        for method in self.methods:
-            method_named(method)
+        check_methods(self.methods)
         self.race(Candidate(PLAIN, 1), self.prompts[0], 1)
 
     def race(self, candidate: Candidate, prompt: Prompt, tokens: int) -> RaceRequest:
-        """One prompt's run; `tokens` new ones at the most."""
+        """Return the race request for one prompt and candidate.
+
+        It ends after `tokens` new tokens.
+        """
         changes = {"branching": candidate.branching, "max_new_tokens": tokens}
         config = method_named(candidate.method).usual(
             candidate.draft_length, **(self.config.beside_method | changes)
@@ -92,12 +100,15 @@ class AdviceRequest:
         return RaceRequest(self.pair, prompt, config, self.task, self.device, self.dtype)
 
     def texts(self, count: int, first: int = 0) -> tuple[Prompt, ...]:
-        """`count` prompts from number `first` on, the first ones again behind the last."""
+        """Return `count` prompts from index `first` on.
+
+        After the last prompt, the first one follows.
+        """
         return tuple(self.prompts[(first + i) % len(self.prompts)] for i in range(count))
 
 
 def candidate_of(method: str, draft_length: int) -> Candidate:
-    """The config of a candidate, with the usual rule of its method."""
+    """Return the candidate for a method at a draft length, with the method's default tree."""
     return Candidate(method, draft_length, method_named(method).usual_branching(draft_length))
 
 
@@ -114,7 +125,7 @@ def _workload(request: AdviceRequest, loaded: LoadedPair) -> Workload:
 
 
 def first_probe(request: AdviceRequest) -> Probe:
-    """A probe with the workload and the forward curves, before anything is decoded."""
+    """Return a probe that has only the workload and the forward times, before any decoding."""
     tokens = request.config.max_new_tokens
     loaded, _ = load_for_all(
         lambda prompt: request.race(Candidate(PLAIN, 1), prompt, tokens), request.prompts
@@ -136,7 +147,7 @@ def first_probe(request: AdviceRequest) -> Probe:
 def run_baseline(
     request: AdviceRequest, prompts: Sequence[Prompt], tokens: int, block: int
 ) -> BaselineRun:
-    """Decode all prompts without speculation."""
+    """Decode all prompts without speculation and return the run's numbers."""
     traces = _decode(request, Candidate(PLAIN, 1), prompts, tokens, BASELINE)
     lanes = [trace.lane(BASELINE) for trace in traces]
     firsts = [lane.prefill.seconds for lane in lanes if lane.prefill is not None]
@@ -161,7 +172,10 @@ def run_candidate(
     block: int,
     is_race: bool = False,
 ) -> CandidateRun:
-    """Decode all prompts speculatively. InputError where the pair cannot run the method."""
+    """Decode all prompts speculatively and return the run's numbers.
+
+    Raises InputError if the pair cannot run the method.
+    """
     traces = _decode(request, candidate, prompts, tokens, SPECULATIVE)
     firsts = [trace.prefill.seconds for trace in traces if trace.prefill is not None]
     groups = list(_groups(traces, request.batch_size))
@@ -182,12 +196,19 @@ def run_candidate(
 
 
 def _draft_prefill_seconds(trace: Trace) -> float:
-    """In a batch that of all rows, but for one that ended with its first token."""
+    """Return the seconds that the drafter took to read the prompt.
+
+    In a batch, this is the time for all prompts whose answer has more than one token.
+    """
     return sum(each.draft_prefill_seconds for each in trace.rounds)
 
 
 def _calm_rounds(rounds: Sequence[RoundSeen]) -> float:
-    """`calm_seconds` of the rounds with a draft and of those without, each kind for itself."""
+    """Return the seconds of all rounds, after `calm_seconds` has shortened disturbed rounds.
+
+    Rounds with a draft and rounds without one are treated separately, because their usual times
+    differ.
+    """
     kinds = ([each.seconds for each in rounds if each.is_drafted is kind] for kind in (True, False))
     return sum(map(calm_seconds, kinds))
 
@@ -201,17 +222,14 @@ def _decode(
 
 
 def _groups(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
-    """Split the requests into batches that run together."""
     return (rows[at : at + size] for at in range(0, len(rows), size))
 
 
 def _longest(group: Sequence[Lane]) -> Lane:
-    """The row that ran longest: its steps are those of the batch."""
     return max(group, key=lambda lane: len(lane.steps))
 
 
 def _rounds(group: Sequence[Trace], candidate: Candidate, tokens: int) -> Iterator[RoundSeen]:
-    """The rounds of rows that ran together, one after the other."""
     lefts = [tokens - 1] * len(group)
     for rounds in zip_longest(*(trace.rounds for trace in group)):
         going = [(row, each) for row, each in enumerate(rounds) if each is not None]
@@ -233,9 +251,9 @@ def _seen(going: Sequence[Round], roomy: Sequence[Round]) -> RoundSeen:
 
 
 def shared_share(request: AdviceRequest, method: str) -> float | None:
-    """The share of the target's vocabulary that is in the draft's, where they differ.
+    """Return the share of the target's tokens that the draft's vocabulary contains as well.
 
-    None for a method that uses no draft model, and where the two are the same.
+    The result is None for a method without a draft model, and if the vocabularies are equal.
     """
     if Need.DRAFT not in method_named(method).needs or not request.pair.draft:
         return None

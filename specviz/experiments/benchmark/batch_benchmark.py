@@ -1,7 +1,8 @@
-"""Where speculation starts to lose: speedup over the plain batch by method and batch size.
+"""A benchmark by batch size: the speedup over plain decoding of the same batch.
 
-Knows nothing of how the numbers are shown. Batch size B takes the first B held-out prompts of a
-task, beginning again where there are no more, and every size is measured in alternating blocks.
+It also finds the batch size up to which a method pays. Batch size B uses the first B held-out
+prompts of a task, and repeats them if there are fewer. Every size is measured in alternating blocks
+of both lanes. This module does not know how the numbers are shown.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from specviz.experiments.benchmark.batching import BatchMeasurement, measure_bat
 from specviz.experiments.benchmark.benchmark import Plan, check_prompts, none_runs, time_left
 from specviz.experiments.run.batch_race import BatchRequest
 from specviz.experiments.run.racing import RaceRequest
-from specviz.metrics import acceptance_rate, block_efficiency
+from specviz.metrics import acceptance_rate, block_efficiency, draft_utilization
 from specviz.records import BASELINE, SPECULATIVE, DecodingConfig
 
 
@@ -28,9 +29,10 @@ def batch_benchmark(
     options: BatchOptions,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """One row per task, method, draft length and batch size; `pays_up_to` closes each series.
+    """Measure each task, method, draft length and batch size; return one row for each.
 
-    That is the largest measured size up to which all speedups are above 1, 0 if there is none.
+    `pays_up_to` has one entry per task, method and draft length: the largest batch size up to which
+    all speedups are above 1, or 0 if there is none.
     """
     rows: list[dict[str, Any]] = []
     refusals: dict[str, str] = {}
@@ -92,7 +94,9 @@ def _row(
         "tokens_per_second": typical.speculative.tokens_per_second,
         "speedup": measured.speedup,
         "speedup_spread": [low, high],
+        "remark": measured.repeats.remark,
         "acceptance_rate": acceptance_rate(measured.rounds),
+        "draft_utilization": draft_utilization(measured.rounds),
         "block_efficiency": block_efficiency(measured.rounds),
         "slot_waste": typical.speculative.slot_waste,
         "step_seconds": measured.full_seconds(BASELINE),
@@ -107,7 +111,10 @@ def _series(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _pays_up_to(series: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The end of the winning streak from the smallest size on."""
+    """Return the largest batch size up to which every speedup in `series` is above 1.
+
+    The batch size is 0 if there is none. All rows have the same task, method and draft length.
+    """
     task, method, draft_length = _series(series[0])
     size = 0
     for row in sorted(series, key=lambda each: each["batch_size"]):

@@ -1,10 +1,12 @@
-"""Speed of a batch against the plain batch of the same prompts, measured in alternating blocks.
+"""The speedup of a batch over plain decoding of the same prompts, in alternating blocks.
 
-Ratios are medians over neighbouring blocks.
+The numbers that are shown come from one repeat, so that they agree with each other: see
+`run.repeats`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from statistics import mean
@@ -13,17 +15,19 @@ from typing import Any
 from specviz.decoding.batch import BatchStep
 from specviz.experiments.run.batch_race import BatchRace, BatchRequest
 from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating
-from specviz.metrics import RoundTotals, summarise
+from specviz.experiments.run.repeats import Repeats, chosen, repeated
+from specviz.metrics import RoundTotals, block_efficiency, exceeds, summarise
 from specviz.records import BASELINE, SPECULATIVE, BatchRound, Prefill, Round, TokenStep, Trace
 from specviz.slices import give_way, letting_by
 
 
 @dataclass(frozen=True, slots=True)
 class LaneTotals:
-    """One lane of one block, all rows together; seconds are of its own clock.
+    """The totals of one lane in one block, over all sequences of the batch.
 
-    Slots are places in the target's forwards behind the prompts, `padding` those that held no
-    token because another row was longer; `prompt_padding` the same in the prompts' forward.
+    Times are on the lane's own clock. A slot is a token position in a forward of the target after
+    the prefill. `padding` counts the slots that hold no token because another sequence is longer.
+    `prompt_padding` counts such slots in the prefill.
     """
 
     tokens: int
@@ -44,64 +48,84 @@ class LaneTotals:
 
     @property
     def slot_waste(self) -> float:
-        """Share of the slots that held no token."""
+        """Return the share of all token slots that held no token."""
         return self.padding / self.slots if self.slots else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class BatchBlock:
-    """One repeat: both lanes."""
+    """One repeat: a block of each lane.
+
+    `tokens_per_forward` is the highest value among the sequences of the batch. It limits the
+    speedup of the batch, because a round takes at least as long as a plain step.
+    """
 
     baseline: LaneTotals
     speculative: LaneTotals
+    tokens_per_forward: float = math.inf
 
     @property
     def speedup(self) -> float:
         return self.speculative.tokens_per_second / self.baseline.tokens_per_second
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Return whether the speedup is impossibly high, so that other work disturbed the times.
+
+        The limit is `tokens_per_forward`. It holds only if both lanes wrote the same number of
+        tokens; otherwise the result is False.
+        """
+        is_alike = self.speculative.tokens == self.baseline.tokens
+        return is_alike and exceeds(self.speedup, self.tokens_per_forward)
+
 
 @dataclass(frozen=True, slots=True)
 class BatchMeasurement:
-    """Every repeat; traces and texts are the last one's, row by row."""
+    """All repeats of a batch; the traces and texts, one per row, are those of the last repeat."""
 
     blocks: tuple[BatchBlock, ...]
     traces: tuple[Trace, ...]
     texts: tuple[str, ...]
 
     @property
+    def repeats(self) -> Repeats:
+        disturbed = [each.is_disturbed for each in self.blocks]
+        return chosen([each.speedup for each in self.blocks], disturbed)
+
+    @property
     def typical(self) -> BatchBlock:
-        """The repeat whose speedup is the median one."""
-        ordered = sorted(self.blocks, key=lambda each: each.speedup)
-        return ordered[(len(ordered) - 1) // 2]
+        """Return the repeat whose numbers are shown to the user."""
+        return self.blocks[self.repeats.shown]
 
     @property
     def speedup(self) -> float:
-        """Speculative / baseline tokens per second of the whole batch."""
+        """Return the speedup in tokens per second of the whole batch, in the shown repeat."""
         return self.typical.speedup
 
     @property
     def spread(self) -> tuple[float, float]:
-        """Smallest and largest speedup of all repeats."""
-        speedups = [each.speedup for each in self.blocks]
+        """Return the smallest and the largest speedup among the counted repeats (see `Repeats`)."""
+        speedups = [self.blocks[index].speedup for index in self.repeats.counted]
         return min(speedups), max(speedups)
 
     def full_seconds(self, lane: str) -> float | None:
-        """Mean seconds of a step (baseline) or a round (speculative) in which every row still ran,
-        of the last repeat; None where there was none.
+        """Return the mean seconds of a step or round in which every row was still running.
+
+        The times come from the last repeat. The result is None if it has no such step or round.
         """
         taken = [_taken_seconds(trace, lane) for trace in self.traces]
         shared = taken[0][: min(map(len, taken))]
         return mean(shared) if shared else None
 
     def prefill_seconds(self, lane: str) -> float:
-        """Of all prompts together, with the drafter's reading of them."""
+        """Return the seconds in which the target and the drafter read all prompts."""
         block = self.typical
         totals = block.baseline if lane == BASELINE else block.speculative
         return totals.prefill_seconds + totals.draft_prefill_seconds
 
     @property
     def rounds(self) -> list[Round]:
-        """Of all rows."""
+        """Return the rounds of all sequences of the batch in one list."""
         return [each for trace in self.traces for each in trace.rounds]
 
 
@@ -114,17 +138,24 @@ def _taken_seconds(trace: Trace, lane: str) -> list[float]:
 def measure_batch(
     request: BatchRequest, repeats: int, progress: Callable[[str], None] = lambda line: None
 ) -> BatchMeasurement:
-    """Run `repeats` (>= 1) pairs of blocks after a short warm-up of both lanes."""
+    """Run `repeats` (>= 1) blocks of each lane in alternation, after a short warm-up.
+
+    If other work disturbed some repeat, further repeats follow, at most `repeats` of them.
+    """
     short = replace(request.first.config, max_new_tokens=WARM_UP_TOKENS)
     _run(replace(request, first=replace(request.first, config=short)), 0)
-    blocks = []
-    for repeat in range(repeats):
-        race, block = _run(request, repeat)
-        blocks.append(block)
-        progress(f"repeat {repeat + 1} of {repeats}: {block.speedup:.2f}x")
+
+    def once(number: int) -> tuple[BatchRace, BatchBlock]:
+        race, block = _run(request, number)
+        again = ", impossible: other work disturbed it" if block.is_disturbed else ""
+        progress(f"repeat {number + 1} of {repeats}: {block.speedup:.2f}x{again}")
         give_way()
-    traces = race.traces()
-    return BatchMeasurement(tuple(blocks), traces, tuple(race.text(trace) for trace in traces))
+        return race, block
+
+    runs = repeated(once, lambda run: run[1].is_disturbed, repeats)
+    race, _ = runs[-1]
+    traces, blocks = race.traces(), tuple(block for _, block in runs)
+    return BatchMeasurement(blocks, traces, tuple(race.text(trace) for trace in traces))
 
 
 def _run(request: BatchRequest, repeat: int) -> tuple[BatchRace, BatchBlock]:
@@ -133,7 +164,9 @@ def _run(request: BatchRequest, repeat: int) -> tuple[BatchRace, BatchBlock]:
         totals = {lane: _totals(letting_by(race.run_lane(lane))) for lane in alternating(repeat)}
     finally:
         race.close()
-    return race, BatchBlock(totals[BASELINE], totals[SPECULATIVE])
+    rows = [block_efficiency(trace.rounds) for trace in race.traces()]
+    most = max(filter(None, rows), default=math.inf)
+    return race, BatchBlock(totals[BASELINE], totals[SPECULATIVE], most)
 
 
 def _totals(steps: Iterable[BatchStep]) -> LaneTotals:
@@ -166,10 +199,11 @@ def _emitted(step: BatchStep) -> int:
 
 
 def batch_report(request: BatchRequest, measured: BatchMeasurement) -> dict[str, Any]:
-    """Totals are those of the repeat whose speedup is the median, rows those of the last one.
+    """Return the report of a batch as JSON-ready values.
 
-    `identical` says whether every row wrote what it wrote in the plain batch (None above
-    temperature 0, where texts differ by chance).
+    Totals come from the repeat that is shown, rows from the last repeat. `identical` says whether
+    every row has the same text as without drafts. It is None above temperature 0, where texts
+    differ by chance.
     """
     first, typical, totals = measured.traces[0], measured.typical, RoundTotals(measured.rounds)
     low, high = measured.spread
@@ -186,6 +220,8 @@ def batch_report(request: BatchRequest, measured: BatchMeasurement) -> dict[str,
         },
         "speedup": measured.speedup,
         "speedup_spread": [low, high],
+        "speedup_is": measured.repeats.name,
+        "remark": measured.repeats.remark,
         "slot_waste": typical.speculative.slot_waste,
         "lossless": first.config.tree_kind.is_lossless,
         "identical": None if rows[0]["identical"] is None else all(r["identical"] for r in rows),
@@ -214,7 +250,10 @@ def _each_report_row(measured: BatchMeasurement) -> zip[tuple[Trace, str]]:
 
 
 def _report_row(number: int, trace: Trace, text: str) -> dict[str, Any]:
-    """What the row would be alone but for its seconds, which are those of the whole batch."""
+    """Return the numbers of one prompt of a batch, under the names that a single run uses.
+
+    `seconds` is the time of the whole batch.
+    """
     summary = asdict(summarise(trace))
     numbers = summary["speculative"]
     return {
@@ -226,6 +265,7 @@ def _report_row(number: int, trace: Trace, text: str) -> dict[str, Any]:
         "tokens_per_second": numbers["tokens_per_second"],
         "target_forwards": numbers["target_forwards"],
         "acceptance_rate": numbers["acceptance_rate"],
+        "draft_utilization": numbers["draft_utilization"],
         "block_efficiency": numbers["block_efficiency"],
         "finish": trace.finish.value if trace.finish else None,
         "identical": summary["identical"],

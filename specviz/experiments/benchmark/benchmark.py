@@ -1,9 +1,9 @@
-"""Methods x tasks x draft lengths beside the baseline and the library's own decoding.
+"""A benchmark of methods, tasks and draft lengths against plain decoding and Transformers.
 
-Every contender decodes the same prompts in one pass over all contenders, then in the reverse
-order, and so on, so that a drift of the machine hits all alike; speedups compare neighbours in
-time. Seconds are wall clock around whole calls, for all the same. Yields after every contender of a
-pass, so that whoever iterates can show progress and stop at any moment.
+A contender is one way to decode. In every pass each contender decodes the same prompts, and every
+second pass runs in reverse order. A slow drift of the machine therefore affects all contenders
+alike, and speedups compare runs that are close in time. All times are wall-clock times of whole
+calls. The iterator yields after every contender, so that the caller can show progress and stop.
 """
 
 from __future__ import annotations
@@ -16,29 +16,37 @@ from itertools import islice
 from statistics import median
 from typing import Any
 
-from specviz.decoding.drafters.registry import method_named
+from specviz.decoding.drafters.registry import check_methods, method_named
 from specviz.errors import InputError
 from specviz.experiments.benchmark.peers import ASSISTED, NEED_DRAFT, Assisted, LibraryPeer
 from specviz.experiments.run.racing import RaceRequest, load_for_all, start_race
-from specviz.metrics import acceptance_rate, block_efficiency
+from specviz.experiments.run.repeats import DEFAULT_REPEATS, remark_of
+from specviz.machine import processor_name, version
+from specviz.metrics import acceptance_rate, block_efficiency, draft_utilization, exceeds
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
 from specviz.prompts import Framing, held_out_prompts
 from specviz.records import BASELINE, SPECULATIVE, Prompt, Round, prompt_text
+from specviz.serving.engine_address import EngineAddress
+from specviz.serving.engine_process import ENGINE
+from specviz.serving.token_completion import complete
 from specviz.slices import letting_by, own_time
 
 WARM_UP_STEPS = 6
 PLAIN = "prompt-lookup"
-Generate = Callable[[Sequence[int], int], list[int]]  # prompt ids, most new tokens -> new ones
+# (prompt ids, largest number of new tokens) -> new tokens.
+Generate = Callable[[Sequence[int], int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure; `prompts` counts the held-out prompts per task.
+    """The settings to measure: `prompts` is the number of held-out prompts per task.
 
-    `texts` of one's own take their place, the only task is then None. `peers` are the library's
-    ways to speculate; they run at temperature 0 alone.
+    The user's own `texts` replace the held-out prompts; the only task is then None. `peers` are
+    ways of Transformers to speculate, which run only at temperature 0. `engine` is a llama.cpp
+    server of the pair's target. It decodes the same prompts in the same passes, also only at
+    temperature 0.
     """
 
     pair: Pair
@@ -48,33 +56,42 @@ class Plan:
     temperature: float = 0.0
     max_new_tokens: int = 128
     prompts: int = 3
-    repeats: int = 2
+    repeats: int = DEFAULT_REPEATS
     device: str = "auto"
     dtype: str = "float32"
     texts: tuple[Prompt, ...] = ()
     framing: Framing = Framing()
     peers: tuple[str, ...] = tuple(ASSISTED)
+    engine: EngineAddress | None = None
 
     def prompts_of(self, task: str | None) -> tuple[Prompt, ...]:
-        """Those of one task, framed."""
+        """Return the prompts of one task, with the requested system prompt and chat template."""
         return self.rows_of(task, min(self.prompts, self.known(task)))
 
     def rows_of(self, task: str | None, count: int) -> tuple[Prompt, ...]:
-        """`count` of them, the first ones again behind the last."""
+        """Return `count` prompts of a task.
+
+        If the task has fewer, begin again with its first prompt.
+        """
         known = self._known(task)
         return tuple(self.framing.of(known[row % len(known)]) for row in range(count))
 
     def known(self, task: str | None) -> int:
-        """How many there are."""
+        """Return how many different prompts the task has."""
         return len(self._known(task))
 
     def _known(self, task: str | None) -> tuple[Prompt, ...]:
-        return self.texts if task is None else held_out_prompts(task, self.pair.instruct)
+        if task is None:
+            return self.texts
+        return held_out_prompts(task, self.pair.is_asked_to_chat(task))
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkStep:
-    """Progress: what ran last in which pass; the seconds that are likely left, None in warm-up."""
+    """A progress step: the contender that just ran, its pass, and the expected remaining seconds.
+
+    `seconds_left` is None during the warm-up.
+    """
 
     task: str | None
     doing: str
@@ -84,23 +101,28 @@ class BenchmarkStep:
     draft_length: int | None = None
 
     def words(self, repeats: int) -> str:
-        """One line for a person who waits."""
+        """Return the step as one line of text for a user who waits."""
         doing = self.doing if self.draft_length is None else f"{self.doing}, K {self.draft_length}"
         where = f"{self.task or 'your prompts'}, {doing}"
         if self.seconds_left is None:
             return f"warming up: {where}"
         left = time_left(self.seconds_left)
-        return f"{where}: pass {self.repeat + 1} of {repeats}, {left}"
+        return f"{where}: pass {self.repeat + 1} of {max(repeats, self.repeat + 1)}, {left}"
 
 
 def none_runs(methods: Sequence[str], why: str) -> InputError:
-    """What is said where not one method could be measured; `why` the first could not."""
+    """Return the error for a benchmark in which no method can run.
+
+    `why` is the reason for the first of the methods.
+    """
     named = ", ".join(methods)
-    return InputError(f"methods must name one that this pair can run, got {named}: {why}")
+    return InputError(
+        f"methods must name one that this pair can run, got {named}; the first is refused: {why}"
+    )
 
 
 def time_left(seconds: float) -> str:
-    """In the unit that fits.
+    """Return the remaining time as text, in seconds or minutes.
 
     >>> time_left(42.3), time_left(1750)
     ('42 s left', '29 min left')
@@ -110,9 +132,10 @@ def time_left(seconds: float) -> str:
 
 @dataclass(slots=True)
 class Contender:
-    """One way to decode: runs one prompt and returns its token count; collects its passes.
+    """One way to decode, with the results of its passes.
 
-    `run` takes a prompt, and after how many steps or rounds to stop (None: at its end).
+    `run` takes a prompt and the number of steps or rounds after which to stop (None: at the text's
+    end). It returns the number of emitted tokens.
     """
 
     name: str
@@ -121,8 +144,9 @@ class Contender:
     tokens: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
-    forwards: int = 0  # of a peer's target, which shows no rounds
-    extra_bytes: int | None = None  # weights beside the target's
+    forwards: int = 0  # number of target forwards in Transformers, which reports no rounds
+    # Bytes of the weights that this contender needs in addition to the target's.
+    extra_bytes: int | None = None
 
     def pass_over(self, prompts: Sequence[Prompt]) -> None:
         began = own_time()
@@ -131,30 +155,31 @@ class Contender:
 
     @property
     def block_efficiency(self) -> float | None:
-        """Tokens per target forward; a peer's prefill counts as one."""
+        """Return the tokens per target forward; for a library call, the prefill counts as well."""
         if self.forwards:
             return sum(self.tokens) / self.forwards
         return block_efficiency(self.rounds)
 
     @property
     def rates(self) -> list[float]:
-        """Tokens per second of every pass."""
+        """Return the tokens per second of every pass, in the order of the passes."""
         return [count / spent for count, spent in zip(self.tokens, self.seconds, strict=True)]
 
 
 class Benchmark:
-    """One run of the benchmark. Iterate it once; `result()` may be called at any time."""
+    """One run of the benchmark: iterate over it once; `result()` may be called at any time."""
 
     def __init__(self, plan: Plan) -> None:
-        """Load the models. InputError for what a user can mend."""
+        """Load the models. Raises InputError for invalid settings."""
         self._plan = plan
-        self._refusals: dict[str, str] = {}  # of contenders by name
-        for method in plan.methods:
-            method_named(method)
+        self._refusals: dict[str, str] = {}  # name of a refused contender -> the reason
+        check_methods(plan.methods)
         check_prompts(plan, plan.prompts)
         peer = _library_peer(plan) if plan.temperature == 0 else None
         self._contenders = {task: _contenders(plan, task, peer) for task in plan.tasks}
-        self._done = 0
+        # Number of runs so far, and number of runs in passes that were added because of disturbed
+        # times.
+        self._done = self._more = 0
         self._began = 0.0
 
     def __iter__(self) -> Iterator[BenchmarkStep]:
@@ -167,13 +192,18 @@ class Benchmark:
         self._check_methods()
         self._began = time.perf_counter()
         for task in self._contenders:
-            for repeat in range(self._plan.repeats):
+            for repeat in range(2 * self._plan.repeats):
+                if repeat >= self._plan.repeats:
+                    if not self._is_disturbed(task):
+                        break
+                    self._more += len(self._contenders[task])
                 yield from self._pass(task, repeat)
 
     def result(self) -> dict[str, Any]:
-        """A row per task and contender that has run; speedups over the same pass's baseline.
+        """Return one row for each task and contender that has run, as JSON-ready values.
 
-        `rates` are the tokens per second of every pass, in order.
+        A speedup compares with the baseline of the same pass. `rates` are the tokens per second of
+        every pass, in order.
         """
         rows = [
             _row(task, each, contenders[0])
@@ -184,13 +214,44 @@ class Benchmark:
         plan = self._plan
         return {
             "rows": rows,
+            **({"engine": self._beside_engine()} if plan.engine else {}),
             "refusals": [{"method": name, "why": why} for name, why in self._refusals.items()],
+            "processor": processor_name(),
+            "made_by": f"specviz {version()}",
             "temperature": plan.temperature,
             "max_new_tokens": plan.max_new_tokens,
         }
 
+    def _beside_engine(self) -> list[dict[str, Any]]:
+        """Return, for each task, the tokens per second of specviz divided by those of the engine.
+
+        Each ratio is the median over the passes.
+        """
+        found = []
+        for task, contenders in self._contenders.items():
+            ran = {each.name: each for each in contenders if each.seconds}
+            if ENGINE not in ran or BASELINE not in ran:
+                continue
+            rates = ran[ENGINE].rates
+            ours = [each for each in contenders if each.seconds and each.name in self._plan.methods]
+            best = max(ours, key=lambda each: median(each.rates), default=None)
+            found.append(
+                {
+                    "task": task,
+                    "engine_tokens_per_second": median(rates),
+                    "baseline_over_engine": _rates_ratio(ran[BASELINE].rates, rates),
+                    "best_method": None if best is None else best.name,
+                    "best_draft_length": None if best is None else best.draft_length,
+                    "best_over_engine": None if best is None else _rates_ratio(best.rates, rates),
+                }
+            )
+        return found
+
     def _can_run(self, contender: Contender, task: str | None) -> bool:
-        """Warm it up on the longest prompt, uncounted; what it lacks is noted as its refusal."""
+        """Run a few untimed steps on the longest prompt; if they are refused, record why.
+
+        Returns whether the contender can run.
+        """
         prompts = self._plan.prompts_of(task)
         longest = max(prompts, key=lambda prompt: len(prompt_text(prompt)))
         try:
@@ -204,8 +265,17 @@ class Benchmark:
         contender.forwards = 0
         return True
 
+    def _is_disturbed(self, task: str | None) -> bool:
+        """Return whether some method's speedup is above its tokens per target forward.
+
+        Such a speedup is impossible unless other work disturbed the measured times.
+        """
+        baseline, *others = self._contenders[task]
+        rows = [_row(task, each, baseline) for each in others if each.rounds]
+        return any(exceeds(row["speedup"], row["block_efficiency"]) for row in rows)
+
     def _check_methods(self) -> None:
-        """InputError where not one of the methods runs."""
+        """Raise InputError if no method can run."""
         methods = self._plan.methods
         names = {each.name for listed in self._contenders.values() for each in listed}
         if methods and not names & set(methods):
@@ -222,12 +292,12 @@ class Benchmark:
 
     @property
     def _seconds_left(self) -> float:
-        runs = self._plan.repeats * sum(map(len, self._contenders.values()))
+        runs = self._plan.repeats * sum(map(len, self._contenders.values())) + self._more
         return (time.perf_counter() - self._began) / self._done * (runs - self._done)
 
 
 def benchmark(plan: Plan, progress: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    """Run it to the end, with a line of progress per contender and pass."""
+    """Run the whole benchmark, with one line of progress per contender and pass."""
     measuring = Benchmark(plan)
     for step in measuring:
         progress(step.words(plan.repeats))
@@ -235,14 +305,17 @@ def benchmark(plan: Plan, progress: Callable[[str], None] = lambda line: None) -
 
 
 def check_prompts(plan: Plan, count: int) -> None:
-    """InputError for one of the first `count` prompts of a task that leaves the output no room."""
+    """Raise InputError if one of the first `count` prompts leaves no room for the output."""
     for task in plan.tasks:
         prompts = plan.rows_of(task, min(count, plan.known(task)))
         load_for_all(partial(_request, plan, task), prompts)
 
 
 def _library_peer(plan: Plan) -> LibraryPeer:
-    """After our own models, which are fetched where they are not on this machine yet."""
+    """Return the library's models; first load those of specviz, which downloads missing files.
+
+    The library then loads its models from the same files.
+    """
     needs = frozenset({Need.DRAFT}) if plan.pair.draft else frozenset[Need]()
     load_pair(plan.pair, plan.device, plan.dtype, needs)
     return LibraryPeer(plan.pair, plan.device, plan.dtype)
@@ -256,7 +329,27 @@ def _contenders(plan: Plan, task: str | None, peer: LibraryPeer | None) -> list[
     listed = [baseline]
     for method in plan.methods:
         listed += [_method_contender(plan, task, method, k) for k in plan.draft_lengths]
-    return listed if peer is None else listed + _peer_contenders(plan, task, peer)
+    if peer is not None:
+        listed += _peer_contenders(plan, task, peer)
+    if plan.engine is not None:
+        listed.append(_engine_contender(plan, task, plan.engine))
+    return listed
+
+
+def _engine_contender(plan: Plan, task: str | None, engine: EngineAddress) -> Contender:
+    """Return llama.cpp as a contender that, like specviz, reuses no cache of an earlier prompt."""
+    codec = load_pair(plan.pair, plan.device, plan.dtype, frozenset()).codec
+
+    def run(prompt: Prompt, steps: int | None) -> int:
+        most = min(plan.max_new_tokens, steps or plan.max_new_tokens)
+        return len(complete(engine, codec.encode(prompt, task), most).ids)
+
+    return Contender(ENGINE, None, run)
+
+
+def _rates_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    # If the user stopped the benchmark, one contender may have run one pass more than the other.
+    return median(a / b for a, b in zip(ours, theirs, strict=False))
 
 
 def _method_contender(plan: Plan, task: str | None, method: str, draft_length: int) -> Contender:
@@ -281,8 +374,9 @@ def _peer_contenders(plan: Plan, task: str | None, peer: LibraryPeer) -> list[Co
             most = min(plan.max_new_tokens, steps or plan.max_new_tokens)
             try:
                 tokens = generate(codec.encode(prompt, task), most)
-            except ValueError as error:  # such as two tokenizers
-                raise InputError(f"the library refuses: {error}") from None
+            # Transformers refuses the pair, for example because the two tokenizers differ.
+            except ValueError as error:
+                raise InputError(f"transformers refuses this setting: {error}") from None
             made.forwards += peer.target_forwards
             return len(tokens)
 
@@ -305,7 +399,7 @@ def _of_length(generate: Assisted, peer: LibraryPeer, draft_length: int) -> Gene
 
 
 def _request(plan: Plan, task: str | None, prompt: Prompt) -> RaceRequest:
-    """Of a method that needs nothing beside the target, for lanes that draft nothing."""
+    """Return a request without drafts; its method is a placeholder that needs only the target."""
     sampling = {"temperature": plan.temperature, "max_new_tokens": plan.max_new_tokens}
     config = method_named(PLAIN).usual(1, **sampling)
     return RaceRequest(plan.pair, prompt, config, task, plan.device, plan.dtype)
@@ -327,7 +421,8 @@ def _decode(request: RaceRequest, lane: str, contender: Contender, steps: int | 
 
 
 def _row(task: str | None, contender: Contender, baseline: Contender) -> dict[str, Any]:
-    pairs = zip(contender.rates, baseline.rates, strict=False)  # a pass may be cut off
+    # If the user stopped the benchmark, one contender may have run one pass more than the other.
+    pairs = zip(contender.rates, baseline.rates, strict=False)
     ratios = [ours / base for ours, base in pairs]
     return {
         "task": task,
@@ -338,6 +433,8 @@ def _row(task: str | None, contender: Contender, baseline: Contender) -> dict[st
         "speedup": median(ratios),
         "speedup_spread": [min(ratios), max(ratios)],
         "acceptance_rate": acceptance_rate(contender.rounds),
+        "draft_utilization": draft_utilization(contender.rounds),
         "block_efficiency": contender.block_efficiency,
+        "remark": remark_of(max(ratios), contender.block_efficiency if contender.rounds else None),
         "extra_bytes": contender.extra_bytes,
     }

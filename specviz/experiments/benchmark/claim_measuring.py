@@ -1,6 +1,7 @@
-"""Runs the nearest setting of a claim with the other experiments, on the bundled pair.
+"""The measurements behind the verdicts on claims.
 
-Returns their results as JSON-able values; judges nothing.
+Each measurement runs the setting that is closest to a claim, on the bundled pair. Results are
+JSON-ready values; another module judges them.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much is decoded for each point."""
+    """The amount of decoding for each measured point."""
 
     prompts: int
     max_new_tokens: int
     repeats: int
-    samples: int  # of `Exactness`
+    samples: int  # number of rounds to sample for an `Exactness` setting
 
 
 BUDGETS = {
@@ -63,7 +64,7 @@ BUDGETS = {
 
 
 class ClaimMeasuring:
-    """Measures settings; what two claims share is measured once."""
+    """The measurements of settings; a setting that several claims share is measured once."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class ClaimMeasuring:
         progress: Progress = lambda line: None,
         known: dict[Setting, dict[str, Any]] | None = None,
     ) -> None:
-        """`known`: what was measured before; what is measured now is added."""
+        """Begin with the earlier results in `known`; each new result is added to `known`."""
         self._budget = budget
         self._device = device
         self._dtype = dtype
@@ -81,7 +82,7 @@ class ClaimMeasuring:
         self._known = {} if known is None else known
 
     def results(self, settings: Sequence[Setting]) -> list[dict[str, Any]]:
-        """One result per setting. InputError for what a user can mend."""
+        """Return the result of each setting, in order. Raises InputError for an invalid setting."""
         for setting in settings:
             if setting not in self._known:
                 self._known[setting] = self._measure(setting)
@@ -89,7 +90,10 @@ class ClaimMeasuring:
 
     @property
     def place(self) -> dict[str, str]:
-        """On what it is measured. InputError for a device or a type that there is not."""
+        """Return the names of the pair, the device and the dtype.
+
+        Raises InputError for an unknown device or dtype.
+        """
         device = device_name(resolve_device(self._device))
         dtype = str(resolve_dtype(self._dtype)).removeprefix("torch.")
         return {"pair": BUNDLED, "device": device, "dtype": dtype}
@@ -128,7 +132,8 @@ class ClaimMeasuring:
             dtype=self._dtype,
         )
         found = batch_benchmark(plan, setting.sizes, BatchOptions(), self._progress)
-        for refusal in found["refusals"]:  # a claim is judged by all sizes
+        # A claim needs the results of all batch sizes, so one refusal refuses the measurement.
+        for refusal in found["refusals"]:
             raise InputError(refusal["why"])
         return found
 
@@ -205,6 +210,5 @@ class ClaimMeasuring:
 
 
 def _step_seconds(baseline: BaselineSummary) -> float:
-    """Of one plain step behind the prefill."""
     assert baseline.ttft_seconds is not None
     return (baseline.seconds - baseline.ttft_seconds) / max(1, baseline.tokens - 1)

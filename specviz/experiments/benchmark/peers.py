@@ -1,30 +1,32 @@
-"""The transformers library's own ways to decode, on the same models: what our speed is set beside.
-
-Greedy only.
-"""
+"""Greedy decoding by the Transformers library on the same models as specviz, for comparison."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
 from specviz.models.files.gguf_file import dequantised
-from specviz.models.files.gguf_source import LibrarySource, gguf_path
-from specviz.models.files.loading import attention_of, resolve_device, resolve_dtype
+from specviz.models.files.gguf_source import gguf_path
+from specviz.models.files.hub import local_folder
+from specviz.models.files.loading import resolve_device, resolve_dtype
+from specviz.models.files.survey import generation_ids, read_config
+from specviz.models.library_model import attention_of
 from specviz.models.pair_catalog import Pair
 from specviz.slices import check_stop
 
-EXIT_SHARE = 4  # the library's early exit drafts with one layer in so many, as ours does
+# The early exits of the library and of specviz draft with 1 / EXIT_SHARE of the layers
+EXIT_SHARE = 4
 
 
 class LibraryPeer:
-    """`generate()` in its several ways, on a pair that is on this machine already.
+    """The library's `generate()` in its variants; the pair's files must be on this machine.
 
-    `target_forwards` counts those of the last call: every forward with all the target's layers.
+    `target_forwards` counts the forwards of the last call that ran all layers of the target.
     """
 
     def __init__(self, pair: Pair, device: str = "auto", dtype: str = "float32") -> None:
@@ -40,20 +42,23 @@ class LibraryPeer:
         self.target_forwards += model.config.num_hidden_layers == self._layers
 
     def generate(self, prompt_ids: Sequence[int], max_new_tokens: int) -> list[int]:
-        """The library's plain greedy loop; the new tokens."""
+        """Decode with the library's plain greedy loop and return the new tokens."""
         return self._run(prompt_ids, max_new_tokens)
 
     def assisted(
         self, prompt_ids: Sequence[int], max_new_tokens: int, draft_length: int
     ) -> list[int]:
-        """Its assisted decoding with really `draft_length` tokens per round."""
+        """Decode with an assistant model that drafts exactly `draft_length` tokens per round."""
         _draft_always(self._draft, draft_length)
         return self._run(prompt_ids, max_new_tokens, assistant_model=self._draft)
 
     def assisted_by_argument(
         self, prompt_ids: Sequence[int], max_new_tokens: int, draft_length: int
     ) -> list[int]:
-        """The same with the length as an argument of `generate`, the assistant left as loaded."""
+        """Decode with an assistant model; pass the draft length as an argument of `generate`.
+
+        The assistant's own configuration stays as it was loaded.
+        """
         return self._run(
             prompt_ids,
             max_new_tokens,
@@ -64,13 +69,13 @@ class LibraryPeer:
     def prompt_lookup(
         self, prompt_ids: Sequence[int], max_new_tokens: int, draft_length: int
     ) -> list[int]:
-        """Its n-gram drafting out of the text so far."""
+        """Decode with drafts copied from the text so far, and return the new tokens."""
         return self._run(prompt_ids, max_new_tokens, prompt_lookup_num_tokens=draft_length)
 
     def early_exit(
         self, prompt_ids: Sequence[int], max_new_tokens: int, draft_length: int
     ) -> list[int]:
-        """Its self-drafting with the target's first layers."""
+        """Decode with drafts from the target's first layers, and return the new tokens."""
         _draft_always(self._target, draft_length)
         layers = max(1, self._layers // EXIT_SHARE)
         return self._run(prompt_ids, max_new_tokens, assistant_early_exit=layers)
@@ -90,26 +95,39 @@ class LibraryPeer:
 
 
 def load_library_model(source: str, device: torch.device, dtype: str) -> Any:
-    """The library's own module of a model that is on this machine, ready to run."""
-    where, number, file = LibrarySource.of(source), resolve_dtype(dtype), gguf_path(source)
-    with where.reading():
-        config = transformers.AutoConfig.from_pretrained(
-            where.place, local_files_only=True, **where.options
-        )
+    """Return the library's own model object for a model on this machine, ready to run.
+
+    It has the model's special tokens, so that a text ends at the same token, but none of its own
+    sampling rules. A generation_config.json may set a repetition penalty or banned tokens, which
+    change a greedy text, and specviz does not apply them.
+    """
+    number, file = resolve_dtype(dtype), gguf_path(source)
+    folder = local_folder(source) or Path(source)
+    config = read_config(source, folder)
+    settings = transformers.GenerationConfig(**generation_ids(folder, config))
     attention = attention_of(config)
     if file is not None:
-        return dequantised(file, config, number, attention).to(device).eval()
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        source, dtype=number, attn_implementation=attention, local_files_only=True
-    )
+        model = dequantised(file, config, number, attention)
+    else:
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            folder,
+            config=config,
+            generation_config=settings,
+            dtype=number,
+            attn_implementation=attention,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+    model.generation_config = settings
     return model.to(device).eval()
 
 
 def _draft_always(assistant: Any, draft_length: int) -> None:
-    """So many tokens every round.
+    """Make the assistant draft exactly `draft_length` tokens in every round.
 
-    The library reads the length from the assistant's generation config (as an argument of
-    `generate` it is ignored) and shortens it by confidence and by schedule unless told not to.
+    The library reads the length from the assistant's generation config and ignores the argument of
+    `generate`. It also shortens drafts by confidence and by a schedule, so both are switched off
+    here.
     """
     settings = copy.deepcopy(assistant.generation_config)
     settings.num_assistant_tokens = draft_length
@@ -118,10 +136,10 @@ def _draft_always(assistant: Any, draft_length: int) -> None:
     assistant.generation_config = settings
 
 
-# of a peer: prompt ids, most new tokens, draft length -> new tokens
+# (peer, prompt ids, largest number of new tokens, draft length) -> new tokens
 Assisted = Callable[[LibraryPeer, Sequence[int], int, int], list[int]]
 
-# each way to speculate by the argument of `generate` that asks for it
+# The library's ways to speculate, each named by the argument of `generate` that selects it.
 ASSISTED: dict[str, Assisted] = {
     "generate(assistant_model)": LibraryPeer.assisted,
     "generate(prompt_lookup_num_tokens)": LibraryPeer.prompt_lookup,

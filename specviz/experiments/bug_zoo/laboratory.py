@@ -1,8 +1,8 @@
-"""The losslessness laboratory: one place of a text drawn thousands of times, target against output.
+"""The losslessness laboratory: it samples one position of a text thousands of times.
 
-A draft model's rounds, right ones and those of the zoo, are drawn side by side from what the models
-find once; any other method decodes for every draw. Yields after every block, or every two hundredth
-of all draws, so that whoever iterates can show the counts and stop at any moment.
+For a draft model, many rounds are drawn together from one evaluation of the models, under the right
+rule or a wrong one. Any other method decodes anew for every draw. The iterator yields at most
+MOST_STEPS times, so that the caller can show the counts and stop at any moment.
 """
 
 from __future__ import annotations
@@ -35,16 +35,19 @@ from specviz.models.pair_loading import LoadedPair, load_pair
 from specviz.records import DecodingConfig
 
 MAX_DRAWS = 50_000
-SIDE_BY_SIDE = "draft-model"  # the method whose rounds the zoo changes
-FOUND = 1e-3  # a p-value below it is taken for a wrong rule
-SHOWN = 7  # tokens of the chart
-MOST_STEPS = 200  # of a series that are told, where every draw is a run of its own
+SIDE_BY_SIDE = "draft-model"  # the method whose rules can be replaced by wrong ones
+FOUND = 1e-3  # a rule counts as wrong if its p-value is smaller than this
+SHOWN = 7  # number of tokens that have a bar of their own in the chart
+# The largest number of progress steps in a series of draws.
+MOST_STEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class LaboratoryRequest:
-    """What to draw. `rule`: RIGHT or a specimen; `is_random_draft`: every token is as probable to
-    the draft as any other. Both are of the method SIDE_BY_SIDE alone.
+    """A series of draws under a rule: RIGHT, or the name of a wrong rule of the zoo.
+
+    With `is_random_draft` the draft gives every token the same probability. A wrong rule and a
+    random draft are possible only for the method SIDE_BY_SIDE.
     """
 
     pair: Pair
@@ -65,13 +68,17 @@ class LaboratoryRequest:
         is_changed = self.rule != RIGHT or self.is_random_draft
         if is_changed and self.config.method != SIDE_BY_SIDE:
             raise InputError(
-                f"method must be {SIDE_BY_SIDE} for another rule or draft, got {self.config.method}"
+                f"method must be {SIDE_BY_SIDE} if the rule or the draft is changed, got "
+                f"{self.config.method}"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A bar of the chart: a token's text, its p, and how often it came. "" are all others."""
+    """A bar of the chart: a token's text, its probability p and its count.
+
+    An empty text stands for all other tokens together.
+    """
 
     text: str
     p: float
@@ -80,25 +87,33 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class LaboratoryStep:
-    """What has been drawn so far: the first tokens, and the second behind `usual`."""
+    """The state of a series after `draws` draws of two tokens.
+
+    Both entries of `cells` have counts of tokens and the target's probabilities. `cells[0]` is for
+    the first token of every draw. `cells[1]` is for the second token, but only in draws whose first
+    token was `usual`.
+    """
 
     draws: int
-    accepted: int  # of the first tokens those that a guess brought
-    distance: Distance  # over both tokens
+    accepted: int  # number of first tokens that were accepted guesses
+    distance: Distance  # distance of both tokens' counts from the target's distributions
     cells: tuple[tuple[Tokens, ...], ...]
     usual: str
 
     @property
     def is_other(self) -> bool:
-        """Whether these are no draws from the target: a right rule is called so once in 1,000."""
+        """Return whether the draws do not follow the target's distribution.
+
+        For a lossless rule the result is wrongly True about once in 1,000 series.
+        """
         return self.distance.forbidden > 0 or self.distance.p_value < FOUND
 
 
 class Laboratory:
-    """One series of draws. Iterate it once."""
+    """One series of draws: iterate over it once."""
 
     def __init__(self, request: LaboratoryRequest) -> None:
-        """Loads the models. Raises InputError for anything that the user can mend."""
+        """Load the models. Raises InputError for an invalid request."""
         self._request = request
         method = method_named(request.config.method)
         self._loaded = load_pair(request.pair, request.device, request.dtype, method.needs)
@@ -113,7 +128,10 @@ class Laboratory:
 
     @property
     def is_side_by_side(self) -> bool:
-        """Whether the models were asked once for all draws."""
+        """Return whether all draws share one evaluation of the models.
+
+        Otherwise the models run again for every draw.
+        """
         return isinstance(self._draws, ManyDraws)
 
     def __iter__(self) -> Iterator[LaboratoryStep]:
@@ -155,7 +173,7 @@ class Laboratory:
         )
 
     def _bars(self, p: Tensor, counts: Tensor) -> tuple[Tokens, ...]:
-        """By falling p, the rest together."""
+        """Return bars for the most probable tokens, and one bar for all other tokens together."""
         ids = p.topk(min(SHOWN, len(p))).indices
         decode = self._loaded.codec.decode
         shown = [Tokens(decode([i]), float(p[i]), int(counts[i])) for i in ids.tolist()]
@@ -164,7 +182,7 @@ class Laboratory:
 
 
 def fitted_to(q: Tensor, p: Tensor) -> Tensor:
-    """A draft's distribution over the target's vocabulary; padded tokens have probability 0."""
+    """Return the draft's distribution `q` with the length of `p`: cut, or filled up with zeros."""
     return torch.nn.functional.pad(q.cpu(), (0, len(p) - len(q)))[: len(p)]
 
 
@@ -172,8 +190,9 @@ def fitted_to(q: Tensor, p: Tensor) -> Tensor:
 def stale_probabilities(
     loaded: LoadedPair, config: DecodingConfig, context: Sequence[int], rejected: int, token_id: int
 ) -> Tensor:
-    """p behind `token_id` if the rejected token before it, at the same position, is still in the
-    cache. [V] float32
+    """Return p after `token_id` if the cache wrongly keeps the token `rejected` before it.
+
+    Returns: [V] float32
     """
     target = Target.of(loaded.target, context, replace(config, max_new_tokens=1))
     target.fill(context)

@@ -1,9 +1,9 @@
-"""One place of a text drawn thousands of times: the decoder's own round, many of them side by side.
+"""Thousands of samples of one position, computed as many rounds at once.
 
-The two models are asked once what may follow. Every draw then has its own guesses, verdicts and
-replacements, as a run with a seed of its own would have: `draw`, `acceptance` and `walk` are the
-decoder's, and the rule of a specimen stands where it differs. Letters: n draws, W siblings each,
-V vocabulary.
+The two models are evaluated once. Every draw then has its own guesses, verdicts and replacements,
+like a run with its own seed. `draw`, `acceptance` and `walk` are the decoder's own functions. A
+wrong rule replaces only the part in which it differs. In shapes, n is the number of draws, W the
+number of siblings in each draw, and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -19,31 +19,34 @@ from specviz.decoding.topology import Topology
 from specviz.decoding.verification import walk
 from specviz.experiments.bug_zoo.wrong_rules import ExactRule
 
-MOST_NUMBERS = 8_000_000  # in one table of a block
-MOST_DRAWS = 500  # of a block
+MOST_NUMBERS = 8_000_000  # largest number of values in a tensor of one block
+MOST_DRAWS = 500  # largest number of draws in one block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """What the two models find of the next token. [V] float32 each"""
+    """The distributions of both models for the next token, each [V] float32."""
 
     p: Tensor
     q: Tensor
-    raw_q: Tensor  # before the sampling settings
+    raw_q: Tensor  # q as the draft computed it, before the sampling settings changed it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnRounds:
-    """The first tokens of n rounds; `bonus_ids` means something where a guess was accepted."""
+    """The first tokens of n rounds.
+
+    `bonus_ids` has a meaning only in rounds whose guess was accepted.
+    """
 
     token_ids: Tensor  # [n]
-    guess_ids: Tensor  # [n], the one that was accepted, else the first
+    guess_ids: Tensor  # [n], the accepted guess, or the first guess if none was accepted
     is_accepted: Tensor  # [n] bool
     bonus_ids: Tensor  # [n]
 
 
 class ManyDraws:
-    """Draws of the next two tokens. The second is drawn where the first is `usual`."""
+    """Draws of the next two tokens; the second is drawn only if the first is `usual`."""
 
     def __init__(
         self,
@@ -54,24 +57,27 @@ class ManyDraws:
         seed: int,
         stale_p: Callable[[int], Tensor],
     ) -> None:
-        """`first`: behind the text; `second`: behind the text and the token `usual`.
+        """Prepare the draws of the first token after a text, and of the second token after `usual`.
 
-        `stale_p`: p at the second place if a rejected token, its id, is still in the cache.
+        `first` holds the distributions after the text. `second` holds those after the text with the
+        token `usual` added. For a rejected token's id, `stale_p` returns p for the second token if
+        the cache still holds that rejected token.
         """
         self._rule, self._first, self._second, self._usual = rule, first, second, usual
         self._stale_p = stale_p
         self._generator = torch.Generator().manual_seed(seed)
-        self.accepted = 0  # guesses, of as many first tokens
+        self.accepted = 0  # number of accepted guesses, at most one per first token
         rows = max(1, MOST_NUMBERS // ((1 + rule.siblings) * len(first.p)))
         self.block = min(MOST_DRAWS, rows)
 
     def draw(self, count: int) -> list[tuple[int, int | None]]:
-        """The two tokens of each of `count` draws, None for a second that was not drawn."""
+        """Return the two tokens of each draw; a second token that was not drawn is None."""
         drawn = rounds(self._rule, self._first, self._second.p, self._uniforms(count))
         self.accepted += int(drawn.is_accepted.sum())
         is_usual = drawn.token_ids == self._usual
         has_bonus = is_usual & drawn.is_accepted & self._rule.takes_bonus
-        later = is_usual & ~has_bonus  # the token of another round
+        # If there is no bonus token, the second token comes from another round.
+        later = is_usual & ~has_bonus
         second = torch.where(has_bonus, drawn.bonus_ids, -1)
         is_stale = later & ~drawn.is_accepted & (not self._rule.rolls_back)
         for rejected in sorted(set(drawn.guess_ids[is_stale].tolist())):
@@ -83,26 +89,27 @@ class ManyDraws:
         return [(one, None if two < 0 else two) for one, two in both]
 
     def _another(self, these: Tensor, p: Tensor) -> Tensor:
-        """The first tokens of another round of these draws. [n] bool"""
+        """Return the first token of one more round for each draw that `these` marks. [n] bool"""
         place = replace(self._second, p=p)
         return rounds(self._rule, place, p, self._uniforms(int(these.sum()))).token_ids
 
     def _uniforms(self, count: int) -> Tensor:
-        """[n, 2 W + 1]"""
+        """Return uniform random numbers for `count` rounds. [n, 2 W + 1]"""
         shape = count, 2 * self._rule.siblings + 1
         return torch.rand(shape, dtype=torch.float64, generator=self._generator)
 
 
 def rounds(rule: ExactRule, place: Place, p_after: Tensor, uniforms: Tensor) -> DrawnRounds:
-    """n rounds at one place. `p_after`: p behind the guess for which a bonus token is wanted.
+    """Draw n rounds at one position.
 
-    `uniforms` [n, 2 W + 1]: for the guesses, for the verdicts, and for the token that follows.
+    `p_after` is p after the guess that can get a bonus token. `uniforms` [n, 2 W + 1] decide the
+    guesses, the verdicts and the extra token, in this order.
     """
     count, width = len(uniforms), rule.siblings
     guesses = rule.guesses(place.q, uniforms[:, :width])  # [n, W]
     is_examined = rule.examined(guesses, place.q)
     told = rule.told_q(place.q, place.raw_q)
-    # row 0 is no tree's; behind it stand n roots, behind these the siblings
+    # Row 0 is the parent of all roots, and nothing reads it. The n roots follow, then the guesses.
     p = torch.cat([place.p.expand(1 + count, -1), p_after.expand(count * width, -1)])
     q = None if told is None else told.expand(1 + count, -1)
     token_ids = torch.cat([guesses.new_zeros(count), guesses.flatten()])
@@ -123,9 +130,11 @@ def rounds(rule: ExactRule, place: Place, p_after: Tensor, uniforms: Tensor) -> 
 
 
 def side_by_side(is_examined: Tensor) -> Topology:
-    """n trees of one level as one, with the siblings that are examined. [n, W] bool
+    """Return one topology that contains the trees of all n draws. [n, W] bool
 
-    The roots are nodes 0 … n - 1 of nobody that is read, the siblings of draw i begin at n + i W.
+    Each draw has a root, whose children are the guesses of that draw. Only the guesses that
+    `is_examined` marks can be accepted. The roots are nodes 0 … n - 1. The guesses of draw i begin
+    at node n + i W.
     """
     count, width = is_examined.shape
     draws = torch.arange(count)
@@ -144,6 +153,7 @@ def side_by_side(is_examined: Tensor) -> Topology:
         is_padded=False,
         parents=parents,
         siblings=siblings,
-        offsets=nothing,  # of a forward, as the mask is; there is none
+        # No forward pass runs here, and only a forward pass would need offsets and a mask.
+        offsets=nothing,
         mask=nothing,
     )

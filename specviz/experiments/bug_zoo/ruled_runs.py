@@ -1,6 +1,4 @@
-"""The decoder itself with the part of a rule in the place of its own: its drafter's proposals, its
-rule of acceptance, or the cache of its target.
-"""
+"""A run of the decoder with one part replaced: the proposals, the rule, or the target's cache."""
 
 from __future__ import annotations
 
@@ -25,7 +23,10 @@ def ruled_run(
     context: Sequence[int],
     config: DecodingConfig,
 ) -> SpeculativeRun:
-    """A run by the rule. What changes a proposal does so one level deep; bonus tokens are taken."""
+    """Return a run of the decoder under a rule of the zoo.
+
+    If the rule changes the proposals, they are one level deep. Bonus tokens are kept.
+    """
     if not rule.rolls_back:
         return SpeculativeRun(
             cast(LanguageModel, _HoardingModel(model)), drafter, context, config, ()
@@ -35,7 +36,7 @@ def ruled_run(
 
 
 class _Around:
-    """Everything that it does not have itself is the inner one's."""
+    """A wrapper around an object: it passes on every attribute that it does not define itself."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -45,20 +46,23 @@ class _Around:
 
 
 class _HoardingModel(_Around):
-    """A model whose caches keep every token that ran, the rejected ones, too."""
+    """A model whose caches wrongly keep every token that ran, including rejected tokens."""
 
     def new_cache(self, capacity: int) -> KeyValueCache:
         cache: KeyValueCache = self._inner.new_cache(capacity)
-        cache.keep = _keep_all  # type: ignore[method-assign] # the model wants a cache of its own
+        cache.keep = _keep_all  # type: ignore[method-assign] # a model refuses a wrapped cache
         return cache
 
 
 def _keep_all(start: int, slots: Sequence[int]) -> None:
-    """Nothing is dropped."""
+    """Keep the cache entries of all tokens, including those of rejected tokens."""
 
 
 class _RuledDrafter(_Around):
-    """The drafter's q, and guesses as the rule makes them, by the draws that a static tree has."""
+    """A drafter whose q and guesses a rule of the zoo may change.
+
+    It uses the same random draws as the drafter of a static tree.
+    """
 
     def __init__(self, drafter: Drafter, rule: ExactRule, config: DecodingConfig) -> None:
         super().__init__(drafter)

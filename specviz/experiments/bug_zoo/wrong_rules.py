@@ -1,9 +1,10 @@
-"""Rules that are wrong in one part, each beside the right one that it is made of.
+"""Verification rules that are each wrong in one part, built from the right rule.
 
-A rule here has the parts that a round has: what is drafted, which of it is examined, which q is
-told, what is accepted and what follows a rejection (`accept`, the decoder's own by default), and
-what becomes of the rest. Every subclass replaces one part. All rounds are one level deep.
-Letters: n draws of one place, W siblings of each, N nodes, R = N + 1 rows, V vocabulary.
+A rule decides the parts of a round: which tokens are drafted, which of them are examined, which q
+verification receives, what is accepted and what follows a rejection (`accept`, by default the
+decoder's own function), and what happens afterwards. Every subclass replaces one part. All rounds
+are one level deep. In shapes, n is the number of draws of one position, W the number of siblings in
+each draw, N the number of nodes, R = N + 1 the number of rows, and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -19,37 +20,40 @@ from specviz.decoding.verification import Acceptance, acceptance
 from specviz.experiments.bug_zoo.zoo import RIGHT, specimen_named
 from specviz.records import ProposalKind
 
-LOW = 0.3  # a q below it is too low for who drops improbable guesses
+LOW = 0.3  # one of the wrong rules drops guesses whose q is lower than this
 
 
 class ExactRule:
-    """The rule that the decoder has, for `siblings` guesses drawn independently from q."""
+    """The decoder's own rule, for `siblings` guesses drawn independently from q."""
 
     name = RIGHT
     kind = ProposalKind.IID
-    takes_bonus = True  # the token that the target adds where a whole path was accepted
-    rolls_back = True  # what was rejected leaves the target's cache
+    takes_bonus = True  # if all tokens of a path are accepted, the target adds one more token
+    rolls_back = True  # rejected tokens are removed from the target's cache
 
     def __init__(self, siblings: int = 1) -> None:
         self.siblings = siblings
 
     def guesses(self, q: Tensor, uniforms: Tensor) -> Tensor:
-        """Drawn from q in this order. [V] x [n, W] float64 -> [n, W] token ids"""
+        """Return guesses drawn from q, in order. [V] x [n, W] float64 -> [n, W] token ids"""
         shape = uniforms.shape
         return draw(q.expand(uniforms.numel(), -1), uniforms.flatten()).view(shape)
 
     def examined(self, guesses: Tensor, q: Tensor) -> Tensor:
-        """Which of them verification sees. [n, W] -> [n, W] bool"""
+        """Return which guesses are verified. [n, W] -> [n, W] bool"""
         return torch.ones_like(guesses, dtype=torch.bool)
 
     def told_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
-        """The q that verification is told; None: a point mass. `raw_q`: before the settings."""
+        """Return the q that verification receives; None means a point mass on the guess.
+
+        `raw_q` is q before the sampling settings.
+        """
         return q
 
     def accept(
         self, topology: Topology, token_ids: Tensor, kind: ProposalKind, p: Tensor, q: Tensor | None
     ) -> Acceptance:
-        """As `decoding.verification.acceptance`, which it is."""
+        """Verify the guesses with `acceptance`, the decoder's own function."""
         return acceptance(topology, token_ids, kind, p, q)
 
 
@@ -189,5 +193,8 @@ RULES: dict[str, type[ExactRule]] = {kind.name: kind for kind in _WRONG}
 
 
 def rule_named(name: str) -> ExactRule:
-    """The rule of that name, with as many siblings as it takes to show; InputError for none."""
+    """Return the rule of this name, with as many siblings as are needed to expose it.
+
+    Raises InputError for an unknown name.
+    """
     return ExactRule() if name == RIGHT else RULES[name](specimen_named(name).siblings)

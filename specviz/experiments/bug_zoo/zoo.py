@@ -1,4 +1,4 @@
-"""The bug zoo's table, from specimens.toml: wrong rules of verification, what is known of each."""
+"""The table of the bug zoo, read from specimens.toml: facts about each wrong rule."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from specviz.errors import InputError, short
 
-RIGHT = "right"  # the name of the rule that the decoder has
+RIGHT = "right"  # name of the decoder's own rule
 _FILE = Path(__file__).with_name("specimens.toml")
 
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """One rule; the fields are explained in specimens.toml."""
+    """One rule of the zoo; specimens.toml explains the fields."""
 
     name: str
     title: str
@@ -29,13 +29,13 @@ class Specimen:
 
 @cache
 def specimens() -> dict[str, Specimen]:
-    """All of them by name, decoys included."""
+    """Return all rules of the zoo, including the right ones that only look wrong."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     return {name: Specimen(name, **fields) for name, fields in table.items()}
 
 
 def specimen_named(name: str) -> Specimen:
-    """InputError for a name that there is not."""
+    """Return the rule of the zoo with this name. Raises InputError if there is none."""
     found = specimens().get(name)
     if found is None:
         names = ", ".join((RIGHT, *specimens()))

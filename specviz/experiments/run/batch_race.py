@@ -1,4 +1,4 @@
-"""A race of a whole batch: both lanes over the same prompts, one trace per row."""
+"""A race of a whole batch: both lanes decode the same prompts, with one trace per row."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from specviz.slices import letting_by
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """The race of the first row, which all others share but for prompt and seed.
+    """The request for a race of 1 to MAX_BATCH_SIZE prompts.
 
-    There are from 1 to MAX_BATCH_SIZE prompts.
+    `first` is the request of the first row. The other rows differ only in prompt and seed.
     """
 
     first: RaceRequest
@@ -33,7 +33,7 @@ class BatchRequest:
 
     @property
     def rows(self) -> tuple[RaceRequest, ...]:
-        """The request that each row would be alone. InputError for a prompt that breaks a rule."""
+        """Return the request of each prompt. Raises InputError for an invalid prompt."""
         config = self.first.config
         seeds = (row_seed(config.seed, row) for row in range(len(self.prompts)))
         return tuple(
@@ -43,10 +43,10 @@ class BatchRequest:
 
 
 class BatchRace:
-    """One race; each lane may run once."""
+    """One race of a batch; each lane can run once."""
 
     def __init__(self, request: BatchRequest) -> None:
-        """Loads the pair (from memory where it is there); InputError for what a user can mend."""
+        """Load the pair if it is not in memory. Raises InputError for an invalid request."""
         longest = max(request.prompts, key=lambda prompt: len(prompt_text(prompt)))
         loaded = load_request(replace(request.first, prompt=longest), len(request.prompts))
         target, rows = loaded.target, request.rows
@@ -83,7 +83,7 @@ class BatchRace:
         ]
 
     def run_lane(self, lane: str) -> Iterator[BatchStep]:
-        """One lane alone, for measurements in blocks."""
+        """Run one lane alone and yield its steps, for measurements in blocks."""
         for step in self._lanes[lane]:
             self._headers = [with_cache_bytes(each, self._drafter) for each in self._headers]
             for each in step.events:
@@ -91,7 +91,7 @@ class BatchRace:
             yield step
 
     def traces(self) -> tuple[Trace, ...]:
-        """Every row's record of all that has happened so far."""
+        """Return the trace of every prompt, with all events so far."""
         rows = zip(self._recorders, self._headers, strict=True)
         return tuple(self._trace(recorder, header) for recorder, header in rows)
 
@@ -101,22 +101,22 @@ class BatchRace:
         return replace(trace, token_texts=tuple((i, self._codec.token_text(i)) for i in ids))
 
     def text(self, trace: Trace) -> str:
-        """What the row has written."""
         return self._codec.decode(trace.emitted_ids)
 
     def close(self) -> None:
-        """Free both lanes."""
         for lane in self._lanes.values():
             lane.close()  # type: ignore[attr-defined]
-        self._drafter.close()  # a lane that never started has not done it
+        # A lane closes the drafter when it ends, but a lane that never started does not.
+        self._drafter.close()
 
 
 def run_rows(
     rows: Sequence[RaceRequest], lane: str, options: BatchOptions = ALL_DRAFT
 ) -> tuple[Trace, ...]:
-    """One lane of requests that differ in their prompts only, together.
+    """Decode requests that differ only in prompt and seed as a batch, in one lane.
 
-    A single one runs by itself, unless it has options that only a batch obeys.
+    Returns one trace per row. A single request runs as an ordinary race, unless `options` limits
+    its drafts.
     """
     if len(rows) == 1 and options == ALL_DRAFT:
         return (run_lanes(rows[0], [lane]).trace(),)
@@ -130,7 +130,7 @@ def run_rows(
 
 
 def warm_up_rows(rows: Sequence[RaceRequest], options: BatchOptions = ALL_DRAFT) -> None:
-    """Decode a few tokens in both lanes, untimed."""
+    """Decode a few tokens in both lanes before any measurement."""
     config = rows[0].config
     tokens = min(WARM_UP_TOKENS + config.draft_length, config.max_new_tokens)
     short = [replace(row, config=replace(config, max_new_tokens=tokens)) for row in rows]

@@ -1,17 +1,21 @@
-"""Speed of a setting against its baseline, measured in blocks: baseline, speculative, speculative,
-baseline, … so that a slow drift of the machine hits both alike.
+"""The speedup of a setting over plain decoding, in blocks that alternate between the lanes.
 
-Ratios are medians over neighbouring blocks, of an even number the lower one: each was measured.
+The order baseline, speculative, speculative, baseline, … makes a slow drift of the machine affect
+both lanes alike. The numbers that are shown come from one repeat, so that they agree with each
+other: see `repeats`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median_low
+from statistics import fmean
 
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
+from specviz.experiments.run.repeats import Repeats, chosen, repeated
 from specviz.metrics import RunSummary, summarise
+from specviz.metrics.measured_costs import Costs, theory_speedup
+from specviz.metrics.round_totals import RoundTotals
 from specviz.records import BASELINE, SPECULATIVE, Trace
 from specviz.slices import give_way, letting_by
 
@@ -20,7 +24,10 @@ WARM_UP_TOKENS = 8
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One block of each lane per repeat; `trace` and the texts are those of `typical`."""
+    """The measurement of a setting, with one block of each lane per repeat.
+
+    The trace and the texts come from the repeat that is shown.
+    """
 
     trace: Trace
     baseline_text: str
@@ -28,61 +35,104 @@ class Measurement:
     summaries: tuple[RunSummary, ...]
 
     @property
+    def repeats(self) -> Repeats:
+        return _chosen(self.summaries)
+
+    @property
     def speedups(self) -> tuple[float, ...]:
-        """How much sooner as many tokens were there, one per repeat: see `RunSummary`."""
-        return tuple(each.speedup for each in self.summaries if each.speedup is not None)
+        """Return the speedup of each counted repeat (see `Repeats`)."""
+        return tuple(self.summaries[index].speedup or 0.0 for index in self.repeats.counted)
 
     @property
     def typical(self) -> RunSummary:
-        """The repeat whose speedup is the median one."""
-        return self.summaries[_typical(self.summaries)]
+        """Return the summary of the repeat whose numbers are shown."""
+        return self.summaries[self.repeats.shown]
 
     @property
     def speedup(self) -> float:
-        return median_low(self.speedups)
+        return self.typical.speedup or 0.0
 
     @property
     def spread(self) -> tuple[float, float]:
-        """Smallest and largest speedup of all repeats."""
+        """Return the smallest and the largest speedup among the counted repeats (see `Repeats`)."""
         return min(self.speedups), max(self.speedups)
+
+    @property
+    def predicted_speedup(self) -> float | None:
+        """Return the speedup that theory predicts from the costs of the other repeats.
+
+        The summary's `theory_speedup` uses the costs of the shown repeat itself, so it explains
+        that repeat. This value predicts it. The result is None if there are no other repeats.
+        """
+        shown = self.repeats.shown
+        others = [self.summaries[index] for index in self.repeats.counted if index != shown]
+        costs = [
+            (each.cost_ratio, each.verify_overhead)
+            for each in others
+            if each.cost_ratio is not None and each.verify_overhead is not None
+        ]
+        totals = RoundTotals(self.trace.rounds)
+        if not costs or totals.acceptance_rate is None:
+            return None
+        c, v = (fmean(part) for part in zip(*costs, strict=True))
+        return theory_speedup(totals.acceptance_rate, totals, Costs(c, v))
+
+
+@dataclass(frozen=True, slots=True)
+class _LanesOfRepeat:
+    trace: Trace
+    baseline_text: str
+    text: str
+    summary: RunSummary
 
 
 def measure(
     request: RaceRequest, repeats: int, progress: Callable[[str], None] = lambda line: None
 ) -> Measurement:
-    """Run `repeats` (>= 1) pairs of blocks after a short warm-up of both lanes."""
+    """Run `repeats` (>= 1) blocks of each lane in alternation, after a short warm-up.
+
+    If other work disturbed some repeat, further repeats follow, at most `repeats` of them.
+    """
     warm_up(request)
-    races, summaries = [], []
-    for repeat in range(repeats):
-        race = run_lanes(request, alternating(repeat))
-        races.append((race.trace(), race.text(BASELINE), race.text(SPECULATIVE)))
-        summaries.append(summarise(races[-1][0]))
-        progress(f"repeat {repeat + 1} of {repeats}: {summaries[-1].speedup:.2f}x")
+
+    def once(number: int) -> _LanesOfRepeat:
+        race = run_lanes(request, alternating(number))
+        trace = race.trace()
+        summary = summarise(trace)
+        again = ", impossible: other work disturbed it" if summary.is_disturbed else ""
+        progress(f"repeat {number + 1} of {repeats}: {summary.speedup:.2f}x{again}")
         give_way()
-    return Measurement(*races[_typical(summaries)], tuple(summaries))
+        return _LanesOfRepeat(trace, race.text(BASELINE), race.text(SPECULATIVE), summary)
+
+    blocks = repeated(once, lambda block: block.summary.is_disturbed, repeats)
+    summaries = tuple(block.summary for block in blocks)
+    shown = blocks[_chosen(summaries).shown]
+    return Measurement(shown.trace, shown.baseline_text, shown.text, summaries)
 
 
-def _typical(summaries: Sequence[RunSummary]) -> int:
-    """Index of the one whose speedup is the lower median."""
-    ordered = sorted(range(len(summaries)), key=lambda index: summaries[index].speedup or 0.0)
-    return ordered[(len(ordered) - 1) // 2]
+def _chosen(summaries: Sequence[RunSummary]) -> Repeats:
+    speedups = [each.speedup or 0.0 for each in summaries]
+    return chosen(speedups, [each.is_disturbed for each in summaries])
 
 
 def alternating(repeat: int) -> tuple[str, ...]:
-    """Baseline first, then speculative first, …"""
+    """Return the order of the lanes in a repeat.
+
+    The baseline is first in even repeats, the speculative lane in odd ones.
+    """
     lanes = (BASELINE, SPECULATIVE)
     return lanes if repeat % 2 == 0 else lanes[::-1]
 
 
 def warm_up(request: RaceRequest) -> None:
-    """Decode a few tokens in both lanes, untimed: the first forwards are slow."""
+    """Decode a few tokens in both lanes before any measurement, because first forwards are slow."""
     tokens = min(WARM_UP_TOKENS + request.config.draft_length, request.config.max_new_tokens)
     short = replace(request, config=replace(request.config, max_new_tokens=tokens))
     run_lanes(short, alternating(0))
 
 
 def run_lanes(request: RaceRequest, order: Sequence[str]) -> Race:
-    """One prompt in each lane of `order`, one after the other, to its end."""
+    """Run one prompt to its end in each lane of `order`, one lane after the other."""
     race = start_race(request)
     try:
         for lane in order:

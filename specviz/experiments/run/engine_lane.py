@@ -1,7 +1,7 @@
-"""Serving engines as lanes of a race: each is asked for the same prompt, and its answer recorded.
+"""Serving engines as lanes of a race: each answers the race's prompt, and its answer is recorded.
 
-They are asked one after the other once the race's own lanes have ended: on one machine nobody then
-takes the other's time. Knows no tensors.
+The engines are asked one after the other when the race's own lanes have ended, so that no lane
+slows another on the same machine. This module uses no tensors.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ from specviz.serving.engine_stream import (
     token_ids_of,
 )
 
-# what tells tokenizers apart: indentation, numbers, accents, characters of several bytes
+# The text SAMPLE has indentation, numbers, accents and multi-byte characters, so that different
+# tokenizers split it differently.
 WARM_UP_TOKENS = 4
 SAMPLE = "def total(items, 12 345):\n    \tit's Zürich, 東京 🌿\r\n\n  x+=1.5e10"
 
 
 @dataclass(frozen=True, slots=True)
 class RacedServer:
-    """A server that is to answer the prompt of a race, in the lane of that name."""
+    """A server that answers the prompt of a race, and the name of its lane."""
 
     lane: str
     address: EngineAddress
@@ -52,9 +53,10 @@ class RacedServer:
 
 @dataclass(frozen=True, slots=True)
 class EngineQuestion:
-    """What all servers of a race are asked; `sample_ids` is SAMPLE as the race's target reads it.
+    """The question that a race sends to every server.
 
-    `vocab_size` is that target's.
+    `sample_ids` are the tokens of SAMPLE in the race's target, and `vocab_size` is the size of that
+    target's vocabulary.
     """
 
     prompt_ids: tuple[int, ...]
@@ -64,17 +66,17 @@ class EngineQuestion:
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """The settings of the distribution, and the seed of the engine's own draws."""
+        """Return the sampling settings for the engine, with a seed for its own random draws."""
         if self.config.temperature == 0:
             return dict(GREEDY)
         given = {each.name: getattr(self.config, each.name) for each in SAMPLING}
         return given | {"seed": self.config.seed}
 
     def untaken(self, engine: str) -> str:
-        """What the engine cannot take of the setting, in a sentence; "" where it takes all."""
+        """Return a sentence on settings that the engine cannot apply, or ""."""
         config, clauses = self.config, []
         if config.temperature > 0:
-            clauses.append("it draws random numbers of its own, so its text is another one")
+            clauses.append("it draws random numbers of its own, so its text differs")
         if config.min_p > 0 and config.top_p < 1 and engine == VLLM:
             clauses.append("it applies min-p before top-p")
         if not config.tree_kind.is_lossless:
@@ -82,23 +84,25 @@ class EngineQuestion:
         return "; ".join(clauses)
 
 
-# what comes of a question, in order: who answers, its tokens, what it says behind them, the end
+# The events of an engine's answer come in this order: a report on the engine, the tokens, the
+# origins of all tokens, and the reason why the answer ended.
 EngineEvent = EngineReport | EngineToken | ToldOrigins | FinishReason
 
 
 def engine_lane(server: RacedServer, config: DecodingConfig) -> Lane:
-    """The server's lane before it was asked."""
+    """Return the lane of a server, still without an answer."""
     return Lane(server.lane, LaneKind.ENGINE, config)
 
 
 def ask_engine(
     server: RacedServer, question: EngineQuestion, stop: threading.Event | None = None
 ) -> Iterator[EngineEvent]:
-    """The server's answer as it comes. Whatever fails is a remark: what came before stays.
+    """Yield the events of a server's answer as it arrives.
 
-    A later report replaces the one before it; the last event is a FinishReason, STOPPED for a part.
-    Any thread may iterate it, but at once, for the clock is read between the tokens; once `stop` is
-    set the connection is closed with the next of them.
+    An error becomes a remark in a report, and the events before it stay valid. A later report
+    replaces an earlier one. The last event is a FinishReason, which is STOPPED for a partial
+    answer. Any thread may iterate, but it must not pause, because the clock is read between the
+    tokens. When `stop` is set, the next token closes the connection.
     """
     facts = EngineReport()
     try:
@@ -107,7 +111,8 @@ def ask_engine(
             yield event
     except InputError as error:
         said = str(error).replace(f" at {server.address}", "")
-        said = re.sub(r"(with status \d+): .*", r"\1", said)  # in the server's own words
+        # A trace must not hold words that the server chose.
+        said = re.sub(r"(with status \d+): .*", r"\1", said)
         yield replace(facts, remark=_public(said, server.address)[:2000])
         yield FinishReason.STOPPED
 
@@ -127,11 +132,11 @@ def _answer(
     yield facts
     if token_ids_of(address, engine, SAMPLE) != list(question.sample_ids):
         raise InputError(
-            f"server at {address} must serve the target of this race, but reads a text as other "
-            "tokens: its model has another tokenizer"
+            f"server at {address} must serve the target of this race, but splits the text into "
+            "other tokens, so its model has another tokenizer"
         )
     for _ in stream_tokens(address, engine, question.sample_ids, WARM_UP_TOKENS):
-        pass  # no clock counts it
+        pass  # the tokens of the warm-up are ignored
     limit, sampling = question.config.max_new_tokens, question.sampling
     count = 0
     for each in stream_tokens(address, engine, question.prompt_ids, limit, sampling):
@@ -151,12 +156,12 @@ def _answer(
 
 
 def _is_path(model: str) -> bool:
-    """Of a machine's disk, in either way of writing one."""
+    """Return whether a model's name is the path of a file, in the style of Unix or Windows."""
     return model.startswith("/") or bool(re.match(r"[A-Za-z]:[\\/]", model))
 
 
 def _public(text: str, address: EngineAddress) -> str:
-    """As it may stand in a trace: without the server's name and key, and in valid Unicode."""
+    """Return a text that a trace may hold: without the server's name and key, in valid Unicode."""
     for secret, instead in ((address.key, "(the key)"), (address.host, "(the server)")):
         text = text.replace(secret, instead) if secret else text
     return text.encode("utf-8", "replace").decode()
@@ -173,9 +178,10 @@ def _end(facts: EngineReport, end: StreamEnd, tokens: int) -> Iterator[EngineEve
 def token_origins(
     tokens: int, steps: Sequence[tuple[int, int]] | None
 ) -> tuple[TokenOrigin, ...] | None:
-    """Where each of so many tokens came from, by the (drafted, accepted) of each verified draft.
+    """Return the origin of each emitted token, from the counts that an engine reports.
 
-    None where that does not account for every token. The last draft may reach beyond the text.
+    `steps` holds the numbers of drafted and accepted tokens of each verified draft. The last draft
+    may extend beyond the text. The result is None if these numbers do not explain every token.
 
     >>> [each.value for each in token_origins(5, [(3, 1), (3, 3)])]
     ['first', 'accepted', 'recovered', 'accepted', 'accepted']

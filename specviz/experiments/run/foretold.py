@@ -1,8 +1,9 @@
-"""How well an EAGLE head foretells the target's features, guess after guess.
+"""A test of how well an EAGLE head predicts the target's features, guess after guess.
 
-Its first guess of a round stands on the target's own features, the second on what it has foretold
-itself, and so on. The text is given here, so guesses differ only in whose features they stand on.
-Letters: N tokens, W hidden size, V vocabulary.
+The first guess of a round uses the target's own features, the second uses the head's own
+prediction, and so on. Every guess gets the true tokens of the text before it, so guesses differ
+only in the features that they use. In shapes, N is the number of tokens, W the hidden size, and V
+the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from specviz.slices import give_way
 
 @dataclass(frozen=True, slots=True)
 class ForetoldLevel:
-    """Of the n-th guess in a row, on average over the places of a text.
+    """The quality of the n-th of consecutive guesses, averaged over the positions of a text.
 
-    `likeness`: the cosine between the foretold feature and the target's own. `agreed`: the share of
-    places where the likeliest next token is the same by both.
+    `likeness` is the cosine between the predicted feature and the target's own. `agreed` is the
+    share of positions at which both features lead to the same most probable next token.
     """
 
     likeness: float
@@ -39,9 +40,10 @@ class ForetoldLevel:
 
 @dataclass(frozen=True, slots=True)
 class ForetoldText:
-    """What was found of a head; it can guess `drafted` of the `vocabulary` tokens.
+    """How well a head predicts one text. The head can guess `drafted` of the `vocabulary` tokens.
 
-    `outside` is the share of the written tokens that it cannot guess. Bytes are of the weights.
+    `outside` is the share of emitted tokens that the head cannot guess. `head_bytes` and
+    `target_bytes` are the sizes of the weights.
     """
 
     levels: tuple[ForetoldLevel, ...]
@@ -55,7 +57,10 @@ class ForetoldText:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """N tokens; of all but the last the features [N - 1, W] and the likeliest next one [N - 1]."""
+    """A text of N tokens with the target's features and best next tokens.
+
+    Both exist for all tokens but the last: features [N - 1, W], best tokens [N - 1].
+    """
 
     token_ids: Tensor
     features: Tensor
@@ -64,9 +69,9 @@ class _Text:
 
 @torch.inference_mode()
 def foretold_text(pair: Pair, prompt: Prompt, places: int, depth: int) -> ForetoldText:
-    """Guess `depth` tokens deep behind each of the `places` tokens that the target writes.
+    """Let the head guess `depth` tokens after each of the `places` tokens that the target emits.
 
-    InputError for a pair without an EAGLE head, and for a prompt that leaves no room.
+    Raises InputError for a pair without an EAGLE head, and for a prompt that leaves no room.
     """
     loaded = load_pair(pair, "auto", "float32", frozenset({Need.EAGLE}))
     head, target = loaded.parts.eagle, loaded.target
@@ -94,7 +99,7 @@ def foretold_text(pair: Pair, prompt: Prompt, places: int, depth: int) -> Foreto
 
 
 def mean_text(texts: Sequence[ForetoldText]) -> ForetoldText:
-    """The same head on several texts of as many places each."""
+    """Return the mean result over several texts, all for the same head and number of positions."""
     levels = zip(*(each.levels for each in texts), strict=True)
     return replace(
         texts[0], levels=tuple(map(_mean, levels)), outside=fmean(each.outside for each in texts)
@@ -108,7 +113,7 @@ def _mean(levels: Sequence[ForetoldLevel]) -> ForetoldLevel:
 def _greedy_text(
     model: LanguageModel, head: EagleHead, prompt_ids: Sequence[int], count: int
 ) -> _Text:
-    """The prompt and `count` tokens that the target writes."""
+    """Return the prompt and the `count` tokens that the target emits after it, with features."""
     cache = model.new_cache(len(prompt_ids) + count)
     written, new = list(prompt_ids), list(prompt_ids)
     features, likeliest = list[Tensor](), list[Tensor]()
@@ -129,12 +134,14 @@ def _greedy_text(
 def _guesses(
     head: EagleHead, text: _Text, lengths: range, depth: int
 ) -> Iterator[list[tuple[float, bool, Tensor]]]:
-    """Behind each length of the text: likeness and agreement of each guess, and what it may name.
+    """Yield the head's next `depth` guesses after the first n tokens, for each n in `lengths`.
 
-    The last is a mask over the vocabulary. [V] bool
+    Each guess is a tuple: its likeness, its agreement, and a mask of the tokens that the head can
+    guess. [V] bool
     """
     cache = head.new_cache(lengths.stop + depth)
-    device, pairs = text.features.device, 0  # pairs that stand on the target's own features
+    # `pairs` is the number of cache entries that come from the target's own features.
+    device, pairs = text.features.device, 0
     ids = text.token_ids.to(device)
     for length in lengths:
         give_way()

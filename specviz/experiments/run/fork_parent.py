@@ -1,4 +1,4 @@
-"""What a fork takes over from the trace that it leaves: pair, tokens, size of trees, baseline."""
+"""The parts that a fork inherits from its parent trace: pair, tokens, tree size, baseline."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from specviz.records import DecodingConfig, FinishReason, Lane, Trace
 
 
 def pair_of(trace: Trace, other: Pair) -> Pair:
-    """The pair that a trace says it was made with: same target, if possible same draft.
+    """Return a pair with the target that made a trace and, if possible, with the same draft.
 
-    `other` is looked at first, then those that have a name; it is also the answer where none fits.
-    What a file from elsewhere names is never loaded because of its name alone: only pairs that the
-    app offers anyway are looked through.
+    The function tries `other` first, then the pairs that the app offers by name. If none fits, the
+    result is `other`. No other pairs are tried, so a model name in somebody else's trace file never
+    causes a download.
     """
     target, draft = trace.target.name, trace.main.draft
     fitting = [pair for pair in (other, *pairs()) if pair.model_name("target") == target]
@@ -27,7 +27,7 @@ def pair_of(trace: Trace, other: Pair) -> Pair:
 
 
 def check_texts(trace: Trace, codec: TextCodec, pair_name: str) -> None:
-    """Raise InputError unless all tokens of the trace mean the same to this tokenizer."""
+    """Raise InputError if a token of the trace has another text in this tokenizer."""
     texts = dict(trace.token_texts)
     for token_id in (*texts, *trace.prompt_ids, *trace.emitted_ids):
         found = codec.token_text(token_id) if token_id < codec.vocab_size else None
@@ -41,10 +41,10 @@ def check_texts(trace: Trace, codec: TextCodec, pair_name: str) -> None:
 
 
 def with_measured_nodes(parent: Trace, config: DecodingConfig) -> DecodingConfig:
-    """`config` with the size of tree that was measured to pay when the parent ran.
+    """Return `config` with the tree size that was measured as the best when the parent ran.
 
-    Measured anew it may come out otherwise, and the same setting would draft other trees. A fork
-    that drafts otherwise measures for itself.
+    A new measurement could give another size, and the same setting would then draft other trees. A
+    fork with another drafting setting measures the size itself.
     """
     is_measured = NODES in method_named(config.method).options
     is_measured = is_measured and not dict(config.options).get(NODES.name)
@@ -56,16 +56,16 @@ def with_measured_nodes(parent: Trace, config: DecodingConfig) -> DecodingConfig
 
 
 def _shape(config: DecodingConfig) -> tuple[object, ...]:
-    """All that the size of a tree follows from, but for the machine."""
+    """Return all settings that decide how many tokens a tree has."""
     drafted = config.method, config.draft_length, config.branching, config.tree_kind
     return *drafted, config.temperature, config.options
 
 
 def copied_baseline(parent: Trace, header: Trace) -> Lane | None:
-    """The parent's baseline, where it is the baseline of this setting too.
+    """Return the parent's baseline if a run with this setting would repeat it, otherwise None.
 
-    None where another target, device or distribution of sampling would have written another text
-    or taken other times. It is cut to `max_new_tokens`, and counts as stopped where it is shorter.
+    Another target, device or sampling distribution would give another text or other times. The lane
+    is cut to `max_new_tokens`. If the parent's lane is shorter, the copy counts as stopped.
     """
     lane, limit = parent.baseline, header.config.max_new_tokens
     if lane is None or lane.prefill is None or _maker(parent) != _maker(header):
@@ -76,7 +76,7 @@ def copied_baseline(parent: Trace, header: Trace) -> Lane | None:
 
 
 def _finish(lane: Lane, kept: int, limit: int) -> FinishReason | None:
-    """Why a baseline of which `kept` tokens were copied has ended there."""
+    """Return the finish reason of a copied baseline of which `kept` tokens are left."""
     if kept < len(lane.emitted_ids):
         return FinishReason.LENGTH
     is_short = lane.finish is FinishReason.LENGTH and kept < limit
@@ -84,5 +84,5 @@ def _finish(lane: Lane, kept: int, limit: int) -> FinishReason | None:
 
 
 def _maker(trace: Trace) -> tuple[object, ...]:
-    """All that a baseline's text and times follow from, but for its seed."""
+    """Return all facts that decide the text and the times of a baseline, except its seed."""
     return trace.target, trace.device, trace.dtype, trace.config.sampling

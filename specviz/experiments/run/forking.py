@@ -1,16 +1,16 @@
-"""A fork: the real decoder goes on from a round of a trace, with forced draws or another setting.
+"""A fork: the decoder continues from a round of a trace, with forced draws or another setting.
 
-Every draw of the target's side is keyed by seed and text
-position, every draft draw by seed and round, so a fork with the trace's own setting and nothing
-forced writes the trace's own rounds again, but for the rounding of its probabilities: the text so
-far is run in one forward, not round by round. Three methods can be told from the original:
+Every draw of the target depends only on seed and text position, every draft draw on seed and round.
+A fork with the trace's own setting and without forced draws therefore repeats the trace's rounds.
+Only the rounding of probabilities differs, because the text so far runs in one forward instead of
+round by round. Three methods may also draft differently:
 
-- lookahead starts with a fresh window and pool, so it may guess otherwise from round 1 on;
-- quantised-self rounds its inputs to bfloat16, so its q depends on which tokens ran together and
-  now and then another token is drafted;
-- pre-speculation has nothing prepared for its first round, which then notes a miss.
+- lookahead starts with an empty window and pool, so it may guess differently from round 1 on;
+- quantised-self rounds its inputs to bfloat16, so its q depends on which tokens ran together, and
+  it sometimes drafts another token;
+- pre-speculation has prepared nothing for its first round, which then notes a miss.
 
-The text stays as exact as any: proposals may differ, the rule that judges them does not.
+The text stays exact in any case, because the rule that verifies the proposals does not change.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ from specviz.what_if import check_draws
 
 @dataclass(frozen=True, slots=True)
 class ForkRequest:
-    """Where to leave a trace, and how to go on.
+    """The round at which to leave a trace, and the setting to continue with.
 
-    `round_index` is that of the first new round, from 0 (sentences for people count from 1); the
-    trace's length stands for its end. `forced` pairs nodes of the trace's own round of that index
-    with uniform draws in [0, 1). A forced draw belongs to a path of tokens: where `config` or
-    `pair` draft another tree, the fork finds the same path in it or refuses.
-    `config.max_new_tokens` counts the whole text, what is written before the fork included.
+    `round_index` is the index of the first new round, from 0 (sentences for users count from 1). If
+    it equals the number of rounds, the fork begins at the trace's end. `forced` holds pairs of a
+    node in that round of the trace and a uniform draw in [0, 1). A forced draw belongs to a path of
+    tokens: if `config` or `pair` drafts another tree, the fork looks for the same path in it, and
+    refuses if it is absent. `config.max_new_tokens` counts the whole text, including the tokens
+    before the fork.
     """
 
     parent: Trace
@@ -66,7 +67,10 @@ class ForkRequest:
         if not 0 <= self.round_index <= count:
             raise InputError(f"round must be from 1 to {count + 1}, got {self.round_index + 1}")
         if self.forced and self.round_index == count:
-            raise InputError(f"forced draws must be of one of the trace's {count} rounds")
+            raise InputError(
+                f"forced draws must belong to one of the trace's {count} rounds, but this fork "
+                "begins after them"
+            )
         if self.forced:
             check_draws(self.parent.rounds[self.round_index], dict(self.forced))
         written = len(self.departure.written)
@@ -82,12 +86,12 @@ class ForkRequest:
 
     @property
     def departure(self) -> Departure:
-        """Where the decoder begins."""
+        """Return the state of the parent run from which the decoder continues."""
         return Departure.of(self.parent, self.round_index, dict(self.forced))
 
     @property
     def forks(self) -> tuple[ForkPoint, ...]:
-        """Those of the parent before this one, and this one."""
+        """Return the earlier forks of the parent trace, followed by this fork."""
         parent, index = self.parent, self.round_index
         before = (fork for fork in parent.main.forks if fork.round_index < index)
         nodes = parent.rounds[index].tree.nodes if self.forced else ()
@@ -96,17 +100,17 @@ class ForkRequest:
 
 
 class Fork:
-    """One fork, with the face of a race: iterate it once, `trace()` gives all up to that moment.
+    """One fork, with the interface of a race: iterate over it once; `trace()` works at any time.
 
-    First the parent's own events up to the fork come again as they were, and its baseline, which is
-    not run again. `header` and `trace()` carry the fork's setting, also for the rounds that the
-    parent made under its own. The lane's clock goes on from the parent's; running the text so far
-    through the target once more is not on it, but the first new round also pays for the drafter's
-    pass over that text, as the first round of any run does.
+    The fork first repeats the parent's events up to the fork, and the parent's baseline, which does
+    not run again. `header` and `trace()` carry the fork's setting, also for rounds that the parent
+    made under its own setting. The lane's clock continues from the parent's clock. It excludes the
+    forward over the text so far. The first new round includes the drafter's pass over that text, as
+    the first round of any run does.
     """
 
     def __init__(self, request: ForkRequest, loaded: LoadedPair) -> None:
-        """InputError for a pair that cannot go on with this text."""
+        """Prepare the decoder. Raises InputError if the pair cannot continue this text."""
         parent, departure = request.parent, request.departure
         config, target, prompt_ids = request.config, loaded.target, parent.prompt_ids
         check_texts(parent, loaded.codec, loaded.pair.name)
@@ -135,10 +139,11 @@ class Fork:
             lanes=lanes,
             beside=parent.beside,
             waited=parent.waited,
+            reading=parent.reading,
         )
 
     def __iter__(self) -> Iterator[LaneEvent]:
-        """The lanes on fair clocks; the decoder begins when the parent's rounds are through."""
+        """Yield the events of all lanes on fair clocks: the parent's rounds, then new ones."""
         lanes = {self.header.main.name: self._events()}
         if self._copied is not None:
             lanes = {self._copied.name: self._copied.events} | lanes
@@ -156,7 +161,7 @@ class Fork:
         yield from self._decoder
 
     def trace(self) -> Trace:
-        """The record of all that has happened so far, the copied lane as a whole."""
+        """Return the trace of all events so far, with the whole copied baseline."""
         trace = self._recorder.fill(self.header)
         texts = dict(self.header.token_texts)
         texts |= {i: self.token_text(i) for i in self._recorder.token_ids}
@@ -164,25 +169,29 @@ class Fork:
         return replace(trace, token_texts=tuple(sorted(texts.items())), lanes=lanes)
 
     def token_text(self, token_id: int) -> str:
-        """One token's visible text."""
         return self._codec.token_text(token_id)
 
     def close(self) -> None:
         """Free the decoder; a lane that has not ended stays unfinished in the trace."""
         self._decoder.close()  # type: ignore[attr-defined]
-        self._drafter.close()  # a decoder that never started has not done it
+        # The decoder closes the drafter when it ends, but a decoder that never started does not.
+        self._drafter.close()
 
 
 def start_fork(request: ForkRequest) -> Fork:
-    """Load the pair (from memory where it is there) and make the decoder ready.
+    """Load the pair if it is not in memory, and prepare the fork.
 
-    Raises InputError for anything that the user can mend.
+    Raises InputError for an invalid request.
     """
     return Fork(request, load_request(request))
 
 
 def _bias(header: Trace, kept: Sequence[Round], parent: Trace) -> float | None:
-    """Of the fork's own rule, or of the parent's where lossy rounds of it are kept."""
+    """Return how far the fork's lossy rule is from the target's distribution, as measured.
+
+    If the fork's rule is exact, return None. If it is exact but the fork keeps lossy rounds of the
+    parent, return the distance of the parent's rule.
+    """
     is_lossy = any(not each.tree.kind.is_lossless for each in kept)
     own = header.main.total_variation
     return parent.main.total_variation if own is None and is_lossy else own
@@ -191,6 +200,6 @@ def _bias(header: Trace, kept: Sequence[Round], parent: Trace) -> float | None:
 def _check_goes_on(request: ForkRequest, end_ids: Collection[int]) -> None:
     if request.departure.written[-1] in end_ids:
         raise InputError(
-            f"round must be before the end of the text, got {request.round_index + 1}: the token "
-            "before it ends the sequence"
+            f"round must be before the end of the text, got {request.round_index + 1}: the text "
+            "ends before that round"
         )

@@ -1,11 +1,11 @@
-"""One call of transformers' assisted `generate`, watched from outside.
+"""A recorder for one call of Transformers' assisted `generate`.
 
-It wraps the two methods of the library's candidate generator and looks at the forwards of both
-models; no step of the library is replaced. One thing is done otherwise: the first forward gets no
-candidates, so that reading the prompt has a time and a token of its own, as in a run of ours (the
-library does the same with drafters that need the target's states). Texts at greedy decoding stay
-the same, sampled ones keep their distribution but not the draws of an unwatched call. Knows
-nothing of how it is put in place.
+The recorder wraps two methods of the library's candidate generator and observes the forwards of
+both models. It replaces no step of the library. One thing differs: the first forward gets no
+candidates, so that the prefill has a time and a token of its own, as in our runs. (The library does
+the same with drafters that need the target's states.) Greedy texts do not change. Sampled texts
+keep their distribution, but use other random draws than an unrecorded call. This module does not
+know how it is installed.
 """
 
 from __future__ import annotations
@@ -28,38 +28,42 @@ from specviz.experiments.run.recorder import Recorder
 from specviz.records import MAX_DRAFT_LENGTH, FinishReason, ProposalKind, Trace
 
 LANE = "generate"
-_METHODS: dict[type, str] = {  # exact types: what is unknown here may hide a tree or another rule
+# Only these exact types can be recorded, because an unknown subclass may draft a tree or use
+# another rule.
+_METHODS: dict[type, str] = {
     library.AssistedCandidateGenerator: "draft-model",
     library.AssistedCandidateGeneratorDifferentTokenizers: "cross-vocabulary",
     library.UniversalSpeculativeDecodingGenerator: "cross-vocabulary",
     library.EarlyExitCandidateGenerator: "early-exit",
     library.PromptLookupCandidateGenerator: "prompt-lookup",
 }
-_WITH_OWN_LOGITS = frozenset({"draft-model", "early-exit"})  # over the target's vocabulary
+# Methods whose draft logits have one value for each token of the target's vocabulary.
+_WITH_OWN_LOGITS = frozenset({"draft-model", "early-exit"})
 
 
 class GenerateRun:
-    """Follows one candidate generator from its first call to the end of `generate`.
+    """The record of one `generate` call from the first use of its candidate generator.
 
-    Raises InputError, through `generate`, for what a trace cannot hold.
+    `generate` raises InputError if it does something that a trace cannot contain.
     """
 
     def __init__(self, model: Any, generator: Any, settings: Any, prompt_ids: Tensor) -> None:
-        """`settings` is the generation config, `prompt_ids` [1, N]."""
+        """Prepare the record; `settings` is the generation config. `prompt_ids` is [1, N]."""
         _check(generator, settings, prompt_ids)
         self.method = _METHODS[type(generator)]
         self.assistant: Any = getattr(generator, "assistant_model", None)
         self.prompt_ids = self._ids = tuple(prompt_ids[0].tolist())
         self.longest_draft = 0
-        self.kind = ProposalKind.DETERMINISTIC  # until a draft comes with a distribution
+        # The proposals count as deterministic until a draft has probabilities.
+        self.kind = ProposalKind.DETERMINISTIC
         self._is_sampled = bool(settings.do_sample)
         self._generator = generator
         self._recorder = Recorder()
         self._clock = _GenerateClock()
         self._is_drafting = False
         self._began = self._read = self._drafted = self._judged = 0.0
-        self._rounds: int | None = None  # None before the prompt was read
-        self._known = len(self.prompt_ids)  # tokens before the round under way
+        self._rounds: int | None = None  # number of recorded rounds; None until the prompt was read
+        self._known = len(self.prompt_ids)  # number of tokens before the current round
         self._candidates: tuple[Tensor, Tensor | None] = (prompt_ids, None)
         self._raw_draft_logits: list[Tensor] = []
         self._raw_logits: Tensor | None = None
@@ -69,37 +73,37 @@ class GenerateRun:
 
     @property
     def options(self) -> tuple[tuple[str, int], ...]:
-        """Of the method, where the generator has something like it."""
+        """Return the options of the method with their values in the candidate generator."""
         longest = getattr(self._generator, "max_matching_ngram_size", None)
         return () if longest is None else ((LONGEST.name, int(longest)),)
 
     @property
     def emitted_ids(self) -> tuple[int, ...]:
-        """What has been written so far."""
+        """Return the ids of the tokens emitted so far."""
         return self._ids[len(self.prompt_ids) :]
 
     @property
     def token_ids(self) -> set[int]:
-        """Every token that the records mention."""
+        """Return the id of every token in the record."""
         return self._recorder.token_ids.union(self.prompt_ids)
 
     @property
     def has_begun(self) -> bool:
-        """Whether the prompt was read, without which there is nothing to keep."""
+        """Return whether the prompt was read; before that, there is nothing to record."""
         return self._rounds is not None
 
     def finish(self, reason: FinishReason) -> None:
-        """Stop watching."""
+        """Remove the hooks and record why the run ended."""
         self._hooks.close()
         self._end_round()
         self._recorder.add(LANE, reason)
 
     def fill(self, header: Trace) -> Trace:
-        """`header` with all that was seen."""
+        """Return `header`, a trace without events, with everything that was recorded."""
         return self._recorder.fill(header)
 
     def watch(self) -> None:
-        """Put the hooks in place; `finish` takes them off."""
+        """Install hooks on both models and on the candidate generator; `finish` removes them."""
         self._hooks.callback(self._model.register_forward_hook(self._on_target).remove)
         if self.method in _WITH_OWN_LOGITS:
             self._hooks.callback(self.assistant.register_forward_hook(self._on_draft).remove)
@@ -124,7 +128,10 @@ class GenerateRun:
         return self._candidates
 
     def _lengthen_masks(self, length: int) -> None:
-        """The drafter starts one token behind the prompt, of which its inputs know nothing."""
+        """Lengthen the drafter's masks by the first token after the prompt.
+
+        The library built the masks for the prompt alone.
+        """
         inputs = getattr(self._generator, "assistant_kwargs", {})
         if inputs:
             is_encoder_decoder = self.assistant.config.is_encoder_decoder
@@ -135,14 +142,17 @@ class GenerateRun:
     def _on_draft(self, module: Any, given: Any, output: Any) -> None:
         if self._is_drafting:
             if self._rounds == 0 and not self._raw_draft_logits:
-                wait_for(output.logits.device)  # the first forward has the prompt in it
+                # The draft's first forward reads the prompt. Its end is the end of the drafter's
+                # prefill.
+                wait_for(output.logits.device)
                 self._read = self._clock.now()
             with self._clock:
                 self._raw_draft_logits.append(output.logits[0, -1].detach().clone())
 
     def _on_target(self, module: Any, given: Any, output: Any) -> None:
         if not self._is_drafting:
-            with self._clock:  # the library processes these in place
+            # The library changes the logits in place afterwards, so they are copied.
+            with self._clock:
                 self._raw_logits = output.logits[0].detach().clone()
 
     def _update(
@@ -152,11 +162,15 @@ class GenerateRun:
         with self._clock:
             self._ids = tuple(input_ids[0].tolist())
             self._seen = self._see(logits[0])
-        if self._rounds is not None:  # there were no candidates to learn from before
+        # The first forward verified no candidates, so the generator has no result to learn from.
+        if self._rounds is not None:
             update(input_ids, logits, matches)
 
     def _see(self, logits: Tensor) -> SeenVerification:
-        """What the round under way shows once it was judged; logits [K + 1, V] are processed."""
+        """Return what was observed in a round after its verification.
+
+        `logits` [K + 1, V] are the target's logits after processing.
+        """
         ids, draft_logits = self._candidates
         candidate_ids = ids[0, self._known :].tolist()
         count = len(candidate_ids)
@@ -180,7 +194,7 @@ class GenerateRun:
         )
 
     def _end_round(self) -> None:
-        """The round that was under way has ended just now."""
+        """Record the current round, which ends at this moment."""
         ended, seen = self._clock.now(), self._seen
         if seen is None:
             return
@@ -196,7 +210,7 @@ class GenerateRun:
 
 
 class _GenerateClock:
-    """Seconds of the run; inside `with` it stands still, for what only watching takes."""
+    """A clock in seconds that stops inside `with`, to exclude the time of recording."""
 
     def __init__(self) -> None:
         self._shift = self._stopped = time.perf_counter()
@@ -227,4 +241,4 @@ def _check(generator: Any, settings: Any, prompt_ids: Tensor) -> None:
         )
     if settings.assistant_ensemble_weight is not None:
         weight = settings.assistant_ensemble_weight
-        raise InputError(f"assistant_ensemble_weight must be off to be recorded, got {weight}")
+        raise InputError(f"assistant_ensemble_weight must be None to be recorded, got {weight}")

@@ -1,9 +1,9 @@
-"""One verification of transformers' assisted generation as a record of ours.
+"""One verification of Transformers' assisted generation, converted to a round of a trace.
 
-Sees the logits of both models and the tokens that came of them; knows nothing of how they were
-caught. What the library keeps to itself is left out, never guessed: the uniform draws, the
-residual of a rejection, and the tokens that it would have added elsewhere. Letters: K candidates,
-V vocabulary, T top tokens.
+The input is the logits of both models and the resulting tokens. What the library does not show is
+left out, never guessed: the uniform draws, the residual of a rejection, and the token that the
+target would have added after another candidate. In shapes, K is the number of candidates, V the
+size of the vocabulary, and T the number of recorded tokens per position.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from specviz.records import (
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Moments of one round on the run's own clock, in seconds.
+    """The times of one round on the run's own clock, in seconds.
 
-    `read` is when the drafter had read the prompt, `began` where it had done so before.
+    `read` is the time at which the drafter's prefill ended. If the drafter had read the prompt
+    before, `read` equals `began`.
     """
 
     began: float
@@ -47,11 +48,11 @@ class Times:
 
 
 class SeenVerification:
-    """What could be seen of one round; all distributions are on the host in float32.
+    """The observations of one round; all distributions are on the host in float32.
 
-    `p` [K + 1, V] and `q` [K, V] are the distributions that the library compared (one-hot where it
-    compared best tokens); `q` is None for candidates that are copied or translated text, which
-    have none. `raw_p` and `raw_q` are the models' plain softmax, before any processing.
+    `p` [K + 1, V] and `q` [K, V] are the distributions that the library compared. They are one-hot
+    if it compared only the best tokens. `q` is None for candidates without a distribution, such as
+    copied or translated text. `raw_p` and `raw_q` are the models' softmax before any processing.
     """
 
     def __init__(
@@ -82,10 +83,10 @@ class SeenVerification:
 
     @property
     def accepted(self) -> int:
-        """Leading tokens that are candidates.
+        """Return how many of the first emitted tokens are accepted candidates.
 
-        The last token is one, too, where the end of the text cut the round: a rejected candidate
-        cannot be what its residual gives.
+        If the end of the text cut the round, the last token counts as accepted as well, because a
+        rejected candidate cannot be drawn from its own residual.
         """
         pairs = zip(self.candidate_ids, self.emitted_ids, strict=False)
         return next(
@@ -95,7 +96,7 @@ class SeenVerification:
 
     @property
     def extra(self) -> ExtraToken | None:
-        """The target's own token; its probability follows from the distributions that were seen."""
+        """Return the token that the target added, with its probability; None if it added none."""
         accepted, count = self.accepted, len(self.candidate_ids)
         if len(self.emitted_ids) == accepted:
             return None
@@ -109,13 +110,16 @@ class SeenVerification:
         return ExtraToken(token_id, kind, accepted - 1, float(distribution[token_id]))
 
     def _rule_distribution(self, row: int) -> Tensor:
-        """The q of the rule: a distribution, or the point mass of the candidate. -> [V]"""
+        """Return the q [V] that the rule used for the candidate number `row`, from 0.
+
+        It may be a point mass on this candidate.
+        """
         if self.q is not None:
             return self.q[row]
         return one_hot(torch.tensor(self.candidate_ids[row]), self.p.shape[-1])
 
     def prefill(self, seconds: float) -> Prefill:
-        """The first forward, which had no candidates."""
+        """Return the record of the target's first forward, which had no candidates to verify."""
         (token_id,) = self.emitted_ids
         extra = ExtraToken(token_id, ExtraKind.FIRST, -1, float(self.p[0, token_id]))
         return Prefill(self.context_length, extra, self._position(0), seconds)
@@ -177,9 +181,7 @@ class SeenVerification:
         return Outcome.REJECTED if was_examined else Outcome.UNREACHED
 
     def _position(self, row: int) -> Position:
-        """The distributions after the first `row` candidates, over the top tokens of both
-        models.
-        """
+        """Return the distributions after `row` candidates, over the top tokens of both models."""
         p, raw_p = self.p[row], self.raw_p[row]
         is_drafted = row < len(self.candidate_ids)
         q = self.q[row] if is_drafted and self.q is not None else None
@@ -203,7 +205,10 @@ class SeenVerification:
         )
 
     def _with_extra(self, row: int, top: Tensor) -> Tensor:
-        """The token that was added here is shown wherever it ranks. [T] -> [T] or [T + 1]"""
+        """Add the target's token to the top tokens of its position if it is not among them.
+
+        [T] -> [T] or [T + 1]
+        """
         extra = self.extra
         if extra is None or row != self.accepted or extra.token_id in top:
             return top
@@ -215,5 +220,8 @@ def _on_host(logits: Tensor) -> Tensor:
 
 
 def _distributions(logits: Tensor, is_sampled: bool) -> Tensor:
-    """What is compared: distributions, or at greedy decoding the best tokens. [R, V] -> [R, V]"""
+    """Return the distributions that the library compared; they are one-hot without sampling.
+
+    [R, V] -> [R, V]
+    """
     return logits.softmax(-1) if is_sampled else one_hot(logits.argmax(-1), logits.shape[-1])

@@ -1,10 +1,10 @@
-"""Records the runs that the page teaches with; `make traces` calls it.
+"""The recorder of the runs that the page teaches with; `make traces` calls it.
 
-Every method that the chat model can do on a prompt that all share, so that methods can be compared,
-and on a task that suits the method; that of its usual method is the opening: what the page's form
-asks before anyone has changed it. Where a method needs a draft model, what suits it is the bundled
-pair, whose draft was trained for its target; its runs can be forked with no chat model here.
-Knows nothing of the page.
+Every method that runs on the chat model decodes two prompts: one that all methods share, so that
+they can be compared, and one of a task that suits the method. The page opens with the run of the
+model's usual method, which has the page's default settings. Methods that need a draft model use the
+bundled pair, whose draft was trained for its target. These runs can be forked without the chat
+model.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from specviz.records import SETTINGS
 from specviz.trace_file import dumps
 
 TOKENS = 72
-TEMPERATURE = 0.7  # so that accepted, recovered and bonus tokens all occur
+TEMPERATURE = 0.7  # high enough for accepted, recovered and bonus tokens to occur
 SEED = 7
 PROMPT = 3
 
-COMMON_TASK = "chat"  # on which every method of the chat model is recorded
-OWN_TASK = "code"  # that suits a method, but for those of
+COMMON_TASK = "chat"  # every method of the chat model is recorded on this task
+# A method is also recorded on this task, unless OWN_TASKS names one that suits it better.
+OWN_TASK = "code"
 OWN_TASKS = {"prompt-lookup": "summarise"}
 COMMON_ONLY = (
     "dynamic-tree",
@@ -40,7 +41,7 @@ COMMON_ONLY = (
     "layer-skip",
     "lookahead",
     "medusa",
-)  # a file is large, and others show the same
+)  # These methods have one recording each, because a second one would show nothing new.
 BUNDLED_TASKS = {
     "draft-model": "code",
     "draft-tree": "story",
@@ -50,7 +51,7 @@ BUNDLED_TASKS = {
 
 
 def golden_requests(pair: Pair) -> Iterator[RaceRequest]:
-    """The setting of every golden run on a pair, in the registry's order."""
+    """Yield the request of every golden run on a pair; the methods are in the order of DRAFTERS."""
     if pair.name == CHAT:
         able = (each for each in DRAFTERS.values() if not needs_missing(pair, each.needs))
         for method in able:
@@ -65,7 +66,7 @@ def golden_requests(pair: Pair) -> Iterator[RaceRequest]:
 
 
 def opening_request(pair: Pair) -> RaceRequest:
-    """The first prompt by the pair's usual method, every setting as it usually is."""
+    """Return the request of the opening run: the pair's usual method with default settings."""
     task = tasks(pair.instruct)[0]
     config = method_named(pair.method).usual(SETTINGS["draft_length"].default)
     return RaceRequest(pair, held_out_prompt(task, 1, pair.instruct), config, task)
@@ -77,16 +78,16 @@ def _request(pair: Pair, method: Method, task: str, number: int, temperature: fl
 
 
 def file_name(request: RaceRequest) -> str:
-    """As `golden` calls a recording."""
+    """Return the name of a recording's file, by which `golden` finds it."""
     pair = "" if request.pair.name == BUNDLED else f".{request.pair.name}"
     task = "opening" if request == opening_request(request.pair) else request.task
     return f"{request.config.method}.{task}{pair}{SUFFIX}"
 
 
 def record(folder: Path, pair: Pair, methods: Collection[str] = ()) -> None:
-    """Write one file for each run on the pair into `folder`; of these methods alone if any.
+    """Record the pair's golden runs, of the named methods or of all, into `folder`.
 
-    Packed by zopfli, a tool of developers, for they are read often and written once.
+    The developer tool zopfli compresses the files, because they are written once and read often.
     """
     from zopfli.gzip import compress
 
@@ -103,7 +104,7 @@ def record(folder: Path, pair: Pair, methods: Collection[str] = ()) -> None:
 
 
 def in_microseconds(trace: bytes) -> bytes:
-    """A trace's JSON with whole microseconds, which are shorter and all that a page shows of times.
+    """Return a trace's JSON with all times rounded to microseconds, to make it shorter.
 
     >>> in_microseconds(b'{"host_seconds":0.0012345,"start":[1.5000004],"p":[0.1234567]}')
     b'{"host_seconds":0.001234,"start":[1.5],"p":[0.1234567]}'
@@ -121,10 +122,13 @@ def _rounded(value: Any, is_time: bool) -> Any:
 
 
 def main(folder: str, pair_name: str = "", *methods: str) -> None:
-    """Record a named pair, or both; of these methods, or all."""
+    """Record the golden runs of the pair that the user names, or of both pairs.
+
+    The user may also name the methods to record; otherwise all methods are recorded.
+    """
     unknown = set(methods) - set(DRAFTERS)
     if unknown:
-        raise InputError(f"methods must be of {', '.join(DRAFTERS)}, got {min(unknown)!r}")
+        raise InputError(f"methods must be among {', '.join(DRAFTERS)}, got {min(unknown)!r}")
     for pair in map(pair_named, [pair_name] if pair_name else [BUNDLED, CHAT]):
         if pair.is_here:
             record(Path(folder), pair, methods)

@@ -1,9 +1,8 @@
-"""Is the output's distribution the target's? Measured on real models, against the noise of
-sampling.
+"""A test of losslessness on real models: does the output follow the target's distribution?
 
-Many rounds start from the same contexts, each with a seed of its own. The first and the second
-token that they write are counted and compared with the target's exact distributions there. Only
-emitted tokens are compared, never how they were verified.
+Many rounds start from the same contexts, each with its own seed. The first and the second emitted
+token are counted. The counts are compared with the target's exact distributions, in units of the
+noise of sampling. Only emitted tokens are compared, never how they were verified.
 """
 
 from __future__ import annotations
@@ -31,10 +30,14 @@ from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig, Outcome
 from specviz.slices import give_way
 
-CONTEXT_TOKENS = 24  # of a held-out prompt
-SIGNIFICANCE = 1e-3  # split over three criteria
-DEVIATIONS = 3.6  # of a normal variable: exceeded on either side with probability 1e-3 / 3
-BORDER = 1e-5  # by which two forwards may disagree on a border of top-p or min-p
+CONTEXT_TOKENS = 24  # tokens of a held-out prompt that are used as a context
+SIGNIFICANCE = 1e-3  # probability that an exact sampler fails the test, split over three criteria
+# A normal variable is further from its mean than this many standard deviations with probability
+# 1e-3 / 3, counting both sides.
+DEVIATIONS = 3.6
+# Rounding may change a probability by this much, so a token this close to the limit of top-p or
+# min-p may fall on either side.
+BORDER = 1e-5
 _BOOTSTRAPS = 200
 _POOLED_BELOW = 5.0
 
@@ -43,14 +46,14 @@ MakeRun = Callable[[LanguageModel, Drafter, Sequence[int], DecodingConfig], Spec
 
 @dataclass(frozen=True, slots=True)
 class Losslessness:
-    """Total variation between counted and exact distributions, averaged over contexts by their
-    samples.
+    """The result of the test: distances between counts and exact distributions.
 
-    `noise_floor` is what exact sampling of the same size gives on average, `noise_ceiling` lies 3.6
-    standard deviations above. Chi-square sums over all contexts, cells expected fewer than 5 times
-    pooled. `surprise_deviations` is how far the mean log-probability of the tokens lies from its
-    exact value, in standard deviations: it sees distributions that are too sharp or too flat.
-    `forbidden` counts tokens that the target's distribution rules out.
+    `total_variation` is the mean over contexts, weighted by their samples. `noise_floor` is its
+    expected value for exact samples of the same size, and `noise_ceiling` lies 3.6 standard
+    deviations above. `chi_square` is the sum over all contexts; cells with an expected count below
+    5 are pooled. `surprise_deviations` is the distance of the tokens' mean log-probability from its
+    exact value, in standard deviations. It detects distributions that are too sharp or too flat.
+    `forbidden` is the number of tokens that the target's distribution excludes.
     """
 
     total_variation: float
@@ -65,9 +68,11 @@ class Losslessness:
 
     @property
     def verdict(self) -> str:
-        """An exact sampler is called biased about once in a thousand measurements.
+        """Return "lossless" or "biased".
 
-        Of few samples oftener: four times at 120 samples behind one context, as simulated.
+        An exact sampler is called biased about once in a thousand tests. With few samples this
+        happens more often: four times in a thousand with 120 samples after one context, in
+        simulations.
         """
         clean = (
             self.forbidden == 0
@@ -80,7 +85,7 @@ class Losslessness:
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """What `Losslessness` says of counts that still grow, without the noise around the floor."""
+    """The part of `Losslessness` that is known while samples are still drawn."""
 
     total_variation: float
     noise_floor: float
@@ -92,27 +97,31 @@ class Distance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """Counts of one context beside its exact distribution."""
+    """The counts of tokens after one context, and their exact distribution."""
 
     distribution: Tensor  # [V] float64
     counts: Tensor  # [V] float64
 
 
 class Draws(Protocol):
-    """Draws of the two tokens behind a context."""
+    """A source of random draws of the two tokens that follow a context."""
 
-    block: int  # so many at a time are soon drawn
-    accepted: int  # of the first tokens so far those that a guess brought
+    block: int  # number of draws that are made together
+    accepted: int  # number of first tokens so far that were accepted guesses
 
     def draw(self, count: int) -> Sequence[tuple[int, int | None]]:
-        """The first token and, where it is the usual one, the second."""
+        """Return the two tokens of each of `count` draws.
+
+        The second token is None if the first one is not the usual token.
+        """
         ...
 
 
 def held_out_contexts(codec: TextCodec) -> list[list[int]]:
-    """Token ids of one context per task: the beginning of a held-out prompt, as a prompt.
+    """Return one context per task as token ids: the beginning of a held-out prompt.
 
-    A chat template stands whole around it, so that the answer begins behind each.
+    The beginning is treated as a whole prompt. A complete chat template surrounds it, so that the
+    answer starts after each context.
     """
     texts = ((task, codec.beginning(held_out_prompt(task, 1), CONTEXT_TOKENS)) for task in TASKS)
     return [codec.encode(text, task) for task, text in texts]
@@ -125,9 +134,14 @@ def measure_losslessness(
     samples: int,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Losslessness:
-    """`samples` rounds, spread over the contexts (token ids, each of at least two tokens)."""
+    """Test `samples` rounds, spread over the contexts.
+
+    A context is a list of at least two token ids.
+    """
     if samples < len(contexts):
-        raise InputError(f"samples must be at least {len(contexts)}, got {samples}")
+        raise InputError(
+            f"samples must be at least {len(contexts)}, one for each context, got {samples}"
+        )
     each = samples // len(contexts)
     cells: list[Cell] = []
     for number, context in enumerate(contexts, start=1):
@@ -143,8 +157,9 @@ def measure_losslessness(
 
 
 class Counting:
-    """What was drawn behind one context: the first token, and the second one behind the first's
-    most probable token (`usual`).
+    """The counts of tokens after one context.
+
+    The second token is counted only if the first is `usual`, the most probable first token.
     """
 
     def __init__(self, loaded: LoadedPair, config: DecodingConfig, context: Sequence[int]) -> None:
@@ -165,7 +180,9 @@ class Counting:
         counts = cell.counts + torch.bincount(ids, minlength=len(cell.counts))
         distribution = cell.distribution
         if bool((counts[distribution == 0] > 0).any()):
-            # a round's forward rounds otherwise than this one: the borders may move
+            # The counted tokens come from forwards of rounds, which round their sums differently
+            # from the forward that gave `distribution`. A token near the limit of top-p or min-p
+            # may therefore be allowed by one forward and excluded by the other.
             config = self._config
             top_p, min_p = min(1.0, config.top_p + BORDER), max(0.0, config.min_p - BORDER)
             wider = replace(config, top_p=top_p, min_p=min_p)
@@ -174,7 +191,7 @@ class Counting:
 
 
 def counted(counting: Counting, draws: Draws, samples: int) -> Iterator[int]:
-    """Draw and count, a block at a time; yields how many are counted so far."""
+    """Draw and count block by block; yield the number of draws counted so far."""
     done = 0
     while done < samples:
         count = min(draws.block, samples - done)
@@ -191,7 +208,7 @@ def _decoder_run(
 
 
 class DecoderDraws:
-    """Runs of the decoder, each with a seed of its own, until two tokens are written."""
+    """Draws by the real decoder: each is a run with its own seed, until two tokens are emitted."""
 
     block = 1
 
@@ -204,12 +221,12 @@ class DecoderDraws:
         seed: int,
         make_run: MakeRun = _decoder_run,
     ) -> None:
-        """`usual`: the first token whose second one is wanted."""
+        """Prepare the runs; a second token is drawn only after the first token `usual`."""
         self._loaded, self._context, self._usual, self._seed = loaded, context, usual, seed
         self._config = replace(config, max_new_tokens=2 * config.draft_length + 4)
         self._make_run = make_run
         self._drawn = 0
-        self.accepted = 0  # of the first tokens those that were drafted
+        self.accepted = 0  # number of first tokens that were accepted guesses
 
     def draw(self, count: int) -> list[tuple[int, int | None]]:
         return [self._two_tokens() for _ in range(count)]
@@ -246,14 +263,18 @@ def _exact_distribution(loaded: LoadedPair, config: DecodingConfig, ids: Sequenc
 def next_probabilities(
     model: LanguageModel, config: DecodingConfig, ids: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """What a model finds of the token behind `ids`: processed and raw. -> [V], [V] float32"""
+    """Return a model's distributions after `ids`.
+
+    The first is processed by the sampling settings, the second is the plain softmax. -> [V], [V]
+    float32
+    """
     target = Target.of(model, ids, replace(config, max_new_tokens=1))
     processed, raw = target.sampler.both(target.fill(ids).logits[0])
     return processed[0], raw[0]
 
 
 def distance(cells: Sequence[Cell]) -> Distance:
-    """How far the counts of these cells are from their distributions."""
+    """Return how far the counts of these cells are from their exact distributions."""
     chi_square, freedom = 0.0, 0
     for cell in cells:
         statistic, cell_freedom = _chi_square(cell)
@@ -269,10 +290,10 @@ def distance(cells: Sequence[Cell]) -> Distance:
 
 
 def _noise_floor(cells: Sequence[Cell]) -> float:
-    """Expected total variation of exact samples of the same sizes.
+    """Return the expected total variation of exact samples with the sizes of the real ones.
 
-    The mean deviation of a binomial number of n is 2 k C(n, k) p^k (1 - p)^(n - k + 1), with k the
-    first whole number above n p (de Moivre).
+    The mean absolute deviation of a binomial number with n trials is
+    2 k C(n, k) p^k (1 - p)^(n - k + 1), where k is the first whole number above n p (de Moivre).
     """
     total = sum(float(cell.counts.sum()) for cell in cells)
     floor = 0.0
@@ -306,7 +327,7 @@ def _total_variation(cells: Sequence[Cell], counts: Sequence[Tensor]) -> float:
 
 
 def _bootstrap(cells: Sequence[Cell], seed: int) -> Tensor:
-    """Total variations of exact samples of the same sizes."""
+    """Return the total variations of simulated exact samples with the sizes of the real ones."""
     generator = torch.Generator().manual_seed(seed)
     distances = torch.zeros(_BOOTSTRAPS, dtype=torch.float64)
     total = sum(float(cell.counts.sum()) for cell in cells)
@@ -322,7 +343,10 @@ def _bootstrap(cells: Sequence[Cell], seed: int) -> Tensor:
 
 
 def _surprise(cells: Sequence[Cell]) -> float:
-    """Sum of log p over all tokens against its expectation, in standard deviations."""
+    """Return how far the sum of log p over all drawn tokens is from its expected value.
+
+    The unit is one standard deviation of that sum.
+    """
     excess, variance = 0.0, 0.0
     for cell in cells:
         possible = cell.distribution > 0
@@ -338,7 +362,7 @@ def _surprise(cells: Sequence[Cell]) -> float:
 
 
 def _chi_square(cell: Cell) -> tuple[float, int]:
-    """Statistic and degrees of freedom over the tokens that the distribution allows."""
+    """Return the chi-square statistic and its degrees of freedom, over the possible tokens."""
     expected = cell.distribution * cell.counts.sum()
     common = expected >= _POOLED_BELOW
     scarce = ~common & (cell.distribution > 0)
@@ -352,7 +376,7 @@ def _chi_square(cell: Cell) -> tuple[float, int]:
 
 
 def _upper_tail(chi_square: float, freedom: int) -> float:
-    """Probability of a larger chi-square value by chance."""
+    """Return the probability that an exact sampler gives a larger chi-square value."""
     if freedom == 0:
         return 1.0 if chi_square == 0 else 0.0
     half = torch.tensor([freedom / 2, chi_square / 2], dtype=torch.float64)
@@ -362,10 +386,11 @@ def _upper_tail(chi_square: float, freedom: int) -> float:
 def measure_distributions(
     loaded: LoadedPair, contexts: Sequence[Sequence[int]], temperatures: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """For each temperature one number per context (token ids).
+    """Return exact numbers about p and q, for each temperature and each context (token ids).
 
-    `overlap`: accepted by min(1, p/q); `equal_mass`: drafts with p = q; the others are total
-    variations between p and the output's distribution under a rule that some texts give.
+    `overlap` is the probability that min(1, p/q) accepts a draft. `equal_mass` is the probability
+    that a drafted token has p = q. `resampled_from_p` and `two_siblings` are total variations
+    between p and the output's distribution under two wrong rules that some texts describe.
     """
     assert loaded.parts.draft is not None
     models = loaded.target, loaded.parts.draft
@@ -375,7 +400,7 @@ def measure_distributions(
 
 @torch.inference_mode()
 def _next_logits(model: LanguageModel, ids: Sequence[int]) -> torch.Tensor:
-    """[V]"""
+    """Return the logits after `ids`. [V]"""
     tokens = torch.tensor([list(ids)], device=model.device)
     positions = torch.arange(len(ids), device=model.device)[None]
     cache = model.new_cache(len(ids))

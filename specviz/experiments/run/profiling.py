@@ -1,8 +1,9 @@
-"""Decodes many prompts speculatively and profiles where acceptance is lost.
+"""A profile of where a method loses acceptance, over many prompts.
 
-Yields after every round, so that whoever iterates can show progress and stop at any moment. Keeps
-the profile's sums and the traces that its examples name, not every trace. No baseline is decoded:
-what a loss costs is told from the rounds' own times. Knows nothing of how results are shown.
+The iterator yields after every round, so that the caller can show progress and stop at any moment.
+It keeps only the profile's sums and the traces that its examples name. No baseline is decoded,
+because the cost of a rejection follows from the rounds' own times. This module does not know how
+results are shown.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ WARM_UP_TOKENS = 8
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """What to decode. `task` puts the pair's own task tag before every prompt."""
+    """The prompts to profile, and the setting.
+
+    If the target has a special token for `task`, this token precedes every prompt.
+    """
 
     pair: Pair
     prompts: tuple[Prompt, ...]
@@ -37,15 +41,16 @@ class ProfileRequest:
             raise InputError(f"prompts must be from 1 to {MAX_PROMPTS}, got {len(self.prompts)}")
 
     def race(self, prompt: Prompt) -> RaceRequest:
-        """One prompt's run."""
+        """Return the race request of one prompt."""
         return RaceRequest(self.pair, prompt, self.config, self.task, self.device, self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileStep:
-    """Progress: prompts that are done, of how many, and the tokens that were written so far.
+    """A progress step: the completed prompts, all prompts, and the tokens emitted so far.
 
-    `trace` is the whole run where this step ended a prompt, `index` that prompt's number from 0.
+    If this step completed a prompt, `trace` is its whole run. `index` is the prompt's number, from
+    0.
     """
 
     index: int
@@ -56,12 +61,12 @@ class ProfileStep:
 
 
 class Profiling:
-    """One profile in the making. Iterate it once; `profile()` may be asked at any time."""
+    """One profile in progress: iterate over it once; `profile()` may be called at any time."""
 
     def __init__(self, request: ProfileRequest) -> None:
-        """Load the pair and check every prompt, so that a bad one costs no decoding.
+        """Load the pair and check every prompt before anything is decoded.
 
-        Raises InputError for anything that the user can mend.
+        Raises InputError for an invalid request.
         """
         self._request = request
         self._loaded, self._requests = load_for_all(request.race, request.prompts)
@@ -70,7 +75,7 @@ class Profiling:
         self.traces: dict[int, Trace] = {}
 
     def __iter__(self) -> Iterator[ProfileStep]:
-        """Decode prompt after prompt; closing the iterator ends the run that is under way."""
+        """Decode prompt after prompt; closing the iterator ends the current run."""
         self._warm_up()
         count, tokens = len(self._requests), 0
         for index, request in enumerate(self._requests):
@@ -87,18 +92,20 @@ class Profiling:
             yield ProfileStep(index, index + 1, count, tokens, trace)
 
     def profile(self) -> AcceptanceProfile:
-        """Of the prompts that are done."""
+        """Return the profile of the prompts that have been decoded so far."""
         return self._profiler.profile()
 
     def _take(self, index: int, trace: Trace) -> None:
-        """Count a run; keep those that the examples name now, which are few."""
+        """Add a decoded prompt to the profile.
+
+        Keep only traces that the profile's examples name.
+        """
         self._profiler.add(trace)
         self.traces[index] = trace
         named = self._profiler.example_traces()
         self.traces = {key: kept for key, kept in self.traces.items() if key in named}
 
     def _warm_up(self) -> None:
-        """A few tokens that nobody counts: the first forwards of a process are slow."""
         first = self._requests[0]
         tokens = min(WARM_UP_TOKENS, first.config.max_new_tokens)
         config = replace(first.config, max_new_tokens=tokens)

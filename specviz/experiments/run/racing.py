@@ -1,4 +1,4 @@
-"""A race of a named pair: loads it, encodes the prompt, runs the lanes, collects the trace.
+"""A race of a pair: this module loads the pair, runs the lanes and builds the trace.
 
 The page, the command line and the experiments all race through this module.
 """
@@ -32,9 +32,12 @@ from specviz.experiments.run.engine_lane import (
 from specviz.experiments.run.recorder import Recorder
 from specviz.experiments.run.template_warning import template_warning
 from specviz.experiments.run.warm_up import rehearse, warm_up_pair
+from specviz.machine import processor_name, version
+from specviz.models.accelerator import is_accelerator
 from specviz.models.memory_estimate import Demand
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair, load_pair
+from specviz.models.reading_limit import reading_limit
 from specviz.prompts import check_task, own_text, prompt_number
 from specviz.records import (
     BASELINE,
@@ -55,9 +58,10 @@ MAX_PROMPT_CHARACTERS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class RaceRequest:
-    """What to race. `task` puts the pair's own task tag before the prompt where it has one.
+    """The setting of a race.
 
-    `servers` answer the same prompt, each in a lane of its own, once the race has ended.
+    If the target has a special token for `task`, this token precedes the prompt. `servers` answer
+    the same prompt, each in its own lane, when the race's own lanes have ended.
     """
 
     pair: Pair
@@ -70,7 +74,7 @@ class RaceRequest:
 
     def __post_init__(self) -> None:
         if self.task is not None:
-            check_task(self.task, self.pair.instruct)
+            check_task(self.task, self.pair.is_asked_to_chat(self.task))
         text = prompt_text(self.prompt)
         if not own_text(self.prompt).strip():
             raise InputError("prompt must have some text, got an empty one")
@@ -81,7 +85,7 @@ class RaceRequest:
 
 
 class Race:
-    """One race. Iterate it once; `trace()` gives everything up to that moment."""
+    """One race: iterate over it once; `trace()` returns everything up to that moment."""
 
     def __init__(self, request: RaceRequest, loaded: LoadedPair) -> None:
         config, target = request.config, loaded.target
@@ -99,9 +103,11 @@ class Race:
             SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
         }
         self._recorder = Recorder()
-        self._clocks = {each.lane: 0.0 for each in request.servers}  # seconds
+        # Name of a server's lane -> seconds on that lane's clock so far.
+        self._clocks = {each.lane: 0.0 for each in request.servers}
         self.request = request
-        self.warning = template_warning(loaded.codec, (request.prompt,))  # for who asked
+        # The caller shows this warning to the user.
+        self.warning = template_warning(loaded.codec, (request.prompt,))
         used = replace(request, config=settled(setup))
         header = trace_header(used, loaded, prompt_ids, drafter.memory.weights)
         asked = tuple(engine_lane(each, used.config) for each in request.servers)
@@ -112,7 +118,7 @@ class Race:
         )
 
     def __iter__(self) -> Iterator[LaneEvent]:
-        """Our own lanes on fair clocks, after a forward of each model that no clock counts."""
+        """Run our own lanes on fair clocks, after an untimed forward of each model."""
         warm_up_pair(self._loaded, self.header.prompt_ids, self.header.config)
         for event in race(self._lanes):
             self._recorder.add(event.lane, event.event)
@@ -120,7 +126,7 @@ class Race:
             yield event
 
     def run_lane(self, lane: str) -> Iterator[Event]:
-        """One lane alone, for measurements in blocks."""
+        """Run one lane alone and yield its events, for measurements in blocks."""
         for event in self._lanes[lane]:
             self._recorder.add(lane, event)
             self.header = with_cache_bytes(self.header, self._drafter)
@@ -129,11 +135,17 @@ class Race:
     def ask(
         self, server: RacedServer, stop: threading.Event | None = None
     ) -> Iterator[EngineEvent]:
-        """What a server answers; nothing of the race is touched, so any thread may ask."""
+        """Yield the events of a server's answer.
+
+        This does not change the race, so any thread may call it.
+        """
         return ask_engine(server, self._question, stop)
 
     def take(self, lane: str, event: EngineEvent) -> LaneEvent | None:
-        """What came of a server's answer, as an event of its lane; None for a report."""
+        """Record an event of a server, and return it with the time on the server's clock.
+
+        The result is None for a report, which is no event of a lane.
+        """
         if isinstance(event, EngineReport):
             lanes = (
                 replace(each, engine=event) if each.name == lane else each
@@ -146,32 +158,32 @@ class Race:
         return LaneEvent(lane, event, self._clocks[lane])
 
     def trace(self) -> Trace:
-        """The record of all that has happened so far."""
+        """Return the trace with all events so far."""
         trace = self._recorder.fill(self.header)
         ids = sorted(self._recorder.token_ids.union(trace.prompt_ids))
         return replace(trace, token_texts=tuple((i, self.token_text(i)) for i in ids))
 
     def token_text(self, token_id: int) -> str:
-        """One token's visible text."""
         return self._codec.token_text(token_id)
 
     def text(self, lane: str) -> str:
-        """What a lane has written so far."""
+        """Return the text that a lane has emitted so far."""
         return self._codec.decode(self.emitted_ids(lane))
 
     def emitted_ids(self, lane: str) -> tuple[int, ...]:
-        """The tokens that a lane has written so far."""
+        """Return the ids of the tokens that a lane has emitted so far."""
         return self._recorder.fill(self.header).lane(lane).emitted_ids
 
     def close(self) -> None:
         """Free all lanes; a lane that has not ended stays unfinished in the trace."""
         for lane in self._lanes.values():
             lane.close()  # type: ignore[attr-defined]
-        self._drafter.close()  # a lane that never started has not done it
+        # A lane closes the drafter when it ends, but a lane that never started does not.
+        self._drafter.close()
 
 
 class DecodingRequest(Protocol):
-    """What requests of any kind have in common."""
+    """The attributes that all requests for decoding share."""
 
     @property
     def pair(self) -> Pair: ...
@@ -188,7 +200,7 @@ class DecodingRequest(Protocol):
 def trace_header(
     request: DecodingRequest, loaded: LoadedPair, prompt_ids: Sequence[int], drafter_bytes: int
 ) -> Trace:
-    """What the trace of a baseline and a speculative lane says before anything has run."""
+    """Return a trace with a baseline and a speculative lane, before anything has run."""
     config, target, parts = request.config, loaded.target, loaded.parts
     draft = parts.draft or parts.foreign
     bias = measured_bias(config.method, config.tree_kind.value)
@@ -211,11 +223,14 @@ def trace_header(
         prompt_ids=tuple(prompt_ids),
         token_texts=(),
         lanes=lanes,
+        reading=reading_limit(target),
+        processor=processor_name(),
+        made_by=f"specviz {version()}",
     )
 
 
 def with_cache_bytes(header: Trace, drafter: Drafter | BatchDrafter) -> Trace:
-    """The header with what the caches of the main lane's drafter have grown to."""
+    """Return `header`, a trace, with the current size of the drafter's caches in bytes."""
     found = drafter.memory.caches
     if found == header.main.drafter_cache_bytes:
         return header
@@ -225,9 +240,9 @@ def with_cache_bytes(header: Trace, drafter: Drafter | BatchDrafter) -> Trace:
 
 
 def start_race(request: RaceRequest) -> Race:
-    """Load the pair (from memory where it is there) and set the lanes up.
+    """Load the pair if it is not in memory, and prepare the lanes.
 
-    Raises InputError for anything that the user can mend.
+    Raises InputError for an invalid request.
     """
     return Race(request, load_request(request))
 
@@ -235,9 +250,10 @@ def start_race(request: RaceRequest) -> Race:
 def load_for_all(
     race: Callable[[Prompt], RaceRequest], prompts: Sequence[Prompt]
 ) -> tuple[LoadedPair, tuple[RaceRequest, ...]]:
-    """The pair and each prompt's run, all checked before anything is decoded.
+    """Load the pair and check the request of each prompt, before anything is decoded.
 
-    InputError with the number of a prompt that breaks a rule or leaves no room for the output.
+    `race` makes a prompt's request. If a prompt is invalid or leaves no room for the output,
+    InputError names its number.
     """
     requests: list[RaceRequest] = []
     for number, prompt in enumerate(prompts, start=1):
@@ -253,9 +269,10 @@ def load_for_all(
 
 
 def load_request(request: DecodingRequest, sequences: int = 1) -> LoadedPair:
-    """The pair with what the request's method needs of it.
+    """Load the pair with everything that the request's method needs.
 
-    `sequences`: how many prompts, none longer than the request's, each lane decodes at once.
+    `sequences` is the number of prompts that each lane decodes together. None of them is longer
+    than the request's prompt.
     """
     needs = method_named(request.config.method).needs
     demand = replace(
@@ -268,15 +285,18 @@ def load_request(request: DecodingRequest, sequences: int = 1) -> LoadedPair:
 def demand_of(
     config: DecodingConfig, prompt: Prompt | None = None, task: str | None = None
 ) -> Demand:
-    """What decides how much memory a race of this setting takes; no prompt: not known yet."""
+    """Return the facts that decide how much memory a race with this setting needs.
+
+    `prompt` is None if it is unknown.
+    """
     method = method_named(config.method)
     rows, extra = method.most_rows(config), method.extra_memory
     return Demand(prompt, task, config.max_new_tokens, rows, extra=extra)
 
 
 def device_name(device: torch.device) -> str:
-    """`cuda (NVIDIA …)`, or `cpu (2 threads)`."""
-    if device.type == "cuda":
+    """Return the device's name for users: `cuda (NVIDIA …)`, or `cpu (2 threads)`."""
+    if is_accelerator(device):
         return f"cuda ({torch.cuda.get_device_name(device)})"
     threads = torch.get_num_threads()
     return f"{device.type} ({threads} thread{'' if threads == 1 else 's'})"

@@ -1,6 +1,6 @@
-"""A finished trace with the face of a race: its header, its events on fair clocks, its texts.
+"""A recorded run with the interface of a race: a header, events on fair clocks, token texts.
 
-Whatever follows a race can follow a recording, with no model loaded.
+Code that shows a race can therefore show a recording, without loading a model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from specviz.records import Trace
 
 
 class Replay:
-    """One recorded run. `header` is the trace as it was before anything had run."""
+    """One recorded run; `header` is the trace as it was before anything had run."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -20,12 +20,12 @@ class Replay:
         self.header = trace.unstarted
 
     def __iter__(self) -> Iterator[LaneEvent]:
-        """Every event once, in the order of the lanes' own clocks."""
+        """Yield every event once, ordered by the lanes' own clocks."""
         return race({lane.name: lane.events for lane in self._trace.lanes})
 
     def token_text(self, token_id: int) -> str:
-        """One token's visible text; its number where the trace has no text of it."""
+        """Return the visible text of a token, or its number if the trace has no text for it."""
         return self._texts.get(token_id, f"#{token_id}")
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: a recording holds no resources."""

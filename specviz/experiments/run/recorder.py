@@ -1,4 +1,4 @@
-"""Collects the events of all lanes into a trace, and every token id that it mentions."""
+"""A recorder for the events of all lanes: it builds a trace and collects the token ids in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specviz.records import (
 
 
 class Recorder:
-    """Grows with the run."""
+    """The events of a run that were recorded so far."""
 
     def __init__(self) -> None:
         self.token_ids: set[int] = set()
@@ -31,7 +31,7 @@ class Recorder:
         self._events[lane].append(event)
 
     def fill(self, header: Trace) -> Trace:
-        """`header` with all that was added."""
+        """Return `header`, a trace without events, with all recorded events."""
         return replace(header, lanes=tuple(self._filled(lane) for lane in header.lanes))
 
     def _filled(self, lane: Lane) -> Lane:
@@ -47,7 +47,10 @@ class Recorder:
 
 
 def _arrivals(events: Sequence[Event]) -> tuple[EngineToken, ...]:
-    """An engine's tokens, with where each came from if it told that in the end."""
+    """Return an engine's tokens.
+
+    Each has its origin if the engine reported the origins after the last token.
+    """
     arrivals = tuple(each for each in events if isinstance(each, EngineToken))
     told = next((each.origins for each in events if isinstance(each, ToldOrigins)), None)
     if told is None:
@@ -56,7 +59,7 @@ def _arrivals(events: Sequence[Event]) -> tuple[EngineToken, ...]:
 
 
 def mentioned_ids(event: Event) -> Iterator[int]:
-    """Every token id that a record of this event would need the text of."""
+    """Yield the id of every token whose text is needed to show this event."""
     match event:
         case Prefill():
             yield event.extra.token_id

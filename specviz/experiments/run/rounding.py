@@ -1,8 +1,8 @@
-"""How far rounding moves the logits of a text, beside how far its best two tokens are apart.
+"""A measurement of how far rounding moves logits, compared with the gap of the two best tokens.
 
-A forward over one token and a forward over several compute the same sums in another order, so
-their last digits differ. At temperature 0 that decides a token where the two best logits are nearer
-to each other than rounding is large: both texts are then the target's.
+A forward over one token and a forward over several compute the same sums in another order, so the
+last digits of the logits differ. At temperature 0 this changes a token if the gap between the two
+best logits is smaller than the rounding. Both texts are then correct texts of the target.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from specviz.slices import give_way
 
 @dataclass(frozen=True, slots=True)
 class RoundedPlace:
-    """One place of a greedy text, computed by a forward over one token and by one over several.
+    """One position of a greedy text, computed in a forward over one token and in one over several.
 
-    `margin`: the best logit less the second best, by the forward over one token. `moved`: by how
-    much that gap is another one in the other forward. `other` is the token that is best there.
+    `margin` is the gap between the two best logits in the forward over one token. `moved` is the
+    change of that gap in the forward over several tokens. `other` is the best token in that second
+    forward.
     """
 
     token: str
@@ -40,9 +41,9 @@ class RoundedPlace:
 def rounded_places(
     pair: Pair, prompt: Prompt, dtype: str, places: int, count: int
 ) -> Iterator[RoundedPlace]:
-    """The first `places` tokens that the pair's target writes, each as the first of `count` too.
+    """Yield the first `places` greedy tokens, each also computed as the first of `count` tokens.
 
-    InputError for a pair that cannot be loaded, and for a prompt that leaves no room.
+    Raises InputError for a pair that cannot be loaded, and for a prompt that leaves no room.
     """
     loaded = load_pair(pair, "auto", dtype, frozenset())
     model, prompt_ids = loaded.target, loaded.codec.encode(prompt)
@@ -63,7 +64,7 @@ def rounded_places(
 def _greedy(
     model: LanguageModel, prompt_ids: Sequence[int], count: int
 ) -> tuple[list[int], list[Tensor]]:
-    """`count` tokens from forwards over one token each, and the logits behind each. [V]"""
+    """Decode `count` tokens one at a time; return them, and the logits [V] before each."""
     cache = _filled(model, prompt_ids, count)
     written, logits = [prompt_ids[-1]], list[Tensor]()
     for start in range(len(prompt_ids), len(prompt_ids) + count):
@@ -74,7 +75,10 @@ def _greedy(
 
 
 def _filled(model: LanguageModel, prompt_ids: Sequence[int], count: int) -> KeyValueCache:
-    """All of the prompt but its last token, with room for it and `count` more."""
+    """Return a cache that holds the prompt without its last token.
+
+    It has room for that token and for `count` more.
+    """
     cache = model.new_cache(len(prompt_ids) + count + 1)
     if len(prompt_ids) > 1:
         _forward(model, prompt_ids[:-1], 1, cache)
@@ -84,7 +88,7 @@ def _filled(model: LanguageModel, prompt_ids: Sequence[int], count: int) -> KeyV
 def _forward(
     model: LanguageModel, token_ids: Sequence[int], start: int, cache: KeyValueCache
 ) -> Tensor:
-    """Logits behind each of the tokens; they stand from the `start`-th on. [N, V]"""
+    """Return the logits after each token; the first token is number `start`, from 1. [N, V]"""
     ids = torch.tensor([token_ids], device=model.device)
     first = start - 1
     positions = torch.arange(first, first + len(token_ids), device=model.device)[None]

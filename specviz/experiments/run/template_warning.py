@@ -1,4 +1,4 @@
-"""Says where prompts hold the control tokens of a chat template already, and get it once more."""
+"""A warning about prompts that already contain the control tokens of a chat template."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from specviz.records import Prompt
 
 
 def pair_warning(pair: Pair, device: str, dtype: str, prompts: Sequence[Prompt]) -> str | None:
-    """As `template_warning`; the target is loaded, if it is not in memory."""
+    """Return `template_warning` for a pair's target; load the target if necessary."""
     return template_warning(load_pair(pair, device, dtype, frozenset()).codec, prompts)
 
 
 def template_warning(codec: TextCodec, prompts: Sequence[Prompt]) -> str | None:
-    """One sentence, None where there is nothing to say."""
+    """Return a warning if a prompt contains tokens that the chat template adds, otherwise None."""
     found = [(at, codec.template_tokens_in(prompt)) for at, prompt in enumerate(prompts, start=1)]
     held = [(at, tokens) for at, tokens in found if tokens]
     if not held:
@@ -28,6 +28,6 @@ def template_warning(codec: TextCodec, prompts: Sequence[Prompt]) -> str | None:
     elif len(prompts) > 1:
         who = f"prompt {number} of {len(prompts)} holds"
     return (
-        f"{who} {tokens[0]}, which the model's chat template writes too: it is taken as plain text "
-        "inside the template; a raw prompt gets no template"
+        f"{who} {tokens[0]}, which the model's chat template adds as well: it is plain text inside "
+        "the template; a raw prompt gets no template"
     )

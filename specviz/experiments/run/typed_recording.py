@@ -1,7 +1,7 @@
-"""A text at temperature 0 and what a drafter guesses at each of its places, recorded as a game.
+"""A text at temperature 0 with a drafter's guess at each position, recorded for a game.
 
-At temperature 0 the text is the same whatever is guessed, so the recorded text judges any guess: a
-token is kept if it is the one that stands there.
+At temperature 0 the text does not depend on the guesses. The recorded text therefore decides about
+any guess: a token is accepted if it is the recorded one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from specviz.models.pair_catalog import Pair
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig, Prompt, Round, prompt_text
 
-PLACES = 48  # of the text
-GUESSED = 6  # tokens of the drafter at each of them
-LIKELIEST = 6  # tokens that the target finds probable there
+PLACES = 48  # number of positions of the text that the game records
+GUESSED = 6  # number of tokens that the drafter guesses at each position
+LIKELIEST = 6  # number of the target's most probable tokens recorded at each position
 ROOT = -1
 
 
 def record_typed(pair: Pair, task: str, number: int, most: int = PLACES) -> dict[str, Any]:
-    """One message: the prompt, and of each place of the text its token and what was guessed."""
+    """Return the game as one message: the prompt, and the token and guesses of each position."""
     prompt = held_out_prompt(task, number, pair.instruct)
     begun = _ask(pair, prompt, (), "")
     written, texts = list(begun.begun), dict(begun.texts)
@@ -50,7 +50,7 @@ def _ask(pair: Pair, prompt: Prompt, written: tuple[int, ...], typed: str) -> Ty
 
 
 def _place(own: Round, rival: Round, texts: dict[int, str]) -> dict[str, Any]:
-    """The token that the target writes here, its likeliest ones, and the drafter's guess."""
+    """Return a position's token, the target's most probable tokens, and the drafter's guess."""
     (root,) = (each for each in own.positions if each.parent == ROOT)
     likely = zip(root.token_ids, root.raw_target_probs, strict=True)
     return {

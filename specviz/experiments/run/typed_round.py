@@ -1,9 +1,9 @@
-"""Rounds whose draft a person types: the real decoder judges it in one forward of the target.
+"""Rounds with a draft that a user types: the real decoder verifies it in one target forward.
 
-Whatever somebody types was chosen without the target's draws, so for the rule it is a point mass,
-as any deterministic proposal: a token is kept with probability p, and the text stays exact.
-
-Nothing is kept between two rounds: each begins from the tokens that are written, as a fork does.
+Users choose their text without knowing the target's random draws. The rule therefore treats the
+text as a point mass, like any deterministic proposal: a token is accepted with probability p, and
+the output stays exact. Nothing is kept between two rounds; each starts from the emitted tokens, as
+a fork does.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ from specviz.models.pair_check import needs_missing
 from specviz.models.pair_loading import LoadedPair, load_pair
 from specviz.records import DecodingConfig, Prefill, Prompt, Round
 
-BEGINNING = 8  # tokens that the target writes alone, for there must be something to go on from
-MAX_TYPED = 12  # tokens of a guess
-MAX_WRITTEN = 400  # tokens of the text, after which a new one must begin
+# Number of tokens that the target emits alone, as a beginning for the user to continue.
+BEGINNING = 8
+MAX_TYPED = 12  # largest number of tokens in a guess
+# The largest number of tokens in a text. After that, the user must begin a new text.
+MAX_WRITTEN = 400
 MAX_CHARACTERS = 200
-# what guesses beside the person: the first that the pair has the parts for
+# The drafter that guesses against the user is the first of these methods that the pair can run.
 RIVALS = ("draft-model", "eagle", "layer-skip", "prompt-lookup")
 
 
 class TypedDrafter(QuietDrafter):
-    """Proposes the same chain of tokens, whatever the text."""
+    """A drafter that always proposes the same chain of tokens."""
 
     def __init__(self, token_ids: Sequence[int], device: torch.device) -> None:
         self._token_ids = tuple(token_ids)
@@ -47,11 +49,10 @@ class TypedDrafter(QuietDrafter):
 
 @dataclass(frozen=True, slots=True)
 class TypedRequest:
-    """A prompt, the new tokens that are written already, and the guess of what comes next.
+    """A prompt, the tokens emitted so far, and the user's guess of the next tokens.
 
-    Without any written token the target begins the text alone; nothing is judged then. An empty
-    guess has the target write one token. `config` gives the sampling settings and the
-    seed; its method does not count.
+    Without emitted tokens, the target begins the text alone. If the guess is empty, the target
+    emits one token. `config` gives the sampling settings and the seed; its method is ignored.
     """
 
     pair: Pair
@@ -67,16 +68,16 @@ class TypedRequest:
             rule = f"text of at most {MAX_CHARACTERS} characters"
             raise InputError(f"guess must be {rule}, got {len(self.typed)}")
         if len(self.written) > MAX_WRITTEN:
-            rule = f"at most {MAX_WRITTEN} tokens long to be guessed further"
-            raise InputError(f"text must be {rule}, got {len(self.written)}: begin a new one")
+            rule = f"at most {MAX_WRITTEN} tokens long"
+            raise InputError(f"text must be {rule}, got {len(self.written)}: start a new one")
 
 
 @dataclass(frozen=True, slots=True)
 class TypedRound:
-    """What came of a request: a beginning, or the round and that of the rival at the same place.
+    """The result of a request: the beginning of a text, or a round of the user and of the rival.
 
-    The rival drafts as many tokens for the same text, and its guesses meet the same draws. `texts`
-    are those of all tokens that are named.
+    The rival is a drafter. It drafts as many tokens as the user at the same position, and the same
+    random draws verify its guesses. `texts` holds the text of every token in the result.
     """
 
     begun: tuple[int, ...]
@@ -88,15 +89,15 @@ class TypedRound:
 
 
 def rival_of(pair: Pair) -> str:
-    """The method that guesses beside a person."""
+    """Return the method of the rival: the drafter that guesses against the user."""
     return next(name for name in RIVALS if not needs_missing(pair, method_named(name).needs))
 
 
 def typed_round(request: TypedRequest) -> TypedRound:
-    """Load the pair, if it is not here, and run what the request asks for.
+    """Load the pair if it is not in memory, and run the request.
 
-    InputError for a pair that cannot be loaded, a guess of too many tokens, tokens that the model
-    does not have, and a text that has ended.
+    Raises InputError for a pair that cannot be loaded, a guess of too many tokens, token ids that
+    the model does not have, and a text that has ended.
     """
     rival = rival_of(request.pair)
     needs = method_named(rival).needs
@@ -114,7 +115,8 @@ def typed_round(request: TypedRequest) -> TypedRound:
     other = None
     if typed:
         chain = method_named(rival).usual(len(typed), **config.beside_method)
-        if method_named(rival).takes_branching:  # a chain, as the person's is
+        # The rival drafts a chain, because the user's guess is one.
+        if method_named(rival).takes_branching:
             chain = replace(chain, branching=(1,))
         setup = Setup(loaded.target, loaded.parts, chain, cache_capacity(prompt_ids, chain))
         other = _round(loaded, make_drafter(setup), prompt_ids, config, request.written)
@@ -146,7 +148,7 @@ def _round(
     config: DecodingConfig,
     written: tuple[int, ...],
 ) -> Round:
-    """One round behind what is written; its draws follow from the seed and the place alone."""
+    """Run one round after the emitted tokens; its random draws depend on seed and position only."""
     departure = Departure(written, len(written), 0.0)
     ends = loaded.codec.eos_ids
     events = speculative.decode(loaded.target, drafter, prompt_ids, config, ends, departure)
@@ -159,7 +161,7 @@ def _round(
 def _typed_ids(text: str, loaded: LoadedPair) -> list[int]:
     ids = loaded.codec.encode_part(text)
     if len(ids) > MAX_TYPED:
-        raise InputError(f"guess must be at most {MAX_TYPED} tokens, got {len(ids)}")
+        raise InputError(f"guess must have at most {MAX_TYPED} tokens, got {len(ids)}")
     return ids
 
 
@@ -167,9 +169,9 @@ def _check_written(written: Sequence[int], loaded: LoadedPair) -> None:
     size = loaded.codec.vocab_size
     for token_id in written:
         if not 0 <= token_id < size:
-            raise InputError(f"written must be tokens from 0 to {size - 1}, got {token_id}")
+            raise InputError(f"written must hold token ids from 0 to {size - 1}, got {token_id}")
     if written and written[-1] in loaded.codec.eos_ids:
-        raise InputError("text must go on to be guessed, but it has ended: begin a new one")
+        raise InputError("the text has ended, so nothing can follow: start a new one")
 
 
 def _texts(loaded: LoadedPair, ids: set[int]) -> dict[int, str]:

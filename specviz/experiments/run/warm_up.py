@@ -1,7 +1,7 @@
-"""What runs before a lane's clock starts, so that no clock counts a cold start.
+"""Untimed runs before a lane's clock starts, so that no clock includes a cold start.
 
-Every run of a loaded pair calls `rehearse` before it makes its drafter and its decoder: the CUDA
-graphs that the rehearsal needed are then captured as soon as the run's own caches are made.
+Every run of a loaded pair calls `rehearse` before it creates its drafter and its decoder. CUDA
+graphs that the rehearsal used are then captured as soon as the run's own caches exist.
 """
 
 from __future__ import annotations
@@ -23,28 +23,32 @@ from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.graphs.graph_buffers import MOST_TOKENS
 from specviz.models.language_model import KeyValueCache, LanguageModel
 from specviz.models.pair_loading import LoadedPair
+from specviz.models.reading_limit import reading_limit
 from specviz.records import BASELINE, MAX_NEW_TOKENS, SETTINGS, SPECULATIVE, DecodingConfig
 from specviz.slices import check_stop
 
 REHEARSAL_ROUNDS = 3
-REHEARSAL_PROMPT = 32  # tokens, where nothing depends on them
+# Number of prompt tokens in a rehearsal, for a model on which the length does not matter.
+REHEARSAL_PROMPT = 32
 
-# by the target: settings whose graphs are captured, or methods with their options that have run
+# For each target, the rehearsals that were made. With CUDA graphs, an entry contains all settings
+# of a run; otherwise it contains a method and its options.
 _rehearsed: WeakKeyDictionary[LanguageModel, set[object]] = WeakKeyDictionary()
 
 
 def get_ready(loaded: LoadedPair) -> None:
-    """What the first race of the pair's own method would wait for, such as a copy of the target."""
+    """Do slow first steps now, such as measuring the memory bandwidth, so that no race waits."""
+    reading_limit(loaded.target)
     config = method_named(loaded.pair.method).usual(SETTINGS["draft_length"].default)
     rehearse(loaded, loaded.codec.encode("Hello"), config)
 
 
 def rehearse(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
-    """Run a few rounds that no clock counts: the first ones of a process are slow.
+    """Run a few untimed rounds, because the first rounds of a process are slow.
 
-    A model whose steps are CUDA graphs captures each kind of step when it first meets it, so both
-    lanes run once per setting. Those steps that it knows are captured as soon as a cache is made,
-    before a lane's clock starts. On any other model a method runs alone, once.
+    A model with CUDA graphs captures each kind of step when it first meets it, so both lanes run
+    once per setting. Later runs capture the known steps as soon as a cache is created, before a
+    lane's clock starts. On any other model, each method runs once, without the baseline.
     """
     done = _rehearsed.setdefault(loaded.target, set())
     if isinstance(loaded.target, CapturedModel):
@@ -58,20 +62,22 @@ def rehearse(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConf
 
 
 def _capture_steps(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
-    """Both lanes side by side, as their caches will be."""
+    """Run both lanes in turn, with caches as large as in a race, to capture all kinds of steps."""
     _run_rounds(loaded, prompt_ids, config, is_alone=False)
-    most = MOST_TOKENS if config.options else 1 + config.node_count  # options size trees
+    # A method with options decides the size of its trees itself, so the largest size is assumed.
+    most = MOST_TOKENS if config.options else 1 + config.node_count
     foreign = [loaded.parts.foreign.model] if loaded.parts.foreign else []
     for model in (*loaded.prompt_models, *foreign):
         if isinstance(model, CapturedModel):
-            # a foreign draft reads the text again where its own tokens end elsewhere
+            # A foreign draft has other token boundaries, so it may need more tokens for the same
+            # text, and reads some text again.
             model.expect(min(4 * most if model in foreign else most, MOST_TOKENS))
 
 
 def _run_rounds(
     loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig, is_alone: bool
 ) -> None:
-    """A few rounds, alone or until the baseline beside them has as many tokens; none ends them."""
+    """Run a few rounds, alone or in turn with the baseline; no token ends the text."""
     tokens = min(config.max_new_tokens, REHEARSAL_ROUNDS * (config.draft_length + 1))
     short = replace(config, max_new_tokens=tokens)
     target, capacity = loaded.target, cache_capacity(prompt_ids, short)
@@ -87,11 +93,11 @@ def _run_rounds(
 
 
 def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig) -> None:
-    """Forwards like those that a run begins with, so that no lane's clock counts a cold start.
+    """Run forwards of the sizes that a run begins with, because the first of each size is slow.
 
-    The first forward of a size is slow. On the target: the prompt, one token, a whole tree; on the
-    draft: the prompt, one token, each level of a static tree. What a method runs beside these (the
-    windows of lookahead, trees that grow as they go) `rehearse` has run.
+    The target runs the prompt, one token and a whole tree. The draft runs the prompt, one token and
+    each level of a static tree. `rehearse` has already run everything else that a method needs,
+    such as the windows of lookahead and trees that grow.
     """
     levels = tuple(accumulate(config.widths, mul))[:-1]
     drafting = [1, *(size for size in levels if 1 < size <= config.max_new_tokens)]
@@ -99,12 +105,13 @@ def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int], config: Decoding
     if loaded.parts.draft is not None:
         _warm_up(loaded.parts.draft, prompt_ids, drafting)
     if loaded.parts.foreign is not None:
-        _warm_up(loaded.parts.foreign.model, [0], drafting)  # the prompt's ids are not its own
+        # The prompt's token ids belong to another vocabulary, so one token stands for the prompt.
+        _warm_up(loaded.parts.foreign.model, [0], drafting)
 
 
 @torch.inference_mode()
 def _warm_up(model: LanguageModel, prompt_ids: Sequence[int], sizes: Sequence[int]) -> None:
-    """The prompt once, then as many tokens behind it at once as each of `sizes` says."""
+    """Run the prompt once; then run as many tokens after it as each of `sizes` says."""
     cache = model.new_cache(len(prompt_ids) + max(sizes))
     _forward(model, cache, prompt_ids)
     for size in sizes:

@@ -1,6 +1,6 @@
-"""What a sweep can vary: one name per axis, how its values are written, and what they change.
+"""The axes of a sweep: their names, how their values are written, and what they change.
 
-Knows the setting of a race; runs nothing.
+This module only changes settings; it runs nothing.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from specviz.records import BATCH, DECODING, RunSetting, ValueType
 
 Value = int | float | str
 Apply = Callable[[SweepSetting, Value], SweepSetting]
-MAX_VALUES = 64  # of one axis
+MAX_VALUES = 64  # largest number of values that an axis may have
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`read` turns one written value into what `apply` puts into a setting.
+    """One axis: `read` parses a written value, and `apply` puts a value into a setting.
 
-    A value that breaks a rule is refused under the axis's name or under `setting`. `suits` says
-    whether a method has what is varied.
+    Errors about a value begin with the axis's name or with `setting`. `suits` says whether a method
+    has the property that the axis varies.
     """
 
     name: str
     title: str
-    usual: str  # the values that a page offers
+    usual: str  # the values with which the page fills the field
     read: Callable[[str], Value]
     apply: Apply
     setting: str = ""
@@ -40,29 +40,32 @@ class Axis:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The names of those that have it."""
+        """Return the names of the methods that have the property that the axis varies."""
         return tuple(name for name, method in DRAFTERS.items() if self.suits(method))
 
     @property
     def refused_as(self) -> tuple[str, ...]:
-        """The names that an error may begin with, for a page that shows it beside the axis."""
+        """Return the names that an error about this axis begins with.
+
+        The page uses them to show the error next to the axis.
+        """
         return tuple(dict.fromkeys(filter(None, (self.name, self.setting))))
 
     @property
     def is_whole(self) -> bool:
-        """Whether its values are whole numbers, which may be written as a span."""
+        """Return whether the values are whole numbers, which can be written as a range."""
         return self.read is _integer
 
     def values(self, text: str) -> tuple[Value, ...]:
-        """`1-4` or `1,2,4` -> (1, 2, 4); each value once, at most MAX_VALUES.
+        """Parse `1-4` or `1,2,4` into at most MAX_VALUES different values.
 
-        Raises InputError that names the axis.
+        Raises InputError, which names the axis.
         """
         words = [word.strip() for word in text.split(",") if word.strip()]
         found = [value for word in words for value in self._span(word)]
         if not found or len(set(found)) != len(found) or len(found) > MAX_VALUES:
             raise InputError(
-                f"{self.name} must be from 1 to {MAX_VALUES} values, each once, got {text!r}"
+                f"{self.name} must be 1 to {MAX_VALUES} different values, got {short(text)}"
             )
         return tuple(found)
 
@@ -74,7 +77,8 @@ class Axis:
         assert isinstance(ends[0], int) and isinstance(ends[1], int)
         if not ends[0] <= ends[1] < ends[0] + MAX_VALUES:
             raise InputError(
-                f"{self.name} must span from 1 to {MAX_VALUES} values upwards, got {word!r}"
+                f"{self.name} must be a rising range of at most {MAX_VALUES} values, "
+                f"got {short(word)}"
             )
         return range(ends[0], ends[1] + 1)
 
@@ -85,7 +89,9 @@ class Axis:
             raise
         except ValueError:
             kind = "whole numbers" if self.is_whole else "numbers"
-            raise InputError(f"{self.name} must be {kind} with commas, got {word!r}") from None
+            raise InputError(
+                f"{self.name} must be {kind} separated by commas, got {short(word)}"
+            ) from None
 
 
 def _integer(word: str) -> int:
@@ -95,7 +101,9 @@ def _integer(word: str) -> int:
 
 
 def _task(word: str) -> str:
-    check_task(word, is_chat=True)  # the pair decides which of them it has
+    # Each pair has its own tasks. This check accepts all tasks, and the pair refuses unknown ones
+    # later.
+    check_task(word, is_chat=True)
     return word
 
 
@@ -108,17 +116,20 @@ def _pair(word: str) -> str:
 
 
 def _tree(word: str) -> str:
-    """Children per node, depth by depth: `2x1x1` has two chains of three tokens."""
+    """Check a tree shape, written as the number of children per node at each depth.
+
+    `2x1x1` is two chains of three tokens. Raises InputError for another text.
+    """
     try:
         children = [_integer(each) for each in word.split("x")]
     except ValueError:
-        rule = "children by depth, such as 2x1x1"
+        rule = "the number of children at each depth, such as 2x1x1"
         raise InputError(f"tree must be {rule}, got {short(word)}") from None
     return "x".join(map(str, children))
 
 
 def _axis_of(setting: RunSetting) -> Axis:
-    """Of a number: it replaces the one that was there."""
+    """Return the axis that varies a numeric setting."""
     assert setting.axis is not None
     name, title, usual = setting.axis.name, setting.axis.title, setting.axis.usual
     read = _integer if setting.type is ValueType.INTEGER else float
@@ -141,7 +152,7 @@ def _draft_length(setting: SweepSetting, value: Value) -> SweepSetting:
 
 
 def _with_method(setting: SweepSetting, value: Value) -> SweepSetting:
-    """With the shape and the rule that the method has by itself."""
+    """Return the setting with another method, and with that method's default tree and rule."""
     given = setting.config
     config = method_named(str(value)).usual(given.draft_length, **given.beside_method)
     return replace(setting, config=config)
@@ -149,7 +160,9 @@ def _with_method(setting: SweepSetting, value: Value) -> SweepSetting:
 
 def _with_task(setting: SweepSetting, value: Value) -> SweepSetting:
     if setting.texts:
-        raise InputError("task must be of held-out prompts to be varied, got prompts of your own")
+        raise InputError(
+            "task must not be an axis together with your own prompts, because they have no task"
+        )
     return replace(setting, task=str(value))
 
 
@@ -159,7 +172,7 @@ def _width(setting: SweepSetting, value: Value) -> SweepSetting:
 
 
 def _with_tree(setting: SweepSetting, value: Value) -> SweepSetting:
-    """A tree of just this shape: it ends with the last depth that is named."""
+    """Return the setting with a tree of exactly this shape, which also sets the draft length."""
     branching = tuple(map(int, str(value).split("x")))
     shape = replace(setting.config, draft_length=len(branching), branching=branching)
     return replace(setting, config=shape)
@@ -170,7 +183,10 @@ def _branches(method: Method) -> bool:
 
 
 def _axis_of_option(option: Option) -> Axis:
-    """A setting whose method lacks the option is refused."""
+    """Return the axis that varies an option.
+
+    Its `apply` raises InputError if the setting's method does not have the option.
+    """
     name = option.name.replace("_", "-")
 
     def suits(method: Method) -> bool:
@@ -182,11 +198,11 @@ def _axis_of_option(option: Option) -> Axis:
         if not suits(method):
             known = ", ".join(each.name for each in method.options) or "none"
             raise InputError(
-                f"{name} must be an option of the method to be varied, those of "
-                f"{method.name} are {known}"
+                f"{name} must be an option of the method, but the options of {method.name} are: "
+                f"{known}"
             )
         if not option.holds(value):
-            raise InputError(f"{option.name} must be {option.rule}, got {value}")
+            raise InputError(f"{option.name} must be {option.rule}, got {short(value)}")
         return replace(setting, config=setting.config.with_option(option.name, value))
 
     return Axis(name, option.title, option.usual, _integer, apply, option.name, suits)
@@ -219,7 +235,8 @@ _APPLY = {
     "draft_budget": _shared("draft_budget"),
 }
 _NUMBERS = {setting.name: _axis_of(setting) for setting in DECODING if setting.axis}
-_LENGTH = _NUMBERS.pop("max_new_tokens")  # listed beside the prompt's length
+# AXES lists this axis later, after the length of the prompt.
+_LENGTH = _NUMBERS.pop("max_new_tokens")
 AXES = {
     axis.name: axis
     for axis in (
@@ -252,7 +269,7 @@ AXES = {
 
 
 def axis_named(name: str) -> Axis:
-    """One of AXES; InputError for a name that is none."""
+    """Return the axis of this name. Raises InputError for an unknown name."""
     if name not in AXES:
-        raise InputError(f"axis must be one of {', '.join(AXES)}, got {name!r}")
+        raise InputError(f"axis must be one of {', '.join(AXES)}, got {short(name)}")
     return AXES[name]

@@ -1,7 +1,7 @@
-"""A sweep's points on disk, one line each as they are measured, so that a killed sweep can go on.
+"""A sweep's points in a file, one line per point, so that an interrupted sweep can continue.
 
-The first line says what is swept; a last line that was cut off in mid-writing does not count. Every
-line that is read is checked: a file may have been cut, edited or written by something else.
+The first line describes the sweep. An incomplete last line is ignored. Every other line is checked,
+because a file may have been cut, edited or written by another program.
 """
 
 from __future__ import annotations
@@ -15,29 +15,31 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from specviz.decoding.batch_options import BatchOptions
-from specviz.errors import InputError, is_number
+from specviz.errors import InputError, is_number, short
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, SweepPlan
 from specviz.models.pair_catalog import Pair, pairs
 from specviz.prompts import prompt_json
 from specviz.records import BATCH
 from specviz.trace_file.config_fields import encode_settings, with_newer
+from specviz.whole_file import write_whole
 
 FORMAT = 1
 Point = dict[str, Any]
 MAX_DEPTHS = 64
-LARGEST = 1e15  # of any number of a point
+LARGEST = 1e15  # a point with a larger number is refused
 NUMBERS = (
     *("speedup", "baseline_tokens_per_second", "tokens_per_second", "rounds"),
     *("baseline_ttft_seconds", "ttft_seconds", "prompt_tokens", "prefill_seconds"),
     *("draft_prefill_seconds", "draft_seconds", "verify_seconds", "host_seconds", "texts"),
 )
-PERHAPS_NUMBERS = (  # None where nothing was drafted
+PERHAPS_NUMBERS = (  # a point in which nothing was drafted has None for these numbers
     *("acceptance_rate", "rejection_rate", "draft_utilization", "block_efficiency", "cost_ratio"),
     *("verify_overhead", "theory_speedup", "drafter_bytes"),
     "drafter_cache_bytes",
 )
-# what points of older files lack; the first was in draft_seconds, the last: see _of_one_block
+# Fields that points in older files lack, with the values that replace them. In those files
+# `draft_seconds` includes the drafter's prefill. For `texts`, see `_of_one_block`.
 OLDER = {
     **{"draft_prefill_seconds": 0.0, "rejection_rate": None, "drafter_cache_bytes": None},
     "texts": 0,
@@ -47,43 +49,51 @@ KEYS = {"setting", *NUMBERS, *PERHAPS_NUMBERS, *LISTS}
 
 
 class SweepFile:
-    """`known` are the points that the file held already. Use it as a context manager."""
+    """A sweep's file, as a context manager.
+
+    `known` holds the points that were already in the file.
+    """
 
     def __init__(self, path: str, plan: SweepPlan) -> None:
-        """InputError where the file holds something else or cannot be written."""
+        """Open or create the file. Raises InputError if the file belongs to another sweep."""
         self._path, self._plan = Path(path), plan
         if self._path.exists() and not self._path.is_file():
-            raise InputError(f"output file {path!r} must be a plain file")
+            raise InputError(
+                f"output file {path!r} must be a regular file, not a folder or a device"
+            )
         self._header = json.dumps(describe(plan))
         self.known: dict[Place, dict[str, Any]] = {}
         try:
             whole = "".join(f"{line}\n" for line in (self._header, *self._read()))
-            target = self._path.resolve()
-            part = target.with_name(f"{target.name}.part")
-            part.write_text(whole, encoding="utf-8")  # what is measured must not be lost halfway
-            part.replace(target)
+            # This call replaces the file in one step, so that no measured point is lost.
+            write_whole(self._path, whole.encode())
             self._file: TextIO = self._path.open("a", encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise InputError(f"output file {path!r} cannot be used: {reason}") from None
 
     def _read(self) -> list[str]:
-        """The whole lines of points, checked against the plan."""
+        """Return the complete lines with points, after checking them against the plan."""
         if not self._path.exists() or not self._path.stat().st_size:
             return []
         header, *lines = self._path.read_text(encoding="utf-8").split("\n")
         if _upgraded(header) != self._header:
             raise InputError(
-                f"output file {self._path.name} must be new or of this very sweep,"
-                " got another one: name another file"
+                f"output file {self._path.name} must be new or from this sweep,"
+                " but it is from another one: choose another file"
             )
-        whole = lines[:-1]  # what follows the last line break was cut off
+        whole = lines[:-1]  # a line without a line break at its end is incomplete
         self.known = read_points(self._plan, whole, f"output file {self._path.name}")
         return whole
 
     def add(self, point: dict[str, Any]) -> None:
-        self._file.write(json.dumps(point) + "\n")
-        self._file.flush()
+        """Append a point. Raises InputError if the disk is full; earlier points stay."""
+        try:
+            self._file.write(json.dumps(point) + "\n")
+            self._file.flush()
+        except OSError as error:
+            name = self._path.name
+            raise InputError(f"output file {name!r} cannot be written: {error.strerror}") from None
 
     def __enter__(self) -> SweepFile:
         return self
@@ -93,7 +103,10 @@ class SweepFile:
 
 
 def _upgraded(header: str) -> str:
-    """The first line as it is written now, with the defaults of settings that it did not know."""
+    """Return a file's first line in the current format.
+
+    Settings that did not exist when the file was written get their default values.
+    """
     found = json_object(header)
     if found is None or not isinstance(found.get("config"), dict):
         return header
@@ -101,7 +114,7 @@ def _upgraded(header: str) -> str:
 
 
 def describe(plan: SweepPlan) -> dict[str, Any]:
-    """What decides the points, as JSON."""
+    """Return all facts that decide the results of a sweep's points, as JSON-ready values."""
     setting = plan.setting
     pair = setting.pair
     is_named = pair.name in {each.name for each in pairs()}
@@ -123,17 +136,23 @@ def describe(plan: SweepPlan) -> dict[str, Any]:
 
 
 def batch_json(setting: SweepSetting) -> dict[str, dict[str, int]]:
-    """{"batch": what is not as usual}, nothing where all is: as files were before there was any."""
+    """Return {"batch": the batch settings that differ from their defaults}, or {} if none differs.
+
+    Older files have no "batch" either.
+    """
     given = {"batch_size": setting.batch_size, **asdict(setting.batch)}
     unusual = {name: given[name] for name in BATCH if given[name] != BATCH[name].default}
     return {"batch": unusual} if unusual else {}
 
 
 def batch_of(given: Mapping[str, int]) -> dict[str, Any]:
-    """The fields of a SweepSetting from numbers by name, each of them in BATCH; InputError."""
+    """Return the fields of a SweepSetting for these batch settings.
+
+    Raises InputError for a name outside BATCH, or a value that breaks a rule.
+    """
     for name, value in given.items():
         if name not in BATCH:
-            raise InputError(f"batch must be of {', '.join(BATCH)}, got {name!r}")
+            raise InputError(f"batch settings must be among {', '.join(BATCH)}, got {short(name)}")
         BATCH[name].check(value)
     size = given.get("batch_size", BATCH["batch_size"].default)
     shared = {name: value for name, value in given.items() if name != "batch_size"}
@@ -141,23 +160,30 @@ def batch_of(given: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _sources(pair: Pair) -> dict[str, str]:
-    """Of models that have no name together; heads only where there are any."""
+    """Return the sources of a pair that has no name: its models, and its heads if it has any."""
     heads = {"eagle": pair.eagle, "medusa": pair.medusa}
     given = {role: source for role, source in heads.items() if source}
     return {"target": pair.target, "draft": pair.draft, **given}
 
 
 def read_points(plan: SweepPlan, lines: Sequence[str], file: str) -> dict[Place, Point]:
-    """The points of the lines, each once; InputError begins with `file`, the file's name."""
+    """Return the points in these lines of a file.
+
+    Raises InputError, which begins with `file`, for a line that is no complete point, or that
+    repeats one.
+    """
     places = {json.dumps(dict(place)): place for place in plan.places}
     known: dict[Place, Point] = {}
     for number, line in enumerate(lines, start=2):
         point = json_object(line) or {}
         point |= {key: value for key, value in OLDER.items() if key not in point}
-        place = places.get(json.dumps(point.get("setting")))  # as text: 1, 1.0 and true differ
+        # Settings are compared as JSON text, because 1, 1.0 and true are equal in Python but differ
+        # as text.
+        place = places.get(json.dumps(point.get("setting")))
         if place is None or place in known or not _is_whole(point):
             raise InputError(
-                f"{file} must hold whole points of its sweep, each once, but line {number} is none"
+                f"{file} must contain only complete points of its sweep, each point once, but line "
+                f"{number} is incomplete, repeated or from another sweep"
             )
         setting = plan.setting_at(place)
         known[place] = point if point["texts"] else _of_one_block(point, setting)
@@ -165,7 +191,10 @@ def read_points(plan: SweepPlan, lines: Sequence[str], file: str) -> dict[Place,
 
 
 def _of_one_block(point: Point, setting: SweepSetting) -> Point:
-    """Of an older file, whose sums ran over all repeats: what one of them came to."""
+    """Convert a point of an older file to the current format.
+
+    The sums in an older file cover all repeats; the current ones cover one repeat.
+    """
     blocks = max(1, len(point["speedups"]))
     seconds = [name for name in NUMBERS if name.endswith("_seconds") and "ttft" not in name]
     depths = [
@@ -180,7 +209,10 @@ def _of_one_block(point: Point, setting: SweepSetting) -> Point:
 
 
 def json_object(line: str) -> dict[str, Any] | None:
-    """None where the line is none, or holds what no text file can."""
+    """Parse a line as a JSON object.
+
+    The result is None if the line is no JSON object, or if it holds text that is not valid Unicode.
+    """
     try:
         found = json.loads(line, parse_constant=_refuse)
         json.dumps(found, ensure_ascii=False).encode()
@@ -217,7 +249,7 @@ def _are_numbers(values: object, count: int | None = None) -> bool:
 
 
 def _is_theory(speedup: object, band: object) -> bool:
-    """Both, or neither."""
+    """Return whether a point has both the speedup and the band of theory, or neither of them."""
     return band is None if speedup is None else _are_numbers(band, 2)
 
 
@@ -233,7 +265,7 @@ def _are_depths(depths: object) -> bool:
 
 
 def csv_text(points: Sequence[dict[str, Any]], line_end: str = "\r\n") -> str:
-    """A row per point: its setting, then every single number."""
+    """Return one CSV row per point, with its setting and its numbers, but without its lists."""
     rows = [each["setting"] | _numbers(each) for each in points]
     text = io.StringIO()
     table = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator=line_end)
@@ -243,9 +275,9 @@ def csv_text(points: Sequence[dict[str, Any]], line_end: str = "\r\n") -> str:
 
 
 def write_csv(points: Sequence[dict[str, Any]], path: str) -> None:
-    """`csv_text` as a file. InputError for a bad path."""
+    """Write the points to a CSV file. Raises InputError if it cannot be written."""
     try:
-        Path(path).write_text(csv_text(points), encoding="utf-8", newline="")
+        write_whole(path, csv_text(points).encode())
     except OSError as error:
         raise InputError(f"csv file {path!r} cannot be written: {error.strerror}") from None
 

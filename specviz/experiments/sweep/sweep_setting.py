@@ -1,6 +1,6 @@
-"""The whole setting of one point of a sweep, and the races that it asks for.
+"""The whole setting of one point of a sweep, and the race requests that it leads to.
 
-Runs nothing; only to count a prompt's tokens it loads a tokenizer.
+This module runs nothing. It loads a tokenizer only to count the tokens of a prompt.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ MAX_PROMPT_TOKENS = 2048
 
 @dataclass(frozen=True, slots=True)
 class SweepSetting:
-    """The first `prompts` prompts, decoded one after another or `batch_size` at once.
+    """The setting of one point: `prompts` prompts, of which `batch_size` are decoded together.
 
-    They are the held-out ones of `task`, or `texts` of one's own, which need no task.
+    The prompts are held-out prompts of `task`, or the user's own `texts`, which need no task. Only
+    whole batches are decoded: the first prompts are used again to fill the last batch, so that
+    every batch size is measured on the same texts. The seed of a race depends on its row. `batch`
+    holds the settings that the rows of a batch share.
 
-    Whole batches are decoded, the first prompts again behind the last, so that every batch size is
-    measured on the same texts. Each race has a row's seed.
-
-    With `prompt_tokens` each prompt's own text is cut to at most so many, or goes on with that of
-    the next ones; a chat template around it, or a system prompt, stays whole and is not counted.
-    `batch` is what the rows of a batch share.
+    With `prompt_tokens` each prompt's own text is cut to that length, or extended with the text of
+    the next prompts. A chat template or system prompt around the text stays whole and is not
+    counted.
     """
 
     pair: Pair
@@ -52,23 +52,25 @@ class SweepSetting:
 
     @property
     def all_texts(self) -> tuple[Prompt, ...]:
-        """What the prompts are taken from."""
-        return self.texts or held_out_prompts(self.task or "", self.pair.instruct)
+        """Return the texts from which the prompts are taken."""
+        return self.texts or held_out_prompts(
+            self.task or "", self.pair.is_asked_to_chat(self.task)
+        )
 
     @property
     def batches(self) -> int:
-        """How many groups of prompts are decoded."""
+        """Return the number of batches in which all prompts are decoded."""
         return -(-self.prompts // self.batch_size)
 
     @property
     def groups(self) -> tuple[tuple[RaceRequest, ...], ...]:
-        """The races that run together."""
+        """Return the race requests, grouped into batches."""
         size, rows = self.batch_size, self.requests
         return tuple(rows[at : at + size] for at in range(0, len(rows), size))
 
     @property
     def requests(self) -> tuple[RaceRequest, ...]:
-        """One race per row. InputError for what a user can mend."""
+        """Return one race request per row. Raises InputError for an invalid setting."""
         return tuple(map(self._row, range(self.batches * self.batch_size)))
 
     def _row(self, row: int) -> RaceRequest:
@@ -82,10 +84,11 @@ class SweepSetting:
         return RaceRequest(self.pair, text, self.config, self.task, self.device, self.dtype)
 
     def _sized(self, texts: tuple[Prompt, ...], number: int) -> Prompt:
-        """Prompt `number`, its text cut, or going on with that of the next ones."""
+        """Return prompt `number`; its text is cut to the length, or extended with other texts."""
         assert self.prompt_tokens is not None
         prompt, own_texts = texts[number], map(own_text, texts[number:] + texts[:number])
         text = "\n\n".join(own_texts)[: 8 * self.prompt_tokens]
-        # loaded for a prompt of about that size: as a whole it need not fit
+        # The pair is loaded for a prompt of about that size, because the whole text may be too
+        # long.
         codec = load_request(self._request(with_own_text(prompt, text))).codec
         return with_own_text(prompt, codec.beginning(text, self.prompt_tokens))

@@ -1,8 +1,8 @@
-"""Measures a method over a grid of settings, in blocks that alternate between the lanes.
+"""A sweep measures a method over a grid of settings, in blocks that alternate between the lanes.
 
-A block runs all prompts of a point in one lane: baseline, speculative, speculative, baseline, … so
-that a drift of the machine hits both alike; speedups compare neighbours. How far blocks differ by
-chance is measured by running the baseline against itself.
+A block runs all prompts of a point in one lane: baseline, speculative, speculative, baseline, … A
+slow drift of the machine therefore affects both lanes alike, and speedups compare neighbouring
+blocks. Comparing the baseline with itself shows how far blocks differ by chance.
 """
 
 from __future__ import annotations
@@ -19,38 +19,49 @@ from specviz.errors import InputError, whole_between
 from specviz.experiments.run.batch_race import run_rows, warm_up_rows
 from specviz.experiments.run.blocks import alternating, run_lanes, warm_up
 from specviz.experiments.run.racing import Race, RaceRequest
+from specviz.experiments.run.repeats import DEFAULT_REPEATS
 from specviz.experiments.sweep.sweep_axis import Value, axis_named
 from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.metrics.measured_costs import Costs, measured_costs, theory_band
 from specviz.metrics.round_totals import RoundTotals
 from specviz.metrics.run_summary import TheoryBand
+from specviz.metrics.running_mean import RunningMean
+from specviz.metrics.speedup_curve import exceeds
 from specviz.records import BASELINE, SPECULATIVE, Trace
 from specviz.slices import give_way
 from specviz.theory import waiting
 
 MAX_POINTS = 512
 MAX_REPEATS = 100
-FIRST = ("draft-length", "method")  # a method's own shape is cut to the draft length, and reset
+# These axes apply first: a new draft length cuts the tree, and a new method replaces it.
+FIRST = ("draft-length", "method")
 ROUND_PARTS = ("draft_prefill_seconds", "draft_seconds", "verify_seconds", "host_seconds")
-PARTS = ("prefill_seconds", *ROUND_PARTS)  # of the seconds of a speculative lane
-Place = tuple[tuple[str, Value], ...]  # of a point: each axis with its value
+# The parts into which the seconds of a speculative lane are split.
+PARTS = ("prefill_seconds", *ROUND_PARTS)
+Place = tuple[tuple[str, Value], ...]  # one point of the grid: each axis with its value
 
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """What to measure: every combination of the axes' values, the last axis fastest."""
+    """The plan of a sweep: every combination of the axes' values.
+
+    The values of the last axis change fastest.
+    """
 
     setting: SweepSetting
     axes: tuple[tuple[str, tuple[Value, ...]], ...]
-    repeats: int = 2
+    repeats: int = DEFAULT_REPEATS
 
     def __post_init__(self) -> None:
         names = [name for name, _ in self.axes]
         if not 1 <= len(names) <= 2 or len(set(names)) != len(names):
-            raise InputError(f"axis must be one or two different ones, got {', '.join(names)}")
+            raise InputError(f"axis must name one or two different axes, got {', '.join(names)}")
         whole_between(self.repeats, "repeat", 1, MAX_REPEATS)
         if len(self.places) > MAX_POINTS:
-            raise InputError(f"axis must make at most {MAX_POINTS} points, got {len(self.places)}")
+            raise InputError(
+                f"axis values must give at most {MAX_POINTS} points together, got "
+                f"{len(self.places)}"
+            )
         for place in self.places:
             self.setting_at(place)
 
@@ -61,7 +72,7 @@ class SweepPlan:
         return tuple(tuple(zip(names, values, strict=True)) for values in grid)
 
     def setting_at(self, place: Place) -> SweepSetting:
-        """InputError where a value breaks a rule."""
+        """Return the setting at a point. Raises InputError if a value breaks a rule."""
         setting, values = self.setting, dict(place)
         for name in (*FIRST, *values.keys() - set(FIRST)):
             if name in values:
@@ -69,7 +80,7 @@ class SweepPlan:
         return setting
 
     def check_methods(self) -> None:
-        """InputError where a point's method does not take its settings."""
+        """Raise InputError if the method of some point rejects that point's settings."""
         for place in self.places:
             config = self.setting_at(place).config
             method_named(config.method).check(config)
@@ -77,9 +88,9 @@ class SweepPlan:
 
 @dataclass(frozen=True, slots=True)
 class SweepStep:
-    """Progress: points done, of how many; the seconds that are likely left, None at first.
+    """A progress step: the finished points, all points, and the expected remaining seconds.
 
-    `point` is the JSON-able result where this step ended one.
+    `point` is the JSON-ready result if this step finished a point.
     """
 
     done: int
@@ -89,12 +100,12 @@ class SweepStep:
 
 
 class Sweep:
-    """One run of a sweep. Iterate it once; closing the iterator ends the race under way."""
+    """One run of a sweep: iterate over it once; closing the iterator ends the current race."""
 
     def __init__(
         self, plan: SweepPlan, known: Mapping[Place, dict[str, Any]] | None = None
     ) -> None:
-        """`known` points, of a sweep that was cut off, are not measured again."""
+        """Prepare the plan without its `known` points, which an interrupted sweep has measured."""
         self.plan = plan
         self.points = dict(known or {})
         self._runs = self._all_runs = 0
@@ -113,7 +124,11 @@ class Sweep:
         groups, shared = setting.groups, setting.batch
         meter = PointMeter()
         warm_up_rows(groups[0], shared)
-        for repeat in range(self.plan.repeats):
+        for repeat in range(2 * self.plan.repeats):
+            if repeat >= self.plan.repeats:
+                if not meter.is_disturbed:
+                    break
+                self._all_runs += 2 * len(groups)
             for lane in alternating(repeat):
                 for group in groups:
                     meter.add_rows(lane, run_rows(group, lane, shared))
@@ -131,7 +146,10 @@ class Sweep:
 
 
 def noise_ratios(setting: SweepSetting, repeats: int) -> Iterator[float]:
-    """Ratios of the baseline's tokens per second in neighbouring blocks: 1 but for noise."""
+    """Yield the baseline's speed in one block divided by its speed in the block before.
+
+    Without noise, every ratio is 1.
+    """
     requests = setting.requests
     if repeats:
         warm_up(requests[0])
@@ -141,7 +159,6 @@ def noise_ratios(setting: SweepSetting, repeats: int) -> Iterator[float]:
 
 
 def _baseline_rate(requests: Sequence[RaceRequest]) -> float:
-    """Of one block."""
     meter = PointMeter()
     for request in requests:
         meter.add(BASELINE, run_lanes(request, [BASELINE]))
@@ -150,12 +167,12 @@ def _baseline_rate(requests: Sequence[RaceRequest]) -> float:
 
 
 class _LaneSums:
-    """Tokens and own seconds of one lane."""
+    """The sum of the tokens of one lane, and of its seconds on the lane's own clock."""
 
     def __init__(self) -> None:
         self.tokens = 0
         self.seconds = 0.0
-        self.first_seconds: list[float] = []  # to the first token: of the prefill
+        self.first_seconds: list[float] = []  # seconds to the first token, of each run
 
     def add(self, tokens: int, first_seconds: float, seconds: float) -> None:
         self.tokens += tokens
@@ -169,7 +186,10 @@ class _LaneSums:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Both lanes over all prompts; `parts` of the speculative lane's seconds, by PARTS."""
+    """One block of both lanes over all prompts.
+
+    `parts` splits the seconds of the speculative lane.
+    """
 
     baseline: _LaneSums
     speculative: _LaneSums
@@ -181,35 +201,41 @@ class _Block:
 
 
 def _common_rate(lanes: Sequence[_LaneSums]) -> float:
-    """All tokens over all seconds, as the mean seconds of the parts have it."""
+    """Return the tokens of all lanes divided by the seconds of all lanes.
+
+    This rate agrees with the mean seconds of each part, which add up to the time per token. A mean
+    of the lanes' rates would not agree with them.
+    """
     return sum(each.tokens for each in lanes) / sum(each.seconds for each in lanes)
 
 
 class PointMeter:
-    """Add a block's races, both lanes in any order, then end the block; `result()` at the end."""
+    """A meter of one point: add the runs of both lanes in any order, then end the block."""
 
     def __init__(self) -> None:
         self._block = {lane: _LaneSums() for lane in (BASELINE, SPECULATIVE)}
         self._blocks: list[_Block] = []
         self._first_seconds: dict[str, list[float]] = {lane: [] for lane in (BASELINE, SPECULATIVE)}
         self._totals = RoundTotals()
-        self._decided = RoundTotals()  # of the first block: others repeat its draws, so its text
-        self._step_seconds = 0.0
-        self._steps = 0
+        # The totals of the first block. The later blocks use the same random draws, so they have
+        # the same texts and add no information.
+        self._decided = RoundTotals()
+        self._steps = RunningMean()  # seconds per step of the baseline
         self._prompt_tokens: list[int] = []
         self._drafter_bytes: int | None = None
-        self._cache_bytes: int | None = None  # None where it was not seen
-        self._rows = 1  # decoded together
-        self._parts = dict.fromkeys(PARTS, 0.0)  # of the block, of whole batches
+        self._cache_bytes: int | None = None  # bytes of the drafter's caches; None if unknown
+        self._rows = 1  # number of prompts that the point decodes together
+        # Seconds of each part in this block, summed over batches.
+        self._parts = dict.fromkeys(PARTS, 0.0)
 
     def add(self, lane: str, race: Race) -> None:
-        """One prompt's run of one lane."""
+        """Add the run of one prompt in one lane."""
         self.add_rows(lane, (race.trace(),))
 
     def add_rows(self, lane: str, traces: Sequence[Trace]) -> None:
-        """One lane's run of prompts that were decoded together.
+        """Add the run of several prompts that were decoded together in one lane.
 
-        A row's seconds are those of the whole batch: the batch's time is that of its longest row.
+        A batch takes as long as its longest row, so the seconds are those of the longest row.
         """
         if lane == BASELINE:
             self._add_baseline(traces)
@@ -220,9 +246,9 @@ class PointMeter:
         lanes = [trace.lane(BASELINE) for trace in traces]
         longest = max(lanes, key=lambda lane: len(lane.steps))
         assert longest.prefill is not None
+        for step in longest.steps:
+            self._steps.add(step.seconds)
         seconds = sum(step.seconds for step in longest.steps)
-        self._step_seconds += seconds
-        self._steps += len(longest.steps)
         tokens = sum(len(lane.emitted_ids) for lane in lanes)
         self._block[BASELINE].add(tokens, longest.prefill.seconds, seconds)
 
@@ -247,29 +273,42 @@ class PointMeter:
         self._block[SPECULATIVE].add(tokens, longest.prefill.seconds, seconds)
 
     def _add_cache(self, held: int | None) -> None:
-        """The most that any text needed."""
         if held is not None:
             self._cache_bytes = max(held, self._cache_bytes or 0)
 
     @property
     def baseline_rate(self) -> float:
-        """Tokens per second of the block so far."""
+        """Return the baseline's tokens per second in the current block so far."""
         return self._block[BASELINE].rate
 
     def end_block(self) -> None:
-        """Both lanes have decoded every prompt once."""
+        """End the block, after both lanes have decoded every prompt once."""
         self._blocks.append(_Block(self._block[BASELINE], self._block[SPECULATIVE], self._parts))
         for lane, sums in self._block.items():
             self._first_seconds[lane] += sums.first_seconds
         self._parts = dict.fromkeys(PARTS, 0.0)
         self._block = {lane: _LaneSums() for lane in (BASELINE, SPECULATIVE)}
 
-    def result(self) -> dict[str, Any]:
-        """JSON-able; speedups one per block. Rates and the seconds of the parts are those of the
-        middle blocks, so that the parts add up to what the rate says of a token.
+    @property
+    def is_disturbed(self) -> bool:
+        """Return whether the speedup is above the tokens per forward, which is impossible.
 
-        Texts, rounds and what was accepted are those of the first block: a repeat makes the same
-        draws, so it is no further evidence and must make no interval narrower.
+        Other work then disturbed the times, and one more block is needed.
+        """
+        return exceeds(self._speedup, self._decided.block_efficiency)
+
+    @property
+    def _speedup(self) -> float:
+        middle = self._middle_blocks()
+        rate = _common_rate([block.speculative for block in middle])
+        return rate / _common_rate([block.baseline for block in middle])
+
+    def result(self) -> dict[str, Any]:
+        """Return the point's JSON-ready result, with one speedup per block.
+
+        Rates and parts come from the middle blocks, so that the parts add up to the time per token
+        that the rate gives. Texts, rounds and acceptance come from the first block. Other blocks
+        repeat its random draws, so they are no further evidence and must not narrow an interval.
         """
         decided, middle = self._decided, self._middle_blocks()
         speedups = [block.speedup for block in self._blocks]
@@ -278,7 +317,7 @@ class PointMeter:
         costs = self._costs()
         band = self._theory(costs) if costs else None
         return {
-            "speedup": rate / baseline_rate,
+            "speedup": self._speedup,
             "speedup_spread": [min(speedups), max(speedups)],
             "speedups": speedups,
             "baseline_tokens_per_second": baseline_rate,
@@ -303,23 +342,27 @@ class PointMeter:
         }
 
     def _middle_blocks(self) -> list[_Block]:
-        """The block of the middle speedup; of an even number of blocks the two in the middle."""
+        """Return the block with the median speedup.
+
+        If the number of blocks is even, return the two blocks in the middle.
+        """
         ordered = sorted(self._blocks, key=lambda block: block.speedup)
         half = (len(ordered) - 1) // 2
         return ordered[half : len(ordered) - half]
 
     @property
     def _texts(self) -> int:
-        """Of one block."""
         return len(self._prompt_tokens) // len(self._blocks)
 
     def _costs(self) -> Costs | None:
-        if not self._steps:
-            return None
-        return measured_costs(self._totals, self._step_seconds / self._steps)
+        return measured_costs(self._totals, self._steps, self._rows)
 
     def _theory(self, costs: Costs) -> TheoryBand:
-        """At the measured acceptance and costs; a batch ends with its longest row."""
+        """Return the lowest, the expected and the highest speedup by theory.
+
+        A batch takes as long as its row with the most rounds. The speedups of a single row are
+        therefore divided by `theory.waiting`.
+        """
         band, decided = theory_band(self._decided, costs), self._decided
         rate, longest = decided.acceptance_rate or 0.0, max(decided.rounds_by_draft_length)
         tokens = round(decided.tokens / self._texts)

@@ -1,4 +1,4 @@
-"""Advice in the making on the bundled pair: what is measured, in which order, and how it ends."""
+"""Advising on the bundled pair: what it measures, in which order, and how it ends."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import islice
 import pytest
 
 from specviz.advisor.calm import calm_seconds
+from specviz.advisor.measured_before import MeasuredBefore
 from specviz.advisor.probe import Candidate
 from specviz.errors import InputError
 from specviz.experiments.advice import advice_check, probing
@@ -42,13 +43,14 @@ REQUEST = AdviceRequest(
 
 @pytest.fixture
 def two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There and back, however much time there is."""
+    """Limit the advisor to two passes over the prompts, however much time it has."""
     monkeypatch.setattr(measuring, "MOST_PASSES", 2)
 
 
 @pytest.mark.usefixtures("two_passes")
-def test_every_method_is_probed_then_the_best_race_beside_their_baseline() -> None:
-    advising = Advising(replace(REQUEST, prompts=REQUEST.prompts[:1]), seconds=60)  # far too many
+def test_every_method_is_probed_and_then_the_best_ones_race_with_a_baseline() -> None:
+    # 60 seconds are far more than the probes need.
+    advising = Advising(replace(REQUEST, prompts=REQUEST.prompts[:1]), seconds=60)
     steps = list(advising)
     assert [step.stage for step in steps] == sorted(step.stage for step in steps)
     assert steps[-1].seconds > steps[0].seconds > 0
@@ -62,7 +64,7 @@ def test_every_method_is_probed_then_the_best_race_beside_their_baseline() -> No
     assert advice.best.low <= advice.best.speedup <= advice.best.high
 
 
-def test_a_probed_run_takes_its_share_of_the_time_over_all_its_prompts() -> None:
+def test_a_probed_run_gets_its_share_of_the_time_divided_over_all_prompts() -> None:
     advising = Advising(REQUEST, seconds=48)
     curve = ForwardCurve((1, 8), (0.01, 0.01))
     advising.probe = replace(advising.probe, batch_curve=curve)
@@ -71,11 +73,23 @@ def test_a_probed_run_takes_its_share_of_the_time_over_all_its_prompts() -> None
     assert plain.tokens == 48 * RUN_SHARE / 0.01 == 24 * PROMPTS
 
 
-def test_it_can_be_stopped_at_any_step_and_keeps_what_it_has() -> None:
+def test_the_fastest_setting_of_a_sweep_is_probed_first() -> None:
+    before = MeasuredBefore("prompt-lookup", 4, 1.67)
+    advising = Advising(replace(REQUEST, before=before), seconds=20)
+    steps = iter(advising)
+    while not advising.probe.runs:
+        next(steps)
+    (first,) = advising.probe.runs
+    assert (first.candidate.method, first.candidate.draft_length) == ("prompt-lookup", 4)
+    advice = advising.advice()
+    assert advice is not None and not advice.verdict.startswith("Not decided")
+
+
+def test_advising_can_be_stopped_at_any_step_and_keeps_its_measurements() -> None:
     advising = Advising(REQUEST, seconds=20)
     assert advising.advice() is None
     steps = iter(advising)
-    list(islice(steps, 2))  # the baseline and the first method
+    list(islice(steps, 2))  # stop after the baseline and the first method
     steps.close()  # type: ignore[attr-defined]
     advice = advising.advice()
     assert advice is not None
@@ -84,12 +98,14 @@ def test_it_can_be_stopped_at_any_step_and_keeps_what_it_has() -> None:
     assert advice.untried and set(advice.untried.methods) == set(others)
 
 
-def test_a_run_keeps_every_round_and_only_counts_acceptance_where_there_was_room() -> None:
+def test_a_run_keeps_every_round_but_counts_acceptance_only_of_full_drafts() -> None:
     candidate, prompts = candidate_of("draft-model", 4), REQUEST.prompts[:2]
     found = run_candidate(REQUEST, candidate, prompts, 12, 0)
     assert found.tokens == 24 and len(found.rounds) >= 2 * 3
     rounds = [each for each in found.rounds if each.accepted]
-    assert len(rounds) < len(found.rounds)  # the last ones had less room than 4
+    # In a request's last rounds, fewer than 4 tokens are left to write. So the drafts of these
+    # rounds have fewer than 4 tokens.
+    assert len(rounds) < len(found.rounds)
     assert all(each.levels == each.nodes == 4 for each in rounds)
     assert all(0 <= passed <= 4 for each in rounds for passed in each.accepted)
     alone = calm_seconds([each.seconds for each in found.rounds]) + 2 * (
@@ -99,10 +115,10 @@ def test_a_run_keeps_every_round_and_only_counts_acceptance_where_there_was_room
 
 
 @pytest.mark.slow
-def test_the_drafters_reading_of_the_prompt_is_measured_apart_from_its_rounds() -> None:
-    """Of a prompt of 400 tokens, so that reading it takes longer than any level.
+def test_the_drafter_s_prefill_is_measured_separately_from_its_rounds() -> None:
+    """The prompt has 400 tokens, so that the drafter's prefill takes longer than any draft level.
 
-    Some runs, because other work on the machine may hold up any one round.
+    The test runs several times, because other work on the machine may delay a round.
     """
     long = replace(REQUEST, prompts=("x = 1 + 2\n" * 60,), task=None)
 
@@ -116,10 +132,10 @@ def test_the_drafters_reading_of_the_prompt_is_measured_apart_from_its_rounds() 
     for method in ("draft-model", "eagle", "quantised-self", "pre-speculation"):
         assert any(is_apart(method) for _ in range(8)), method
     lookup = run_candidate(long, candidate_of("prompt-lookup", 2), long.prompts, 8, 0)
-    assert lookup.draft_prefill_seconds == 0  # it reads nothing
+    assert lookup.draft_prefill_seconds == 0  # prompt lookup has no model that reads the prompt
 
 
-def test_a_burst_of_other_work_counts_as_twice_a_round_and_usual_rounds_as_they_are() -> None:
+def test_a_round_disturbed_by_other_work_counts_as_twice_a_usual_round() -> None:
     usual = [1.0, 1.9, 1.0, 1.4, 1.0]
     assert calm_seconds(usual) == pytest.approx(sum(usual))
     assert calm_seconds([*usual, 50.0]) == pytest.approx(sum(usual) + 2 * 1.2)
@@ -135,7 +151,10 @@ def test_a_batch_is_measured_as_a_batch() -> None:
     assert found.tokens == 36 and max(len(each.accepted) for each in found.rounds) == 3
 
     def is_dearer_than_a_row() -> bool:
-        """Other work on the machine may hold up either measurement."""
+        """Return whether a step of the batch takes longer than a step of one sequence.
+
+        Other work on the machine may slow either measurement.
+        """
         probe = Advising(request, seconds=3).probe
         return probe.batch_curve.at(1) > probe.row_curve.at(1)
 
@@ -143,7 +162,7 @@ def test_a_batch_is_measured_as_a_batch() -> None:
     assert next(iter(Advising(request, seconds=3))).doing == "the baseline"
 
 
-def test_a_batch_reads_its_prompts_once_also_where_a_row_ends_with_its_first_token(
+def test_the_prefill_of_a_batch_counts_once_even_if_a_row_ends_with_its_first_token(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = tiny_trace()
@@ -158,7 +177,9 @@ def test_a_batch_reads_its_prompts_once_also_where_a_row_ends_with_its_first_tok
 
 
 @pytest.mark.usefixtures("two_passes")
-def test_what_a_pair_cannot_run_is_refused_with_the_reason_and_the_rest_goes_on() -> None:
+def test_methods_that_the_pair_cannot_run_are_refused_with_a_reason_and_the_rest_continues() -> (
+    None
+):
     bundled = REQUEST.pair
     pair = custom_pair(bundled.target, bundled.foreign_draft)
     methods = ("medusa", "draft-model", "prompt-lookup")
@@ -175,7 +196,7 @@ def test_what_a_pair_cannot_run_is_refused_with_the_reason_and_the_rest_goes_on(
 
 
 class Clock:
-    """Counts what asks it: a second each time."""
+    """A clock that advances by one second each time it is read."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -185,7 +206,7 @@ class Clock:
         return self.now
 
 
-def test_what_no_time_was_left_for_says_how_many_seconds_would_do(
+def test_methods_without_time_left_say_how_many_seconds_would_be_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     methods = ("draft-model", "draft-tree", "eagle", "prompt-lookup")
@@ -197,9 +218,10 @@ def test_what_no_time_was_left_for_says_how_many_seconds_would_do(
     assert advice and advice.untried and not short.probe.refusals
     left = {each["method"]: each["why"] for each in advice.to_dict()["refusals"]}
     assert 0 < len(left) < len(methods) and advice.untried.tried == len(methods) - len(left)
-    assert "draft-model" not in left  # it is the likeliest to win, and comes first
+    # The advisor first probes the method that is most likely to be the fastest.
+    assert "draft-model" not in left
     (why,) = set(left.values())
-    found = re.fullmatch(r"no time was left to try it; (\d+) seconds would do", why)
+    found = re.fullmatch(r"no time was left to try it; (\d+) seconds would be enough", why)
     assert found and int(found[1]) > 14
     if not advice.speculate:
         assert advice.verdict.startswith(f"Not decided: {advice.untried.tried} of 4 methods")
@@ -210,14 +232,14 @@ def test_what_no_time_was_left_for_says_how_many_seconds_would_do(
     assert advice and not advice.untried
 
 
-def test_a_prompt_is_enough_of_a_probe_where_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_little_time_one_prompt_is_enough_for_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "own_time", Clock().seconds)
     advising = Advising(REQUEST, seconds=8)
     list(advising)
     assert all(len(run.prompts) == 1 for run in advising.probe.runs if not run.is_race)
 
 
-def test_what_can_be_fastest_is_probed_first_and_a_draft_as_large_as_its_target_last() -> None:
+def test_promising_methods_are_probed_first_and_a_draft_as_large_as_its_target_last() -> None:
     bundled = REQUEST.pair
     usual = likely_first(bundled, ("prompt-lookup", "layer-skip", "draft-model", "quantised-self"))
     assert usual == ("quantised-self", "draft-model", "prompt-lookup", "layer-skip")
@@ -230,12 +252,14 @@ def test_what_can_be_fastest_is_probed_first_and_a_draft_as_large_as_its_target_
         "draft-tree",
     )
     alone = custom_pair(bundled.target)
-    assert likely_first(alone, ("quantised-self", "draft-model"))[0] == "draft-model"  # refused
+    # The pair has no draft model, so the advisor refuses `draft-model` without a measurement. Such
+    # methods come first, because refusing them takes no time.
+    assert likely_first(alone, ("quantised-self", "draft-model"))[0] == "draft-model"
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("two_passes")
-def test_above_temperature_0_the_best_is_also_looked_at_without_it() -> None:
+def test_above_temperature_0_the_best_is_also_measured_at_temperature_0() -> None:
     warm = replace(REQUEST, config=replace(CONFIG, temperature=1.0))
     advising = Advising(warm, seconds=4)
     list(advising)
@@ -249,7 +273,7 @@ def test_above_temperature_0_the_best_is_also_looked_at_without_it() -> None:
     assert beside.prompts == greedy.prompts
 
 
-def test_hardly_any_temperature_drafts_on_the_same_prompts_as_none() -> None:
+def test_temperature_0_and_almost_0_are_measured_on_the_same_prompts() -> None:
     request = replace(REQUEST, config=replace(CONFIG, temperature=0.001), methods=("draft-model",))
     advising = Advising(request, seconds=3)
     steps = iter(advising)
@@ -268,7 +292,7 @@ def test_hardly_any_temperature_drafts_on_the_same_prompts_as_none() -> None:
         ({"batch_size": 0}, "batch_size must be a whole number from 1 to 64, got 0"),
         ({"batch_size": 65}, "batch_size must be a whole number from 1 to 64, got 65"),
         ({"methods": ()}, "methods must name at least one"),
-        ({"methods": ("magic",)}, "method must be one of"),
+        ({"methods": ("magic",)}, "methods must be among draft-model, .* got 'magic'"),
         ({"task": "poems"}, "task must be one of"),
     ],
 )
@@ -277,19 +301,19 @@ def test_a_request_that_breaks_a_rule_is_refused(changes: dict[str, object], mes
         replace(REQUEST, **changes)  # type: ignore[arg-type]
 
 
-def test_a_prompt_without_room_for_the_output_is_refused_by_its_number_at_once() -> None:
+def test_a_prompt_that_leaves_no_space_for_the_output_is_refused_at_once_by_its_number() -> None:
     request = replace(REQUEST, prompts=("def f():", "x = 1\n" * 2000))
-    with pytest.raises(InputError, match="prompts are refused at number 2: prompt must have at"):
+    with pytest.raises(InputError, match="prompt 2 is invalid: prompt must have at"):
         Advising(request)
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
-def test_no_time_is_refused(seconds: float) -> None:
+def test_a_time_limit_that_is_not_positive_is_refused(seconds: float) -> None:
     with pytest.raises(InputError, match="seconds must be a positive number"):
         Advising(REQUEST, seconds)
 
 
-def test_a_check_measures_every_setting_and_counts_abstaining_as_1(
+def test_a_check_measures_every_setting_and_counts_plain_decoding_as_1(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(advice_check, "PROMPTS", 1)

@@ -1,4 +1,4 @@
-"""A benchmark's passes: their order, what counts in them, and the time that is left."""
+"""The passes of a benchmark: their order, what they count, and the remaining time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from specviz.decoding.batch_options import BatchOptions
 from specviz.errors import InputError
+from specviz.experiments.benchmark import benchmark
 from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark.benchmark import Benchmark, BenchmarkStep, Plan, _contenders
 from specviz.experiments.benchmark.benchmark import benchmark as run_benchmark
@@ -26,6 +27,7 @@ PLAN = Plan(
     *(pair_named("bundled"), ("code",), ("draft-model",), (4,)),
     max_new_tokens=12,
     prompts=2,
+    repeats=2,
     device="cpu",
     peers=(PEER,),
 )
@@ -33,40 +35,62 @@ PLAN = Plan(
 
 @pytest.fixture(scope="module")
 def measured() -> tuple[list[BenchmarkStep], dict[str, dict[str, Any]]]:
-    """All steps, and the rows by their names."""
+    """Return all steps of a measured benchmark, and its result rows: name -> row."""
     measuring = Benchmark(PLAN)
-    steps = list(measuring)
+    with pytest.MonkeyPatch.context() as patch:
+        # On a busy machine, the measured times could make the benchmark add passes. Here it must
+        # not.
+        patch.setattr(Benchmark, "_is_disturbed", lambda self, task: False)
+        steps = list(measuring)
     return steps, {row["method"]: row for row in measuring.result()["rows"]}
 
 
 Measured = tuple[list[BenchmarkStep], dict[str, dict[str, Any]]]
 
 
-def test_every_other_pass_is_reversed_and_only_the_planned_peers_run(measured: Measured) -> None:
+def test_every_second_pass_is_reversed_and_only_the_planned_peers_run(measured: Measured) -> None:
     steps, rows = measured
     passes = groupby(steps, key=lambda step: (step.seconds_left is None, step.repeat))
     assert [[step.doing for step in each] for _, each in passes] == [ORDER, ORDER, ORDER[::-1]]
     assert list(rows) == ORDER and {len(row["rates"]) for row in rows.values()} == {2}
 
 
-def test_the_time_left_is_that_of_all_passes(measured: Measured) -> None:
+def test_the_remaining_time_covers_all_passes(measured: Measured) -> None:
     steps, _ = measured
     lefts = [step.seconds_left for step in steps if step.seconds_left is not None]
     assert len(lefts) == 8 and min(lefts[:-1]) > 0 and lefts[-1] == 0
 
 
-def test_a_warm_up_does_not_count(measured: Measured) -> None:
+def test_a_speedup_above_the_tokens_per_forward_gets_more_passes_and_a_remark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measuring = Benchmark(replace(PLAN, peers=(), repeats=1, prompts=1, max_new_tokens=8))
+    baseline, draft, _ = measuring._contenders["code"]
+    row = benchmark._row
+    monkeypatch.setattr(benchmark, "_row", lambda *given: row(*given) | {"speedup": 9.0})
+    # Each row reports a speedup of 9, which is impossible, so the benchmark adds pass 1.
+    assert {step.repeat for step in measuring} == {0, 1}
+    # The method now seems a thousand times as fast as the baseline, so other work must have
+    # disturbed the baseline.
+    draft.seconds[0] = baseline.seconds[0] / 1000
+    assert "disturbed" in row("code", draft, baseline)["remark"]
+    assert row("code", baseline, baseline)["remark"] == ""
+
+
+def test_the_warm_up_does_not_count(measured: Measured) -> None:
     _, rows = measured
     texts = held_out_prompts("code")[:2]
     one, other = (rounds(text) for text in texts)
     both, longer = one + other, one if len(texts[0]) > len(texts[1]) else other
-    assert acceptance_rate(longer[:5] + both) != acceptance_rate(both)  # else it would not show
+    # The rounds of a warm-up would change the acceptance rate, so the test can see whether they
+    # count.
+    assert acceptance_rate(longer[:5] + both) != acceptance_rate(both)
     assert rows["draft-model"]["acceptance_rate"] == pytest.approx(acceptance_rate(both))
     assert rows["draft-model"]["block_efficiency"] == pytest.approx(block_efficiency(both))
     assert rows["generate()"]["block_efficiency"] == 1
 
 
-def test_a_warm_up_is_of_a_few_steps() -> None:
+def test_the_warm_up_takes_few_steps() -> None:
     contenders = _contenders(PLAN, "code", None)
     for contender in contenders:
         short = contender.run(held_out_prompts("code")[0], 3)
@@ -80,14 +104,14 @@ def test_methods_that_the_pair_lacks_are_left_out_and_named() -> None:
     assert {step.doing for step in measuring} == {"baseline", "prompt-lookup", "generate()"}
     (refusal,) = measuring.result()["refusals"]
     assert refusal["method"] == "medusa" and "has no Medusa heads" in refusal["why"]
-    with pytest.raises(InputError, match="methods must name one .* got medusa: pair .* has no Med"):
+    with pytest.raises(InputError, match="methods must name one .* got medusa; .* has no Med"):
         list(Benchmark(replace(plan, methods=("medusa",))))
 
 
-def test_a_prompt_without_room_for_the_output_is_named_before_anything_is_decoded() -> None:
+def test_a_prompt_without_space_for_the_output_is_named_before_anything_is_decoded() -> None:
     plan = replace(PLAN, tasks=(None,), texts=("one two", "x = 1\n" * 2000), temperature=0.7)
     said: list[str] = []
-    named = "prompts are refused at number 2: prompt must have at most"
+    named = "prompt 2 is invalid: prompt must have at most"
     with pytest.raises(InputError, match=named):
         run_benchmark(plan, said.append)
     with pytest.raises(InputError, match=named):
@@ -95,14 +119,14 @@ def test_a_prompt_without_room_for_the_output_is_named_before_anything_is_decode
     assert not said
 
 
-def test_a_target_alone_is_measured_without_the_library_s_assistant() -> None:
+def test_a_target_without_a_draft_is_measured_without_assisted_generation() -> None:
     alone = custom_pair(str(BUNDLED_DRAFT), "")
     plan = replace(PLAN, pair=alone, methods=("prompt-lookup",), repeats=1, prompts=1)
     rows = run_benchmark(plan)["rows"]
     assert [row["method"] for row in rows] == ["baseline", "prompt-lookup", "generate()"]
 
 
-def test_prompts_of_ones_own_take_the_place_of_the_tasks_and_time_left_is_told() -> None:
+def test_custom_prompts_replace_the_tasks_and_the_remaining_time_is_shown() -> None:
     said: list[str] = []
     texts = ("one two", "three four")
     plan = replace(PLAN, tasks=(None,), texts=texts, peers=(), repeats=1, max_new_tokens=4)
@@ -112,7 +136,7 @@ def test_prompts_of_ones_own_take_the_place_of_the_tasks_and_time_left_is_told()
     assert said[-1] == "your prompts, generate(): pass 1 of 1, 0 s left"
 
 
-def test_batches_leave_out_what_the_pair_lacks_too() -> None:
+def test_batches_also_leave_out_methods_that_the_pair_lacks() -> None:
     plan = replace(
         PLAN, pair=custom_pair(str(BUNDLED_DRAFT), ""), methods=("medusa", "prompt-lookup")
     )

@@ -1,4 +1,7 @@
-"""What the zoo tells of a rule is true of its exact distribution, summed over all guesses."""
+"""The zoo's description of each wrong rule agrees with the exact distribution of the rule's tokens.
+
+The distribution is a sum over all possible drafts.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,15 @@ from specviz.experiments.bug_zoo.wrong_rules import LOW, ExactRule, rule_named
 from specviz.experiments.bug_zoo.zoo import specimen_named, specimens
 
 VOCAB, SEEDS = 6, 40
-NOTHING = 1e-12  # by which sums in another order may differ
+NOTHING = 1e-12  # sums of the same numbers in another order differ by less than this
 
-# p, q and what comes out beyond p, [V] each -> whether what is told is true
+# A check of the description of a wrong rule. It takes p, q and the excess of the rule's
+# distribution over p, [V] each. It returns whether the description is true.
 Tell = Callable[[Tensor, Tensor, Tensor], bool]
 
 
 def place(seed: int, top_k: int) -> Place:
-    """Two models that disagree: little, much, or very much, by the seed."""
+    """Return p and q of two random models at a position; `seed` decides how much they differ."""
     generator = torch.Generator().manual_seed(seed)
     logits = (0.5, 1.6, 3.0)[seed % 3] * torch.randn(2, VOCAB, generator=generator)
     (p, q), (_, raw_q) = Sampler(temperature=1.0, top_k=top_k).both(logits.double())
@@ -31,12 +35,14 @@ def place(seed: int, top_k: int) -> Place:
 
 
 def shift(rule: ExactRule, place: Place) -> Tensor:
-    """How much more often than p each token comes out of a round. [V] float64"""
+    """Return, for every token, by how much its probability under the rule exceeds p. [V] float64"""
     p, q, width = place.p, place.q, rule.siblings
     ids = torch.cartesian_prod(*[torch.arange(VOCAB)] * width).view(-1, width)
     ids = ids[(q[ids] > 0).all(1)]
     left = q[ids].prod(1)
-    guesses = rule.guesses(q, (q.cumsum(0) - q / 2)[ids])  # the numbers that draw just these
+    # These uniform draws are in the middle of each token's interval. So with them the rule drafts
+    # exactly the tokens `ids`.
+    guesses = rule.guesses(q, (q.cumsum(0) - q / 2)[ids])
     is_examined, count = rule.examined(guesses, q), len(ids)
     told = rule.told_q(q, place.raw_q)
     rows = 1 + count + count * width
@@ -81,10 +87,18 @@ def the_draft_s_own(p: Tensor, q: Tensor, more: Tensor) -> bool:
 
 
 def owed_shift_by_how_often_they_are_guessed(p: Tensor, q: Tensor, more: Tensor) -> bool:
-    """The same guess is rejected twice only where q > p, and r, (p - q)+ scaled, has none of it.
+    """Return whether merging equal siblings changes the probabilities as theory predicts.
 
-    Merging then draws from r, where the right rule draws from (r - q)+, scaled: more of a token
-    where q / r is above the share of second guesses that pass. q / r grows with q / p.
+    `more` is the change of each token's probability.
+
+    A rejected token has q > p. So its probability in the residual r, which is (p - q)+ normalised,
+    is 0. Suppose that the second sibling is the same token again. The exact rule rejects it once
+    more and draws the next token from (r - q)+ normalised. The wrong rule merges the two siblings
+    and draws from r.
+
+    So a token with r > 0 becomes too frequent if q / r exceeds the share of second siblings that
+    are accepted, and too rare if q / r is below this share. q / r grows with q / p. Tokens with q
+    >= p keep their probability.
     """
     owed = (p - q).clamp(min=0) / (p - q).clamp(min=0).sum()
     passes = torch.minimum(owed, q).sum()
@@ -102,11 +116,16 @@ def those_above_the_limit_come_too_often(p: Tensor, q: Tensor, more: Tensor) -> 
 def after_a_rejection_all_are_nearly_as_probable(p: Tensor, q: Tensor, more: Tensor) -> bool:
     kept = torch.minimum(p, q)
     redrawn = (p + more - kept) / (1 - kept.sum())
-    return float(redrawn.max() / redrawn.min()) < math.e + 1e-6  # of a softmax of shares: e at most
+    # The wrong rule applies softmax to probabilities from 0 to 1. Its largest result is therefore
+    # at most e times its smallest one.
+    return float(redrawn.max() / redrawn.min()) < math.e + 1e-6
 
 
 def plausible_that_is_liked_comes_too_often(p: Tensor, q: Tensor, more: Tensor) -> bool:
-    """Only the implausible is rejected, and then p is drawn from."""
+    """Return whether tokens with q > p appear too often if typical acceptance calls them plausible.
+
+    The rule rejects only implausible tokens and then draws from p.
+    """
     entropy = float(-(p * p.clamp(min=1e-30).log()).sum())
     plausible = p > min(TYPICAL_EPSILON, TYPICAL_DELTA * math.exp(-entropy))
     return is_up(more[plausible & (q > p)]) and is_up(-more[~plausible & (q > p)])
@@ -134,7 +153,7 @@ TELLS: dict[str, Tell] = {
 
 
 @pytest.mark.parametrize("name", TELLS)
-def test_what_is_told_of_a_rule_is_true_of_what_comes_out(name: str) -> None:
+def test_the_description_of_a_rule_is_true_of_its_distribution(name: str) -> None:
     rule, top_k = rule_named(name), min(specimen_named(name).top_k, VOCAB - 2)
     largest = 0.0
     for seed in range(SEEDS):
@@ -146,12 +165,12 @@ def test_what_is_told_of_a_rule_is_true_of_what_comes_out(name: str) -> None:
 
 
 @pytest.mark.parametrize("siblings", [1, 2, 3])
-def test_the_right_rule_has_no_shift_at_all(siblings: int) -> None:
+def test_the_exact_rule_has_no_shift(siblings: int) -> None:
     for seed in range(SEEDS):
         at = place(seed, 0)
         assert nothing_is_wrong(at.p, at.q, shift(ExactRule(siblings), at)), f"seed {seed}"
 
 
-def test_every_rule_of_the_zoo_is_held_to_what_is_told_of_it() -> None:
-    two_rounds = {"stale-cache"}  # tests of the rules themselves look at it
+def test_every_rule_of_the_zoo_has_a_checked_description() -> None:
+    two_rounds = {"stale-cache"}  # this rule needs two rounds; the tests of the rules check it
     assert set(TELLS) | two_rounds == set(specimens())

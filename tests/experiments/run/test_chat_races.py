@@ -1,4 +1,4 @@
-"""Races on the chat model: every held-out message can be raced, and what is written is its own."""
+"""Every task of the chat model can be raced, and both lanes of a race write the same text."""
 
 from __future__ import annotations
 

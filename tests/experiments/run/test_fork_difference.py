@@ -1,4 +1,4 @@
-"""What changed in a fork of the bundled pair is found again in the two traces alone."""
+"""Two traces are enough to find out what a fork of the bundled pair changed."""
 
 from specviz.records import Outcome, ProposalKind
 from specviz.trace_diff import difference
@@ -14,7 +14,7 @@ def first_difference(parent, index, **changes):
     return found
 
 
-def test_a_forced_draw_is_the_reason():
+def test_the_reason_for_a_difference_can_be_a_forced_draw():
     parent = parent_of()
     record, node = next(
         (each, node)
@@ -28,17 +28,17 @@ def test_a_forced_draw_is_the_reason():
     assert found.a.round_index == found.b.round_index == record.index
 
 
-def test_another_temperature_is_another_distribution_of_the_target():
+def test_another_temperature_changes_the_target_s_distribution():
     found = first_difference(parent_of(), 1, temperature=2.0)
     assert found.reason is Reason.DISTRIBUTION
     assert found.cause.distribution is Distribution.TARGET and not found.cause.same_setting
 
 
-def test_another_seed_is_another_draw_or_another_proposal():
+def test_another_seed_changes_a_draw_or_the_draft():
     assert first_difference(parent_of(), 1, seed=99).reason in (Reason.DRAW, Reason.PROPOSAL)
 
 
-def test_another_method_is_another_proposal():
+def test_another_method_changes_the_draft():
     changes = {"method": "prompt-lookup", "tree_kind": ProposalKind.DETERMINISTIC}
     assert first_difference(parent_of(), 0, **changes).reason is Reason.PROPOSAL
 

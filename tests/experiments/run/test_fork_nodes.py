@@ -1,4 +1,4 @@
-"""A fork goes on with the size of tree that was measured to pay when its parent ran."""
+"""A fork keeps the tree size that was measured when its parent ran."""
 
 from __future__ import annotations
 
@@ -14,33 +14,35 @@ from tests.experiments.run.test_forking import decisions, forked, parent_of
 from tests.random_traces import changed
 
 MEASURED = [name for name, method in DRAFTERS.items() if NODES in method.options]
-SIZES = (3, 9)  # one of them at least is not what this machine would measure
+# Two tree sizes in nodes. A new measurement gives one size, so it cannot give both by chance.
+SIZES = (3, 9)
 
 
 @pytest.mark.parametrize("method", MEASURED)
 @pytest.mark.parametrize("nodes", SIZES)
-def test_an_unforced_fork_drafts_its_parents_trees_again(method, nodes):
+def test_a_fork_without_forced_draws_drafts_its_parent_s_trees(method, nodes):
     made = parent_of(method, options=((NODES.name, nodes),))
-    parent = changed(made, config=replace(made.config, options=()))  # as if it had been measured
+    # A run without the option `nodes` had its tree size measured.
+    parent = changed(made, config=replace(made.config, options=()))
     trace, _ = forked(parent, 1)
     assert trace.config == parent.config
     assert decisions(trace.rounds) == decisions(made.rounds)
 
 
 @pytest.mark.parametrize("method", MEASURED)
-def test_what_was_asked_for_or_is_another_setting_is_left_alone(method):
+def test_a_requested_size_or_another_setting_is_left_unchanged(method):
     asked = parent_of(method, options=((NODES.name, SIZES[0]),))
     assert with_measured_nodes(asked, asked.config) == asked.config
     warmer = replace(asked.config, temperature=1.3, options=())
     assert with_measured_nodes(asked, warmer) == warmer
 
 
-def test_a_method_that_measures_nothing_gets_no_option():
+def test_a_method_without_a_measured_size_gets_no_option():
     parent = parent_of("draft-model")
     assert with_measured_nodes(parent, parent.config) == parent.config
 
 
-def test_a_fork_of_a_fork_takes_the_size_of_the_rounds_of_its_own_setting():
+def test_a_fork_of_a_fork_keeps_the_size_of_the_rounds_with_its_own_settings():
     wide = parent_of("eagle", options=((NODES.name, 9),))
     small = replace(wide.config, options=(), temperature=0.4)
     fork = changed(wide, config=small, forks=(ForkPoint(2, wide.config),))

@@ -1,4 +1,4 @@
-"""A fork is the real decoder going on from a recorded round; checked on the bundled pair."""
+"""A fork lets the real decoder continue from a recorded round of the bundled pair."""
 
 import dataclasses
 from functools import cache
@@ -64,7 +64,7 @@ def forked(parent, round_index, **changes):
 
 
 def is_whole(trace):
-    """As long as asked for, or ended by the text itself."""
+    """Return whether the trace has LENGTH tokens, or ends with the only end token in it."""
     if trace.finish is FinishReason.END_OF_SEQUENCE:
         return trace.emitted_ids[-1] == 0 and 0 not in trace.emitted_ids[:-1]
     return trace.finish is FinishReason.LENGTH and len(trace.emitted_ids) == LENGTH
@@ -87,9 +87,10 @@ def decisions(rounds):
 @pytest.mark.parametrize(
     "method", ["draft-model", "draft-tree", "dynamic-tree", "eagle", "prompt-lookup"]
 )
-def test_a_fork_without_a_change_writes_the_same_rounds_again(method):
-    # Left to be measured, the size of a tree follows from how busy the machine is. A small one:
-    # the ninth best node of this run is a near tie, which the fork's own prefill rounds otherwise.
+def test_a_fork_without_a_change_repeats_the_rounds_of_its_parent(method):
+    # The tree size is fixed, because a measured size would depend on how busy the machine is. It is
+    # also small, because the ninth best node of this run is nearly as good as the tenth. The fork
+    # runs its own prefill, so rounding errors could change the order of these two nodes.
     fixed = ((NODES.name, 5),) if NODES in method_named(method).options else ()
     parent = parent_of(method, options=fixed)
     trace, _ = forked(parent, len(parent.rounds) // 2)
@@ -98,13 +99,13 @@ def test_a_fork_without_a_change_writes_the_same_rounds_again(method):
 
 
 @pytest.mark.parametrize("start", [0, -1])
-def test_a_fork_may_leave_before_the_first_round_and_before_the_last(start):
+def test_a_fork_may_start_before_the_first_round_and_before_the_last(start):
     parent = parent_of()
     trace, _ = forked(parent, range(len(parent.rounds))[start])
     assert decisions(trace.rounds) == decisions(parent.rounds)
 
 
-def test_the_parents_rounds_stay_as_they_are_and_the_new_ones_follow_on_its_clock():
+def test_the_parent_s_rounds_stay_unchanged_and_new_ones_continue_its_clock():
     parent = parent_of()
     trace, events = forked(parent, 3, draft_length=7)
     assert trace.rounds[:3] == parent.rounds[:3] and trace.prefill == parent.prefill
@@ -121,7 +122,7 @@ def test_the_parents_rounds_stay_as_they_are_and_the_new_ones_follow_on_its_cloc
     assert len(trace.emitted_ids) == LENGTH
 
 
-def test_events_are_those_of_a_race_of_the_whole_trace():
+def test_a_fork_yields_the_events_of_a_race_with_the_whole_trace():
     parent = parent_of()
     trace, events = forked(parent, 2)
     speculative = [event.event for event in events if event.lane == SPECULATIVE]
@@ -132,7 +133,7 @@ def test_events_are_those_of_a_race_of_the_whole_trace():
     assert tuple(baseline[1:-1]) == parent.baseline.steps == trace.baseline.steps
 
 
-def test_a_fork_is_a_trace_file_like_any_other():
+def test_a_fork_can_be_saved_as_a_trace_file():
     trace, _ = forked(parent_of(), 2, temperature=1.2, seed=8)
     again = trace_file.loads(trace_file.dumps(trace))
     assert again.emitted_ids == trace.emitted_ids
@@ -141,14 +142,14 @@ def test_a_fork_is_a_trace_file_like_any_other():
     assert all(token_id in texts for token_id in (*trace.emitted_ids, *trace.prompt_ids))
 
 
-def test_a_trace_from_a_file_forks_like_the_one_in_memory():
+def test_a_trace_from_a_file_can_be_forked_like_one_in_memory():
     parent = parent_of()
     read = trace_file.loads(trace_file.dumps(parent))
     trace, _ = forked(read, 2)
     assert trace.emitted_ids == parent.emitted_ids
 
 
-def test_a_trace_says_how_many_bits_the_copy_has_and_a_fork_elsewhere_takes_as_many(monkeypatch):
+def test_a_fork_uses_as_many_bits_for_the_quantised_copy_as_its_parent(monkeypatch):
     parent = parent_of("quantised-self", max_new_tokens=8)
     assert parent.config.options == (("bits", 8),)
     drafted = []
@@ -164,7 +165,7 @@ def test_a_trace_says_how_many_bits_the_copy_has_and_a_fork_elsewhere_takes_as_m
     assert trace.config.options == (("bits", 4),)
 
 
-def test_a_forced_draw_flips_the_verdict_as_foretold_and_the_text_goes_on():
+def test_a_forced_draw_changes_the_verdict_as_predicted_and_the_text_continues():
     parent = parent_of()
     index, node = next(
         (each.index, node)
@@ -181,7 +182,7 @@ def test_a_forced_draw_flips_the_verdict_as_foretold_and_the_text_goes_on():
     assert len(trace.rounds) > index + 1 and is_whole(trace)
 
 
-def test_a_forced_draw_without_its_token_in_the_forks_tree_is_refused():
+def test_a_forced_draw_is_refused_if_the_fork_does_not_draft_its_token():
     parent = parent_of()
     lookup = {"method": "prompt-lookup", "tree_kind": ProposalKind.DETERMINISTIC}
     fork = start_fork(request_of(parent, 1, forced=((0, 0.5),), **lookup))
@@ -191,7 +192,7 @@ def test_a_forced_draw_without_its_token_in_the_forks_tree_is_refused():
     assert fork.trace().rounds == parent.rounds[:1]
 
 
-def test_other_methods_and_pairs_of_the_same_tokenizer_can_go_on():
+def test_a_fork_may_use_another_method_or_pair_with_the_same_tokenizer():
     parent = parent_of()
     for method in ("lookahead", "pre-speculation", "cross-vocabulary"):
         kind = method_named(method).kinds[0]
@@ -203,7 +204,7 @@ def test_other_methods_and_pairs_of_the_same_tokenizer_can_go_on():
     assert trace.baseline is None
 
 
-def test_a_pair_of_another_tokenizer_is_refused_in_one_sentence():
+def test_a_pair_with_another_tokenizer_is_refused_in_one_sentence():
     foreign = BUNDLED.foreign_draft
     with pytest.raises(InputError) as refused:
         start_fork(request_of(parent_of(), 2, pair=custom_pair(foreign, foreign)))
@@ -220,7 +221,7 @@ def test_a_token_that_the_pair_does_not_have_is_refused():
     assert str(refused.value).endswith("token 4096 is used in the trace and no token here")
 
 
-def test_the_limit_counts_the_whole_text_and_an_ended_one_can_be_made_longer():
+def test_the_limit_counts_the_whole_text_and_an_ended_text_can_be_extended():
     parent = parent_of()
     trace, _ = forked(parent, len(parent.rounds), max_new_tokens=LENGTH + 6)
     assert trace.emitted_ids[:LENGTH] == parent.emitted_ids
@@ -240,12 +241,15 @@ def test_the_limit_counts_the_whole_text_and_an_ended_one_can_be_made_longer():
     [
         ({"round_index": -1}, "round must be from 1 to 5, got 0"),
         ({"round_index": 5}, "round must be from 1 to 5, got 6"),
-        ({"round_index": 4, "forced": ((0, 0.5),)}, "forced draws must be of one of the trace's 4"),
+        (
+            {"round_index": 4, "forced": ((0, 0.5),)},
+            "forced draws must belong to one of the trace's 4",
+        ),
         ({"round_index": 0, "forced": ((99, 0.5),)}, "node must be from 0 to 4 in round 1, got 99"),
         ({"round_index": 0, "forced": ((0, 1.0),)}, "forced draw of node 0 must be from 0"),
     ],
 )
-def test_a_fork_from_where_nothing_is_is_refused(change, sentence):
+def test_a_fork_from_a_round_that_does_not_exist_is_refused(change, sentence):
     with pytest.raises(InputError) as refused:
         request_of(random_trace(1, rounds=4), **change)
     assert str(refused.value).startswith(sentence)
@@ -256,16 +260,17 @@ def test_a_trace_without_a_speculative_lane_has_no_round_to_fork_from():
         request_of(random_trace(1).unstarted, 0)
 
 
-def test_a_text_that_has_ended_cannot_go_on():
+def test_a_text_with_an_end_token_cannot_be_continued():
     parent = parent_of()
-    end = dataclasses.replace(parent.rounds[-1].extra, token_id=0)  # the pair's end token
+    # Token 0 is the end token of this pair.
+    end = dataclasses.replace(parent.rounds[-1].extra, token_id=0)
     last = dataclasses.replace(parent.rounds[-1], extra=end)
     ended = changed(parent, rounds=(*parent.rounds[:-1], last))
     with pytest.raises(InputError, match="round must be before the end of the text, got"):
         start_fork(request_of(ended, len(ended.rounds), max_new_tokens=LENGTH + 9))
 
 
-def test_a_stopped_fork_leaves_what_it_has_and_frees_its_decoder():
+def test_a_stopped_fork_keeps_its_rounds_and_frees_its_decoder():
     fork = start_fork(request_of(parent_of(), 2))
     for event in fork:
         if isinstance(event.event, Round) and event.event.index == 3:
@@ -276,7 +281,7 @@ def test_a_stopped_fork_leaves_what_it_has_and_frees_its_decoder():
     assert (len(trace.rounds), trace.finish) == (4, None)
 
 
-def test_the_baseline_is_copied_only_where_it_is_the_baseline_of_this_setting():
+def test_the_baseline_is_copied_only_if_it_has_the_fork_s_settings():
     parent = changed(random_trace(2, rounds=6), BASELINE, finish=FinishReason.LENGTH)
     count = len(parent.baseline.emitted_ids)
 
@@ -300,7 +305,7 @@ def test_the_baseline_is_copied_only_where_it_is_the_baseline_of_this_setting():
         assert other is None
 
 
-def test_a_fork_goes_on_with_the_pair_of_its_trace_only_among_those_that_have_a_name():
+def test_a_fork_uses_its_trace_s_pair_only_if_the_pair_has_a_name():
     other = pair_named("gpt2")
     assert pair_of(parent_of(), other) == BUNDLED
     named = dataclasses.replace(parent_of().target, name="somebody/weights")
@@ -310,11 +315,11 @@ def test_a_fork_goes_on_with_the_pair_of_its_trace_only_among_those_that_have_a_
         draft = dataclasses.replace(parent_of().main.draft, name=pair.model_name("draft"))
         trace = dataclasses.replace(changed(parent_of(), draft=draft), target=target)
         assert pair_of(trace, other) == pair
-        alone = changed(trace, draft=None)  # of a method without a draft
+        alone = changed(trace, draft=None)  # this trace is of a method that needs no draft model
         assert pair_of(alone, pair) == pair
 
 
-def test_a_forks_trace_says_where_it_left_its_parent():
+def test_a_fork_s_trace_says_where_it_left_its_parent():
     parent = parent_of()
     trace, _ = forked(parent, 2, draft_length=2)
     assert [(each.round_index, each.config) for each in trace.main.forks] == [(2, parent.config)]

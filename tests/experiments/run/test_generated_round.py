@@ -1,4 +1,4 @@
-"""What can be seen of one verification, on distributions that are worked out by hand."""
+"""The round that follows from a verification by transformers, with numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import torch
 from specviz.experiments.run.generated_round import SeenVerification, Times
 from specviz.records import ExtraKind, Outcome, ProposalKind
 
-P = [[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6]]  # after the root, and after two candidates
+# P has the target's distributions after the root, after candidate 0 and after candidate 1. Q has
+# the draft's distributions of both candidates.
+P = [[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6]]
 Q = [[0.8, 0.1, 0.1], [0.1, 0.3, 0.6]]
 TIMES = Times(1.0, 1.0, 1.5, 3.0, 3.25)
 
@@ -44,7 +46,8 @@ def outcomes(verification: SeenVerification) -> str:
 def test_a_rejection_is_followed_by_a_token_of_the_residual() -> None:
     made = seen([0, 1]).round(3, TIMES)
     assert [each.outcome for each in made.verdicts] == [Outcome.ACCEPTED, Outcome.REJECTED]
-    # p - q after token 0: (0, 0.3, -0.3), of which token 1 has all
+    # At the position after token 0, p - q is (0, 0.3, -0.3). So the residual has only token 1, with
+    # probability 1.
     assert made.extra is not None and made.extra.kind is ExtraKind.RECOVERED
     assert made.extra.prob == pytest.approx(1) and made.extra.parent == 0
     assert made.verdicts[0].acceptance_prob == pytest.approx(0.5 / 0.8)
@@ -61,14 +64,14 @@ def test_full_acceptance_is_followed_by_a_token_of_p() -> None:
     assert [each.parent for each in made.positions] == [-1, 0, 1]
 
 
-def test_candidates_behind_a_cut_were_never_examined() -> None:
+def test_candidates_after_the_end_of_the_text_were_never_examined() -> None:
     assert outcomes(seen([0])) == "au"
     assert seen([0]).extra is None
     assert [each.parent for each in seen([0]).round(0, TIMES).positions] == [-1]
     assert outcomes(seen([0, 2])) == "aa" and seen([0, 2]).extra is None
 
 
-def test_a_copied_candidate_is_a_point_mass_whose_rejection_leaves_the_rest_of_p() -> None:
+def test_a_candidate_copied_from_the_prompt_has_q_1_and_leaves_the_rest_of_p() -> None:
     made = seen([0, 1], has_distribution=False).round(0, TIMES)
     assert made.tree.kind is ProposalKind.DETERMINISTIC
     assert [node.draft_prob for node in made.tree.nodes] == [1, 1]
@@ -77,7 +80,7 @@ def test_a_copied_candidate_is_a_point_mass_whose_rejection_leaves_the_rest_of_p
     assert made.positions[0].overlap == pytest.approx(0.5) and made.positions[0].draft_probs == ()
 
 
-def test_greedy_compares_best_tokens_and_keeps_the_raw_distributions() -> None:
+def test_greedy_verification_compares_best_tokens_and_keeps_raw_distributions() -> None:
     made = seen([0, 1], sampled=False).round(0, TIMES)
     first, second = made.verdicts
     assert (first.target_prob, first.draft_prob, first.acceptance_prob) == (1, 1, 1)
@@ -86,7 +89,7 @@ def test_greedy_compares_best_tokens_and_keeps_the_raw_distributions() -> None:
     assert made.extra is not None and made.extra.prob == 1
 
 
-def test_the_rounds_time_is_split_at_the_draft_and_at_the_verdict() -> None:
+def test_the_round_s_time_is_divided_into_drafting_verifying_and_the_rest() -> None:
     made = seen([0, 1]).round(0, TIMES)
     assert (made.draft_seconds, made.verify_seconds, made.host_seconds) == (0.5, 1.5, 0.25)
     assert (made.cache.committed, made.cache.speculative, made.cache.rolled_back) == (6, 3, 1)

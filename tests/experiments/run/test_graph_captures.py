@@ -1,6 +1,7 @@
-"""Every graph that a run needs is captured before its lanes' clocks start.
+"""Every graph that a run needs is captured before the clocks of its lanes start.
 
-No GPU is needed: captured work is simply done again, and a double counts the captures.
+No GPU is needed: on a CPU, "captured" work is simply run again, and a test double counts the
+captures.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import BASELINE, SPECULATIVE, Round
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):\n"
-LARGEST_TREE = 32  # of these runs; what is captured beyond it only takes time
-CLOCKED = (  # what a lane's clock counts
+# The largest trees of these runs have this many nodes. Captures for larger trees would take time
+# and be of no use.
+LARGEST_TREE = 32
+CLOCKED = (  # the clock of a lane runs during these functions
     (SpeculativeRun, "prefill"),
     (SpeculativeRun, "round"),
     (autoregressive, "first_token"),
@@ -44,9 +47,9 @@ CLOCKED = (  # what a lane's clock counts
 
 
 class Captures:
-    """The shapes that were captured: while a lane's clock ran, and otherwise.
+    """Lists of captured shapes: those captured while a lane's clock ran, and those at other times.
 
-    Rehearsals are not on a clock, although they run rounds.
+    The warm-up also runs rounds before the race. No clock counts these rounds.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +70,7 @@ class Captures:
         monkeypatch.setattr(GraphBuffers, "capture", counted)
 
     def _wrap(self, owner: Any, name: str, depth: str) -> None:
-        """Count how deep calls of this function are nested."""
+        """Count how deeply calls of this function are nested."""
         function: Callable[..., Any] = getattr(owner, name)
 
         def wrapped(*args: Any, **options: Any) -> Any:
@@ -82,10 +85,14 @@ class Captures:
 
 @pytest.fixture
 def captures(empty_memory: None, monkeypatch: pytest.MonkeyPatch) -> Captures:
-    """Those of the bundled models as on a GPU, where drafting ahead stays in this process."""
+    """Return a recorder of graph captures; all models capture as on a GPU.
+
+    The work runs in this process, on the CPU.
+    """
     monkeypatch.setattr(loading, "_own_kind", lambda device: CapturedModel)
     monkeypatch.setattr(pre_speculation, "executor_for", InLine)
-    monkeypatch.setattr(forward_times, "REPEATS", 1)  # every size is run, which is what matters
+    # The models must run every tree size once, but how long it takes does not matter.
+    monkeypatch.setattr(forward_times, "REPEATS", 1)
     monkeypatch.setattr(warm_up, "MOST_TOKENS", LARGEST_TREE)
     return Captures(monkeypatch)
 
@@ -96,8 +103,8 @@ def race_request(name: str, **changes: Any) -> RaceRequest:
     return RaceRequest(pair_named(BUNDLED), PROMPT, config, device="cpu")
 
 
-# a drawn tree and a greedy one feed the same shapes, and these methods have every kind of model,
-# cache and head between them: the rest is in make slow
+# Drawn and greedy trees have the same shapes. These two methods cover every kind of model, cache
+# and head; `make slow` runs the others.
 QUICK = ("draft-model", "eagle")
 
 
@@ -109,7 +116,9 @@ QUICK = ("draft-model", "eagle")
 def test_no_graph_is_captured_while_a_lane_of_a_race_runs(
     name: str, temperature: float, captures: Captures
 ) -> None:
-    for seed in (0, 1):  # the first race of the process, and one that draws otherwise
+    # With seed 0, the race is the first one in this process. With seed 1, the same race runs again
+    # with other draws.
+    for seed in (0, 1):
         race = start_race(race_request(name, temperature=temperature, seed=seed))
         for _ in race:
             pass
@@ -120,7 +129,7 @@ def test_no_graph_is_captured_while_a_lane_of_a_race_runs(
 @pytest.mark.parametrize(
     "name", ["draft-model", pytest.param("early-exit", marks=pytest.mark.slow)]
 )
-def test_no_graph_is_captured_while_the_prompts_of_a_profile_are_decoded(
+def test_no_graph_is_captured_while_a_profile_decodes_its_prompts(
     name: str, captures: Captures
 ) -> None:
     config = race_request(name).config
@@ -132,7 +141,7 @@ def test_no_graph_is_captured_while_the_prompts_of_a_profile_are_decoded(
 @pytest.mark.parametrize(
     "name", ["draft-tree", pytest.param("pre-speculation", marks=pytest.mark.slow)]
 )
-def test_no_graph_is_captured_in_the_rounds_that_a_fork_adds(name: str, captures: Captures) -> None:
+def test_no_graph_is_captured_in_the_new_rounds_of_a_fork(name: str, captures: Captures) -> None:
     race = start_race(race_request("prompt-lookup"))
     for _ in race:
         pass
@@ -154,7 +163,7 @@ def test_no_graph_is_captured_in_the_blocks_of_a_sweep(captures: Captures) -> No
     assert captures.timed == [] and captures.untimed
 
 
-def test_no_graph_is_captured_while_rows_of_a_batch_with_caches_of_their_own_run(
+def test_no_graph_is_captured_in_a_batch_whose_rows_have_separate_caches(
     captures: Captures,
 ) -> None:
     rows = [replace(race_request("early-exit"), prompt=prompt) for prompt in (PROMPT, 9 * PROMPT)]

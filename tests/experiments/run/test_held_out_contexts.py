@@ -1,4 +1,4 @@
-"""Exactness is tested behind different beginnings, each a whole prompt to a chat model too."""
+"""Exactness is tested after several contexts; for a chat model, each is a whole prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def texts(codec: TextCodec) -> list[str]:
     return [codec.decode(context) for context in held_out_contexts(codec)]
 
 
-def test_a_chat_model_answers_a_beginning_of_each_task(tmp_path: Path) -> None:
+def test_a_chat_model_answers_the_beginning_of_each_task(tmp_path: Path) -> None:
     codec = load_pair(custom_pair(chat_folder(tmp_path), ""), "cpu", needs=frozenset()).codec
     for task, text in zip(TASKS, texts(codec), strict=True):
         begun = text.removeprefix("user\n").removesuffix("assistant\n")
@@ -24,7 +24,7 @@ def test_a_chat_model_answers_a_beginning_of_each_task(tmp_path: Path) -> None:
         assert held_out_prompt(task, 1).startswith(begun)
 
 
-def test_a_base_model_goes_on_from_a_beginning_of_each_task() -> None:
+def test_a_base_model_continues_the_beginning_of_each_task() -> None:
     codec = load_pair(pair_named("bundled"), "cpu").codec
     for task, text in zip(TASKS, texts(codec), strict=True):
         assert held_out_prompt(task, 1).startswith(text)

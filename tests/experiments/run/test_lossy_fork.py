@@ -1,4 +1,4 @@
-"""A fork that keeps rounds of a lossy rule is not lossless, whatever its own rule is."""
+"""A fork with rounds of a lossy rule is not lossless, even if its own rule is exact."""
 
 from specviz.experiments.run.forking import ForkRequest, start_fork
 from specviz.experiments.run.racing import RaceRequest, start_race
@@ -20,9 +20,10 @@ def run(request: RaceRequest | ForkRequest) -> Trace:
     return made.trace()
 
 
-def test_a_lossless_fork_of_a_lossy_run_keeps_its_distance() -> None:
+def test_a_lossless_fork_of_a_lossy_run_keeps_its_distance_from_the_target() -> None:
     parent = run(RaceRequest(PAIR, "def f(x):\n", TYPICAL, device="cpu"))
     assert parent.main.total_variation
     late, early = (run(ForkRequest(parent, index, PAIR, EXACT, device="cpu")) for index in (2, 0))
     assert late.main.total_variation == parent.main.total_variation
-    assert early.main.total_variation is None  # nothing of the parent's rounds is left
+    # This fork begins at round 0, so it has no lossy round of its parent.
+    assert early.main.total_variation is None

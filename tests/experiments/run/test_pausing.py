@@ -1,4 +1,4 @@
-"""A race that is held, or takes turns with another one: no clock of a lane knows of it."""
+"""No lane's clock counts the time while a race is paused or another race runs."""
 
 import time
 
@@ -20,7 +20,7 @@ def race_of(method, prompt="def f(x):\n"):
 
 
 @pytest.mark.parametrize("method", ["draft-model", "pre-speculation"])
-def test_the_lanes_own_clocks_do_not_count_the_wait(method):
+def test_the_clocks_of_the_lanes_do_not_count_a_pause(method):
     race, gate = race_of(method), Gate()
     gate.advance()
     began, waited = time.perf_counter(), 0.0
@@ -42,7 +42,7 @@ def test_the_lanes_own_clocks_do_not_count_the_wait(method):
         clock += each.seconds
 
 
-def test_a_pause_changes_nothing_of_what_is_written():
+def test_a_pause_does_not_change_the_text():
     free = race_of("draft-model")
     for _ in free:
         pass
@@ -63,7 +63,7 @@ def test_a_pause_changes_nothing_of_what_is_written():
         *(pytest.param(each, marks=pytest.mark.slow) for each in ("quantised-self", "eagle")),
     ],
 )
-def test_races_that_take_turns_write_what_each_writes_alone_on_clocks_of_their_own(method):
+def test_races_that_take_turns_write_the_same_texts_as_alone(method):
     prompts = ("def f(x):\n", "Once upon a time")
     alone = []
     for prompt in prompts:

@@ -1,4 +1,4 @@
-"""Many prompts are decoded in turn, with progress, a stop at any time and few traces kept."""
+"""A profile decodes prompts one by one, shows progress, can be stopped and keeps few traces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def request(*prompts: str, config: DecodingConfig = CONFIG) -> ProfileRequest:
     return ProfileRequest(pair_named("bundled"), prompts, config, "code")
 
 
-def test_every_prompt_is_the_run_that_race_makes_of_it_and_nothing_else_is_counted() -> None:
+def test_every_prompt_of_a_profile_is_decoded_as_in_a_race() -> None:
     asked = request(*held_out_prompts("code")[:3])
     profiling = Profiling(asked)
     traces = [step.trace for step in profiling if step.trace is not None]
@@ -36,7 +36,7 @@ def test_every_prompt_is_the_run_that_race_makes_of_it_and_nothing_else_is_count
     assert profiling.profile() == acceptance_profile(traces)
 
 
-def test_progress_comes_after_every_round_and_at_the_end_of_every_prompt() -> None:
+def test_progress_is_reported_after_every_round_and_at_the_end_of_every_prompt() -> None:
     profiling = Profiling(request("def add(a, b):\n", "import os\n"))
     steps = list(profiling)
     ends = [step for step in steps if step.trace is not None]
@@ -46,7 +46,7 @@ def test_progress_comes_after_every_round_and_at_the_end_of_every_prompt() -> No
     assert tokens == sorted(tokens) and tokens[-1] == profiling.profile().tokens
 
 
-def test_a_run_can_be_left_in_the_middle_and_keeps_what_was_done() -> None:
+def test_a_profile_can_be_stopped_and_keeps_its_finished_prompts() -> None:
     profiling = Profiling(request("def add(a, b):\n", "import os\n", "x = 1\n"))
     steps = iter(profiling)
     for step in steps:
@@ -63,7 +63,7 @@ def rounds_lost(trace: Trace) -> float:
     return sum(lost_share(each.drafted, each.passed) for each in rejected)
 
 
-def test_kept_are_the_traces_of_examples_and_of_the_prompts_that_lost_most_rounds() -> None:
+def test_traces_of_examples_and_of_the_prompts_with_the_largest_losses_are_kept() -> None:
     profiler = AcceptanceProfiler()
     traces = [random_trace(seed, rounds=4) for seed in range(60)]
     for trace in traces:
@@ -75,7 +75,7 @@ def test_kept_are_the_traces_of_examples_and_of_the_prompts_that_lost_most_round
     assert kept == named | set(worst) and len(kept) < len(traces)
 
 
-def test_a_trace_once_let_go_is_never_named_by_a_group_again() -> None:
+def test_a_dropped_trace_is_never_named_by_a_group_again() -> None:
     profiler, kept = AcceptanceProfiler(), set()
     for seed in range(40):
         kept.add(profiler.add(random_trace(seed, rounds=3)))
@@ -84,9 +84,9 @@ def test_a_trace_once_let_go_is_never_named_by_a_group_again() -> None:
 
 
 def test_a_bad_prompt_is_named_before_anything_is_decoded() -> None:
-    with pytest.raises(InputError, match="prompts are refused at number 2: prompt must have some"):
+    with pytest.raises(InputError, match="prompt 2 is invalid: prompt must have some"):
         Profiling(request("fine", " "))
-    with pytest.raises(InputError, match="refused at number 2: prompt must have at most 1008"):
+    with pytest.raises(InputError, match="prompt 2 is invalid: prompt must have at most 1008"):
         Profiling(request("fine", "word " * 3000))
     with pytest.raises(InputError, match=f"prompts must be from 1 to {MAX_PROMPTS}, got 0"):
         request()

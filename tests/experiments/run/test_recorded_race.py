@@ -1,4 +1,4 @@
-"""A recorded run can be followed like a race: the same events, in the order of the same clocks."""
+"""A replay of a recorded run yields its events, ordered by the clocks of the recorded lanes."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from specviz.records import BASELINE, SPECULATIVE
 from tests.random_traces import random_trace
 
 
-def test_following_a_replay_gives_the_trace_again() -> None:
+def test_following_a_replay_gives_the_recorded_trace() -> None:
     trace = random_trace(4, rounds=6)
     replay, recorder = Replay(trace), Recorder()
     for event in replay:
@@ -16,14 +16,14 @@ def test_following_a_replay_gives_the_trace_again() -> None:
     assert recorder.fill(replay.header) == trace
 
 
-def test_the_header_is_what_was_known_before_anything_had_run() -> None:
+def test_the_header_contains_what_is_known_before_the_run() -> None:
     trace = random_trace(4, rounds=2)
     header = Replay(trace).header
     assert (header.token_texts, header.prompt_ids) == (trace.token_texts, trace.prompt_ids)
     assert header.config == trace.config and not any(lane.emitted_ids for lane in header.lanes)
 
 
-def test_the_lane_that_is_behind_on_its_own_clock_moves_next() -> None:
+def test_the_lane_whose_clock_is_behind_moves_next() -> None:
     names = BASELINE, SPECULATIVE
     clocks = dict.fromkeys(names, 0.0)
     ended = set()

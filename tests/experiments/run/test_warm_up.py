@@ -1,4 +1,4 @@
-"""Before a race each model has run what a race begins with."""
+"""Before a race starts, each model has already run the forwards with which the race begins."""
 
 from dataclasses import replace
 from weakref import WeakKeyDictionary
@@ -17,7 +17,7 @@ PROMPT = list(range(5, 12))
 
 
 def watched(monkeypatch, model):
-    """How many tokens each forward of a model is over, from now on."""
+    """Record every forward of a model; return the growing list of their token counts."""
     sizes, forward = [], model.forward
 
     def watching(token_ids, *given, **named):
@@ -32,7 +32,9 @@ def watched(monkeypatch, model):
     ("branching", "tree", "levels"),
     [((), 5, [1]), ((3, 2), 1 + 3 + 6 + 6 + 6, [1, 3, 6, 6])],
 )
-def test_target_and_draft_run_what_a_round_of_theirs_will_be(monkeypatch, branching, tree, levels):
+def test_target_and_draft_are_warmed_up_with_the_shapes_of_a_round(
+    monkeypatch, branching, tree, levels
+):
     loaded = load_pair(pair_named(BUNDLED), "cpu", "float32")
     target, draft = (watched(monkeypatch, each) for each in (loaded.target, loaded.parts.draft))
     config = DecodingConfig(draft_length=4, branching=branching, max_new_tokens=40)
@@ -41,7 +43,7 @@ def test_target_and_draft_run_what_a_round_of_theirs_will_be(monkeypatch, branch
     assert draft == [len(PROMPT), *levels]
 
 
-def test_no_forward_is_larger_than_the_room_that_a_run_has(monkeypatch):
+def test_no_warm_up_forward_is_longer_than_the_run_s_remaining_text(monkeypatch):
     loaded = load_pair(pair_named(BUNDLED), "cpu", "float32")
     target, draft = (watched(monkeypatch, each) for each in (loaded.target, loaded.parts.draft))
     length = loaded.target.info.context_length
@@ -50,7 +52,7 @@ def test_no_forward_is_larger_than_the_room_that_a_run_has(monkeypatch):
     assert max(target[1:]) == 4 and max(draft[1:]) <= 4
 
 
-def test_the_first_race_of_a_method_is_rehearsed_and_no_other(monkeypatch):
+def test_only_the_first_race_of_a_method_is_rehearsed(monkeypatch):
     monkeypatch.setattr(warm_up, "_rehearsed", WeakKeyDictionary())
     target = watched(monkeypatch, load_pair(pair_named(BUNDLED), "cpu", "float32").target)
     config = method_named("lookahead").usual(4, max_new_tokens=8)

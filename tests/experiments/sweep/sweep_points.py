@@ -1,4 +1,4 @@
-"""A plan of a sweep and points as it would measure them, made by hand."""
+"""A small plan of a sweep, and points as the sweep would measure them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an axis may hold, and what its values change."""
+"""The values that an axis of a sweep may have, and the settings that they change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SETTING = SweepSetting(pair_named("bundled"), DecodingConfig(), device="cpu")
         ("tree", "1x1,2x1, 4", ("1x1", "2x1", "4")),
     ],
 )
-def test_values_are_lists_and_whole_numbers_spans(
+def test_values_may_be_lists_and_ranges_of_whole_numbers(
     name: str, text: str, values: tuple[object, ...]
 ) -> None:
     assert axis_named(name).values(text) == values
@@ -45,38 +45,50 @@ def test_values_are_lists_and_whole_numbers_spans(
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("draft-length", "", "draft-length must be from 1 to 64 values, each once, got ''"),
-        ("draft-length", "1,1", "draft-length must be from 1 to 64 values, each once"),
-        ("draft-length", "5-2", "draft-length must span from 1 to 64 values upwards, got '5-2'"),
-        ("draft-length", "1-1000000", "draft-length must span from 1 to 64 values"),
-        ("draft-length", "1.5", "draft-length must be whole numbers with commas, got '1.5'"),
-        ("draft-length", "-3", "draft-length must be whole numbers with commas, got '-3'"),
-        ("temperature", "warm", "temperature must be numbers with commas, got 'warm'"),
+        ("draft-length", "", "draft-length must be 1 to 64 different values, got ''"),
+        ("draft-length", "1,1", "draft-length must be 1 to 64 different values"),
+        (
+            "draft-length",
+            "5-2",
+            "draft-length must be a rising range of at most 64 values, got '5-2'",
+        ),
+        ("draft-length", "1-1000000", "draft-length must be a rising range of at most 64 values"),
+        (
+            "draft-length",
+            "1.5",
+            "draft-length must be whole numbers separated by commas, got '1.5'",
+        ),
+        ("draft-length", "-3", "draft-length must be whole numbers separated by commas, got '-3'"),
+        ("temperature", "warm", "temperature must be numbers separated by commas, got 'warm'"),
         ("task", "poems", "task must be one of"),
         ("method", "magic", "method must be one of"),
         ("pair", "none", "pair must be one of"),
-        ("tree", "2y1", "tree must be children by depth, such as 2x1x1, got '2y1'"),
+        (
+            "tree",
+            "2y1",
+            "tree must be the number of children at each depth, such as 2x1x1, got '2y1'",
+        ),
     ],
 )
-def test_values_that_are_none_are_refused_by_name(name: str, text: str, message: str) -> None:
+def test_impossible_values_are_refused_by_name(name: str, text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         axis_named(name).values(text)
     assert str(error.value).startswith(message)
 
 
-def test_a_tree_is_as_deep_as_its_shape_says() -> None:
+def test_a_tree_is_as_deep_as_its_shape() -> None:
     given = replace(SETTING, config=DecodingConfig(method="draft-tree", draft_length=5))
     config = axis_named("tree").apply(given, "2x1x1").config
     assert (config.branching, config.draft_length, config.node_count) == ((2, 1, 1), 3, 6)
 
 
-def test_an_axis_that_is_none_is_refused() -> None:
+def test_an_unknown_axis_is_refused() -> None:
     with pytest.raises(InputError, match="axis must be one of draft-length, "):
         axis_named("speed")
 
 
 @pytest.mark.parametrize("axis", AXES.values(), ids=lambda axis: axis.name)
-def test_the_usual_values_of_every_axis_make_settings_that_differ(axis) -> None:
+def test_the_default_values_of_every_axis_give_different_settings(axis) -> None:
     values = axis.values(axis.usual)
     plan = SweepPlan(of_method_with(axis.setting), ((axis.name, values),))
     settings = [plan.setting_at(place) for place in plan.places]
@@ -86,18 +98,21 @@ def test_the_usual_values_of_every_axis_make_settings_that_differ(axis) -> None:
 
 
 def of_method_with(option: str) -> SweepSetting:
-    """The setting, of a method that has the option where there is one of that name."""
+    """Return the settings of a sweep with a method that has this option.
+
+    If no method has it, the method is draft-model.
+    """
     having = (each for each in DRAFTERS.values() if option in [o.name for o in each.options])
     method = next(having, DRAFTERS["draft-model"])
     return replace(SETTING, config=method.usual(5))
 
 
-def test_methods_with_an_option_of_the_same_name_share_it() -> None:
+def test_methods_with_an_option_of_the_same_name_share_its_axis() -> None:
     found = [option for method in DRAFTERS.values() for option in method.options]
     assert set(found) == set(OPTIONS.values())
 
 
-def test_an_axis_knows_the_methods_that_have_what_it_varies() -> None:
+def test_an_axis_lists_the_methods_that_have_its_option() -> None:
     assert AXES["temperature"].methods == tuple(DRAFTERS)
     assert AXES["longest-ngram"].methods == ("prompt-lookup",)
     for axis in AXES.values():
@@ -113,11 +128,11 @@ def test_an_option_that_the_method_lacks_is_refused_by_axis_and_method() -> None
     with pytest.raises(InputError) as error:
         SweepPlan(SETTING, (("longest-ngram", (2,)),))
     assert str(error.value) == (
-        "longest-ngram must be an option of the method to be varied, those of draft-model are none"
+        "longest-ngram must be an option of the method, but the options of draft-model are: none"
     )
 
 
-def test_an_option_is_varied_beside_the_one_that_bounds_it() -> None:
+def test_an_option_can_be_varied_together_with_the_option_that_limits_it() -> None:
     given = replace(SETTING, config=DRAFTERS["prompt-lookup"].usual(5))
     axes = (("shortest-ngram", (4,)), ("longest-ngram", (4, 5)))
     SweepPlan(given, axes).check_methods()
@@ -126,20 +141,20 @@ def test_an_option_is_varied_beside_the_one_that_bounds_it() -> None:
 
 
 @pytest.mark.parametrize("method", DRAFTERS)
-def test_a_method_comes_with_its_own_shape_and_rule(method: str) -> None:
+def test_a_method_uses_its_own_tree_shape_and_rule(method: str) -> None:
     config = AXES["method"].apply(SETTING, method).config
     assert config.method == method and config.tree_kind is DRAFTERS[method].kinds[0]
     assert config.branching == DRAFTERS[method].default_branching[: config.draft_length]
 
 
-def test_a_method_among_the_axes_is_set_before_what_shapes_its_tree() -> None:
+def test_a_method_axis_is_applied_before_the_axes_that_shape_the_tree() -> None:
     plan = SweepPlan(SETTING, (("width", (3,)), ("method", ("draft-tree",))))
     (place,) = plan.places
     assert plan.setting_at(place).config.branching == (3,)
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_longer_draft_has_the_methods_whole_shape(is_first: bool) -> None:
+def test_a_longer_draft_keeps_the_method_s_whole_shape(is_first: bool) -> None:
     axes = (("draft-length", (5,)), ("method", ("draft-tree",)))
     short = replace(SETTING, config=replace(SETTING.config, draft_length=1))
     plan = SweepPlan(short, axes if is_first else axes[::-1])
@@ -150,7 +165,7 @@ def test_a_longer_draft_has_the_methods_whole_shape(is_first: bool) -> None:
 
 
 @pytest.mark.parametrize("tokens", [1, 5, 60, 400])
-def test_a_prompt_is_cut_or_goes_on_to_its_number_of_tokens(tokens: int) -> None:
+def test_a_prompt_is_truncated_or_extended_to_its_number_of_tokens(tokens: int) -> None:
     first, second, _ = AXES["prompt-length"].apply(SETTING, tokens).requests
     codec = load_pair(SETTING.pair, "cpu").codec
     found = len(codec.encode_part(first.prompt))
@@ -160,7 +175,7 @@ def test_a_prompt_is_cut_or_goes_on_to_its_number_of_tokens(tokens: int) -> None
     assert whole.startswith(first.prompt) or first.prompt.startswith(whole)
 
 
-def test_a_prompt_that_is_cut_need_not_fit_into_memory_as_a_whole(
+def test_a_prompt_that_will_be_truncated_need_not_fit_into_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[int] = []
@@ -175,7 +190,7 @@ def test_a_prompt_that_is_cut_need_not_fit_into_memory_as_a_whole(
     assert len(prompt_text(request.prompt)) < 100 and max(seen) < 200
 
 
-def test_a_chat_model_s_prompt_is_cut_inside_its_template(tmp_path: Path) -> None:
+def test_a_chat_model_s_prompt_is_truncated_inside_its_template(tmp_path: Path) -> None:
     pair = custom_pair(chat_folder(tmp_path), "")
     lookup = DecodingConfig(method="prompt-lookup")
     setting, lengths = SweepSetting(pair, lookup, device="cpu"), []
@@ -188,10 +203,11 @@ def test_a_chat_model_s_prompt_is_cut_inside_its_template(tmp_path: Path) -> Non
     assert lengths == sorted(set(lengths))
 
 
-def test_batches_are_whole_and_a_batch_of_one_is_what_it_was() -> None:
+def test_batches_are_always_full_and_a_batch_of_one_is_a_single_run() -> None:
     alone, four = (AXES["batch-size"].apply(SETTING, size) for size in (1, 4))
     assert [len(group) for group in alone.groups] == [1, 1, 1] and alone == SETTING
-    (group,) = four.groups  # three prompts asked for, a whole batch of four decoded
+    # The setting has three prompts; to fill a batch of four, the first is repeated.
+    (group,) = four.groups
     assert [each.prompt for each in group] == [held_out_prompt("code", n) for n in (1, 2, 3, 1)]
     assert AXES["batch-size"].apply(replace(SETTING, prompts=5), 4).batches == 2
 
@@ -205,4 +221,4 @@ def test_every_batch_size_is_measured_on_the_same_texts_and_draws() -> None:
         assert setting.requests[:3] == alone.requests
     (group,) = larger[-1].groups
     rows = BatchRequest(group[0], tuple(each.prompt for each in group)).rows
-    assert rows == group  # what a batch makes of its first row
+    assert rows == group  # the race of the whole batch makes the same requests as the sweep

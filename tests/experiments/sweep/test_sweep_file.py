@@ -1,4 +1,4 @@
-"""A sweep's file goes on with its own points only, and says where it is broken."""
+"""Only the same sweep can continue a sweep's file, and an error names the file's broken line."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ def depths(**fields: Any) -> str:
     return changed(acceptance_by_depth=[first | fields])
 
 
-def test_a_file_of_two_models_is_not_gone_on_with_by_two_others(tmp_path: Path) -> None:
+def test_a_file_of_other_models_is_not_continued(tmp_path: Path) -> None:
     path = str(tmp_path / "sweep.jsonl")
     with SweepFile(path, of_models("one", "draft")) as file:
         file.add(whole_point(1))
     for other in (of_models("another", "draft"), of_models("one", "another")):
-        with pytest.raises(InputError, match="must be new or of this very sweep"):
+        with pytest.raises(InputError, match="must be new or from this sweep"):
             SweepFile(path, other)
     with SweepFile(path, of_models("one", "draft")) as again:
         assert list(again.known) == [PLAN.places[0]]
 
 
-def test_heads_of_other_models_are_part_of_what_is_swept() -> None:
+def test_heads_of_other_models_are_part_of_the_sweep_s_description() -> None:
     pair = custom_pair("one", eagle="head")
     described = describe(replace(PLAN, setting=replace(PLAN.setting, pair=pair)))
     assert described["eagle"] == "head" and "medusa" not in described
     assert "eagle" not in describe(of_models("one", "draft"))
 
 
-def test_a_pair_with_a_name_is_told_by_its_name_alone() -> None:
-    """A page's file must not differ by where the models lie."""
+def test_a_pair_with_a_name_is_described_by_its_name_only() -> None:
+    """A file from the page must not name folders, so a named pair is described by its name."""
     assert describe(PLAN)["pair"] == "bundled"
     assert not {"target", "draft"} & set(describe(PLAN))
 
@@ -78,7 +78,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN.keys())
-def test_a_broken_line_is_refused_by_its_number_and_the_file_left_alone(
+def test_a_broken_line_is_refused_by_its_number_and_the_file_stays_unchanged(
     line: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "sweep.jsonl"
@@ -86,36 +86,38 @@ def test_a_broken_line_is_refused_by_its_number_and_the_file_left_alone(
     path.write_text(text)
     with pytest.raises(InputError) as error:
         SweepFile(str(path), PLAN)
-    sentence = "must hold whole points of its sweep, each once, but line 3 is none"
-    assert str(error.value) == f"output file sweep.jsonl {sentence}"
+    sentence = "must contain only complete points of its sweep, each point once, but line 3 is"
+    assert str(error.value).startswith(f"output file sweep.jsonl {sentence} incomplete, ")
     assert path.read_text() == text
 
 
-def test_a_point_that_drafted_nothing_is_whole() -> None:
+def test_a_point_that_drafted_nothing_is_complete() -> None:
     names = ("acceptance_rate", "cost_ratio", "verify_overhead", "theory_speedup", "theory_band")
     lines = [POINT, json.dumps(whole_point(2) | dict.fromkeys(names))]
     assert list(read_points(PLAN, lines, "file")) == list(PLAN.places)
 
 
-def test_a_point_of_an_older_file_has_the_drafters_prompt_in_its_draft_seconds() -> None:
+def test_in_older_files_the_draft_time_includes_the_drafter_s_prefill() -> None:
     older = whole_point(1)
     del older["draft_prefill_seconds"], older["rejection_rate"], older["drafter_cache_bytes"]
     (point,) = read_points(PLAN, [json.dumps(older)], "file").values()
     assert (point["draft_prefill_seconds"], point["draft_seconds"]) == (0.0, 0.1)
-    assert point["drafter_cache_bytes"] is None  # it was not seen
+    assert point["drafter_cache_bytes"] is None  # the older file does not contain the cache's size
 
 
-def test_a_point_of_an_older_file_is_brought_to_what_one_of_its_repeats_came_to() -> None:
+def test_sums_over_repeats_in_older_files_become_values_per_repeat() -> None:
     older = whole_point(1)
     del older["texts"]
     (point,) = read_points(PLAN, [json.dumps(older)], "file").values()
-    assert (point["rounds"], point["verify_seconds"]) == (5, 0.05)  # of two repeats
+    # The older file has the sums of two repeats, 10 rounds and 0.1 s.
+    assert (point["rounds"], point["verify_seconds"]) == (5, 0.05)
     assert point["acceptance_by_depth"] == [{"depth": 1, "reached": 5, "passed": 4, "rate": 0.8}]
     assert point["texts"] == PLAN.setting.prompts
-    assert (point["ttft_seconds"], point["block_efficiency"]) == (0.01, 1.8)  # no sums
+    # These two values were never sums over repeats, so they stay as they are.
+    assert (point["ttft_seconds"], point["block_efficiency"]) == (0.01, 1.8)
 
 
-def test_a_file_of_one_line_many_times_is_refused_at_once() -> None:
+def test_a_file_that_repeats_one_line_many_times_is_refused_quickly() -> None:
     axes = (("draft-length", tuple(range(1, 17))), ("temperature", tuple(map(float, range(1, 6)))))
     plan = SweepPlan(PLAN.setting, axes)
     point = json.dumps(whole_point(1) | {"setting": dict(plan.places[0])})
@@ -125,7 +127,7 @@ def test_a_file_of_one_line_many_times_is_refused_at_once() -> None:
     assert thread_time() - began < 0.5
 
 
-def test_points_outlive_a_disk_that_is_full_when_a_sweep_goes_on(
+def test_points_survive_a_full_disk_when_a_sweep_is_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "sweep.jsonl"
@@ -136,7 +138,7 @@ def test_points_outlive_a_disk_that_is_full_when_a_sweep_goes_on(
     def full(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("specviz.whole_file.os.fsync", full)
     with pytest.raises(InputError, match="cannot be used: No space left on device"):
         SweepFile(str(path), PLAN)
     assert path.read_text() == before
