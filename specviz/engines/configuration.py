@@ -1,5 +1,6 @@
-"""A deployment as an engine of today reads it: command line, YAML, Python, docker compose and, for
-vLLM, a Kubernetes manifest.
+"""Write a deployment as a configuration that today's engines can read.
+
+The forms are a command line, YAML, Python, docker compose and, for vLLM, a Kubernetes manifest.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _INDENT = " \\\n    "
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The same configuration in each form; "" where the engine reads no such form."""
+    """One configuration in each form, as text. A text is "" if the engine cannot read that form."""
 
     engine: str
     version: str
@@ -48,7 +49,7 @@ class Configuration:
 
     @property
     def forms(self) -> dict[str, str]:
-        """Title -> text, of those that there are."""
+        """Return the forms that have a text, as a map from the form's title to the text."""
         named = {
             "command line": self.command,
             "YAML": self.yaml,
@@ -66,8 +67,10 @@ def configure(
     pair: ServedPair | None = None,
     variables: Collection[str] = (),
 ) -> Configuration:
-    """InputError for what the engine would refuse; `further` are flags that go in as they are, and
-    `variables` those that a shell puts into the command line.
+    """Return the configuration of one engine for a deployment.
+
+    `further` are flags that are passed on unchanged. `variables` are shell variables that the
+    command must contain unchanged. Raises InputError if the engine would refuse the deployment.
     """
     facts = server_named(engine)
     found = problems(deployment, facts, pair)
@@ -90,7 +93,7 @@ def configure(
 
 
 def _start(facts: EngineFacts, options: Options) -> tuple[list[str], Options]:
-    """The words that start the server, and the flags behind them."""
+    """Return the words that start the server, and the flags that must follow them directly."""
     if facts.name == "vllm":
         others = {name: value for name, value in options.items() if name != "--model"}
         return ["vllm", "serve", options["--model"]], others
@@ -100,7 +103,11 @@ def _start(facts: EngineFacts, options: Options) -> tuple[list[str], Options]:
 
 
 def _flags(facts: EngineFacts, options: Options) -> Iterator[list[str]]:
-    """Each flag with its value, as words; with several values that add up it is written again."""
+    """Yield the command-line words of each flag: its name, then its value.
+
+    If the engine collects the values of a repeated flag in a list, the flag is repeated once for
+    each value.
+    """
     for name, value in _folded(options):
         if value is False and name in facts.negatable:
             yield [f"--no-{name[2:]}"]
@@ -111,7 +118,10 @@ def _flags(facts: EngineFacts, options: Options) -> Iterator[list[str]]:
 
 
 def _folded(options: Options) -> Iterable[tuple[str, Any]]:
-    """Flags and values, the parts of one object (--flag.key) as one, vLLM's speculation last."""
+    """Yield flags and values, with all parts of one object (--flag.key) in one value.
+
+    The flag for speculation comes last.
+    """
     found: dict[str, Any] = {}
     for name, value in options.items():
         *within, key = name.replace(SPECULATIVE, "--speculative-config.").split(".")
@@ -138,7 +148,7 @@ def _word(value: Any) -> str:
 
 
 def _literal(value: Any) -> Any:
-    """A shell's word or words as what a file or Python holds."""
+    """Convert a word of a command line, or several words, to the value for a file or for Python."""
     if isinstance(value, tuple):
         return list(map(_literal, value))
     is_number = isinstance(value, str) and re.fullmatch(r"-?\d{1,400}(\.\d+)?", value)
@@ -156,9 +166,10 @@ def _yaml(data: Any) -> str:
 
 
 def _config_file(facts: EngineFacts, options: Options) -> str:
-    """Of SGLang and vLLM, whose keys are the flags' names.
+    """Return the YAML file of SGLang or vLLM, in which each key is the name of a flag.
 
-    A file has each flag once: one that must be given again stands behind the file's name.
+    A file can contain each flag once. Flags that must be repeated are written in its first comment,
+    after the name of the file.
     """
     if not facts.config_file:
         return ""
@@ -192,10 +203,11 @@ def _python(facts: EngineFacts, options: Options) -> str:
 
 
 def _argument(facts: EngineFacts, name: str, value: Any) -> Any:
-    """An object as one, where a shell has its text; all else as a literal."""
+    """Convert the JSON text of an object to the object. Only a shell needs the text."""
     try:
         return json.loads(value) if name in facts.objects else _literal(value)
-    except (TypeError, ValueError):  # one already, or in a form of the engine's own
+    except (TypeError, ValueError):
+        # This value is no text, or it is a text in the engine's own format, so it stays unchanged.
         return value
 
 
@@ -212,7 +224,7 @@ def _xllamacpp(facts: EngineFacts, options: Options) -> str:
 
 
 def speculative_type(name: str) -> str:
-    """What the library calls a kind of speculation that the command line names.
+    """Return the name that the xllamacpp library has for a kind of speculation.
 
     >>> speculative_type("draft-simple")
     'COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE'
@@ -234,7 +246,7 @@ def _port(facts: EngineFacts, deployment: ModelDeployment) -> int:
 
 
 def _in_container(facts: EngineFacts, options: Options, port: int) -> tuple[list[str], list[str]]:
-    """Words of the program and its arguments; a server must listen beyond its own container."""
+    """Return the program and its arguments for a server inside a container."""
     start, others = _start(facts, options)
     flags = _flags(facts, {**others, "--host": "0.0.0.0", "--port": port})
     words = [word for flag in flags for word in flag]
@@ -246,7 +258,7 @@ def _in_container(facts: EngineFacts, options: Options, port: int) -> tuple[list
 def _compose(facts: EngineFacts, options: Options, deployment: ModelDeployment) -> str:
     port = _port(facts, deployment)
     program, arguments = _in_container(facts, options, port)
-    if facts.name == "llama.cpp":  # its image begins with the server
+    if facts.name == "llama.cpp":  # the image of llama.cpp starts the server itself
         program = []
     named = (deployment.target, deployment.draft)
     folders = [name for name in named if name and name.startswith("/")]
@@ -271,7 +283,7 @@ def _probe(port: int) -> dict[str, Any]:
 
 
 def _kubernetes(facts: EngineFacts, options: Options, deployment: ModelDeployment) -> str:
-    """A Deployment over the GPUs of one node, and a Service before it."""
+    """Return a Kubernetes Deployment on the GPUs of one node, and a Service for it."""
     port, name = _port(facts, deployment), "vllm"
     program, arguments = _in_container(facts, options, port)
     gpus = {"nvidia.com/gpu": deployment.tensor_parallel}
@@ -294,7 +306,7 @@ def _kubernetes(facts: EngineFacts, options: Options, deployment: ModelDeploymen
     pods = {
         "containers": [container],
         "volumes": [
-            # processes of one model on several GPUs speak through it
+            # The processes of a model on several GPUs communicate through shared memory.
             {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
             {"name": "models", "persistentVolumeClaim": {"claimName": "models"}},
         ],

@@ -1,7 +1,7 @@
-"""How a deployment is said to each engine, and heard back from what an engine was told.
+"""Translate between a deployment and the flags of each engine, in both directions.
 
-To say it is a table from flag to value, in which keys of vLLM's JSON value begin with
-`speculative_config.`; to hear it is a table from field to value as it was typed.
+Writing gives a table from flag to value. Keys of vLLM's JSON value for speculation begin with
+`speculative_config.`. Reading gives a table from field to the value that the user typed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from specviz.engines.model_deployment import (
     EngineMethod,
     ModelDeployment,
 )
+from specviz.engines.shell_text import is_windows_path
 from specviz.errors import InputError, read_whole, short, whole_rule
 
-Options = dict[str, Any]  # flag -> value; True for a switch
-Heard = dict[str, Any]  # field of a deployment, or one of the engine's own -> value
+Options = dict[str, Any]  # a flag -> its value; a switch has the value True
+# A field of a deployment, or a field that only one engine has -> the value that the user typed.
+Heard = dict[str, Any]
 DEPLOYMENT_FIELDS = tuple(each.name for each in fields(ModelDeployment))
 WEIGHTS = ("quantization", "draft_quantization")
-# fields of one engine -> the field of a deployment that they come to
+# A field that only one engine has -> the field of a deployment that it sets.
 MEANT = {
     **{"context": "max_length", "lookup_size": "lookup_max", "lookup_tokens": "draft_tokens"},
     **{"prompt_lookup_tokens": "draft_tokens", "block": "draft_tokens"},
@@ -42,12 +44,12 @@ _OF_LOOKUP = frozenset({EngineMethod.PROMPT_LOOKUP})
 
 
 class Dialect(ABC):
-    """One engine's way of putting things."""
+    """The names that one engine uses for a deployment's fields, and its rules for them."""
 
     name = ""
-    of_methods = "method"  # what it calls the choice among them
-    within: Mapping[str, str] = {}  # field -> the one whose flag may say it
-    # field -> the methods that it is for; with others it does nothing
+    of_methods = "method"  # the word that messages use for a drafting method of this engine
+    within: Mapping[str, str] = {}  # a field -> another field, whose flag can express it as well
+    # A field -> the drafting methods that use it. With any other method the field has no effect.
     only: Mapping[str, frozenset[EngineMethod]] = {}
 
     @property
@@ -56,36 +58,39 @@ class Dialect(ABC):
 
     @abstractmethod
     def options(self, deployment: ModelDeployment) -> Options:
-        """Every flag that the deployment needs, with its value. For a method that is served."""
+        """Return every flag that the deployment needs, with its value."""
 
     @abstractmethod
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
-        """Turn what was typed into fields of a deployment, in place; yields what is to be said.
+        """Turn typed values into fields of a deployment, in place, and yield notes for the user.
 
-        `old` are the fields that came from older spellings.
+        `old` has the fields that were set by an older spelling.
         """
 
     def kept_method(self, typed: Any) -> tuple[str, dict[str, str]]:
-        """Of a method that goes in as it is: its name and what flags are of it."""
+        """Return the name and the flags of a method that the engine gets as the user typed it.
+
+        A deployment cannot express such a method. For any other method, both are empty.
+        """
         return "", {}
 
     def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
-        """Take out each field that does nothing or harm beside the others; yields it, and why."""
+        """Remove each field that has no effect or does harm. Yield the field with the reason."""
         method = heard.get("method")
         for field, methods in self.only.items():
             if method is not None and method not in methods:
                 heard.pop(field, None)
                 names = (s.name for each, s in self.facts.methods.items() if each in methods)
-                yield field, f"{self.facts.title} passes over it but for {', '.join(names)}"
+                yield field, f"{self.facts.title} uses it only with {', '.join(names)}"
 
     def place_of(self, field: str, options: Options) -> str:
-        """The flag among those written that says the field; "" where none does."""
+        """Return the flag in `options` that expresses the field, or "" if there is none."""
         fields = {field, self.within.get(field, field)}
         places = (f.name for f in self.facts.flags if MEANT.get(f.field, f.field) in fields)
         return next((name for name in places if name in options), "")
 
     def lacking(self, deployment: ModelDeployment) -> Iterator[tuple[str, str]]:
-        """Each field that was given and has no place in this engine, and why."""
+        """Yield each field of the deployment that this engine cannot express, with the reason."""
         for field, why in self.facts.lacks.items():
             if getattr(deployment, field) != _DEFAULTS[field]:
                 yield field, why
@@ -96,7 +101,7 @@ class Dialect(ABC):
                 yield field, f"{name} is a format of {' and '.join(having)}"
 
     def _plain(self, deployment: ModelDeployment) -> Options:
-        """The flags whose value is the field's."""
+        """Return the flags whose values are fields of the deployment without any change."""
         found: Options = {}
         lacking = {field for field, _ in self.lacking(deployment)}
         for flag in self.facts.flags:
@@ -117,7 +122,10 @@ class Dialect(ABC):
         return value
 
     def _method_named(self, name: str) -> EngineMethod:
-        """Our method of the engine's name for it; InputError names those that there are."""
+        """Return the drafting method that has this name in the engine.
+
+        Raises InputError, which lists the known names, for an unknown name.
+        """
         ours = {
             each: method
             for method, served in self.facts.methods.items()
@@ -131,7 +139,7 @@ class Dialect(ABC):
 
 
 def with_options(name: str, value: Any) -> Options:
-    """A flag with the options that stood behind its value once: xgrammar:disable-any-whitespace."""
+    """Split a value such as xgrammar:no-fallback into the name and the switches after it."""
     plain, _, options = str(value).partition(":")
     if not options or not name.endswith(".backend"):
         return {name: value}
@@ -157,7 +165,7 @@ class VllmDialect(Dialect):
         if isinstance(draft, str) and draft.strip("[]") == "ngram":
             del heard["draft"]
             heard["method"] = EngineMethod.PROMPT_LOOKUP
-            yield "[ngram] is no model: it is read as the method ngram"
+            yield "[ngram] is not a model: it is read as the method ngram"
         elif isinstance(method, str):
             heard["method"] = self._named(method)
             written = self.facts.methods[heard["method"]].name
@@ -166,15 +174,15 @@ class VllmDialect(Dialect):
         elif isinstance(draft, str):
             heard["method"] = _method_by_name(draft)
             if heard["method"] is not EngineMethod.DRAFT_MODEL:
-                yield f"method {heard['method'].value} is told by the name {draft!r}"
+                yield f"the name {draft!r} means method {heard['method'].value}"
         for field in {"max_length", "draft_max_length"} & heard.keys():
             heard[field] = _with_suffix(heard[field])
         is_lookup = heard.get("method") in (None, EngineMethod.PROMPT_LOOKUP)
         if is_lookup and "lookup_max" in old and "lookup_min" not in heard:
             heard["lookup_min"] = 1
             yield (
-                "prompt_lookup_min is read as 1, the default of old: left out it is now "
-                "as long as prompt_lookup_max"
+                "prompt_lookup_min is read as 1, its old default: today its default is "
+                "prompt_lookup_max"
             )
         if "method" not in heard and {"lookup_min", "lookup_max"} & heard.keys():
             heard["method"] = EngineMethod.PROMPT_LOOKUP
@@ -184,7 +192,7 @@ class VllmDialect(Dialect):
         method = heard.get("method")
         split, of_draft = (str(heard.get(f"{of}tensor_parallel", 1)) for of in ("", "draft_"))
         if method is EngineMethod.DRAFT_MODEL and of_draft == "1" != split:
-            why = "a draft model is split as the target is: the server ends when it loads another"
+            why = "a draft model must be split like the target, or the server fails to load it"
             heard.pop("draft_tensor_parallel", None)
             yield "draft_tensor_parallel", why
 
@@ -198,7 +206,10 @@ class VllmDialect(Dialect):
 
 
 def _with_suffix(value: Any) -> Any:
-    """The number that a text such as 8k (8000) or 32K (32768) stands for; all else as it is."""
+    """Return the number in a text such as 8k (8000) or 32K (32768).
+
+    Return other values unchanged.
+    """
     match = re.fullmatch(r"(\d{1,20}(?:\.\d+)?)([kmgt])|(\d{1,20})([KMGT])", str(value).strip())
     if match is None:
         return value
@@ -208,7 +219,10 @@ def _with_suffix(value: Any) -> Any:
 
 
 def _method_by_name(draft: str) -> EngineMethod:
-    """As vLLM takes it where no method is named; heads are also told by their names."""
+    """Return the method that vLLM chooses if only a draft is given.
+
+    The draft's name may show that it is a head.
+    """
     name = draft.lower()
     marks = (
         *(("eagle3", EngineMethod.EAGLE3), ("eagle", EngineMethod.EAGLE)),
@@ -235,7 +249,7 @@ class SglangDialect(Dialect):
     _OLD_NAMES = {"LOOKAHEAD": "NGRAM"}
     _WHY = {
         "LOOKAHEAD": ", its name today",
-        "EAGLE": ", for no draft is named: without one the target's own heads (MTP) draft",
+        "EAGLE": ", because no draft is named: then the target's own heads (MTP) draft",
     }
 
     def options(self, deployment: ModelDeployment) -> Options:
@@ -260,7 +274,8 @@ class SglangDialect(Dialect):
                 if depth is not None:
                     found[self._WIDTH] = width
         if depth is not None and width == 1:
-            found[self._NODES] = depth + 1  # the root is verified, too
+            # The engine verifies the root as well, so it counts one node more.
+            found[self._NODES] = depth + 1
         if sampled:
             found[self._REJECTION] = True
         return found
@@ -270,7 +285,7 @@ class SglangDialect(Dialect):
         if deployment.draft_sampling is not DraftSampling.PROBABILISTIC:
             return
         if deployment.method not in self._WITH_REJECTION or deployment.is_tree:
-            yield "draft_sampling", "drafts are sampled for chains of EAGLE, EAGLE3 and NEXTN alone"
+            yield "draft_sampling", "drafts are sampled only for chains of EAGLE, EAGLE3 and NEXTN"
 
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
         name = heard.pop("method", None)
@@ -295,20 +310,25 @@ class SglangDialect(Dialect):
 
     def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
         yield from super().needless(heard)
-        if heard.get("method") is EngineMethod.PROMPT_LOOKUP:  # heard are others, of the nodes
-            why = f"NGRAM passes over it: {self._NODES} and {self._NGRAM_WIDTH} count"
+        # These two fields do not come from the user's text: they were computed from the number of
+        # nodes.
+        if heard.get("method") is EngineMethod.PROMPT_LOOKUP:
+            why = f"NGRAM ignores it and uses {self._NODES} and {self._NGRAM_WIDTH}"
             yield from (("draft_tokens", why), ("branching", why))
 
     def _settle_tree(self, heard: Heard) -> Iterator[str]:
-        """A chain has no branching, and its K + 1 nodes go without saying; where no K is named, it
-        is what the nodes hold in a row.
+        """Remove fields that a chain does not need: a branching, and K + 1 nodes.
+
+        If K is not given, use the longest chain that the number of nodes allows.
         """
         width = read_integer(heard.get("branching", 1), "branching")
         if "tree_tokens" not in heard:
             return
         nodes = read_integer(heard["tree_tokens"], "tree-tokens")
         if "draft_tokens" not in heard and nodes == 1:
-            raise InputError("tree-tokens must be at least 2, the root and a draft, got 1")
+            raise InputError(
+                "tree-tokens must be at least 2 (the root and one drafted token), got 1"
+            )
         heard.setdefault("draft_tokens", min(max(nodes - 1, 1), MAX_DRAFT_TOKENS))
         if width == 1:
             heard.pop("branching", None)
@@ -318,13 +338,20 @@ class SglangDialect(Dialect):
                 yield f"{self._NODES} {nodes} is read as {chain}: a chain's steps and the root"
 
     def _named(self, name: str, has_draft: bool) -> EngineMethod:
-        """EAGLE without a draft runs the target's own heads; EAGLE3 has none to run without one."""
+        """Return the method that has this name in SGLang.
+
+        EAGLE without a draft means that the target's own heads draft (MTP).
+        """
         found = self._method_named(self._OLD_NAMES.get(name, name))
         return EngineMethod.MTP if found is EngineMethod.EAGLE and not has_draft else found
 
 
 def _block(method: EngineMethod, depth: int) -> Options:
-    """DFlash counts the verified tokens of a block, DSpark the drafted ones."""
+    """Return the flag for the block size.
+
+    The block size of DFlash is the number of verified tokens, and that of DSpark is the number of
+    drafted tokens.
+    """
     if method is EngineMethod.DSPARK:
         return {"--speculative-dspark-block-size": depth}
     return {"--speculative-dflash-block-size": depth + 1}
@@ -364,13 +391,16 @@ class LlamaCppDialect(Dialect):
         yield from super().lacking(deployment)
         least, most = deployment.lookup_min, deployment.lookup_max
         if least is not None and most is not None and least != most:
-            yield "lookup_min", f"it looks for n-grams of one length; the longest, {most}, is taken"
+            yield "lookup_min", f"it looks for n-grams of one length; the longest, {most}, is used"
         for field, name in zip(WEIGHTS, (deployment.target, deployment.draft), strict=True):
             if getattr(deployment, field) is not None and name is not None and is_file(name):
-                yield field, "a GGUF file holds its weights in one format: name a file of that one"
+                yield (
+                    field,
+                    "a GGUF file has its weights in one format: choose a file in that format",
+                )
         served = self.facts.methods.get(deployment.method)
         if deployment.draft_device is not None and served and self._DEVICE not in served.fields:
-            yield "draft_device", f"{served.name} takes no devices of its own"
+            yield "draft_device", f"{served.name} has no device setting of its own"
 
     def kept_method(self, typed: Any) -> tuple[str, dict[str, str]]:
         lookup = self.facts.methods[EngineMethod.PROMPT_LOOKUP]
@@ -400,7 +430,8 @@ class LlamaCppDialect(Dialect):
         typed = heard.pop("method", None)
         names = [name for name in _listed(typed) if name != "none"]
         methods = [self._method_named(name) for name in names]
-        if methods:  # a draft is for one that is no lookup
+        # If the text names several methods, the first method that can use a draft is chosen.
+        if methods:
             heard["method"] = next((each for each in methods if each in MAY_HAVE_DRAFT), methods[0])
         elif "draft" in heard:
             heard["method"] = EngineMethod.DRAFT_MODEL
@@ -422,8 +453,9 @@ class LlamaCppDialect(Dialect):
 
 
 def is_file(name: str) -> bool:
-    """Whether a model's name means a file or folder, rather than a repository of the Hub."""
-    return name.endswith(".gguf") or name.startswith((".", "/", "~"))
+    """Return whether a model's name means a file or folder, and not a repository on the Hub."""
+    is_path = name.startswith((".", "/", "~")) or is_windows_path(name)
+    return name.endswith(".gguf") or is_path
 
 
 def _listed(typed: Any) -> list[str]:
@@ -437,16 +469,18 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 def read_integer(value: Any, name: str) -> int:
-    """Of a file, or of a flag (True where it has no value)."""
+    """Return a whole number from a file or a flag. The value True means a flag without a value."""
     if value is True:
         raise InputError(f"{name} must be {whole_rule()}, got no value")
     return read_whole(value, name)
 
 
 def read_schedule(value: Any) -> tuple[BatchRange, ...]:
-    """[[first, last, K], ...]; InputError where it is none."""
+    """Read the ranges in [[first, last, K], ...]. Raises InputError for anything else."""
     if not isinstance(value, list | tuple) or any(
         not isinstance(each, list | tuple) or len(each) != 3 for each in value
     ):
-        raise InputError(f"schedule must be a list of [first, last, K], got {short(value)}")
+        raise InputError(
+            f"schedule must be a list of [first batch size, last batch size, K], got {short(value)}"
+        )
     return tuple(BatchRange(*(read_integer(each, "schedule") for each in row)) for row in value)

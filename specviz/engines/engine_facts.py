@@ -1,4 +1,7 @@
-"""What each engine accepts: its methods, flags and older spellings, read from a TOML file each."""
+"""The methods, flags and older spellings that each engine accepts.
+
+They are read from one TOML file per engine.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from specviz.engines.model_deployment import MAY_HAVE_DRAFT, EngineMethod
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 
-SPECULATIVE = "speculative_config."  # before a key of vLLM's one value for all of speculation
+# Prefix of the keys in vLLM's single JSON value for speculation.
+SPECULATIVE = "speculative_config."
 
 
 @dataclass(frozen=True, slots=True)
 class EngineFlag:
-    """A flag that is accepted now; `field` is what it sets, `python` its name in Python."""
+    """A flag that the engine accepts now.
+
+    `field` is the field of a deployment that it sets. `python` is its name in Python.
+    """
 
     name: str
     field: str
@@ -32,8 +39,10 @@ class EngineFlag:
 
 @dataclass(frozen=True, slots=True)
 class OldFlag:
-    """A spelling that is not accepted, and why: `field` is what it set, `goes_to` a flag that takes
-    its value as it is; without both nothing took its place.
+    """A spelling that the engine no longer accepts, and the reason.
+
+    `field` is the field of a deployment that it set. `goes_to` is the flag that takes its value
+    unchanged. If both are empty, the engine has no replacement.
     """
 
     name: str
@@ -44,9 +53,10 @@ class OldFlag:
 
 @dataclass(frozen=True, slots=True)
 class CheckedFlag:
-    """A flag that goes in as it is where its value fits the pattern; `values` says what does.
+    """A flag that a translation passes on to the engine if its value matches `pattern`.
 
-    `bare` is the value of one that stood alone once and must not now; "" where there is none.
+    `values` describes the valid values for messages. Some flags once needed no value but need one
+    now. For such a flag without a value, `bare` is the value to write.
     """
 
     names: tuple[str, ...]
@@ -57,7 +67,7 @@ class CheckedFlag:
 
 @dataclass(frozen=True, slots=True)
 class ServedMethod:
-    """How the engine calls a method, its other kinds of it, and the settings that it takes."""
+    """A drafting method of an engine: its names in that engine, and the fields that it uses."""
 
     name: str
     fields: tuple[str, ...]
@@ -66,17 +76,27 @@ class ServedMethod:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """One engine at one version. `lacks` says why a field of a deployment has no place in it.
+    """The known facts about one engine at one version.
 
-    `weights` are the formats of weights that can be asked for. With `abbreviates` its parser takes
-    the beginning of a long flag for that flag, where no other one begins so. `programs` are those
-    whose place the server takes, and how each drafts. `several` take all words up to the next flag,
-    values of `appended` add up where one is given again, `joined` may have theirs right behind
-    them, `short` is a short flag -> its long name, of `objects` a part may be set (--flag.key),
-    each of `negatable` has its --no-, `server` are no arguments in Python, `chosen` are values by
-    which the engine chooses itself, `general` is meaning -> spellings of flags that others have. A
-    variable that sets a flag is `environment` and the flag's name, or what `variables` have for it.
-    `presets` are switches that bring their models.
+    `lacks` maps a field of a deployment that the engine cannot express to the reason.
+
+    - `weights`: formats of weights that a user can request.
+    - `abbreviates`: the engine accepts the beginning of a long flag if it is unique.
+    - `programs`: other programs whose work the server does, and how each of them drafts.
+    - `several`: flags that take all words up to the next flag.
+    - `bare`: flags that work with a value and without one.
+    - `appended`: flags that can be repeated; the engine collects all their values in a list.
+    - `joined`: flags whose value can follow without a space.
+    - `short`: short flag -> its long name.
+    - `objects`: flags with parts that can be set separately (--flag.key).
+    - `negatable`: flags with a --no- form.
+    - `server`: flags that do not exist as arguments in Python.
+    - `chosen`: values that leave the choice to the engine.
+    - `general`: a meaning -> the spellings of its flag. Other engines have a flag with this meaning
+      as well.
+    - `environment`: prefix of the environment variables that set flags.
+    - `variables`: environment variables whose names do not follow the flag's name.
+    - `presets`: switches that also choose the models.
     """
 
     name: str
@@ -94,12 +114,13 @@ class EngineFacts:
     old: tuple[OldFlag, ...]
     switches: frozenset[str]
     known: frozenset[str]
-    current: Mapping[str, EngineFlag]  # by every spelling
-    older: Mapping[str, OldFlag]  # by every spelling
-    checked: Mapping[str, CheckedFlag]  # by every spelling
+    current: Mapping[str, EngineFlag]  # spelling of a flag that the engine accepts now -> the flag
+    older: Mapping[str, OldFlag]  # spelling of a flag that the engine no longer accepts -> the flag
+    checked: Mapping[str, CheckedFlag]  # spelling of a flag whose value must be checked -> the flag
     abbreviates: bool
     programs: Mapping[str, str]
     several: frozenset[str]
+    bare: frozenset[str]
     appended: frozenset[str]
     negatable: frozenset[str]
     presets: frozenset[str]
@@ -111,17 +132,22 @@ class EngineFacts:
     general: Mapping[str, Sequence[str]]
     environment: str
     variables: Mapping[str, str]
+    # A flag that is still accepted -> the flag that the engine recommends instead.
+    deprecated: Mapping[str, str]
 
     @property
     def is_server(self) -> bool:
         return bool(self.methods)
 
     def has_weights(self, name: str) -> bool:
-        """Whether it has the format; llama.cpp's may be written in small letters."""
+        """Return whether the engine has this format of weights.
+
+        The name may also be in lower case.
+        """
         return name in self.weights or name.upper() in self.weights
 
     def meant_by(self, name: str) -> tuple[str, ...]:
-        """The flags that a name stands for: itself, or those that it is the beginning of.
+        """Return the flags that a name may mean: the flag itself, or flags that begin with it.
 
         >>> engines()["sglang"].meant_by("--mem-fraction")
         ('--mem-fraction-static',)
@@ -139,28 +165,40 @@ class EngineFacts:
         return tuple(sorted(found))
 
     def full_name(self, name: str) -> str:
-        """The flag that a shortened name stands for; the name itself where it is no such."""
+        """Return the full name of a shortened flag. Return any other name unchanged."""
         flag, *key = self.long_name(name).split(".", 1)
         found = self.meant_by(flag)
         return ".".join([found[0] if len(found) == 1 else flag, *key])
 
     def long_name(self, name: str) -> str:
-        """Of a short flag, or of a part of one; any other name as it is."""
+        """Return the long name of a short flag, such as -m. Return other names unchanged.
+
+        A part of an object after the flag (-flag.key) stays as it is.
+        """
         flag, *key = name.split(".", 1)
         return ".".join([self.short.get(flag, flag), *key])
 
+    def now(self, name: str) -> str:
+        """Return the flag that replaces an old flag today. Return any other name unchanged."""
+        old = self.older.get(name)
+        return old.goes_to if old is not None and old.goes_to else name
+
+    def needs_value(self, name: str) -> bool:
+        """Return whether the engine refuses this flag without a value."""
+        return name in self.known and name not in self.switches | self.bare
+
     def knows(self, name: str) -> bool:
-        """Whether there is such a flag, or such a part of one."""
+        """Return whether the engine has this flag, or an object with this part (--flag.key)."""
         flag, *key = name.split(".", 1)
         return flag in self.objects if key else flag in self.known
 
     def positive(self, name: str) -> str:
-        """The switch that a --no-… switches off; any other name as it is."""
+        """Return the switch that a --no-… flag turns off. Return any other name unchanged."""
         plain = f"--{name.removeprefix('--no-')}"
         return plain if name.startswith("--no-") and plain in self.negatable else name
 
     def flag_of(self, variable: str) -> str:
-        """The flag that a variable of the environment sets; "" where it sets none.
+        """Return the flag that an environment variable sets, or "" if there is none.
 
         >>> [engines()["llama.cpp"].flag_of(f"LLAMA_ARG_{end}") for end in ("CTX_SIZE", "BATCH")]
         ['--ctx-size', '--batch-size']
@@ -172,44 +210,50 @@ class EngineFacts:
         return name if name in self.known | self.older.keys() else ""
 
     def same_as(self, name: str, source: EngineFacts) -> str:
-        """The flag that means what another engine's does; "" where none is known to."""
+        """Return this engine's flag that means the same as a flag of `source`.
+
+        The result is "" if there is none.
+        """
         meant = (meaning for meaning, names in source.general.items() if name in names)
         return self.general.get(next(meant, ""), ("",))[0]
 
     def speculative_fields(self) -> frozenset[str]:
-        """Every setting of speculation that some method takes."""
+        """Return every field of a deployment that some drafting method uses."""
         return self.shared_fields.union(*(each.fields for each in self.methods.values()))
 
 
 def spelling(name: str) -> str:
-    """A name as tables have it: long flags with hyphens."""
+    """Return a flag as the TOML files spell it: with hyphens instead of underscores."""
     flag, dot, key = name.partition(".")
     return flag.replace("_", "-") + dot + key if name.startswith("--") else name
 
 
 @cache
 def engines() -> Mapping[str, EngineFacts]:
-    """By name, in the order in which they are offered."""
+    """Return all engines, name -> facts, in the order in which the app offers them."""
     files = ("vllm", "sglang", "llama_cpp", "transformers")
     found = (_read(Path(__file__).with_name(f"{file}.toml")) for file in files)
     return {each.name: each for each in found}
 
 
 def servers() -> tuple[str, ...]:
-    """The engines that can be configured."""
+    """Return the names of the engines for which a configuration can be written."""
     return tuple(name for name, facts in engines().items() if facts.is_server)
 
 
 def server_named(name: str) -> EngineFacts:
-    """InputError for an engine that cannot be configured here."""
+    """Return the engine with this name.
+
+    Raises InputError if no configuration can be written for it.
+    """
     if name not in servers():
-        raise InputError(f"engine must be one of {', '.join(servers())}, got {name!r}")
+        raise InputError(f"engine must be one of {', '.join(servers())}, got {short(name)}")
     return engines()[name]
 
 
 _TEXTS = ("name", "title", "version", "image", "config_file", "environment")
-_TABLES = ("lacks", "programs", "joined", "short", "variables")
-_KINDS = ("several", "appended", "negatable", "presets", "server", "objects")
+_TABLES = ("lacks", "programs", "joined", "short", "variables", "deprecated")
+_KINDS = ("several", "bare", "appended", "negatable", "presets", "server", "objects")
 
 
 def _read(path: Path) -> EngineFacts:
@@ -262,12 +306,15 @@ def _flag(names: Sequence[str], sets: Sequence[str]) -> EngineFlag:
 
 
 def _flag_name(name: str) -> str:
-    """In lists long ones have no hyphens."""
+    """Return a flag with its leading hyphens.
+
+    The lists in an engine's TOML file leave the hyphens out.
+    """
     return name if name.startswith("-") else f"--{name}"
 
 
 def _old_flags(data: Mapping[str, Any]) -> Iterator[OldFlag]:
-    """Those that nothing took the place of, and, by their reason, those that something did."""
+    """Yield the removed flags and then the replaced flags, each with the reason."""
     for why, names in _lists(data.get("gone", {})).items():
         yield from (OldFlag(name, why) for name in names)
     for entry in data["old"]:

@@ -1,4 +1,4 @@
-"""What of a deployment an engine would refuse, silently leave out, or do otherwise than hoped."""
+"""Rules that find what an engine would refuse, ignore or do unexpectedly in a deployment."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from specviz.engines.model_names import is_mlp_speculator, language_model, other
 from specviz.sizing.shape import other_tokenizer, undivided
 
 _MADE_FOR_TARGET = HEADS | {EngineMethod.DFLASH, EngineMethod.DSPARK}
-_OF_CHECKPOINT = ("awq", "gptq")  # formats that a repository has or has not; its name may say so
-# those that vLLM runs by its first model runner alone, which has no full CUDA graphs for a schedule
+# Formats of quantised weights that an engine cannot create itself: the model's repository must
+# contain weights in this format, and its name usually says so.
+_OF_CHECKPOINT = ("awq", "gptq")
+# Methods that run in vLLM's older model runner. If the draft length follows a schedule, this runner
+# has no full CUDA graphs.
 _FIRST_RUNNER = frozenset({EngineMethod.MEDUSA, EngineMethod.SUFFIX})
 _DATA_PARALLEL = "--data-parallel-size"
 _CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.MTP})
@@ -27,11 +30,12 @@ _CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.M
 
 @dataclass(frozen=True, slots=True)
 class ServedPair:
-    """What two models on this machine are known to be; None where it is not known.
+    """Facts about two models. A fact is None if it is unknown.
 
-    `rows` are the heights of the embeddings, or the tokens that an EAGLE head reads and drafts;
-    `difference` says where the tokenizers first differ, `heads` is how many Medusa heads there are,
-    `inner_size` the width between the two products of one, where it has two.
+    `target_rows` and `draft_rows` are the numbers of embedding rows; for an EAGLE head they are the
+    numbers of tokens that it reads and that it drafts. `difference` describes the first difference
+    between the tokenizers. `heads` is the number of Medusa heads. `inner_size` is the width between
+    the two matrices of a Medusa head, if it has two.
     """
 
     target_rows: int | None = None
@@ -44,7 +48,10 @@ class ServedPair:
 def problems(
     deployment: ModelDeployment, facts: EngineFacts, pair: ServedPair | None = None
 ) -> tuple[str, ...]:
-    """Why the engine cannot run this, a sentence each; empty where it can."""
+    """Return one sentence per reason why the engine cannot run the deployment.
+
+    The result is empty if the engine can run it.
+    """
     method = deployment.method
     if method is not EngineMethod.NONE and method not in facts.methods:
         able = ", ".join(each.name for each in facts.methods.values())
@@ -59,19 +66,22 @@ def problems(
 
 
 def _of_names(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:
-    """What cannot be by the models' names, of which presets tell the shapes."""
+    """Yield problems that the models' names show.
+
+    For the names of presets, the shapes are known.
+    """
     method, draft = deployment.method, deployment.draft
     if is_mlp_speculator(draft):
         yield (
-            f"draft must be no MLP speculator, which {facts.title} {facts.version} does not load, "
-            f"got {draft!r}: choose an EAGLE-3 head or a draft model"
+            f"draft must not be an MLP speculator, which {facts.title} {facts.version} cannot "
+            f"load, got {draft!r}: choose an EAGLE-3 head or a draft model"
         )
         return
     target, small = language_model(deployment.target), language_model(draft)
     if small is not None and method in _MADE_FOR_TARGET:
         yield (
             f"draft must be a head or draft made for the target by method {method.value}, "
-            f"got {draft!r}, a whole language model: it goes with method draft-model"
+            f"got {draft!r}, a complete language model: use it with method draft-model"
         )
         return
     if "tensor_parallel" in facts.lacks:
@@ -85,11 +95,11 @@ def _of_names(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:
     for name, whose, model, cards in shared:
         problem = undivided(name, whose, model.heads, cards) if model is not None else None
         if problem is not None:
-            yield f"{problem}: {facts.title} ends"
+            yield f"{problem}: {facts.title} would end with an error"
 
 
 def _named_pair(deployment: ModelDeployment) -> ServedPair | None:
-    """What the presets know of both vocabularies; None where one model is none of them."""
+    """Return the vocabulary sizes of both models if both are presets, otherwise None."""
     target, draft = language_model(deployment.target), language_model(deployment.draft)
     if deployment.method is not EngineMethod.DRAFT_MODEL or target is None or draft is None:
         return None
@@ -97,7 +107,7 @@ def _named_pair(deployment: ModelDeployment) -> ServedPair | None:
 
 
 def _of_weights(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:
-    """A format that no engine has; another engine's is left out, and told."""
+    """Yield a problem for a format of weights that no engine has."""
     for field in WEIGHTS:
         name = getattr(deployment, field)
         if name is not None and not any(each.has_weights(name) for each in engines().values()):
@@ -123,18 +133,18 @@ def _of_vllm(deployment: ModelDeployment) -> Iterator[str]:
     elif method is EngineMethod.DRAFT_MODEL and draft_split not in (None, split):
         yield (
             f"draft-tensor-parallel must be the target's {split} for a draft model in vLLM, "
-            f"got {draft_split}: leave it out, for its configuration passes and the "
-            "server ends when the draft loads"
+            f"got {draft_split}: leave it out, because vLLM accepts this setting and then fails "
+            "to load the draft"
         )
     if deployment.mixed_vocabularies and method is not EngineMethod.DRAFT_MODEL:
         yield (
-            "mixed-vocabularies (use_heterogeneous_vocab) must be with method draft-model in vLLM, "
-            f"got {method.value}"
+            "mixed-vocabularies (use_heterogeneous_vocab) must be used with method draft-model in "
+            f"vLLM, got {method.value}"
         )
     if deployment.mixed_vocabularies and deployment.draft_sampling is DraftSampling.PROBABILISTIC:
         yield (
-            "mixed-vocabularies (use_heterogeneous_vocab) must be with draft-sampling greedy in "
-            "vLLM, got probabilistic"
+            "mixed-vocabularies (use_heterogeneous_vocab) must be used with draft-sampling greedy "
+            "in vLLM, got probabilistic"
         )
 
 
@@ -142,12 +152,12 @@ def _of_sglang(deployment: ModelDeployment) -> Iterator[str]:
     depth = deployment.draft_tokens
     if depth is None and (deployment.branching or deployment.tree_tokens):
         yield (
-            "draft-tokens must be given with branching or tree-tokens in SGLang, which chooses "
+            "draft-tokens must be given with branching or tree-tokens in SGLang, which needs "
             "all three or none, got none"
         )
     if deployment.is_tree and deployment.tree_tokens is None:
         yield (
-            f"tree-tokens must be given where branching is above 1 in SGLang, got branching "
+            f"tree-tokens must be given if branching is above 1 in SGLang, got branching "
             f"{deployment.branching} alone"
         )
     nodes = deployment.tree_tokens
@@ -161,7 +171,7 @@ def _of_llama_cpp(deployment: ModelDeployment) -> Iterator[str]:
     if deployment.mixed_vocabularies:
         yield (
             "mixed-vocabularies must be off in llama.cpp: with a draft of another vocabulary it "
-            "serves without speculation, and its health says nothing of that"
+            "works without speculation, and its health check does not show that"
         )
 
 
@@ -172,54 +182,58 @@ def _of_pair(deployment: ModelDeployment, facts: EngineFacts, pair: ServedPair) 
         if facts.name == "vllm" and None not in rows and rows[0] != rows[1]:
             yield (
                 f"target and draft must have vocabularies of one size in vLLM, got {rows[0]} and "
-                f"{rows[1]}; mixed-vocabularies (use_heterogeneous_vocab) takes others"
+                f"{rows[1]}; mixed-vocabularies (use_heterogeneous_vocab) allows other sizes"
             )
         elif pair.difference is not None:
             passes = (
-                ": vLLM compares the sizes alone and would start, and hardly a draft would be "
-                "accepted"
+                ": vLLM compares only the sizes, so it would start, and accept hardly any draft"
                 if facts.name == "vllm"
                 else ""
             )
-            yield f"target and draft must have one tokenizer, got two: {pair.difference}{passes}"
+            two = f"got two: {pair.difference}{passes}"
+            yield f"target and draft must have the same tokenizer, {two}"
     rows = pair.target_rows, pair.draft_rows
     if deployment.method is EngineMethod.EAGLE and facts.name == "vllm":
         if None not in rows and rows[0] != rows[1]:
             yield (
                 f"draft must draft all {rows[0]} tokens for method eagle in vLLM, got "
-                f"draft_vocab_size {rows[1]}: it has no place for the tensor d2t, and ends"
+                f"draft_vocab_size {rows[1]}: vLLM cannot load its tensor d2t"
             )
     if pair.inner_size is not None and facts.name == "vllm":
         yield (
-            "draft must be Medusa heads of one product, x + SiLU(Wx), in vLLM, got two with "
-            f"inner_size {pair.inner_size} between them: it does not find W, and ends"
+            "draft must be Medusa heads with one matrix, x + SiLU(Wx), in vLLM, got two with "
+            f"inner_size {pair.inner_size} between them: vLLM cannot find W"
         )
     heads, depth = pair.heads, deployment.draft_tokens
     if deployment.method is EngineMethod.MEDUSA and heads and depth and depth > heads:
-        yield f"draft-tokens must be at most the {heads} Medusa heads there are, got {depth}"
+        yield f"draft-tokens must be at most {heads}, the number of Medusa heads, got {depth}"
 
 
 def remarks(
     deployment: ModelDeployment, facts: EngineFacts, further: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """What is to be known before a server is started, and each field that goes unsaid; `further`
-    are flags that go in as they are.
+    """Return what a user should know before starting the server, one sentence per remark.
+
+    The remarks include each field that the engine cannot express. `further` are flags that are
+    passed on unchanged.
     """
     told = [
-        f"{field.replace('_', '-')} has no place in {facts.title}: {why}"
+        f"{field.replace('_', '-')} has no equivalent in {facts.title}: {why}"
         for field, why in DIALECTS[facts.name].lacking(deployment)
     ]
     is_gguf = deployment.target.endswith(".gguf")
     brings_models = bool(facts.presets & (further or {}).keys())
     if facts.name == "llama.cpp" and "gguf" not in deployment.target.lower() and not brings_models:
         kind = "file" if is_file(deployment.target) else "repository"
-        told.append(f"llama.cpp reads GGUF files: {deployment.target!r} must be a {kind} of that")
+        told.append(f"llama.cpp reads GGUF: {deployment.target!r} must be a GGUF {kind}")
     elif facts.name != "llama.cpp" and is_gguf:
-        told.append(f"{facts.title} is meant for models as folders; {deployment.target!r} is GGUF")
+        told.append(
+            f"{facts.title} is made for model folders; {deployment.target!r} is a GGUF file"
+        )
     if facts.name == "vllm" and not is_gguf and "gguf" in deployment.target.lower():
         told.append(
-            f"{facts.title} {facts.version} reads no GGUF: name the repository that "
-            f"{deployment.target!r} was made of"
+            f"{facts.title} {facts.version} does not read GGUF: name the repository from which "
+            f"{deployment.target!r} was made"
         )
     told += _named_remarks(deployment, facts)
     if facts.name == "vllm" and deployment.schedule:
@@ -228,27 +242,28 @@ def remarks(
         told.append("method suffix needs another package: pip install arctic-inference==0.1.1")
     if facts.name == "vllm" and deployment.method is EngineMethod.PROMPT_LOOKUP:
         if deployment.lookup_min is None and deployment.lookup_max is None:
-            told.append("vLLM looks for n-grams of 5 tokens where no bound is given")
+            told.append("vLLM looks for n-grams of 5 tokens if no length is given")
     if facts.name == "sglang" and deployment.memory_fraction is not None:
         told.append(
-            "SGLang's --mem-fraction-static is for weights and cache alone: where activations find "
-            "no room in the rest of a card, lower it"
+            "SGLang's --mem-fraction-static is for weights and cache only: lower it if the rest of "
+            "a card is too small for activations"
         )
     if facts.name == "sglang" and deployment.method is EngineMethod.PROMPT_LOOKUP:
         told.append(
-            "SGLang drafts a tree of n-grams, 10 wide unless told otherwise by "
-            "--speculative-ngram-max-bfs-breadth: a 1 makes it a chain, and so does one long match"
+            "SGLang drafts a tree of n-grams. It is 10 wide if "
+            "--speculative-ngram-max-bfs-breadth is not given; 1 makes it a chain, and so does one "
+            "long match"
         )
     elif deployment.method is EngineMethod.PROMPT_LOOKUP and deployment.tree_tokens is not None:
         told.append(
-            f"of a tree of {deployment.tree_tokens} n-gram nodes a chain of "
-            f"{deployment.draft_tokens} is left: as many are verified, one guess for each place"
+            f"instead of a tree of {deployment.tree_tokens} n-gram nodes, a chain of "
+            f"{deployment.draft_tokens} is drafted, with one guess for each position"
         )
     is_alike = deployment.draft is not None and deployment.draft_quantization is None
     if facts.name == "sglang" and deployment.quantization is not None and is_alike:
         told.append(
-            "SGLang loads the draft in the target's format where draft-quantization names none: "
-            "unquant leaves it as it is"
+            "SGLang loads the draft in the target's format if draft-quantization is not given: "
+            "unquant leaves the draft unchanged"
         )
     return tuple(told)
 
@@ -256,11 +271,11 @@ def remarks(
 def _schedule_remarks(
     deployment: ModelDeployment, facts: EngineFacts, further: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Read in vllm/config/vllm.py, which says the same in the server's log."""
+    """Yield remarks that vLLM itself logs. Their source is vllm/config/vllm.py."""
     if str(further.get(_DATA_PARALLEL, 1)) != "1":
         yield (
-            f"{facts.title} {facts.version} leaves out a schedule where {_DATA_PARALLEL} is "
-            "above 1, and drafts as many tokens for every batch"
+            f"{facts.title} {facts.version} ignores a schedule if {_DATA_PARALLEL} is "
+            "above 1, and drafts the same number of tokens for every batch"
         )
     elif deployment.method in _FIRST_RUNNER or deployment.mixed_vocabularies:
         cause = (
@@ -269,21 +284,21 @@ def _schedule_remarks(
             else f"method {deployment.method.value}"
         )
         yield (
-            f"with a schedule and {cause} {facts.title} {facts.version} takes piecewise CUDA "
-            "graphs in place of full ones, which cost time with few requests: measure it beside "
-            "one K for all batches"
+            f"with a schedule and {cause} {facts.title} {facts.version} uses piecewise CUDA "
+            "graphs instead of full ones, which is slower with few requests: compare it with one "
+            "K for all batches"
         )
 
 
 def _named_remarks(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:
-    """What names make doubtful."""
+    """Yield remarks about models whose names do not fit the deployment."""
     draft = deployment.draft
     if draft is not None and deployment.method in _MADE_FOR_TARGET:
         other = other_target(draft, deployment.target)
         if other is not None:
             yield (
-                f"the head {draft!r} names {other}: a head drafts for the one model that it was "
-                "made for"
+                f"the name of the head {draft!r} says {other}: a head drafts only for the model "
+                "that it was made for"
             )
     lacking = {field for field, _ in DIALECTS[facts.name].lacking(deployment)}
     for field, name in zip(WEIGHTS, (deployment.target, draft), strict=True):
@@ -292,13 +307,14 @@ def _named_remarks(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[
             continue
         if field in lacking and facts.name != "llama.cpp":
             yield (
-                f"{name!r} is served in the weights that its repository has, mostly bf16, for "
-                f"{facts.title} does not make {weights}: it has formats such as "
+                f"{name!r} is served with the weights in its repository, mostly bf16, because "
+                f"{facts.title} cannot make {weights}: it has formats such as "
                 f"{', '.join(facts.weights[:3])}"
             )
         mark = next((each for each in _OF_CHECKPOINT if each in weights.lower()), None)
         if field not in lacking and mark is not None and mark not in name.lower():
             yield (
-                f"{field.replace('_', '-')} {weights} reads weights that lie there so, and the "
-                f"name {name!r} does not say that: name a repository of {mark.upper()} weights"
+                f"{field.replace('_', '-')} {weights} needs weights that are stored in this "
+                f"format, and the name {name!r} does not say so: name a repository of "
+                f"{mark.upper()} weights"
             )

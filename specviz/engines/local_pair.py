@@ -1,4 +1,4 @@
-"""What is known of a deployment's models that lie on this machine, without their weights."""
+"""Read facts about a deployment's models on this machine, without their weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ MAX_CONFIG_BYTES = 10_000_000
 
 
 def read_local_pair(deployment: ModelDeployment) -> ServedPair | None:
-    """None where not both are here; InputError where they are and one cannot be read."""
+    """Return the facts about both models, or None if they are not both on this machine.
+
+    Raises InputError if both are on this machine and one of them cannot be read.
+    """
     if deployment.draft is None:
         return None
     draft = _local(deployment.draft)
@@ -38,7 +41,7 @@ def _local(name: str) -> Path | None:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """Empty where it cannot be read."""
+    """Return the config.json in a folder, or an empty dictionary if it cannot be read."""
     file = folder / "config.json"
     try:
         if file.stat().st_size > MAX_CONFIG_BYTES:
@@ -50,7 +53,8 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _compared(target: str, draft: str) -> ServedPair:
-    # imported here: the models' libraries take seconds, and most texts name no local models
+    # These imports are inside the function because the libraries take seconds to load, and most
+    # pasted commands name no models on this machine.
     from specviz.environment import Environment
     from specviz.models.files.survey import survey_model
     from specviz.models.text.vocabulary import difference

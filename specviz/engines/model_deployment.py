@@ -1,4 +1,7 @@
-"""One deployment of a model with speculation, in words that belong to no engine, and its rules."""
+"""The deployment of a model with speculation, in terms that no single engine owns.
+
+This module also has the rules that hold for every engine.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,17 @@ from typing import Any
 from specviz.errors import InputError, number_between, short, whole_between
 
 MAX_DRAFT_TOKENS = 1024
-MAX_LENGTH = 100_000_000  # tokens
+MAX_LENGTH = 100_000_000  # largest number of tokens per request
 MAX_BATCH = 1_000_000
-MAX_PARALLEL = 4096  # processors
-MAX_NAME = 4096  # characters of a model's name
+MAX_PARALLEL = 4096  # largest number of GPUs that may share a model
+MAX_NAME = 4096  # largest number of characters in the name of a model
 LAST_PORT = 65_535
-NO_TARGET = "MODEL"  # stands where none was named
+# Configurations contain this name if the user named no model.
+NO_TARGET = "MODEL"
 
 
 class EngineMethod(Enum):
-    """How an engine drafts; not every engine has every method."""
+    """A drafting method of serving engines. Not every engine has every method."""
 
     NONE = "none"
     DRAFT_MODEL = "draft-model"
@@ -35,7 +39,7 @@ class EngineMethod(Enum):
 
 
 class DraftSampling(Enum):
-    """Whether drafted tokens are the likeliest ones or drawn from q."""
+    """The way in which drafted tokens are chosen: always the most probable one, or drawn from q."""
 
     GREEDY = "greedy"
     PROBABILISTIC = "probabilistic"
@@ -49,7 +53,7 @@ WITHOUT_DISTRIBUTION = frozenset({EngineMethod.PROMPT_LOOKUP, EngineMethod.SUFFI
 
 @dataclass(frozen=True, slots=True)
 class BatchRange:
-    """K for the batch sizes from `first` to `last`; K = 0 does not speculate."""
+    """The draft length K for batch sizes from `first` to `last`. K = 0 means no speculation."""
 
     first: int
     last: int
@@ -58,15 +62,15 @@ class BatchRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDeployment:
-    """What is served, how it drafts and on what; None leaves a choice to the engine.
+    """A served model, its drafting method, and the hardware. None lets the engine choose.
 
-    `draft` names a draft model or a head. `draft_tokens` is K, the depth of a tree. A tree takes
-    `branching` children a level and verifies `tree_tokens` nodes, the root among them.
-    `lookup_min` and `lookup_max` bound the n-gram of prompt lookup. Drafting stops below
-    `min_probability`. `mixed_vocabularies`: the draft has another vocabulary, on purpose.
-    `max_length` is in tokens per request, `max_batch` in requests. `quantization` names a format of
-    weights as the engine calls it, `draft_device` the devices that are the draft's own. A rule that
-    does not hold raises InputError.
+    `draft` is the name of a draft model or a head. `draft_tokens` is K, or the depth of a tree. A
+    tree has `branching` children per level, and `tree_tokens` of its nodes are verified, the root
+    included. Prompt lookup uses n-grams of `lookup_min` to `lookup_max` tokens. Drafting stops if a
+    token's probability is below `min_probability`. `mixed_vocabularies` means that the draft has
+    another vocabulary on purpose. `max_length` is the number of tokens per request, `max_batch` the
+    number of requests. `quantization` is the engine's name for a format of weights. `draft_device`
+    names devices for the draft only. Raises InputError for wrong values.
     """
 
     target: str
@@ -104,26 +108,28 @@ class ModelDeployment:
         if method in NEEDS_DRAFT and self.draft is None:
             raise InputError(f"draft must be given for method {method.value}, got none")
         if method not in MAY_HAVE_DRAFT and self.draft is not None:
-            raise InputError(f"draft must not be given for method {method.value}: {self.draft!r}")
+            raise InputError(
+                f"draft must not be given for method {method.value}, got {self.draft!r}"
+            )
         of_draft = [name for name in _OF_DRAFT if getattr(self, name)]
         if method not in MAY_HAVE_DRAFT and of_draft:
             raise InputError(
-                f"{_flag(of_draft[0])} must be given for a method with a draft or head, "
+                f"{_flag(of_draft[0])} must be given only for a method with a draft or head, "
                 f"got it for {method.value}"
             )
         given = [name for name in _OF_SPECULATION if getattr(self, name)]
         if method is EngineMethod.NONE and given:
-            raise InputError(f"method must be given where {_flag(given[0])} is, got none")
+            raise InputError(f"method must be given together with {_flag(given[0])}, got none")
         looked_up = [name for name in ("lookup_min", "lookup_max") if getattr(self, name)]
         if method is not EngineMethod.PROMPT_LOOKUP and looked_up:
             raise InputError(
-                f"{_flag(looked_up[0])} must be given for method prompt-lookup alone, "
+                f"{_flag(looked_up[0])} must be given only for method prompt-lookup, "
                 f"got it for {method.value}"
             )
         if method in WITHOUT_DISTRIBUTION and self.draft_sampling is not None:
             raise InputError(
-                f"draft-sampling must not be given for method {method.value}, whose drafts come "
-                f"with no distribution, got {self.draft_sampling.value}"
+                f"draft-sampling must not be given for method {method.value}, whose drafts "
+                f"have no distribution, got {self.draft_sampling.value}"
             )
         _check_order("lookup-min", self.lookup_min, "lookup-max", self.lookup_max)
         _check_order("min-draft-tokens", self.min_draft_tokens, "draft-tokens", self.draft_tokens)
@@ -131,7 +137,7 @@ class ModelDeployment:
 
     @property
     def is_tree(self) -> bool:
-        """Whether more than one token may follow another in the draft."""
+        """Return whether a drafted token may have several successors."""
         return (self.branching or 1) > 1
 
 
@@ -161,7 +167,7 @@ _OF_SPECULATION = (
 
 
 def wrong_values(values: Mapping[str, Any]) -> Iterator[str]:
-    """Of fields with values: each that is wrong whatever the others are, a sentence each."""
+    """Yield one sentence for each value that is wrong whatever the other values are."""
     for name, value in values.items():
         try:
             _check_value(name, value)
@@ -183,7 +189,7 @@ def _check_value(name: str, value: Any) -> None:
 
 
 def check_schedule(schedule: Sequence[BatchRange]) -> None:
-    """Ranges of batch sizes must begin at 1, come in order and not overlap."""
+    """Check that ranges of batch sizes start at 1, are in order and do not overlap."""
     end = 0
     for each in schedule:
         whole_between(each.first, "schedule's batch size", 1, MAX_BATCH)
@@ -192,7 +198,7 @@ def check_schedule(schedule: Sequence[BatchRange]) -> None:
         if not end < each.first <= each.last:
             raise InputError(
                 "schedule must have ranges of batch sizes in order that do not overlap, "
-                f"got {each.first} to {each.last} behind {end}"
+                f"got {each.first} to {each.last} after {end}"
             )
         end = each.last
     if schedule and schedule[0].first != 1:

@@ -1,5 +1,6 @@
-"""What the name of a repository tells of the model in it: its shape, where a preset is made of that
-model, and for which target a head was made. A name proves little: most of it is worth a note only.
+"""Guess facts from the name of a model repository: its shape, or the target of a head.
+
+A name is weak evidence, so most of these facts only lead to a note for the user.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ _FAMILIES = (
     "gpt-oss",
 )
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:\d+x)?\d+(?:\.\d+)?b(?![a-z0-9])")
-_VERSION = re.compile(r"(?:llama|qwen|gemma|phi)-?(\d+(?:\.\d+)?)(?![\d.]*b(?![a-z0-9]))")
+# 3, 3.1 and 3-1 are versions. In llama-2-7b, qwen3-0.6b and qwen3-4b-2507 only the first number is
+# a version.
+_NO_SIZE = r"(?![\d.]*b(?![a-z0-9]))"
+_VERSION = re.compile(rf"(?:llama|qwen|gemma|phi)-?(\d+(?:\.\d+|-\d(?!\d){_NO_SIZE})?){_NO_SIZE}")
 
 
 def language_model(name: str | None) -> ModelShape | None:
-    """The shape of a model that a preset is made of, by its repository's name; None for another."""
+    """Return the shape of the preset with this repository name, or None if there is none."""
     if name is None or is_file(name) or is_head(name):
         return None
     base = _plain(name)
@@ -42,29 +46,42 @@ def language_model(name: str | None) -> ModelShape | None:
 
 
 def is_head(name: str) -> bool:
-    """Whether it says that it is drafting layers rather than a language model."""
+    """Return whether the name belongs to a drafting head, and not to a language model."""
     return any(mark in _plain(name) for mark in _HEAD_MARKS)
 
 
+def is_speculator(name: str) -> bool:
+    """Return whether vLLM finds its whole speculative configuration in this repository, by name."""
+    return "speculator" in _plain(name)
+
+
 def is_mlp_speculator(name: str | None) -> bool:
-    """IBM's are called accelerators."""
+    """Return whether the name belongs to an MLP speculator.
+
+    IBM calls MLP speculators accelerators.
+    """
     plain = _plain(name or "")
     return plain.endswith("-accelerator") or "mlp-speculator" in plain
 
 
 def other_target(head: str, target: str) -> str | None:
-    """What the name of a head tells of its target that the target's name does not; None where the
-    names agree, or one of them says nothing of it.
+    """Describe how the target in a head's name differs from the given target, or return None.
+
+    The result None means that the two names agree, or that one name says nothing about the target.
     """
     ours, theirs = _plain(target), _plain(head)
     for kind, of_target, of_head in (
         ("a size of", _SIZE.findall(ours), _SIZE.findall(theirs)),
         ("the family", _families(ours), _families(theirs)),
-        ("the version", _VERSION.findall(ours), _VERSION.findall(theirs)),
+        ("the version", _versions(ours), _versions(theirs)),
     ):
         if of_target and of_head and not set(of_target) & set(of_head):
             return f"{kind} {of_head[0]}, the target's {of_target[0]}"
     return None
+
+
+def _versions(plain: str) -> list[str]:
+    return [found.replace("-", ".") for found in _VERSION.findall(plain)]
 
 
 def _families(plain: str) -> list[str]:
@@ -72,6 +89,6 @@ def _families(plain: str) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """The last part of a name in small letters, without what its authors add in front or behind."""
+    """Return the last part of a name in lower case, without common prefixes and suffixes."""
     base = name.rstrip("/").rsplit("/", 1)[-1].lower().replace("_", "-")
     return base.removeprefix("meta-").removesuffix("-hf")

@@ -1,6 +1,6 @@
-"""Flags out of a text that someone has pasted: a shell command, Python, JSON or YAML.
+"""Find an engine's flags in a pasted text: a shell command, Python code, JSON or YAML.
 
-Nothing of it is ever run: Python is read as a syntax tree.
+Nothing in the text is ever run. Python code is read as a syntax tree.
 """
 
 from __future__ import annotations
@@ -16,31 +16,48 @@ from typing import Any
 
 import yaml
 
-from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, engines, spelling
-from specviz.engines.shell_text import commands, inner_script, unsaid, variables
+from specviz.engines.engine_facts import (
+    SPECULATIVE,
+    EngineFacts,
+    EngineFlag,
+    engines,
+    spelling,
+)
+from specviz.engines.other_programs import other_module, other_program, without_interpreter
+from specviz.engines.shell_text import (
+    commands,
+    inner_script,
+    is_windows_path,
+    unsaid,
+    variables,
+    with_values,
+    words_of,
+)
 from specviz.errors import InputError, short
 
-MAX_TEXT = 20_000  # characters
-MAX_DEPTH = 100  # of brackets, and of parts in a name
-MAX_DIGITS = 200  # of one number
+MAX_TEXT = 20_000  # largest number of characters in a pasted text
+# Largest nesting depth of brackets, and largest number of parts in a name.
+MAX_DEPTH = 100
+MAX_DIGITS = 200  # largest number of digits in one number
 MAX_FLAGS = 500
 _JSON_FLAGS = {"--speculative-config": SPECULATIVE, "-sc": SPECULATIVE}
 _JSON_RULE = (
-    'with names and texts in double quotes and no comma behind the last: {"method": "ngram"}'
+    'with names and texts in double quotes and no comma after the last: {"method": "ngram"}'
 )
 
 
 class SourceText(str):
-    """A Python expression whose value is not known."""
+    """The source text of a Python expression whose value is not known."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PastedFlag:
-    """`name` is spelled as in the tables of engines, `typed` as in the text.
+    """One flag in the pasted text.
 
-    `value` is True for a flag that stands alone, and a tuple for several words behind one flag.
+    `name` is spelled as in the tables of engines, `typed` as in the text. `value` is True for a
+    flag without a value, and a tuple if several words follow the flag.
     """
 
     name: str
@@ -50,8 +67,10 @@ class PastedFlag:
 
 @dataclass(frozen=True, slots=True)
 class PastedText:
-    """The engine that the text is for, its flags in order, what was passed over, and the variables
-    that a shell puts in.
+    """The engine that a pasted text is for, and the flags in the text, in their order.
+
+    `passed_over` has notes about parts of the text that were ignored. `variables` are the shell
+    variables in the text.
     """
 
     engine: str
@@ -61,7 +80,10 @@ class PastedText:
 
 
 def read_text(text: str) -> PastedText:
-    """InputError where no engine's flags are in it."""
+    """Find the engine and its flags in a text.
+
+    Raises InputError if the text contains no flags of an engine.
+    """
     if len(text) > MAX_TEXT:
         raise InputError(f"the text must have at most {MAX_TEXT} characters, got {len(text)}")
     clean = _typewritten(text)
@@ -70,24 +92,38 @@ def read_text(text: str) -> PastedText:
     try:
         _read(clean, reading)
     except (RecursionError, MemoryError):
-        raise InputError("the text must not be nested as deep as this one is") from None
+        raise InputError(
+            "the text must be nested less deeply: paste only the part that starts the engine"
+        ) from None
     if len(reading.commands) > 1:
         names = ", ".join(engines()[name].title for name in reading.commands)
         raise InputError(
             f"the text must have one command or call of an engine, got {len(reading.commands)} "
-            f"({names}): leave in one of them"
+            f"({names}): keep one of them"
         )
     found = len(reading.flags)
     if found > MAX_FLAGS:
         raise InputError(f"the text must have at most {MAX_FLAGS} flags, got {found}")
-    engine = reading.engine or _engine_of(flag.name for flag in reading.flags)
+    engine = reading.engine or _engine_of((flag.name for flag in reading.flags), reading.is_shell)
     if reading.client and not found:
         raise InputError(
-            f"the text must have the command that starts the server, such as vllm serve …: "
-            f"{reading.client} asks one that runs"
+            f"the text must have the command that starts the server, such as vllm serve …, but "
+            f"{reading.client} only sends requests to a running server"
+        )
+    names = ", ".join(facts.title for facts in engines().values())
+    program, title = reading.other
+    if program and reading.engine is None:
+        whose = title if program.lower() == title.lower() else f"{program} ({title})"
+        raise InputError(
+            f"the text must be for one of {names}, but it uses {whose}, whose flags specviz "
+            f"cannot read"
+        )
+    if (engine is None or not found) and reading.is_manifest:
+        raise InputError(
+            "the file must have a container whose image or command names an engine, and whose "
+            f"arguments are its flags, got {short(unsaid(text))}"
         )
     if engine is None or not found:
-        names = ", ".join(facts.title for facts in engines().values())
         raise InputError(
             f"the text must be a command, Python code or a configuration of {names}, "
             f"got {short(unsaid(text))}"
@@ -99,8 +135,10 @@ def read_text(text: str) -> PastedText:
 
 
 def _check_depth(text: str) -> None:
-    """Readers of YAML take quadratic time over brackets that stay open, and Python writes no
-    integer of more than 4,300 digits; in YAML 1:30 is one.
+    """Check that brackets are not nested too deeply and that numbers are not too long.
+
+    Readers of YAML need quadratic time for many open brackets. Python refuses integers of more than
+    4,300 digits, and YAML also reads 1:30 as an integer.
     """
     if re.search(rf"\d[\da-fxo_:]{{{MAX_DIGITS}}}", text, re.IGNORECASE):
         raise InputError(f"the text must not have numbers of more than {MAX_DIGITS} digits")
@@ -112,32 +150,46 @@ def _check_depth(text: str) -> None:
 
 
 def _typewritten(text: str) -> str:
-    """With the quotes and hyphens that word processors of articles replace."""
+    """Replace the quotes and hyphens of word processors with plain ones."""
     fine_and_plain = (("“", '"'), ("”", '"'), ("‘", "'"), ("’", "'"), ("\u00a0", " "))
-    for fine, plain in (*fine_and_plain, ("\ufeff", ""), ("\u200b", "")):  # marks without width
+    # Two of the characters in this table have no width, so a reader does not see them.
+    for fine, plain in (*fine_and_plain, ("\ufeff", ""), ("\u200b", "")):
         text = text.replace(fine, plain)
     text = re.sub(r"(?<![^\s\"'(\[])[–—]-?(?=[a-z])", "--", text)
     return text.replace("\r\n", "\n").replace("\x00", "")
 
 
 class _Reading:
-    """What is found on the way."""
+    """The flags and the notes that were found in a text so far."""
 
     def __init__(self) -> None:
         self.engine: str | None = None
         self.flags: list[PastedFlag] = []
-        self.commands: list[str] = []  # the engine of each
+        self.commands: list[str] = []  # the engines whose commands were found in the text
         self.passed_over: list[str] = []
-        self.client = ""  # a command that asks a server
-        self.exported: list[str] = []  # variables, for the commands that follow
+        self.put_in: set[str] = set()  # names of variables whose values were put into the text
+        # A program whose flags this module cannot read: its word in the text, and its name for
+        # users.
+        self.other = "", ""
+        self.client = ""  # a command that sends requests to a server, if one was found
+        # Environment variables that are set for the commands after them.
+        self.exported: list[str] = []
         self.variables: set[str] = set()
+        self.is_shell = False
+        self.is_manifest = False  # the text is a file of Kubernetes or Docker compose
 
     def add(self, name: str, value: Any, typed: str | None = None) -> None:
-        """One flag; a value that holds several is taken apart, and a list becomes words."""
+        """Add one flag.
+
+        If the value is an object, each of its parts becomes a flag. If the value is a list, it
+        becomes several words.
+        """
         key = spelling(name)
         flag, _, inner = key.partition(".")
         if inner.count(".") > MAX_DEPTH:
-            raise InputError(f"{flag} must not have more than {MAX_DEPTH} names behind it")
+            raise InputError(
+                f"{flag} must have at most {MAX_DEPTH} names after it, separated by dots, got more"
+            )
         prefix = _JSON_FLAGS.get(flag)
         if prefix is not None and self._is_left_out(flag, prefix, bool(inner)):
             return
@@ -154,13 +206,17 @@ class _Reading:
         self.flags.append(PastedFlag(key, value, typed or name))
 
     def _is_left_out(self, flag: str, prefix: str, is_part: bool) -> bool:
-        """Of objects the last one counts, but where parts (--flag.key) are given these alone."""
+        """Return whether a repeated object, or a part of it, is ignored.
+
+        Normally the last object counts. If parts of the object are given as flags (--flag.key),
+        only the parts count.
+        """
         before = [each for each in self.flags if each.name.startswith(prefix)]
         has_parts = any(each.typed.startswith("-") for each in before)
         if not before or is_part and has_parts:
             return False
         if is_part or has_parts:
-            why = f"left out, for its parts ({flag}.…) are given, too"
+            why = f"left out, because its parts ({flag}.…) are given as well"
             self.passed_over.append(f"{flag} as a whole is {why}")
         else:
             self.again([flag])
@@ -169,12 +225,19 @@ class _Reading:
         return has_parts
 
     def leave_out(self, settings: Iterable[str]) -> None:
-        """Variables (NAME=value) that set no flag; what they are may be a secret."""
-        names = (each.partition("=")[0] for each in settings)
-        self.passed_over += [f"{each}: a variable of the environment, left out" for each in names]
+        """Add a note about environment variables (NAME=value) that set no flag.
+
+        The note does not show their values, which may be secrets.
+        """
+        names = [each.partition("=")[0] for each in settings]
+        told = "a variable of the environment, left out"
+        self.passed_over += [f"{each}: {told}" for each in names if each not in self.put_in]
 
     def object_of(self, name: str, value: Any) -> dict[str, Any]:
-        """What a text of JSON holds, or the mapping itself; InputError for all else."""
+        """Return the object in a JSON text. Return a mapping unchanged.
+
+        Raises InputError for anything else.
+        """
         if isinstance(value, str):
             try:
                 value = json.loads(value, object_pairs_hook=self._object)
@@ -191,12 +254,12 @@ class _Reading:
         return dict(pairs)
 
     def again(self, keys: Iterable[str]) -> None:
-        """Keys that a file has more than once."""
+        """Add a note about each key that occurs more than once in a file."""
         self.passed_over += [f"{key} is given again, and the last one counts" for key in keys]
 
 
 def literal(value: Any) -> Any:
-    """What a text of JSON holds; any other value as it is."""
+    """Return the value in a JSON text. Return any other value unchanged."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
@@ -204,7 +267,7 @@ def literal(value: Any) -> Any:
 
 
 def _read(text: str, reading: _Reading) -> None:
-    """As the first of JSON, Python, YAML and a shell's lines that it can be."""
+    """Read the text as JSON, Python, YAML or a shell script: the first that fits."""
     stripped, problem = text.strip(), None
     if stripped.startswith("{"):
         try:
@@ -224,10 +287,28 @@ def _read(text: str, reading: _Reading) -> None:
     if not documents and problem is not None:
         raise problem
     if not documents:
-        _read_shell(text, reading)
+        _read_shell(_of_dockerfile(text) or text, reading)
 
 
-# A shell's lines
+_DOCKERFILE = re.compile(r"^(FROM|ENTRYPOINT|CMD)[ \t]+((?:\\\n|.)+)$", re.MULTILINE)
+
+
+def _of_dockerfile(text: str) -> str:
+    """Return the command that a Dockerfile's image starts, or "" for another text."""
+    found = dict(_DOCKERFILE.findall(text))
+    words: list[str] = []
+    for name in ("ENTRYPOINT", "CMD"):
+        part = found.get(name, "").replace("\\\n", " ").strip()
+        value = literal(part)
+        words += [str(each) for each in value] if isinstance(value, list) else _words(part)
+    if not words:
+        return ""
+    is_whole = _engine_word(words)[1] is not None or inner_script(words) is not None
+    image = found.get("FROM", "").split()[:1]
+    return shlex.join(words if is_whole else ["docker", "run", *image, *words])
+
+
+# ---- functions that read a shell script
 
 _OTHERS = {"pip", "pip3", "conda", "curl", "git", "cd", "cmake", "make"}
 _OF_VARIABLES = {"export", "declare", "set", "unset"}
@@ -236,26 +317,37 @@ _CONTAINERS = {"docker", "podman", "kubectl", "nerdctl"}
 _CLIENTS = {"chat", "complete", "bench"}
 _SUBCOMMANDS = {"serve", "latency", "throughput", "startup", "mm-processor", "sweep", *_CLIENTS}
 _CLIENT = re.compile(r"(.*[/.])?bench(mark)?_serving(\.py)?")
+_OF_UNIT = re.compile(r"ExecStart=[-@:+!]*")
 _SETTING = re.compile(r"[A-Za-z_]\w*=")
 _IMAGE = re.compile(r"(?:[\w.${}-]+(?::\d+)?/)+[\w.-]+(?:[:@][^\s/]+)?")
+_PLAIN_IMAGE = re.compile(r"(?:vllm|sglang|llama[.-]?cpp)[\w.-]*(?:[:@][^\s/]+)?")
 _IMAGES = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llama.cpp", "llama-cpp": "llama.cpp"}
 
 
 def _words(line: str) -> list[str]:
     try:
-        return shlex.split(line)
+        return words_of(line)
     except ValueError:
         words = line.split()
         if _engine_word(words)[1] is None:
-            return words  # an apostrophe in words around the command
+            # The quote is an apostrophe in a sentence and does not belong to the command.
+            return words
         raise InputError(
             f"the text must close every quote that it opens, got {short(unsaid(line))}"
         ) from None
 
 
 def _read_shell(text: str, reading: _Reading) -> None:
-    """The engine's command; where there is none, the flags of whatever runs."""
+    """Read the flags of the engine's command in a shell script.
+
+    If the script starts no engine, read the flags of any other command.
+    """
+    longer, put_in = with_values(text)
+    if len(longer) <= MAX_TEXT:
+        text = longer
+        reading.put_in |= put_in
     reading.variables |= variables(text)
+    reading.is_shell = True
     others, behind = [], []
     for line, is_behind in commands(text):
         words, before = _words(line), (len(reading.flags), list(reading.exported))
@@ -264,19 +356,29 @@ def _read_shell(text: str, reading: _Reading) -> None:
         if is_behind and before == (len(reading.flags), reading.exported):
             behind.append(words[0])
     if behind and reading.engine:
-        reading.passed_over.append(f"{', '.join(behind)}: other commands of the line, left out")
+        reading.passed_over.append(f"{', '.join(behind)}: other commands on the line, left out")
     for words in others:
-        if not words[0].startswith("-"):  # not one that goes on without a backslash
-            if reading.engine is not None:
-                continue
-            told = "no program that is known here; its flags are read for the engine that has them"
-            reading.passed_over.append(f"{words[0]}: {told}")
-        _read_flags(words, None, reading)
+        # a line of flags continues the command, even without a backslash
+        if words[0].startswith("-"):
+            _read_flags(words, reading.engine, reading)
+            continue
+        if reading.engine is not None:
+            continue
+        program, *flags = without_interpreter(words)
+        told = "an unknown program; its flags are read for the engine that has them"
+        reading.passed_over.append(f"{program}: {told}")
+        _read_flags(flags, None, reading)
 
 
 def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
-    """One command; gives its words where it has flags and starts no engine."""
+    """Read one command.
+
+    If it has flags and starts no known engine, return its words. Otherwise return [].
+    """
     rest = list(words)
+    # This line belongs to a unit file of systemd, which starts the server.
+    if rest and (unit := _OF_UNIT.match(rest[0])):
+        rest[0] = rest[0][unit.end() :]
     settings = []
     while rest and (rest[0] in _BEFORE or _SETTING.match(rest[0])):
         word = rest.pop(0)
@@ -290,16 +392,21 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
         return []
     place, engine = _engine_word(rest)
     script = inner_script(rest)
+    if engine is None and script is None and (other := other_program(rest))[0]:
+        reading.other = other
+        return []
     if script is None and (client := _client(rest, place, engine)):
         reading.client = client
-        reading.passed_over.append(f"{client} asks a server that runs: left out")
+        reading.passed_over.append(f"{client} sends requests to a server that runs: left out")
         return []
     if engine is not None:
         settings = [*reading.exported, *settings]
         reading.exported = []
     reading.leave_out(_read_settings(settings, engine, reading))
     _read_settings(filter(_SETTING.match, rest[:place]), engine, reading)
-    if any(word.lstrip("!%") in _OTHERS for word in rest[:3]):  # also python -m pip
+    is_run = rest[:2] == ["conda", "run"]
+    # The first three words are searched, because the command may be `python -m pip`.
+    if not is_run and any(word.lstrip("!%") in _OTHERS for word in rest[:3]):
         return []
     if engine is None and script is None:
         return rest if any(word.startswith("-") for word in rest) else []
@@ -310,13 +417,13 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
         _read_command(rest, place, engine, reading)
     is_around = rest[0].lstrip("!") in _CONTAINERS or rest[1:3] == ["bench", "sweep"]
     if len(reading.flags) > found and is_around:
-        # not which ones, for a token may be among them
+        # the note does not list these options, because one of them may be a secret
         reading.passed_over.append(f"{' '.join(rest[:2])} …: options of its own, left out")
     return []
 
 
 def _read_variables(command: str, words: Sequence[str], reading: _Reading) -> None:
-    """Variables for the commands that follow."""
+    """Store the environment variables that a command exports for the commands after it."""
     if command == "unset" or "-n" in words:
         names = {word.partition("=")[0] for word in words}
         reading.exported = [e for e in reading.exported if e.partition("=")[0] not in names]
@@ -325,7 +432,10 @@ def _read_variables(command: str, words: Sequence[str], reading: _Reading) -> No
 
 
 def _client(words: Sequence[str], place: int, engine: str | None) -> str:
-    """The program that asks a server, with its subcommands; "" where the command is none such."""
+    """Return the name of the program if a command sends requests to a server, otherwise "".
+
+    The name includes subcommands.
+    """
     scripts = (w for w in words if w[:1] != "-" and not _program(w).startswith("python"))
     script, named = next(scripts, ""), _with_subcommands(words, place)
     if _CLIENT.fullmatch(script):
@@ -340,7 +450,7 @@ def _with_subcommands(words: Sequence[str], place: int) -> str:
 
 
 def _read_settings(words: Iterable[str], engine: str | None, reading: _Reading) -> list[str]:
-    """The flags that words such as LLAMA_ARG_MODEL=a.gguf set; gives the others."""
+    """Add the flags that words such as LLAMA_ARG_MODEL=a.gguf set. Return the other words."""
     facts, others = engines()[engine] if engine else None, []
     for word in words:
         name, _, value = word.partition("=")
@@ -354,12 +464,12 @@ def _read_settings(words: Iterable[str], engine: str | None, reading: _Reading) 
 
 
 def _read_command(words: Sequence[str], place: int, engine: str, reading: _Reading) -> None:
-    """The flags behind an engine's word."""
+    """Add the flags that follow the word that names the engine."""
     reading.engine = reading.engine or engine
     facts, found = engines()[engine], len(reading.flags)
     program = _with_subcommands(words, place)
     if program in facts.programs:
-        taken = f"a server takes the place of {program}: prompts come with requests"
+        taken = f"a server replaces {program}: prompts come with requests"
         reading.passed_over.append(taken)
     if facts.programs.get(program):
         reading.add(program, facts.programs[program])
@@ -369,25 +479,34 @@ def _read_command(words: Sequence[str], place: int, engine: str, reading: _Readi
 
 
 def _engine_word(words: Sequence[str]) -> tuple[int, str | None]:
-    """Where the word that names the program, module or image stands, and the engine."""
+    """Return the index of the word that names a program, module or image, and its engine."""
+    is_full = any(_IMAGE.fullmatch(word) and _engine_in(word) for word in words)
+    image = _IMAGE if is_full else _PLAIN_IMAGE
     for place, word in enumerate(words):
-        is_setting = "=" in word or ":" in word[2:]  # a variable, or folders of a container
+        # A word with = or : sets an environment variable or mounts a folder. It names no program.
+        is_setting = "=" in word or ":" in word[2:]
         name = "" if is_setting else _program(word)
         for facts in engines().values():
             starts = tuple(f"{each}." for each in facts.words)
             if name in facts.words or name.startswith(starts) and words[place - 1] == "-m":
                 return place, facts.name
-        if _IMAGE.fullmatch(word) and (place == 0 or words[0].lstrip("!") in _CONTAINERS):
-            found = next((engine for mark, engine in _IMAGES.items() if mark in word), None)
+        if image.fullmatch(word) and (place == 0 or words[0].lstrip("!") in _CONTAINERS):
+            found = _engine_in(word)
             if found is not None:
-                inside, own = _engine_word(words[place + 1 : place + 4])  # python3 -m sglang.…
+                # The module may come after an interpreter, as in `python3 -m sglang.…`.
+                inside, own = _engine_word(words[place + 1 : place + 4])
                 return (place + 1 + inside if own == found else place), found
     return 0, None
 
 
+def _engine_in(image: str) -> str | None:
+    """Return the engine that a container image's name contains."""
+    return next((engine for mark, engine in _IMAGES.items() if mark in image), None)
+
+
 def _program(word: str) -> str:
-    """Its name, without where it lies."""
-    return word.lstrip("!").rsplit("/", 1)[-1].removesuffix(".exe")
+    """Return the name of a program without its folder."""
+    return re.split(r"[/\\]", word.lstrip("!"))[-1].removesuffix(".exe")
 
 
 def _read_flags(words: Sequence[str], engine: str | None, reading: _Reading) -> None:
@@ -398,12 +517,16 @@ def _read_flags(words: Sequence[str], engine: str | None, reading: _Reading) -> 
         place += 1
         if not word.startswith("-") or _is_number(word):
             is_target = engine == "vllm" and not named and word not in _SUBCOMMANDS
-            is_target &= "." not in word.split("/")[0] or word.startswith((".", "/"))
+            is_file = "." in word.split("/")[0] and not word.startswith((".", "/"))
+            is_served = words[place - 2 : place - 1] == ["serve"] or is_windows_path(word)
+            is_target &= is_served or not is_file
             if is_target:
                 named = True
                 reading.add("--model", word, "model")
             elif facts is not None and word not in _SUBCOMMANDS:
-                reading.passed_over.append(f"{unsaid(word)}: no flag takes it, left out")
+                reading.passed_over.append(
+                    f"{unsaid(word)}: left out, because it belongs to no flag"
+                )
             continue
         typed, has_value, value = word.partition("=")
         name = facts.full_name(spelling(typed)) if facts is not None else typed
@@ -418,7 +541,8 @@ def _read_flags(words: Sequence[str], engine: str | None, reading: _Reading) -> 
             reading.add(name, values[0] if len(values) == 1 else values, typed)
             place += len(values)
         else:
-            reading.add(name, True, typed)
+            is_short = facts is not None and name != spelling(typed) and facts.needs_value(name)
+            reading.add(spelling(typed) if is_short else name, True, typed)
         named |= name in {"--model", "-m"}
 
 
@@ -429,10 +553,13 @@ def _is_value(word: str, flag: str, facts: EngineFacts | None) -> bool:
 
 
 def _values(words: Sequence[str], flag: str, facts: EngineFacts | None) -> tuple[str, ...]:
-    """The first word, and those behind it up to the next flag; where the engine says which flags
-    take several, of these alone, for a model may stand behind the others.
+    """Return the words that are the value of a flag.
+
+    The first word always belongs to the value. If the flag takes several values, all words up to
+    the next flag belong to it. If an engine lists the flags with several values, all other flags
+    take one value, because the name of a model may come after it.
     """
-    takes_several = facts is None or not facts.several or flag in facts.several
+    takes_several = facts is None or not facts.several or facts.now(flag) in facts.several
     further = words[1:] if takes_several else ()
     return (words[0], *takewhile(lambda word: not word.startswith("-"), further))
 
@@ -441,11 +568,11 @@ def _is_number(word: str) -> bool:
     return re.fullmatch(r"-\d+(\.\d+)?", word) is not None
 
 
-# JSON and YAML
+# ---- functions that read JSON and YAML
 
 
 def _repeated(node: yaml.Node) -> Iterator[str]:
-    """Keys that a mapping has more than once, and those of what is in it."""
+    """Yield the keys that a mapping, or a mapping inside it, contains more than once."""
     if isinstance(node, yaml.MappingNode):
         keys = [str(key.value) for key, _ in node.value]
         yield from sorted({key for key in keys if keys.count(key) > 1})
@@ -456,21 +583,22 @@ def _repeated(node: yaml.Node) -> Iterator[str]:
 
 
 _TOLD_OF_FILE = {
-    *("image", "entrypoint", "command", "args", "env", "environment"),
-    *("apiVersion", "kind", "name"),  # of which a written manifest has its own
+    *("image", "entrypoint", "command", "cmd", "args", "env", "environment"),
+    # No note is needed for these keys: the manifest in the answer has new values for them.
+    *("apiVersion", "kind", "name"),
 }
 
 
 def _yaml_mappings(text: str, reading: _Reading) -> list[dict[str, Any]]:
-    """The documents that are mappings; none where it is no YAML.
+    """Return the YAML documents that are mappings. For other texts, the list is empty.
 
-    InputError for aliases, which let a few lines stand for any number of values.
+    Raises InputError for aliases, because with aliases a few lines can mean any number of values.
     """
     if not re.search(r"^ *-? *[\w.\"'-]+ *:(\s|$)", text, re.MULTILINE):
         return []
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise InputError("the text must not have YAML aliases (*name)")
+            raise InputError("the text must not have YAML aliases (*name): write each value out")
         documents = list(yaml.safe_load_all(text))
         for node in yaml.compose_all(text, yaml.SafeLoader):
             reading.again(_repeated(node))
@@ -482,16 +610,27 @@ def _yaml_mappings(text: str, reading: _Reading) -> list[dict[str, Any]]:
 
 
 def _read_data(data: Mapping[Any, Any], reading: _Reading) -> None:
-    """A configuration file, vLLM's JSON value alone, or a container's command."""
-    containers = list(_containers(data))
+    """Read a configuration file, vLLM's JSON value for speculation, or a container's command."""
+    is_manifest = bool({"apiVersion", "services"} & data.keys()) or {"kind", "spec"} <= data.keys()
+    reading.is_manifest |= is_manifest
+    containers, unnamed = list(_containers(data, is_manifest)), []
     for words in containers:
         reading.variables |= {each for word in words for each in variables(word)}
-        _read_words(words, reading)
-    if containers or {"apiVersion", "services"} & data.keys():
+        unnamed.append(_read_words(words, reading))
+    for words in unnamed:
+        if words and words[0].startswith("-") and reading.engine is None:
+            told = "the file names no engine; its flags are read for the engine that has them"
+            reading.passed_over.append(told)
+            _read_flags(words, None, reading)
+    if containers or is_manifest:
         left = dict.fromkeys(_left_out(data) if containers else [str(data.get("kind", "services"))])
         if left and reading.flags:
-            told = "of the file the engine's command and variables are read"
+            told = "only the engine's command and variables are read from the file"
             reading.passed_over.append(f"{told}; left out: {', '.join(left)}")
+        return
+    of_speculation = data.get("speculative_config")
+    if isinstance(of_speculation, dict) and "decoding_type" in of_speculation:
+        reading.other = "TensorRT-LLM", "TensorRT-LLM"
         return
     keys = {str(key).replace("-", "_") for key in data}
     inner = {key.removeprefix(SPECULATIVE) for key in engines()["vllm"].current}
@@ -507,25 +646,35 @@ def _read_data(data: Mapping[Any, Any], reading: _Reading) -> None:
         reading.add(facts.full_name(name) if facts else name, data[key], str(key))
 
 
-def _containers(data: Any) -> Iterator[list[str]]:
-    """Image, program and arguments of each container, wherever in a manifest or compose file."""
+def _containers(data: Any, is_manifest: bool = False) -> Iterator[list[str]]:
+    """Yield the words of each container's command, anywhere in a manifest or compose file.
+
+    The words of one command are the container's environment variables, then the image if necessary,
+    the program and its arguments.
+    In a manifest, a container may consist of flags alone: an image that the file does not name
+    starts the engine.
+    """
     if isinstance(data, list):
         for each in data:
-            yield from _containers(each)
+            yield from _containers(each, is_manifest)
     if not isinstance(data, dict):
         return
-    if isinstance(data.get("image"), str):
-        parts = (data.get(key) for key in ("entrypoint", "command", "args"))
-        words = [word for part in parts if part for word in _as_words(part)]
-        starts_itself = inner_script(words) is not None or _engine_word(words)[1] is not None
-        yield [*_settings(data), *(words if starts_itself else [data["image"], *words])]
+    image = data.get("image")
+    parts = (data.get(key) for key in ("entrypoint", "command", "cmd", "args"))
+    words = [word for part in parts if part for word in _as_words(part)]
+    starts_itself = inner_script(words) is not None or _engine_word(words)[1] is not None
+    if is_manifest and image is None and words and words[0].startswith("--"):
+        yield [*_settings(data), *words]
+        return
+    if isinstance(image, str) or starts_itself:
+        yield [*_settings(data), *(words if starts_itself else [str(image), *words])]
         return
     for value in data.values():
-        yield from _containers(value)
+        yield from _containers(value, is_manifest)
 
 
 def _settings(container: Mapping[str, Any]) -> Iterator[str]:
-    """Its variables, as NAME=value."""
+    """Yield a container's environment variables as NAME=value."""
     for part in (container.get("environment"), container.get("env")):
         if isinstance(part, dict):
             yield from (f"{name}={value}" for name, value in part.items())
@@ -535,14 +684,14 @@ def _settings(container: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _left_out(data: Any) -> Iterator[str]:
-    """What of a manifest or compose file is neither a container's command nor on the way to it."""
+    """Yield the keys of a manifest or compose file that are not part of a container's command."""
     if isinstance(data, list):
         for each in data:
             yield from _left_out(each)
     for key, value in data.items() if isinstance(data, dict) else ():
         if key == "metadata" and isinstance(value, dict):
             yield from (f"{key}.{inner}" for inner in value)
-        elif any(_containers(value)):
+        elif any(_containers(value, is_manifest=True)):
             yield from _left_out(value)
         elif key not in _TOLD_OF_FILE:
             yield str(key)
@@ -554,7 +703,7 @@ def _as_words(part: Any) -> list[str]:
     return [str(each) for each in part] if isinstance(part, list) else []
 
 
-# Python
+# ---- functions that read Python code
 
 _CALLS = {
     **dict.fromkeys(("LLM", "EngineArgs", "AsyncEngineArgs"), "vllm"),
@@ -566,11 +715,13 @@ _CALLS = {
 _FLAGS_OF_CALL = {"LLM", "EngineArgs", "AsyncEngineArgs", "Engine", "ServerArgs", "Runtime"}
 _DRAFT = "assistant_model"
 _LOADED = "from_pretrained"
-_LONGEST_CHAIN = 8  # of names and calls from a model back to where it was loaded
+# The largest number of names and calls that are followed from a model back to the call that loaded
+# it.
+_LONGEST_CHAIN = 8
 
 
 def _syntax_tree(text: str) -> ast.Module | None:
-    """None where it is no Python that does anything."""
+    """Return the syntax tree of a text, or None if it is not Python code with calls or imports."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -580,12 +731,15 @@ def _syntax_tree(text: str) -> ast.Module | None:
 
 
 class _PythonReader:
-    """Reads calls of engines, with names that stand for values replaced."""
+    """Reads the calls of engines in Python code.
+
+    Names are replaced by the values that were assigned to them.
+    """
 
     def __init__(self, reading: _Reading, tree: ast.Module) -> None:
         self._reading, self._tree = reading, tree
         self._values: dict[str, ast.expr] = {}
-        self._put_in = 0  # characters in the place of names
+        self._put_in = 0  # total number of characters of the values that have replaced names so far
 
     def read(self) -> None:
         nodes = list(ast.walk(self._tree))
@@ -595,6 +749,9 @@ class _PythonReader:
                     self._assign(target, node.value)
         imported = {name for node in nodes for name in _imports(node)}
         self._find_engine(imported)
+        if self._reading.engine is None and (other := other_module(imported))[0]:
+            self._reading.other = other
+            return
         for node in nodes:
             if isinstance(node, ast.Call):
                 self._call(node)
@@ -612,12 +769,16 @@ class _PythonReader:
                 return
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
-        """A name's value, or a field of llama.cpp's parameters."""
+        """Store the value that the code assigns to a name.
+
+        If the code assigns it to a parameter of llama.cpp, such as `params.n_ctx`, add a flag.
+        """
         if isinstance(target, ast.Name):
             self._values[target.id] = value
         elif isinstance(target, ast.Attribute):
             path = ast.unparse(target).split(".", 1)[1]
-            if path in engines()["transformers"].older:  # assistant.generation_config.…
+            # This flag is a setting of a model, such as assistant.generation_config.….
+            if path in engines()["transformers"].older:
                 self._reading.add(path, self._value(value), ast.unparse(target))
                 return
             known = {flag.python: flag.name for flag in engines()["llama.cpp"].flags}
@@ -652,7 +813,11 @@ class _PythonReader:
                     self._loading(each.value, "draft" if each.arg == _DRAFT else "target")
 
     def _loading(self, node: ast.expr, role: str) -> None:
-        """How the model was loaded that a name stands for: its type and the format of weights."""
+        """Store how a model was loaded: the dtype and the format of its weights.
+
+        `node` is an expression for the model. Names and calls are followed back to
+        `from_pretrained`.
+        """
         for _ in range(_LONGEST_CHAIN):
             if isinstance(node, ast.Name) and node.id in self._values:
                 node = self._values[node.id]
@@ -660,7 +825,9 @@ class _PythonReader:
                 self._loaded(node, role)
                 return
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                node = node.func.value  # .to("cuda")
+                # The call does not change the model, such as .to("cuda"), so its object is
+                # followed.
+                node = node.func.value
             else:
                 return
 
@@ -676,13 +843,18 @@ class _PythonReader:
                 self._reading.add(f"{role}.{each.arg}", self._value(each.value), each.arg)
 
     def _stands_for(self, node: ast.expr) -> ast.expr:
-        """What a name stands for, which may be names; any other expression as it is."""
+        """Return the expression that was assigned to a name.
+
+        Return any other expression unchanged.
+        """
         if not isinstance(node, ast.Name) or node.id not in self._values:
             return node
         value = self._values[node.id]
         self._put_in += len(ast.unparse(value))
         if self._put_in > MAX_TEXT:
-            raise InputError(f"names in the text must stand for at most {MAX_TEXT} characters")
+            raise InputError(
+                f"the values that the text assigns to names must have at most {MAX_TEXT} characters"
+            )
         return value
 
     def _keywords(self, node: ast.Call) -> Iterable[tuple[str, Any]]:
@@ -690,11 +862,14 @@ class _PythonReader:
             value = self._value(each.value)
             if each.arg is not None:
                 yield each.arg, value
-            elif isinstance(value, dict):  # **settings
+            elif isinstance(value, dict):  # the argument is a whole dictionary, such as **settings
                 yield from ((str(key), inner) for key, inner in value.items())
 
     def _value(self, node: ast.expr, depth: int = 0) -> Any:
-        """A literal, what a name stands for, or the model that is loaded; else its source text."""
+        """Return the value of an expression: a literal, an assigned value, or a model's name.
+
+        If the value cannot be found, return the source text of the expression.
+        """
         if isinstance(node, ast.Name) and node.id in self._values and depth < _LONGEST_CHAIN:
             return self._value(self._stands_for(node), depth + 1)
         if isinstance(node, ast.Dict):
@@ -712,7 +887,7 @@ class _PythonReader:
             kind = node.attr.removeprefix("COMMON_SPECULATIVE_TYPE_")
             return kind.lower().replace("_", "-")
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "torch":
-            return node.attr  # a type of numbers
+            return node.attr  # the attribute is a dtype, such as torch.float16
         try:
             return ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError):
@@ -750,17 +925,30 @@ def _imports(node: ast.AST) -> Iterator[str]:
         yield from (alias.name for alias in node.names)
 
 
-# Which engine
+# ---- functions that find out which engine the flags belong to
 
 
-def _engine_of(names: Iterable[str]) -> str | None:
-    """The engine that knows the most of the flags, old ones or new ones."""
+def _engine_of(names: Iterable[str], is_shell: bool = False) -> str | None:
+    """Return the engine that knows most of the flags, old or new, or None if none does.
+
+    In a shell script, flags that many programs have, such as --model and -m, do not count.
+    """
     spelled = list(names)
 
     def known(facts: EngineFacts) -> float:
         table = facts.current.keys() | facts.older.keys()
-        told = sum(name in table for name in spelled)
+        fields = _USUAL if is_shell else ()
+        usual = {name for flag in facts.flags if flag.field in fields for name in _names(flag)}
+        usual |= {facts.long_name(name) for name in usual}
+        told = sum(name in table and facts.long_name(name) not in usual for name in spelled)
         return told + sum(facts.knows(facts.long_name(name)) for name in spelled) / 1000
 
     best = max(engines().values(), key=known)
     return best.name if known(best) >= 1 else None
+
+
+_USUAL = ("target", "port")  # fields that flags of many other programs set as well
+
+
+def _names(flag: EngineFlag) -> tuple[str, ...]:
+    return (flag.name, *flag.aliases)

@@ -1,4 +1,4 @@
-"""A pasted text as what an engine of today reads, and what became of every flag in it."""
+"""Translate a pasted text for a current engine, and say what happened to each flag in it."""
 
 from __future__ import annotations
 
@@ -41,25 +41,32 @@ from specviz.engines.model_deployment import (
     ModelDeployment,
     wrong_values,
 )
+from specviz.engines.model_names import is_head, is_speculator
+from specviz.engines.model_sources import RepositoryFile, repository_files
 from specviz.engines.pasted_text import PastedFlag, SourceText, literal, read_text
 from specviz.engines.shell_text import unsaid
 from specviz.errors import InputError, read_number, read_whole, short
 
-_SELF = "[self]"  # in an article, for a draft of the target's own first layers
+# Some articles use this name for a draft that consists of the target's own first layers.
+_SELF = "[self]"
+_AS_IT_IS = "it is passed on unchanged; its value is not checked"
 _USUAL_K = 5
-_TOLD_NAMES = 3  # of flags that begin alike
+_TOLD_NAMES = 3  # largest number of flags with the same beginning that one message lists
 _DEFAULT_K = {"llama.cpp": 3}
 _OWN_LAYERS = (
     "no engine here drafts with the target's own first layers: choose a head (eagle3, mtp), a "
     "draft model or prompt-lookup"
 )
 _OF_ASSISTANT = {"draft", "draft_tokens", "draft_quantization", "min_probability"}
+_OWN_DRAFT = (
+    "the draft is the target itself: each guess takes as long as a token, so nothing is gained"
+)
 _METHODS = tuple(each.value for each in EngineMethod)
 ReadPair = Callable[[ModelDeployment], ServedPair | None]
 
 
 class Fate(Enum):
-    """What became of a flag."""
+    """The effect of a translation on one flag."""
 
     SAME = "the same"
     MOVED = "changed"
@@ -71,7 +78,10 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FlagChange:
-    """One flag of the text: as it was typed, its value, what became of it, and why."""
+    """One flag of the pasted text: its spelling and value there, what happened to it, and why.
+
+    `now` is the flag that replaces it.
+    """
 
     typed: str
     value: str
@@ -82,8 +92,10 @@ class FlagChange:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Where there are problems there is no configuration; where a rule of the deployment itself
-    does not hold, there is no deployment either.
+    """A translated text.
+
+    If there are problems, `configuration` is None. If the deployment itself breaks a rule,
+    `deployment` is None as well.
     """
 
     source: str
@@ -97,7 +109,7 @@ class Translation:
 
 @dataclass(slots=True)
 class _Work:
-    """What is gathered on the way."""
+    """The unfinished result of a translation."""
 
     changes: list[FlagChange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -105,12 +117,14 @@ class _Work:
     heard: Heard = field(default_factory=dict)
     old: set[str] = field(default_factory=set)
     further: dict[str, Any] = field(default_factory=dict)
-    rows: dict[str, int] = field(default_factory=dict)  # field or flag -> its last change
-    kept: str = ""  # a method that goes in as it is
+    # A field or flag -> the index of the latest FlagChange that belongs to it.
+    rows: dict[str, int] = field(default_factory=dict)
+    kept: str = ""  # the name of a drafting method that the translation passes on unchanged, or ""
 
     def add(self, name: str, change: FlagChange, adds_up: bool) -> None:
-        """What became of a flag that sets this field, or has this name; `adds_up`: its values do,
-        where it is given again.
+        """Store what happened to a flag that sets the field `name` or has the name `name`.
+
+        `adds_up` means that the values of a repeated flag are combined.
         """
         is_other = name in self.rows and self.changes[self.rows[name]].value != change.value
         if is_other and not adds_up:
@@ -119,7 +133,7 @@ class _Work:
         self.changes.append(change)
 
     def drop(self, name: str, why: str) -> None:
-        """Tell of what was given that it is left out."""
+        """Record that a flag was left out of the translation, and why."""
         if name in self.rows:
             place = self.rows[name]
             left = replace(self.changes[place], fate=Fate.DROPPED, now="", why=why)
@@ -127,7 +141,7 @@ class _Work:
 
     @property
     def typed(self) -> dict[str, str]:
-        """Field -> the flag that gave it."""
+        """Return which flag of the user's text set each field of the deployment."""
         return {MEANT.get(name, name): self.changes[row].typed for name, row in self.rows.items()}
 
 
@@ -137,17 +151,22 @@ def translate(
     read_pair: ReadPair | None = None,
     schedule: Sequence[BatchRange] = (),
 ) -> Translation:
-    """For the text's own engine, or another: of transformers' arguments, vLLM unless named.
+    """Translate a text for its own engine, or for the engine `to`.
 
-    `read_pair` tells what is known of the two models. A `schedule` takes the place of the text's.
-    InputError where the text says nothing to any engine.
+    Arguments of the transformers library are translated for vLLM by default. `read_pair` finds
+    facts about the two models. A `schedule` replaces the schedule in the text. Raises InputError if
+    the text is for no engine.
     """
     pasted = read_text(text)
     source = engines()[pasted.engine]
     target = server_named(to or (source.name if source.is_server else "vllm"))
     work = _Work(notes=list(pasted.passed_over))
     own = _keep_method(pasted.flags, source, target, work)
+    files = {id(each.flag): each for each in repository_files(pasted.flags, source)}
     for typed in pasted.flags:
+        if file := files.get(id(typed)):
+            work.changes.append(_file_change(file, source, target, work))
+            continue
         flag = _as_switch(typed, source)
         name = own.get(flag.name, flag.name)
         if source is target and flag.name in own:
@@ -159,12 +178,18 @@ def translate(
         if isinstance(flag.value, bool) and isinstance(typed.value, str) and change.now:
             change = replace(change, fate=Fate.MOVED, why="a switch takes no value")
         work.add(name, change, flag.name in source.appended)
-        if flag.value is True and name in _NAMED:
+        needs_value = flag.name in source.known - source.current.keys() - source.checked.keys()
+        needs_value &= source.needs_value(flag.name)
+        if flag.value is True and (name in _NAMED or needs_value):
             work.problems.append(f"{flag.typed} must have a value, got none")
+        if name in {"target", "draft"} and _is_unknown_kind(flag.value):
+            work.problems.append(
+                f"{flag.typed} must name a model or be [ngram], got {short(flag.value)}"
+            )
         is_variable = isinstance(flag.value, str) and flag.value in pasted.variables
         if is_variable and name in _READ:
             work.problems.append(
-                f"{flag.typed} is {flag.value}, a variable of the shell: put in what it stands for"
+                f"{flag.typed} is {flag.value}, a shell variable: write its value instead"
             )
     if schedule:
         work.heard.pop("disable_by_batch_size", None)
@@ -177,13 +202,20 @@ def translate(
         if not work.problems:
             _join_parts(work)
             configuration = configure(deployment, target.name, work.further, pair, pasted.variables)
-            _tell_as_written(work, deployment, target, configuration.options)
+            passed_on = {each.now for each in files.values()}
+            options = configuration.options
+            written = {name: options[name] for name in options if name not in passed_on}
+            _tell_as_written(work, deployment, target, written)
             work.notes += _remarks(configuration, work, target)
             work.notes += [
-                f"{each} is kept for the shell: in forms for no shell put in what it stands for"
+                f"{each} stays a shell variable: write its value instead where there is no shell"
                 for each in sorted(pasted.variables)
                 if each in configuration.command
             ]
+            if any(name and name.startswith("~") for name in (deployment.target, deployment.draft)):
+                work.notes.append(
+                    "~ means your home folder in a shell: elsewhere write the full path"
+                )
     flags = {flag.field: _place(flag.name) for flag in reversed(target.flags)}
     return Translation(
         source=source.name,
@@ -198,11 +230,19 @@ def translate(
     )
 
 
+def _is_unknown_kind(value: Any) -> bool:
+    """Return whether a name in brackets means a way of drafting that no engine ever had."""
+    is_kind = isinstance(value, str) and re.fullmatch(r"\[.*\]", value.strip()) is not None
+    return is_kind and value.strip() not in ("[ngram]", _SELF)
+
+
 def _keep_method(
     flags: Sequence[PastedFlag], source: EngineFacts, target: EngineFacts, work: _Work
 ) -> dict[str, str]:
-    """Of a method that goes in as it is: flags and their names now; to another engine the reverse,
-    by which its own flags say what general ones do.
+    """Return the flags of a method that is passed on unchanged: name in the text -> name today.
+
+    If the configuration is for another engine, the map leads from the method's own flags to the
+    general flags that other engines have as well.
     """
     typed = [each for each in flags if _name(each, source) == "method"]
     if not typed or not source.is_server:
@@ -211,12 +251,15 @@ def _keep_method(
     if work.kept and source is target:
         work.further[typed[-1].name] = work.kept
     elif "," in work.kept:
-        work.notes.append(f"of {work.kept} {target.title} takes one alone")
+        work.notes.append(f"{target.title} can use only one of {work.kept}")
     return own if source is target else {each: name for name, each in own.items()}
 
 
 def _as_switch(flag: PastedFlag, source: EngineFacts) -> PastedFlag:
-    """A switch as the one that it is about, on or off; any other flag as it is."""
+    """Return a switch as its positive form with True or False, so that --no-x is --x with False.
+
+    Return any other flag unchanged.
+    """
     value = str(flag.value).lower()
     if flag.name not in source.switches or value not in {"true", "false"}:
         return flag
@@ -225,7 +268,7 @@ def _as_switch(flag: PastedFlag, source: EngineFacts) -> PastedFlag:
 
 
 def _name(flag: PastedFlag, source: EngineFacts) -> str:
-    """The field that a flag sets, or its own name."""
+    """Return the field that a flag sets, or the flag's own name."""
     known = source.current.get(flag.name) or source.older.get(flag.name)
     return known.field if known is not None and known.field else flag.name
 
@@ -233,7 +276,7 @@ def _name(flag: PastedFlag, source: EngineFacts) -> str:
 def _tell_as_written(
     work: _Work, deployment: ModelDeployment, target: EngineFacts, options: Options
 ) -> None:
-    """Of each flag that sets a field: where the configuration says it, or why it does not."""
+    """Store, for each flag of the text, where the configuration contains it or why it does not."""
     dialect = DIALECTS[target.name]
     reasons = dict(dialect.lacking(deployment))
     for name, place in work.rows.items():
@@ -241,10 +284,11 @@ def _tell_as_written(
         if meant not in DEPLOYMENT_FIELDS or change.fate not in (Fate.SAME, Fate.MOVED):
             continue
         if meant == "draft" and deployment.draft is None:
-            meant = "method"  # [ngram]
+            # The text names [ngram] as its draft, but [ngram] is a drafting method.
+            meant = "method"
         flag = dialect.place_of(meant, options)
         if not flag:
-            work.drop(name, reasons.get(meant, f"it goes without saying in {target.title}"))
+            work.drop(name, reasons.get(meant, f"{target.title} does this without a setting"))
         elif _alike(change.value, options[flag]):
             work.changes[place] = replace(change, now=_place(flag))
         else:
@@ -253,7 +297,7 @@ def _tell_as_written(
 
 
 def _remarks(configuration: Configuration, work: _Work, target: EngineFacts) -> Iterator[str]:
-    """Those that no change tells."""
+    """Yield the remarks, except reasons that are already shown next to a dropped flag."""
     told = tuple(f": {each.why}" for each in work.changes if each.fate is Fate.DROPPED)
     for each in configuration.remarks:
         if not each.endswith(told):
@@ -261,7 +305,10 @@ def _remarks(configuration: Configuration, work: _Work, target: EngineFacts) -> 
 
 
 def _alike(typed: str, value: Any) -> bool:
-    """Whether a value is written as it was typed; of switches it is not told."""
+    """Return whether the configuration has a value in the form that the user typed.
+
+    A switch has no value, so the result is True.
+    """
     shown = _shown(value)
     if typed == shown or not shown or typed in ("", "True", "False"):
         return True
@@ -272,21 +319,21 @@ def _alike(typed: str, value: Any) -> bool:
 
 
 def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _Work) -> FlagChange:
-    """What becomes of one flag; its value goes where it belongs."""
+    """Translate one flag: store its value, and return what happened to it, for the user."""
     current, old = source.current.get(flag.name), source.older.get(flag.name)
     if flag.value is None:
         return _told(flag, Fate.DROPPED, "", f"it leaves the choice to {source.title}")
     if flag.value == _SELF:
         work.problems.append(_OWN_LAYERS)
-        return _told(flag, Fate.UNKNOWN, "", f"{source.title} never had {_SELF}, old or new")
+        return _told(flag, Fate.UNKNOWN, "", f"no version of {source.title} had {_SELF}")
     if isinstance(flag.value, SourceText):
-        work.notes.append(
-            f"{flag.typed} is {flag.value!r} in the code: put in what that stands for"
-        )
+        work.notes.append(f"{flag.typed} is {flag.value!r} in the code: write its value instead")
     if current is not None:
         if str(flag.value).lower() in source.chosen.get(current.name, ()):
             if source is not target:
-                return _told(flag, Fate.DROPPED, "", f"{source.title} chooses it itself then")
+                return _told(
+                    flag, Fate.DROPPED, "", f"with this value {source.title} chooses itself"
+                )
             work.further[current.name] = flag.value
             return _told(flag, Fate.SAME, _place(current.name), "")
         work.heard[current.field] = flag.value
@@ -309,9 +356,11 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
     if source is not target:
         same = target.same_as(flag.name, source)
         if not same:
-            return _told(flag, Fate.DROPPED, "", f"it is {source.title}'s own")
+            return _told(flag, Fate.DROPPED, "", f"only {source.title} has it")
         if isinstance(flag.value, tuple) and same not in target.several | target.appended:
-            return _told(flag, Fate.DROPPED, "", f"{target.title} takes one value for {same}")
+            return _told(
+                flag, Fate.DROPPED, "", f"{target.title} accepts only one value for {same}"
+            )
         return _further(flag, same, source, target, work)
     checked = source.checked.get(flag.name)
     if checked is not None:
@@ -322,9 +371,9 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
 def _further(
     flag: PastedFlag, name: str, source: EngineFacts, target: EngineFacts, work: _Work
 ) -> FlagChange:
-    """One that goes in as it is, under its name in the engine that is translated to."""
+    """Pass a flag on without changing its value, under the name that the target engine gives it."""
     if flag.value is False and name in target.switches - target.negatable:
-        return _told(flag, Fate.DROPPED, "", f"{name} is a switch, and off where it is not given")
+        return _told(flag, Fate.DROPPED, "", f"{name} is a switch, and off if it is not given")
     before = work.further.get(name, ())
     if flag.name in source.appended and name in target.several | target.appended:
         values = flag.value if isinstance(flag.value, tuple) else (flag.value,)
@@ -335,30 +384,34 @@ def _further(
     now = f"--no-{name[2:]}" if is_off else name
     if source is not target:
         return _told(flag, Fate.SAME if name == flag.name else Fate.MOVED, now, "")
-    return _told(flag, Fate.KEPT, now, "it goes in as it is; its value is not checked")
+    advice = source.deprecated.get(name)
+    why = f"deprecated: {source.title} asks for {advice} instead" if advice else _AS_IT_IS
+    return _told(flag, Fate.KEPT, now, why)
 
 
 def _checked_flag(
     flag: PastedFlag, checked: CheckedFlag, source: EngineFacts, work: _Work
 ) -> FlagChange:
-    """One that goes in as it is, where its value is one that it takes."""
+    """Pass a flag on if its value is valid for the engine."""
     if flag.value is True and checked.bare:
         work.further[flag.name] = checked.bare
         now = f"{flag.name} {checked.bare}"
-        return _told(flag, Fate.MOVED, now, "it takes a value now, and the server ends without one")
+        return _told(
+            flag, Fate.MOVED, now, "it needs a value now, and the server does not start without one"
+        )
     value = "" if flag.value is True else str(flag.value)
     if isinstance(flag.value, SourceText) or re.fullmatch(checked.pattern, value):
         work.further[flag.name] = flag.value
         return _told(flag, Fate.SAME, flag.name, "")
     got = short(value) if value else "none"
     work.problems.append(f"{flag.typed} must be {checked.values} in {source.title}, got {got}")
-    return _told(flag, Fate.UNKNOWN, "", "it takes no such value")
+    return _told(flag, Fate.UNKNOWN, "", "it does not accept this value")
 
 
 def _begin_so(names: Sequence[str]) -> str:
     further = len(names) - _TOLD_NAMES
     told = f"{', '.join(names[:_TOLD_NAMES])}{f' and {further} more' if further > 0 else ''}"
-    return f"several of its flags begin so ({told})"
+    return f"several of its flags begin like this ({told})"
 
 
 def _old_flag(
@@ -381,7 +434,7 @@ def _old_flag(
 
 
 def _is_so_called(flag: PastedFlag, current: EngineFlag) -> bool:
-    """Whether a flag, a key or a field of Python was typed as it is called."""
+    """Return whether a flag, key or Python field was typed with its current name."""
     if flag.typed == current.python:
         return True
     typed, name = (each.replace("-", "_").strip("_") for each in (flag.typed, current.name))
@@ -400,14 +453,14 @@ def _shown(value: Any) -> str:
 
 
 def _now(name: str, target: EngineFacts) -> str:
-    """The flag that sets the field in the engine that is translated to; "" where none does."""
+    """Return the flag that sets a field in the target engine, or "" if there is none."""
     meant = MEANT.get(name, name)
     flags = (flag.name for flag in target.flags if MEANT.get(flag.field, flag.field) == meant)
     return _place(next(flags, ""))
 
 
 def _place(name: str, value: str = "") -> str:
-    """A flag, and perhaps its value, as it is told to a person."""
+    """Return a flag as the user sees it, followed by the value if there is one."""
     told = f"{name.removeprefix(SPECULATIVE)} {value}".rstrip()
     return f"{told} in --speculative-config" if name.startswith(SPECULATIVE) else told
 
@@ -415,7 +468,7 @@ def _place(name: str, value: str = "") -> str:
 def _pair(
     deployment: ModelDeployment, read_pair: ReadPair | None, work: _Work
 ) -> ServedPair | None:
-    """None, and a note, where the models are here and cannot be read."""
+    """Return the facts about the models. If they cannot be read, add a note and return None."""
     try:
         return read_pair(deployment) if read_pair is not None else None
     except InputError as error:
@@ -424,7 +477,7 @@ def _pair(
 
 
 def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelDeployment | None:
-    """None, and a problem, where the fields break a rule of a deployment."""
+    """Return the deployment. If its fields break a rule, add a problem and return None."""
     heard = work.heard
     try:
         if heard.pop("early_exit", None) is not None:
@@ -444,30 +497,49 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
         if "target" not in heard:
             heard["target"] = NO_TARGET
             if not target.presets & work.further.keys():
-                work.notes.append(f"no model is named: put yours in the place of {NO_TARGET}")
+                work.notes.append(f"no model is named: write yours instead of {NO_TARGET}")
         values = _values(heard, work)
         if work.problems:
             return None
         by_preset = any(name.endswith(("-spec", "--spec-default")) for name in work.further)
-        if values.get("method", EngineMethod.NONE) is EngineMethod.NONE and not by_preset:
-            work.notes.append("nothing in it speculates")
-        return ModelDeployment(**values)
+        deployment = ModelDeployment(**values)
+        if deployment.method is EngineMethod.NONE and not by_preset:
+            work.notes.append(_without_method(deployment, target))
+        if deployment.draft is not None and deployment.draft == deployment.target:
+            work.notes.append(_OWN_DRAFT)
+        return deployment
     except InputError as error:
         work.problems.append(str(error))
         return None
 
 
+def _without_method(deployment: ModelDeployment, target: EngineFacts) -> str:
+    """Return the note for a text that names no drafting method."""
+    if target.name == "vllm" and is_speculator(deployment.target):
+        return (
+            f"{deployment.target} is a speculator by its name: {target.title} reads target, method "
+            "and K from its configuration, and speculates"
+        )
+    if target.name == "vllm" and deployment.target and is_head(deployment.target):
+        return (
+            f"{deployment.target} is a draft head by its name: if its configuration has a "
+            f"speculators_config, {target.title} takes target, method and K from it; otherwise "
+            "nothing in the text speculates"
+        )
+    return "nothing in the text speculates"
+
+
 def _join_parts(work: _Work) -> None:
-    """An object before its parts (--flag.key), which are then put into it."""
+    """Merge each object with its parts (--flag.key). The parts override values of the object."""
     owners = {name.partition(".")[0] for name in work.further if "." in name}
     for name in sorted(owners & work.further.keys()):
         value = literal(work.further.pop(name))
         work.further = {name: value, **work.further}
-        work.notes.append(f"{name} and its parts are written as one, and a part's value stands")
+        work.notes.append(f"{name} and its parts are joined, and the value of a part wins")
 
 
 def _own_flag(flag: PastedFlag, own: str, source: EngineFacts, work: _Work) -> FlagChange:
-    """One of a method that is kept: `own` is its name there."""
+    """Pass on one flag of a method that is kept unchanged. `own` is its name in that method."""
     if own not in source.known:
         return _told(flag, Fate.DROPPED, "", f"{work.kept} has no {own}")
     try:
@@ -479,8 +551,21 @@ def _own_flag(flag: PastedFlag, own: str, source: EngineFacts, work: _Work) -> F
     return _told(flag, Fate.MOVED, own, source.older[flag.name].why)
 
 
+def _file_change(
+    file: RepositoryFile, source: EngineFacts, target: EngineFacts, work: _Work
+) -> FlagChange:
+    """Pass on the name of a file in a repository. Only llama.cpp has such a setting."""
+    if source is not target or not file.now:
+        return _told(file.flag, Fate.DROPPED, "", file.why)
+    if file.flag.value is True:
+        work.problems.append(f"{file.flag.typed} must have a value, got none")
+    work.further[file.now] = file.flag.value
+    fate = Fate.SAME if file.now == file.flag.name else Fate.MOVED
+    return _told(file.flag, fate, file.now, file.why)
+
+
 def _values(heard: Heard, work: _Work) -> dict[str, Any]:
-    """The values of the fields, and a problem for each that is none."""
+    """Return the values of the fields, and add a problem for each bad value."""
     found = {}
     for name, value in heard.items():
         try:
@@ -492,7 +577,7 @@ def _values(heard: Heard, work: _Work) -> dict[str, Any]:
 
 
 def _settle_library(heard: Heard, work: _Work) -> Iterator[str]:
-    """transformers names no method: its arguments do."""
+    """Find the drafting method from arguments of transformers, which have no method name."""
     tokens = heard.pop("prompt_lookup_tokens", None)
     tokenizer = heard.pop("assistant_tokenizer", None)
     for field_name, own in (
@@ -504,47 +589,57 @@ def _settle_library(heard: Heard, work: _Work) -> Iterator[str]:
     if tokens is not None:
         for name in _OF_ASSISTANT & heard.keys():
             del heard[name]
-            work.drop(name, "with prompt_lookup_num_tokens the library passes over the assistant")
+            work.drop(name, "with prompt_lookup_num_tokens the library ignores the assistant")
     if "draft" in heard:
         heard["method"] = EngineMethod.DRAFT_MODEL
         if tokenizer is not None:
             heard["mixed_vocabularies"] = True
-            yield "with two tokenizers, drafts are kept to the tokens that both vocabularies have"
+            yield "with two tokenizers, only tokens in both vocabularies are drafted"
     elif tokens is not None:
         heard |= {"method": EngineMethod.PROMPT_LOOKUP, "draft_tokens": tokens, "lookup_min": 1}
         heard.setdefault("lookup_max", 2)
-        yield "the library looks for n-grams of 2 tokens, then of 1, unless told otherwise"
+        yield "by default the library looks for n-grams of 2 tokens, then of 1"
 
 
 def _settle_switch(heard: Heard, work: _Work) -> None:
-    """The number of requests from which on an old vLLM stopped, as a schedule."""
+    """Turn the old vLLM setting disable_by_batch_size into a schedule.
+
+    For batches of at least the size in this setting, the old vLLM did not speculate.
+    """
     value = heard.pop("disable_by_batch_size", None)
     if value is None:
         return
     size = read_integer(value, "speculative-disable-by-batch-size")
     depth = read_integer(heard.get("draft_tokens", 0), "num-speculative-tokens")
     if size < 2 or not depth:
-        work.drop("disable_by_batch_size", "there is a schedule for a K and a size above 1 alone")
+        work.drop("disable_by_batch_size", "a schedule needs a K, and a batch size above 1")
         return
     largest = max(size, read_integer(heard.get("max_batch", size), "max-num-seqs"))
     heard["schedule"] = [[1, size - 1, depth], [size, largest, 0]]
 
 
 def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
-    """A K where none was named, for each engine has a default of its own or none."""
+    """Set the draft length K if the text contains none.
+
+    Some engines have a default K, which differs from engine to engine.
+    """
     method = heard.get("method", EngineMethod.NONE)
     if "draft_tokens" not in heard and method is not EngineMethod.NONE:
         heard["draft_tokens"] = _DEFAULT_K.get(source.name, _USUAL_K)
-        yield f"no K is named: {heard['draft_tokens']} is written, and worth a measurement"
+        yield f"no K is named: {heard['draft_tokens']} is written; measure whether it is the best"
 
 
 _NAMES = {"target", "draft", *WORDS}
-_NAMED = _NAMES | {"method"}  # what no flag says that stands alone
-_READ = {*DEPLOYMENT_FIELDS, *MEANT} - {"target", "draft"}  # what a name cannot stand for
+_NAMED = _NAMES | {"method"}  # the flags of these fields must have a value
+# The values of these fields must be known, so a shell variable cannot stand for them.
+_READ = {*DEPLOYMENT_FIELDS, *MEANT} - {"target", "draft"}
 
 
 def read_field(name: str, value: Any) -> Any:
-    """The value of a field of a deployment, read from what was typed; InputError for another."""
+    """Convert a typed value to the value of a deployment's field.
+
+    Raises InputError for a bad value.
+    """
     match name:
         case "method":
             if not isinstance(value, EngineMethod):
@@ -564,7 +659,7 @@ def read_field(name: str, value: Any) -> Any:
 
 
 def _weights(name: str) -> str:
-    """A format as its engine spells it."""
+    """Return the name of a weight format in the spelling of the engine that has it."""
     if any(facts.has_weights(name) for facts in engines().values()):
         return name
     formats = (each for facts in engines().values() for each in facts.weights)
@@ -584,10 +679,10 @@ def _sampling(value: Any) -> DraftSampling:
 
 
 def _in_names_of(text: str, typed: Mapping[str, str], facts: EngineFacts, kept: str = "") -> str:
-    """A sentence about a deployment in the names of the text that it was read from.
+    """Rewrite a sentence about a deployment with the names that the user's text uses.
 
-    `typed` is field -> the flag that gave it; methods are called as the engine calls them, but for
-    one that is kept.
+    `typed` maps a field to the flag that set it. Methods get the engine's names. A method that is
+    passed on unchanged, `kept`, keeps its own name.
     """
     fields = {name.replace("_", "-"): name for name in DEPLOYMENT_FIELDS}
     methods = {each.value: served.name for each, served in facts.methods.items()}
@@ -598,7 +693,8 @@ def _in_names_of(text: str, typed: Mapping[str, str], facts: EngineFacts, kept: 
         word = match[0]
         return methods.get(word, word) if word in _METHODS else typed.get(fields[word], word)
 
-    # a field of one word is English elsewhere than at the beginning of a rule
+    # A field name of one word is also an ordinary English word. It is replaced only at the
+    # beginning of the sentence, before "must" or "has".
     begin = rf"^(?:{'|'.join(fields)})(?= must| has)"
     inside = "|".join(name for name in (*fields, *_METHODS) if "-" in name)
     pattern = rf"{begin}|(?<=method )(?:{'|'.join(_METHODS)})\b|(?<![\w-])(?:{inside})(?![\w-])"

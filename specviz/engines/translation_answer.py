@@ -1,4 +1,4 @@
-"""A translation as JSON, for the command line, the page and programs."""
+"""Convert a translation to JSON, for the command line, the page and other programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from specviz.engines.translation import Translation
 
 
 def translation_answer(found: Translation) -> dict[str, Any]:
-    """`forms` is empty, and `deployment` perhaps None, where there are problems."""
+    """Return a translation as JSON values.
+
+    If there are problems, `forms` is empty and `deployment` can be None.
+    """
     return {
         "from": found.source,
         "to": found.target,
@@ -27,13 +30,13 @@ def translation_answer(found: Translation) -> dict[str, Any]:
 
 
 def deployment_json(deployment: ModelDeployment) -> dict[str, Any]:
-    """Every field that says something."""
+    """Return every field of a deployment that has a value, as JSON values."""
     told = asdict(deployment).items()
     plain = {name: each.value if isinstance(each, Enum) else each for name, each in told}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in plain.items() if v}
 
 
 def forms_json(configuration: Configuration) -> dict[str, str]:
-    """The configuration in each form, "" where the engine reads none of that."""
+    """Return the configuration in each form. A text is "" if the engine cannot read that form."""
     names = ("command", "yaml", "python", "compose", "kubernetes")
     return {name: getattr(configuration, name) for name in names}

@@ -1,6 +1,7 @@
-"""Questions to a server that may be anything: bounded in time and size, one sentence for a failure.
+"""Send requests to a server of an unknown kind, with limits on time and size.
 
-Redirections are not followed, so that a key goes nowhere but to the address that was typed.
+Every failure becomes an error of one sentence. Redirections are not followed, so the key is sent
+only to the address that the user typed.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from urllib.parse import urlsplit
 
 from specviz.errors import InputError, short
 
-ANSWER_SECONDS = 10.0  # for a question; a request that writes tokens has longer
-MOST_BYTES = 4_000_000  # of an answer; the metrics of a busy vLLM take a tenth
+# Time limit in seconds for a simple request. Requests that generate tokens have a longer time
+# limit.
+ANSWER_SECONDS = 10.0
+# Largest size of an answer in bytes. The metrics of a busy vLLM server need a tenth of this size.
+MOST_BYTES = 4_000_000
 _KEY_NAME = "SPECVIZ_ENGINE_KEY"
 _PIECE = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswer:
-    """Status and text of an answer."""
-
     status: int
     text: str
 
     def json(self) -> dict[str, Any]:
-        """The object that the text is; empty where it is none."""
+        """Return the JSON object in the answer's text, or an empty dictionary if there is none."""
         with suppress(ValueError, RecursionError):
             found = json.loads(self.text)
             if isinstance(found, dict):
@@ -42,7 +44,7 @@ class ServerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class EngineAddress:
-    """Where a server is; `key` is sent with every question, and shown nowhere."""
+    """The address of a server. `key` is sent with every request and never shown."""
 
     scheme: str
     host: str
@@ -52,7 +54,11 @@ class EngineAddress:
 
     @classmethod
     def of(cls, url: str, key: str = "") -> EngineAddress:
-        """Of what was typed, such as http://127.0.0.1:8000 or that with /v1 behind it."""
+        """Parse an address that a user typed, such as http://127.0.0.1:8000.
+
+        A trailing /v1 is allowed. Raises InputError for anything else, and for an address that
+        contains a key.
+        """
         rule = "url must be the address of a server, such as http://127.0.0.1:8000"
         try:
             parts = urlsplit(url.strip())
@@ -60,12 +66,12 @@ class EngineAddress:
         except ValueError:
             raise InputError(f"{rule}, got {short(url)}") from None
         if parts.username is not None or parts.password is not None:
-            raise InputError(f"url must hold no key: set {_KEY_NAME} instead")
+            raise InputError(f"url must contain no user and no key: set {_KEY_NAME} instead")
         clean = url.strip().isascii() and url.strip().isprintable() and " " not in url.strip()
         if parts.scheme not in ("http", "https") or not parts.hostname or not clean:
             raise InputError(f"{rule}, got {short(url)}")
         if parts.query or parts.fragment:
-            raise InputError("url must end with its path: it has a query or a fragment")
+            raise InputError("url must have no query (?…) and no fragment (#…)")
         path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
         default = 443 if parts.scheme == "https" else 80
         return cls(parts.scheme, parts.hostname, port or default, path, key)
@@ -75,17 +81,19 @@ class EngineAddress:
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
     def get(self, path: str, seconds: float | None = None) -> ServerAnswer:
-        """The answer to GET; InputError where none comes within the bounds.
+        """Return the answer to a GET request.
 
-        So many seconds at most: `ANSWER_SECONDS` if they are not given.
+        Raises InputError if the answer takes longer than `seconds` (default ANSWER_SECONDS) or is
+        larger than MOST_BYTES.
         """
         with self._asked("GET", path, None, seconds or ANSWER_SECONDS) as response:
             return ServerAnswer(response.status, _text(_pieces(response, self)))
 
     def lines(self, path: str, body: dict[str, Any], seconds: float) -> Generator[str, None, None]:
-        """Lines of the answer to a POST, as they come; InputError for a status that is no success.
+        """Send a POST request and yield the lines of the answer as they arrive.
 
-        The answer has so many seconds in all.
+        The whole answer must arrive within `seconds`. Raises InputError for any status other than
+        200.
         """
         with self._asked("POST", path, body, seconds) as response:
             if response.status != 200:
@@ -98,21 +106,30 @@ class EngineAddress:
             yield kept.decode("utf-8", "replace").strip()
 
     def ask(self, path: str, body: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The object that answers a POST within so many seconds; InputError where none does."""
+        """Return the JSON object that answers a POST request within `seconds`.
+
+        Raises InputError if the server answers with anything else.
+        """
         answer = ServerAnswer(200, "".join(self.lines(path, body, seconds))).json()
         if not answer:
-            raise InputError(f"server at {self} must answer {path} in JSON, but does not")
+            raise InputError(
+                f"server at {self} must answer {path} in JSON, but sends something else"
+            )
         return answer
 
     def refused(self, path: str, status: int) -> str:
-        """A sentence for an answer that is no success."""
+        """Return the sentence of an error for an answer with a status other than 200."""
         if status in (401, 403):
-            wanted = "another key than it is sent" if self.key else f"a key, such as {_KEY_NAME}"
-            return f"server at {self} wants {wanted}: it answers {path} with status {status}"
-        return f"server at {self} must answer {path}, but does with status {status}"
+            wanted = "another key" if self.key else f"a key, such as the one in {_KEY_NAME}"
+            return f"server at {self} needs {wanted}: it answers {path} with status {status}"
+        must = f"server at {self} must answer {path} with status 200"
+        return f"{must}, but answered with status {status}"
 
     def _reason(self, answer: ServerAnswer) -> str:
-        """What it says of a bad question, in the form of OpenAI's; nothing that holds the key."""
+        """Return the reason that the server gives for an error, in OpenAI's format.
+
+        Return "" if there is no reason, or if the reason contains the key.
+        """
         if answer.status not in (400, 404, 422):
             return ""
         told = answer.json().get("error")
@@ -130,7 +147,9 @@ class EngineAddress:
         connection = kind(self.host, self.port, timeout=seconds)
         is_late, sockets = threading.Event(), list[socket.socket]()
 
-        def end() -> None:  # a server may send a byte a second, which no timeout of a socket sees
+        # A timer is needed because a server may send one byte per second. No socket timeout notices
+        # that.
+        def end() -> None:
             is_late.set()
             for each in sockets:
                 with suppress(OSError):
@@ -145,7 +164,9 @@ class EngineAddress:
         data = None if body is None else json.dumps(body).encode()
         try:
             connection.connect()
-            sockets.append(connection.sock)  # which the connection forgets where the answer ends it
+            # The connection drops its reference to the socket at the end of the answer, so this
+            # variable keeps the socket.
+            sockets.append(connection.sock)
             if is_late.is_set():
                 raise TimeoutError
             connection.request(method, f"{self.path}{path}", data, headers)
@@ -154,7 +175,8 @@ class EngineAddress:
                 raise TimeoutError
         except InputError:
             raise
-        except Exception as error:  # sockets, TLS and the parser of HTTP each raise their own
+        # Sockets, TLS and the HTTP parser each raise errors of their own kinds.
+        except Exception as error:
             raise InputError(self._failure(error, path, is_late.is_set(), seconds)) from None
         finally:
             timer.cancel()
@@ -168,13 +190,13 @@ class EngineAddress:
             case ConnectionRefusedError():
                 return f"{must}, but nothing listens there"
             case socket.gaierror():
-                return f"{must}, but no machine has the name {self.host!r}"
+                return f"{must}, but no host has the name {self.host!r}"
             case ssl.SSLError():
                 return f"{must} over TLS, but cannot: {error.reason or 'no certificate to trust'}"
             case http.client.IncompleteRead():
-                return f"{must} {path}, but ends in the middle of it"
+                return f"{must} {path}, but its answer stops in the middle"
             case http.client.HTTPException():
-                return f"{must} {path} in HTTP, but what it sends is none"
+                return f"{must} {path} in HTTP, but sends something else"
             case OSError():
                 why = error.strerror or "the connection broke"
                 return f"{must} {path}, but: {why}"
@@ -182,15 +204,20 @@ class EngineAddress:
 
 
 def _pieces(response: http.client.HTTPResponse, address: EngineAddress) -> Iterator[bytes]:
-    """What comes, as it comes; InputError where it is more than `MOST_BYTES`."""
+    """Yield the pieces of an answer as they arrive.
+
+    Raises InputError if the answer is larger than MOST_BYTES.
+    """
     size = 0
     while piece := response.read1(_PIECE):
         size += len(piece)
         if size > MOST_BYTES:
             most = MOST_BYTES // 1_000_000
-            raise InputError(f"server at {address} must answer in {most} MB, but sends more")
+            raise InputError(
+                f"server at {address} must answer with at most {most} MB, but sends more"
+            )
         yield piece
-    if response.length:  # of what was announced so much is missing
+    if response.length:  # the connection ended before the whole answer had arrived
         raise http.client.IncompleteRead(b"", response.length)
 
 

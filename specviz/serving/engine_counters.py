@@ -1,4 +1,4 @@
-"""What an engine counts of its own drafts, read from its metrics in Prometheus's text."""
+"""Read an engine's own counters of drafts from its metrics, in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from prometheus_client.parser import text_string_to_metric_families
 from specviz.errors import InputError
 
 LLAMA_CPP, VLLM, SGLANG = "llama.cpp", "vLLM", "SGLang"
-# of an engine whose metrics were read from its sources alone
+# Engines whose metric names are known only from their source code, with the sentence that says so.
 UNVERIFIED = {SGLANG: "read by the names in SGLang's sources (0.5.23), not verified live"}
 _PER_POSITION = "spec_decode_num_accepted_tokens_per_pos_total"
 MOST_POSITIONS = 1024
-# labels of processes that share one engine's work, and each tell the whole of it
+# If more than this share of the drafts may be shorter than K, the acceptance rate is unknown.
+SHORT_DRAFTS = 0.05
+# Labels that distinguish processes with the same work. Each of these processes reports all of the
+# work, so their values must not be added up.
 _SAME_WORK = {"tp_rank", "pp_rank", "moe_ep_rank"}
 
 
 @dataclass(frozen=True, slots=True)
 class _MetricNames:
-    """What an engine calls the fields of `EngineCounters` and of `EngineMetrics`, behind its
-    prefix; it tells none of those that have no name here.
+    """The names of an engine's metrics, without their prefix.
+
+    The keys are fields of `EngineCounters` and `EngineMetrics`. If a field has no name here, the
+    engine does not report it.
     """
 
     engine: str
@@ -64,7 +69,7 @@ _METRICS = {
         {
             "running": "num_requests_running",
             "waiting": "num_requests_waiting",
-            "cache": "kv_cache_usage_perc",  # a share
+            "cache": "kv_cache_usage_perc",  # this metric is a share from 0 to 1
         },
     ),
     "sglang": _MetricNames(
@@ -75,25 +80,39 @@ _METRICS = {
             "running": "num_running_reqs",
             "waiting": "num_queue_reqs",
             "cache": "token_usage",
-            "latest_acceptance": "spec_accept_rate",
+            "latest_utilization": "spec_accept_rate",
             "latest_length": "spec_accept_length",
             "steps": "spec_num_steps",
         },
     ),
 }
-_SUMMED = {"running", "waiting"}  # over the ranks of a server; other gauges are means of them
-_OF_DRAFTS = {"latest_acceptance", "latest_length", "steps"}  # SGLang says 0 before it drafts
+# The values of these gauges are added up over the ranks of a server. The values of all other gauges
+# are averaged.
+_SUMMED = {"running", "waiting"}
+# The largest possible values. A share may be slightly more than 1, because engines round.
+_MOST_COUNTED = 1e15
+_MOST = {
+    "running": 1e9,
+    "waiting": 1e9,
+    "cache": 1.01,
+    "latest_utilization": 1.01,
+    "latest_length": MOST_POSITIONS + 1,
+    "steps": MOST_POSITIONS,
+}
+# SGLang reports 0 for these gauges until it has drafted something.
+_OF_DRAFTS = {"latest_utilization", "latest_length", "steps"}
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCounters:
-    """Counted since the engine began, or between two readings.
+    """The counts since an engine started, or between two readings.
 
-    `drafts` is how often a draft was verified, `drafted` and `accepted` are tokens, `per_position`
-    how many were accepted at each place of a draft, the first one first. `tokens` are all that were
-    generated, `prompt_tokens` all that were read. `first_token_seconds` is the sum over
-    `first_tokens` requests. `verifications` are SGLang's forwards that verified drafts, of requests
-    that have ended; it does not count what was drafted in them. What is not counted is 0.
+    `drafts` counts verified drafts; `drafted` and `accepted` count tokens. `per_position` has the
+    number of accepted tokens at each position of a draft, the first position first. `tokens` counts
+    all generated tokens, `prompt_tokens` all prompt tokens. `first_token_seconds` is the sum of the
+    times to first token over `first_tokens` requests. `verifications` counts the forwards of SGLang
+    that verified drafts of finished requests; SGLang does not count the drafted tokens. A field
+    that the engine does not count is 0.
     """
 
     drafts: float = 0
@@ -109,13 +128,17 @@ class EngineCounters:
 
     @classmethod
     def total(cls, parts: Sequence[EngineCounters]) -> EngineCounters:
-        """The sum of what was counted apart."""
+        """Return the sum of the counts of several engines."""
         places = zip_longest(*(each.per_position for each in parts), fillvalue=0.0)
         numbers = {name: sum(getattr(each, name) for each in parts) for name in _NUMBERS}
         return cls(**numbers, per_position=tuple(map(sum, places)))
 
     def since(self, before: EngineCounters) -> EngineCounters:
-        """What was counted after `before`. An engine that was started again counts from 0."""
+        """Return the counts since the earlier reading `before`.
+
+        If the engine was restarted in between, return all its counts, because it counts from 0
+        again.
+        """
         if self.is_restarted(before):
             return self
         places = zip(
@@ -127,39 +150,69 @@ class EngineCounters:
         return EngineCounters(**numbers, per_position=tuple(now - then for now, then in places))
 
     def is_restarted(self, before: EngineCounters) -> bool:
-        """Whether the engine was started anew in between: a counter never falls otherwise."""
+        """Return whether a counter is smaller than in `before`, as only a restart can cause."""
         return len(self.per_position) < len(before.per_position) or any(
             getattr(self, name) < getattr(before, name) for name in _NUMBERS
         )
 
     def described(self) -> dict[str, Any]:
-        """The counts, and the rates that follow from them; None for one of nothing."""
+        """Return the counts and the rates computed from them.
+
+        A rate with a divisor of 0 is None.
+        """
         return {
             **asdict(self),
-            "acceptance": self.acceptance,
+            "acceptance_rate": self.acceptance_rate,
+            "draft_utilization": self.draft_utilization,
             "acceptance_per_position": list(self.acceptance_per_position),
-            "accepted_length": self.accepted_length,
+            "block_efficiency": self.block_efficiency,
             "mean_first_token_seconds": self.first_token,
         }
 
     @property
-    def acceptance(self) -> float | None:
-        """Accepted tokens of all that were drafted."""
-        return self.accepted / self.drafted if self.drafted else None
+    def acceptance_rate(self) -> float | None:
+        """Return accepted / examined tokens, or None if the counts do not show this rate.
+
+        The target examines a draft up to its first rejection. So a position is examined as often as
+        the position before it is accepted. A draft that is shorter than K and accepted completely
+        breaks this rule. No engine counts the examined tokens, so the rate is None if more than
+        SHORT_DRAFTS of the drafts may be shorter.
+        """
+        missing = self.drafts * len(self.per_position) - self.drafted
+        examined = self.drafts + sum(self.per_position[:-1])
+        if not self.drafts or not 0 <= missing <= SHORT_DRAFTS * self.drafts:
+            return None
+        return self.accepted / examined if self._is_possible and self.accepted <= examined else None
 
     @property
-    def accepted_length(self) -> float | None:
-        """Tokens of a verified draft and the target's own behind them: of one forward."""
-        return 1 + self.accepted / self.drafts if self.drafts else None
+    def draft_utilization(self) -> float | None:
+        """Return accepted / drafted tokens, the number that engines call the acceptance rate."""
+        return self.accepted / self.drafted if self._is_possible else None
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Return the tokens per forward that verifies a draft: 1 + accepted / drafts."""
+        return 1 + self.accepted / self.drafts if self.drafts and self._is_possible else None
 
     @property
     def acceptance_per_position(self) -> tuple[float, ...]:
-        """Of all drafts, how many were accepted up to that place."""
-        return tuple(each / self.drafts for each in self.per_position) if self.drafts else ()
+        """Return the share of all drafts that were accepted up to each position."""
+        if not self.drafts:
+            return ()
+        return tuple(min(1.0, each / self.drafts) for each in self.per_position)
+
+    @property
+    def _is_possible(self) -> bool:
+        """Return whether the counts can be true: some drafts, and no more accepted than drafted.
+
+        The counters may contradict each other if they grow while they are read, or if the server
+        lacks some of them.
+        """
+        return 0 <= self.accepted <= self.drafted and self.drafted > 0
 
     @property
     def first_token(self) -> float | None:
-        """Mean seconds until a request's first token."""
+        """Return the mean seconds until a request's first token."""
         return self.first_token_seconds / self.first_tokens if self.first_tokens else None
 
 
@@ -168,11 +221,13 @@ _NUMBERS = tuple(each.name for each in fields(EngineCounters) if each.name != "p
 
 @dataclass(frozen=True, slots=True)
 class EngineMetrics:
-    """One reading. `told`: the fields of its counters and of its own that the engine gives.
+    """One reading of an engine's metrics.
 
-    So many requests are `running`, so many `waiting`, and so large a share of the `cache` is taken.
-    An engine that counts no drafted tokens may say their `latest_acceptance`, the `latest_length`
-    (tokens of a forward) and the `steps` of a draft, of its latest forwards. None: not told.
+    `told` has the names of the fields that the engine reports. Other fields are 0 or None.
+    `running` and `waiting` are numbers of requests, and `cache` is the share of the KV cache that
+    is in use. An engine that does not count drafted tokens may report averages over its latest
+    forwards: `latest_utilization`, `latest_length` (tokens per forward) and `steps` (tokens per
+    draft).
     """
 
     engine: str
@@ -181,55 +236,61 @@ class EngineMetrics:
     running: float | None = None
     waiting: float | None = None
     cache: float | None = None
-    latest_acceptance: float | None = None
+    latest_utilization: float | None = None
     latest_length: float | None = None
     steps: float | None = None
 
     @property
     def has_drafts(self) -> bool:
-        """Whether drafts are counted at all."""
-        return "drafts" in self.told
+        """Return whether the engine reports a count of drafts or of drafted tokens."""
+        return not {"drafts", "drafted"}.isdisjoint(self.told)
 
     @property
     def draft_length(self) -> int | None:
-        """Tokens of a draft at most, as far as its counters show it."""
+        """Return the largest draft length that the metrics show, or None if they show none."""
         return len(self.counters.per_position) or (None if self.steps is None else int(self.steps))
 
 
 def read_metrics(text: str, where: str) -> EngineMetrics:
-    """The metrics that a server at `where` gave; InputError for those of another one.
+    """Parse the metrics of the server at the address `where`.
 
-    Those of several ranks (vLLM's and SGLang's data parallel) are taken together.
+    The metrics of several ranks (data parallelism in vLLM and SGLang) are combined. Raises
+    InputError if they are not from a known engine.
     """
     names = [each.engine for each in _METRICS.values()]
     must = f"server at {where} must give metrics of {', '.join(names[:-1])} or {names[-1]}"
     if text.lstrip()[:1] == "<":
-        raise InputError(f"{must}, but gives a web page: the address is that of something else")
+        raise InputError(f"{must}, but sends a web page, so something else has this address")
     sums: dict[str, float] = defaultdict(float)
     ranks: dict[str, dict[frozenset[tuple[str, str]], float]] = defaultdict(dict)
     places: dict[int, float] = defaultdict(float)
+    has_colons = any(f"{prefix}:" in text for prefix in _METRICS)
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if not math.isfinite(sample.value):
                     continue
-                sums[sample.name] += sample.value
-                if not sample.labels.get("priority"):  # SGLang's parts of a number it gives whole
-                    ranks[sample.name][_rank(sample.labels)] = sample.value
-                if sample.name.endswith(f":{_PER_POSITION}"):
+                name = sample.name if has_colons else _with_colon(sample.name)
+                sums[name] += sample.value
+                # SGLang also reports a separate number for each priority of requests. Only the
+                # total is used.
+                if not sample.labels.get("priority"):
+                    ranks[name][_rank(sample.labels)] = sample.value
+                if name.endswith(f":{_PER_POSITION}"):
                     places[int(sample.labels["position"])] += sample.value
-    except Exception:  # the parser raises what its bad lines make of it
-        raise InputError(f"{must}, but what it gives is not Prometheus's text") from None
+    except Exception:  # for a bad line, the parser may raise any kind of error
+        raise InputError(f"{must}, but sends no text in Prometheus's format") from None
     prefix = next(
         (name.partition(":")[0] for name in sums if name.partition(":")[0] in _METRICS), ""
     )
     if not prefix:
         seen = next(iter(sorted(sums)), None)
         raise InputError(
-            f"{must}, but gives {'none' if seen is None else f'others: {seen[:60]!r}'}"
+            f"{must}, but sends "
+            f"{'no metrics' if seen is None else f'other metrics, such as {seen[:60]!r}'}"
         )
     if any(not 0 <= place < MOST_POSITIONS for place in places):
-        raise InputError(f"{must}, but counts at places of a draft that cannot be")
+        raise InputError(f"{must}, but counts tokens at impossible positions of a draft")
     named = _METRICS[prefix]
     counts = {
         field: sums[f"{prefix}:{name}"]
@@ -240,6 +301,18 @@ def read_metrics(text: str, where: str) -> EngineMetrics:
         field: _of_ranks(field, list(ranks[f"{prefix}:{name}"].values()))
         for field, name in named.gauges.items()
     }
+    if any(value < 0 for value in (*counts.values(), *places.values())):
+        raise InputError(f"{must}, but reports a count below 0")
+    for name, value, most in (
+        *((named.counters[field], value, _MOST_COUNTED) for field, value in counts.items()),
+        *((_PER_POSITION, value, _MOST_COUNTED) for value in places.values()),
+        *((named.gauges[field], value, _MOST[field]) for field, value in gauges.items()),
+    ):
+        if value is not None and not 0 <= value <= most:
+            raise InputError(
+                f"server at {where} must report {name} from 0 to {int(most):,}, "
+                f"but reports {value:g}"
+            )
     told = {*counts, *(field for field, value in gauges.items() if value is not None)}
     depth = max(places, default=-1) + 1
     per_position = tuple(places.get(i, 0.0) for i in range(depth))
@@ -251,15 +324,28 @@ def read_metrics(text: str, where: str) -> EngineMetrics:
     )
 
 
+def _with_colon(name: str) -> str:
+    """Return a metric's name with the engine's colon, which some collectors replace.
+
+    >>> _with_colon("sglang_spec_accept_length"), _with_colon("vllm:num_requests_running")
+    ('sglang:spec_accept_length', 'vllm:num_requests_running')
+    """
+    prefix, _, rest = name.partition("_")
+    return f"{prefix}:{rest}" if prefix in _METRICS and rest else name
+
+
 def _rank(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    """Which part of the server's work a sample tells of."""
+    """Return the labels of a metric's value that show which part of the server's work it counts."""
     return frozenset((name, of) for name, of in labels.items() if name not in _SAME_WORK)
 
 
 def _of_ranks(field: str, values: Sequence[float]) -> float | None:
-    """A gauge of the whole server; None where no rank tells it."""
+    """Combine the values that all ranks report for a field into one value for the server.
+
+    Return None if there are no values.
+    """
     if field in _OF_DRAFTS:
-        values = [each for each in values if each]  # 0 where a rank has drafted nothing yet
+        values = [each for each in values if each]  # a rank that has drafted nothing yet reports 0
     if not values:
         return None
     return sum(values) if field in _SUMMED else sum(values) / len(values)

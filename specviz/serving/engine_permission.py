@@ -1,4 +1,7 @@
-"""Which servers a page may ask for its visitors: in public the owner's, and no others."""
+"""Decide which engines a page may contact for a visitor.
+
+A public page may contact only the servers that its owner lists.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ LONGEST_KEY = 1_000
 
 
 def permitted(url: Any, key: Any) -> EngineAddress:
-    """Where a visitor's question goes, with the key that it takes; InputError where it may not.
+    """Return the address for a visitor's request, with the key to send.
 
-    The owner's key goes to the owner's servers alone, and where the visitor gives none.
+    The owner's key is sent only to the owner's servers, and only if the visitor gives no key.
+    Raises InputError if the address is not allowed.
     """
     environment = Environment.read()
     if not isinstance(url, str) or not url.strip():
@@ -27,15 +31,16 @@ def permitted(url: Any, key: Any) -> EngineAddress:
     if str(address) in allowed:
         return replace(address, key=key or environment.engine_key)
     if environment.is_public:
-        named = f"one of {', '.join(allowed)}" if allowed else "none, for its owner names none"
-        raise InputError(f"url must be, on this public page, {named}, got {short(url)}")
+        named = f"one of {', '.join(allowed)}" if allowed else "empty: its owner allows no server"
+        raise InputError(f"url on this public page must be {named}, got {short(url)}")
     return address
 
 
 def permitted_addresses() -> list[str] | None:
-    """Those of the owner where the page is public, None where every address may be asked.
+    """Return the addresses that the owner of a public page allows.
 
-    InputError for an address of the owner's that is none.
+    If the page is not public, return None, which means that every address is allowed. Raises
+    InputError for an invalid address in the owner's list.
     """
     environment = Environment.read()
     allowed = _allowed(environment)
@@ -47,4 +52,4 @@ def _allowed(environment: Environment) -> list[str]:
         return [str(EngineAddress.of(each)) for each in environment.allowed_engines]
     except InputError as error:
         told = str(error).removeprefix("url ")
-        raise InputError(f"SPECVIZ_ENGINES_ALLOWED, each of its addresses, {told}") from None
+        raise InputError(f"each address in SPECVIZ_ENGINES_ALLOWED {told}") from None

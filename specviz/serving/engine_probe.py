@@ -1,6 +1,7 @@
-"""Which engine answers at an address, and whether it really speculates: by one request.
+"""Find out with one request which engine answers, and whether it really speculates.
 
-Its health says nothing of it: llama.cpp serves on without a draft model that it refuses.
+A health check does not show that. For example, if llama.cpp refuses a draft model, it serves
+without speculation and reports that it is healthy.
 """
 
 from __future__ import annotations
@@ -22,18 +23,22 @@ from specviz.serving.engine_counters import (
     EngineMetrics,
     read_metrics,
 )
+from specviz.serving.steady_clock import steady_time
 
-# code repeats itself, so that n-grams find something, too
+# The prompt is program code, which repeats itself, so n-gram drafting also finds something to
+# draft.
 PROMPT = (
     "def add(a, b):\n    return a + b\n\n\ndef subtract(a, b):\n    return a - b\n\n\n"
     "def multiply(a, b):\n"
 )
-TOKENS = 64  # that the request may write
+TOKENS = 64  # largest number of tokens that the request may write
 REQUEST_SECONDS = 120.0
-MOST_COUNTED = 10**9  # of a request's tokens: more is no count
+# If an answer reports more tokens than this number, the number is not believed.
+MOST_COUNTED = 10**9
 _REFUSED = (
-    "llama.cpp serves on without a draft model that it refuses, most often one of another "
-    "vocabulary, and says so in its log alone: specviz models --check TARGET DRAFT compares two"
+    "llama.cpp keeps serving without a draft model that it refuses, usually because the "
+    "vocabularies differ, and only its log says so; specviz models --check TARGET DRAFT compares "
+    "two models"
 )
 _NOTHING_DRAFTED = (
     "it is set up to speculate, but drafted nothing: n-grams draft where a text repeats itself, "
@@ -42,7 +47,7 @@ _NOTHING_DRAFTED = (
 
 
 class Speculation(Enum):
-    """What an engine makes of speculation."""
+    """The states of an engine: it speculates, it should but does not, or speculation is off."""
 
     ACTIVE = "active"
     IDLE = "asked for but not active"
@@ -51,11 +56,12 @@ class Speculation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EngineProbe:
-    """What is known of an engine after one request.
+    """The facts about an engine after one request.
 
-    `version` and `model` are "" where it does not say them. `why` is a sentence. The request's
-    `first_token` took so many seconds, all its `tokens` so many `seconds`, the prompt included.
-    `metrics` are those after it, read `at` so many seconds since 1970.
+    `version` and `model` are "" if the engine does not report them. `why` is a sentence that
+    explains `speculation`. `first_token` and `seconds` are the times until the first token and
+    until all `tokens` of the answer, prompt included. `metrics` were read after the request, at the
+    Unix time `at`.
     """
 
     engine: str
@@ -70,7 +76,7 @@ class EngineProbe:
     at: float
 
     def sentence(self, address: EngineAddress) -> str:
-        """What was found at the address, in one sentence."""
+        """Return one sentence about the engine at this address and its speculation."""
         version = f" {self.version}" if self.version else ""
         state = self.speculation.value
         told = f"{self.engine}{version} at {address}: speculation is {state}: {self.why}"
@@ -79,7 +85,10 @@ class EngineProbe:
 
 @dataclass(frozen=True, slots=True)
 class WrittenText:
-    """What came of one request; the engine says `drafted` and `accepted`, or not (None)."""
+    """The answer to one request.
+
+    `drafted` and `accepted` are None if the engine does not report them.
+    """
 
     text: str
     tokens: int
@@ -90,11 +99,11 @@ class WrittenText:
 
 
 def read_engine(address: EngineAddress, seconds: float | None = None) -> EngineMetrics:
-    """The engine's metrics now, in at most so many seconds; InputError where there are none."""
+    """Read the engine's metrics within `seconds`. Raises InputError if it gives none."""
     answer = address.get("/metrics", seconds)
     if answer.status == 404:
-        told = "no metrics at /metrics: SGLang needs --enable-metrics, others have them there"
-        raise InputError(f"server at {address} gives {told}")
+        way_out = "start SGLang with --enable-metrics"
+        raise InputError(f"server at {address} gives no metrics at /metrics: {way_out}")
     if answer.status == 501:
         raise InputError(f"server at {address} gives no metrics: start llama.cpp with --metrics")
     if answer.status != 200:
@@ -105,15 +114,15 @@ def read_engine(address: EngineAddress, seconds: float | None = None) -> EngineM
 def probe(
     address: EngineAddress, is_expected: bool = False, seconds: float = REQUEST_SECONDS
 ) -> EngineProbe:
-    """Ask who answers, then for up to `TOKENS` tokens, and see whether any were drafted.
+    """Find out which engine this is and whether it drafts, with a request for `TOKENS` tokens.
 
-    They may take so many `seconds`. `is_expected`: the engine was started with speculation. Raises
-    InputError where it does not answer as llama.cpp, vLLM or SGLang do.
+    The request may take `seconds`. `is_expected` means that the engine was started with
+    speculation. Raises InputError if the server does not answer like llama.cpp, vLLM or SGLang.
     """
     before = read_engine(address)
     model = model_at(address)
     request = write_text(address, model, seconds=seconds)
-    after, at = read_engine(address), time.time()
+    after, at = read_engine(address), steady_time()
     grown = after.counters.since(before.counters)
     speculation, why = _judged(address, before, after, grown, request, is_expected)
     return EngineProbe(
@@ -131,7 +140,7 @@ def probe(
 
 
 def model_at(address: EngineAddress) -> str:
-    """The name of the model that is served; InputError where there is none."""
+    """Return the name of the served model. Raises InputError if there is none."""
     answer = address.get("/v1/models")
     if answer.status != 200:
         raise InputError(address.refused("/v1/models", answer.status))
@@ -141,13 +150,14 @@ def model_at(address: EngineAddress) -> str:
 
 
 def version_at(address: EngineAddress, engine: str) -> str:
-    """As the engine says it; "" where it does not."""
+    """Return the version that the engine reports, or "" if it reports none."""
     if engine == VLLM:
         return str(address.get("/version").json().get("version", ""))
     if engine == SGLANG:
         return str(address.get("/server_info").json().get("version", ""))
     build = str(address.get("/props").json().get("build_info", ""))
-    return "" if build.endswith("unknown") else build  # built without the history of its source
+    # a build from source code without the Git history has no version
+    return "" if build.endswith("unknown") else build
 
 
 def write_text(
@@ -158,9 +168,10 @@ def write_text(
     seconds: float = REQUEST_SECONDS,
     ends: bool = True,
 ) -> WrittenText:
-    """Stream one greedy completion of at most so many tokens, in at most so many seconds.
+    """Stream one greedy completion of at most `tokens` tokens within at most `seconds`.
 
-    With `ends` false a text goes on behind its end, so that each has as many tokens.
+    If `ends` is False, the engine continues after an end token, so that all answers have the same
+    number of tokens.
     """
     body = {
         "model": model,
@@ -169,7 +180,8 @@ def write_text(
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
-        "return_spec_tokens_details": True,  # of SGLang; others pass over it
+        # only SGLang needs this field, and all other engines ignore it
+        "return_spec_tokens_details": True,
         **({} if ends else {"ignore_eos": True}),
     }
     began, first, parts, written = time.perf_counter(), None, [], 0
@@ -193,8 +205,9 @@ def write_text(
 
 
 def speculation_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """What vLLM counted for one request, where it was started with
-    `--per-request-spec-decode-metrics`; empty where it was not, or does not speculate.
+    """Return vLLM's draft counts for one request, or {} if it reports none.
+
+    vLLM reports them if it speculates and was started with `--per-request-spec-decode-metrics`.
     """
     with suppress(LookupError, TypeError):
         found = answer["metrics"]["speculative_decoding"]
@@ -203,9 +216,9 @@ def speculation_of(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def drafts_of(answer: dict[str, Any]) -> tuple[int, int] | None:
-    """Tokens that were drafted for one request, and accepted; None where it does not say."""
+    """Return how many tokens were drafted and accepted for one request, or None if unknown."""
     own = answer.get("timings")
-    if isinstance(own, dict):  # of llama.cpp; without speculation it has no such field
+    if isinstance(own, dict):  # only a llama.cpp that speculates reports this field
         return whole_number(own.get("draft_n")), whole_number(own.get("draft_n_accepted"))
     if counts := speculation_of(answer):
         drafted, accepted = counts.get("num_draft_tokens"), counts.get("num_accepted_draft_tokens")
@@ -220,7 +233,7 @@ def drafts_of(answer: dict[str, Any]) -> tuple[int, int] | None:
 
 
 def _sglang_speculation_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """The `spec_*` figures of a request's `meta_info`, as SGLang sends them at /v1/completions."""
+    """Return SGLang's `spec_*` counts for one request, or {} if it reports none."""
     with suppress(LookupError, TypeError):
         found = answer["sglext"]["spec_tokens_details"]
         return found if isinstance(found, dict) else {}
@@ -228,7 +241,7 @@ def _sglang_speculation_of(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def stream_event(line: str) -> dict[str, Any]:
-    """What a line of a stream holds; nothing where it holds no object."""
+    """Return the JSON object in one line of a stream, or {} if there is none."""
     with suppress(ValueError, RecursionError):
         found = json.loads(line.removeprefix("data:"))
         if line.startswith("data:") and isinstance(found, dict):
@@ -243,7 +256,7 @@ def _text(event: dict[str, Any]) -> str:
 
 
 def whole_number(value: Any) -> int:
-    """A count of an engine's answer; 0 for what is none."""
+    """Return a count from an engine's answer. Return 0 if the value is not a plausible count."""
     return value if type(value) is int and 0 < value <= MOST_COUNTED else 0
 
 
@@ -256,20 +269,25 @@ def _judged(
     is_expected: bool,
 ) -> tuple[Speculation, str]:
     drafted, accepted = request.drafted, request.accepted
-    if drafted is None:  # vLLM says it of a request only where it was told to
+    # vLLM reports drafts per request only if it was started with --per-request-spec-decode-metrics
+    if drafted is None:
         drafted, accepted = int(grown.drafted), int(grown.accepted)
         if drafted and (before.running or grown.tokens > request.tokens):
-            return Speculation.ACTIVE, "its drafts grow; other requests ran meanwhile"
+            return Speculation.ACTIVE, "it counts more drafts, but other requests ran as well"
     if drafted:
         written = f"{drafted} tokens were drafted for the {request.tokens} of one request"
         return Speculation.ACTIVE, f"{written}, and {accepted} of them accepted"
+    if grown.verifications:
+        return Speculation.ACTIVE, f"it verified drafts in {grown.verifications:.0f} forwards"
+    if earlier := _drafted_so_far(after):
+        return Speculation.ACTIVE, f"{earlier} since it started, though none for this request"
     if after.engine == VLLM:
         if after.has_drafts:
-            return Speculation.IDLE, "it counts drafts, but drafted nothing for one request"
+            return Speculation.IDLE, "it counts drafts, but has drafted nothing so far"
         missing = "it counts no drafts: it was started without --speculative-config"
         return (Speculation.IDLE if is_expected else Speculation.OFF), missing
     if after.engine == SGLANG:
-        return _judged_sglang(address, grown, is_expected)
+        return _judged_sglang(address, is_expected)
     if _has_speculative_slot(address):
         return Speculation.IDLE, _NOTHING_DRAFTED
     if is_expected:
@@ -277,21 +295,32 @@ def _judged(
     return Speculation.OFF, f"nothing was drafted; if it was started with a draft: {_REFUSED}"
 
 
-def _judged_sglang(
-    address: EngineAddress, grown: EngineCounters, is_expected: bool
-) -> tuple[Speculation, str]:
-    """Where it says nothing of the request's own drafts."""
-    if grown.verifications:
-        return Speculation.ACTIVE, f"it verified drafts in {grown.verifications:.0f} forwards"
+def _drafted_so_far(metrics: EngineMetrics) -> str:
+    """Describe earlier drafts that the metrics show. Return "" if they show none.
+
+    The probe must not say that an engine never drafts if its metrics show drafts.
+    """
+    counters = metrics.counters
+    if counters.drafted:
+        return f"{counters.drafted:,.0f} tokens were drafted"
+    if counters.verifications:
+        return f"{counters.verifications:,.0f} forwards verified drafts"
+    if metrics.latest_length is not None and metrics.latest_length > 1:
+        return f"its forwards accepted drafts ({metrics.latest_length:.2f} tokens each)"
+    return ""
+
+
+def _judged_sglang(address: EngineAddress, is_expected: bool) -> tuple[Speculation, str]:
+    """Find out whether an SGLang engine that has counted no drafts is set up to speculate."""
     if algorithm := address.get("/server_info").json().get("speculative_algorithm"):
         told = f"it is set up to speculate by {str(algorithm)[:40]}, but verified no draft"
-        return Speculation.IDLE, f"{told} for one request"
+        return Speculation.IDLE, f"{told} for this request"
     missing = "it verified no draft: it was started without --speculative-algorithm"
     return (Speculation.IDLE if is_expected else Speculation.OFF), missing
 
 
 def _has_speculative_slot(address: EngineAddress) -> bool:
-    """Of llama.cpp: whether a place for requests is set up to speculate, as far as it says so."""
+    """Return whether llama.cpp reports a slot that is set up to speculate."""
     with suppress(ValueError, RecursionError, TypeError, AttributeError):
         return any(slot.get("speculative") for slot in json.loads(address.get("/slots").text))
     return False

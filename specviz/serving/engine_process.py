@@ -1,6 +1,6 @@
-"""A llama.cpp server of our own: on loopback, in a child that ends with this process.
+"""Start a llama.cpp server for this machine only, in a process that ends with this process.
 
-The engine comes with the package xllamacpp, an extra of specviz.
+The optional package xllamacpp contains the engine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from specviz.errors import InputError
 
 ENGINE = "llama.cpp"
 PACKAGE = "xllamacpp"
-# by itself the engine keeps keys and values in 16 bits, and computes attention in them
+# These settings make the engine store keys and values in 32 bits and compute attention in 32 bits.
+# The defaults are 16 bits.
 _FLOAT32 = {
     **dict.fromkeys(
         (f"{of}cache_type_{each}" for of in ("", "speculative.draft.") for each in "kv"),
@@ -35,13 +36,15 @@ _FLOAT32 = {
     "flash_attn_type": "LLAMA_FLASH_ATTN_TYPE_DISABLED",
 }
 NOT_INSTALLED = f'engine {ENGINE} must be installed to be started: pip install "specviz[llama-cpp]"'
-START_SECONDS = 120.0  # large weights, read from a slow disk
+# Time limit in seconds for the start of the engine. It is long enough to read large weights from a
+# slow disk.
+START_SECONDS = 120.0
 END_SECONDS = 5.0
 _START = (
     "import sys; sys.path[:] = sys.argv[1:]; "
     "from specviz.serving.llama_cpp_child import main; main()"
 )
-# what the log says -> why nothing is drafted
+# A word in the engine's log -> a sentence that says why the engine drafts nothing.
 _REFUSALS = {
     "vocab": "the draft model has another vocabulary than the target, so the engine refused it",
     "speculative": "the engine could not set up speculation",
@@ -50,7 +53,7 @@ _REFUSALS = {
 
 @dataclass(frozen=True, slots=True)
 class RunningEngine:
-    """A server that answers at `url`, such as http://127.0.0.1:8080; `log` is what it writes."""
+    """A running server at `url`, such as http://127.0.0.1:8080. It writes to the file `log`."""
 
     url: str
     version: str
@@ -58,14 +61,15 @@ class RunningEngine:
     process: subprocess.Popen[bytes]
 
     def wait(self) -> None:
-        """Until it ends by itself, which is an InputError with what it says."""
+        """Wait until the server ends by itself, then raise InputError with the reason."""
         self.process.wait()
-        raise InputError(f"engine {ENGINE} must go on, but {_why(self.log)}")
+        raise InputError(f"engine {ENGINE} must keep running, but {_why(self.log)}")
 
     def refusal(self) -> str:
-        """Why the engine serves without the speculation that was asked for; "" if it does not say.
+        """Return why the engine serves without the drafts that were requested.
 
-        Its health is good all the same: it says so in its log alone.
+        Return "" if its log shows no reason. The health check succeeds in any case, so only the log
+        shows this.
         """
         failed = "failed to initialize speculative"
         told = [line for line in _lines(self.log) if failed in line]
@@ -73,7 +77,7 @@ class RunningEngine:
 
 
 def is_installed() -> bool:
-    """Whether the package that holds the engine is there."""
+    """Return whether the package xllamacpp, which contains the engine, is installed."""
     return find_spec(PACKAGE) is not None
 
 
@@ -81,11 +85,12 @@ def is_installed() -> bool:
 def serving(
     deployment: ModelDeployment, threads: int = 1, in_float32: bool = False
 ) -> Iterator[RunningEngine]:
-    """The engine with that deployment, until the block ends; only this child is ended then.
+    """Run the engine with this deployment until the `with` block ends.
 
-    `target` and `draft` are GGUF files. Port None is any that is free. `in_float32`:
-    attention, too, is computed so precisely, which the engine does not do by itself. Raises
-    InputError with what the engine says where it does not start.
+    `target` and `draft` are GGUF files. If the port is None, the operating system chooses a free
+    one. `in_float32` computes attention in 32 bits, which is not the engine's default. When the
+    `with` block ends, only the process that was started here is ended. Raises InputError with the
+    engine's message if the engine does not start.
     """
     if not is_installed():
         raise InputError(NOT_INSTALLED)
@@ -98,7 +103,8 @@ def serving(
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=written,
-                start_new_session=True,  # Ctrl+C in a terminal is ours to hear
+                # Otherwise, Ctrl+C in a terminal would reach the server as well as its parent.
+                start_new_session=True,
             )
         try:
             yield RunningEngine(_address(process, order, log), version(PACKAGE), log, process)
@@ -107,7 +113,7 @@ def serving(
 
 
 def _order(deployment: ModelDeployment, threads: int) -> dict[str, Any]:
-    """The fields of xllamacpp's CommonParams that differ from what they are anyway."""
+    """Return the fields of xllamacpp's CommonParams that must differ from their defaults."""
     options = DIALECTS[ENGINE].options(deployment)
     flags = server_named(ENGINE).current
     order = {flags[name].python_name: value for name, value in options.items()}
@@ -122,12 +128,12 @@ def _order(deployment: ModelDeployment, threads: int) -> dict[str, Any]:
         "cpuparams_batch.n_threads": threads,
         "endpoint_metrics": True,
         "warmup": False,
-        "cors_origins": "",  # no page of a browser has business with it
+        "cors_origins": "",  # an empty text means that no web page may send requests to this server
     }
 
 
 def _address(process: subprocess.Popen[bytes], order: dict[str, Any], log: Path) -> str:
-    """Where the child serves, as soon as its models are in memory."""
+    """Start the server and return its URL once its models are loaded."""
     assert process.stdin is not None and process.stdout is not None
     too_slow = threading.Timer(START_SECONDS, process.kill)
     too_slow.start()
@@ -146,9 +152,11 @@ def _address(process: subprocess.Popen[bytes], order: dict[str, Any], log: Path)
 
 
 def _why(log: Path) -> str:
-    """The first error of its log."""
+    """Return the first error message in the engine's log, which says why it did not start."""
     marked = [line.split(" E ", 1)[1] for line in _lines(log) if " E " in line]
-    return f"it says: {' '.join(marked[0].split())[:300]}" if marked else "it ended without a word"
+    if not marked:
+        return "it ended without an error message"
+    return f"it says: {' '.join(marked[0].split())[:300]}"
 
 
 def _lines(log: Path) -> list[str]:

@@ -1,8 +1,7 @@
-"""Several engines of one service: asked at once, counted apart and together."""
+"""Read several engines of one service at the same time, and combine their counts."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,15 +11,17 @@ from specviz.errors import InputError
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters, EngineMetrics
 from specviz.serving.engine_probe import EngineProbe, read_engine
+from specviz.serving.steady_clock import steady_time
 
 MOST_REPLICAS = 8
-TOGETHER_SECONDS = 4.0  # that one of several has to tell its counters: the others wait for it
+# Time limit in seconds for the answer of one engine. The answers of all other engines wait for it.
+TOGETHER_SECONDS = 4.0
 _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class EngineReading:
-    """An engine's metrics, `at` so many seconds since 1970."""
+    """An engine's metrics, read at the Unix time `at`."""
 
     at: float
     metrics: EngineMetrics
@@ -28,38 +29,48 @@ class EngineReading:
 
 @dataclass(frozen=True, slots=True)
 class CountedInterval:
-    """What one engine, or several together, counted in `seconds`, and said at their end.
+    """The counts of one engine, or of several engines together, over a period of `seconds`.
 
-    `restarts` is how often one was started again meanwhile. `acceptance` and `accepted_length` are
-    of what was counted; of an engine that does not count it, what it says of its latest forwards.
-    None: not told, or of nothing.
+    Gauges, such as the number of running requests, are from the end of the period. `restarts`
+    counts engines that were restarted in it. `draft_utilization` and `block_efficiency` are
+    computed from the counts. An engine that does not count drafts reports averages over its latest
+    forwards instead. A value is None if the engine does not report it, or if it is a rate whose
+    divisor is 0.
     """
 
     seconds: float
     counted: EngineCounters
     restarts: int
     tokens_per_second: float
-    acceptance: float | None = None
-    accepted_length: float | None = None
+    draft_utilization: float | None = None
+    block_efficiency: float | None = None
     first_token: float | None = None
     running: float | None = None
     waiting: float | None = None
     cache: float | None = None
 
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Return accepted / examined tokens, or None if the counts do not show this rate."""
+        return self.counted.acceptance_rate
+
     @classmethod
     def between(cls, before: EngineCounters, at: float, now: EngineReading) -> CountedInterval:
-        """Of one engine, that had counted `before` at `at`."""
+        """Return the period of one engine between two readings.
+
+        The first reading gave the counts `before` at the Unix time `at`; the second one is `now`.
+        """
         metrics, seconds = now.metrics, max(1e-3, now.at - at)
         counted = metrics.counters.since(before)
         is_busy = bool(metrics.running or counted.tokens or counted.verifications)
-        latest = (metrics.latest_acceptance, metrics.latest_length) if is_busy else (None, None)
+        latest = (metrics.latest_utilization, metrics.latest_length) if is_busy else (None, None)
         return cls(
             seconds=seconds,
             counted=counted,
             restarts=int(metrics.counters.is_restarted(before)),
             tokens_per_second=counted.tokens / seconds,
-            acceptance=counted.acceptance if metrics.has_drafts else latest[0],
-            accepted_length=counted.accepted_length if metrics.has_drafts else latest[1],
+            draft_utilization=(counted.draft_utilization if metrics.has_drafts else latest[0]),
+            block_efficiency=counted.block_efficiency if metrics.has_drafts else latest[1],
             first_token=counted.first_token,
             running=metrics.running,
             waiting=metrics.waiting,
@@ -68,7 +79,10 @@ class CountedInterval:
 
     @classmethod
     def together(cls, parts: Sequence[CountedInterval]) -> CountedInterval:
-        """Counts, speeds and requests are summed; a share of the cache is the mean of theirs."""
+        """Combine the periods of several engines.
+
+        Counts and tokens per second are added up; the shares of the KV caches in use are averaged.
+        """
         counted = EngineCounters.total([each.counted for each in parts])
         drafted = counted.drafted > 0
         return cls(
@@ -76,11 +90,15 @@ class CountedInterval:
             counted=counted,
             restarts=sum(each.restarts for each in parts),
             tokens_per_second=sum(each.tokens_per_second for each in parts),
-            acceptance=counted.acceptance if drafted else _mean(each.acceptance for each in parts),
-            accepted_length=(
-                counted.accepted_length
+            draft_utilization=(
+                counted.draft_utilization
                 if drafted
-                else _mean(each.accepted_length for each in parts)
+                else _mean(each.draft_utilization for each in parts)
+            ),
+            block_efficiency=(
+                counted.block_efficiency
+                if drafted
+                else _mean(each.block_efficiency for each in parts)
             ),
             first_token=counted.first_token,
             running=_sum(each.running for each in parts),
@@ -90,7 +108,7 @@ class CountedInterval:
 
 
 def check_replicas(addresses: Sequence[EngineAddress]) -> None:
-    """InputError for too many, or for one that is named twice and would be counted twice."""
+    """Raise InputError for too many addresses, or for an address that occurs twice."""
     if len(addresses) > MOST_REPLICAS:
         raise InputError(f"url must be at most {MOST_REPLICAS} addresses, got {len(addresses)}")
     names = [str(each) for each in addresses]
@@ -102,9 +120,10 @@ def check_replicas(addresses: Sequence[EngineAddress]) -> None:
 def ask_each(
     addresses: Sequence[EngineAddress], ask: Callable[[EngineAddress], _Answer]
 ) -> list[_Answer | str]:
-    """All at once: the answer of each, or the sentence of what is wrong with it.
+    """Call `ask` for all addresses at the same time.
 
-    InputError where none answers: the sentence of the first.
+    Return one entry per address: the answer, or an error sentence. Raises InputError if none
+    answers, with the first error sentence.
     """
 
     def answer(address: EngineAddress) -> _Answer | str:
@@ -118,19 +137,22 @@ def ask_each(
     with ThreadPoolExecutor(len(addresses)) as pool:
         answers = list(pool.map(answer, addresses))
     if all(isinstance(each, str) for each in answers):
-        raise InputError(f"none of {len(answers)} servers answers; the first: {answers[0]}")
+        raise InputError(
+            f"none of the {len(answers)} servers answers; the error of the first one: {answers[0]}"
+        )
     return answers
 
 
 def read_now(address: EngineAddress, replicas: int = 1) -> EngineReading:
-    """One of so many is read; InputError where it gives no metrics."""
+    """Read the metrics of one of `replicas` engines. Raises InputError if it gives none."""
     metrics = read_engine(address, TOGETHER_SECONDS if replicas > 1 else None)
-    return EngineReading(time.time(), metrics)
+    return EngineReading(steady_time(), metrics)
 
 
 def differences(probes: Sequence[EngineProbe]) -> str:
-    """In what replicas of one service should be the same and are not, as a sentence; "" if they
-    are. A model that is a file is compared by the file's name.
+    """Return a sentence that says how the engines of one service differ, or "" if they do not.
+
+    If a model is a file, only the name of the file is compared.
     """
     lengths = [each.metrics.draft_length for each in probes]
     found = {

@@ -1,4 +1,4 @@
-"""One answer of a serving engine, token by token as it comes, with what the engine tells of it."""
+"""Read an engine's answer token by token, with what the engine reports about it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,40 @@ from specviz.serving.engine_probe import (
 )
 
 GREEDY: Mapping[str, float] = {"temperature": 0}
-_LLAMA_CPP_ORDER = ("temperature", "top_k", "top_p", "min_p")  # in which it is to apply them
+# If a request leaves a sampling setting out, vLLM takes it from the model's generation_config.json
+# and llama.cpp from its command line. specviz's own decoders lack some of these settings. Therefore
+# every request contains values that switch them off.
+_NEUTRAL: Mapping[str, Mapping[str, float]] = {
+    VLLM: {
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "min_tokens": 0,
+        "top_k": -1,  # in vLLM, -1 switches top-k off
+        "top_p": 1.0,
+        "min_p": 0.0,
+    },
+    LLAMA_CPP: {
+        "repeat_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "dry_multiplier": 0.0,
+        "xtc_probability": 0.0,
+        "typical_p": 1.0,
+        "mirostat": 0,
+        "dynatemp_range": 0.0,
+    },
+}
+# llama.cpp must apply the sampling settings in the same order as our own sampler.
+_LLAMA_CPP_ORDER = ("temperature", "top_k", "top_p", "min_p")
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedToken:
-    """A token, `seconds` after the one before it; the first one after the request was sent."""
+    """A token that arrived `seconds` after the one before it.
+
+    For the first token, `seconds` is the time since the request was sent.
+    """
 
     token_id: int
     seconds: float
@@ -34,10 +62,11 @@ class StreamedToken:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """What the engine says behind its last token.
+    """The engine's report after its last token.
 
-    `drafted` and `accepted` count tokens of this answer, `steps` are the same of each verified
-    draft, in order: None where it does not tell. `is_whole`: the text came to its own end.
+    `drafted` and `accepted` are numbers of tokens in this answer. `steps` has both numbers for each
+    verified draft, in order. All three are None if the engine does not report them. `is_whole`
+    means that the model ended the text itself.
     """
 
     is_whole: bool
@@ -47,7 +76,7 @@ class StreamEnd:
 
 
 def check_tells_tokens(address: EngineAddress, engine: str) -> None:
-    """InputError for an engine whose tokens are not read here."""
+    """Raise InputError if this engine does not report the ids of its tokens."""
     if engine not in (LLAMA_CPP, VLLM):
         raise InputError(
             f"server at {address} must be {LLAMA_CPP} or {VLLM} to be followed token by token, "
@@ -56,7 +85,7 @@ def check_tells_tokens(address: EngineAddress, engine: str) -> None:
 
 
 def token_ids_of(address: EngineAddress, engine: str, text: str) -> list[int]:
-    """What the engine reads a text as, with nothing around it."""
+    """Return the engine's token ids of a text, without special tokens."""
     body: dict[str, Any] = {"content": text}
     if engine == VLLM:
         body = {"model": model_at(address), "prompt": text, "add_special_tokens": False}
@@ -72,13 +101,15 @@ def stream_tokens(
     sampling: Mapping[str, float] = GREEDY,
     seconds: float = REQUEST_SECONDS,
 ) -> Generator[StreamedToken | StreamEnd]:
-    """At most so many tokens behind the prompt, in at most so many seconds, and last a StreamEnd.
+    """Yield at most `tokens` tokens that follow the prompt, then one StreamEnd.
 
-    `sampling`: temperature, top_k, top_p, min_p and seed; of none but the temperature where that
-    is 0. Raises InputError where the server fails, also behind the first tokens.
+    All must arrive within `seconds`. `sampling` has temperature, top_k, top_p, min_p and seed; at
+    temperature 0 it has only the temperature. Penalties and other defaults of the server are
+    switched off. Raises InputError if the server fails, perhaps after some tokens.
     """
     is_vllm = engine == VLLM
-    body: dict[str, Any] = {"prompt": list(prompt_ids), "stream": True, **sampling}
+    body: dict[str, Any] = {"prompt": list(prompt_ids), "stream": True}
+    body |= {**_NEUTRAL.get(engine, {}), **sampling}
     if is_vllm:
         body |= {"model": model_at(address), "max_tokens": tokens, "return_token_ids": True}
         body |= {"stream_options": {"include_usage": True}}
@@ -106,7 +137,9 @@ def stream_tokens(
                 is_whole = reason in ("stop", "eos", "word")
             drafts, steps = drafts_of(event) or drafts, _steps(event) or steps
     if is_whole is None:
-        raise InputError(f"server at {address} must answer {path}, but ends in the middle of it")
+        raise InputError(
+            f"server at {address} must answer {path}, but its answer stops in the middle"
+        )
     yield StreamEnd(is_whole, *drafts, steps)
 
 
@@ -115,7 +148,7 @@ _REASON = {True: "finish_reason", False: "stop_type"}
 
 
 def _choice(event: dict[str, Any], is_vllm: bool) -> dict[str, Any]:
-    """The part of an event that holds its tokens."""
+    """Return the part of a stream's event that contains the generated tokens."""
     if not is_vllm:
         return event
     with suppress(LookupError, TypeError):
@@ -131,7 +164,10 @@ def _ids(found: Any, address: EngineAddress) -> list[int]:
 
 
 def _steps(event: dict[str, Any]) -> tuple[tuple[int, int], ...] | None:
-    """Drafted and accepted tokens of each draft, where vLLM tells them in detail."""
+    """Return the numbers of drafted and accepted tokens per draft.
+
+    Return None if they are not reported. Only vLLM reports them.
+    """
     counts = speculation_of(event)
     drafted, accepted = counts.get("per_step_drafted"), counts.get("per_step_accepted")
     if not (isinstance(drafted, list) and isinstance(accepted, list)):

@@ -1,6 +1,6 @@
-"""The process in which llama.cpp's server runs; its parent is `engine_process`.
+"""The process in which the llama.cpp server runs. `engine_process` starts it.
 
-It ends with whoever started it: its standard input closes then.
+It ends when its parent ends, because its standard input is closed then.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _ENUMS = {
 
 
 def main() -> None:
-    """Serve what the first line of stdin orders until stdin ends; the address goes to stdout.
+    """Start a server with the settings in the first line of stdin, and print its address.
 
-    The order has paths of `xllamacpp.CommonParams` and their values.
+    The settings map paths in `xllamacpp.CommonParams` to values. The server runs until stdin is
+    closed.
     """
     import xllamacpp
 
@@ -38,7 +39,7 @@ def main() -> None:
     server = xllamacpp.Server(params)
     print(json.dumps({"url": server.listening_address}), flush=True)
     sys.stdin.read()
-    os._exit(0)  # its threads would wait for requests that nobody sends
+    os._exit(0)  # a normal exit would wait for the server's threads forever
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""One reading of an engine for all who watch it: it is asked once, however many pages show it."""
+"""Share each reading of an engine between all pages that show it.
+
+The engine is therefore asked only once for the same reading.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from specviz.errors import InputError
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_replicas import EngineReading, read_now
 
-MOST_KEPT = 256  # readings
+MOST_KEPT = 256  # largest number of readings that are stored
 
 
 class SharedReadings:
-    """The last reading of each address and key, for `seconds` after it came.
+    """The last reading of each address and key. It is kept for `seconds` after it arrived.
 
-    Whoever asks meanwhile gets the same one, or the same sentence of what is wrong. Keys are kept
-    as hashes under a secret of this process.
+    Every request within that time gets the same reading or the same error sentence. Keys are stored
+    only as hashes, made with a secret of this process.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -29,7 +32,10 @@ class SharedReadings:
         self._kept: dict[bytes, _Shared] = {}
 
     def read(self, address: EngineAddress, replicas: int = 1) -> EngineReading:
-        """A reading that is no older; InputError where there is none."""
+        """Return a reading that is at most `seconds` old.
+
+        Raises InputError if the server gives none.
+        """
         name = self._name(address)
         with self._lock:
             self._drop_old()
@@ -56,7 +62,10 @@ class SharedReadings:
 
 
 class _Shared:
-    """A reading, or the sentence of what is wrong, that `came` at a moment; inf: still awaited."""
+    """A reading or an error sentence, and the time when it arrived.
+
+    `came` is infinite while the reading is awaited.
+    """
 
     def __init__(self) -> None:
         self.came = float("inf")
@@ -66,7 +75,9 @@ class _Shared:
         try:
             found: EngineReading | str = read_now(address, replicas)
         except InputError as error:
-            found = str(error)  # an error itself would hold on to the address and its key
+            # the sentence is stored because an exception object would keep a reference to the
+            # address and its key
+            found = str(error)
         except BaseException:
             found = "the server could not be read"
             raise

@@ -1,5 +1,6 @@
-"""What llama.cpp makes of token ids: their continuation, whether it agrees with a text, how long a
-look takes. Seconds are those of the engine's own clock, so that no request's way is in them.
+"""Let llama.cpp continue token ids; measure its speed, and how well it agrees with a text.
+
+All seconds are measured by the engine itself, so they do not include the network.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from dataclasses import dataclass
 from specviz.errors import InputError
 from specviz.serving.engine_address import EngineAddress
 
-_SECONDS = 600.0  # for one answer
+_SECONDS = 600.0  # time limit in seconds for one answer
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Tokens that an engine has written; `prompt_seconds` went to so many tokens of the prompt that
-    it had not read before, `seconds` to what it wrote behind them.
+    """The tokens that an engine wrote, and how long it took.
+
+    The engine needed `prompt_seconds` to read those `prompt_tokens` of the prompt that were not in
+    its cache. `seconds` is the time for writing the tokens.
     """
 
     ids: tuple[int, ...]
@@ -29,9 +32,10 @@ class Completion:
 def complete(
     address: EngineAddress, prompt_ids: Sequence[int], tokens: int, is_kept: bool = False
 ) -> Completion:
-    """At most so many greedy tokens behind a prompt, fewer where the text ends.
+    """Return at most `tokens` greedy tokens that follow a prompt.
 
-    `is_kept`: what the engine still has in its cache from the request before is not read again.
+    The result has fewer tokens if the text ends earlier. With `is_kept`, the engine does not read
+    tokens again that its cache contains from the last request.
     """
     body = {"prompt": list(prompt_ids), "n_predict": tokens, "temperature": 0}
     body |= {"return_tokens": True, "cache_prompt": is_kept}
@@ -48,7 +52,7 @@ def complete(
 
 
 def agreeing(address: EngineAddress, prompt_ids: Sequence[int], text: Sequence[int]) -> int:
-    """At how many places of a text the engine writes the text's own token behind all before it."""
+    """Return the number of positions of a text at which the engine itself writes the same token."""
     found = 0
     for place, token in enumerate(text):
         written = complete(address, [*prompt_ids, *text[:place]], 1, is_kept=True)
@@ -59,9 +63,11 @@ def agreeing(address: EngineAddress, prompt_ids: Sequence[int], text: Sequence[i
 def look_seconds(
     address: EngineAddress, prompt_ids: Sequence[int], text: Sequence[int], count: int
 ) -> float:
-    """What one look over `count` tokens takes, all before them known: the quickest along a text of
-    more tokens than that, as other work on the machine only adds time. InputError where there is
-    none.
+    """Measure the seconds of one forward over `count` tokens whose context is in the cache.
+
+    The forward is measured at many positions of `text`, which has more than `count` tokens. The
+    result is the shortest time, because other programs can only make a forward slower. Raises
+    InputError if the engine never reads exactly `count` tokens.
     """
     seconds = []
     for place in range(1, len(text) - count + 1):
@@ -71,5 +77,7 @@ def look_seconds(
         if look.prompt_tokens == count:
             seconds.append(look.prompt_seconds)
     if not seconds:
-        raise InputError(f"server at {address} must read {count} tokens in one look, but did not")
+        raise InputError(
+            f"server at {address} must read {count} tokens in one forward pass, but did not"
+        )
     return min(seconds)

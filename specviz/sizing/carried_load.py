@@ -1,4 +1,7 @@
-"""What a deployment carries of requests that arrive by chance, and what a load of them takes."""
+"""How much load a deployment can serve, and how many deployments a planned load needs.
+
+Requests arrive at random.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,29 @@ from specviz.serving_cost import SECONDS_A_DAY, DailyCost, Load, Machine, daily_
 from specviz.sizing.simulated_load import simulate
 from specviz.sizing.sized_plan import Policy, SizedPlan
 
-WITHIN = 0.95  # of all requests, that a deployment must serve within both limits
-COUNTED = 800  # requests of one simulation
-STEPS = 5  # halvings of the range in which the load is looked for
+# The deployment serves a load if at least this share of its requests meets both time limits.
+WITHIN = 0.95
+COUNTED = 800  # number of requests in one simulation
+# The number of search steps. Each step halves the range that contains the load.
+STEPS = 5
 
 
 class CarriedLoad:
-    """Of one plan, as `simulated_load` has it; the same numbers each time."""
+    """The load that a planned deployment can serve, found by `simulated_load`.
+
+    The result is the same at each call.
+    """
 
     def __init__(self, found: SizedPlan) -> None:
         self.found = found
         self.rate = cache(self._rate)
 
     def _rate(self, policy: Policy) -> float:
-        """The most requests a second of which `WITHIN` are within both limits; 0 where none are.
+        """Return the largest load at which `WITHIN` of all requests meet both time limits.
 
-        Less than `goodput`, to which all seats that keep the limits are always taken: by chance
-        there are more at times, and then less.
+        The load is in requests per second, and 0 if there is none. It is smaller than `goodput`,
+        which assumes that requests arrive so regularly that the deployment is always full. Randomly
+        arriving requests sometimes come close together, and sometimes with long gaps.
         """
         low, high = 0.0, self.found.goodput(policy)[1]
         if not high:
@@ -36,12 +45,15 @@ class CarriedLoad:
         return low
 
     def cards(self, policy: Policy) -> int | None:
-        """Of whole deployments that carry the plan's load; None where none of it is carried."""
+        """Return how many GPUs the planned load needs in all, or None if no number is enough."""
         cost = self.cost(policy)
         return None if cost is None else cost.machines * self.found.cards(policy)
 
     def cost(self, policy: Policy) -> DailyCost | None:
-        """Of the plan's load, on copies of this deployment; without a price its money is 0."""
+        """Return the cost per day of enough deployments for the planned load.
+
+        Return None if a deployment can serve no load. If the plan has no price, the cost is 0.
+        """
         rate, plan = self.rate(policy), self.found.plan
         if not rate:
             return None
@@ -51,6 +63,6 @@ class CarriedLoad:
         )
 
     def card_seconds_per_token(self, policy: Policy) -> float | None:
-        """Of an answer's token, on a deployment that carries as much as it can."""
+        """Return the GPU seconds per output token when a deployment serves its largest load."""
         rate = self.rate(policy)
         return self.found.cards(policy) / (rate * self.found.plan.output) if rate else None

@@ -1,32 +1,45 @@
-"""The acceptance rate that a sweep's file holds, what it was measured with, and on how much."""
+"""Read the acceptance rate from a sweep file, with its settings and its sample size."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from specviz.errors import InputError, short
 
-FEWEST = 300  # examined guesses: of fewer, a rate of 0.7 is off by more than 5 points now and then
-_MIXED = ("pair", "method")  # axes over which a mean acceptance rate means nothing
+# The smallest number of examined guesses in a file. With fewer guesses, a measured rate of 0.7 may
+# be wrong by more than 5 percentage points.
+FEWEST = 300
+# A depth with fewer examined guesses than this counts as not measured.
+FEWEST_AT_DEPTH = 30
+# If a sweep varies one of these settings, an average acceptance rate over its points has no
+# meaning.
+_MIXED = ("pair", "method")
 
 
 @dataclass(frozen=True, slots=True)
 class FileAcceptance:
-    """`examined` guesses of different texts, of as many `rounds`, by method and pair."""
+    """An acceptance rate with its pair, its method and its sample.
+
+    The sample is `examined` guesses in `rounds` rounds. Each text counts once. `survival` has the
+    probabilities that at least 1, 2, … guesses are accepted, down to the last depth with enough
+    examined guesses.
+    """
 
     rate: float
     examined: int
     rounds: int
     pair: str
     method: str
+    survival: tuple[float, ...] = ()
 
     @property
     def words(self) -> str:
-        """
+        """Return the rate and its source as words for a sentence.
+
         >>> FileAcceptance(0.75, 1200, 400, "bundled", "eagle").words
         '0.75 of the pair bundled with eagle, of 1,200 examined guesses in 400 rounds'
         """
@@ -40,17 +53,39 @@ class FileAcceptance:
         return self.examined >= FEWEST
 
 
+def survival_of_depths(counts: Iterable[tuple[float, float]]) -> tuple[float, ...]:
+    """Return the probabilities that at least 1, 2, … guesses are accepted.
+
+    `counts` has a pair (examined, accepted) for each depth.
+
+    >>> survival_of_depths([(100, 80), (80, 60), (10, 9)])
+    (0.8, 0.6)
+    """
+    found: list[float] = []
+    for examined, passed in counts:
+        if examined < FEWEST_AT_DEPTH:
+            break
+        found.append((found[-1] if found else 1.0) * passed / examined)
+    return tuple(found)
+
+
 def acceptance_of_sweep(found: Mapping[str, Any]) -> FileAcceptance | None:
-    """Accepted of examined over all points; None where nothing was examined. Points with the same
-    task decode the same texts, so the longest of them alone counts as what the rate rests on.
+    """Return accepted / examined guesses, summed over all points of a sweep.
+
+    Return None if no guess was examined. Points with the same task decode the same texts. So only
+    the point with the most guesses counts towards the sample size.
     """
     accepted = examined = 0.0
     by_task: dict[Any, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    by_depth: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for point in found["points"]:
         depths = point["acceptance_by_depth"]
         reached = sum(each["reached"] for each in depths)
         examined += reached
         accepted += sum(each["passed"] for each in depths)
+        for each in depths:
+            seen, passed = by_depth[each["depth"]]
+            by_depth[each["depth"]] = (seen + each["reached"], passed + each["passed"])
         task = point["setting"].get("task")
         by_task[task] = max(by_task[task], (round(reached), round(point["rounds"])))
     if not examined:
@@ -61,12 +96,15 @@ def acceptance_of_sweep(found: Mapping[str, Any]) -> FileAcceptance | None:
         rounds=sum(count for _, count in by_task.values()),
         pair=short(found["pair"]).strip("'"),
         method=short(found["config"]["method"]).strip("'"),
+        survival=survival_of_depths(by_depth[depth] for depth in sorted(by_depth)),
     )
 
 
 def read_sweep_acceptance(text: str, name: str) -> FileAcceptance:
-    """Of a sweep's file, for a plan. InputError, which begins with "sweep", for any other file and
-    for a rate that rests on too little.
+    """Read the acceptance rate of a sweep file, for a plan.
+
+    Raises InputError, with a message that starts with "sweep", for any other file and for a sample
+    that is too small.
     """
     found = read_object(text)
     try:
@@ -74,15 +112,15 @@ def read_sweep_acceptance(text: str, name: str) -> FileAcceptance:
         rate = acceptance_of_sweep(found)
     except (LookupError, TypeError, ValueError, AttributeError):
         raise InputError(
-            f"sweep must be a sweep's file, complete as written, got {short(name)}"
+            f"sweep must be a complete file that sweep wrote, got {short(name)}"
         ) from None
     if mixed:
-        raise InputError(f"sweep must be of one pair and one method, and is over {mixed[0]}")
+        raise InputError(f"sweep must have one pair and one method, but varies {mixed[0]}")
     if rate is None:
-        raise InputError(f"sweep must hold points with an acceptance rate, got {short(name)}")
+        raise InputError(f"sweep must have points with an acceptance rate, got {short(name)}")
     if not rate.is_enough:
         raise InputError(
-            f"sweep must hold at least {FEWEST} examined guesses of different texts for an "
+            f"sweep must have at least {FEWEST} examined guesses of different texts for an "
             f"acceptance rate, got {rate.examined} in {rate.rounds} rounds: sweep more prompts or "
             "longer texts"
         )
@@ -90,7 +128,7 @@ def read_sweep_acceptance(text: str, name: str) -> FileAcceptance:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """One JSON object; or the lines of a sweep's file as one, its points beside what it sweeps."""
+    """Read a JSON object. A sweep file of several lines becomes one object with its points."""
     found = _object(text)
     if not found:
         first, *lines = text.split("\n")

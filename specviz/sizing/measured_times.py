@@ -1,8 +1,9 @@
-"""Measured times of rounds, plain steps and prompts in place of computed ones, for a simulation.
+"""Measured times of rounds, plain steps and prompts. They replace computed times in a simulation.
 
-They come from files that are written elsewhere: by `load` (a serving engine), by `bench` over batch
-sizes and by `sweep` over the axis batch-size (the decoder here). Between two measured numbers of
-running requests a time is interpolated; beyond the largest no time is made up: no more are let in.
+The times come from three kinds of files: `load` (a serving engine), `bench` over batch sizes, or
+`sweep` over the axis batch-size (both with our own decoder). Between two measured numbers of
+requests, times are interpolated. There is no time for more requests than were measured, so the
+simulation does not run more at once.
 """
 
 from __future__ import annotations
@@ -15,30 +16,33 @@ from statistics import mean
 from typing import Any
 
 from specviz import theory
-from specviz.errors import InputError, is_number, is_whole, short
+from specviz.errors import InputError, is_number, is_whole, short, sized
 from specviz.records import MAX_DRAFT_LENGTH
 from specviz.sizing.file_acceptance import FileAcceptance, acceptance_of_sweep, read_object
 from specviz.sizing.serving_plan import MAX_ROWS, ServingPlan
 from specviz.sizing.sized_plan import Policy, SizedPlan
 
 MAX_CHARACTERS = 1_000_000
-_MUST = "must be JSON of load, of bench over batch sizes, or of a sweep over batch-size"
+_MUST = "must be the JSON of load, of bench over batch sizes, or of sweep over batch-size"
 _BATCH, _LENGTH = "batch-size", "draft-length"
 _LONGER = (
     "A token’s times are as clients saw them, with the prompts of others read in between; the "
     "simulation lets those wait once more, so under load it is rather too slow."
 )
 _ENDS = "Requests that ended were not followed by others in the measurement."
-Curve = tuple[tuple[int, float], ...]  # number of requests -> seconds, rising by number
+# Pairs of a number of concurrent requests and seconds, in rising order.
+Curve = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTimes:
-    """What a file holds: seconds by the number of requests that run together.
+    """The times in a file, in seconds, as curves over the number of concurrent requests.
 
-    `rounds` has a curve for each K. `prefills` are those of so many prompts together, without and
-    with a draft's; None where they were not measured. `acceptance` is that of a sweep: told, and
-    not taken for a plan. `by` says what was measured, `models` which ones, `remark` how.
+    `rounds` has one curve per K. `prefills` has two curves over the number of prompts in a prefill:
+    without and with a draft. It is None if the file has no times of prompts. `acceptance` is the
+    rate in a sweep file. It is shown to the user, but it does not replace the plan's rate. `by`
+    describes the measurement, `models` the measured models and `remark` the limits of the
+    measurement.
     """
 
     by: str
@@ -51,24 +55,27 @@ class MeasuredTimes:
 
     @property
     def fewest(self) -> int:
-        """Requests together below which nothing was measured."""
+        """Return the smallest number of concurrent requests at which every curve has a time."""
         return max(curve[0][0] for curve in (self.steps, *self.rounds.values()))
 
     @property
     def most(self) -> int:
-        """Requests together up to which everything was measured."""
+        """Return the largest number of concurrent requests at which every curve has a time."""
         return min(curve[-1][0] for curve in (self.steps, *self.rounds.values()))
 
     def told(self, plan: ServingPlan) -> list[str]:
-        """By what, and where it is not what is planned, a sentence each."""
+        """Return sentences about the source of the times.
+
+        They also say how the measurement differs from the plan.
+        """
         fewest, most = self.fewest, self.most
         found = [
             f"Times of rounds and of plain steps are measured, not computed: {self.by}, with "
             f"{_span(fewest, most)} at once. Between measured numbers they are interpolated.",
             f"{_together(most)} decoded together here, the most that was measured; the memory of "
-            "the planned cards is not looked at.",
-            f"Measured was {self.models}; planned is {_planned(plan)}. The simulation holds for a "
-            "plan with such times, and nothing above it was computed from them.",
+            "the planned cards is not checked.",
+            f"The measurement is of {self.models}; the plan is {_planned(plan)}. The simulation "
+            "holds for a plan with such times, and nothing above it was computed from them.",
             f"Guesses are accepted at the plan’s rate, {plan.acceptance:.2f}.{self._own_rate}",
         ]
         if fewest > 1:
@@ -109,7 +116,9 @@ def _span(fewest: int, most: int) -> str:
 
 
 def seconds_at(curve: Curve, count: float) -> float:
-    """Between two measured numbers on the straight line; outside, the nearest one's.
+    """Return the time at a number of concurrent requests, by interpolation between measured points.
+
+    Outside the measured range, the time is that of the nearest measured number.
 
     >>> seconds_at(((1, 1.0), (3, 2.0)), 2), seconds_at(((2, 1.0), (3, 2.0)), 1)
     (1.5, 1.0)
@@ -123,16 +132,22 @@ def seconds_at(curve: Curve, count: float) -> float:
 
 
 class MeasuredPlan(SizedPlan):
-    """A plan whose requests take measured times; its acceptance, load and limits are its own."""
+    """A plan with measured times.
+
+    The measurement replaces the times only. Acceptance, load and limits come from the plan.
+    """
 
     def __init__(self, plan: ServingPlan, measured: MeasuredTimes) -> None:
-        """InputError where the plan's K was not measured."""
+        """Combine the plan with measured times.
+
+        Raises InputError if the plan's draft length was not measured.
+        """
         super().__init__(plan)
         self.measured = measured
         if plan.draft_length and plan.draft_length not in measured.rounds:
             lengths = ", ".join(map(str, sorted(measured.rounds)))
             raise InputError(
-                f"draft_length must be 0 (the best) or one that was measured, {lengths}, "
+                f"draft_length must be 0 (the best length) or a measured length ({lengths}), "
                 f"got {plan.draft_length}"
             )
 
@@ -163,26 +178,32 @@ class MeasuredPlan(SizedPlan):
         return self.measured.most
 
 
-# ---- files
+# ---- functions that read the files
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One measured number of requests, with one K."""
+    """The times that were measured with one number of concurrent requests and one K."""
 
     rows: int
     K: int
     step: float
     round: float
-    tokens: float  # of a round
-    prefills: tuple[float, float] | None  # of `prompts` together, without and with a draft's
+    tokens: float  # tokens that a sequence gets per round
+    # The seconds of a prefill of `prompts` prompts, without and with a draft.
+    prefills: tuple[float, float] | None
     prompts: int
 
 
 def read_measured(text: str, name: str) -> MeasuredTimes:
-    """The times in a file's text. InputError, which begins with "measured", for any other file."""
+    """Read the times from the text of a file.
+
+    Raises InputError, with a message that starts with "measured", for any other file.
+    """
     if len(text) > MAX_CHARACTERS:
-        raise InputError(f"measured must be a text of at most {MAX_CHARACTERS:,} characters")
+        raise InputError(
+            f"measured must be a text of at most {MAX_CHARACTERS:,} characters, got {sized(text)}"
+        )
     found = read_object(text)
     try:
         if "levels" in found:
@@ -197,14 +218,14 @@ def read_measured(text: str, name: str) -> MeasuredTimes:
             return replace(times, acceptance=acceptance_of_sweep(found))
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         if isinstance(error, InputError):
-            raise InputError(f"measured {error}, got {short(name)}") from None
-        raise InputError(f"measured {_MUST}, complete as written, got {short(name)}") from None
-    raise InputError(f"measured {_MUST}, got {short(name)}, which is none of them")
+            raise InputError(f"measured {error} (file {short(name)})") from None
+        raise InputError(f"measured {_MUST}, complete and unchanged, got {short(name)}") from None
+    raise InputError(f"measured {_MUST}, but {short(name)} is none of these")
 
 
 def _times(found: Sequence[_Point], by: str, models: str, remark: str) -> MeasuredTimes:
     if not found:
-        raise InputError("must hold at least one measured number of requests")
+        raise InputError("must have times for at least one number of requests")
     lengths = sorted({each.K for each in found})
     own = "K = " + " and ".join(map(str, lengths))
     has_prompts = all(each.prefills for each in found)
@@ -226,27 +247,35 @@ def _prefills(points: Sequence[_Point], place: int) -> Curve:
 
 
 def _curve(points: Sequence[_Point], read: Callable[[_Point], tuple[int, float]]) -> Curve:
-    """Means of what was measured with the same number of requests."""
+    """Return a curve that averages the measurements with the same number of requests."""
     seconds: dict[int, list[float]] = defaultdict(list)
     for count, each in map(read, points):
         seconds[count].append(each)
     return tuple((count, mean(seconds[count])) for count in sorted(seconds))
 
 
-def _of_load(found: Mapping[str, Any]) -> Iterator[_Point]:
-    """A client's mean time of a token at each level; a round of it brings what the engine counts.
+# Files of earlier versions use this name for the tokens per forward.
+OLDER_NAME = "accepted_length"
 
-    The first token of a request alone is its prompt's time.
+
+def _of_load(found: Mapping[str, Any]) -> Iterator[_Point]:
+    """Yield the mean time of a round at each load level of a `load` file.
+
+    This time is the client's time per token, multiplied by the tokens per forward. The time of a
+    prompt is the time to first token at the load level with a single request.
     """
     if "plain" not in found:
-        raise InputError("must hold plain decoding, too (load URL --plain URL)")
+        raise InputError("must have times of plain decoding as well: run load URL --plain URL")
     K, alone = _count(found["draft_length"], MAX_DRAFT_LENGTH), None
     for level in found["levels"]:
         fast, plain = level["speculative"]["passes"], level["plain"]["passes"]
         rows = _count(level["at_once"], MAX_ROWS)
-        if any(each["accepted_length"] is None for each in fast):
-            raise InputError(f"must be of a server that drafts; with {rows} at once it did not")
-        tokens = mean(_seconds(each["accepted_length"]) for each in fast)
+        lengths = [each.get("block_efficiency", each.get(OLDER_NAME)) for each in fast]
+        if None in lengths:
+            raise InputError(
+                f"must be about a server that drafts, but at concurrency {rows} it drafted nothing"
+            )
+        tokens = mean(map(_seconds, lengths))
         first = (_mean(plain, "first_tokens"), _mean(fast, "first_tokens"))
         alone = first if rows == 1 else alone
         token = _mean(fast, "later_tokens")
@@ -267,7 +296,10 @@ def _word(value: Any) -> str:
 
 
 def _of_bench(found: Mapping[str, Any]) -> Iterator[_Point]:
-    """Rounds and steps of a batch whose rows all run, whatever the task."""
+    """Yield the times of rounds and steps in a `bench` file.
+
+    A round or step counts only if every sequence of the batch was still running in it.
+    """
     for row in found["rows"]:
         rows, K = _count(row["batch_size"], MAX_ROWS), _count(row["draft_length"], MAX_DRAFT_LENGTH)
         prefills = _seconds(row["baseline_ttft_seconds"]), _seconds(row["ttft_seconds"])
@@ -278,7 +310,7 @@ def _of_bench(found: Mapping[str, Any]) -> Iterator[_Point]:
 def _method(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     methods = sorted({str(each["method"]) for each in rows})
     if len(methods) != 1:
-        raise InputError(f"must be of one method, and has {', '.join(methods)}")
+        raise InputError(f"must have one method, but has {', '.join(methods)}")
     return rows[0]
 
 
@@ -287,18 +319,23 @@ def _models(config: Mapping[str, Any], found: Mapping[str, Any]) -> str:
 
 
 def _of_sweep(found: Mapping[str, Any]) -> Iterator[_Point]:
-    """From a point's rates, costs c and v, and times to the first token."""
+    """Yield the times in a `sweep` file.
+
+    They are computed from the rates, costs and times to first token of each point.
+    """
     axes = [name for name, _ in found["axes"]]
     if _BATCH not in axes or not set(axes) <= {_BATCH, _LENGTH}:
         raise InputError(
-            f"must be a sweep over {_BATCH}, and perhaps {_LENGTH}, and is over {', '.join(axes)}"
+            f"must be a sweep over {_BATCH}, and perhaps {_LENGTH}, but is over {', '.join(axes)}"
         )
     for point in found["points"]:
         setting = point["setting"]
         rows = _count(setting[_BATCH], MAX_ROWS)
         K = _count(setting.get(_LENGTH, found["config"]["draft_length"]), MAX_DRAFT_LENGTH)
         if point["cost_ratio"] is None or point["block_efficiency"] is None:
-            raise InputError(f"must hold points that drafted, and the batch of {rows} did not")
+            raise InputError(
+                f"must have drafted tokens at every point, but has none at batch size {rows}"
+            )
         tokens, texts = _seconds(point["block_efficiency"]), _count(point["texts"], 10**9)
         answer = 1 + tokens * _seconds(point["rounds"]) / texts
         first = _seconds(point["baseline_ttft_seconds"])
@@ -317,7 +354,7 @@ def _count(value: Any, most: int) -> int:
 
 
 def _seconds(value: Any) -> float:
-    """Or another number that must be above 0."""
+    """Return a time in a file after checking that it is above 0."""
     if not is_number(value) or value <= 0:
         raise ValueError(value)
     return float(value)

@@ -1,4 +1,4 @@
-"""What the memory of a card holds, for plain decoding and for speculation."""
+"""How much memory a GPU needs, for plain decoding and for speculation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from specviz.sizing.forward_time import GIGA, PlacedModel
 from specviz.sizing.serving_plan import ServingPlan
 from specviz.sizing.shape import ModelShape
 
-PREFILL_TOKENS = 8192  # of prompts in one forward at the most: engines cut longer ones
+# The largest number of prompt tokens in one forward. Engines split longer prompts into several
+# forwards.
+PREFILL_TOKENS = 8192
 LOGIT_BYTES = 4
-ACTIVATIONS = 6  # arrays of the model's or the block's width that live at once in a layer
+# The number of activation arrays with a layer's width that exist at the same time.
+ACTIVATIONS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes on each card of a group, by what they are for; `limit` of them may be used."""
+    """How the memory of one of `cards` equal GPUs is used, in bytes. The engine may use `limit`."""
 
     cards: int
     limit: float
@@ -38,10 +41,11 @@ class Memory:
 def memory_of(
     plan: ServingPlan, target: PlacedModel, draft: PlacedModel | None, rows: int, K: int
 ) -> list[Memory]:
-    """Of a card of the target's, and of one of the draft's where that has its own, with `rows`
-    whole requests and rounds of `K` guesses.
+    """Return the memory of one of the target's GPUs, and of one of the draft's own GPUs.
 
-    Plain decoding hands in no draft.
+    The second entry is missing if the draft has no GPUs of its own. The memory must be enough for
+    `rows` requests from their first to their last token, with `K` drafted tokens per round. `draft`
+    is None for plain decoding.
     """
     whole = plan.prompt + plan.output + K
     limit = plan.gpu.memory * GIGA * plan.memory_share
@@ -64,7 +68,7 @@ def memory_of(
 
 
 def _activation_bytes(plan: ServingPlan, model: ModelShape, rows: int, K: int) -> float:
-    """Of a forward over the longest prefill, and the logits of what is scored."""
+    """Return the bytes of a forward's activations in the longest prefill, and of its logits."""
     scored = rows * (K + 1)
     tokens = max(scored, min(PREFILL_TOKENS, rows * plan.prompt))
     width = max(model.intermediate_size, model.expert_size * model.active_experts)

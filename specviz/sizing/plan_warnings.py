@@ -1,9 +1,13 @@
-"""What stands against a plan that is computed all the same, a sentence each."""
+"""Warnings about a plan.
+
+A plan with warnings is still computed. Each warning has one or more sentences.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specviz.errors import short
 from specviz.sizing.published import N_GRAM_HIGHEST
 from specviz.sizing.serving_plan import ServingPlan
 from specviz.sizing.shape import PADDING, other_tokenizer
@@ -12,8 +16,9 @@ CARDS_OF_A_MACHINE = 8
 
 
 def plan_warnings(plan: ServingPlan) -> tuple[str, ...]:
-    """Vocabularies, cards, formats, lengths and acceptance rates that an engine, a chip or
-    experience refuses.
+    """Return warnings about vocabularies, GPUs, formats, lengths and acceptance rates.
+
+    Each warning names something that an engine or a chip refuses, or that usually works badly.
     """
     return (
         *_of_vocabularies(plan),
@@ -21,6 +26,7 @@ def plan_warnings(plan: ServingPlan) -> tuple[str, ...]:
         *_of_sizes(plan),
         *_of_machines(plan),
         *_of_own_cards(plan),
+        *_of_counts(plan),
         *_of_formats(plan),
         *_of_lengths(plan),
         *_of_acceptance(plan),
@@ -28,7 +34,7 @@ def plan_warnings(plan: ServingPlan) -> tuple[str, ...]:
 
 
 def obstacle(plan: ServingPlan) -> str | None:
-    """Why engines refuse the pair as it is planned; None where they take it."""
+    """Return why engines refuse this pair, or None if they accept it."""
     if plan.draft is None:
         return None
     other = other_tokenizer(plan.target, plan.draft)
@@ -79,7 +85,7 @@ def _of_sizes(plan: ServingPlan) -> Iterator[str]:
     if draft is not None and draft.active_parameters >= target.active_parameters:
         yield (
             f"The draft is no smaller than the target: {draft.title} guesses for {target.title}. "
-            "Perhaps the two are the wrong way round."
+            "Perhaps the two are swapped."
         )
 
 
@@ -94,12 +100,15 @@ def _of_machines(plan: ServingPlan) -> Iterator[str]:
 
 
 def _of_own_cards(plan: ServingPlan) -> Iterator[str]:
-    """As `specviz.engines` has it, engine by engine."""
+    """Yield a warning if the draft has its own GPUs.
+
+    Its statements about engines must agree with the rules in `specviz.engines`.
+    """
     if plan.draft_gpus:
         yield (
-            "Cards of the draft’s own are no choice in every engine: vLLM splits a draft model "
-            f"over as many cards as the target, {plan.gpus} here and the same ones, and SGLang has "
-            "no setting for it. llama.cpp takes devices of the draft’s own."
+            "Not every engine can give the draft cards of its own: vLLM splits a draft model over "
+            f"the {plan.gpus} of the target, and SGLang has no setting for it. llama.cpp can use "
+            "other devices for the draft."
         )
 
 
@@ -115,11 +124,23 @@ def _of_formats(plan: ServingPlan) -> Iterator[str]:
             f"{plan.gpu.title} does not compute in FP8: an engine refuses such weights there, or "
             "unpacks them and computes in 16 bits, as is computed here; unpacking takes time."
         )
-    if (plan.target.stored, plan.precision) == ("fp8", "bf16"):
+    for model, precision in ((plan.target, plan.precision), (plan.draft, plan.draft_precision)):
+        if model is None or (model.stored, precision) != ("fp8", "bf16"):
+            continue
         yield (
-            f"{plan.target.title} is published in FP8: weights in bf16 take twice its memory and "
+            f"{model.title} is published in FP8: weights in bf16 take twice its memory and "
             "time to read. Choose fp8 where the card computes in it."
         )
+
+
+def _of_counts(plan: ServingPlan) -> Iterator[str]:
+    for model in (plan.target, plan.draft):
+        if model is not None and model.unknown_class:
+            yield (
+                f"The class of {model.title}, {short(model.unknown_class)}, cannot be counted "
+                f"here, so its {model.parameters / 1e9:.3g} billion parameters follow from the "
+                "fields of its configuration: compare them with the published number."
+            )
 
 
 def _of_lengths(plan: ServingPlan) -> Iterator[str]:

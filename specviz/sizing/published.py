@@ -1,8 +1,9 @@
-"""How far to trust the sizes: published measurements, and what our forwards make of each setting.
+"""Compare published measurements with computed times, to show how far to trust a plan.
 
-`forward_time` has one set of constants, from data sheets and kernels, for all of them. Some figures
-of gpt-fast had been seen before those were settled; none was adjusted after the comparison. The
-errors are what a plan's numbers have to be read with.
+`forward_time` computes all of them with the same constants, which come from data sheets and
+kernels. The authors of `forward_time` knew some numbers of gpt-fast when they chose the constants,
+but changed no constant after the comparison. The errors found here also apply to the numbers of a
+plan.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _FILE = Path(__file__).with_name("published.toml")
 
 @dataclass(frozen=True, slots=True)
 class PublishedRun:
-    """One measurement of somebody else's: see published.toml for its fields."""
+    """One published measurement. published.toml describes the fields."""
 
     source: str
     kind: str
@@ -43,7 +44,7 @@ class PublishedRun:
 
     @property
     def computed(self) -> float:
-        """What the forwards' times make of it, in the published unit."""
+        """Return the value that specviz computes for this measurement, in the published unit."""
         gpu, shape = GPUS[self.gpu], MODELS[self.target]
         target = placed(shape, gpu, self.gpus, self.precision)
         rows = self.batch
@@ -60,7 +61,10 @@ class PublishedRun:
 
     @property
     def error(self) -> float:
-        """Of what is computed, as a share of what was measured: above 0 it promises too much."""
+        """Return computed / published - 1.
+
+        A positive error means that the computed value promises too much.
+        """
         return self.computed / self.value - 1
 
     @property
@@ -71,7 +75,10 @@ class PublishedRun:
 
     @property
     def group(self) -> str:
-        """By what its error depends on."""
+        """Return the group of measurements to which this one belongs.
+
+        The errors in a group have common causes.
+        """
         if self.kind != RATE:
             return "prompts" if self.kind == PROMPT_RATE else "speedups"
         if self.precision not in ("bf16", "fp8"):
@@ -82,7 +89,7 @@ class PublishedRun:
 
 
 def trust() -> dict[str, Any]:
-    """Every measurement beside what is computed; median and worst error, in all and by group."""
+    """Return all measurements with their computed values and errors, and a summary by group."""
     runs = [
         asdict(run)
         | {
@@ -121,9 +128,9 @@ def _sentence(middle: float, worst: PublishedRun) -> str:
     batched = sum(run.batch > 1 for run in speedups)
     note = f"; {worst.note}" if worst.note else ""
     return (
-        f"The {len(speedups)} published speedups come out {_range(*SPEEDUP_ERRORS)} here, "
+        f"The {len(speedups)} published speedups are computed {_range(*SPEEDUP_ERRORS)} here, "
         f"and {batched or 'none'} of them {'is' if batched < 2 else 'are'} at more than one "
-        f"request at once. Of all {len(RUNS)} published measurements half come out within "
+        f"request at once. Half of all {len(RUNS)} published measurements are computed within "
         f"{100 * middle:.0f} %, the worst figure {_off(worst.error)} ({worst.kind}, "
         f"{worst.setting}{note}). The constants are the same for all, and were not adjusted after "
         "the comparison."
@@ -131,29 +138,30 @@ def _sentence(middle: float, worst: PublishedRun) -> str:
 
 
 def n_gram_overheads() -> str:
-    """What verifying took in published runs with n-grams, where nothing else costs anything."""
+    """Return a sentence about the cost of verification in published runs with n-grams."""
     extra = [run.tokens_per_round / run.value - 1 for run in _N_GRAMS]
     return (
         "Verifying costs next to nothing here while a forward waits for its weights to be read. In "
         f"the published runs with n-grams of the prompt, {N_GRAM_LENGTH} guesses a round and one "
         f"request, a round took {100 * min(extra):.0f} to {100 * max(extra):.0f} % longer than a "
-        "plain forward. Longer guesses than those are not looked at for n-grams, and without a "
-        f"rate of yours theirs is taken, {N_GRAM_ACCEPTANCE:.2f}."
+        "plain forward. Longer n-gram drafts are not considered, and if you give no rate, "
+        f"theirs is used, {N_GRAM_ACCEPTANCE:.2f}."
     )
 
 
 def _off(error: float) -> str:
-    """
+    """Return a relative error in words.
+
     >>> _off(24.35), _off(-0.4)
-    ('comes out 25 times as high', 'off by -40 %')
+    ('computed 25 times as high', 'off by -40 %')
     """
     return (
-        f"comes out {1 + error:.0f} times as high" if error > 1 else f"off by {100 * error:+.0f} %"
+        f"computed {1 + error:.0f} times as high" if error > 1 else f"off by {100 * error:+.0f} %"
     )
 
 
 def _range(low: float, high: float) -> str:
-    """Of errors, in words.
+    """Return a range of relative errors in words.
 
     >>> _range(0.05, 0.47), _range(-0.1, 0.2)
     ('5 to 47 % too high', '-10 to +20 % off')
@@ -164,9 +172,10 @@ def _range(low: float, high: float) -> str:
 
 
 def _acceptance(run: PublishedRun) -> float:
-    """The i.i.d. rate that emits as many tokens a round."""
+    """Return the acceptance rate, the same at all depths, that gives the run's tokens per round."""
     rate = theory.break_even_acceptance(run.verified - 1, 0.0, run.tokens_per_round - 1)
-    assert rate is not None  # it emits at most what it verifies
+    # `rate` exists because a round emits at most the tokens that it verifies.
+    assert rate is not None
     return rate
 
 
@@ -174,12 +183,15 @@ _DATA = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 SOURCES: dict[str, dict[str, str]] = _DATA["sources"]
 RUNS = tuple(PublishedRun(**entry) for entry in _DATA["measured"])
 _N_GRAMS = [run for run in RUNS if run.draft == N_GRAM]
-# of n-grams of the prompt: the middle acceptance rate, the highest one, and the longest guesses
+# The median and the highest acceptance rate of published runs that draft with n-grams.
 N_GRAM_ACCEPTANCE = round(median(map(_acceptance, _N_GRAMS)), 2)
 N_GRAM_HIGHEST = max(map(_acceptance, _N_GRAMS))
-# of the speedups: how far too high the least and the most promising come out
+# The lowest and the highest relative error of computed speedups.
 _SPEEDUP_ERRORS = [run.error for run in RUNS if run.kind == SPEEDUP]
 SPEEDUP_ERRORS = (min(_SPEEDUP_ERRORS), max(_SPEEDUP_ERRORS))
-# of prompts: how much longer they took than they come out
+# The median relative error of computed prompt rates. It is 0.2 if published prompts took 20 %
+# longer than computed ones.
 PROMPT_ERROR = median(run.error for run in RUNS if run.kind == PROMPT_RATE)
+# The longest draft in any published run, and the longest draft in a published run with n-grams.
+DEEPEST_DRAFT = max(run.draft_forwards for run in RUNS)
 N_GRAM_LENGTH = max(run.verified - 1 for run in _N_GRAMS)

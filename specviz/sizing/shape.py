@@ -1,7 +1,7 @@
-"""Of what shape a model is, and what follows: parameters, bytes of weights and cache, arithmetic.
+"""The shape of a model, and numbers computed from it: parameters, bytes and arithmetic.
 
-Presets of published models are in models.toml; any other is a configuration of transformers.
-Norms and biases are left out: together less than half a percent.
+models.toml has the shapes of published models. Any other shape is read from a transformers
+configuration. Norms and biases are ignored, because together they are less than half a percent.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import InputError, short, whole_between
+from specviz.sizing.old_classes import usual_fields
+from specviz.sizing.stored_format import stored_format
 from specviz.theory import touched_experts
 
-# bits of a stored weight. int4 and q4_0: groups of 32 with a 16-bit scale, q8_0 likewise; q4_k_m:
-# the mean of an 8 B model by llama.cpp's table. All but fp8 compute in 16 bits.
+# Bits per stored weight. int4, q4_0 and q8_0 have groups of 32 weights with a 16-bit scale. q4_k_m
+# is the mean for an 8B model in llama.cpp's table. mxfp4 has 8 more bits per 32 weights, nvfp4 per
+# 16. All except fp8 compute in 16 bits.
 PRECISIONS = {
     "bf16": 16.0,
     "fp32": 32.0,
+    "mxfp4": 4.25,
+    "nvfp4": 4.5,
     "fp8": 8.0,
     "int8": 8.0,
     "int4": 4.5,
@@ -28,27 +33,32 @@ PRECISIONS = {
     "q4_0": 4.5,
     "q4_k_m": 4.89,
 }
-EAGLE, N_GRAM = "eagle", "n-gram"  # drafts that are no model of their own
-PADDING = 128  # tokens by which models of one tokenizer differ; llama.cpp allows as many
+EAGLE, N_GRAM = "eagle", "n-gram"  # names of two kinds of drafts that are no models of their own
+# The largest difference in vocabulary size between models with one tokenizer. llama.cpp has the
+# same limit.
+PADDING = 128
 _FILE = Path(__file__).with_name("models.toml")
 
 
 def bytes_of(precision: str) -> float:
-    """Bytes of a weight, on average.
+    """Return the average bytes of a weight.
 
     >>> bytes_of("bf16"), bytes_of("int4")
     (2.0, 0.5625)
     """
     if precision not in PRECISIONS:
-        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+        raise InputError(
+            f"precision must be one of {', '.join(PRECISIONS)}, got {short(precision)}"
+        )
     return PRECISIONS[precision] / 8
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Parameters that a forward reads: those of every forward, and those of its tokens' experts.
+    """The parameters that a forward may read: some always, and the experts that its tokens use.
 
-    `in_experts` counts all experts of all layers, of which a token uses `active` in `experts`.
+    `in_experts` counts the parameters of all experts in all layers. A token uses `active` of the
+    `experts` in each layer.
     """
 
     always: float
@@ -57,7 +67,7 @@ class Weights:
     active: int = 1
 
     def read(self, tokens: int) -> float:
-        """By a forward over `tokens` tokens of all sequences.
+        """Return how many parameters a forward over `tokens` tokens reads, over all sequences.
 
         >>> round(Weights(1.0, 8.0, 8, 2).read(1)), round(Weights(1.0, 8.0, 8, 2).read(6), 1)
         (3, 7.6)
@@ -67,20 +77,50 @@ class Weights:
 
     @property
     def used(self) -> float:
-        """By one token: each of them is a multiplication and an addition."""
+        """Return how many parameters one token uses.
+
+        Each takes part in a multiplication and an addition.
+        """
         return self.always + self.in_experts * self.active / self.experts
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Numbers of parameters that were counted in the model's own class, not computed from a shape.
+
+    `in_experts` are those in routed experts, `looked_up` those in embeddings, and `head` those in
+    the output matrix. A tied output matrix counts as both. `cached` is how many numbers all layers
+    store per token, and `cached_layers` how many layers store any; None means that they are
+    computed from the shape. A token uses `active` of the `experts` in a layer. `quantised` are the
+    parameters that the published weights store in fewer than 16 bits.
+    """
+
+    parameters: int
+    in_experts: int
+    looked_up: int
+    head: int
+    cached: int | None = None
+    cached_layers: int | None = None
+    experts: int = 1
+    active: int = 1
+    quantised: int = 0
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """A decoder's numbers, named as in configurations of transformers. Sizes count values.
+    """The sizes of a decoder, as in transformers configurations.
 
-    `attention_weights`, `cache_values` and `attention_width` are of one layer, and follow from the
-    heads where they are None; a model with latent attention says its own. `extra_weights` are read
-    by every forward besides, `shares_head`: the output layer is another model's, and no memory.
-    `context` is the most tokens of prompt and answer together, 0 where it is not known; `positions`
-    are those that the model has learned one by one. `tokenizer` names one that has as many tokens
-    as another; "" where it is not known. `stored` is the format in which its weights are published.
+    - `attention_weights`, `cache_values` and `attention_width` are per layer. If they are None,
+      they are computed from the heads. A model with latent attention sets them.
+    - `extra_weights` are parameters outside of the layers that every forward reads.
+    - `shares_head`: the output matrix belongs to another model and takes no memory.
+    - `context` is the largest sum of prompt and answer tokens, or 0 if unknown. `positions` is the
+      number of learned position embeddings.
+    - `tokenizer` is the name of a tokenizer, given if another tokenizer has the same size;
+      otherwise "".
+    - `stored` is the precision of the published weights, "" if it is unknown. Then `quantised_by`
+      names the method that quantised them.
+    - `unknown_class` names a class that the library cannot build: parameters follow from fields.
     """
 
     layers: int
@@ -107,6 +147,9 @@ class ModelShape:
     tokenizer: str = ""
     stored: str = "bf16"
     title: str = "a model of this shape"
+    counted: Counted | None = None
+    quantised_by: str = ""
+    unknown_class: str = ""
 
     def __post_init__(self) -> None:
         for name in _NEEDED:
@@ -118,14 +161,17 @@ class ModelShape:
                 f"active_experts must be from 1 to experts = {self.experts}, "
                 f"got {self.active_experts}"
             )
-        if not (self.intermediate_size or self.expert_size):
+        if not (self.intermediate_size or self.expert_size or self.counted):
             raise InputError("intermediate_size must be at least 1, got 0")
         if self.heads % (self.kv_heads or self.heads):
             raise InputError(f"kv_heads must divide heads = {self.heads}, got {self.kv_heads}")
 
     @property
     def longest(self) -> int:
-        """Tokens of prompt and answer together; 0 where it is not known."""
+        """Return the largest number of tokens that prompt and answer may have together.
+
+        The result is 0 if unknown.
+        """
         return self.context or self.positions
 
     @property
@@ -134,7 +180,7 @@ class ModelShape:
 
     @property
     def _attention(self) -> int:
-        """Weights of one layer: queries, keys, values, and what joins the heads."""
+        """Return the weights of one layer's attention: queries, keys, values and output."""
         if self.attention_weights is not None:
             return self.attention_weights
         kv_heads = self.kv_heads or self.heads
@@ -142,7 +188,7 @@ class ModelShape:
 
     @property
     def _matrices(self) -> int:
-        """In a feed-forward block: up and down, with a gate in all but the oldest models."""
+        """Return the number of matrices in a feed-forward block: two, or three with a gate."""
         return 3 if self.gated else 2
 
     @property
@@ -155,7 +201,11 @@ class ModelShape:
 
     @cached_property
     def layer_weights(self) -> Weights:
-        """All but the embedding and the output layer."""
+        """Return the number of all weights except those of embedding and output matrix."""
+        if (found := self.counted) is not None:
+            always = found.parameters - found.in_experts - found.looked_up
+            always -= 0 if self.tied else found.head
+            return Weights(always, found.in_experts, self.experts, self.active_experts)
         block = self._matrices * self.hidden_size
         dense = self.layers - self._expert_layers
         shared = self._expert_layers * self.shared_experts * self.expert_size
@@ -167,17 +217,19 @@ class ModelShape:
 
     @cached_property
     def weights(self) -> Weights:
-        """What a forward reads: the layers and the output layer; an embedding is only looked up."""
+        """Return the weights that a forward reads: all weights except the embedding."""
         layers = self.layer_weights
         return replace(layers, always=layers.always + self._table)
 
     @property
     def parameters(self) -> float:
-        """All that are stored.
+        """Return the number of stored parameters.
 
         >>> round(MODELS["llama-3-1-8b"].parameters / 1e9, 2)
         8.03
         """
+        if self.counted is not None:
+            return self.counted.parameters
         layers = self.layer_weights
         tables = (1 if self.tied else 2) - (2 if self.shares_head else 0)
         rest = self.positions * self.hidden_size + max(0, tables) * self._table
@@ -185,39 +237,64 @@ class ModelShape:
 
     @property
     def active_parameters(self) -> float:
-        """Of all, those that one token uses."""
+        """Return how many of the stored parameters one token uses."""
         layers = self.layer_weights
         return self.parameters - layers.in_experts * (1 - layers.active / layers.experts)
 
     @cached_property
     def cache_values_per_token(self) -> int:
-        """Keys and values of all layers.
+        """Return how many values are cached per token: keys and values of all caching layers.
+
+        The library may keep a copy of a KV head for each query head, which engines do not.
 
         >>> 2 * MODELS["llama-3-1-8b"].cache_values_per_token  # bytes, in 16 bits
         131072
         """
-        each = self.cache_values
+        each, found = self.cache_values, self.counted
         if each is None:
             each = 2 * (self.kv_heads or self.heads) * self._head
-        return self.layers * each
+        layers = found.cached_layers if found else None
+        of_shape = each * (self.layers if layers is None else layers)
+        if found is None or found.cached is None:
+            return of_shape
+        return min(found.cached, of_shape) if self.kv_heads else found.cached
+
+    @property
+    def kept_parameters(self) -> int:
+        """Return how many parameters the published quantised weights store in 16 bits."""
+        found = self.counted
+        return found.parameters - found.quantised if found and found.quantised else 0
+
+    @property
+    def kept_read(self) -> int:
+        """Return how many of `kept_parameters` every forward reads.
+
+        Parameters of an embedding that is not tied do not count, because a forward reads only a few
+        of its rows.
+        """
+        looked_up = self.counted.looked_up if self.counted and not self.tied else 0
+        return max(0, self.kept_parameters - looked_up)
 
     @cached_property
     def attention_flops(self) -> int:
-        """For one token and one token of context before it: its product with the key, and with the
-        value.
+        """Return the attention FLOPs of one token for each token of context.
+
+        A query is multiplied by the context token's key, and the score by its value.
         """
         width = self.heads * self._head if self.attention_width is None else self.attention_width
         return 4 * self.layers * width
 
     @property
     def head_flops(self) -> int:
-        """Of the output layer, for one token."""
+        """Return the FLOPs of the output matrix for one token."""
         return 2 * self._table
 
 
 def eagle_head(target: ModelShape) -> ModelShape:
-    """The head of EAGLE for a target (arXiv 2401.15077): a layer of the target's shape behind a
-    product that halves token and feature; embedding and output layer are the target's.
+    """Return the shape of an EAGLE head for a target (arXiv 2401.15077).
+
+    It is one layer of the target's shape. Before it, a matrix combines the token embedding and the
+    feature. Embedding and output matrix are the target's.
 
     >>> round(eagle_head(MODELS["llama-2-7b"]).parameters / 1e9, 2)  # published: 0.24
     0.24
@@ -225,8 +302,11 @@ def eagle_head(target: ModelShape) -> ModelShape:
     wide = target.intermediate_size or target.expert_size * target.active_experts
     return replace(
         target,
+        counted=None,
+        gated=True,
+        stored="bf16",
         layers=1,
-        intermediate_size=wide,
+        intermediate_size=wide or 4 * target.hidden_size,
         experts=1,
         active_experts=1,
         expert_size=0,
@@ -239,22 +319,26 @@ def eagle_head(target: ModelShape) -> ModelShape:
     )
 
 
-# names in a configuration -> ours; the first that is there counts
+# A name in this module -> the possible names in configurations. The first name that a configuration
+# contains counts.
 _CONFIG = {
-    "layers": ("num_hidden_layers", "n_layer"),
+    "layers": ("num_hidden_layers", "n_layer", "num_layers"),
     "hidden_size": ("hidden_size", "n_embd"),
     "heads": ("num_attention_heads", "n_head"),
-    "kv_heads": ("num_key_value_heads",),
-    "head_dim": ("head_dim",),
-    "intermediate_size": ("intermediate_size", "n_inner"),
-    "vocabulary": ("vocab_size",),
-    "experts": ("num_local_experts", "num_experts", "n_routed_experts"),
-    "active_experts": ("num_experts_per_tok",),
+    "kv_heads": (
+        *("num_key_value_heads", "n_head_kv", "multi_query_group_num"),
+        "num_key_value_heads_per_layer",
+    ),
+    "head_dim": ("head_dim", "kv_channels"),
+    "intermediate_size": ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff"),
+    "vocabulary": ("padded_vocab_size", "vocab_size"),
+    "experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
+    "active_experts": ("num_experts_per_tok", "moe_k", "moe_topk"),
     "expert_size": ("moe_intermediate_size",),
     "shared_experts": ("n_shared_experts",),
     "dense_layers": ("first_k_dense_replace",),
     "positions": ("n_positions",),
-    "context": ("max_position_embeddings",),
+    "context": ("max_position_embeddings", "seq_length"),
 }
 
 
@@ -265,16 +349,27 @@ _COUNTED = (
 )
 
 
-def shape_of_config(config: Mapping[str, Any], title: str) -> ModelShape:
-    """Of a config.json of transformers, whose numbers have been bounded; InputError for another."""
-    if "kv_lora_rank" in config:
+def shape_of_config(
+    config: Mapping[str, Any],
+    title: str,
+    counted: Counted | None = None,
+    unknown_class: str = "",
+) -> ModelShape:
+    """Return the shape in a transformers configuration. Its numbers must have been checked.
+
+    `counted` has the parameters counted in its class. Without it, they are computed from the
+    fields. Raises InputError if the configuration lacks a number that is needed.
+    """
+    if config.get("kv_lora_rank") and counted is None:
         raise InputError(f"model {title!r} has latent attention: choose the nearest preset")
+    is_gpt2 = config.get("model_type") == "gpt2"
+    if counted is None and not is_gpt2:
+        config = usual_fields(config)
     found = {
         ours: next((config[name] for name in names if config.get(name) is not None), None)
         for ours, names in _CONFIG.items()
     }
-    given: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
-    is_gpt2 = config.get("model_type") == "gpt2"
+    given = {name: _largest(value) for name, value in found.items() if value is not None}
     if is_gpt2:
         given.setdefault("intermediate_size", 4 * given.get("hidden_size", 0))
     else:
@@ -282,21 +377,60 @@ def shape_of_config(config: Mapping[str, Any], title: str) -> ModelShape:
     if given.get("experts", 1) > 1:
         given.setdefault("expert_size", given.get("intermediate_size", 0))
     missing = [name for name in _NEEDED if name not in given]
+    if counted is None and not given.get("intermediate_size") and not given.get("expert_size"):
+        missing.append("intermediate_size")
     if missing:
-        raise InputError(f"model {title!r} must have {_CONFIG[missing[0]][0]} in its configuration")
+        why = (
+            f", as its class {short(unknown_class)} cannot be counted here" if unknown_class else ""
+        )
+        raise InputError(
+            f"model {title!r} must have {_CONFIG[missing[0]][0]} in its configuration{why}: choose "
+            "the nearest preset"
+        )
     tied = bool(config.get("tie_word_embeddings", is_gpt2))
-    return ModelShape(**given, tied=tied, gated=not is_gpt2, title=title)
+    # A model class without experts may still have configuration fields for experts.
+    if counted is not None:
+        given = {name: value for name, value in given.items() if name not in _OF_EXPERTS}
+        given |= {"experts": counted.experts, "active_experts": counted.active}
+        if counted.experts > 1 and type(size := found["expert_size"]) is int:
+            given["expert_size"] = size
+    # In latent attention, each head reads all latent values.
+    if counted is not None and config.get("kv_lora_rank"):
+        given["attention_width"] = given["heads"] * (
+            config["kv_lora_rank"] + config.get("qk_rope_head_dim", 0) // 2
+        )
+        given["cache_values"] = config["kv_lora_rank"] + config.get("qk_rope_head_dim", 0)
+    stored = stored_format(config)
+    return ModelShape(
+        **given,
+        tied=tied,
+        gated=config.get("gated", True) is not False and not is_gpt2,
+        title=title,
+        stored=stored.precision,
+        quantised_by=stored.method,
+        counted=counted,
+        unknown_class=unknown_class,
+    )
+
+
+def _largest(value: Any) -> Any:
+    """Return the largest of a configuration's numbers, if it gives one number for each layer."""
+    is_list = isinstance(value, list) and value and all(type(each) is int for each in value)
+    return max(value) if is_list else value
+
+
+_OF_EXPERTS = ("experts", "active_experts", "expert_size", "shared_experts", "dense_layers")
 
 
 def undivided(name: str, whose: str, heads: int, cards: int) -> str | None:
-    """Why so many cards cannot share the heads of attention; None where they can."""
+    """Return why this number of GPUs cannot share the attention heads, or None if it can."""
     if heads % cards == 0:
         return None
     return f"{name} must divide {whose} {heads} attention heads, got {cards}"
 
 
 def other_tokenizer(target: ModelShape, draft: ModelShape) -> str | None:
-    """What two tokenizers they have; None where nothing tells them apart.
+    """Describe how two tokenizers differ. Return None if no difference is known.
 
     >>> other_tokenizer(MODELS["llama-2-7b"], MODELS["mistral-7b"])
     'Llama 2’s and Mistral’s, of 32,000 tokens each'
@@ -311,7 +445,7 @@ def other_tokenizer(target: ModelShape, draft: ModelShape) -> str | None:
 
 
 def model_named(name: str) -> ModelShape:
-    """A preset; InputError names them all."""
+    """Return a preset model. Raises InputError with all names if it does not exist."""
     if name not in MODELS:
         raise InputError(f"model must be one of {', '.join(MODELS)}, got {short(name)}")
     return MODELS[name]
@@ -331,4 +465,5 @@ def _read() -> tuple[dict[str, ModelShape], dict[str, dict[str, Any]]]:
     return shapes, published
 
 
-MODELS, PUBLISHED = _read()  # by name: shapes, and what their authors say of them
+# Two dictionaries by model name: the shapes, and facts that the models' authors published.
+MODELS, PUBLISHED = _read()

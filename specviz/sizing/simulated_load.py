@@ -1,15 +1,18 @@
-"""Requests that arrive by chance at a deployment: how long they wait for their tokens.
+"""Simulate requests that arrive at random, and find out how long they wait for their tokens.
 
-A simulation, and told as such: arrivals are a Poisson process, the engine batches continuously (it
-admits whoever waits, prefills them together, and gives every running request one round), all times
-are those of `forward_time`, and acceptance is i.i.d. The same seed gives the same numbers. Beside a
-plain simulation by simpy, round by round and guess by guess, it is the same without guesses, and
-with them off by at most 3 % of medians (tests/sizing/test_plain_simulation.py).
+Arrivals are a Poisson process. The engine batches continuously: it takes in waiting requests,
+prefills them together, and gives every running request one round. All times come from
+`forward_time`, and rounds are independent of each other. The same seed gives the same numbers.
+
+A test simulates the same with simpy, round by round and guess by guess. Without guesses it gives
+the same numbers, and with guesses the medians differ by at most 3 %
+(tests/sizing/test_plain_simulation.py).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from heapq import heappop, heappush
 from random import Random
@@ -17,22 +20,34 @@ from typing import Any
 
 from specviz.sizing.sized_plan import Policy, SizedPlan
 
-WARM = 4  # times that a request stays, until the first one is counted
-COUNTED = 3000  # arrivals, on average, in the time that follows
-SATURATED = 8  # times that a request stays, over which the most that is served is measured
-TIMES = 3.0  # the plan's load, to which a curve goes where so much can be served
-SHARES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.85, 0.95)  # of the load to which it goes
-ROUNDED = 1e-6  # tokens that sums may be off by
-DRAWN_TOKENS = 128  # of an answer, that are drawn round by round; longer ones in one draw
+# The length of the warm-up before the first counted request, as a multiple of the time that one
+# request takes.
+WARM = 4
+# The average number of requests that arrive after the warm-up.
+COUNTED = 3000
+# If more requests arrive than the engine can finish, the simulation counts requests over a period
+# of this many times the time that one request takes.
+SATURATED = 8
+# The curve of times by load ends at this multiple of the planned load, if the deployment can serve
+# that load.
+TIMES = 3.0
+# The curve is computed at these loads. They are shares of the largest load, with which the curve
+# ends.
+SHARES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.85, 0.95)
+# Two sums of tokens that differ by less than this count as equal.
+ROUNDED = 1e-6
+# For an answer of at most this many tokens, each round is drawn at random. For a longer answer, one
+# random draw gives the number of rounds.
+DRAWN_TOKENS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """Seconds at the median and at the 95th percentile, requests a second within both limits.
+    """Waiting times at the median and the 95th percentile, and requests per second within limits.
 
-    `keeps_up` is false where more arrive than the engine ends with every seat taken: then the queue
-    grows as long as that goes on, so in the end nobody is within the limits, and the
-    seconds to the first token only say how long it was simulated.
+    `keeps_up` is False if more requests arrive than the full engine can finish. The queue then
+    grows without end. In the long run no request meets the limits, and the time to first token
+    depends only on the length of the simulation.
     """
 
     policy: str
@@ -56,12 +71,14 @@ class _Request:
 
 @dataclass
 class _Engine:
-    """One simulation: who runs, and what the clock says.
+    """One simulation: its running requests and its clock.
 
-    Nothing changes between two events (one arrives and has a seat, or one ends), so the rounds up
-    to the next are one step. `written` counts the tokens that a mean answer got since the start:
-    a round adds as many as its K gives on average. `running` is a heap by the count at which each
-    ends, further off for one whose guesses have bad luck.
+    A seat is room for one running request; a request that finds none waits in a queue. Nothing
+    changes between two events, which are the arrival of a request that finds a free seat, and the
+    end of a request. So all rounds up to the next event are one step. `written` is the number of
+    tokens that an average answer has received since the start. Each round adds the average for its
+    K. `running` is a heap of requests, sorted by the value of `written` at which each ends. For a
+    request whose guesses are often rejected, that value is larger.
     """
 
     found: SizedPlan
@@ -74,17 +91,20 @@ class _Engine:
     ended: list[_Request] = field(default_factory=list)
     round_seconds: dict[tuple[int, int], float] = field(default_factory=dict)
     prefill_seconds: dict[tuple[int, int], float] = field(default_factory=dict)
-    row_seconds: float = 0.0  # rows that have their first token and no last one, over time
+    # The number of requests that are writing tokens, summed over the simulated time. The unit is
+    # requests x seconds.
+    row_seconds: float = 0.0
     admitted: int = 0
 
     def __post_init__(self) -> None:
-        # the same arrivals whatever the policy
+        # Arrivals have a random generator of their own, so that all policies get the same arrivals.
         self.arriving, self.random = Random(f"arrivals {self.seed}"), Random(self.seed)
         self.seats = self.found.seats(self.policy)
-        self.arrival = self.arriving.expovariate(self.load)  # of whoever is the next to be admitted
+        # The time at which the next request arrives.
+        self.arrival = self.arriving.expovariate(self.load)
 
     def run_until(self, end: float) -> None:
-        """Those that are admitted before `end`, without the last that run then."""
+        """Simulate until the time `end`. Requests that run at that time keep running."""
         while self.now < end:
             if not self.running and self.arrival > self.now:
                 self.now = min(self.arrival, end)
@@ -92,7 +112,7 @@ class _Engine:
             self.rounds(end)
 
     def admit(self) -> None:
-        """Prefill what waits, as much as one forward takes; the first token comes with it."""
+        """Prefill waiting requests, as many as fit in one forward. Each gets its first token."""
         most = min(self.seats - len(self.running), self.found.together)
         arrived: list[float] = []
         while len(arrived) < most and self.arrival <= self.now:
@@ -113,7 +133,7 @@ class _Engine:
             heappush(self.running, (ends, self.admitted, _Request(arrival, self.now)))
 
     def rounds(self, end: float) -> None:
-        """Up to the next that ends or has a seat to take."""
+        """Run rounds until a request ends, or until one arrives and finds a free seat."""
         rows = len(self.running)
         if not rows:
             return
@@ -134,28 +154,40 @@ class _Engine:
             self.ended.append(request)
 
     def drawn_rounds(self, K: int) -> int:
-        """Rounds with guesses until an answer is written: each emits what is accepted before the
-        first rejection, and one more. Those of a long answer are as good as normally distributed.
+        """Return a random number of rounds that an answer needs.
+
+        Each round emits the guesses before the first rejection and one more token. For a long
+        answer, the number of rounds is nearly normally distributed.
         """
-        a, left = self.found.plan.acceptance, self.found.plan.output - 1
-        if K == 0 or a == 0:
+        survival, left = self.found.survival(K), self.found.plan.output - 1
+        if not any(survival):
             return left
-        if a == 1:
-            return math.ceil(left / (K + 1))
         if left > DRAWN_TOKENS:
             mean = self.found.tokens(K)
-            square = sum((2 * depth + 1) * a**depth for depth in range(K + 1))
-            spread = math.sqrt(left * (square - mean**2) / mean**3)
+            square = 1 + sum((2 * d + 1) * chance for d, chance in enumerate(survival, 1))
+            spread = math.sqrt(max(0.0, left * (square - mean**2) / mean**3))
             return max(math.ceil(left / (K + 1)), round(self.random.gauss(left / mean, spread)))
-        count, draw, log_a = 0, self.random.random, math.log(a)
+        count, draw = 0, self.random.random
         while left > 0:
-            left -= 1 + min(K, int(math.log(1 - draw()) / log_a))
+            left -= 1 + _passed(survival, 1 - draw())
             count += 1
         return count
 
 
+def _passed(survival: Sequence[float], draw: float) -> int:
+    """Return how many guesses of a round are accepted, given a random number `draw` in (0, 1].
+
+    >>> _passed((0.5, 0.25), 0.6), _passed((0.5, 0.25), 0.4), _passed((1.0, 1.0), 1.0)
+    (0, 1, 2)
+    """
+    return next((d for d, chance in enumerate(survival) if draw > chance), len(survival))
+
+
 def _stays(found: SizedPlan, policy: Policy, load: float) -> float:
-    """Seconds that a request takes at this load, by Little's law; at the most, with all seats."""
+    """Return the average seconds that a request takes at this load, computed with Little's law.
+
+    If the load is too high, return the time of a request while all seats are taken.
+    """
 
     def rate(rows: int) -> float:
         return found.speeds(rows, found.length(policy, rows)).requests_per_second
@@ -170,7 +202,10 @@ def _stays(found: SizedPlan, policy: Policy, load: float) -> float:
 def simulate(
     found: SizedPlan, policy: Policy, load: float, seed: int = 0, counted: int = COUNTED
 ) -> LoadResult:
-    """Those that arrive at a mean of `load` a second while the engine is as full as it gets."""
+    """Simulate requests that arrive at an average rate of `load` per second.
+
+    Counting starts when the engine has filled up.
+    """
     plan = found.plan
     keeps_up = load < found.capacity(policy)
     stays = _stays(found, policy, load)
@@ -207,12 +242,15 @@ def simulate(
 
 
 def _percentile(values: list[float], share: float) -> float:
-    """The least value that so large a share does not exceed."""
+    """Return the smallest value v such that at least the fraction `share` of all values is <= v."""
     return sorted(values)[math.ceil(share * len(values)) - 1]
 
 
 def by_load(found: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
-    """Every policy at several loads, the plan's own among them; nothing where no request fits."""
+    """Return the result of every policy at several loads, one of them the planned load.
+
+    The list is empty if not even one request fits into memory.
+    """
     if not found.seats(Policy.SPECULATIVE):
         return []
     return [
@@ -223,5 +261,8 @@ def by_load(found: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def _loads(load: float, most: float) -> list[float]:
-    """The plan's own, and what can be served, up to TIMES as much."""
+    """Return the loads to simulate: the planned load, and SHARES of the load at the curve's end.
+
+    The curve ends at the largest load that the deployment can serve, or at TIMES the planned load.
+    """
     return sorted({*(share * min(most, TIMES * load) for share in SHARES), load})

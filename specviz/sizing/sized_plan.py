@@ -1,8 +1,8 @@
-"""What a plan comes to: times with and without speculation, what it carries, load and money.
+"""The numbers of a plan: times with and without speculation, capacity, load and money.
 
-Times of forwards are those of `forward_time`; rounds follow `theory`, whose acceptance is i.i.d.
-Requests are alike, each decodes by itself (continuous batching), and nothing queues:
-`simulated_load` adds arrivals by chance, to an engine with the same lengths, seats and times.
+Forward times come from `forward_time`. Rounds follow `theory`: each guess is accepted
+independently. All requests are alike, each is decoded at its own speed (continuous batching), and
+none waits in a queue. `simulated_load` adds requests that arrive at random.
 """
 
 from __future__ import annotations
@@ -17,13 +17,20 @@ from specviz.sizing.forward_time import MAX_GPUS, PlacedModel, placed
 from specviz.sizing.plan_memory import PREFILL_TOKENS, Memory, memory_of
 from specviz.sizing.serving_plan import MAX_ROWS, ServingPlan
 
-DRAWN_ROWS = tuple(sorted({round(2 ** (step / 4)) for step in range(41)}))  # 1 to MAX_ROWS
-NO_GAIN = 0.005  # of a speedup, that nobody would see: with less, speculation is switched off
-SEATS = 256  # requests that decode together, as engines have it where nobody plans for more
+# The batch sizes that charts show, from 1 to MAX_ROWS.
+DRAWN_ROWS = tuple(sorted({round(2 ** (step / 4)) for step in range(41)}))
+# The smallest speedup that counts as faster. Users would not notice a smaller speedup, and the
+# error of the computed times is larger.
+PAYS = 1.05
+# If speculation speeds up decoding at a batch size by less than this share, the engine does not
+# draft at that batch size.
+NO_GAIN = 0.005
+# The number of concurrent requests that engines allow, unless the plan has a larger number.
+SEATS = 256
 
 
 class Policy(Enum):
-    """How an engine decodes: never with guesses, always, or only with the batches that gain."""
+    """When an engine drafts: never, always, or only for batch sizes at which it is faster."""
 
     PLAIN = "plain"
     SPECULATIVE = "speculative"
@@ -32,8 +39,11 @@ class Policy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """Of one way of decoding: seconds to the first token, of each further one and of a whole
-    request; tokens and requests a second of all rows, prefills included.
+    """The speeds of plain or of speculative decoding.
+
+    `first_token`, `token` and `request` are the seconds to the first token, per further token and
+    per whole request. The two rates count the tokens and requests of all sequences together.
+    Prefills are included.
     """
 
     first_token: float
@@ -41,13 +51,16 @@ class Speeds:
     request: float
     tokens_per_second: float
     requests_per_second: float
-    loaded_token: float  # with the prefills of others in between
-    prompt_share: float  # of the time, that goes into prefills
+    loaded_token: float  # seconds per token when prefills of other requests interrupt the rounds
+    prompt_share: float  # share of the engine's time that prefills take
 
 
 @dataclass(frozen=True, slots=True)
 class LengthRange:
-    """K for the requests at once from `first` to `last`; 0 where speculation loses."""
+    """The draft length K for `first` to `last` concurrent requests.
+
+    K is 0 if speculation is slower.
+    """
 
     first: int
     last: int
@@ -56,16 +69,19 @@ class LengthRange:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Of all requests of a batch job, on one deployment that decodes `rows` of them at once."""
+    """A batch job on one deployment that decodes `rows` of its requests at once."""
 
     rows: int
     seconds: float
     card_hours: float
-    prompt_share: float  # of that time, that goes into prefills
+    prompt_share: float  # share of the job's `seconds` that prefills take
 
 
 class SizedPlan:
-    """A plan's target and draft in their places. K = 0 is plain decoding throughout."""
+    """A plan with its target and draft on their GPUs.
+
+    In every method of this class, the argument K = 0 means plain decoding.
+    """
 
     def __init__(self, plan: ServingPlan) -> None:
         self.plan = plan
@@ -76,8 +92,9 @@ class SizedPlan:
             self.draft = placed(
                 plan.draft, plan.gpu, cards, plan.draft_precision, plan.cache_precision
             )
-        self.context = plan.prompt + plan.output / 2  # of a mean moment of an answer
-        # each is asked for again and again, by the sums over all batches
+        # the average number of tokens in the context while an answer is written
+        self.context = plan.prompt + plan.output / 2
+        # These functions are cached, because sums over all batch sizes call them again and again.
         self.tokens = cache(self._tokens)
         self.step_seconds = cache(self._step_seconds)
         self.cost_ratio = cache(self._cost_ratio)
@@ -86,20 +103,34 @@ class SizedPlan:
         self.first_token_seconds = cache(self._first_token_seconds)
         self.speeds = cache(self._speeds)
 
-    # ---- rounds
-
     def _tokens(self, K: int) -> float:
-        """Of a row in a round."""
-        return theory.expected_tokens(self.plan.acceptance, K)
+        """Return the average number of tokens that each sequence gets in a round."""
+        return 1 + math.fsum(self.survival(K))
+
+    def survival(self, K: int) -> tuple[float, ...]:
+        """Return the probabilities that at least 1, 2, … K guesses are accepted.
+
+        They were measured, or they are computed from one acceptance rate for all depths.
+        """
+        if self.plan.survival:
+            return self.plan.survival[:K]
+        return tuple(self.plan.acceptance**depth for depth in range(1, K + 1))
 
     def _cost_ratio(self, rows: int) -> float:
-        """c: a draft forward in target forwards, both over one token of each row."""
+        """Return the cost ratio c, for one token per sequence.
+
+        It is the time of a draft forward divided by the time of a target forward.
+        """
         if self.draft is None:
             return 0.0
         return self.draft.seconds(rows, 1, self.context) / self.step_seconds(rows)
 
     def verification_overhead(self, rows: int, K: int) -> float:
-        """v: what K further tokens of each row add to a target forward, in forwards."""
+        """Return the verification overhead v for K drafted tokens per sequence.
+
+        It is the extra time of a target forward for K more tokens per sequence, divided by the time
+        of a forward with one token per sequence.
+        """
         return self.target.seconds(rows, K + 1, self.context) / self.step_seconds(rows) - 1
 
     def _step_seconds(self, rows: int) -> float:
@@ -110,19 +141,23 @@ class SizedPlan:
         return cost * self.step_seconds(rows)
 
     def speedup(self, rows: int, K: int) -> float:
-        """Of a token after the first; 1 for K = 0."""
+        """Return the speedup per token after the first token. It is 1 for K = 0."""
         c, v = self.cost_ratio(rows), self.verification_overhead(rows, K)
         return self.tokens(K) / theory.round_cost(K, c, v)
 
     def request_speedup(self, rows: int, K: int) -> float:
-        """Of whole requests, prefills included: of their times as of the tokens a second."""
+        """Return the speedup of whole requests, prefills included.
+
+        Tokens per second rise by the same factor.
+        """
         return self.speeds(rows, 0).request / self.speeds(rows, K).request
 
     def _best_length(self, rows: int) -> int:
-        """The K from 1 on with the highest speedup, which may lose still.
+        """Return the K of at least 1 with the highest speedup.
 
-        A longer round gains ever less and costs ever more, so the first that gains nothing ends the
-        search; but in a mixture of experts further tokens may find their experts read.
+        Even the highest speedup may be below 1. Each further guess gains less and costs more, so
+        the search stops at the first guess that gains nothing. For a mixture of experts all K are
+        tried, because further tokens may use experts that are already read.
         """
         longest = self.plan.longest_draft
         if self.plan.target.experts > 1:
@@ -133,7 +168,7 @@ class SizedPlan:
         return K
 
     def _length(self, policy: Policy, rows: int) -> int:
-        """Guesses of a round with so many rows: the plan's own K, or the best for each batch."""
+        """Return K for a round with `rows` sequences: the plan's K, or the best for that batch."""
         if policy is Policy.PLAIN:
             return 0
         K = self.plan.draft_length or self.best_length(rows)
@@ -147,7 +182,7 @@ class SizedPlan:
 
     @cached_property
     def lengths(self) -> tuple[LengthRange, ...]:
-        """K by requests at once, up to the most that are looked at."""
+        """Return the best K for each number of concurrent requests, up to MAX_ROWS."""
         found: list[LengthRange] = []
         for rows in range(1, MAX_ROWS + 1):
             K = self.length(Policy.SWITCHED, rows)
@@ -158,11 +193,12 @@ class SizedPlan:
         return tuple(found)
 
     @cached_property
-    def paying_batches(self) -> tuple[int, int] | None:
-        """The least and the most requests with which it pays, of the range that the plan lies in,
-        else of the first one; None where it never does, MAX_ROWS at the most.
+    def paying_ranges(self) -> list[tuple[int, int]]:
+        """Return the ranges of concurrent requests in which speculation is faster, up to MAX_ROWS.
 
-        A mixture of experts may lose alone and pay in company: its experts are then read anyway.
+        There may be several ranges. For a mixture of experts, speculation may be slower with one
+        request and faster with more requests, because a large batch reads most experts even without
+        speculation.
         """
         ranges: list[tuple[int, int]] = []
         for each in self.lengths:
@@ -172,14 +208,34 @@ class SizedPlan:
                 ranges[-1] = (ranges[-1][0], each.last)
             else:
                 ranges.append((each.first, each.last))
-        here = (each for each in ranges if each[0] <= self.plan.batch <= each[1])
-        return next(here, ranges[0] if ranges else None)
+        return ranges
 
-    # ---- requests
+    @cached_property
+    def paying_batches(self) -> tuple[int, int] | None:
+        """Return the range in which speculation is faster and that includes the planned batch.
+
+        If the planned batch is in none, return the range with the highest speedup. Return None if
+        speculation is never faster.
+        """
+        rows, ranges = self.plan.batch, self.paying_ranges
+        if self._gain(rows) >= PAYS:
+            return next(each for each in ranges if each[0] <= rows <= each[1])
+        return max(ranges, key=self._highest_speedup) if ranges else None
+
+    def _gain(self, rows: int) -> float:
+        return self.request_speedup(rows, self.length(Policy.SPECULATIVE, rows))
+
+    def _highest_speedup(self, rows: tuple[int, int]) -> float:
+        """Return the highest speedup in a range of batch sizes, among DRAWN_ROWS and both ends."""
+        first, last = rows
+        seen = {first, last, *(each for each in DRAWN_ROWS if first <= each <= last)}
+        return max(map(self._gain, seen))
 
     def _first_token_seconds(self, K: int, rows: int = 1) -> float:
-        """The prefill of `rows` prompts together; a draft has one of its own, at the same time
-        where its cards are its own.
+        """Return the seconds of a prefill of `rows` prompts.
+
+        A draft model needs its own prefill. If it has its own GPUs, both prefills run at the same
+        time.
         """
         if K and self.draft is not None:
             own, other = self.first_token_seconds(0, rows), self._draft_prefill(rows)
@@ -191,12 +247,16 @@ class SizedPlan:
         return self.draft.prefill_seconds(rows, self.plan.prompt)
 
     def _speeds(self, rows: int, K: int) -> Speeds:
-        """Of `rows` requests that are always there: one that ends makes room for the next.
+        """Return the speeds while `rows` requests always run.
 
-        Each prefill holds all rows up for its time, and takes the prompts of all that came in one
-        round, so a request takes its share of a prefill and of the rounds:
-        1 / (prefill / prompts + answer x token time / rows) requests a second. With n that end in a
-        mean round, by chance, those rounds in which any end have n / (1 - exp(-n)).
+        A new request replaces each request that ends. A prefill stops all sequences. It reads the
+        prompts of all requests that arrived during one round. So each request takes its share of
+        the time of a prefill and of the rounds, and the requests per second are
+
+            1 / (prefill / prompts + answer x token time / rows)
+
+        A prefill follows only a round in which a request ends. If n requests end in an average
+        round, at random, then n / (1 - exp(-n)) requests end in an average round before a prefill.
         """
         left = self.plan.output - 1
         tokens = self.tokens(K)
@@ -217,24 +277,29 @@ class SizedPlan:
         )
 
     def _prefill(self, K: int, prompts: float) -> float:
-        """Of a mean number of prompts."""
+        """Return the seconds of a prefill; `prompts` is an average number and may be a fraction."""
         least = int(prompts)
         low, high = (self.first_token_seconds(K, rows) for rows in (least, least + 1))
         return low + (prompts - least) * (high - low)
 
     @property
     def together(self) -> int:
-        """Prompts of one prefill at the most."""
+        """Return how many prompts fit into one prefill."""
         return max(1, PREFILL_TOKENS // self.plan.prompt)
 
     def capacity(self, policy: Policy) -> float:
-        """Requests a second that end with every seat taken: where more arrive, the queue grows."""
+        """Return how many requests per second a full engine finishes.
+
+        If more arrive, the queue grows.
+        """
         rows = self.seats(policy)
         return self.speeds(rows, self.length(policy, rows)).requests_per_second
 
     def goodput(self, policy: Policy) -> tuple[int, float]:
-        """Rows, and the requests a second that they serve within both limits, all of them always
-        taken; 0 where none do.
+        """Return the batch size with the highest rate of requests within both latency limits.
+
+        Return also that rate, in requests per second. All seats of the batch are assumed to be in
+        use at all times. The rate is 0 if no batch size meets the limits.
         """
         return self._goodputs[policy]
 
@@ -248,16 +313,16 @@ class SizedPlan:
         for rows in range(1, self.seats(policy) + 1):
             K = self.length(policy, rows)
             found = self.speeds(rows, K)
-            waited = found.first_token + self.round_seconds(rows, K) / 2  # for the round under way
+            # a request arrives during a round, and waits for half a round on average
+            waited = found.first_token + self.round_seconds(rows, K) / 2
             if found.loaded_token <= limit and waited <= first:
                 best = max(best, (rows, found.requests_per_second), key=lambda each: each[1])
         return best
 
-    # ---- memory
-
     def memory(self, rows: int, policy: Policy = Policy.SPECULATIVE) -> list[Memory]:
-        """Of a card of the target's, and of one of the draft's where it has its own; plain
-        decoding holds no draft.
+        """Return the memory of one of the target's GPUs, and of one of the draft's own GPUs.
+
+        For plain decoding, no draft is loaded.
         """
         draft = None if policy is Policy.PLAIN else self.draft
         return memory_of(self.plan, self.target, draft, rows, self.length(policy, rows))
@@ -266,7 +331,7 @@ class SizedPlan:
         return all(each.headroom >= 0 for each in self.memory(rows, policy))
 
     def largest_batch(self, policy: Policy = Policy.SPECULATIVE) -> int:
-        """Rows of whole requests that the memory holds; 0 where not even one fits."""
+        """Return how many whole requests fit into memory. It is 0 if not even one does."""
         return self._largest[policy]
 
     @cached_property
@@ -281,13 +346,15 @@ class SizedPlan:
         return low
 
     def seats(self, policy: Policy) -> int:
-        """Requests that decode together at the most: those that fit, and that engines let in."""
+        """Return how many requests may decode together: limited by memory and by the engine."""
         return min(max(SEATS, self.plan.batch), self.largest_batch(policy))
 
     @cached_property
     def fewest_gpus(self) -> int | None:
-        """Powers of two of the target's that hold the plan's batch and share its heads; None where
-        no number up to MAX_GPUS does.
+        """Return the smallest number of target GPUs that have enough memory for the planned batch.
+
+        The number must also divide the attention heads, and only powers of two are tried. Return
+        None if no number up to MAX_GPUS is enough.
         """
         counts = (2**power for power in range(MAX_GPUS.bit_length()))
         shared = (n for n in counts if self.plan.target.heads % n == 0)
@@ -296,14 +363,13 @@ class SizedPlan:
         )
         return next((n for n, (own, *_) in groups if own.headroom >= 0), None)
 
-    # ---- cards
-
     def cards(self, policy: Policy) -> int:
         return self.plan.gpus + (0 if policy is Policy.PLAIN else self.plan.draft_gpus)
 
     def job(self, policy: Policy) -> Job | None:
-        """Of the plan's batch job, with as many rows as there are seats and nobody's limits; None
-        where there is no job or nothing fits.
+        """Return the planned batch job with all seats in use. Time limits do not matter to it.
+
+        Return None if no job is planned or nothing fits into memory.
         """
         if self.plan.job is None or not self.seats(policy):
             return None

@@ -1,4 +1,4 @@
-"""Everything that is said of a plan as plain values: the answer, its numbers, what was assumed."""
+"""The whole answer to a plan as plain values: sentences, numbers and assumptions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from specviz.sizing.serving_plan import ServingPlan
 from specviz.sizing.sized_plan import DRAWN_ROWS, Policy, SizedPlan
 from specviz.sizing.sizing_words import answer, break_even, gain_at, reasons, verdict
 
-KEPT = 256  # answers: a class opens the same link
+# The number of cached answers. Answers are cached because all students of a class may open the same
+# link.
+KEPT = 256
 ASSUMED = (
-    "Every guess is accepted with the same probability, independently of the others; real "
-    "acceptance falls with depth and depends on the task.",
-    "A forward's matrix products take as long as reading the weights or as their arithmetic, "
-    "whichever is longer, and then its attention as long as reading the caches or as its "
-    "arithmetic, at 80 % of a GPU's peaks (70 % on a CPU); 25 microseconds a layer and 100 a "
+    "Rounds are independent. Where an acceptance rate alone is given, every guess is accepted with "
+    "that probability; real acceptance falls with depth and depends on the task, so no K "
+    "beyond the deepest draft of a published run is considered. Rates by position, and those of a "
+    "file, are used as measured, and no K beyond them is considered.",
+    "A forward's matrix multiplications take as long as reading the weights or as their "
+    "arithmetic, whichever is longer, and then its attention as long as reading the caches or as "
+    "its arithmetic, at 80 % of a GPU's peaks (70 % on a CPU); 25 microseconds a layer and 100 a "
     "forward come on top.",
     "Over several cards every layer exchanges its activations twice, in 10 microseconds each over "
     "NVLink, 30 over PCIe, and the bytes at 80 % of the link's speed.",
@@ -33,7 +37,7 @@ ASSUMED = (
 
 
 def size(plan: ServingPlan) -> dict[str, Any]:
-    """Everything that is said of a plan, as plain values; seconds, bytes and tokens."""
+    """Return the whole answer to a plan as plain values. Units are seconds, bytes and tokens."""
     return deepcopy(_size(plan))
 
 
@@ -43,9 +47,9 @@ def _size(plan: ServingPlan) -> dict[str, Any]:
     load = CarriedLoad(found)
     rows, K = plan.batch, found.K
     return {
-        "answer": answer(found),
+        "answer": answer(found, load),
         "reasons": list(reasons(found, load)),
-        "verdict": verdict(found),
+        "verdict": verdict(found, load),
         "warnings": list(plan_warnings(plan)),
         "target": plan.target.title,
         "draft": None if plan.draft is None else plan.draft.title,
@@ -58,6 +62,8 @@ def _size(plan: ServingPlan) -> dict[str, Any]:
         "cost_ratio": found.cost_ratio(rows),
         "verification_overhead": found.verification_overhead(rows, K),
         "tokens_per_round": found.tokens(K),
+        "draft_utilization": (found.tokens(K) - 1) / K,
+        "acceptance_per_position": list(found.survival(K)),
         "speedup": found.speedup(rows, K),
         "request_speedup": found.request_speedup(rows, K),
         "break_even_acceptance": break_even(found),
@@ -90,9 +96,11 @@ def _size(plan: ServingPlan) -> dict[str, Any]:
 
 
 def _way(found: SizedPlan, load: CarriedLoad, policy: Policy) -> dict[str, Any]:
-    """Of one way of decoding: speeds at the plan's batch, the most at once that keep both limits,
-    what a deployment carries of requests that arrive by chance, cards and money for the load, and
-    the batch job. None is what cannot be said.
+    """Return the numbers of one way of decoding: plain or speculative.
+
+    The numbers are the speeds at the planned batch, the largest batch within both latency limits,
+    the load that a deployment can serve when requests arrive at random, the GPUs and money for the
+    planned load, and the batch job. A number that does not exist is None.
     """
     rate, cost = load.rate(policy), load.cost(policy)
     job, price = found.job(policy), found.plan.price

@@ -1,26 +1,33 @@
-"""The answer to a plan in words: one sentence, and the reasons that one weighs it with."""
+"""The answer to a plan in words: one sentence, then the reasons for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from specviz import theory
-from specviz.records import MAX_DRAFT_LENGTH
 from specviz.sizing.carried_load import WITHIN, CarriedLoad
 from specviz.sizing.forward_time import GIGA, MAX_GPUS
 from specviz.sizing.plan_warnings import obstacle
 from specviz.sizing.published import PROMPT_ERROR, SPEEDUP_ERRORS
 from specviz.sizing.serving_plan import ASSUMED_RATE, MAX_ROWS
-from specviz.sizing.sized_plan import DRAWN_ROWS, Job, Policy, SizedPlan
+from specviz.sizing.sized_plan import DRAWN_ROWS, PAYS, Job, Policy, SizedPlan
 
-SEEN = 1e-3  # of a number, by which another has to differ
-MUCH = 0.1  # of a job's time, in which prompts are told of
-PAYS = 1.05  # a smaller gain is none: nobody would see it, and the model errs by more
+# If the relative difference of two numbers is smaller than this, the text calls them equal.
+SEEN = 1e-3
+# If prompts take more than this share of a job's time, the answer mentions them.
+MUCH = 0.1
 
 
-def verdict(found: SizedPlan) -> str:
-    """`does not fit`, `on paper` (engines refuse the pair), `yes`, `perhaps` (less than published
-    speedups came out too high), `no` (at no batch) or `not here` (at other batches only).
+def verdict(found: SizedPlan, load: CarriedLoad) -> str:
+    """Return the verdict about the plan, in one to three words.
+
+    - `does not fit`: memory is too small.
+    - `on paper`: engines refuse the pair.
+    - `yes`: the speedup is larger than the largest error of published speedups.
+    - `perhaps`: there is a speedup, but it is smaller than that error.
+    - `at a price`: requests are faster, but the deployment serves less load or a token costs more.
+    - `no`: no speedup at any batch size.
+    - `not here`: no speedup at the planned batch size, but at others.
     """
     if not found.fits(found.plan.batch):
         return "does not fit"
@@ -28,13 +35,15 @@ def verdict(found: SizedPlan) -> str:
         return "on paper"
     gain = gain_at(found, found.plan.batch)
     if gain >= PAYS:
+        if _is_dearer(load):
+            return "at a price"
         return "yes" if gain >= 1 + SPEEDUP_ERRORS[1] else "perhaps"
     return "not here" if _best_batch(found)[0] >= PAYS else "no"
 
 
-def answer(found: SizedPlan) -> str:
-    """One sentence, for somebody who reads nothing else."""
-    rows, word = found.plan.batch, verdict(found).capitalize()
+def answer(found: SizedPlan, load: CarriedLoad) -> str:
+    """Return one sentence about speed, capacity and cost, for readers who read no further."""
+    rows, word = found.plan.batch, verdict(found, load).capitalize()
     if not found.fits(rows):
         worst = min(found.memory(rows), key=lambda each: each.headroom)
         return (
@@ -44,11 +53,40 @@ def answer(found: SizedPlan) -> str:
         )
     against = obstacle(found.plan)
     start = "" if against is None else f"{against}. Computed all the same, "
-    return f"{word}: {start}{_compared(found, rows)}."
+    return f"{word}: {start}{_compared(found, rows)}{_at_what_cost(load)}."
+
+
+def _cost_ratio(load: CarriedLoad) -> float | None:
+    """Return the cost per token with speculation divided by the cost without it, at full load."""
+    plain, fast = (load.card_seconds_per_token(x) for x in (Policy.PLAIN, Policy.SPECULATIVE))
+    return fast / plain if fast and plain else None
+
+
+def _is_dearer(load: CarriedLoad) -> bool:
+    """Return whether speculation serves a smaller load, or makes a token more expensive."""
+    plain, fast = (load.rate(each) for each in (Policy.PLAIN, Policy.SPECULATIVE))
+    cost = _cost_ratio(load)
+    return fast < plain * (1 - SEEN) or (cost is not None and cost > 1 + SEEN)
+
+
+def _at_what_cost(load: CarriedLoad) -> str:
+    """Return words that compare the load and the cost per token with those of plain decoding."""
+    plain, fast = (load.rate(each) for each in (Policy.PLAIN, Policy.SPECULATIVE))
+    cost = _cost_ratio(load)
+    if cost is None:
+        return ""
+    now, before = apart(fast, plain, 0 if plain >= 100 else 1 if plain >= 1 else 2)
+    carries = (
+        "carries as much"
+        if now == before
+        else f"carries {now} requests a second instead of {before}"
+    )
+    costs = "costs as much" if abs(cost - 1) < 0.005 else f"costs {cost:.2f} times as much"
+    return f"; a deployment {carries}, and a token {costs}"
 
 
 def _compared(found: SizedPlan, rows: int) -> str:
-    """A whole request with and without speculation."""
+    """Compare the time of a whole request with and without speculation, in words."""
     K = found.length(Policy.SPECULATIVE, rows)
     plain, fast = found.speeds(rows, 0).request, found.speeds(rows, K).request
     gain = plain / fast
@@ -63,9 +101,9 @@ def _compared(found: SizedPlan, rows: int) -> str:
 
 
 def reasons(found: SizedPlan, load: CarriedLoad) -> Iterator[str]:
-    """Up to how many requests it pays, how sure that is, whether the limits are kept and what is
-    carried within them, and on which acceptance rate it all rests; of what does not fit, what
-    would.
+    """Yield the reasons: where speculation is faster, how sure that is, limits, load, acceptance.
+
+    For a plan that does not fit into memory, yield what would fit.
     """
     if not found.fits(found.plan.batch):
         yield from _room(found)
@@ -88,31 +126,37 @@ def reasons(found: SizedPlan, load: CarriedLoad) -> Iterator[str]:
 
 
 def gain_at(found: SizedPlan, rows: int) -> float:
-    """Of whole requests, with the K of so many."""
+    """Return the speedup of whole requests at a batch size, with the K for this batch size."""
     return found.request_speedup(rows, found.length(Policy.SPECULATIVE, rows))
 
 
 def _best_batch(found: SizedPlan) -> tuple[float, int]:
-    """The highest speedup of the batches that fit, and the smallest batch that has it."""
+    """Return the highest speedup, and the smallest batch size with this speedup.
+
+    Only batch sizes that fit into memory count.
+    """
     gains = ((gain_at(found, rows), rows) for rows in DRAWN_ROWS if found.fits(rows))
     return max(gains, key=lambda each: (each[0], -each[1]))
 
 
-# ---- up to how many requests
+# ---- sentences about the numbers of requests with which speculation is faster
 
 
 def _paying(found: SizedPlan) -> str:
-    """Up to how many it pays; where it does not at the plan's number, where it pays most."""
+    """Return words that say up to how many concurrent requests speculation is faster.
+
+    If the planned number is not among them, also return where the speedup is highest.
+    """
     least, end, largest = _ends(found)
     start = "" if least == 1 else f"from {least} "
     if end < largest:
         until, more = (
             f"{'about ' if end >= 100 else ''}{_requests(about(end))}",
-            "; above that it gains nothing",
+            f"; above that it gains nothing{_until_next(found, end)}",
         )
     else:
         until = _requests(largest)
-        more = ", the most that fit" if largest < MAX_ROWS else ", the most looked at"
+        more = ", the most that fit" if largest < MAX_ROWS else ", the largest number computed"
     is_here = gain_at(found, found.plan.batch) >= PAYS
     said = f"{_lengths(found, least, end)} it {'pays' if is_here else 'gains'} {start}up to {until}"
     if is_here:
@@ -121,15 +165,28 @@ def _paying(found: SizedPlan) -> str:
     return f"{said}{more}. The most is {times(most)}, at {_requests(rows)}."
 
 
+def _until_next(found: SizedPlan, end: int) -> str:
+    """Return words that say where the next range of requests with a speedup starts.
+
+    Return "" if there is none that fits into memory.
+    """
+    later = (first for first, _ in found.paying_ranges if end < first <= found.largest_batch())
+    first = next(later, None)
+    return "" if first is None else f" until {first:,}"
+
+
 def _ends(found: SizedPlan) -> tuple[int, int, int]:
-    """The least and the most requests with which it pays, and the most that fit."""
+    """Return the smallest and the largest number of requests with a speedup.
+
+    The third number is how many requests fit into memory.
+    """
     least, most = found.paying_batches or (1, 1)
     largest = min(MAX_ROWS, found.largest_batch())
     return least, min(most, largest), largest
 
 
 def _lowered(found: SizedPlan) -> str:
-    """What is left after the errors of published speedups: of the gain here, and of the number."""
+    """Return a sentence with the speedup after correction by the errors of published speedups."""
     least, end, largest = _ends(found)
     low, high = (100 * (1 - 1 / (1 + error)) for error in SPEEDUP_ERRORS)
     gain = gain_at(found, found.plan.batch)
@@ -149,13 +206,15 @@ def _lowered(found: SizedPlan) -> str:
         pays += ", though not at every number"
     is_here = f"is {here[0]} to {here[1]} here, and " if gain >= PAYS else ""
     return (
-        f"Published speedups came out {low:.0f} to {high:.0f} % below such a computation; so "
-        f"lowered, it {is_here}{pays}."
+        f"Published speedups were {low:.0f} to {high:.0f} % below such a computation; with that "
+        f"correction it {is_here}{pays}."
     )
 
 
 def about(count: int) -> int:
-    """A number that is computed from times, not to the unit.
+    """Round a number of at least 100 to two significant digits.
+
+    Computed times are not more precise.
 
     >>> about(285), about(1024), about(37), about(8)
     (280, 1000, 37, 8)
@@ -174,47 +233,49 @@ def _lengths(found: SizedPlan, least: int, most: int) -> str:
     return f"With {span}"
 
 
-# ---- limits, load and acceptance
+# ---- sentences about limits, load and acceptance
 
 
 def _carried(found: SizedPlan, load: CarriedLoad) -> Iterator[str]:
-    """What a deployment does for its money, which may be less where each request is faster; and
-    what the errors of published prompts would leave of it.
+    """Yield how much load a deployment serves within the limits, with and without speculation.
+
+    With speculation, the load may be smaller even if requests are faster. A second sentence applies
+    the error of published prefills to the time to first token.
     """
     plain, fast = (load.rate(each) for each in (Policy.PLAIN, Policy.SPECULATIVE))
     if not (plain or fast):
-        yield f"No load is carried so that {percent(WITHIN)} of its requests keep both your limits."
+        yield f"At no load do {percent(WITHIN)} of the requests meet both your limits."
         return
     if plain and fast:
         fast_text, plain_text = apart(fast, plain, 1 if plain < 100 else 0)
         instead = "as without" if fast_text == plain_text else f"instead of {plain_text}"
         yield (
-            f"Of requests that arrive by chance a deployment carries {fast_text} a second "
+            f"With random arrivals a deployment carries {fast_text} requests a second "
             f"{instead}, {percent(WITHIN)} of them within both your limits; "
             f"{_for_load(found, load)}"
         )
     else:
         alone = found.speeds(1, found.length(Policy.SPECULATIVE, 1)).loaded_token
         is_sure = alone * (1 + SPEEDUP_ERRORS[1]) <= found.plan.token_limit / 1000
-        speculation = "speculation" if is_sure else "speculation, and not with a gain so lowered"
+        speculation = "speculation" if is_sure else "speculation, and not with the corrected gain"
         only = f"with {speculation}" if fast else "without speculation"
         policy = Policy.SPECULATIVE if fast else Policy.PLAIN
         yield (
-            f"Both your limits are kept only {only}: a deployment carries {fast or plain:.2g} "
-            f"requests a second so, and your {found.plan.load:g} a second take "
+            f"Both your limits are met only {only}: a deployment then carries "
+            f"{fast or plain:.2g} requests a second, and your {found.plan.load:g} a second take "
             f"{_cards(found, load.cards(policy) or 0)}."
         )
     first = found.speeds(found.plan.batch, found.K).first_token
     slower = first * (1 + PROMPT_ERROR)
     if first <= found.plan.first_token_limit / 1000 < slower:
         yield (
-            f"The first token is computed to take {seconds(first)}; as much later as the median of "
-            f"published prompts, {seconds(slower)}, it breaks your limit."
+            f"The computed time to the first token is {seconds(first)}. With the median error of "
+            f"published prompts it is {seconds(slower)}, which breaks your limit."
         )
 
 
 def _broken_limits(found: SizedPlan) -> Iterator[str]:
-    """Those that a request breaks at the plan's own number of them."""
+    """Yield a sentence about the latency limits that the planned number of requests breaks."""
     plan, here = found.plan, found.speeds(found.plan.batch, found.K)
     broken = [
         f"{what} takes {seconds(value)}, and your limit is {seconds(limit / 1000)}"
@@ -229,7 +290,7 @@ def _broken_limits(found: SizedPlan) -> Iterator[str]:
 
 
 def _for_load(found: SizedPlan, load: CarriedLoad) -> str:
-    """Cards that the planned load takes: whole deployments, however full they are."""
+    """Return words that say how many GPUs the planned load needs, in whole deployments."""
     cards = [load.cards(each) for each in (Policy.PLAIN, Policy.SPECULATIVE)]
     planned, (plain, fast) = f"your {found.plan.load:g} a second", [each or 0 for each in cards]
     if plain == fast:
@@ -251,7 +312,10 @@ def _job(found: SizedPlan) -> Iterator[str]:
 
 
 def _with_slower_prompts(*jobs: Job) -> str:
-    """What published prompts would make of the job, where that is much."""
+    """Return words for the time of a job if prompts are as slow as in published measurements.
+
+    Return "" if prompts are a small share of the job.
+    """
     share = max(each.prompt_share for each in jobs)
     if share < MUCH:
         return ""
@@ -263,7 +327,10 @@ def _with_slower_prompts(*jobs: Job) -> str:
 
 
 def _accepted(found: SizedPlan) -> Iterator[str]:
-    """Where its acceptance rate is from, and from which one a token gains."""
+    """Yield sentences about the source of the acceptance rate, and about the rate that is needed.
+
+    With more than the needed rate, a token is faster with speculation than without.
+    """
     source, needed = found.plan.acceptance_source, break_even(found)
     is_told = needed is not None and needed >= 0.005
     gains = f"with K = {found.K} a token gains from {needed:.2f} on" if is_told else ""
@@ -276,21 +343,44 @@ def _accepted(found: SizedPlan) -> Iterator[str]:
     else:
         return
     yield f"{said}; {gains}." if gains else f"{said}."
-    if found.plan.draft and not found.plan.draft_length and found.K == MAX_DRAFT_LENGTH:
-        yield (
-            f"K = {found.K} is the longest that is looked at: with so high a rate each further "
-            "guess seems to pay. Make sure of the rate first."
+    yield _depth(found)
+
+
+def _depth(found: SizedPlan) -> str:
+    """Return a sentence that says how the plan assumes that acceptance falls with depth."""
+    plan = found.plan
+    if plan.survival:
+        falls = " ".join(f"{each:.2f}" for each in plan.survival)
+        return f"Acceptance by position is as measured, {falls}; no longer K is considered."
+    if plan.draft_length > plan.longest_draft:
+        return (
+            f"You chose K = {plan.draft_length}, and the rate is assumed to hold so deep: "
+            f"published drafts have at most {plan.longest_draft} guesses, and acceptance falls "
+            "with depth."
         )
+    if plan.draft_length:
+        return (
+            "The rate is assumed to hold at every depth, though acceptance falls with depth: rates "
+            "by position would show more."
+        )
+    return (
+        f"The rate is assumed to hold at every depth, though acceptance falls with depth: so no K "
+        f"beyond {plan.longest_draft}, the deepest published, is considered. Rates by "
+        "position would show more."
+    )
 
 
 def break_even(found: SizedPlan) -> float | None:
-    """The acceptance rate above which a token gains at the plan's batch."""
+    """Return the acceptance rate above which a token is faster than in plain decoding.
+
+    The batch size is the planned one.
+    """
     rows, K = found.plan.batch, found.K
     c, v = found.cost_ratio(rows), found.verification_overhead(rows, K)
     return theory.break_even_acceptance(K, c, v)
 
 
-# ---- what would fit
+# ---- sentences about what would fit into memory
 
 
 def _room(found: SizedPlan) -> Iterator[str]:
@@ -300,7 +390,7 @@ def _room(found: SizedPlan) -> Iterator[str]:
     room, plain = found.largest_batch(), found.largest_batch(Policy.PLAIN)
     if room:
         without = f", {plain:,} without speculation" if plain > room else ""
-        yield f"Room is for {_requests(room)}{without}; {_compared(found, room)}."
+        yield f"Memory is enough for {_requests(room)}{without}; {_compared(found, room)}."
         if found.fewest_gpus is not None:
             yield _more_cards(found)
         return
@@ -312,7 +402,7 @@ def _room(found: SizedPlan) -> Iterator[str]:
 
 
 def _beside(found: SizedPlan) -> str:
-    """What speculation takes beside it on the target's own cards."""
+    """Return words for the memory that speculation adds on the target's own GPUs."""
     if found.plan.draft_gpus:
         return ""
     rows, unit = found.plan.batch, found.plan.gpu.unit
@@ -324,11 +414,11 @@ def _beside(found: SizedPlan) -> str:
 def _more_cards(found: SizedPlan) -> str:
     unit = found.plan.gpu.unit
     if found.fewest_gpus is None:
-        return f"{MAX_GPUS} of these {unit}s do not hold so many either."
+        return f"{MAX_GPUS} of these {unit}s do not hold this number of requests either."
     return f"{found.fewest_gpus} of these {unit}s hold {_requests(found.plan.batch)}."
 
 
-# ---- numbers in words
+# ---- functions that write numbers in words
 
 
 def _cards(found: SizedPlan, count: int) -> str:
@@ -341,8 +431,9 @@ def _requests(rows: int) -> str:
 
 
 def apart(first: float, second: float, least: int = 1) -> tuple[str, str]:
-    """Both with as many digits behind the point as it takes to see by how much they differ; those
-    that differ by less than one in a thousand are as good as equal.
+    """Return both numbers with enough decimals to show their difference.
+
+    Numbers that differ by less than one in a thousand count as equal.
 
     >>> apart(18.74, 17.5), apart(0.31, 0.26), apart(0.331, 0.338), apart(2.0, 2.0)
     (('18.7', '17.5'), ('0.31', '0.26'), ('0.331', '0.338'), ('2.0', '2.0'))
@@ -355,7 +446,7 @@ def apart(first: float, second: float, least: int = 1) -> tuple[str, str]:
 
 
 def times(gain: float) -> str:
-    """With one digit behind the point, two where it is near 1.
+    """Return a factor with one decimal, or with two if it is near 1.
 
     >>> times(2.04), times(1.04)
     ('2.0×', '1.04×')
@@ -368,7 +459,8 @@ def percent(share: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """
+    """Return a duration with a suitable unit.
+
     >>> seconds(0.0421), seconds(3.27), seconds(412), seconds(30_000)
     ('42 ms', '3.27 s', '6.9 min', '8.3 h')
     """

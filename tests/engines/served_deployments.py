@@ -1,4 +1,4 @@
-"""Deployments that engines serve, for the tests of what is written for them and read back."""
+"""Deployments of engines, shared by tests that write and read configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written for an engine is read back as the same deployment, in every form."""
+"""Reading a written configuration gives the deployment from which it was written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.engines.served_deployments import EACH, OF_ENGINES
 
 
 @pytest.mark.parametrize(("engine", "name"), EACH)
-def test_every_form_is_read_back_as_the_same_deployment(engine: str, name: str) -> None:
+def test_every_form_is_read_as_the_same_deployment(engine: str, name: str) -> None:
     deployment = OF_ENGINES[engine][name]
     for form, text in configure(deployment, engine).forms.items():
         found = translate(text)
@@ -36,7 +36,7 @@ def test_every_form_is_read_back_as_the_same_deployment(engine: str, name: str) 
         read = found.deployment
         assert read is not None
         if form in ("Python", "docker compose", "Kubernetes"):
-            # a container names its port always, a Python program has none
+            # A container's configuration always has a port, and a Python program never has one.
             read = _with_port(read, deployment.port)
         assert read == deployment, form
         fates = {each.fate for each in found.changes}
@@ -55,7 +55,7 @@ def test_a_command_is_quoted_for_a_shell() -> None:
     assert '"/models/small $1"' in words[-1]
 
 
-def test_a_manifest_asks_for_as_many_gpus_as_the_target_is_split_over() -> None:
+def test_a_manifest_requests_as_many_gpus_as_the_target_is_split_over() -> None:
     texts = configure(OF_ENGINES["vllm"]["eagle"], "vllm")
     manifest = next(yaml.safe_load_all(texts.kubernetes))
     container = manifest["spec"]["template"]["spec"]["containers"][0]
@@ -66,12 +66,12 @@ def test_a_manifest_asks_for_as_many_gpus_as_the_target_is_split_over() -> None:
     assert devices[0]["count"] == 4
 
 
-def test_python_forms_are_python() -> None:
+def test_python_forms_can_be_parsed_as_python() -> None:
     for engine, name in EACH:
         compile(configure(OF_ENGINES[engine][name], engine).python, name, "exec")
 
 
-def test_a_field_without_a_place_is_said() -> None:
+def test_a_field_that_an_engine_lacks_is_reported() -> None:
     deployment = ModelDeployment(
         target="org/target",
         method=EngineMethod.DRAFT_MODEL,
@@ -87,10 +87,10 @@ def test_a_field_without_a_place_is_said() -> None:
         ("llama.cpp", "schedule"),
     ):
         told = configure(deployment, engine).remarks
-        assert any(each.startswith(f"{field} has no place") for each in told), (engine, told)
+        assert any(each.startswith(f"{field} has no equivalent") for each in told), (engine, told)
 
 
-def test_every_setting_of_speculation_that_is_written_is_known_to_the_engine() -> None:
+def test_the_engine_knows_every_setting_of_speculation_that_is_written() -> None:
     for engine, name in EACH:
         method = OF_ENGINES[engine][name].method
         facts = engines()[engine]
@@ -103,8 +103,8 @@ def test_every_setting_of_speculation_that_is_written_is_known_to_the_engine() -
         assert keys <= allowed, (engine, name, keys - allowed)
 
 
-def test_the_fields_of_llama_cpps_python_are_fields_that_it_has() -> None:
-    """Run as far as a server would start: a name that the library lacks is an error there."""
+def test_llama_cpp_s_python_package_has_every_written_field() -> None:
+    """The written code runs up to the server's start; an unknown field would raise an error."""
     pytest.importorskip("xllamacpp")
     for name, deployment in OF_ENGINES["llama.cpp"].items():
         code = configure(deployment, "llama.cpp").python
@@ -114,19 +114,27 @@ def test_the_fields_of_llama_cpps_python_are_fields_that_it_has() -> None:
 @pytest.mark.parametrize(
     ("engine", "fields", "said"),
     [
-        ("vllm", {"quantization": "Q4_K_M"}, "quantization has no place in vLLM: Q4_K_M is a"),
+        ("vllm", {"quantization": "Q4_K_M"}, "quantization has no equivalent in vLLM: Q4_K_M is a"),
         ("llama.cpp", {"quantization": "awq"}, "awq is a format of vLLM and SGLang"),
-        ("llama.cpp", {"target": "./a.gguf", "quantization": "Q8_0"}, "a GGUF file holds its"),
-        ("llama.cpp", {"method": EngineMethod.DFLASH, "draft_device": "CUDA1"}, "takes no devices"),
-        ("vllm", {"draft_device": "CUDA1"}, "draft-device has no place in vLLM: the draft runs on"),
+        ("llama.cpp", {"target": "./a.gguf", "quantization": "Q8_0"}, "a GGUF file has its"),
+        (
+            "llama.cpp",
+            {"method": EngineMethod.DFLASH, "draft_device": "CUDA1"},
+            "has no device setting",
+        ),
+        (
+            "vllm",
+            {"draft_device": "CUDA1"},
+            "draft-device has no equivalent in vLLM: the draft runs on",
+        ),
         (
             "sglang",
             {"quantization": "awq"},
-            "draft in the target's format where draft-quantization",
+            "draft in the target's format if draft-quantization",
         ),
     ],
 )
-def test_a_format_or_device_that_an_engine_cannot_ask_for_is_left_out_and_told(
+def test_a_format_or_device_that_an_engine_lacks_is_left_out_and_reported(
     engine: str, fields: dict[str, Any], said: str
 ) -> None:
     found = configure(ModelDeployment(**({**_DRAFT, "draft_tokens": 3} | fields)), engine)
@@ -138,7 +146,7 @@ def test_a_format_or_device_that_an_engine_cannot_ask_for_is_left_out_and_told(
 UNSAID = ("Q4_K_M", "awq", "Q8_0", "CUDA1")
 
 
-def test_a_tag_behind_a_repository_of_llama_cpp_is_the_format_of_its_weights() -> None:
+def test_a_tag_after_a_repository_of_llama_cpp_is_the_format_of_its_weights() -> None:
     command = configure(OF_ENGINES["llama.cpp"]["weights"], "llama.cpp").command
     assert "--hf-repo org/target:Q4_K_M" in command and "org/draft:q8_0" in command
     found = translate("llama-server -hf org/target:Q4_K_M", to="vllm")
@@ -156,7 +164,7 @@ _DRAFT: dict[str, Any] = {"target": "t", "method": EngineMethod.DRAFT_MODEL, "dr
         ({"target": "-x"}, "target must be the name or path"),
         ({"target": "t", "method": EngineMethod.EAGLE}, "draft must be given for method eagle"),
         ({"target": "t", "draft": "d"}, "draft must not be given for method none"),
-        ({"target": "t", "draft_tokens": 3}, "method must be given where draft-tokens is"),
+        ({"target": "t", "draft_tokens": 3}, "method must be given together with draft-tokens"),
         (
             _DRAFT | {"draft_tokens": 0},
             "draft-tokens must be a whole number from 1 to 1,024, got 0",
@@ -165,9 +173,9 @@ _DRAFT: dict[str, Any] = {"target": "t", "method": EngineMethod.DRAFT_MODEL, "dr
         (_DRAFT | {"quantization": "4 bits"}, "quantization must be a name without spaces, got"),
         (
             {"target": "t", "method": EngineMethod.PROMPT_LOOKUP, "draft_quantization": "fp8"},
-            "draft-quantization must be given for a method with a draft or head",
+            "draft-quantization must be given only for a method with a draft or head",
         ),
-        (_DRAFT | {"lookup_max": 3}, "lookup-max must be given for method prompt-lookup alone"),
+        (_DRAFT | {"lookup_max": 3}, "lookup-max must be given only for method prompt-lookup"),
         (_DRAFT | {"memory_fraction": 0.0}, "memory-fraction must be above 0"),
         (_DRAFT | {"memory_fraction": float("nan")}, "memory-fraction must be a number from 0"),
         (_DRAFT | {"max_length": 8, "draft_max_length": 9}, "draft-max-length must be at most"),
@@ -195,7 +203,7 @@ _DRAFT: dict[str, Any] = {"target": "t", "method": EngineMethod.DRAFT_MODEL, "dr
         ),
     ],
 )
-def test_a_deployment_names_the_rule_that_does_not_hold(
+def test_the_error_names_the_rule_that_a_deployment_breaks(
     fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
@@ -223,12 +231,12 @@ def test_a_deployment_names_the_rule_that_does_not_hold(
                 "mixed_vocabularies": True,
                 "draft_sampling": DraftSampling.PROBABILISTIC,
             },
-            "must be with draft-sampling greedy",
+            "must be used with draft-sampling greedy",
         ),
         (
             "vllm",
             {"method": EngineMethod.EAGLE, "draft_tokens": 3, "mixed_vocabularies": True},
-            "must be with method draft-model",
+            "must be used with method draft-model",
         ),
         (
             "sglang",
@@ -245,7 +253,7 @@ def test_a_deployment_names_the_rule_that_does_not_hold(
         ("tgi", {"draft_tokens": 3}, "engine must be one of vllm, sglang, llama.cpp, got 'tgi'"),
     ],
 )
-def test_what_an_engine_would_refuse_is_refused_before(
+def test_a_configuration_that_the_engine_would_refuse_is_refused_before_the_start(
     engine: str, fields: dict[str, Any], message: str
 ) -> None:
     deployment = ModelDeployment(**(_DRAFT | fields))
@@ -261,12 +269,12 @@ def test_what_an_engine_would_refuse_is_refused_before(
             "vllm",
             "draft-model",
             ServedPair(64, 64, "token 3 is 'a' and 'b'"),
-            "one tokenizer, got two: token 3 .* vLLM compares the sizes alone",
+            "same tokenizer, got two: token 3 .* vLLM compares only the sizes",
         ),
-        ("sglang", "draft-model", ServedPair(64, 64, "token 3"), "one tokenizer, got two"),
-        ("llama.cpp", "draft-model", ServedPair(64, 64, "token 3"), "one tokenizer, got two"),
-        ("vllm", "medusa", ServedPair(heads=3), "at most the 3 Medusa heads there are, got 5"),
-        ("vllm", "medusa", ServedPair(inner_size=9), "of one product, .* two with inner_size 9"),
+        ("sglang", "draft-model", ServedPair(64, 64, "token 3"), "same tokenizer, got two"),
+        ("llama.cpp", "draft-model", ServedPair(64, 64, "token 3"), "same tokenizer, got two"),
+        ("vllm", "medusa", ServedPair(heads=3), "at most 3, the number of Medusa heads, got 5"),
+        ("vllm", "medusa", ServedPair(inner_size=9), "with one matrix, .* two with inner_size 9"),
         ("vllm", "eagle", ServedPair(64, 32), "all 64 tokens .* got draft_vocab_size 32"),
     ],
 )
@@ -282,10 +290,10 @@ def test_models_that_do_not_fit_are_refused(
     ("method", "name", "fits"),
     [("eagle", "eagle", True), ("eagle", "smollm2-135m/eagle", False), ("medusa", "medusa", False)],
 )
-def test_of_the_bundled_heads_vllm_is_given_those_that_it_loads(
+def test_vllm_gets_only_those_bundled_heads_that_it_can_load(
     method: str, name: str, fits: bool
 ) -> None:
-    """What it says of them itself: tests/serving/test_vllm.py."""
+    """tests/serving/test_vllm.py has vLLM's own answers about these heads."""
     head = Path(pair_named("bundled").target).parent / name
     served = ModelDeployment(
         target="t", method=EngineMethod(method), draft=str(head), draft_tokens=3

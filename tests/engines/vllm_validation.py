@@ -1,7 +1,8 @@
-"""Run by the Python of an environment that has vLLM: which command lines pass its own validator.
+"""Check command lines with vLLM's own validator; run this file with the Python that has vLLM.
 
-Reads a JSON list of lists of words on stdin, each what follows `vllm serve`; writes a JSON list of
-null (it passes) or the error on its last line of stdout. Loads no weights and starts no server.
+Stdin has a JSON list of commands; each is a list of the words after `vllm serve`. The last line of
+stdout is a JSON list: null for a valid command, otherwise its error. No weights are loaded and no
+server starts.
 """
 
 import json
@@ -18,7 +19,7 @@ from vllm.v1.spec_decode.dynamic.utils import build_dynamic_sd_schedule_lookup  
 
 def error_of(words: list[str]) -> str | None:
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser())
-    parser.add_argument("--port", type=int)  # the server's own
+    parser.add_argument("--port", type=int)  # vLLM's server has these two flags, its engine has not
     parser.add_argument("--host")
     dtype = "bfloat16" if "quantization" in " ".join(words) else "float32"
     try:
@@ -27,7 +28,7 @@ def error_of(words: list[str]) -> str | None:
         ).create_engine_config()
         speculative = config.speculative_config
         if speculative is not None and speculative.num_speculative_tokens_per_batch_size:
-            build_dynamic_sd_schedule_lookup(  # as the scheduler does when it starts
+            build_dynamic_sd_schedule_lookup(  # vLLM's scheduler makes the same call when it starts
                 [list(each) for each in speculative.num_speculative_tokens_per_batch_size],
                 config.scheduler_config.max_num_seqs,
                 speculative.num_speculative_tokens,

@@ -1,4 +1,4 @@
-"""A server that answers in the way that a test tells it, be it as no engine would."""
+"""A server whose answers a test chooses, even answers that no engine would give."""
 
 import json
 import threading
@@ -9,7 +9,7 @@ from specviz.experiments.run.engine_lane import WARM_UP_TOKENS
 
 
 class Odd(BaseHTTPRequestHandler):
-    """Answers every question in the way that its server was told."""
+    """A handler that answers every request by calling `way`, a function that its server stores."""
 
     def do_GET(self) -> None:
         self.server.keys.append(self.headers.get("Authorization"))
@@ -26,7 +26,7 @@ class Listening(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """Who asked has gone, as it should."""
+        """Ignore clients that closed the connection, because the tests expect that."""
 
 
 @contextmanager
@@ -49,9 +49,11 @@ def tokens(*ids: int) -> dict:
 
 
 def like_vllm(sample: list[int], *events: object):
-    """A server with the answers of vLLM, which reads the sample of tokenizers as `sample`.
+    """Return a function for the attribute `way` of a server that imitates vLLM.
 
-    Its stream holds the events; what can be called among them is called at its place.
+    The server returns `sample` as the tokens of the text with which the app recognises a tokenizer.
+    Then it streams the events. If an event is a function, the server calls it instead of sending
+    it.
     """
 
     def way(request: Odd) -> None:

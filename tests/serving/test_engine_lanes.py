@@ -69,7 +69,7 @@ def engine():
 def raced(
     url: str, config: DecodingConfig = SHORT, task: str = "code", pair: Pair = PAIR
 ) -> tuple[Trace, list]:
-    """A whole race with that server, and what a page is sent of it."""
+    """Run a whole race with that server; return its trace and the messages for the page."""
     servers = (RacedServer(SERVER, EngineAddress.of(url, KEY)),)
     request = RaceRequest(pair, held_out_prompt(task, 1), config, task, servers=servers)
     with closing(start_race(request)) as race:
@@ -77,8 +77,9 @@ def raced(
         return race.trace(), messages
 
 
-@pytest.mark.parametrize("task, tokens", [("code", 48), ("maths", 120)])  # maths ends by itself
-def test_its_lane_holds_our_text_token_by_token_and_is_kept(engine, task, tokens) -> None:
+# Only the text of the task `maths` ends with an end token.
+@pytest.mark.parametrize("task, tokens", [("code", 48), ("maths", 120)])
+def test_the_engine_s_lane_has_our_text_token_by_token_and_is_saved(engine, task, tokens) -> None:
     config = DecodingConfig(method="draft-model", max_new_tokens=tokens, temperature=0.0)
     trace, messages = raced(engine.url, config, task)
     lane, plain = trace.lane(SERVER), trace.baseline
@@ -95,7 +96,7 @@ def test_its_lane_holds_our_text_token_by_token_and_is_kept(engine, task, tokens
     assert KEY not in json.dumps([trace_file.encode_trace(trace), messages])
 
 
-def test_it_is_asked_only_once_our_own_lanes_have_ended(engine) -> None:
+def test_the_engine_is_asked_only_after_our_own_lanes_have_ended(engine) -> None:
     _, messages = raced(engine.url)
     lanes = [each.get("lane") for each in messages if each["kind"] == "event"]
     asked = [each["kind"] for each in messages].index("asking")
@@ -105,14 +106,14 @@ def test_it_is_asked_only_once_our_own_lanes_have_ended(engine) -> None:
     assert lanes[-1] == SERVER and messages[-1]["engines"][SERVER]["engine"] == "llama.cpp"
 
 
-def test_what_it_cannot_take_is_said(engine) -> None:
+def test_settings_that_the_engine_does_not_support_are_named(engine) -> None:
     drawn = DecodingConfig(method="draft-model", max_new_tokens=8, temperature=0.8, top_k=40)
     lane = raced(engine.url, drawn)[0].lane(SERVER)
     assert len(lane.emitted_ids) == 8
-    assert lane.engine.remark == "it draws random numbers of its own, so its text is another one"
+    assert lane.engine.remark == "it draws random numbers of its own, so its text differs"
 
 
-def test_a_server_of_another_tokenizer_is_told_and_not_raced(engine) -> None:
+def test_a_server_with_another_tokenizer_is_reported_and_not_raced(engine) -> None:
     pair = Pair("own", "of its own", PAIR.foreign_draft, draft="")
     trace, _ = raced(
         engine.url,
@@ -122,8 +123,6 @@ def test_a_server_of_another_tokenizer_is_told_and_not_raced(engine) -> None:
     assert "its model has another tokenizer" in trace.lane(SERVER).engine.remark
     assert trace.lane(SERVER).emitted_ids == () and len(trace.emitted_ids) == 24
 
-
-# ---- servers that fail, and what vLLM says of each draft
 
 COUNTS = {"num_draft_tokens": 6, "num_accepted_draft_tokens": 4}
 STEPS = {"per_step_drafted": [3, 3], "per_step_accepted": [1, 3]}
@@ -139,7 +138,7 @@ def sample():
         return list(race._question.sample_ids)
 
 
-def test_where_each_token_came_from_is_shown_where_the_engine_tells_it(sample) -> None:
+def test_the_origin_of_each_token_is_shown_if_the_engine_reports_it(sample) -> None:
     stream = [tokens(5), tokens(6, 7), tokens(8, 9, 10, 11), END]
     with server(like_vllm(sample, *stream, metrics(**COUNTS, **STEPS))) as (_, url):
         trace, _ = raced(url)
@@ -155,15 +154,19 @@ def test_where_each_token_came_from_is_shown_where_the_engine_tells_it(sample) -
 @pytest.mark.parametrize(
     "count, steps, told",
     [
-        (3, [(3, 3)], "first accepted accepted"),  # the limit of tokens cut the draft
+        # The limit of new tokens ends the text in the middle of the last step.
+        (3, [(3, 3)], "first accepted accepted"),
         (3, [(0, 0), (2, 0)], "first plain recovered"),
         (1, [], "first"),
-        (4, [(3, 0)], None),  # a token that no step accounts for
-        (2, [(3, 0), (3, 0)], None),  # a step without a token
+        # A step that accepts 0 tokens writes 1, and the first token belongs to no step. So 2 of the
+        # 4 tokens have no origin.
+        (4, [(3, 0)], None),
+        # The text must have three tokens, the first one and one for each step, but it has two.
+        (2, [(3, 0), (3, 0)], None),
         (2, None, None),
     ],
 )
-def test_origins_are_told_of_every_token_or_of_none(count, steps, told) -> None:
+def test_either_every_token_has_an_origin_or_none(count, steps, told) -> None:
     found = token_origins(count, steps)
     assert (found and " ".join(each.value for each in found)) == told
 
@@ -180,15 +183,18 @@ def drips(request: Odd) -> None:
 @pytest.mark.parametrize(
     "way, said",
     [
-        (says(200, "text/html", b"<!doctype html><p>hello"), "but gives a web page"),
-        (says(401, "text/plain", KEY.encode()), "wants another key than it is sent"),
-        (says(500, "text/plain", b"oh"), "must answer /metrics, but does with status 500"),
-        ("breaks off", "must answer /v1/completions, but ends in the middle of it"),
+        (says(200, "text/html", b"<!doctype html><p>hello"), "but sends a web page"),
+        (says(401, "text/plain", KEY.encode()), "needs another key"),
+        (
+            says(500, "text/plain", b"oh"),
+            "must answer /metrics with status 200, but answered with status 500",
+        ),
+        ("breaks off", "must answer /v1/completions, but its answer stops in the middle"),
         ("no ids", "must answer with token ids, but does not"),
         ("large ids", "must answer with tokens of the target's vocabulary of 4096, got 999999"),
     ],
 )
-def test_a_server_that_fails_is_one_sentence_and_our_lanes_are_whole(way, said, sample) -> None:
+def test_a_server_that_fails_is_one_sentence_and_our_lanes_stay_complete(way, said, sample) -> None:
     streams = {
         "breaks off": (tokens(5), tokens(6)),
         "no ids": (tokens(5), {"choices": [{"token_ids": ["a"]}]}),
@@ -205,9 +211,10 @@ def test_a_server_that_fails_is_one_sentence_and_our_lanes_are_whole(way, said, 
     assert trace_file.loads(trace_file.dumps(trace)).lane(SERVER).engine.remark == remark
 
 
-def test_an_engine_that_is_killed_in_mid_answer_keeps_what_it_wrote() -> None:
+def test_an_engine_that_is_killed_during_its_answer_keeps_the_written_tokens() -> None:
     long, written = replace(SHORT, max_new_tokens=900), 900
-    while written == 900:  # before it was killed
+    # Repeat the race if the server had finished its answer before it was killed.
+    while written == 900:
         with engine_with(PAIR, EngineMethod.NONE, 0) as mortal:
             servers = (RacedServer(SERVER, EngineAddress.of(mortal.url)),)
             request = RaceRequest(PAIR, "def add(a, b):", long, servers=servers)
@@ -224,7 +231,7 @@ def test_an_engine_that_is_killed_in_mid_answer_keeps_what_it_wrote() -> None:
 
 
 def refuses_this_prompt(request: Odd, sample: list[int]) -> None:
-    """Its error, with words of its own, comes to the prompt alone: the warm-up is answered."""
+    """Answer the warm-up, but refuse the prompt with an error message that the server chose."""
     size = int(request.headers.get("Content-Length") or 0)
     body = request.rfile.read(size)
     request.rfile = io.BytesIO(body)
@@ -234,14 +241,14 @@ def refuses_this_prompt(request: Odd, sample: list[int]) -> None:
         like_vllm(sample)(request)
 
 
-def test_an_error_for_one_prompt_is_told_without_the_servers_own_words(sample) -> None:
+def test_an_error_for_one_prompt_is_reported_without_the_server_s_words(sample) -> None:
     with server(partial(refuses_this_prompt, sample=sample)) as (_, url):
         lane = raced(url)[0].lane(SERVER)
-    told = "server must answer /v1/completions, but does with status 400"
+    told = "server must answer /v1/completions with status 200, but answered with status 400"
     assert (lane.engine.engine, lane.engine.remark, lane.emitted_ids) == ("vLLM", told, ())
 
 
-def test_an_answer_that_drips_is_cut_with_what_came(sample, monkeypatch) -> None:
+def test_a_slow_answer_is_cut_and_keeps_the_tokens_so_far(sample, monkeypatch) -> None:
     soon = partial(engine_lane_module.stream_tokens, seconds=0.5)
     monkeypatch.setattr(engine_lane_module, "stream_tokens", soon)
     ends = []
@@ -273,7 +280,7 @@ def asked(url: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("plain", "drafting", "tokens_of_both"), [(3, 3, 3), (3, 2, 2), (0, 3, 0)])
-def test_the_servers_speedup_is_the_plain_ones_time_over_as_many_tokens(
+def test_the_server_s_speedup_compares_times_for_the_same_number_of_tokens(
     plain, drafting, tokens_of_both
 ) -> None:
     lanes = [replace(engine_lane(RacedServer(x, None), SHORT)) for x in (SERVER, PLAIN_SERVER)]
@@ -288,7 +295,7 @@ def test_the_servers_speedup_is_the_plain_ones_time_over_as_many_tokens(
 
 
 def until_seen(handlers: Handlers, ticket: str, arrivals: int) -> list[dict]:
-    """What a race has said once so many tokens of a server have come."""
+    """Return the messages of a race as soon as a server has sent `arrivals` tokens."""
     found: list[dict] = []
     for _ in range(2000):
         found += map(json.loads, handlers.look({"ticket": ticket, "after": len(found)})["messages"])
@@ -299,7 +306,7 @@ def until_seen(handlers: Handlers, ticket: str, arrivals: int) -> list[dict]:
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_tokens_come_while_a_server_writes_and_a_stop_keeps_them(is_stopped, sample) -> None:
+def test_tokens_arrive_while_a_server_writes_and_a_stop_keeps_them(is_stopped, sample) -> None:
     handlers, goes_on = Handlers(), threading.Event()
     own = {"ticket": f"a-race-of-a-slow-server-{is_stopped}"}
     stream = [tokens(5), tokens(6), lambda: goes_on.wait(30), tokens(7), END]
@@ -321,7 +328,7 @@ def test_tokens_come_while_a_server_writes_and_a_stop_keeps_them(is_stopped, sam
     assert messages[-1]["engines"][SERVER]["accepted"] == (None if is_stopped else 4)
 
 
-def test_while_a_server_keeps_one_race_waiting_others_end_and_it_can_be_stopped(
+def test_a_server_that_delays_one_race_blocks_no_other_race_and_no_stop(
     monkeypatch,
 ) -> None:
     monkeypatch.setattr(engine_address, "ANSWER_SECONDS", 60)
@@ -338,16 +345,16 @@ def test_while_a_server_keeps_one_race_waiting_others_end_and_it_can_be_stopped(
     assert (last["kind"], last["reason"], last["engines"]) == ("end", "length", {})
 
 
-def test_in_public_only_the_owners_servers_are_raced(monkeypatch) -> None:
+def test_on_a_public_server_only_the_owner_s_engines_are_raced(monkeypatch) -> None:
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
     assert page_setup()["servers"] is None
-    with pytest.raises(InputError, match="^server must be, on this public page, none, for its"):
+    with pytest.raises(InputError, match="^server on this public page must be empty"):
         raced_servers(asked("http://127.0.0.1:9"))
     monkeypatch.setenv("SPECVIZ_ENGINES_ALLOWED", "http://owned:8000/v1")
     monkeypatch.setenv("SPECVIZ_ENGINE_KEY", KEY)
     assert page_setup()["servers"] == ["http://owned:8000"]
     both = {"server": "http://owned:8000", "plain_server": "http://other", "key": ""}
-    with pytest.raises(InputError, match="^plain_server must be, on this public page, one of "):
+    with pytest.raises(InputError, match="^plain_server on this public page must be one of "):
         raced_servers(both)
     (found,) = raced_servers(asked("http://owned:8000"))
     assert found.address.key == KEY and KEY not in repr(found)
@@ -357,10 +364,16 @@ def test_in_public_only_the_owners_servers_are_raced(monkeypatch) -> None:
     "given, said",
     [
         (asked("nonsense"), "server must be the address of a server, such as http://"),
-        (asked("http://me:secret@host"), "server must hold no key: set SPECVIZ_ENGINE_KEY"),
+        (
+            asked("http://me:secret@host"),
+            "server must contain no user and no key: set SPECVIZ_ENGINE_KEY",
+        ),
         (asked("http://host") | {"key": "a b"}, "key must be printable ASCII without spaces"),
-        ({"server": "http://host"}, "servers must be server, plain_server and key, got"),
-        ("http://host", "servers must be server, plain_server and key, got"),
+        (
+            {"server": "http://host"},
+            "servers must be an object with server, plain_server and key, got",
+        ),
+        ("http://host", "servers must be an object with server, plain_server and key, got"),
     ],
 )
 def test_a_wrong_address_is_refused_before_the_race(given, said) -> None:
@@ -387,16 +400,16 @@ def test_the_command_races_two_servers_and_keeps_their_lanes(engine, tmp_path, c
     shown = capsys.readouterr().out
     assert re.search(r"\nserver +16 +unknown ", shown) and "\nplain-server: " in shown
     assert main(["race", *flags, "--batch-size", "2"]) == 2
-    assert "server must be left out with batch-size" in capsys.readouterr().err
+    assert "server must not be given with batch-size" in capsys.readouterr().err
 
 
-def test_counts_that_no_engine_can_have_tell_no_origins_and_take_no_memory() -> None:
+def test_impossible_counts_give_no_origins_and_use_no_memory() -> None:
     assert token_origins(5, [(3, 10**12)]) is None
     assert token_origins(5, [(10**12, 10**12)]) is not None
     assert whole_number(True) == whole_number(10**400) == whole_number(-1) == 0
 
 
-def test_an_answer_of_more_tokens_than_were_asked_for_is_refused() -> None:
+def test_an_answer_with_more_tokens_than_requested_is_refused() -> None:
     event = json.dumps({"tokens": [1] * 100, "stop_type": "limit"})
     body = f"data: {event}\n\n".encode()
     with server(says(200, "text/event-stream", body)) as (_, url):
@@ -405,8 +418,8 @@ def test_an_answer_of_more_tokens_than_were_asked_for_is_refused() -> None:
             list(stream_tokens(address, "llama.cpp", [1, 2], 4))
 
 
-def test_neither_a_server_s_name_nor_its_key_nor_half_a_character_comes_into_a_trace() -> None:
+def test_a_trace_contains_no_server_name_no_key_and_no_half_character() -> None:
     address = EngineAddress.of("http://secret-host.internal:8000", KEY)
-    said = _public(f"no machine has the name 'secret-host.internal', Bearer {KEY} \ud800", address)
+    said = _public(f"no host has the name 'secret-host.internal', Bearer {KEY} \ud800", address)
     assert "secret-host" not in said and KEY not in said and said.encode()
     assert _is_path("/models/a") and _is_path("C:\\models\\a") and not _is_path("org/name")

@@ -1,4 +1,7 @@
-"""The bundled pair within llama.cpp's real server: it writes what ours writes, and ends with us."""
+"""A real llama.cpp server writes our text with the bundled pair.
+
+The server's process ends when the process that started it ends.
+"""
 
 import json
 import signal
@@ -57,7 +60,7 @@ def loaded():
 
 
 @pytest.mark.parametrize("task", ["code", "story", "maths", "translate", "summarise"])
-def test_the_engine_writes_the_text_that_the_target_alone_writes_here(engine, loaded, task) -> None:
+def test_the_engine_writes_the_same_text_as_our_baseline(engine, loaded, task) -> None:
     ids = loaded.codec.encode(held_out_prompt(task, 1), task)
     cache = loaded.target.new_cache(len(ids) + TOKENS)
     fed, start, ours = ids, 0, []
@@ -76,11 +79,11 @@ def test_the_engine_writes_the_text_that_the_target_alone_writes_here(engine, lo
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_engine_reads_a_text_as_the_same_tokens(engine, loaded, text) -> None:
+def test_the_engine_tokenizes_a_text_as_we_do(engine, loaded, text) -> None:
     assert ask(engine.url, "/tokenize", content=text)["tokens"] == loaded.codec.encode_part(text)
 
 
-def test_every_kind_of_weights_is_read_back_and_smaller_ones_are_further_off(tmp_path) -> None:
+def test_exported_weights_of_every_kind_can_be_read_and_small_ones_are_less_exact(tmp_path) -> None:
     ids, positions = torch.arange(20, 52)[None], torch.arange(32)[None]
 
     def logits(source: str):
@@ -96,7 +99,7 @@ def test_every_kind_of_weights_is_read_back_and_smaller_ones_are_further_off(tmp
     assert errors[0] < 1e-3 and errors[1] < 0.1 and errors[-1] > 10 * errors[1]
 
 
-def test_a_draft_of_another_vocabulary_is_told_though_the_engine_is_in_good_health(
+def test_a_draft_with_another_vocabulary_is_reported_even_if_the_engine_is_healthy(
     tmp_path: Path,
 ) -> None:
     target = export_gguf(PAIR.target, tmp_path)
@@ -113,7 +116,7 @@ def test_a_draft_of_another_vocabulary_is_told_though_the_engine_is_in_good_heal
 
 @contextmanager
 def program(*words: str):
-    """A process of its own that says where it serves, and that address."""
+    """Start a process that prints its address; yield the process and the address."""
     process = subprocess.Popen(
         [sys.executable, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -126,7 +129,7 @@ def program(*words: str):
         process.communicate()
 
 
-def test_the_command_serves_until_it_is_interrupted_and_stops_its_own_child_only(engine) -> None:
+def test_the_command_serves_until_it_is_interrupted_and_stops_only_its_own_child(engine) -> None:
     flags = ("--pair", "bundled", "--method", "prompt-lookup", "--weights", "Q8_0", "--json")
     words = ("-m", "specviz", "serve", "--engine", "llama.cpp", *flags)
     with program(*words) as (process, url):
@@ -149,7 +152,7 @@ with serving(ModelDeployment(target=sys.argv[1])) as engine:
 """
 
 
-def test_the_engine_is_gone_with_its_owner_even_if_that_is_killed(tmp_path: Path) -> None:
+def test_the_engine_ends_with_its_owner_even_if_the_owner_is_killed(tmp_path: Path) -> None:
     file = export_gguf(PAIR.target, tmp_path, "Q4_0")
     with program("-c", OWNER, str(file)) as (process, url):
         assert is_up(url)
@@ -164,9 +167,12 @@ def test_the_engine_is_gone_with_its_owner_even_if_that_is_killed(tmp_path: Path
 @pytest.mark.parametrize(
     "flags, said",
     [
-        (["--pair", "bundled"], "pair must be given with engine, got it alone"),
-        (["--engine", "vllm"], "engine must be llama.cpp, the one started here, got 'vllm'"),
-        (["--engine", "llama.cpp", "--host", "0.0.0.0"], "host and mcp must be left out"),
+        (["--pair", "bundled"], "pair must be given together with engine, got it alone"),
+        (
+            ["--engine", "vllm"],
+            "engine must be llama.cpp, the only engine that specviz can start, got 'vllm'",
+        ),
+        (["--engine", "llama.cpp", "--host", "0.0.0.0"], "host and mcp must not be given"),
         (["--engine", "llama.cpp", "--method", "eagle"], "method must be one of draft-model, "),
         (["--engine", "llama.cpp", "--weights", "Q4_K_M"], "weights must be one of F32, F16, "),
         (
@@ -175,13 +181,13 @@ def test_the_engine_is_gone_with_its_owner_even_if_that_is_killed(tmp_path: Path
         ),
     ],
 )
-def test_what_the_engine_cannot_serve_is_refused_in_one_line(flags, said, capsys) -> None:
+def test_a_pair_that_the_engine_cannot_serve_is_refused_in_one_line(flags, said, capsys) -> None:
     assert main(["serve", *flags]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"specviz: {said}") and error.count("\n") == 1
 
 
-def test_what_the_engine_says_of_a_file_that_it_cannot_read_is_told(tmp_path: Path) -> None:
+def test_the_engine_s_error_for_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"no model")
     with pytest.raises(InputError, match="engine llama.cpp must start, but it says: "):

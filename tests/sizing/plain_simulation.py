@@ -1,7 +1,7 @@
-"""The engine of `simulated_load`, simulated plainly by simpy: every round, every guess.
+"""A second simulation of a serving engine, written with simpy, that draws every drafted token.
 
-Requests come at the same moments as there, which leaves the guesses as the only chance between the
-two.
+It checks `simulated_load`. Requests arrive at the same moments in both simulations, so only the
+numbers of accepted tokens differ by chance.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from specviz.sizing.sized_plan import Policy, SizedPlan
 @dataclass(slots=True, eq=False)
 class Request:
     arrived: float
-    left: int  # tokens after the first
+    left: int  # the number of tokens left to write after the first one
     first: float = 0.0
     ended: float = 0.0
 
 
 class PlainEngine:
-    """Two processes: requests that arrive, and the engine that prefills who waits and then gives
-    every running request one round. `rows` has each change of how many are running, with its time.
+    """A simulation with two processes: arriving requests, and the engine.
+
+    The engine runs the prefill of waiting requests, then one round for all running requests. `rows`
+    records each change of the number of running requests with its time.
     """
 
     def __init__(self, found: SizedPlan, policy: Policy, load: float, seed: int) -> None:
@@ -71,14 +73,14 @@ class PlainEngine:
         self.rows.append((self.clock.now, len(requests)))
 
     def accepted(self, K: int) -> int:
-        """Guesses before the first that is rejected."""
+        """Draw verdicts for K drafted tokens; return how many are accepted before a rejection."""
         count = 0
         while count < K and self.guessing.random() < self.found.plan.acceptance:
             count += 1
         return count
 
     def served(self, start: float, end: float) -> list[Request]:
-        """Those that arrived in that time, each with its whole answer."""
+        """Simulate until all requests that arrived from `start` to `end` are over; return them."""
         self.clock.run(end)
         counted = [each for each in self.arrived if each.arrived >= start]
         while not all(each.ended for each in counted):

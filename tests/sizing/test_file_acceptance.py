@@ -1,4 +1,4 @@
-"""One acceptance rate of a sweep's file: what it is of, and whether it rests on enough."""
+"""An acceptance rate is read from a sweep's file if the file has enough evidence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def text(*points: dict[str, Any], **header: Any) -> str:
     return "".join(f"{json.dumps(each)}\n" for each in (HEADER | header, *points))
 
 
-def test_it_is_accepted_of_examined_and_names_what_it_is_of() -> None:
+def test_the_rate_is_accepted_over_examined_guesses_and_names_its_source() -> None:
     found = read_sweep_acceptance(text(point(400, 300), point(800, 400)), "s.jsonl")
     assert found.rate == pytest.approx(700 / 1200), "not the mean of two rates"
     assert found.words == (
@@ -35,7 +35,7 @@ def test_it_is_accepted_of_examined_and_names_what_it_is_of() -> None:
     assert read_sweep_acceptance(json.dumps(whole), "s.json") == found == acceptance_of_sweep(whole)
 
 
-def test_the_same_texts_in_several_batches_are_evidence_once() -> None:
+def test_the_same_texts_in_several_batches_count_once() -> None:
     same = [point(200, 150, **{"batch-size": size}) for size in (1, 2, 4)]
     found = acceptance_of_sweep(HEADER | {"points": same})
     assert found is not None and (found.examined, found.is_enough) == (200, False)
@@ -49,20 +49,20 @@ def test_the_same_texts_in_several_batches_are_evidence_once() -> None:
     [
         (
             text(point(6, 6)),
-            f"sweep must hold at least {FEWEST} examined guesses of different texts for an "
+            f"sweep must have at least {FEWEST} examined guesses of different texts for an "
             "acceptance rate, got 6 in 3 rounds",
         ),
         (
             text({"setting": {}, "rounds": 3, "acceptance_by_depth": []}),
-            "sweep must hold points with an acceptance rate, got 's.jsonl'",
+            "sweep must have points with an acceptance rate, got 's.jsonl'",
         ),
-        (text(point(900, 9), axes=[["method", ["eagle"]]]), "must be of one pair and one method"),
-        ("[1, 2]", "sweep must be a sweep's file, complete as written, got 's.jsonl'"),
-        ('{"axes": 3}', "sweep must be a sweep's file"),
-        (text({"setting": {}}), "sweep must be a sweep's file"),
+        (text(point(900, 9), axes=[["method", ["eagle"]]]), "must have one pair and one method"),
+        ("[1, 2]", "sweep must be a complete file that sweep wrote, got 's.jsonl'"),
+        ('{"axes": 3}', "sweep must be a complete file that sweep wrote"),
+        (text({"setting": {}}), "sweep must be a complete file that sweep wrote"),
     ],
 )
-def test_what_says_too_little_or_nothing_is_refused_in_one_line(given: str, said: str) -> None:
+def test_a_file_with_too_little_evidence_is_refused_in_one_line(given: str, said: str) -> None:
     with pytest.raises(InputError) as refused:
         read_sweep_acceptance(given, "s.jsonl")
     assert said in str(refused.value) and "\n" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""A forward takes as long as its reading or its arithmetic, and what comes on top."""
+"""The time of a forward is the longer of its memory reads and its arithmetic, plus fixed costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLACED = {
 }
 
 
-def test_a_forward_is_computed_by_hand() -> None:
+def test_a_forward_equals_a_calculation_by_hand() -> None:
     weights = TINY.weights.used
     slow_memory = PlacedModel(TINY, Hardware(100.0, 1e12))
     read = 2 * weights + 3 * 50 * 2 * TINY.cache_values_per_token
@@ -31,9 +31,11 @@ def test_a_forward_is_computed_by_hand() -> None:
     assert slow_arithmetic.seconds(3, 2, 50) == pytest.approx(flops / 100)
 
 
-def test_layers_forwards_and_exchanges_come_on_top() -> None:
+def test_fixed_times_per_layer_forward_and_exchange_are_added() -> None:
     two = Hardware(1e30, 1e30, layer_seconds=1.0, forward_seconds=10.0, gpus=2, link_seconds=0.5)
-    sent = 4 * 8 * 2.0  # tokens, width, bytes; a half of it, twice
+    # The activations of 4 tokens are 8 numbers of 2 bytes each. The two GPUs add their parts in two
+    # exchanges, and in each of them a GPU sends half of these bytes.
+    sent = 4 * 8 * 2.0
     assert PlacedModel(TINY, two).seconds(4, 1, 0) == pytest.approx(10 + 2 + 2 * 2 * (0.5 + sent))
 
 
@@ -47,7 +49,7 @@ def test_more_work_never_takes_less_time(rows: int, tokens: int, context: int, n
     assert seconds > model.hardware.roofline(model.model.weights, model.weight_bytes, rows * tokens)
 
 
-def test_an_endless_prompt_is_bound_by_arithmetic_and_one_token_by_memory() -> None:
+def test_a_long_prompt_is_limited_by_arithmetic_and_one_token_by_memory() -> None:
     model = PLACED["dense"]
     read = model.weight_bytes * model.model.weights.used / model.hardware.bytes_per_second
     assert model.seconds(1, 1, 0) == pytest.approx(read, rel=0.2)
@@ -55,7 +57,7 @@ def test_an_endless_prompt_is_bound_by_arithmetic_and_one_token_by_memory() -> N
     assert model.prefill_seconds(1, 8192) > 0.9 * computed > 10 * read
 
 
-def test_a_faster_card_more_cards_and_fewer_bits_take_less_time() -> None:
+def test_faster_cards_more_cards_and_fewer_bits_take_less_time() -> None:
     model = MODELS["llama-3-1-70b"]
 
     def seconds(gpu: str, count: int, precision: str) -> float:
@@ -66,13 +68,14 @@ def test_a_faster_card_more_cards_and_fewer_bits_take_less_time() -> None:
     assert slow > seconds("a100-80", 2, "int8") > seconds("a100-80", 2, "int4")
 
 
-def test_no_more_gpus_than_there_can_be() -> None:
+def test_too_many_gpus_are_refused() -> None:
     with pytest.raises(InputError, match="gpus must be from 1 to 64, got 65"):
         GPUS["t4"].together(65)
 
 
-def test_a_cache_is_split_by_its_heads_and_a_latent_one_is_read_by_every_card() -> None:
-    cards, context = 16, 10**9  # so long that nothing else is read
+def test_a_cache_is_split_by_its_heads_but_every_card_reads_a_latent_one() -> None:
+    # With so many tokens, reading the cache takes nearly all of the time.
+    cards, context = 16, 10**9
     for name, split in (("llama-3-1-8b", 8), ("llama-2-7b", 16), ("deepseek-v3", 1)):
         model = placed(MODELS[name], GPUS["h100-sxm"], cards, "bf16")
         each = context * model.context_bytes / split / (0.8 * 3350e9)
@@ -81,9 +84,9 @@ def test_a_cache_is_split_by_its_heads_and_a_latent_one_is_read_by_every_card() 
             assert model.seconds(1, 1, context) == pytest.approx(each, rel=0.01)
 
 
-def test_an_exchange_over_pcie_and_a_cpu_are_computed_by_hand() -> None:
+def test_an_exchange_over_pcie_and_a_cpu_equal_calculations_by_hand() -> None:
     model = MODELS["llama-3-1-8b"]
-    weights = 2 * model.weights.used  # bytes
+    weights = 2 * model.weights.used  # bytes of the weights
     pcie = placed(model, GPUS["h100-pcie"], 2, "bf16").seconds(1, 1, 0)
     sent = 2 * 0.5 * 4096 * 2 / (0.8 * 64e9)
     layers = 32 * (25e-6 + 2 * (30e-6 + sent))
@@ -94,20 +97,20 @@ def test_an_exchange_over_pcie_and_a_cpu_are_computed_by_hand() -> None:
     )
 
 
-def test_reading_a_cache_hides_no_arithmetic_of_the_products() -> None:
-    """They are kernels of their own, one after the other, so each is as long as its longer part."""
+def test_reading_the_cache_does_not_overlap_with_the_arithmetic_of_matrices() -> None:
+    """They are separate kernels, so each takes the longer of its own two times."""
     weights, cached = TINY.weights.used, 2 * TINY.cache_values_per_token
     both = PlacedModel(TINY, Hardware(100.0, 100.0))
     rows, tokens, context = 8, 5, 40
     reading = rows * context * cached / 100
     attention = rows * tokens * context * TINY.attention_flops / 100
     products = rows * tokens * 2 * weights / 100
-    assert products > 2 * weights / 100  # bound by arithmetic
+    assert products > 2 * weights / 100  # the arithmetic takes longer than reading the weights
     assert both.seconds(rows, tokens, context) == pytest.approx(products + max(reading, attention))
 
 
-def test_checking_guesses_in_a_large_batch_takes_the_time_of_their_arithmetic() -> None:
-    """8B with a 1B draft on an H100, K = 2: the more requests, the less a token gains."""
+def test_in_a_large_batch_verifying_takes_the_time_of_its_arithmetic() -> None:
+    """For 8B with a 1B draft on an H100 and K = 2, more requests mean a smaller gain per token."""
     fields = {"target": "llama-3-1-8b", "gpus": 1, "prompt": 1000, "output": 300}
     found = SizedPlan(read_plan(fields | {"draft_length": 2, "acceptance": 0.7}))
     gains = [found.speedup(rows, 2) for rows in (64, 100, 150, 200, 244)]

@@ -1,6 +1,6 @@
-"""Measured times in place of computed ones: which files hold them, and what is simulated with them.
+"""Measured times replace computed ones: which files contain them, and how they are simulated.
 
-The files here are as small as the commands write them; real ones are read where they are measured:
+The files here have the minimal content that the commands write. Other tests read real files:
 tests/commands/test_batch_cli.py, tests/serving/test_load.py, tests/experiments/sweep.
 """
 
@@ -19,7 +19,11 @@ from specviz.sizing.sized_plan import Policy, SizedPlan
 
 
 def level(at_once: int, plain: float, fast: float, tokens: float = 2.5) -> dict[str, Any]:
-    """Seconds of a token; first tokens after 0.2 s and 0.3 s."""
+    """Return the measurement of one load level.
+
+    `plain` and `fast` are the seconds per token without and with speculation. The first token takes
+    0.2 s without and 0.3 s with speculation.
+    """
     sent = {"tokens": 64, "seconds": 9.0, "acceptance": 0.5}
     ours = {"first_tokens": [0.3], "later_tokens": [fast], "accepted_length": tokens}
     theirs = {"first_tokens": [0.2], "later_tokens": [plain], "accepted_length": None}
@@ -48,7 +52,11 @@ BENCH = {
 
 
 def point(size: int, K: int, step: float, c: float, v: float) -> dict[str, Any]:
-    """A baseline of 11 tokens: a prompt of 0.1 s a row, then steps; two texts of 4 rounds each."""
+    """Return one point of a sweep; its baseline writes 11 tokens per row.
+
+    The prefill takes 0.1 s per row and gives the first token. Each of the next 10 tokens takes one
+    step of `step` seconds. The speculative run has two texts of 4 rounds each.
+    """
     return {
         "setting": {"batch-size": size, "draft-length": K},
         **{"cost_ratio": c, "verify_overhead": v, "block_efficiency": 2.5},
@@ -67,7 +75,7 @@ SWEEP = {
 
 
 def lines(sweep: dict[str, Any]) -> str:
-    """As `sweep --output` writes them."""
+    """Return the sweep as `sweep --output` writes it."""
     header = {name: value for name, value in sweep.items() if name != "points"}
     return "".join(f"{json.dumps(each)}\n" for each in (header, *sweep["points"]))
 
@@ -78,14 +86,14 @@ def planned(found: dict[str, Any], **fields: Any) -> MeasuredPlan:
     return MeasuredPlan(read_plan(given), times)
 
 
-def test_a_clients_times_of_tokens_become_those_of_rounds() -> None:
+def test_a_client_s_times_of_tokens_are_converted_to_times_of_rounds() -> None:
     times = read_measured(json.dumps(LOAD), "load.json")
     assert times.steps == ((1, 0.02), (4, 0.03))
     assert times.rounds == {3: ((1, pytest.approx(0.025)), (4, pytest.approx(0.05)))}
     assert times.prefills == (((1, 0.2),), ((1, 0.3),))
 
 
-def test_a_table_by_batch_size_holds_steps_rounds_and_prompts_together() -> None:
+def test_a_table_by_batch_size_has_times_of_steps_rounds_and_prefills() -> None:
     times = read_measured(json.dumps(BENCH), "bench.json")
     assert times.steps == ((2, 0.02), (6, 0.06))
     assert times.rounds[3] == ((2, pytest.approx(0.06)), (6, pytest.approx(0.18)))
@@ -93,7 +101,7 @@ def test_a_table_by_batch_size_holds_steps_rounds_and_prompts_together() -> None
 
 
 @pytest.mark.parametrize("text", [json.dumps(SWEEP), lines(SWEEP)], ids=["json", "lines"])
-def test_a_sweep_holds_them_in_its_rates_and_costs(text: str) -> None:
+def test_a_sweep_has_these_times_in_its_rates_and_costs(text: str) -> None:
     times = read_measured(text, "sweep.jsonl")
     assert times.steps == ((1, pytest.approx(0.02)), (2, pytest.approx(0.03)))
     assert times.rounds == {4: ((1, pytest.approx(0.032)), (2, pytest.approx(0.048)))}
@@ -101,7 +109,7 @@ def test_a_sweep_holds_them_in_its_rates_and_costs(text: str) -> None:
     assert times.prefills[1] == ((1, pytest.approx(0.35)), (2, pytest.approx(0.7)))
 
 
-def test_between_measured_numbers_times_are_interpolated_and_beyond_them_nobody_runs() -> None:
+def test_times_are_interpolated_between_measured_numbers_and_not_beyond_them() -> None:
     found = planned(LOAD)
     assert found.step_seconds(2) == pytest.approx(0.02 + 0.01 / 3)
     assert found.round_seconds(3, 3) == pytest.approx(0.025 + 0.025 * 2 / 3)
@@ -110,29 +118,29 @@ def test_between_measured_numbers_times_are_interpolated_and_beyond_them_nobody_
     assert not crowded.keeps_up and crowded.mean_rows <= 4
 
 
-def test_a_request_alone_takes_the_measured_times() -> None:
-    found = planned(LOAD, acceptance=0.691)  # 2.5 tokens a round
+def test_a_single_request_takes_the_measured_times() -> None:
+    found = planned(LOAD, acceptance=0.691)  # at this acceptance rate a round writes 2.5 tokens
     plain, fast = (simulate(found, each, 0.001) for each in (Policy.PLAIN, Policy.SPECULATIVE))
     assert (plain.first_token_p95, fast.first_token_p95) == pytest.approx((0.2, 0.3))
     assert plain.token_p50 == pytest.approx(0.02)
     assert fast.token_p50 == pytest.approx(0.01, rel=0.1)
 
 
-def test_speculation_is_switched_off_where_its_measured_rounds_lose() -> None:
+def test_speculation_is_switched_off_if_its_measured_rounds_lose() -> None:
     found = planned(LOAD | {"levels": [level(1, 0.02, 0.01), level(4, 0.03, 0.06)]})
     assert [found.length(Policy.SWITCHED, rows) for rows in (1, 4)] == [3, 0]
 
 
-def test_the_best_of_the_measured_lengths_is_taken_and_another_refused() -> None:
+def test_the_best_measured_length_is_used_and_other_lengths_are_refused() -> None:
     assert planned(BENCH, acceptance=0.5).length(Policy.SPECULATIVE, 2) == 2
     with pytest.raises(InputError) as refused:
         planned(BENCH, draft_length=5)
     assert str(refused.value) == (
-        "draft_length must be 0 (the best) or one that was measured, 2, 3, got 5"
+        "draft_length must be 0 (the best length) or a measured length (2, 3), got 5"
     )
 
 
-def test_it_is_told_by_what_it_was_measured_and_what_was_not() -> None:
+def test_the_answer_names_how_the_times_were_measured_and_what_was_not() -> None:
     of_load, of_bench = (planned(each) for each in (LOAD, BENCH))
     said = " ".join(of_load.measured.told(of_load.plan))
     assert "llama.cpp b1 at http://a, plain at http://b, K = 3, with 1 to 4 requests" in said
@@ -142,12 +150,13 @@ def test_it_is_told_by_what_it_was_measured_and_what_was_not() -> None:
     assert "Fewer than 2 take the times of 2" in said and "up to 6 together" in said
 
 
-def test_the_times_of_another_pair_leave_the_plan_its_own_acceptance_rate_and_say_so() -> None:
+def test_times_of_another_pair_keep_the_plan_s_acceptance_rate_and_say_so() -> None:
     found = MeasuredPlan(read_plan({}), read_measured(lines(SWEEP), "sweep.jsonl"))
     assert found.plan.acceptance == 0.7
     said = " ".join(found.measured.told(found.plan))
     assert (
-        "Measured was draft-model and the pair chat; planned is Llama 3.1 or 3.3 70B with" in said
+        "The measurement is of draft-model and the pair chat; the plan is Llama 3.1 or 3.3 70B with"
+        in said
     )
     assert "4 x H100 80 GB (SXM)" in said and "nothing above it was computed from them" in said
     assert "accepted at the plan’s rate, 0.70. That of the file is 0.75 of the pair chat" in said
@@ -156,13 +165,13 @@ def test_the_times_of_another_pair_leave_the_plan_its_own_acceptance_rate_and_sa
     assert "which the file does not name" in " ".join(load.measured.told(load.plan))
 
 
-def test_prompts_that_were_not_timed_are_computed_and_told() -> None:
+def test_prefills_that_were_not_measured_are_computed_and_this_is_said() -> None:
     found = planned(LOAD | {"levels": [level(2, 0.02, 0.01)]})
     assert found.first_token_seconds(0) == SizedPlan(found.plan).first_token_seconds(0)
     assert "for 512 tokens on the planned cards" in " ".join(found.measured.told(found.plan))
 
 
-def test_what_does_not_fit_the_planned_cards_is_simulated_where_it_was_measured() -> None:
+def test_measured_times_are_simulated_even_if_the_model_does_not_fit_the_planned_cards() -> None:
     assert by_load(planned(LOAD, target="llama-3-1-405b", gpus=1))
 
 
@@ -173,32 +182,35 @@ def without(found: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        ([1], "or of a sweep over batch-size, got 'f.json', which is none of them"),
-        ({"speedup": 2}, "got 'f.json', which is none of them"),
-        (without(LOAD, "plain"), "must hold plain decoding, too (load URL --plain URL), got"),
-        (without(LOAD, "draft_length"), "complete as written, got 'f.json'"),
-        (LOAD | {"levels": []}, "must hold at least one measured number of requests"),
-        (LOAD | {"levels": 7}, "complete as written"),
-        (LOAD | {"levels": [level(0, 1, 1)]}, "complete as written"),
-        (LOAD | {"levels": [level(1, -1, 1)]}, "complete as written"),
-        (LOAD | {"levels": [level(1, 1, float("nan"))]}, "complete as written"),
+        ([1], "or of sweep over batch-size, but 'f.json' is none of these"),
+        ({"speedup": 2}, "but 'f.json' is none of these"),
+        (
+            without(LOAD, "plain"),
+            "must have times of plain decoding as well: run load URL --plain URL (file",
+        ),
+        (without(LOAD, "draft_length"), "complete and unchanged, got 'f.json'"),
+        (LOAD | {"levels": []}, "must have times for at least one number of requests"),
+        (LOAD | {"levels": 7}, "complete and unchanged"),
+        (LOAD | {"levels": [level(0, 1, 1)]}, "complete and unchanged"),
+        (LOAD | {"levels": [level(1, -1, 1)]}, "complete and unchanged"),
+        (LOAD | {"levels": [level(1, 1, float("nan"))]}, "complete and unchanged"),
         (
             LOAD | {"levels": [LOAD["levels"][0] | {"speculative": LOAD["levels"][0]["plain"]}]},
-            "must be of a server that drafts; with 1 at once it did not",
+            "must be about a server that drafts, but at concurrency 1 it drafted nothing",
         ),
         (
             BENCH | {"rows": [*BENCH["rows"], row(1, 2, 1, 1) | {"method": "medusa"}]},
-            "must be of one method, and has eagle, medusa",
+            "must have one method, but has eagle, medusa",
         ),
-        (BENCH | {"rows": [without(BENCH["rows"][0], "step_seconds")]}, "complete as written"),
+        (BENCH | {"rows": [without(BENCH["rows"][0], "step_seconds")]}, "complete and unchanged"),
         (SWEEP | {"axes": [["temperature", [0]]]}, "must be a sweep over batch-size, and perhaps"),
         (
             SWEEP | {"points": [point(1, 4, 0.02, 0.1, 0.2) | {"cost_ratio": None}]},
-            "must hold points that drafted, and the batch of 1 did not",
+            "must have drafted tokens at every point, but has none at batch size 1",
         ),
     ],
 )
-def test_another_file_is_refused_in_one_line(found: Any, said: str) -> None:
+def test_another_kind_of_file_is_refused_in_one_line(found: Any, said: str) -> None:
     with pytest.raises(InputError) as refused:
         read_measured(json.dumps(found), "f.json")
     message = str(refused.value)
@@ -210,6 +222,6 @@ def test_another_file_is_refused_in_one_line(found: Any, said: str) -> None:
     ["", "no JSON", "[" * 100_000, "x" * (MAX_CHARACTERS + 1)],
     ids=["none", "words", "deep", "long"],
 )
-def test_what_is_no_json_at_all_is_refused_too(text: str) -> None:
+def test_a_file_that_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="^measured must "):
         read_measured(text, "f.txt")

@@ -1,4 +1,4 @@
-"""The table of errors against publications is what the forwards make of it, and stays as told."""
+"""The errors against published measurements are computed, and the pages quote them exactly."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ def test_every_measurement_names_a_source_and_every_source_is_used() -> None:
     assert len({(run.source, run.kind, run.setting) for run in RUNS}) == len(RUNS)
 
 
-def test_the_tables_of_the_sources_are_here_whole() -> None:
-    """gpt-fast: every row of its A100; llama.cpp: six cards in two tables, 70 B where it fits."""
+def test_the_tables_of_the_sources_are_complete() -> None:
+    """The table of gpt-fast has every row for an A100.
+
+    The two tables of llama.cpp have rows for six GPUs. Each GPU with enough memory also has a row
+    for the 70B model.
+    """
     counts = Counter(run.source for run in RUNS)
     assert (counts["gpt-fast"], counts["llama-cpp-gpus"], counts["spec-bench"]) == (31, 32, 12)
 
 
-def test_the_page_of_measurements_has_the_table_that_is_computed() -> None:
-    """Change the text with it: what it says of the worst is in words."""
+def test_the_page_of_measurements_has_the_computed_table() -> None:
+    """If this fails, change the page's sentence about the largest error as well."""
     found = trust()
     rows = [
         f"| {each['group']} | {each['count']} | {100 * each['median_error']:.0f} % | "
@@ -38,7 +42,7 @@ def test_the_page_of_measurements_has_the_table_that_is_computed() -> None:
     assert told == [f"{sum(run.error > 0 for run in RUNS)} of {len(RUNS)} are positive"]
 
 
-def test_the_page_of_the_command_has_the_ranges_that_are_computed() -> None:
+def test_the_page_of_the_command_has_the_computed_ranges() -> None:
     found = trust()
     page = " ".join((DOCS / "command_line.md").read_text(encoding="utf-8").split())
     assert f"Half of the errors are below {100 * found['median_error']:.0f} %" in page
@@ -53,21 +57,24 @@ def test_the_page_of_the_command_has_the_ranges_that_are_computed() -> None:
         assert f"{len(RUNS)} published measurements" in " ".join(text.split())
 
 
-def test_the_worst_is_told_with_what_its_source_makes_of_it() -> None:
+def test_the_largest_error_is_named_with_its_source_s_explanation() -> None:
     sentence = trust()["sentence"]
-    assert f"Of all {len(RUNS)} published measurements half come out within 26 %" in sentence
-    assert "published speedups come out 5 to 47 % too high here, and none of them is at" in sentence
+    assert f"Half of all {len(RUNS)} published measurements are computed within 26 %" in sentence
+    assert (
+        "published speedups are computed 5 to 47 % too high here, and none of them is at"
+        in sentence
+    )
     assert "outlier of its source" in sentence and "Nothing was fitted" not in sentence
 
 
-def test_rates_of_one_card_are_close_but_for_one_engine_on_two_cards() -> None:
-    """As both pages say: within 8 % in all engines but llama.cpp."""
+def test_rates_of_one_card_are_close_except_for_llama_cpp_on_two_gpus() -> None:
+    """measurements.md and command_line.md say: except for llama.cpp, the error is within 8 %."""
     one_card = [run for run in RUNS if run.group.endswith("one card")]
     far = {(run.source, run.gpu) for run in one_card if abs(run.error) > 0.08}
     assert far == {("llama-cpp-gpus", "a100-80"), ("llama-cpp-gpus", "h100-pcie")}
 
 
-def test_what_is_computed_is_of_the_setting_that_was_measured() -> None:
+def test_a_published_run_is_computed_with_its_own_settings() -> None:
     plain = next(run for run in RUNS if run.value == 104.9)
     assert plain.computed == pytest.approx(110.7, rel=0.01)
     assert plain.error == pytest.approx(plain.computed / 104.9 - 1)

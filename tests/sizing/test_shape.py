@@ -18,12 +18,16 @@ from specviz.sizing.shape import (
 TINY = ModelShape(layers=2, hidden_size=8, heads=2, vocabulary=10, intermediate_size=16)
 
 
-def test_a_tiny_model_is_counted_by_hand() -> None:
+def test_the_numbers_of_a_tiny_model_equal_a_count_by_hand() -> None:
     attention, block, table = 4 * 8 * 8, 3 * 8 * 16, 10 * 8
     assert TINY.parameters == 2 * (attention + block) + 2 * table
-    assert TINY.weights.used == 2 * (attention + block) + table  # an embedding is looked up
+    # The embedding is not counted as used, because a forward reads only the rows of its tokens and
+    # multiplies nothing with them.
+    assert TINY.weights.used == 2 * (attention + block) + table
     assert TINY.cache_values_per_token == 2 * 2 * 8
-    assert TINY.attention_flops == 2 * 2 * 2 * 8  # layers, products, a multiplication and addition
+    # Product of the layers (2), the matrices (2), a multiplication and an addition (2), and the
+    # hidden size (8).
+    assert TINY.attention_flops == 2 * 2 * 2 * 8
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -36,20 +40,23 @@ def test_every_preset_has_as_many_parameters_as_its_authors_say(name: str) -> No
 
 
 def test_eagle_heads_are_as_large_as_published() -> None:
-    """The table of the authors' README, in billions; their 33 B and 70 B heads likewise."""
+    """The values are from the table in the authors' README, in billions.
+
+    Their 33B and 70B heads agree as well.
+    """
     published = {"llama-2-7b": 0.24, "llama-2-13b": 0.37, "vicuna-33b": 0.56, "llama-2-70b": 0.99}
     for name, billions in published.items():
         assert eagle_head(MODELS[name]).parameters / 1e9 == pytest.approx(billions, rel=0.15)
 
 
-def test_further_tokens_touch_further_experts_and_never_more_than_all() -> None:
+def test_more_tokens_use_more_experts_but_never_more_than_all() -> None:
     weights = Weights(100.0, 800.0, 8, 2)
     read = [weights.read(tokens) for tokens in (1, 2, 8, 1000)]
     assert read[0] == weights.used == 300
     assert read == sorted(read) and read[-1] == pytest.approx(900)
 
 
-def test_a_configuration_gives_the_preset() -> None:
+def test_a_published_configuration_gives_the_preset() -> None:
     config = {
         "num_hidden_layers": 32,
         "hidden_size": 4096,
@@ -78,18 +85,18 @@ def test_a_configuration_gives_the_preset() -> None:
             "kv_heads must divide heads = 3, got 2",
         ),
         (
-            {"n_layer": "two", "n_embd": 8, "n_head": 2, "vocab_size": 9},
+            {"n_layer": "two", "n_embd": 8, "n_head": 2, "vocab_size": 9, "n_inner": 4},
             "layers must be a whole number",
         ),
     ],
 )
-def test_a_configuration_that_is_none_is_refused_in_one_line(
+def test_an_invalid_configuration_is_refused_in_one_line(
     config: dict[str, object], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
         shape_of_config(config, "mine")
 
 
-def test_an_unknown_precision_names_all() -> None:
+def test_the_error_for_an_unknown_precision_names_all_known_ones() -> None:
     with pytest.raises(InputError, match=r"precision must be one of bf16, fp32, .*, got 'int3'"):
         bytes_of("int3")

@@ -1,0 +1,59 @@
+"""Flags of llama.cpp that choose a model together: a repository, and a file in it.
+
+If a command names a repository and a path, the server loads from the repository. The path is then
+the name of the file there, unless --hf-file names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specviz.engines.engine_facts import EngineFacts
+from specviz.engines.pasted_text import PastedFlag
+
+_REPOSITORY_FILE = ("--hf-file", "-hff")
+# flag of a repository, flag of a path, and the flag of the file in the repository if there is one
+_SOURCES = (
+    ("--hf-repo", "--model", "--hf-file"),
+    ("--spec-draft-hf", "--spec-draft-model", ""),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryFile:
+    """A flag of a path that does not choose the model, with the reason for the user.
+
+    The translated command contains the path after the flag `now`. If `now` is "", the path is left
+    out.
+    """
+
+    flag: PastedFlag
+    now: str
+    why: str
+
+
+def repository_files(flags: Sequence[PastedFlag], engine: EngineFacts) -> list[RepositoryFile]:
+    """Return each flag that gives a model's path although another flag gives its repository."""
+    if engine.name != "llama.cpp":
+        return []
+    names = [_current(flag, engine) for flag in flags]
+    found = []
+    for repository, path, file in _SOURCES:
+        if repository not in names:
+            continue
+        is_named = bool(file) and any(flag.name in _REPOSITORY_FILE for flag in flags)
+        last = max((at for at, name in enumerate(names) if name == path), default=-1)
+        for at, name in enumerate(names):
+            if name == path and is_named:
+                why = f"the server loads the file that --hf-file names in {repository}"
+                found.append(RepositoryFile(flags[at], "", why))
+            elif name == path and at == last:
+                why = f"it names a file in the repository of {repository}"
+                found.append(RepositoryFile(flags[at], file or path, why))
+    return found
+
+
+def _current(flag: PastedFlag, engine: EngineFacts) -> str:
+    known = engine.current.get(flag.name)
+    return known.name if known else flag.name

@@ -1,0 +1,73 @@
+"""The names of programs that serve language models, but have flags that this package cannot read.
+
+Their flags look like the flags of vLLM, SGLang and llama.cpp, but mean other things.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+# How the name of a program, a module or an image begins -> the program's name for users.
+_PROGRAMS = {
+    "text-generation-launcher": "TGI",
+    "text-generation-server": "TGI",
+    "text-generation-inference": "TGI",
+    "trtllm-": "TensorRT-LLM",
+    "tensorrt-llm": "TensorRT-LLM",
+    "tensorrt_llm": "TensorRT-LLM",
+    "tritonserver": "Triton",
+    "ollama": "Ollama",
+    "koboldcpp": "KoboldCpp",
+    "lms": "LM Studio",
+    "lmdeploy": "LMDeploy",
+    "lorax": "LoRAX",
+    "mlc_llm": "MLC LLM",
+    "mlx_lm": "MLX LM",
+    "ramalama": "RamaLama",
+    "exllamav2": "ExLlamaV2",
+    "exllamav3": "ExLlamaV3",
+    "ctranslate2": "CTranslate2",
+    "llama_cpp.server": "llama-cpp-python's own server",
+}
+_INTERPRETER = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|accelerate)(?:\.exe)?")
+
+
+def other_program(words: Sequence[str]) -> tuple[str, str]:
+    """Find a program, module or image whose flags cannot be read among the words of a command.
+
+    Return the word that names it, and its name for users. Both are "" if there is none.
+
+    >>> other_program(["docker", "run", "ghcr.io/huggingface/text-generation-inference:3.0"])
+    ('text-generation-inference', 'TGI')
+    """
+    for place, word in enumerate(words):
+        name = re.split(r"[/\\]", word)[-1].removesuffix(".exe").partition(":")[0]
+        is_first = place == 0 or words[place - 1] == "-m" or "/" in word
+        if is_first and not word.startswith("-") and "=" not in word:
+            for beginning, title in _PROGRAMS.items():
+                if re.match(
+                    rf"{re.escape(beginning)}(?![a-z\d])|{re.escape(beginning)}(?<=-)", name
+                ):
+                    return name, title
+    return "", ""
+
+
+def other_module(names: Iterable[str]) -> tuple[str, str]:
+    """Find a program whose flags cannot be read among the modules that Python code imports.
+
+    Return the word in the code and the program's name for users.
+    """
+    found = (other_program([name.partition(".")[0]]) for name in names)
+    return next((each for each in found if each[0]), ("", ""))
+
+
+def without_interpreter(words: Sequence[str]) -> list[str]:
+    """Remove the words before the module if a command runs one with `python -m`.
+
+    >>> without_interpreter(["python3", "-m", "other.server", "--port", "1"])
+    ['other.server', '--port', '1']
+    """
+    if words and _INTERPRETER.fullmatch(words[0]) and "-m" in words[:-1]:
+        return list(words[words.index("-m") + 1 :])
+    return list(words)
