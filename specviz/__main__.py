@@ -1,13 +1,17 @@
-"""`python -m specviz …`"""
+"""The program behind `python -m specviz …`."""
 
 import signal
 import sys
 
 
 def run() -> int:
-    """Import and run; an interrupt while libraries load is no traceback either.
+    """Run the command line.
 
-    Who asks the process to end, as a container's host does, is heard as Ctrl-C is.
+    If the user interrupts the program, even while libraries load, print one line instead of a
+    traceback.
+
+    The signal SIGTERM, which for example a container sends to end a program, has the same effect as
+    Ctrl-C.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -1,7 +1,7 @@
-"""The command line: its list of commands, and how each one's result or error is printed.
+"""The command line: its commands, and how it prints a result or an error.
 
-With `--json` exactly one JSON object stands on stdout; progress goes to stderr. Exit status 2 for
-input that breaks a rule, 1 for a result that a gate of the user's own does not let pass.
+With `--json`, a command prints exactly one JSON value to stdout. Progress goes to stderr. The exit
+codes are listed in docs/command_line.md.
 """
 
 from __future__ import annotations
@@ -11,113 +11,124 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
-
-import shtab
+from typing import Any
 
 from specviz import __version__
 from specviz.commands.command import Command
-from specviz.errors import InputError
+from specviz.commands.parser import CommandParser, Parser, did_you_mean
+from specviz.errors import InputError, short
 
-COMMANDS = {  # in the order of `--help`; a module is imported when its command is chosen
-    "serve": ("specviz.ui.serve_command", "Serve the web app, or a pair by llama.cpp."),
-    "race": ("specviz.commands.race_command", "Measure a method against its baseline."),
-    "methods": ("specviz.commands.methods_command", "List the drafting methods."),
-    "models": ("specviz.commands.models_command", "List the models and pairs."),
-    "lossless": (
-        "specviz.commands.lossless_command",
-        "Compare the output's distribution with the target's.",
-    ),
-    "diff": ("specviz.commands.diff_command", "Compare two traces."),
-    "report": ("specviz.ui.report_command", "A trace as one HTML file."),
-    "profile": (
-        "specviz.commands.profile_command",
-        "Rank where acceptance is lost, over many prompts.",
-    ),
-    "bench": (
-        "specviz.commands.bench_command",
-        "Methods x tasks, beside the library's own decoding.",
-    ),
-    "steps": (
-        "specviz.commands.steps_command",
-        "What one token costs, beside the library's forward and the memory's speed.",
-    ),
-    "sweep": ("specviz.commands.sweep_command", "Measure over a grid of settings."),
-    "advise": (
-        "specviz.commands.advise_command",
-        "Whether to speculate, with what, and what to expect: measured.",
-    ),
-    "size": (
-        "specviz.commands.size_command",
-        "Whether speculation pays on a planned deployment, and what it takes.",
-    ),
-    "watch": (
-        "specviz.commands.watch_command",
-        "Whether a serving engine speculates, and what of its drafts is accepted.",
-    ),
-    "load": (
-        "specviz.commands.load_command",
-        "Several requests at once to a serving engine, until speculation no longer pays.",
-    ),
-    "compare": (
-        "specviz.commands.compare_command",
-        "The same drafts by an engine and here, counted the same way.",
-    ),
-    "translate": (
-        "specviz.commands.translate_command",
-        "Old flags, or an article's snippet, as vLLM, SGLang or llama.cpp reads them today.",
-    ),
-    "claims": (
-        "specviz.commands.claims_command",
-        "Popular claims beside theory and measurement.",
-    ),
+# Group -> command -> its module and its summary. The program imports a module only when its command
+# is used, so that it starts fast.
+GROUPS = {
+    "See it": {
+        "serve": (
+            "specviz.ui.serve_command",
+            "Start the web app, or serve a pair of models with llama.cpp.",
+        ),
+        "report": ("specviz.ui.report_command", "Write a saved run as one HTML file."),
+        "methods": ("specviz.commands.methods_command", "List the drafting methods."),
+        "models": (
+            "specviz.commands.models_command",
+            "List, check, fetch or inflate models.",
+        ),
+        "claims": (
+            "specviz.commands.claims_command",
+            "Judge popular claims about speculation by theory and by measurement.",
+        ),
+    },
+    "Measure on this machine": {
+        "race": (
+            "specviz.commands.race_command",
+            "Compare a method with plain decoding on one prompt or batch.",
+        ),
+        "sweep": ("specviz.commands.sweep_command", "Measure speculation over a grid of settings."),
+        "advise": (
+            "specviz.commands.advise_command",
+            "Find out whether to speculate, and with which method.",
+        ),
+        "bench": (
+            "specviz.commands.bench_command",
+            "Compare methods with plain decoding and with Transformers, task by task.",
+        ),
+        "steps": (
+            "specviz.commands.steps_command",
+            "Compare the time of one token with Transformers and with the memory's bandwidth.",
+        ),
+        "profile": (
+            "specviz.commands.profile_command",
+            "Rank the causes of rejected tokens, over many prompts.",
+        ),
+        "lossless": (
+            "specviz.commands.lossless_command",
+            "Test whether the output follows the target's distribution.",
+        ),
+        "diff": ("specviz.commands.diff_command", "Find where two saved runs first differ."),
+    },
+    "Serving engines": {
+        "size": (
+            "specviz.commands.size_command",
+            "Compute whether speculation pays on a planned deployment.",
+        ),
+        "translate": (
+            "specviz.commands.translate_command",
+            "Rewrite old flags for today's vLLM, SGLang or llama.cpp.",
+        ),
+        "watch": (
+            "specviz.commands.watch_command",
+            "Check whether a running engine speculates, and read its counters.",
+        ),
+        "load": (
+            "specviz.commands.load_command",
+            "Send more and more requests at once until speculation no longer pays.",
+        ),
+        "compare": (
+            "specviz.commands.compare_command",
+            "Run the same drafts in an engine and here, and compare the counts.",
+        ),
+    },
 }
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(message)
-
-
-class _CommandParser(_Parser):
-    """The parser of one command, which is imported as soon as there is something to parse.
-
-    The models' libraries take seconds to import: a list of the commands does without them.
-    """
-
-    module = ""
-
-    def complete(self) -> None:
-        """With the command's own flags."""
-        command: Command = import_module(self.module).COMMAND
-        command.add_flags(self)
-        self.set_defaults(chosen=command)
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        self.complete()
-        return super().parse_known_args(args, namespace)
+COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
+# Shells report this exit code for a program that the signal SIGPIPE has ended.
+_BROKEN_PIPE = 141
 
 
 class _PrintCompletion(argparse.Action):
-    """Prints what a shell needs to complete commands and flags, and ends."""
+    """Print the script that a shell needs to complete commands, flags and values, then exit."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        for action in parser._actions:
-            for command in getattr(action, "_name_parser_map", {}).values():
-                command.complete()
-        parser.prog = "specviz"  # what is completed, however it was asked for
-        _print(shtab.complete(parser, shell=values))
+        try:
+            # The import is here, so that all other commands work without this package.
+            import shtab
+        except ModuleNotFoundError:
+            raise InputError(
+                "print-completion needs the package shtab, which is not installed: "
+                "pip install shtab"
+            ) from None
+
+        from specviz.commands.flags import known_values
+
+        if values not in shtab.SUPPORTED_SHELLS:
+            shells = ", ".join(shtab.SUPPORTED_SHELLS)
+            raise InputError(f"print-completion must be one of {shells}, got {short(values)}")
+        whole, commands = _parsers("specviz", argparse_lists=True)
+        for command in commands:
+            command.complete()
+            for flag in command._actions:
+                flag.choices = flag.choices or known_values(flag.option_strings)
+        _print(shtab.complete(whole, shell=values))
         parser.exit(0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run the command that the arguments name, and return the exit code."""
     try:
-        options = _parser().parse_args(arguments)
+        words = _words(sys.argv[1:] if arguments is None else arguments)
+        if not words:
+            _progress(_parser().format_help().rstrip())
+            return 2
+        options = _parser().parse_args(words)
         command: Command = options.chosen
         result = command.run(options, _progress)
         _print(json.dumps(result, allow_nan=False) if options.json else command.text(result))
@@ -128,8 +139,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("specviz: stopped", file=sys.stderr)
         return 130
-    except OSError as error:  # the reader of our output left, or the disk is full
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
+    except OSError as error:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes stdout at exit
+        # This error means that the program which reads the output has closed the pipe, as `| head`
+        # does.
+        if isinstance(error, BrokenPipeError):
+            return _BROKEN_PIPE
         print(f"specviz: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     if shortfall is not None:
@@ -137,8 +152,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if shortfall is None else 1
 
 
+def _words(words: Sequence[str]) -> list[str]:
+    """Return the words that the parser gets: the words `help NAME` become `NAME --help`.
+
+    Raises InputError for a command that does not exist.
+    """
+    if words and words[0] == "help":
+        words = [*words[1:2], "--help"]
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        raise InputError(
+            f"{short(words[0])} is not a command{did_you_mean(words[0], COMMANDS)} "
+            "(specviz help lists them)"
+        )
+    return list(words)
+
+
 def _print(text: str) -> None:
-    """On stdout, with escapes where its encoding lacks a character."""
+    """Print to stdout. Characters that its encoding lacks are written as escapes."""
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
 
@@ -147,24 +177,53 @@ def _progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     is_installed = Path(sys.argv[0]).stem == "specviz"
-    parser = _Parser(
-        prog="specviz" if is_installed else "python -m specviz",
-        description="Speculative decoding, made visible.",
+    return _parsers("specviz" if is_installed else "python -m specviz")[0]
+
+
+def _parsers(prog: str, argparse_lists: bool = False) -> tuple[Parser, list[CommandParser]]:
+    """Return the parser of the whole command line, and the parser of each command.
+
+    argparse cannot list commands in groups, so the description of the parser lists the commands.
+    shtab completes only commands that argparse also lists; `argparse_lists` makes it list them.
+    """
+    parser = Parser(
+        prog=prog,
+        usage="%(prog)s COMMAND [options]   or: %(prog)s help COMMAND",
+        description=f"Speculative decoding, made visible.\n\n{_listed()}",
     )
     parser.add_argument("--version", action="version", version=f"specviz {__version__}")
     parser.add_argument(
         "--print-completion",
         action=_PrintCompletion,
-        choices=shtab.SUPPORTED_SHELLS,
-        help="what a shell needs for completing with the Tab key",
+        metavar="SHELL",
+        help="print a script that lets bash, zsh, fish, tcsh or powershell complete words with Tab",
     )
     subparsers = parser.add_subparsers(
-        required=True, parser_class=_CommandParser, metavar="COMMAND"
+        required=True,
+        parser_class=CommandParser,
+        prog=parser.prog,
+        metavar="COMMAND",
+        help=None if argparse_lists else argparse.SUPPRESS,
     )
+    commands = []
     for name, (module, summary) in COMMANDS.items():
-        added = subparsers.add_parser(name, help=summary, description=summary)
+        listed: dict[str, Any] = {"help": summary} if argparse_lists else {}
+        added = subparsers.add_parser(name, description=summary, **listed)
         added.module = module
-        added.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    return parser
+        added.add_argument("--json", action="store_true", help="print one JSON value on stdout")
+        commands.append(added)
+    return parser, commands
+
+
+def _listed() -> str:
+    """Return the commands, listed under the titles of their groups."""
+    lines = []
+    for title, commands in GROUPS.items():
+        lines += [
+            f"{title}:",
+            *(f"  {name:<10} {told}" for name, (_, told) in commands.items()),
+            "",
+        ]
+    return "\n".join(lines)

@@ -1,8 +1,9 @@
-"""The environment variables that specviz reads, and the one place that reads them."""
+"""The environment variables of specviz. No other module reads environment variables."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,28 +11,42 @@ from pathlib import Path
 from specviz.errors import InputError, read_whole
 
 _YES = frozenset({"1", "on", "true", "yes"})
+_HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
 _NO = frozenset({"0", "off", "false", "no"})
-PUBLIC_CACHE_GB = 40  # of downloads, where the page is public
+# The default limit in GB for all downloaded models on disk together, if the page is public.
+PUBLIC_CACHE_GB = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the environment variables say.
+    """The values of the environment variables.
 
-    HOST, PORT: where the page is served. SPECVIZ_MODELS: folder of the bundled models (holds
-    `target` and `draft`; None: what comes with specviz). SPECVIZ_THREADS: torch threads (0: by the
-    size of the model). SPECVIZ_MAX_MODEL_GB: the largest download from the Hub. HF_HUB_OFFLINE:
-    never ask the Hub. SPECVIZ_CUDA_GRAPHS: whether steps on a GPU are recorded and replayed.
-    SPECVIZ_CACHE: where a chat model is kept that is not from the Hub. SPECVIZ_PAIR: the pair that
-    page and commands begin with ("": the chat model where it is on this machine, else the bundled
-    one). SPACES_ZERO_GPU: set on a Space whose GPU is lent by the call. SPECVIZ_PUBLIC: strangers
-    reach the page, as they do by default on a Hugging Face Space (SPACE_ID): only the models that
-    the app offers are run. SPECVIZ_MODELS_ALLOWED: Hub ids and folders that the owner offers beside
-    them, separated by commas. SPECVIZ_HUB_CACHE_GB: what downloads may take on the disk, the one
-    unused for longest goes first (0: no limit, the default where the page is not public: the folder
-    may be that of other programs, too). SPECVIZ_ENGINE_KEY: what a serving engine wants to be sent
-    as its key; it is in no text that is shown. SPECVIZ_ENGINES_ALLOWED: addresses of serving
-    engines, separated by commas, that a public page may ask.
+    | variable | meaning |
+    |---|---|
+    | HOST, PORT | address of the page |
+    | GRADIO_SERVER_NAME | address of the page if HOST is not set |
+    | SPECVIZ_MODELS | folder of the bundled models, with `target` and `draft` (None: our own) |
+    | SPECVIZ_THREADS | torch threads (0: chosen by the size of the model) |
+    | SPECVIZ_MAX_MODEL_GB | largest download from the Hub |
+    | HF_HUB_OFFLINE | never send requests to the Hub |
+    | SPECVIZ_CUDA_GRAPHS | capture forward passes on a GPU as graphs and replay them |
+    | SPECVIZ_CACHE | folder of a chat model that is not from the Hub |
+    | SPECVIZ_PAIR | default pair ("": the chat model if downloaded, otherwise the bundled pair) |
+    | SPACES_ZERO_GPU | set on a Space that lends its GPU for single calls |
+    | SPACE_ID | set on a Hugging Face Space |
+    | SPECVIZ_PUBLIC | anyone can open the page (default on a Space): only offered models may run |
+    | SPECVIZ_MODELS_ALLOWED | more Hub ids and folders that the owner offers, comma-separated |
+    | SPECVIZ_HUB_CACHE_GB | limit for downloads on disk (0: none); the least recently used go first
+    |
+    | SPECVIZ_ENGINE_KEY | key for serving engines; it is never shown |
+    | SPECVIZ_ENGINES_ALLOWED | addresses of engines that a public page may contact, comma-separated
+    |
+    | SPECVIZ_HOSTS | host names of the page besides localhost and this machine, comma-separated |
+    | SPACE_HOST | host name of a Space, set by the Space |
+    | SPECVIZ_MEMORY | `small`: keep every weight matrix once, even if a second layout were faster |
+
+    SPECVIZ_HUB_CACHE_GB is 0 by default if the page is not public, because other programs may use
+    the same folder. A public page checks host names only if SPECVIZ_HOSTS is set.
     """
 
     host: str = "127.0.0.1"
@@ -49,18 +64,24 @@ class Environment:
     allowed_models: tuple[str, ...] = ()
     hub_cache_gb: int = 0
     engine_key: str = field(default="", repr=False)
+    small_memory: bool = False
     allowed_engines: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    space_host: str = ""
 
     @classmethod
     def read(cls, variables: Mapping[str, str] | None = None) -> Environment:
-        """Read the process's environment (or the mapping given); InputError for a bad value."""
+        """Read the values from the process's environment variables, or from the given mapping.
+
+        Raises InputError for a bad value.
+        """
         source = os.environ if variables is None else variables
         folder = source.get("SPECVIZ_MODELS", "").strip()
         cache = source.get("SPECVIZ_CACHE", "").strip()
         is_space = bool(source.get("SPACE_ID", "").strip())
         is_public = _switch(source, "SPECVIZ_PUBLIC", is_space)
         return cls(
-            host=source.get("HOST", "").strip() or cls().host,
+            host=_first(source, "HOST", "GRADIO_SERVER_NAME") or cls().host,
             port=_integer(source, "PORT", cls().port, 0, 65535),
             models_folder=Path(folder).expanduser() if folder else None,
             threads=_integer(source, "SPECVIZ_THREADS", 0, 0, 1024),
@@ -77,8 +98,16 @@ class Environment:
                 source, "SPECVIZ_HUB_CACHE_GB", PUBLIC_CACHE_GB if is_public else 0, 0, 100_000
             ),
             engine_key=_key(source, "SPECVIZ_ENGINE_KEY"),
+            small_memory=_one_of(source, "SPECVIZ_MEMORY", ("full", "small")) == "small",
             allowed_engines=_names(source, "SPECVIZ_ENGINES_ALLOWED"),
+            hosts=_hosts(source, "SPECVIZ_HOSTS"),
+            space_host=next(iter(_hosts(source, "SPACE_HOST")), "") if is_space else "",
         )
+
+
+def _first(source: Mapping[str, str], *names: str) -> str:
+    """Return the value of the first of these variables that is not empty, or ""."""
+    return next((text for name in names if (text := source.get(name, "").strip())), "")
 
 
 def _integer(source: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
@@ -86,10 +115,29 @@ def _integer(source: Mapping[str, str], name: str, default: int, low: int, high:
     return read_whole(text, name, low, high) if text else default
 
 
+def _one_of(source: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
+    """Return the variable's value, which must be in `values`.
+
+    The first of `values` is the default.
+    """
+    text = source.get(name, "").strip().lower() or values[0]
+    if text not in values:
+        raise InputError(f"{name} must be {' or '.join(values)}, got {source[name]!r}")
+    return text
+
+
 def _names(source: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """What is separated by commas, each once."""
     parts = (part.strip() for part in source.get(name, "").split(","))
     return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def _hosts(source: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return the host names of a comma-separated list in lower case, without scheme and port."""
+    hosts = tuple(each.lower() for each in _names(source, name))
+    for host in hosts:
+        if not _HOST.fullmatch(host):
+            raise InputError(f"{name} must be host names such as example.org, got {host!r}")
+    return hosts
 
 
 def _key(source: Mapping[str, str], name: str) -> str:
@@ -108,17 +156,22 @@ def _switch(source: Mapping[str, str], name: str, default: bool) -> bool:
     return text in _YES
 
 
-SPINS = "2000"  # about what the small operations between two products take
+# How often an idle thread checks for work before it sleeps. This many checks take about as long as
+# the small operations between two matrix multiplications.
+SPINS = "2000"
 
 
 def let_threads_sleep() -> None:
-    """Have OpenMP threads that wait spin for a moment only, unless the environment says otherwise.
+    """Let OpenMP threads sleep soon when they have no work.
 
-    Spinning ones take a busy machine's cores from each other: a race became 13 times slower beside
-    another program. Ones that sleep at once have to be woken for every product. Of the chat model
-    with its copy in int4, on two threads, tokens per second on quiet cores and with one of the two
-    cores taken: 30 and 31 asleep at once, 45 and 21 with so many spins, 51 and 8 with ten times as
-    many. Must run before torch is imported.
+    A thread that waits for work first spins. On a busy machine, spinning threads take CPU time from
+    each other: a race became 13 times slower when another program ran. But threads that sleep at
+    once must be woken for every matrix multiplication.
+
+    The chat model with its int4 copy was measured on two threads, first on idle cores and then with
+    one of two cores busy. It made 30 and 31 tokens per second without spinning, 45 and 21 with
+    SPINS, 51 and 8 with ten times as many spins. An environment variable set by the user has
+    priority. Call this before torch is imported.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
@@ -126,8 +179,13 @@ def let_threads_sleep() -> None:
 
 
 def silence_profiler() -> None:
-    """Keep torch's profiler from writing its own start and stop on stderr.
+    """Stop torch's profiler from printing to stderr when it starts and stops.
 
-    Must run before the first profile.
+    Call this function before the first profile is recorded.
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
+
+def without_hub() -> dict[str, str]:
+    """Return the environment variables with which a child process never uses the Hub."""
+    return {**os.environ, "HF_HUB_OFFLINE": "1"}

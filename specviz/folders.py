@@ -1,7 +1,7 @@
-"""Where the files lie that specviz reads besides its own modules: the assets, the method in sixty
-lines, and the exercises as notebooks.
+"""The folders of the files that specviz reads.
 
-In a checkout they lie beside the package; a wheel has them inside (`pyproject.toml` says which).
+They contain the assets, docs/sixty_lines.py and the exercises. In a checkout they are next to the
+package. A wheel contains these folders (see `pyproject.toml`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 _HOME = _PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent
-ASSETS = _HOME / "assets"  # bundled models, prompts, lessons, recorded runs, the player
-DOCS = _HOME / "docs"  # of an installed specviz: sixty_lines.py and .toml, and the exercises
+# folder with the bundled models, the prompts, the lessons, the recorded runs and the web page
+ASSETS = _HOME / "assets"
+# In a wheel, this folder contains only sixty_lines.py, sixty_lines.toml and the exercises.
+DOCS = _HOME / "docs"
 NOTEBOOKS = DOCS / "exercises"

@@ -1,1 +1,1 @@
-"""The commands of the command line: a file each, with its flags, what it does and its text."""
+"""The commands of the command line: one file each, with its flags, its work and its output."""

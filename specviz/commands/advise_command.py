@@ -1,13 +1,15 @@
-"""`advise`: whether to speculate on this machine, with what, and what to expect."""
+"""The command `advise`: it says whether to speculate on this machine, how, and what it gains."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from specviz.advisor.advice import LENGTHS, Advice
+from specviz.advisor.measured_before import MeasuredBefore, fastest_of_sweep
 from specviz.advisor.probe import Candidate, Refusal
 from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
@@ -26,6 +28,7 @@ from specviz.experiments.advice.advice_check import AdviceCheck
 from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.advice.probing import AdviceRequest
 from specviz.records import BATCH, DecodingConfig
+from specviz.sizing.file_acceptance import read_object
 
 _MOST_ROWS = 8
 _HOW = (
@@ -39,17 +42,34 @@ def _add_flags(parser: ArgumentParser) -> None:
     add_many_prompts_flags(parser)
     add_sampling_flags(parser.add_argument_group("decoding"))
     add_flag(parser, BATCH["batch_size"])
-    parser.add_argument("--methods", help="with commas (default all)")
     parser.add_argument(
-        "--seconds", type=float, default=DEFAULT_SECONDS, help="to measure (default %(default)s)"
+        "--sweep",
+        metavar="FILE",
+        help="file that `sweep --output` wrote for this pair; its fastest setting is probed first "
+        "(default none)",
     )
     parser.add_argument(
-        "--check", action="store_true", help="then measure every setting and compare (minutes)"
+        "--methods", metavar="NAMES", help="methods to try, separated by commas (default all)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=DEFAULT_SECONDS,
+        metavar="X",
+        help="how long the measurement may take, in seconds (default %(default)s)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="also measure every setting and compare the advice with the results (takes minutes)",
     )
 
 
 def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Probe, race, advise; with --check also measure every setting on the same prompts."""
+    """Probe the methods, race the best ones and return the advice.
+
+    With `--check`, also measure every setting on the same prompts and compare it with the advice.
+    """
     request = _request(options)
     warn_of_template(request.pair, options, request.prompts, progress)
     advising = Advising(request, options.seconds)
@@ -67,9 +87,9 @@ def advise(options: Namespace, progress: Progress) -> dict[str, Any]:
 
 def _request(options: Namespace) -> AdviceRequest:
     task, prompts = chosen_prompts(options)
-    config = DecodingConfig(**chosen_sampling(options))
+    config, pair = DecodingConfig(**chosen_sampling(options)), chosen_pair(options)
     return AdviceRequest(
-        chosen_pair(options),
+        pair,
         prompts,
         config,
         task,
@@ -77,12 +97,30 @@ def _request(options: Namespace) -> AdviceRequest:
         AdviceRequest.methods_of(options.methods or ""),
         options.device,
         options.dtype,
+        None if options.sweep is None else _before(options.sweep, pair.name),
     )
 
 
+def _before(name: str, pair: str) -> MeasuredBefore:
+    """Return the fastest setting in the sweep file `name`.
+
+    Raises InputError if the file is not a sweep, or if the sweep did not measure `pair`.
+    """
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"sweep must be a readable file, got {name!r}: {error}") from None
+    before = fastest_of_sweep(read_object(text), pair)
+    if before is None:
+        raise InputError(
+            f"sweep must be a file with measured points of the pair {pair}, got {name!r}"
+        )
+    return before
+
+
 def _none_runs(refusals: Sequence[Refusal]) -> str:
-    named = ", ".join(each.method for each in refusals)
-    return f"methods must name one that this pair can run, got {named}: {refusals[0].why}"
+    named, why = ", ".join(each.method for each in refusals), refusals[0].why
+    return f"methods must name one that this pair can run, got {named}; the first is refused: {why}"
 
 
 def _check(request: AdviceRequest, advice: Advice, progress: Progress) -> dict[str, Any]:
@@ -93,7 +131,7 @@ def _check(request: AdviceRequest, advice: Advice, progress: Progress) -> dict[s
 
 
 def advise_text(result: dict[str, Any]) -> str:
-    """The verdict, the reasons, what else there is."""
+    """Return the verdict, its reasons, the ranking and the refused methods as text."""
     reasons = [f"- {each['sentence']}" for each in result["reasons"]]
     rows = [_row(each) for each in result["ranking"][:_MOST_ROWS]]
     parts = [result["verdict"], "\n".join(reasons), table(rows), _HOW]
@@ -116,7 +154,10 @@ def _row(each: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_text(check: dict[str, Any]) -> str:
-    """What every setting really gave, the fastest first."""
+    """Return a table of the measured settings, the fastest first.
+
+    Below it, a sentence compares the speedup of the advised setting with the highest one.
+    """
     rows = [
         {
             "setting": Candidate(**each["candidate"]).title,
@@ -126,7 +167,7 @@ def _check_text(check: dict[str, Any]) -> str:
         for each in check["settings"][:_MOST_ROWS]
     ]
     summary = (
-        f"Measured beside {len(check['settings'])} settings: the advice gives "
+        f"Compared with {len(check['settings'])} measured settings: the advice gives "
         f"{check['advised_speedup']:.2f}x, the best {check['best_speedup']:.2f}x; it reaches "
         f"{100 * check['reached']:.0f} %."
     )
@@ -137,4 +178,5 @@ COMMAND = Command(
     advise,
     advise_text,
     _add_flags,
+    example="--task story --temperature 0.7 --max-new-tokens 200",
 )

@@ -1,19 +1,22 @@
-"""`bench`: methods x tasks beside the library's own decoding, or methods x batch sizes."""
+"""The command `bench`: it compares methods by task or by batch size with the library's decoding."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from typing import Any
 
 from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
+from specviz.commands.engine_serving import engine_with
 from specviz.commands.flags import (
-    FILE_HELP,
     MAX_REPEATS,
     add_batch_flags,
     add_flag,
     add_framing_flags,
     add_pair_flags,
+    add_prompt_count_flag,
+    add_prompt_file_flag,
     chosen_batch,
     chosen_framing,
     chosen_pair,
@@ -21,43 +24,75 @@ from specviz.commands.flags import (
 )
 from specviz.decoding.batch_options import BatchOptions
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.errors import InputError, whole_between
+from specviz.engines.model_deployment import EngineMethod
+from specviz.errors import InputError, short, whole_between
 from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
 from specviz.experiments.benchmark.benchmark import Plan, benchmark
+from specviz.experiments.run.repeats import DEFAULT_REPEATS
 from specviz.models.pair_catalog import Pair
+from specviz.models.pair_loading import load_pair
+from specviz.models.threads import thread_count
 from specviz.prompts import held_out_prompts, read_prompts, tasks
 from specviz.records import BATCH, SETTINGS, read_integers
+from specviz.serving.engine_address import EngineAddress
+from specviz.serving.engine_process import ENGINE
 
 _DEFAULT_PROMPTS = 3
 
 
 def _add_flags(parser: ArgumentParser) -> None:
     add_pair_flags(parser)
-    parser.add_argument("--tasks", help="with commas (default all, none with --prompt-file)")
-    parser.add_argument("--prompt-file", metavar="FILE", help=f"your own texts: {FILE_HELP}")
-    add_framing_flags(parser)
-    parser.add_argument("--methods", help="with commas (default all)")
-    parser.add_argument("--draft-lengths", default="3,5", help="K, with commas")
     parser.add_argument(
-        "--prompts", type=int, help="so many of each task (default 3), or of the file (default all)"
+        "--tasks",
+        metavar="NAMES",
+        help="tasks to measure, separated by commas (default all, or none with --prompt-file)",
     )
-    add_flag(parser, SETTINGS["temperature"], help="peers run at 0 only")
+    add_prompt_file_flag(parser)
+    add_framing_flags(parser)
+    parser.add_argument(
+        "--methods", metavar="NAMES", help="methods to measure, separated by commas (default all)"
+    )
+    parser.add_argument(
+        "--draft-lengths",
+        default="3,5",
+        metavar="K,K",
+        help="draft lengths to measure, separated by commas (default %(default)s)",
+    )
+    add_prompt_count_flag(parser, _DEFAULT_PROMPTS)
+    add_flag(
+        parser,
+        SETTINGS["temperature"],
+        help="sampling temperature; the methods of the library transformers run only at 0",
+    )
     add_flag(parser, SETTINGS["max_new_tokens"])
-    parser.add_argument("--repeat", type=int, default=2, help="passes, in alternating order")
-    by_size = "a table by batch size instead: 1,2,4,8"
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        default=DEFAULT_REPEATS,
+        metavar="N",
+        help="number of times to run all methods, every second time in reverse order "
+        "(default %(default)s)",
+    )
+    parser.add_argument(
+        "--peer",
+        metavar="NAME",
+        help=f"also start this engine with the target and measure it in every pass; it has F32 "
+        f"weights and as many threads as specviz: {ENGINE} (default no engine)",
+    )
+    by_size = "batch sizes to measure, such as 1,2,4,8 (default one prompt at a time)"
     add_batch_flags(parser, type=str, help=by_size)
 
 
 def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Measure every method and draft length on every task."""
+    """Measure every method with every draft length on every task."""
     whole_between(options.repeat, "repeat", 1, MAX_REPEATS)
     texts = read_prompts(options.prompt_file, "prompt-file") if options.prompt_file else ()
-    count = options.prompts
+    count = options.prompt_count
     if count is None:
         count = len(texts) or _DEFAULT_PROMPTS
     pair = chosen_pair(options)
     first = tasks(pair.instruct)[0]
-    whole_between(count, "prompts", 1, len(texts or held_out_prompts(first, pair.instruct)))
+    whole_between(count, "prompt-count", 1, len(texts or held_out_prompts(first, pair.instruct)))
     lengths = read_integers("draft-lengths", options.draft_lengths)
     if not lengths:
         raise InputError("draft-lengths must be at least one number, got none")
@@ -77,9 +112,38 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     )
     warn_of_template(plan.pair, options, plan.prompts_of(None) if texts else (), progress)
     batch = chosen_batch(options)
+    if options.peer is not None:
+        return _beside_engine(plan, options, progress)
     if options.batch_size is not None:
         return _by_batch_size(plan, options.batch_size, batch, progress)
     return benchmark(plan, progress)
+
+
+def _beside_engine(plan: Plan, options: Namespace, progress: Progress) -> dict[str, Any]:
+    """Start an engine and measure it in the same passes as the methods.
+
+    Raises InputError for a setting in which the engine would not do the same work as
+    the methods.
+    """
+    if options.peer != ENGINE:
+        raise InputError(
+            f"peer must be {ENGINE}, the only engine that specviz can start, got {options.peer!r}"
+        )
+    if options.batch_size is not None:
+        raise InputError(
+            "peer must not be given with batch-size, because the peer decodes one text at a time"
+        )
+    if plan.temperature != 0:
+        raise InputError(f"temperature must be 0 with peer, got {plan.temperature:g}")
+    if plan.dtype != "float32":
+        raise InputError(f"dtype must be float32 with peer, got {plan.dtype!r}")
+    plan = replace(plan, device="cpu")
+    # This call sets the number of threads, which the engine must use as well.
+    load_pair(plan.pair, plan.device, plan.dtype, frozenset())
+    threads = thread_count()
+    with engine_with(plan.pair, EngineMethod.NONE, 1, threads=threads) as engine:
+        progress(f"{ENGINE} ({engine.version}) runs on {threads} threads")
+        return benchmark(replace(plan, engine=EngineAddress.of(engine.url)), progress)
 
 
 def _tasks(options: Namespace, pair: Pair, has_texts: bool) -> tuple[str | None, ...]:
@@ -93,7 +157,7 @@ def _tasks(options: Namespace, pair: Pair, has_texts: bool) -> tuple[str | None,
 def _words(name: str, text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     if not words:
-        raise InputError(f"{name} must be at least one name, got {text!r}")
+        raise InputError(f"{name} must be at least one name, got {short(text)}")
     return words
 
 
@@ -109,18 +173,43 @@ def _by_batch_size(
 
 
 def bench_text(result: dict[str, Any]) -> str:
-    """A row per measurement, where batches pay, and which methods could not run."""
-    parts = [table([_shown(row) for row in result["rows"]])]
+    """Return tables: measurements, batch sizes up to which drafts pay, and refused methods."""
+    rows = result["rows"]
+    parts = [table([_shown(row) for row in rows])]
+    if any("speedup" in row and "baseline_tokens_per_second" not in row for row in rows):
+        parts.append(_HOW)
     if "pays_up_to" in result:
         parts.append("pays up to a batch of\n" + table(result["pays_up_to"]))
+    if "engine" in result:
+        parts.append(f"over {ENGINE}, tokens per second\n" + table(result["engine"]))
     if result["refusals"]:
         parts.append("\n".join(f"{each['method']}: {each['why']}" for each in result["refusals"]))
     return "\n\n".join(parts)
 
 
+_HOW = (
+    "A speedup is the median over passes of the ratio to the baseline in the same pass, so it may "
+    "differ from the ratio of the two medians of tokens/s."
+)
+# Field -> its title in all tables. The title of any other field is its name with spaces.
+_TITLES = {
+    "tokens_per_second": "tokens/s",
+    "baseline_tokens_per_second": "baseline tokens/s",
+    "speedup_spread": "spread",
+    "block_efficiency": "tokens/forward",
+}
+
+
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Bytes in megabytes; the single passes are for --json."""
-    shown = {name: value for name, value in row.items() if name not in ("rates", "extra_bytes")}
+    """Return a row as the table shows it: with megabytes instead of bytes.
+
+    The numbers of every pass are left out; `--json` prints them.
+    """
+    shown = {
+        _TITLES.get(name, name.replace("_", " ")): value
+        for name, value in row.items()
+        if name not in ("rates", "extra_bytes")
+    }
     if "extra_bytes" not in row:
         return shown
     size = row["extra_bytes"]
@@ -131,4 +220,5 @@ COMMAND = Command(
     bench,
     bench_text,
     _add_flags,
+    example="--pair bundled --methods draft-model --batch-size 1,2,4,8",
 )

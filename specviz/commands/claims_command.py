@@ -1,4 +1,4 @@
-"""`claims`: popular claims beside theory and what is measured on this machine."""
+"""The command `claims`: it compares popular claims with theory, or with its own measurements."""
 
 from __future__ import annotations
 
@@ -18,22 +18,36 @@ from specviz.experiments.benchmark.claim_measuring import BUDGETS, ClaimMeasurin
 _DEFAULT_BUDGET = "short"
 _WIDTH = 100
 _LEGEND = (
-    "holds under conditions: true in a usual setting that the claim does not name, or in a part of "
-    "it. undecided: nothing but a measurement decides it, and none is here or it is too close. "
-    "here: what a measurement on this machine says."
+    "holds under conditions: true in a usual setting that the claim does not name, or in part. "
+    "undecided: only a measurement can decide it, and there is none here or it is too close. "
+    "here: the result of a measurement on this machine."
 )
 
 
 def _add_flags(parser: ArgumentParser) -> None:
-    parser.add_argument("--number", type=int, help="one claim, in full")
-    parser.add_argument("--measure", action="store_true", help="run what decides it here")
+    parser.add_argument(
+        "--number",
+        type=int,
+        metavar="N",
+        help="show only the claim with this number, in full (default all claims, in short)",
+    )
+    parser.add_argument(
+        "--measure", action="store_true", help="also run the measurements that decide the claims"
+    )
     budgets = ", ".join(BUDGETS)
-    parser.add_argument("--budget", help=f"{budgets} (default {_DEFAULT_BUDGET})")
+    parser.add_argument(
+        "--budget",
+        metavar="NAME",
+        help=f"how long to measure: {budgets} (default {_DEFAULT_BUDGET})",
+    )
     add_machine_flags(parser)
 
 
 def claims(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Every claim or one; with --measure also the verdict here. Ctrl-C keeps what is done."""
+    """Return all claims or one of them; `--measure` also measures them and adds the verdicts.
+
+    Ctrl+C ends the measurement and keeps the claims that are already measured.
+    """
     budget = _budget(options)
     chosen = tuple(CLAIMS.values()) if options.number is None else (claim_numbered(options.number),)
     if budget is None:
@@ -47,9 +61,10 @@ def claims(options: Namespace, progress: Progress) -> dict[str, Any]:
 def judge_claims(
     chosen: Sequence[Claim], measuring: ClaimMeasuring, progress: Progress
 ) -> tuple[dict[int, MeasuredFinding], bool]:
-    """Judgements by number, and whether all are there.
+    """Measure claims; return each judgement by the claim's number, and whether all were measured.
 
-    Ctrl-C ends it early; of a claim whose setting cannot run here a line of progress says why.
+    Ctrl+C ends the measurement early. If a claim cannot be measured on this machine, a progress
+    line says why.
     """
     measured: dict[int, MeasuredFinding] = {}
     measurable = [claim for claim in chosen if claim.settings]
@@ -81,7 +96,7 @@ def claims_result(
 
 
 def shortfall(result: dict[str, Any]) -> str | None:
-    """One line where claims that can be measured were not."""
+    """Return one line if the command should have measured a claim and did not."""
     if result["complete"]:
         return None
     done = sum(each["measured"] is not None for each in result["claims"])
@@ -90,11 +105,11 @@ def shortfall(result: dict[str, Any]) -> str | None:
 
 
 def _budget(options: Namespace) -> str | None:
-    """The one to measure with, None where nothing is to be measured."""
+    """Return how much each measurement may decode, or None without `--measure`."""
     budget: str | None = options.budget
     if not options.measure:
         if budget is not None:
-            raise InputError(f"budget must be given with measure, got {budget!r} alone")
+            raise InputError(f"budget must be given together with measure, got {budget!r} alone")
         return None
     if budget is not None and budget not in BUDGETS:
         raise InputError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
@@ -102,7 +117,10 @@ def _budget(options: Namespace) -> str | None:
 
 
 def claims_text(result: dict[str, Any]) -> str:
-    """All claims as a table, then those that were measured or asked for by number."""
+    """Return a table of all claims, then each measured claim in full.
+
+    If the user asks for a single claim, return this claim in full.
+    """
     claims = result["claims"]
     if len(claims) == 1:
         return _whole(claims[0])
@@ -120,7 +138,7 @@ def claims_text(result: dict[str, Any]) -> str:
     measured = [_whole(each) for each in claims if each["measured"]]
     sources = {source["letter"]: source["title"] for each in claims for source in each["sources"]}
     texts = "; ".join(f"{letter}: {title}" for letter, title in sorted(sources.items()))
-    hint = "`claims --number N` tells one in full, `--measure` runs the nearest setting."
+    hint = "`claims --number N` shows one in full, `--measure` runs the nearest setting."
     notes = [textwrap.fill(each, _WIDTH) for each in (f"{texts}.", _LEGEND, hint)]
     return "\n\n".join([table(rows), *notes, *measured])
 
@@ -183,7 +201,9 @@ def _figure(figure: dict[str, Any]) -> dict[str, str]:
 
 
 def _digits(value: float, unit: str = "") -> str:
-    """Three significant digits, whole from 1000 on.
+    """Return a number with three significant digits.
+
+    A number from 1,000 on keeps all digits before its decimal point.
 
     >>> _digits(0.00338), _digits(2.4595, "x"), _digits(8192, "tokens")
     ('0.00338', '2.46x', '8,192 tokens')
@@ -197,4 +217,5 @@ COMMAND = Command(
     claims_text,
     _add_flags,
     shortfall,
+    example="--number 12 --measure",
 )

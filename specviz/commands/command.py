@@ -1,4 +1,4 @@
-"""What makes a command of the command line."""
+"""The parts of a command: its flags, its work and the text that it prints."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Progress = Callable[[str], None]  # takes one line for a person who waits
+Progress = Callable[[str], None]  # prints one line of progress for a user who waits
 
 
 def _no_flags(parser: ArgumentParser) -> None:
-    """The command takes none of its own."""
+    """Add nothing, because the command has no flags of its own."""
 
 
 def _always_enough(result: Any) -> str | None:
@@ -20,14 +20,16 @@ def _always_enough(result: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`python -m specviz NAME …`; a new one is a file with a `COMMAND` and an entry in `cli`.
+    """A command, `specviz NAME …`. A new command is a file with a `COMMAND`, and a line in `cli`.
 
-    `run` returns what `--json` prints, and `text` makes of that what a person reads. Where the
-    result does not pass a gate that the user has set, `shortfall` says why in one line, and the
-    exit status is 1.
+    `run` returns the value that `--json` prints, and `text` turns this value into text for a
+    person. `example` is a typical call without the command's name, which `--help` shows.
+    `shortfall` returns one line if the result fails a limit that the user has set; the exit status
+    is then 1.
     """
 
     run: Callable[[Namespace, Progress], Any]
     text: Callable[[Any], str]
     add_flags: Callable[[ArgumentParser], None] = _no_flags
     shortfall: Callable[[Any], str | None] = _always_enough
+    example: str = ""

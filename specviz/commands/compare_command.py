@@ -1,4 +1,7 @@
-"""`compare`: the same drafts by llama.cpp or vLLM and here, counted the same way."""
+"""The command `compare`: it runs the same drafts in an engine and in specviz.
+
+Then it compares the counts of drafted and accepted tokens.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from itertools import zip_longest
 from typing import Any
 
 from specviz.commands.command import Command, Progress
-from specviz.commands.console import table
+from specviz.commands.console import acceptance_columns, table
 from specviz.commands.engine_serving import (
     add_method_flag,
     add_served_pair_flags,
@@ -21,7 +24,8 @@ from specviz.commands.flags import add_flag, add_many_prompts_flags, chosen_pair
 from specviz.engines.model_deployment import EngineMethod
 from specviz.environment import Environment
 from specviz.experiments.run.racing import Race, RaceRequest, start_race
-from specviz.models.llama.projection import in_float32
+from specviz.metrics.measured_costs import wilson_interval
+from specviz.models.matrix_kernels.projection import in_float32
 from specviz.models.pair_catalog import Pair
 from specviz.records import SETTINGS, SPECULATIVE, DecodingConfig, Round
 from specviz.serving.engine_address import EngineAddress
@@ -30,7 +34,8 @@ from specviz.serving.engine_probe import read_engine, version_at
 from specviz.serving.engine_stream import StreamedToken, check_tells_tokens, stream_tokens
 
 _METHODS = (EngineMethod.DRAFT_MODEL, EngineMethod.EAGLE)
-_SECONDS = 600.0  # for the engine's text of one prompt
+FEWEST_PROMPTS = 10  # with fewer prompts, the result says little about other prompts
+_SECONDS = 600.0  # time limit for the engine's answer to one prompt
 
 
 def _add_flags(parser: ArgumentParser) -> None:
@@ -41,13 +46,18 @@ def _add_flags(parser: ArgumentParser) -> None:
     add_many_prompts_flags(parser)
     add_flag(parser, SETTINGS["max_new_tokens"])
     parser.add_argument(
-        "--url", help="of a server that serves this pair (default: one of llama.cpp is started)"
+        "--url",
+        metavar="URL",
+        help="address of a server that serves this pair (default: start llama.cpp with this pair)",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """One prompt by both; `difference` is a sentence, "" where tokens and counts are the same."""
+    """One prompt decoded by our decoder and by an engine, with the counts of both.
+
+    `difference` is a sentence about the first difference. It is "" if all tokens and counts agree.
+    """
 
     ours: EngineCounters
     theirs: EngineCounters
@@ -55,13 +65,17 @@ class SideBySide:
 
 
 def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Greedy texts of a chain's drafts in float32, prompt by prompt; sums over all prompts."""
+    """Decode every prompt greedily in specviz and in the engine; compare texts and sum counts.
+
+    Both use float32 and draft a single chain of tokens.
+    """
     pair, method = chosen_pair(options), chosen_method(options, _METHODS, "to be compared")
     task, prompts = chosen_prompts(options)
     config = DecodingConfig(
         method=method.value,
         draft_length=options.draft_length,
-        branching=(1,) if method is EngineMethod.EAGLE else (),  # else its tree, which is none
+        # EAGLE usually drafts a tree, but the engine drafts a chain.
+        branching=(1,) if method is EngineMethod.EAGLE else (),
         max_new_tokens=options.max_new_tokens,
         temperature=0.0,
     )
@@ -93,7 +107,7 @@ def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
 def _server(
     url: str | None, pair: Pair, method: EngineMethod, draft_length: int
 ) -> Iterator[EngineAddress]:
-    """The one at `url`, or llama.cpp started with the pair until the block ends."""
+    """Yield the server at `url`, or run llama.cpp with the pair until the `with` block ends."""
     if url is not None:
         yield EngineAddress.of(url, Environment.read().engine_key)
         return
@@ -102,17 +116,18 @@ def _server(
         method,
         draft_length,
         in_float32=True,
-        min_probability=0.0,  # the draft proposes K tokens however unsure it is, as ours does
+        # Without a limit on probability, llama.cpp drafts K tokens even if it is unsure, as we do.
+        min_probability=0.0,
     )
     with served as engine:
         yield EngineAddress.of(engine.url)
 
 
 def side_by_side(request: RaceRequest, address: EngineAddress, engine: str) -> SideBySide:
-    """A greedy request of a chain's drafts by our decoder and by the engine at an address."""
+    """Decode one prompt greedily with chain drafts, by our decoder and by the engine."""
     most, K = request.config.max_new_tokens, request.config.draft_length
     count = counted
-    if engine == VLLM:  # it drafts beyond the last token
+    if engine == VLLM:  # vLLM, unlike our decoder, also drafts beyond the last token of the text
         count = counted_by_vllm
         longer = replace(request.config, max_new_tokens=most + K)
         request = replace(request, config=longer)
@@ -136,8 +151,10 @@ def _written(
 
 
 def counted_by_vllm(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:
-    """Our rounds as vLLM counts them: it drafts K tokens in each, also where fewer are left to
-    write, and counts all that pass. The first token comes with the prompt.
+    """Return the counts of our rounds as vLLM would count them.
+
+    vLLM drafts K tokens in every round and counts all accepted ones, even if fewer tokens are left
+    to write. The first token of the text belongs to no round, because the prefill emits it.
     """
     kept: list[int] = []
     for each in rounds:
@@ -148,10 +165,10 @@ def counted_by_vllm(rounds: Sequence[Round], tokens: int, draft_length: int) -> 
 
 
 def counted(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:
-    """Our rounds as the engine counts them.
+    """Return the counts of our rounds as llama.cpp would count them.
 
-    Those where something was drafted. A drafted token that ends the text counts as the target's
-    own, but at the draft's last place: so llama.cpp was seen to do.
+    llama.cpp counts only rounds that drafted. If a drafted token ends the text before the draft
+    ends, llama.cpp counts it as the target's own token. This was observed, not documented.
     """
     drafts = [each for each in rounds if each.tree.nodes]
     kept = [
@@ -165,7 +182,10 @@ def counted(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCo
 
 
 def _counts(kept: Sequence[int], drafted: int, tokens: int, draft_length: int) -> EngineCounters:
-    """Of drafts of which so many tokens each were kept."""
+    """Return the counts of several drafts.
+
+    `kept` has the number of accepted tokens of each draft.
+    """
     return EngineCounters(
         drafts=len(kept),
         drafted=drafted,
@@ -188,7 +208,9 @@ def _difference(
             named = [
                 "the end" if each is None else repr(race.token_text(each)) for each in (here, there)
             ]
-            return f"the texts part at token {place}: {named[0]} here, {named[1]} in {engine}"
+            return (
+                f"the texts differ from token {place} on: {named[0]} here, {named[1]} in {engine}"
+            )
     for name in ("drafts", "drafted", "accepted", "per_position"):
         here, there = getattr(ours, name), getattr(theirs, name)
         if here != there:
@@ -203,46 +225,84 @@ def _shown(value: float | tuple[float, ...]) -> str:
 
 
 def _described(each: Sequence[EngineCounters]) -> dict[str, Any]:
-    """The sums over all prompts, and the rates of these sums."""
+    """Return the counts of drafts, summed over all prompts, and rates computed from the sums."""
     total = EngineCounters.total(each)
     return {
         "tokens": total.tokens,
         "drafts": total.drafts,
         "drafted": total.drafted,
         "accepted": total.accepted,
-        "acceptance": total.acceptance,
-        "tokens_per_forward": total.accepted_length,
+        "acceptance_rate": total.acceptance_rate,
+        "draft_utilization": total.draft_utilization,
+        "draft_utilization_interval": _interval(total.draft_utilization, total.drafted),
+        "block_efficiency": total.block_efficiency,
         "acceptance_per_position": list(total.acceptance_per_position),
     }
 
 
+def _interval(share: float | None, count: float) -> list[float] | None:
+    """Return the 95 % interval of a share that was measured on `count` tokens.
+
+    If `share` is None, return None.
+    """
+    return None if share is None else list(wilson_interval(share, int(count)))
+
+
+def _verdict(same: int, prompts: int) -> str:
+    """Return how many prompts agree, and what this says about other prompts.
+
+    >>> _verdict(2, 2)
+    '2 of 2 prompts: every token and every count the same. Too few for a verdict: at least 10.'
+    >>> _verdict(10, 10).split(". ")[1]
+    'Of other such prompts 72 to 100 % would agree (95 % sure).'
+    """
+    told = f"{same} of {prompts} prompts: every token and every count the same."
+    if prompts < FEWEST_PROMPTS:
+        return f"{told} Too few for a verdict: at least {FEWEST_PROMPTS}."
+    low, high = wilson_interval(same / prompts, prompts)
+    others = f"{100 * low:.0f} to {100 * high:.0f} % would agree (95 % sure)"
+    return f"{told} Of other such prompts {others}."
+
+
+_NO_RATE = (
+    "The acceptance rate is unknown: engines count no examined tokens, and they follow from the "
+    "other counts only if nearly all drafts have the full length. Longer texts may show it."
+)
+
+
 def compare_text(result: dict[str, Any]) -> str:
-    """Both in a table, and whether they agree."""
+    """Return a table of the counts of specviz and the engine, and whether they agree."""
     rows = [
         {
             "by": name,
             "drafts": int(side["drafts"]),
             "drafted": int(side["drafted"]),
             "accepted": int(side["accepted"]),
-            "acceptance": side["acceptance"],
-            "tokens/forward": side["tokens_per_forward"],
+            **acceptance_columns(side),
+            "95 % of utilization": side["draft_utilization_interval"],
             "by position": " ".join(f"{one:.2f}" for one in side["acceptance_per_position"]),
         }
         for name, side in (("specviz", result["ours"]), (result["engine"], result["theirs"]))
     ]
-    verdict = (
-        f"{result['same']} of {result['prompts']} prompts: every token and every count the same."
-    )
+    verdict = _verdict(result["same"], result["prompts"])
     told = [f"prompt {number}: {why}" for number, why in result["differences"].items()]
+    if result["theirs"]["acceptance_rate"] is None:
+        told.append(_NO_RATE)
     return "\n\n".join([table(rows), "\n".join([verdict, *told])])
 
 
 def shortfall(result: dict[str, Any]) -> str | None:
-    """One line where something differs."""
+    """Return one line if some prompt's tokens or counts differ."""
     count = len(result["differences"])
     if not count:
         return None
     return f"{'1 prompt differs' if count == 1 else f'{count} prompts differ'}"
 
 
-COMMAND = Command(compare, compare_text, _add_flags, shortfall)
+COMMAND = Command(
+    compare,
+    compare_text,
+    _add_flags,
+    shortfall,
+    example="--pair bundled --task code --draft-length 4",
+)

@@ -1,13 +1,13 @@
-"""Tables of plain text for a terminal."""
+"""Plain-text tables for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Aligned columns under the keys of the first row.
+    """Return the rows as aligned columns; the keys of the first row are the titles.
 
     >>> print(table([{"name": "a", "speedup": 1.234}, {"name": "long", "speedup": None}]))
     name  speedup
@@ -41,6 +41,15 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
+def acceptance_columns(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the three numbers about acceptance, under the titles that all tables use."""
+    return {
+        "acceptance rate": numbers["acceptance_rate"],
+        "draft utilization": numbers["draft_utilization"],
+        "tokens/forward": numbers["block_efficiency"],
+    }
+
+
 def facts(result: dict[str, Any]) -> str:
-    """One name and value a line."""
+    """Return a table of facts: each line has a name and its value."""
     return table([{"name": name, "value": _cell(value)} for name, value in result.items()])

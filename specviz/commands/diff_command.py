@@ -1,4 +1,4 @@
-"""`diff`: where two saved runs first differ, and why."""
+"""The command `diff`: it finds where two saved runs first differ, and says why."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _RUN_KEYS = ("method", "tokens", "rounds", "block_efficiency", "acceptance_rate"
 
 
 def _add_flags(parser: ArgumentParser) -> None:
-    parser.add_argument("traces", nargs=2, metavar="TRACE", help="a trace file")
+    parser.add_argument("traces", nargs=2, metavar="TRACE", help="two trace files")
 
 
 def diff(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Where the texts of two trace files, `options.traces`, first differ, and why."""
+    """Return where the texts of the two files in `options.traces` first differ, and why."""
     (a_name, b_name), (a, b) = options.traces, map(trace_file.load, options.traces)
     found, texts = difference(a, b), shared_texts(a, b)
     return {
@@ -38,9 +38,9 @@ def diff(options: Namespace, progress: Progress) -> dict[str, Any]:
 
 
 def diff_text(result: dict[str, Any]) -> str:
-    """The sentence, both runs as a table, and the token that each has where they differ.
+    """Return a sentence on the difference, a table of both runs, and their first different tokens.
 
-    Names from the files are quoted, so that no control character of theirs reaches the terminal.
+    Names from the files are quoted, so that none of their control characters reaches the terminal.
     """
     runs = [
         {"run": name} | {key: _quoted(result[name][key]) for key in _RUN_KEYS}
@@ -64,14 +64,15 @@ def _run(name: str, trace: Trace) -> dict[str, Any]:
 
 
 def _token(token: Arrival | None, texts: dict[int, str]) -> dict[str, Any] | None:
-    """A run's token at that index, without its distributions; p, q and u as in the trace file."""
+    """Return a run's token at the first difference; p, q and u are named as in a trace file."""
     if token is None:
         return None
     return {
         "id": token.token_id,
         "text": texts.get(token.token_id),
         "origin": token.origin.value,
-        "round": None if token.round_index is None else token.round_index + 1,  # as in the sentence
+        # Round numbers start at 1, as in the sentence for the user.
+        "round": None if token.round_index is None else token.round_index + 1,
         "p": token.target_prob,
         "residual": token.residual_prob,
         "q": token.draft_prob,
@@ -81,8 +82,8 @@ def _token(token: Arrival | None, texts: dict[int, str]) -> dict[str, Any] | Non
 
 
 def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Enums by their values."""
+    """Return pairs of a name and a value as a dict, with each enum member replaced by its value."""
     return {name: getattr(value, "value", value) for name, value in pairs}
 
 
-COMMAND = Command(diff, diff_text, _add_flags)
+COMMAND = Command(diff, diff_text, _add_flags, example="run.json.gz other.json.gz")

@@ -1,4 +1,4 @@
-"""What `serve --engine` does: a pair in the engine's own format, served until Ctrl+C."""
+"""The work of `serve --engine`: convert a pair's weights and serve them until Ctrl+C."""
 
 from __future__ import annotations
 
@@ -25,35 +25,56 @@ from specviz.serving.engine_process import ENGINE, RunningEngine, serving
 
 METHODS = (EngineMethod.DRAFT_MODEL, EngineMethod.PROMPT_LOOKUP, EngineMethod.NONE)
 _OF_ENGINE = ("pair", "target", "draft", "method", "draft_length", "weights")
-_LOOKED_UP = LONGEST.default  # tokens that must have stood before; the engine's own 12 seldom have
+# Prompt lookup searches for a repeated n-gram of this many tokens, and drafts the tokens after it.
+# The engine's default is 12 tokens, but a repeated n-gram is rarely that long.
+_LOOKED_UP = LONGEST.default
 
 
 def add_engine_flags(parser: ArgumentParser) -> None:
-    """Read by `serve_engine`; None where nothing was typed."""
+    """Add the flags that `serve_engine` reads. Flags that the user leaves out are None."""
     group = parser.add_argument_group("an engine instead of the web app")
-    group.add_argument("--engine", metavar="NAME", help=f"start {ENGINE} with a pair: {ENGINE}")
+    group.add_argument(
+        "--engine", metavar="NAME", help=f"serve a pair with this engine: {ENGINE} (default none)"
+    )
     add_served_pair_flags(group, draft_length=None)
     add_method_flag(group, METHODS)
-    group.add_argument("--weights", help=f"{', '.join(KINDS)} (default {next(iter(KINDS))})")
+    group.add_argument(
+        "--weights",
+        metavar="FORMAT",
+        help=f"format of the weights: {', '.join(KINDS)} (default {next(iter(KINDS))})",
+    )
+
+
+_OWN_LENGTH = f"{SETTINGS['draft_length'].flag_help} (default the engine's own)"
 
 
 def add_served_pair_flags(group: _ActionsContainer, **defaults: Any) -> None:
-    """Target, draft and K; read by `chosen_pair`. `defaults` are a command's own."""
+    """Add the flags for target, draft and draft length, which `chosen_pair` reads.
+
+    `defaults` holds the command's own default values by flag name.
+    """
     for name in ("pair", "target", "draft", "draft_length"):
         usual = SETTINGS[name].default if name == "draft_length" else None
-        add_flag(group, SETTINGS[name], default=defaults.get(name, usual))
-    group.set_defaults(eagle=None, medusa=None)  # engines started here do not serve them
+        default = defaults.get(name, usual)
+        words = {} if name != "draft_length" or default else {"help": _OWN_LENGTH}
+        add_flag(group, SETTINGS[name], default=default, **words)
+    # No engine that specviz starts can serve these heads.
+    group.set_defaults(eagle=None, medusa=None)
 
 
 def add_method_flag(group: _ActionsContainer, methods: Sequence[EngineMethod]) -> None:
-    """Read by `chosen_method`; the first is the default."""
-    group.add_argument("--method", help=f"{_named(methods)} (default {methods[0].value})")
+    """Add `--method`, which `chosen_method` reads; its default is the first of `methods`."""
+    group.add_argument(
+        "--method",
+        metavar="NAME",
+        help=f"drafting method: {_named(methods)} (default {methods[0].value})",
+    )
 
 
 def chosen_method(
     options: Namespace, methods: Sequence[EngineMethod], of_what: str
 ) -> EngineMethod:
-    """InputError for one that is not among them."""
+    """Return the method that the user chose. Raises InputError if it is not one of `methods`."""
     method = options.method or methods[0].value
     if method not in [each.value for each in methods]:
         raise InputError(f"method must be one of {_named(methods)} {of_what}, got {method!r}")
@@ -65,18 +86,26 @@ def _named(methods: Sequence[EngineMethod]) -> str:
 
 
 def refuse_engine_flags(options: Namespace) -> None:
-    """InputError where one is typed and no engine is."""
+    """Raise InputError if the user gave an engine's flag without `--engine`."""
     for name in _OF_ENGINE:
         if getattr(options, name) is not None:
-            raise InputError(f"{name.replace('_', '-')} must be given with engine, got it alone")
+            raise InputError(
+                f"{name.replace('_', '-')} must be given together with engine, got it alone"
+            )
 
 
 def serve_engine(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Serve a pair by the engine until Ctrl+C; returns where it was."""
+    """Serve a pair with the engine until Ctrl+C, then return the URL that it had."""
     if options.engine != ENGINE:
-        raise InputError(f"engine must be {ENGINE}, the one started here, got {options.engine!r}")
+        raise InputError(
+            f"engine must be {ENGINE}, the only engine that specviz can start, got "
+            f"{options.engine!r}"
+        )
     if options.host is not None or options.mcp:
-        raise InputError("host and mcp must be left out with engine: it serves this machine alone")
+        raise InputError(
+            "host and mcp must not be given with engine, because the engine serves only this "
+            "machine"
+        )
     method = chosen_method(options, METHODS, f"for engine {ENGINE}")
     usual = SETTINGS["draft_length"].default
     length = usual if options.draft_length is None else options.draft_length
@@ -101,13 +130,14 @@ def engine_with(
     kind: str = "F32",
     port: int | None = None,
     in_float32: bool = False,
+    threads: int | None = None,
     **fields: Any,
 ) -> Iterator[RunningEngine]:
-    """The engine on this pair until the block ends; the files it reads are gone then, too.
+    """Run the engine on this pair until the `with` block ends, then delete the exported weights.
 
-    `draft_tokens` is K, `kind` how weights are stored (`KINDS`), `in_float32` whether attention
-    is computed so, too; `fields` are further ones of ModelDeployment. Raises InputError for a pair
-    or setting that the engine cannot serve.
+    `draft_tokens` is K, and `kind` is the format of the weights (`KINDS`). With `in_float32` the
+    engine also computes attention in 32 bits. `fields` are further fields of ModelDeployment.
+    Raises InputError for a pair or a setting that the engine cannot serve.
     """
     is_drafted = method is EngineMethod.DRAFT_MODEL
     if is_drafted and not pair.draft:
@@ -125,6 +155,6 @@ def engine_with(
         target = str(export_gguf(pair.target, folder, kind))
         draft = str(export_gguf(pair.draft, folder, kind, pair.target)) if is_drafted else None
         deployment = ModelDeployment(target=target, draft=draft, **fields)
-        threads = Environment.read().threads or 1
-        with serving(deployment, threads, in_float32) as engine:
+        count = threads or Environment.read().threads or 1
+        with serving(deployment, count, in_float32) as engine:
             yield engine

@@ -1,4 +1,4 @@
-"""The groups of flags that several commands share, and the values that stand for what was typed."""
+"""The flags that several commands share, and the functions that read them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 from specviz.commands.command import Progress
 from specviz.decoding.batch_options import BatchOptions
-from specviz.decoding.drafters.registry import method_named
-from specviz.errors import InputError, whole_between
+from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.engines.engine_facts import servers
+from specviz.errors import InputError, short, whole_between
 from specviz.experiments.run.profiling import MAX_PROMPTS
 from specviz.experiments.run.template_warning import pair_warning
-from specviz.models.pair_catalog import Pair, custom_pair, pair_named
+from specviz.models.files.loading import DEVICES, DTYPES
+from specviz.models.pair_catalog import Pair, custom_pair, pair_named, pairs
 from specviz.prompts import (
     CHAT_TASKS,
     Framing,
@@ -29,45 +31,75 @@ from specviz.records import (
     DecodingConfig,
     Part,
     Prompt,
+    ProposalKind,
     RunSetting,
     ValueType,
     read_integers,
 )
+from specviz.sizing.forward_time import GPUS
 
 MAX_REPEATS = 1000
 FILE_HELP = (
-    "a line each, blocks between empty lines, or .jsonl with `prompt` or `messages`, "
-    "and perhaps `system`"
+    "one per line, blocks separated by empty lines, or .jsonl with `prompt` or `messages` and an "
+    "optional `system`"
 )
 TASK_HELP = (
-    f"{', '.join(CHAT_TASKS)} (chat: chat models only; default the first that there is, none with "
-    "{})"
+    f"use held-out prompts of a task: {', '.join(CHAT_TASKS)} (chat needs a chat model; default "
+    "the first task, or none with {})"
 )
-_BESIDE_TARGET = ("draft", "eagle", "medusa")
-_DEFAULT_COUNT = 10  # of held-out prompts
+_WITH_TARGET = ("draft", "eagle", "medusa")
+_METAVARS = {ValueType.INTEGER: "N", ValueType.NUMBER: "X", ValueType.CHOICE: "NAME"}
+_DEFAULT_COUNT = 10  # number of held-out prompts without --prompt-count
 _OF_METHOD = tuple(setting for setting in DECODING if setting.part is Part.METHOD)
 _BESIDE_METHOD = tuple(setting for setting in DECODING if setting.part is not Part.METHOD)
 
 
 def add_flag(parser: _ActionsContainer, setting: RunSetting, **changes: Any) -> None:
-    """The flag of one setting; `changes` go before what argparse would be given."""
+    """Add the flag of one setting; `changes` replaces arguments of `add_argument`."""
     given: dict[str, Any] = {"help": setting.flag_help}
     if setting.type is ValueType.OPTIONS:
         given |= {"action": "append", "default": [], "metavar": "NAME=INTEGER"}
-    elif setting.is_bounded:
-        given |= {"type": setting.parser, "default": setting.default}
     elif setting.type is ValueType.SWITCH:
         given |= {"action": "store_true"}
+    else:
+        given |= {"metavar": _METAVARS.get(setting.type, "TEXT")}
+    if setting.is_bounded:
+        given |= {"type": setting.parser, "default": setting.default}
     elif setting.type is ValueType.CHOICE:
         given |= {"default": setting.default}
-    parser.add_argument(setting.flag, **(given | changes))
+    given |= changes
+    if given.get("default") not in (None, "", []) and "(default" not in given["help"]:
+        is_number = setting.type is ValueType.NUMBER
+        given["help"] += f" (default %(default){'g' if is_number else 's'})"
+    parser.add_argument(setting.flag, **given)
+
+
+def known_values(flags: Sequence[str]) -> Sequence[str] | None:
+    """Return the values that the shell completes for a flag, or None if it takes any text.
+
+    `flags` are the flag's names, such as `--pair`.
+    """
+    values: dict[str, Sequence[str]] = {
+        "--method": tuple(DRAFTERS),
+        "--pair": tuple(pair.name for pair in pairs()),
+        "--task": CHAT_TASKS,
+        "--device": DEVICES,
+        "--dtype": tuple(DTYPES),
+        "--rule": tuple(kind.value for kind in ProposalKind),
+        "--gpu": tuple(GPUS),
+        "--to": servers(),
+    }
+    return next((values[flag] for flag in flags if flag in values), None)
 
 
 def add_pair_flags(parser: ArgumentParser, **changes: Any) -> None:
-    """Which models, and where they run; read by `chosen_pair`. `changes` are to `--pair`."""
+    """Add the flags for the models and the device, which `chosen_pair` reads.
+
+    `changes` replaces arguments of `--pair`.
+    """
     group = parser.add_argument_group("models")
     add_flag(group, SETTINGS["pair"], **changes)
-    for name in ("target", *_BESIDE_TARGET):
+    for name in ("target", *_WITH_TARGET):
         add_flag(group, SETTINGS[name])
     add_machine_flags(group)
 
@@ -78,30 +110,40 @@ def add_machine_flags(parser: _ActionsContainer) -> None:
 
 
 def chosen_pair(options: Namespace) -> Pair:
-    """The named pair, or the one of `--target` and what is given beside it."""
-    beside = {name: getattr(options, name) for name in _BESIDE_TARGET}
-    given = [name for name, source in beside.items() if source is not None]
+    """Return the pair that `--pair` names, or the pair of `--target` and its `--draft` or heads."""
+    drafters = {name: getattr(options, name) for name in _WITH_TARGET}
+    given = [name for name, source in drafters.items() if source is not None]
     if options.target is not None:
-        return custom_pair(options.target, **{name: beside[name] for name in given})
+        return custom_pair(options.target, **{name: drafters[name] for name in given})
     if given:
-        raise InputError(f"{given[0]} must be given with a target, got it alone")
+        raise InputError(f"{given[0]} must be given together with target, got it alone")
     return pair_named(options.pair)
 
 
 def add_prompt_flags(parser: ArgumentParser) -> None:
-    """One prompt, or one per row of a batch; read by `chosen_prompt` and `chosen_rows`."""
+    """Add the flags for one prompt, or for one prompt per row of a batch.
+
+    `chosen_prompt` and `chosen_rows` read them.
+    """
     group = parser.add_argument_group("prompt")
-    group.add_argument("--task", help=TASK_HELP.format("--prompt"))
+    group.add_argument("--task", metavar="NAME", help=TASK_HELP.format("--prompt"))
     group.add_argument(
-        "--prompt-number", type=int, default=1, help="which held-out prompt, or which of the file"
+        "--prompt-number",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of the held-out prompt, or of the prompt in the file (default %(default)s)",
     )
-    group.add_argument("--prompt", help="your own text")
-    group.add_argument("--prompt-file", metavar="FILE", help=f"your own texts: {FILE_HELP}")
+    group.add_argument("--prompt", metavar="TEXT", help="your own prompt")
+    add_prompt_file_flag(group)
     add_framing_flags(group)
 
 
 def add_framing_flags(group: _ActionsContainer) -> None:
-    """How prompts are put to the model; read by `chosen_framing`."""
+    """Add `--system` and `--raw`, which `chosen_framing` reads.
+
+    The flags decide which system prompt and which chat template surround a prompt.
+    """
     add_flag(group, SETTINGS["system"], default="")
     add_flag(group, SETTINGS["raw"])
 
@@ -111,7 +153,10 @@ def chosen_framing(options: Namespace) -> Framing:
 
 
 def chosen_prompt(options: Namespace, progress: Progress) -> tuple[str | None, Prompt]:
-    """The task, if there is one, and the prompt; of a file of many, which one it is is told."""
+    """Return the task (None without one) and the prompt that the flags choose.
+
+    If the prompt file holds several prompts, print the number of the chosen one.
+    """
     if options.prompt_file is None:
         task, (prompt,) = chosen_rows(options, 1)
         return task, prompt
@@ -125,10 +170,10 @@ def chosen_prompt(options: Namespace, progress: Progress) -> tuple[str | None, P
 
 
 def chosen_rows(options: Namespace, count: int) -> tuple[str | None, tuple[Prompt, ...]]:
-    """The task and `count` prompts, one per row of a batch.
+    """Return the task (None without one) and `count` prompts, one for each row of a batch.
 
-    Held-out prompts start at `--prompt-number` and begin again behind the last. A file gives its
-    first prompts; a prompt of the user's own is in every row.
+    Held-out prompts start at `--prompt-number`; the task's first prompt follows its last one. A
+    prompt file gives its first `count` prompts. With `--prompt`, every row gets the same prompt.
     """
     task, prompts = _unframed_rows(options, count)
     return task, tuple(map(chosen_framing(options).of, prompts))
@@ -142,10 +187,11 @@ def _unframed_rows(options: Namespace, count: int) -> tuple[str | None, tuple[Pr
         known = read_prompts(options.prompt_file, "prompt-file")
         if len(known) < count:
             raise InputError(
-                f"prompt-file must have a prompt for each of {count} rows, got {len(known)}"
+                f"prompt-file must have at least {count} prompts, one for each row of the batch, "
+                f"got {len(known)}"
             )
         return options.task, known[:count]
-    is_chat = chosen_pair(options).instruct
+    is_chat = chosen_pair(options).is_asked_to_chat(options.task)
     task = options.task or tasks(is_chat)[0]
     return task, held_out_rows(task, count, options.prompt_number, is_chat)
 
@@ -156,54 +202,72 @@ def _check_one_source(options: Namespace) -> None:
 
 
 def add_many_prompts_flags(parser: ArgumentParser) -> None:
-    """Many prompts, of a task or a file; read by `chosen_prompts`."""
+    """Add the flags for many prompts, of a task or from a file; `chosen_prompts` reads them."""
     group = parser.add_argument_group("prompts")
-    group.add_argument("--task", help=TASK_HELP.format("--prompts"))
-    group.add_argument("--prompts", metavar="FILE", help=f"your own texts: {FILE_HELP}")
-    group.add_argument("--count", type=int, help="the first so many (default 10, all of a file)")
+    group.add_argument("--task", metavar="NAME", help=TASK_HELP.format("--prompt-file"))
+    add_prompt_file_flag(group)
+    add_prompt_count_flag(group, _DEFAULT_COUNT)
     add_framing_flags(group)
 
 
+def add_prompt_file_flag(group: _ActionsContainer) -> None:
+    group.add_argument(
+        "--prompt-file", metavar="FILE", help=f"file with your own prompts: {FILE_HELP}"
+    )
+
+
+def add_prompt_count_flag(group: _ActionsContainer, default: int) -> None:
+    """Add `--prompt-count`; `default` is the number of held-out prompts without this flag."""
+    group.add_argument(
+        "--prompt-count",
+        type=int,
+        metavar="N",
+        help=f"use the first N prompts (default {default} of each task, or all of a file)",
+    )
+
+
 def chosen_prompts(options: Namespace) -> tuple[str | None, tuple[Prompt, ...]]:
-    """The task, if there is one, and the prompts; all of a file unless `--count` is given."""
+    """Return the task (None without one) and the first `--prompt-count` prompts, or all prompts."""
     task, prompts = _unframed_prompts(options)
     return task, tuple(map(chosen_framing(options).of, prompts))
 
 
 def _unframed_prompts(options: Namespace) -> tuple[str | None, tuple[Prompt, ...]]:
-    if options.prompts is None:
-        is_chat = chosen_pair(options).instruct
+    count = options.prompt_count
+    if options.prompt_file is None:
+        is_chat = chosen_pair(options).is_asked_to_chat(options.task)
         task = options.task or tasks(is_chat)[0]
         known = held_out_prompts(task, is_chat)
-        return task, _first(known, options.count or _DEFAULT_COUNT, options)
-    prompts = read_prompts(options.prompts)
-    if options.count is None and len(prompts) > MAX_PROMPTS:
+        return task, _first(known, count or _DEFAULT_COUNT, options)
+    prompts = read_prompts(options.prompt_file, "prompt-file")
+    if count is None and len(prompts) > MAX_PROMPTS:
         raise InputError(
-            f"prompts must be at most {MAX_PROMPTS}, got {len(prompts)}; count takes the first ones"
+            f"prompt-file must have at most {MAX_PROMPTS} prompts, got {len(prompts)}; add "
+            "--prompt-count to use only the first ones"
         )
-    return options.task, _first(prompts, options.count or len(prompts), options)
+    return options.task, _first(prompts, count or len(prompts), options)
 
 
 def _first(prompts: tuple[Prompt, ...], count: int, options: Namespace) -> tuple[Prompt, ...]:
     most = min(len(prompts), MAX_PROMPTS)
-    if options.count is not None:
-        whole_between(options.count, "count", 1, most)
+    if options.prompt_count is not None:
+        whole_between(options.prompt_count, "prompt-count", 1, most)
     return prompts[:count]
 
 
 def warn_of_template(
     pair: Pair, options: Namespace, prompts: Sequence[Prompt], progress: Progress
 ) -> None:
-    """A line where a prompt holds what the model's chat template writes around it."""
+    """Print a warning if a prompt already contains tokens that the chat template adds."""
     warning = pair_warning(pair, options.device, options.dtype, prompts) if prompts else None
     if warning:
         progress(f"specviz: {warning} (--raw)")
 
 
 def add_batch_flags(parser: ArgumentParser, **size: Any) -> None:
-    """How many texts run at once, and what these share; read by `chosen_batch`.
+    """Add the flags of a batch, which `chosen_batch` reads.
 
-    `size` are changes to `--batch-size`.
+    `size` replaces arguments of `--batch-size`.
     """
     group = parser.add_argument_group("batch")
     for setting in BATCH.values():
@@ -212,34 +276,49 @@ def add_batch_flags(parser: ArgumentParser, **size: Any) -> None:
 
 
 def chosen_batch(options: Namespace) -> BatchOptions:
-    """The options that were typed; without a batch they are refused, not dropped."""
+    """Return the batch options that the user gave.
+
+    Raises InputError for a batch option without `--batch-size`.
+    """
     typed = {
         name: getattr(options, name)
         for name in BATCH
         if name != "batch_size" and getattr(options, name) is not None
     }
     if typed and options.batch_size is None:
-        raise InputError(f"{next(iter(typed))} must be given with batch-size, got it alone")
+        raise InputError(
+            f"{next(iter(typed))} must be given together with batch-size, got it alone"
+        )
     return BatchOptions(**typed)
 
 
 def add_config_flags(parser: ArgumentParser, **defaults: Any) -> None:
-    """The method and how it decodes; read by `chosen_config`. `defaults` are a command's own."""
+    """Add the flags for the method and all decoding settings, which `chosen_config` reads.
+
+    `defaults` holds the command's own default values by setting.
+    """
     group = parser.add_argument_group("decoding")
     for setting in _OF_METHOD:
-        usual = {"default": ""} if setting.name == "method" else {}  # what the pair begins with
+        # Without --method, the default method of the model pair is used.
+        usual = {"default": ""} if setting.name == "method" else {}
         add_flag(group, setting, **usual)
     add_sampling_flags(group, **defaults)
 
 
 def add_sampling_flags(group: _ActionsContainer, **defaults: Any) -> None:
-    """All settings of the decoding but the method's; read by `chosen_sampling`."""
+    """Add the flags for the sampling, the seed and the length; `chosen_sampling` reads them.
+
+    `defaults` holds the command's own default values by setting.
+    """
     for setting in _BESIDE_METHOD:
         add_flag(group, setting, default=defaults.get(setting.name, setting.default))
 
 
 def chosen_config(options: Namespace) -> DecodingConfig:
-    """With the method's usual tree and rule where none is given."""
+    """Return the decoding settings that the user gave.
+
+    The method decides the shape of the tree and the acceptance rule if the user gave none.
+    """
     method = method_named(options.method or chosen_pair(options).method)
     shape: dict[str, Any] = {"options": named_integers("option", options.option)}
     if options.branching is not None:
@@ -250,12 +329,12 @@ def chosen_config(options: Namespace) -> DecodingConfig:
 
 
 def chosen_sampling(options: Namespace) -> dict[str, Any]:
-    """The settings beside the method, by name."""
+    """Return the settings of `add_sampling_flags` by name."""
     return {setting.name: getattr(options, setting.name) for setting in _BESIDE_METHOD}
 
 
 def named_integers(flag: str, texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """The values of a flag that takes NAME=INTEGER and may be repeated; the last of a name counts.
+    """Parse the values of a repeatable flag NAME=INTEGER; the last value of each name counts.
 
     >>> named_integers("option", ["nodes=16"])
     (('nodes', 16),)
@@ -264,14 +343,23 @@ def named_integers(flag: str, texts: Sequence[str]) -> tuple[tuple[str, int], ..
     for text in texts:
         name, _, value = text.partition("=")
         if not name or not value.lstrip("-").isdecimal() or not value.isascii() or len(value) > 9:
-            raise InputError(f"{flag} must be NAME=INTEGER, such as nodes=16, got {text!r}")
+            raise InputError(f"{flag} must be NAME=INTEGER, such as nodes=16, got {short(text)}")
         parsed[name] = int(value)
     return tuple(parsed.items())
 
 
 def check_writable(what: str, name: str) -> None:
-    """Before a measurement, so that a file that cannot be written does not cost its result."""
+    """Raise InputError if the result file `name` cannot be written.
+
+    Call this before the measurement, so that no result is lost.
+
+    If the file did not exist, this check leaves no file behind.
+    """
+    path = Path(name)
     try:
-        Path(name).open("ab").close()
+        is_new = not path.exists()
+        path.open("ab").close()
+        if is_new:
+            path.unlink()
     except OSError as error:
         raise InputError(f"{what} {name!r} cannot be written: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""`lossless`: emitted tokens against the target's exact distribution."""
+"""The command `lossless`: it tests whether the emitted tokens follow the target's distribution."""
 
 from __future__ import annotations
 
@@ -24,16 +24,23 @@ _MAX_SAMPLES = 1_000_000
 
 
 def _add_flags(parser: ArgumentParser) -> None:
-    many_draws = "a named pair (default %(default)s, which is quick)"
+    many_draws = (
+        "a pair of models by its name; `specviz models` lists them (default %(default)s, "
+        "which is quick)"
+    )
     add_pair_flags(parser, default=BUNDLED, help=many_draws)
     add_config_flags(parser, temperature=1.0)
     parser.add_argument(
-        "--samples", type=int, default=2000, help="rounds in all (default %(default)s)"
+        "--samples",
+        type=int,
+        default=2000,
+        metavar="N",
+        help="number of rounds to sample (default %(default)s)",
     )
 
 
 def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Sample rounds behind the beginnings of held-out prompts and test what they emit."""
+    """Sample many rounds after the beginnings of held-out prompts, and test their tokens."""
     whole_between(options.samples, "samples", 100, _MAX_SAMPLES)
     config = chosen_config(options)
     needs = method_named(config.method).needs
@@ -50,4 +57,9 @@ def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
     }
 
 
-COMMAND = Command(lossless, facts, _add_flags)
+COMMAND = Command(
+    lossless,
+    facts,
+    _add_flags,
+    example="--method draft-tree --rule without-replacement --temperature 1",
+)

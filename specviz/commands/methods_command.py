@@ -1,4 +1,4 @@
-"""`methods`: the drafting methods there are."""
+"""The command `methods`: it lists the drafting methods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.records import ProposalKind
 
 
 def list_methods() -> list[dict[str, Any]]:
-    """The registry; `lossy` are the rules of a method that have to be asked for."""
+    """Return all methods; `lossy` lists those acceptance rules that are not lossless."""
     return [_describe_method(method) for method in DRAFTERS.values()]
 
 
@@ -42,7 +42,7 @@ def methods(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
 
 
 def methods_text(result: Sequence[dict[str, Any]]) -> str:
-    """A line per method, then the options that only one or a few have."""
+    """Return a table of the methods, and a table of their options."""
     rows = [
         {
             "method": each["name"],
@@ -65,4 +65,4 @@ def methods_text(result: Sequence[dict[str, Any]]) -> str:
     return f"{table(rows)}\n\n{table(options)}"
 
 
-COMMAND = Command(methods, methods_text)
+COMMAND = Command(methods, methods_text, example="--json")

@@ -1,4 +1,4 @@
-"""`models`: the models and pairs there are, a report on two new ones, or a model made larger."""
+"""The command `models`: it lists, checks and fetches models, or writes a larger one."""
 
 from __future__ import annotations
 
@@ -36,42 +36,51 @@ def _add_flags(parser: ArgumentParser) -> None:
         "--check",
         nargs="+",
         metavar=("TARGET", "DRAFT"),
-        help="report on a target, or on it and a draft, before their weights are fetched",
+        help="check a target, or a target and a draft, before fetching their weights",
     )
     parser.add_argument(
-        "--get", metavar="PAIR", help=f"fetch the models of a named pair, such as {CHAT}"
+        "--get", metavar="PAIR", help=f"fetch the models of the pair with this name, such as {CHAT}"
     )
     parser.add_argument(
-        "--inflate", metavar="FOLDER", help="write a larger model that computes the same there"
+        "--inflate",
+        metavar="FOLDER",
+        help="write a larger model with the same output to this folder",
     )
-    parser.add_argument("--model", metavar="FOLDER", help="of which (default the bundled target)")
+    parser.add_argument(
+        "--model",
+        metavar="FOLDER",
+        help="folder of the model to inflate (default the bundled target)",
+    )
     parser.add_argument(
         "--shape",
         action="append",
         default=[],
         metavar="NAME=INTEGER",
-        help=f"{', '.join(SIZES)}; several times (default as it is)",
+        help=f"a size of the inflated model: {', '.join(SIZES)}; may be repeated "
+        "(default the original size)",
     )
     add_machine_flags(parser)
 
 
 def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
-    """Every named pair, one that was fetched, the report on two models, or a model made larger."""
+    """List the named pairs, fetch one, check two models, or write a larger model."""
     if options.get is not None:
         return [_got(options.get, progress)]
     if options.inflate is not None:
         return [_inflated(options)]
     if options.shape or options.model:
-        raise InputError("shape and model must be given with inflate, got them alone")
+        raise InputError("shape and model must be given together with inflate, got them alone")
     if options.check is None:
         return [_describe_pair(pair) for pair in pairs()]
     if len(options.check) > 2:
-        raise InputError(f"check must have a target and perhaps a draft, got {len(options.check)}")
+        raise InputError(
+            f"check must name a target and at most one draft, got {len(options.check)} models"
+        )
     return [_pair_report(custom_pair(*options.check), options.device, options.dtype)]
 
 
 def _got(name: str, progress: Progress) -> dict[str, Any]:
-    """Fetch what the pair lacks on this machine."""
+    """Download the pair's files that this machine does not have yet."""
     pair, environment = pair_named(name), Environment.read()
     if pair.name == CHAT:
         get_chat_model(environment, progress)
@@ -85,10 +94,12 @@ def _got(name: str, progress: Progress) -> dict[str, Any]:
 
 
 def _inflated(options: Namespace) -> dict[str, Any]:
-    """The same function in a larger shape, as a folder for --target or --draft."""
+    """Write a larger model that computes the same function as a smaller one."""
     folder = local_folder(options.model or pair_named(BUNDLED).target)
     if folder is None:
-        raise InputError(f"model must be a folder to be inflated, got {options.model!r}")
+        raise InputError(
+            f"model must be the folder of the model to be made larger, got {options.model!r}"
+        )
     sizes = dict(named_integers("shape", options.shape))
     shape = read_shape(folder).with_sizes(sizes)
     size = inflate(folder, Path(options.inflate), shape)
@@ -98,11 +109,12 @@ def _inflated(options: Namespace) -> dict[str, Any]:
 def _source(pair: Pair) -> str:
     if pair.name == BUNDLED:
         return "bundled"
-    return "hub" if is_on_the_hub(pair.target) else "folder"  # of the chat model, unpacked
+    # `models --get` stores the chat model in a folder
+    return "hub" if is_on_the_hub(pair.target) else "folder"
 
 
 def _describe_pair(pair: Pair) -> dict[str, Any]:
-    """Sizes are known only of the bundled models, which lie on this machine."""
+    """Return a description of a pair, with sizes only for the bundled pair."""
     described: dict[str, Any] = {
         "name": pair.name,
         "title": pair.title,
@@ -118,7 +130,7 @@ def _describe_pair(pair: Pair) -> dict[str, Any]:
 
 
 def _methods_of(pair: Pair) -> list[str]:
-    """The methods whose needs the pair can meet."""
+    """Return the methods for which the pair has all models and heads."""
     return [name for name, method in DRAFTERS.items() if not needs_missing(pair, method.needs)]
 
 
@@ -137,7 +149,10 @@ def _add_sizes(described: dict[str, Any], pair: Pair) -> None:
 
 
 def _pair_report(pair: Pair, device: str, dtype: str) -> dict[str, Any]:
-    """What is known of a pair before any weights; `relation` is that of the two vocabularies."""
+    """Return the facts about a pair that are known without its weights.
+
+    `relation` says how the two vocabularies compare.
+    """
     demand = demand_of(DecodingConfig())
     needs = frozenset({Need.DRAFT}) if pair.draft else frozenset[Need]()
     report = check_pair_sources(pair, device, dtype, needs, demand)
@@ -173,7 +188,7 @@ def models_text(result: Sequence[dict[str, Any]]) -> str:
 
 
 def _report_text(report: dict[str, Any]) -> str:
-    """One fact a line, bytes in gigabytes; then warnings and problems, a line each."""
+    """Return a table of the facts, with memory in gigabytes, then the warnings and problems."""
     shares = ("weights", "copies", "caches", "work")
     memory = ", ".join(f"{name} {gigabytes(report['memory'][name])}" for name in shares)
     free, shared = report["bytes_free"], report["shared_tokens"]
@@ -197,7 +212,7 @@ def _report_text(report: dict[str, Any]) -> str:
 
 
 def shortfall(result: Sequence[dict[str, Any]]) -> str | None:
-    """One line where the models of --check cannot run as a pair."""
+    """Return one line if the two models of `--check` cannot run as a pair."""
     count = len(result[0].get("problems", ()))
     if not count:
         return None
@@ -209,4 +224,10 @@ def _millions(pair: dict[str, Any]) -> str:
     return " and ".join(f"{size / 1e6:.1f}" for size in sizes if size) or "-"
 
 
-COMMAND = Command(models, models_text, _add_flags, shortfall)
+COMMAND = Command(
+    models,
+    models_text,
+    _add_flags,
+    shortfall,
+    example="--check TARGET DRAFT",
+)

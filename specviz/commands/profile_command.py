@@ -1,8 +1,9 @@
-"""`profile`: where a method loses acceptance, over many prompts."""
+"""The command `profile`: it ranks the causes of rejected tokens, over many prompts."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,23 @@ from specviz.commands.flags import (
     add_config_flags,
     add_many_prompts_flags,
     add_pair_flags,
+    check_writable,
     chosen_config,
     chosen_pair,
     chosen_prompts,
     warn_of_template,
 )
+from specviz.commands.result_files import UNWRITTEN, missing_files, unwritten
 from specviz.errors import InputError
-from specviz.experiments.run.profiling import ProfileRequest, ProfileStep, Profiling
+from specviz.experiments.run.profiling import ProfileRequest, Profiling
 from specviz.records import MAX_DRAFT_LENGTH
 
-MOST_ROWS = 8  # of a table
-_TEXT_LENGTH = 16  # of a token in a table
+MOST_ROWS = 8  # largest number of groups of tokens that a table shows
+_TEXT_LENGTH = 16  # longest token text in a table, in characters
 _HOW = (
     "ms lost: a rejection loses (levels drafted - levels passed) / (levels drafted + 1) of the "
     "median time\nof the rounds that drafted as many levels, or of all rounds where fewer than "
-    f"{FEWEST} did: one slow round\ncannot lead."
+    f"{FEWEST} did, so that\none slow round cannot lead."
 )
 
 
@@ -37,14 +40,21 @@ def _add_flags(parser: ArgumentParser) -> None:
     add_pair_flags(parser)
     add_many_prompts_flags(parser)
     add_config_flags(parser)
-    parser.add_argument("--traces", metavar="DIR", help="save every prompt's trace there")
     parser.add_argument(
-        "--min-block-efficiency", type=float, help="exit status 1 below so many tokens a round"
+        "--traces",
+        metavar="DIR",
+        help="save the trace of every prompt in this folder (default none)",
+    )
+    parser.add_argument(
+        "--min-block-efficiency",
+        type=float,
+        metavar="X",
+        help="exit with status 1 if there are fewer than X tokens per forward (default no limit)",
     )
 
 
 def profile(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Decode many prompts speculatively and rank where acceptance is lost."""
+    """Decode many prompts speculatively, and rank the causes of rejected tokens by their cost."""
     gate = _gate(options)
     task, prompts = chosen_prompts(options)
     pair, config = chosen_pair(options), chosen_config(options)
@@ -52,12 +62,16 @@ def profile(options: Namespace, progress: Progress) -> dict[str, Any]:
     folder = None if options.traces is None else _trace_folder(options.traces)
     warn_of_template(pair, options, prompts, progress)
     profiling = Profiling(request)
-    files, where = [], {}
+    files, where, lost = [], {}, list[str]()
     for step in profiling:
         if step.trace is not None:
             where = {"device": step.trace.device, "dtype": step.trace.dtype}
             if folder is not None:
-                files.append(_save(step, folder))
+                path = folder / _file_name(step.index)
+                files.append(str(path))
+                lost += unwritten(
+                    "traces file", path.name, partial(trace_file.save, step.trace, path)
+                )
             progress(f"prompt {step.done} of {step.prompts}: {step.tokens} tokens so far")
     found = profiling.profile().to_dict()
     return {
@@ -71,11 +85,14 @@ def profile(options: Namespace, progress: Progress) -> dict[str, Any]:
         "tokens_per_second": found["tokens"] / found["seconds"] if found["seconds"] else None,
         "min_block_efficiency": gate,
         "traces": files if folder is not None else None,
+        UNWRITTEN: lost,
     }
 
 
 def shortfall(result: dict[str, Any]) -> str | None:
-    """One line where the block efficiency is below what was asked for."""
+    """Return one line if a file is missing, or if block efficiency is below the user's minimum."""
+    if lost := missing_files(result):
+        return lost
     least, found = result["min_block_efficiency"], result["block_efficiency"]
     if least is None or (found is not None and found >= least):
         return None
@@ -92,14 +109,16 @@ def _gate(options: Namespace) -> float | None:
 
 
 def _trace_folder(name: str) -> Path:
-    """Before the decoding, so that a folder that cannot be written does not cost its result."""
+    """Create the folder for traces before decoding starts, so that an error loses no results.
+
+    Raises InputError if the folder or a file in it cannot be written.
+    """
     folder = Path(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / _file_name(0)
-        probe.open("ab").close()
     except OSError as error:
         raise InputError(f"traces folder {name!r} cannot be written: {error.strerror}") from None
+    check_writable("traces file", str(folder / _file_name(0)))
     return folder
 
 
@@ -107,27 +126,20 @@ def _file_name(index: int) -> str:
     return f"prompt-{index + 1:03}.json.gz"
 
 
-def _save(step: ProfileStep, folder: Path) -> str:
-    assert step.trace is not None
-    path = folder / _file_name(step.index)
-    try:
-        trace_file.save(step.trace, path)
-    except OSError as error:
-        raise InputError(f"traces file {path.name} cannot be written: {error.strerror}") from None
-    return str(path)
-
-
 def profile_text(result: dict[str, Any]) -> str:
-    """The loss in all, then one table per dimension, the costliest groups of each.
+    """Return the total loss by rejected tokens, then one table for each way to group the tokens.
 
-    Milliseconds are lost at the median cost of a round of its kind; see `acceptance_profile`.
+    Each table lists the groups that lose most first.
+    A loss in milliseconds uses the median time of rounds with equally long drafts; see
+    `acceptance_profile`.
     """
     where = f"{result['device']}, {result['dtype']}"
     head = f"{result['method']} on {result['pair']}, {where}, K = {result['draft_length']}"
     facts = {
         "prompts": result["prompts"],
         "rounds": result["rounds"],
-        "tokens of rounds": result["tokens"],  # without each prompt's first one
+        # The first token of each prompt comes from the prefill, so it is not counted here.
+        "tokens of rounds": result["tokens"],
         "acceptance_rate": result["acceptance_rate"],
         "block_efficiency": result["block_efficiency"],
         "rejections": result["rejections"],
@@ -163,13 +175,13 @@ def _row(title: str, group: dict[str, Any]) -> dict[str, Any]:
 
 
 def _example(example: dict[str, Any]) -> str:
-    """Where it happened, and what was drafted -> wanted."""
+    """Return one rejection as text: prompt, round, the rejected token and its replacement."""
     drafted, wanted = (_quoted(example[name]) for name in ("drafted", "wanted"))
     return f"prompt {example['trace'] + 1}, round {example['round'] + 1}: {drafted} -> {wanted}"
 
 
 def _quoted(text: str) -> str:
-    """A token's text in one line that no terminal acts on."""
+    """Return a token's text, shortened, on one line and without control characters."""
     return repr(text if len(text) <= _TEXT_LENGTH else text[: _TEXT_LENGTH - 1] + "…")
 
 
@@ -178,4 +190,5 @@ COMMAND = Command(
     profile_text,
     _add_flags,
     shortfall,
+    example="--pair bundled --task code --prompt-count 20",
 )

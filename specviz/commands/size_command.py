@@ -1,8 +1,7 @@
-"""`size`: whether speculation pays on a deployment that somebody plans, and what it takes."""
+"""The command `size`: it computes whether speculation pays on a planned deployment."""
 
 from __future__ import annotations
 
-import os
 from argparse import ArgumentParser, Namespace
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,14 +10,13 @@ from typing import Any
 from specviz import metrics, trace_file
 from specviz.commands.command import Command, Progress
 from specviz.commands.console import facts, table
-from specviz.environment import Environment
 from specviz.errors import InputError, short
-from specviz.sizing.file_acceptance import FEWEST, read_sweep_acceptance
+from specviz.sizing.file_acceptance import FEWEST, read_sweep_acceptance, survival_of_depths
 from specviz.sizing.forward_time import GPUS
 from specviz.sizing.measured_times import MeasuredPlan, MeasuredTimes, read_measured
 from specviz.sizing.published import trust
-from specviz.sizing.serving_plan import FIELDS, Field, read_plan
-from specviz.sizing.shape import MODELS, ModelShape, shape_of_config
+from specviz.sizing.serving_plan import FIELDS, PRINTED, Field, read_plan
+from specviz.sizing.shape import MODELS, ModelShape
 from specviz.sizing.simulated_load import by_load
 from specviz.sizing.sized_plan import SizedPlan
 from specviz.sizing.sizing_answer import size
@@ -26,47 +24,74 @@ from specviz.sizing.sizing_words import apart
 
 _MODELS = ("target", "draft")
 _POLICIES = {"plain": "plain", "speculative": "speculation", "switched": "while it pays"}
-_ALIKE = 0.8  # a name that looks so much like a preset's is taken for a slip
+# A name is a misspelt preset if its similarity to the preset (0 to 1) is at least this.
+_ALIKE = 0.8
 _OWN = "a preset of --list, a folder or file with a config.json, or a repository of the Hub"
 
 
 def _add_flags(parser: ArgumentParser) -> None:
     parser.description = (
-        "Whether speculative decoding pays for two models on some GPUs, up to how many requests at "
-        "once, and what memory and money it takes. Computed from the models' shapes and the cards' "
-        "data sheets; nothing is run. --trust shows how far published measurements are from it."
+        "Compute whether speculative decoding pays for two models on some GPUs, up to how many\n"
+        "requests at once, and how much memory and money it needs. The result follows from the\n"
+        "shapes of the models and the data sheets of the GPUs; no model runs. --trust compares it\n"
+        "with published measurements."
     )
-    plan = parser.add_argument_group("what is planned")
+    plan = parser.add_argument_group("the plan")
     for field in FIELDS.values():
         meaning = field.meaning
         if field.name in _MODELS:
-            meaning += f": {_OWN}"
-        elif field.choices and field.name != "gpu":
+            meaning += f"; a model is {_OWN}"
+        elif field.name == "gpu":
+            meaning += "; --list shows them"
+        elif field.choices:
             meaning += f": {', '.join(field.choices)}"
-        flag = f"--{field.name.replace('_', '-')}"
         plan.add_argument(
-            flag, help=f"{meaning} (default {_default(field)})".replace("%", "%%"), metavar="X"
+            f"--{_flag(field.name)}",
+            dest=field.name,
+            metavar="NAME" if field.choices else "N" if field.is_whole else "X",
+            help=f"{meaning} (default {_default(field)})".replace("%", "%%"),
         )
-    parser.add_argument("--trace", metavar="FILE", help="take the acceptance rate of a saved run")
     parser.add_argument(
-        "--sweep",
+        "--from-trace",
         metavar="FILE",
-        help="take the acceptance rate of a sweep's file, of one pair and method",
+        help="read the acceptance rate from the trace file of a run (default none)",
     )
     parser.add_argument(
-        "--simulate", action="store_true", help="requests that arrive by chance, at several loads"
+        "--from-sweep",
+        metavar="FILE",
+        help="read the acceptance rate from a sweep's file with one pair and method (default none)",
+    )
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="also simulate requests that arrive at random, at several loads",
     )
     parser.add_argument(
         "--measured",
         metavar="FILE",
-        help="simulate so with measured times of rounds and steps, of a file by load --json, "
-        "bench --batch-size … --json or sweep --axis batch-size=…; the answer is computed still",
+        help="simulate with the measured times in this file, which `load --json`, `bench "
+        "--batch-size … --json` or `sweep --axis batch-size=… --output` has written (default none)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of that chance (default 0)")
     parser.add_argument(
-        "--trust", action="store_true", help="published measurements beside what is computed"
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of the random arrivals (default %(default)s)",
     )
-    parser.add_argument("--list", action="store_true", help="the preset models and GPUs")
+    parser.add_argument(
+        "--trust", action="store_true", help="compare the formulas with published measurements"
+    )
+    parser.add_argument("--list", action="store_true", help="list the preset models and GPUs")
+
+
+# A field of a plan -> its flag, if the flag has another name. Other commands already use the
+# field's own name for something else.
+_FLAGS = {"batch": "concurrency", "prompt": "prompt-tokens", "output": "output-tokens"}
+
+
+def _flag(name: str) -> str:
+    return _FLAGS.get(name, name.replace("_", "-"))
 
 
 def _default(field: Field) -> str:
@@ -74,22 +99,38 @@ def _default(field: Field) -> str:
 
 
 def sized(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """One of {"trust"}, {"presets"}, or {"size"} with "load" and "measured" beside it."""
+    """Return a dict with the keys "size", "load" and "measured".
+
+    "size" has the answer to the plan, "load" the simulated load (or None), and "measured" sentences
+    about the source of measured times (or None). With `--trust`, the only key is "trust", for the
+    comparison with published measurements. With `--list` it is "presets".
+    """
     if options.trust:
         return {"trust": trust()}
     if options.list:
         return {"presets": _presets()}
+    try:
+        return _sized(options)
+    # The message begins with a field's name, which the flag's name replaces.
+    except InputError as error:
+        field, space, rule = str(error).partition(" ")
+        raise InputError(f"{_FLAGS.get(field, field)}{space}{rule}") from None
+
+
+def _sized(options: Namespace) -> dict[str, Any]:
     given = {name: getattr(options, name) for name in FIELDS if getattr(options, name) is not None}
-    acceptance, source = _measured_acceptance(options)
+    acceptance, source, survival = _measured_acceptance(options)
     if acceptance is not None:
-        if "acceptance" in given:
+        twice = next((name for name in ("acceptance", *PRINTED) if name in given), None)
+        if twice is not None:
             raise InputError(
-                f"acceptance must be given once, got {given['acceptance']!r} beside a file"
+                f"{twice} must not be given together with a file that contains it, "
+                f"got {given[twice]!r}"
             )
         given["acceptance"] = acceptance
     times = None if options.measured is None else _measured_times(options.measured)
     target, draft = (_own_shape(given, name) for name in _MODELS)
-    plan = read_plan(given, target, draft, source)
+    plan = read_plan(given, target, draft, source, survival)
     found = SizedPlan(plan) if times is None else MeasuredPlan(plan, times)
     is_simulated = options.simulate or times is not None
     return {
@@ -110,46 +151,42 @@ def _text(parameter: str, name: str) -> str:
         raise InputError(f"{parameter} must be a readable file, got {name!r}: {error}") from None
 
 
-def _measured_acceptance(options: Namespace) -> tuple[float | None, str]:
-    """Of a run's or a sweep's file, and what it rests on; None where neither is given."""
-    if options.trace is not None:
-        totals = metrics.RoundTotals(trace_file.load(options.trace).rounds)
+def _measured_acceptance(options: Namespace) -> tuple[float | None, str, tuple[float, ...]]:
+    """Return a measured acceptance rate, a text on its source, and the chance to pass each depth.
+
+    The rate comes from a saved run or from a sweep. It is None if the user named no file.
+    """
+    if options.from_trace is not None:
+        totals = metrics.RoundTotals(trace_file.load(options.from_trace).rounds)
         rate, examined = totals.acceptance_rate, totals.levels_reached
         if rate is None:
-            raise InputError(f"trace must be of a run that drafted, got {options.trace!r}")
+            raise InputError(
+                "from-trace must be the file of a run that drafted tokens, got "
+                f"{options.from_trace!r}"
+            )
         few = "" if examined >= FEWEST else ", which are few: another text may differ much"
-        return rate, f"{rate:.2f} of a saved run, of {examined:,} examined guesses{few}"
-    if options.sweep is None:
-        return None, ""
-    found = read_sweep_acceptance(_text("sweep", options.sweep), options.sweep)
-    return found.rate, found.words
+        depths = ((each.reached, each.passed) for each in totals.acceptance_by_depth)
+        source = f"{rate:.2f} of a saved run, of {examined:,} examined guesses{few}"
+        return rate, source, survival_of_depths(depths)
+    if options.from_sweep is None:
+        return None, "", ()
+    found = read_sweep_acceptance(_text("from-sweep", options.from_sweep), options.from_sweep)
+    return found.rate, found.words, found.survival
 
 
 def _own_shape(given: dict[str, Any], name: str) -> ModelShape | None:
-    """Of a model that is no preset; its field is left to the default."""
+    """Return the shape of a model that is no preset, and remove that model's name from `given`."""
     source = given.get(name)
     if source is None or source in FIELDS[name].choices:
         return None
     nearest = get_close_matches(source, MODELS, 1, _ALIKE)
     if nearest and "/" not in source and not Path(source).exists():
-        raise InputError(f"{name} must be {_OWN}, got {short(source)}: perhaps {nearest[0]}")
+        raise InputError(f"{name} must be {_OWN}, got {short(source)}; did you mean {nearest[0]}?")
     del given[name]
+    # this import loads the Hub's client, which only such a model needs
+    from specviz.shape_source import shape_of_source
+
     return shape_of_source(source)
-
-
-def shape_of_source(source: str) -> ModelShape:
-    """Of a file, a folder or a repository of the Hub, of which only the configuration is read."""
-    from specviz.models.files.config_bounds import read_config_file
-    from specviz.models.files.hub import (  # it brings the Hub's client
-        fetch_configuration,
-        is_on_the_hub,
-    )
-
-    path = Path(os.path.expanduser(source))
-    if not path.is_file():
-        is_named = is_on_the_hub(source)
-        path = fetch_configuration(source, Environment.read()) if is_named else path / "config.json"
-    return shape_of_config(read_config_file(source, path), source)
 
 
 def _presets() -> dict[str, Any]:
@@ -178,7 +215,7 @@ def _presets() -> dict[str, Any]:
 
 
 def size_text(result: dict[str, Any]) -> str:
-    """The answer with its reasons first; then times, memory, batches and money as tables."""
+    """Return the answer with its reasons, then tables of times, memory, batch sizes and costs."""
     if "trust" in result:
         return _trust_text(result["trust"])
     if "presets" in result:
@@ -228,20 +265,21 @@ def _numbers(found: dict[str, Any]) -> dict[str, Any]:
     return {
         "target": found["target"],
         "draft": found["draft"],
-        "acceptance rate": found["acceptance"],
+        "acceptance rate (accepted / examined)": found["acceptance"],
+        "draft utilization (accepted / drafted)": found["draft_utilization"],
         "draft length K": found["draft_length"],
         "best K here": found["best_length"],
-        "tokens a round": found["tokens_per_round"],
+        "tokens per forward": found["tokens_per_round"],
         "c, draft forward / target forward": found["cost_ratio"],
         "v, extra time of a forward that checks K guesses": found["verification_overhead"],
         "speedup without prompts": found["speedup"],
         "with that K a token gains from a rate of": found["break_even_acceptance"],
-        "most requests that fit": found["largest_batch"],
+        "largest number of requests that fit": found["largest_batch"],
     }
 
 
 def _ways(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Plain and speculative, with as many digits as it takes to tell them apart."""
+    """Return the numbers of both ways to decode, with enough decimals to show the difference."""
     plain, fast = (_way(found, name) for name in ("plain", "speculative"))
     for name, value in plain.items():
         if isinstance(value, float) and isinstance(fast[name], float):
@@ -280,7 +318,7 @@ def _card(each: dict[str, Any], unit: str) -> dict[str, Any]:
 
 
 def load_text(results: list[dict[str, Any]]) -> str:
-    """A line for each load and way of decoding."""
+    """Return a table of the simulation, with one line per load and way of decoding."""
     if not results:
         return "No load was simulated: not even one request fits."
     rows = [
@@ -298,8 +336,8 @@ def load_text(results: list[dict[str, Any]]) -> str:
         for each in results
     ]
     return (
-        "Requests that arrive by chance, simulated; where the deployment does not keep up, the "
-        f"queue and with it the first token grow without end:\n{table(rows)}"
+        "Random arrivals, simulated. If the deployment does not keep up, the queue and the time to "
+        f"the first token grow without end:\n{table(rows)}"
     )
 
 
@@ -344,4 +382,9 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-COMMAND = Command(sized, size_text, _add_flags)
+COMMAND = Command(
+    sized,
+    size_text,
+    _add_flags,
+    example="--target llama-3-1-70b --draft llama-3-2-1b --gpu h100-sxm --gpus 4 --acceptance 0.7",
+)

@@ -1,4 +1,4 @@
-"""`translate`: old flags, or an article's snippet, as what an engine of today reads."""
+"""The command `translate`: it rewrites old flags or an article's code for today's engines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.engines.local_pair import read_local_pair
 from specviz.engines.pasted_text import MAX_TEXT
 from specviz.engines.translation import translate
 from specviz.engines.translation_answer import translation_answer
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 
 _FORMS = ("command", "yaml", "python", "compose", "kubernetes")
 _WIDTH = 100
@@ -24,30 +24,46 @@ _WIDTH = 100
 
 def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "text", nargs="?", help="a command, Python code, JSON or YAML, in quotes (default: stdin)"
+        "text",
+        nargs="?",
+        metavar="TEXT",
+        help="a command, Python code, JSON or YAML, in quotes (default: read standard input)",
     )
-    parser.add_argument("--file", metavar="FILE", help="the text of a file instead")
-    parser.add_argument("--to", metavar="ENGINE", help=f"{', '.join(servers())} (default: its own)")
+    parser.add_argument("--file", metavar="FILE", help="read the text from a file (default none)")
     parser.add_argument(
-        "--form", help=f"{', '.join(_FORMS)} or all: what to print (default {_FORMS[0]})"
+        "--to",
+        metavar="ENGINE",
+        help=f"engine whose configuration is written: {', '.join(servers())} (default the engine "
+        "of the text)",
     )
     parser.add_argument(
-        "--schedule", metavar="FILE", help="K by batch size, from what sweep --output wrote"
+        "--form",
+        metavar="NAME",
+        help=f"form of the configuration to print: {', '.join(_FORMS)} or all "
+        f"(default {_FORMS[0]})",
+    )
+    parser.add_argument(
+        "--schedule",
+        metavar="FILE",
+        help="choose the draft length for each batch size from a file that `sweep --output` wrote "
+        "(default none)",
     )
 
 
 def translated(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """What became of each flag, and the configuration of today in each form."""
+    """Return what happened to each flag of the text, and a configuration for today's engine."""
     form = options.form or _FORMS[0]
     if form not in (*_FORMS, "all"):
-        raise InputError(f"form must be one of {', '.join((*_FORMS, 'all'))}, got {form!r}")
+        raise InputError(f"form must be one of {', '.join((*_FORMS, 'all'))}, got {short(form)}")
     schedule = schedule_of_sweep(_read("schedule", options.schedule)) if options.schedule else ()
     found = translate(_text(options), options.to, read_local_pair, schedule)
     answer = translation_answer(found)
     able = [name for name, text in answer["forms"].items() if text]
     if able and form not in (*able, "all"):
         title = engines()[found.target].title
-        raise InputError(f"form must be one of {', '.join(able)} or all for {title}, got {form!r}")
+        raise InputError(
+            f"form must be one of {', '.join(able)} or all for {title}, got {short(form)}"
+        )
     return {**answer, "form": form}
 
 
@@ -104,11 +120,17 @@ def _filled(text: str, indent: str) -> str:
 
 
 def shortfall(result: Mapping[str, Any]) -> str | None:
-    """One line where what was asked for cannot work."""
+    """Return one line if the engine would refuse the resulting configuration."""
     count = len(result["problems"])
     if not count:
         return None
     return f"no configuration: {'1 problem' if count == 1 else f'{count} problems'}"
 
 
-COMMAND = Command(translated, translated_text, _add_flags, shortfall)
+COMMAND = Command(
+    translated,
+    translated_text,
+    _add_flags,
+    shortfall,
+    example='"vllm serve TARGET --speculative-model DRAFT --num-speculative-tokens 5"',
+)

@@ -1,4 +1,4 @@
-"""`watch`: whether serving engines speculate, and what of their drafts is accepted."""
+"""The command `watch`: it shows whether engines speculate, and how many drafts they accept."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from specviz.serving.engine_replicas import (
     read_now,
 )
 
-_PATIENCE = 5  # readings that may fail one behind the other: an engine that is started again
-_KEPT = 1000  # readings, the last ones
+# consecutive failed readings before the command ends; an engine that restarts answers none
+_PATIENCE = 5
+_KEPT = 1000  # a longer watch keeps only this many of its latest readings
 _MOST_SECONDS = 3600.0
 
 
@@ -34,27 +35,40 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "url",
         nargs="+",
-        help="such as http://127.0.0.1:8000; its key: SPECVIZ_ENGINE_KEY. Several are replicas of "
-        "one service: summed, and each apart",
+        metavar="URL",
+        help="address of a server, such as http://127.0.0.1:8000; several addresses count as "
+        "replicas of one service, whose sum is shown as well; if a key is needed, put it into the "
+        "environment variable SPECVIZ_ENGINE_KEY",
     )
     parser.add_argument(
-        "--expected", action="store_true", help="it must speculate; exit status 1 if it does not"
+        "--expected",
+        action="store_true",
+        help="exit with status 1 if a server does not speculate",
     )
-    parser.add_argument("--every", type=float, default=2.0, help="seconds (default %(default)s)")
-    parser.add_argument("--count", type=int, help="readings (default until Ctrl+C)")
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=2.0,
+        metavar="X",
+        help="seconds between two readings (default %(default)s)",
+    )
+    parser.add_argument(
+        "--readings", type=int, metavar="N", help="stop after N readings (default until Ctrl+C)"
+    )
 
 
 def watch(options: Namespace, progress: Progress) -> dict[str, Any]:
-    """Probe each engine by one request, then read the counters until Ctrl+C or for `count` times.
+    """Send each engine one request, then read its counters until Ctrl+C or `readings` times.
 
-    Of one engine its own figures; of several those of each in "replicas", and their sums.
+    For one engine the result holds its numbers. For several it holds each engine's numbers in
+    "replicas", and their sums.
     """
     if not (math.isfinite(options.every) and 0.1 <= options.every <= _MOST_SECONDS):
         raise InputError(
             f"every must be from 0.1 to {_MOST_SECONDS:g} seconds, got {options.every}"
         )
-    if options.count is not None:
-        whole_between(options.count, "count", 0, 1_000_000)
+    if options.readings is not None:
+        whole_between(options.readings, "readings", 0, 1_000_000)
     key = Environment.read().engine_key
     addresses = [EngineAddress.of(each, key) for each in options.url]
     check_replicas(addresses)
@@ -105,12 +119,12 @@ def _intervals(
     options: Namespace,
     progress: Progress,
 ) -> Iterator[list[CountedInterval | str]]:
-    """What each counted between one reading and the next, or why there is none of it."""
+    """Yield the new counts of each engine at every reading, or a sentence on why there are none."""
     last = [
         None if isinstance(each, str) else EngineReading(each.at, each.metrics) for each in found
     ]
     failures = done = 0
-    while options.count is None or done < options.count:
+    while options.readings is None or done < options.readings:
         time.sleep(options.every)
         try:
             answers = ask_each(addresses, lambda each: read_now(each, len(addresses)))
@@ -125,7 +139,8 @@ def _intervals(
             if isinstance(now, str):
                 parts.append(now)
                 continue
-            start = now if before is None else before  # one that answers for the first time
+            # An engine that answers for the first time has counted nothing since the last reading.
+            start = now if before is None else before
             parts.append(CountedInterval.between(start.metrics.counters, start.at, now))
             last[place] = now
         yield parts
@@ -155,8 +170,9 @@ def _figures(interval: CountedInterval) -> dict[str, Any]:
         "is_restarted": interval.restarts > 0,
         "tokens_per_second": interval.tokens_per_second,
         **interval.counted.described(),
-        "acceptance": interval.acceptance,
-        "accepted_length": interval.accepted_length,
+        "acceptance_rate": interval.acceptance_rate,
+        "draft_utilization": interval.draft_utilization,
+        "block_efficiency": interval.block_efficiency,
         "running": interval.running,
         "waiting": interval.waiting,
         "cache": interval.cache,
@@ -164,7 +180,11 @@ def _figures(interval: CountedInterval) -> dict[str, Any]:
 
 
 def _lines(addresses: Sequence[EngineAddress], parts: Sequence[CountedInterval | str]) -> list[str]:
-    """One reading as a person reads it: of one engine a line, of several their sum and each."""
+    """Return the lines about one reading of the counters.
+
+    For one engine this is a single line. For several engines there is a line for their sum and for
+    each engine.
+    """
     together = _line(_together(parts))
     if len(parts) == 1:
         return [together]
@@ -177,14 +197,16 @@ def _lines(addresses: Sequence[EngineAddress], parts: Sequence[CountedInterval |
 
 def _line(interval: CountedInterval) -> str:
     parts = [f"{interval.tokens_per_second:.1f} tokens/s"]
-    if interval.acceptance is not None:
-        parts.append(f"acceptance {interval.acceptance:.2f}")
+    if interval.acceptance_rate is not None:
+        parts.append(f"acceptance rate {interval.acceptance_rate:.2f}")
+    if interval.draft_utilization is not None:
+        parts.append(f"draft utilization {interval.draft_utilization:.2f}")
     elif interval.counted.tokens and not interval.counted.verifications:
         parts.append("nothing drafted")
     if places := interval.counted.acceptance_per_position:
         parts.append("by position " + " ".join(f"{each:.2f}" for each in places))
-    if interval.accepted_length is not None:
-        parts.append(f"{interval.accepted_length:.2f} tokens/forward")
+    if interval.block_efficiency is not None:
+        parts.append(f"{interval.block_efficiency:.2f} tokens/forward")
     if interval.first_token is not None:
         parts.append(f"first token {1000 * interval.first_token:.0f} ms")
     if interval.running or interval.waiting:
@@ -197,7 +219,7 @@ def _line(interval: CountedInterval) -> str:
 
 
 def watch_text(result: dict[str, Any]) -> str:
-    """What was found, and what the engines have counted since they began."""
+    """Return tables of what the probe found, and of the counts since the engines started."""
     if "replicas" not in result:
         return facts(_found(result) | _counted(result["since_start"]))
     apart = [facts({"server": each["url"]} | _told(each)) for each in result["replicas"]]
@@ -224,18 +246,20 @@ def _found(replica: Mapping[str, Any]) -> dict[str, Any]:
 
 def _counted(counted: Mapping[str, Any]) -> dict[str, Any]:
     places = [f"{each:.2f}" for each in counted["acceptance_per_position"]]
-    is_untold = counted["verifications"] > 0 and not counted["drafted"]  # SGLang's
+    # SGLang does not count drafted tokens.
+    is_untold = counted["verifications"] > 0 and not counted["drafted"]
     return {
         "drafted since start": None if is_untold else int(counted["drafted"]),
         "accepted since start": None if is_untold else int(counted["accepted"]),
-        "acceptance": counted["acceptance"],
+        "acceptance rate (accepted / examined)": counted["acceptance_rate"],
+        "draft utilization (accepted / drafted)": counted["draft_utilization"],
         "by position": " ".join(places) or None,
-        "tokens per forward": counted["accepted_length"],
+        "tokens per forward": counted["block_efficiency"],
     }
 
 
 def shortfall(result: dict[str, Any]) -> str | None:
-    """One line where --expected asks for speculation and there is none."""
+    """Return one line if the user gave `--expected` and a server does not speculate."""
     if not result["expected"]:
         return None
     for each in result.get("replicas", [result]):
@@ -246,4 +270,10 @@ def shortfall(result: dict[str, Any]) -> str | None:
     return None
 
 
-COMMAND = Command(watch, watch_text, _add_flags, shortfall)
+COMMAND = Command(
+    watch,
+    watch_text,
+    _add_flags,
+    shortfall,
+    example="http://127.0.0.1:8000 --expected",
+)

@@ -43,7 +43,7 @@ def test_race_reports_the_batch_and_every_row_and_saves_a_trace_of_each(capsys, 
 
 
 @pytest.mark.slow
-def test_a_row_is_what_race_makes_of_its_prompt_and_seed_alone(capsys):
+def test_each_row_equals_a_race_with_its_prompt_and_seed_alone(capsys):
     sampled = ["--temperature", "0.8", "--max-new-tokens", "16", "--repeat", "1"]
     row = run_json(capsys, "race", "--batch-size", "2", "--seed", "4", *sampled)["rows"][1]
     alone = run_json(
@@ -54,7 +54,7 @@ def test_a_row_is_what_race_makes_of_its_prompt_and_seed_alone(capsys):
     assert [row[name] for name in same] == [alone[name] for name in same]
 
 
-def test_prompts_of_a_file_are_rows_by_the_rules_of_every_command(capsys, tmp_path):
+def test_the_prompts_of_a_file_become_the_rows_of_the_batch(capsys, tmp_path):
     file = tmp_path / "prompts.txt"
     file.write_text("def f():\n    return\n\n  \nthree four five\n")
     result = run_json(
@@ -68,11 +68,11 @@ def test_prompts_of_a_file_are_rows_by_the_rules_of_every_command(capsys, tmp_pa
     assert result["rows"][0]["prompt_tokens"] == alone["rows"][0]["prompt_tokens"]
     status, _, err = run(capsys, "race", "--batch-size", "4", "--prompt-file", str(file))
     assert status == 2
-    assert "prompt-file must have a prompt for each of 4 rows, got 2" in err
+    assert "prompt-file must have at least 4 prompts, one for each row of the batch, got 2" in err
 
 
 @pytest.mark.slow
-def test_a_text_of_ones_own_is_in_every_row_with_other_draws(capsys):
+def test_a_typed_prompt_is_in_every_row_with_different_draws(capsys):
     result = run_json(
         capsys, "race", "--batch-size", "3", "--prompt", "x = ", "--temperature", "1",
         "--max-new-tokens", "24", "--repeat", "1", "--draft-budget", "4", "--speculate-up-to", "2",
@@ -81,12 +81,12 @@ def test_a_text_of_ones_own_is_in_every_row_with_other_draws(capsys):
     assert result["speculation_limits"] == [2] and result["draft_budget"] == 4
 
 
-def test_a_measured_limit_is_told(capsys):
+def test_a_measured_memory_limit_is_shown(capsys):
     result = run_json(capsys, "race", "--batch-size", "2", "--speculate-up-to", "0", *SHORT)
     assert result["speculate_up_to"] == 0 and result["speculation_limits"][-1] == 2
 
 
-def test_bench_gives_a_table_by_batch_size(capsys):
+def test_bench_prints_a_table_by_batch_size(capsys):
     arguments = [
         "bench", "--batch-size", "1,2", "--tasks", "code", "--methods", "draft-model",
         "--draft-lengths", "3", *SHORT,
@@ -97,7 +97,7 @@ def test_bench_gives_a_table_by_batch_size(capsys):
         ratio = row["tokens_per_second"] / row["baseline_tokens_per_second"]
         assert row["speedup"] == pytest.approx(ratio)
         assert 0 <= row["slot_waste"] < 1 and row["block_efficiency"] >= 1
-    times = read_measured(json.dumps(result), "bench.json")  # what `size --measured` takes
+    times = read_measured(json.dumps(result), "bench.json")  # `size --measured` reads this file
     for curve, name in ((times.steps, "step_seconds"), (times.rounds[3], "round_seconds")):
         assert curve == tuple((row["batch_size"], row[name]) for row in result["rows"])
     assert times.prefills is not None
@@ -117,12 +117,12 @@ def test_race_shows_a_batch_as_tables(capsys):
 BAD = {
     "batch_size must be a whole number from 1 to 64, got 0": ["race", "--batch-size", "0"],
     "batch_size must be a whole number from 1 to 64, got 65": ["race", "--batch-size", "65"],
-    "argument --batch-size: invalid int value: 'many'": ["race", "--batch-size", "many"],
+    "batch-size must be a whole number, got 'many'": ["race", "--batch-size", "many"],
     "batch_size must be a whole number from 1 to 64, got 99": ["bench", "--batch-size", "1,99"],
-    "batch-size must be whole numbers with commas": ["bench", "--batch-size", "1,a"],
+    "batch-size must be whole numbers separated by commas": ["bench", "--batch-size", "1,a"],
     "batch-size must name at least one size": ["bench", "--batch-size", ","],
-    "speculate_up_to must be given with batch-size": ["race", "--speculate-up-to", "3"],
-    "draft_budget must be given with batch-size": ["bench", "--draft-budget", "3"],
+    "speculate_up_to must be given together with batch-size": ["race", "--speculate-up-to", "3"],
+    "draft_budget must be given together with batch-size": ["bench", "--draft-budget", "3"],
     "draft_budget must be a whole number from 0 to 4,096, got -1": [
         *("race", "--batch-size", "2", "--draft-budget", "-1")
     ],
@@ -143,7 +143,7 @@ def test_bad_input_gives_one_line_and_status_2(capsys, sentence):
     assert sentence in err and err.startswith("specviz: ") and err.count("\n") == 1
 
 
-def test_rows_begin_again_with_the_first_prompt_behind_the_last():
+def test_after_the_last_prompt_the_rows_continue_with_the_first():
     count = len(held_out_prompts("maths"))
     rows = held_out_rows("maths", count + 1, 3)
     assert rows[0] == rows[-1] == held_out_prompt("maths", 3) and len(set(rows)) == count

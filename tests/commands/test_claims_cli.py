@@ -1,4 +1,4 @@
-"""`claims` on the command line: a table of 32, one object, one claim, a measurement that stops."""
+"""`claims` on the command line: the table, a JSON object, one claim, and measurements."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_json_is_one_object_with_all_claims(capsys: pytest.CaptureFixture[str]) 
     assert all(each["measured"] is None for each in result["claims"])
 
 
-def test_one_claim_is_told_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_claim_is_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "--number", "12")
     words = " ".join(out.split())
     assert status == 0 and CLAIMS[12].said in words and CLAIMS[12].theory().sentence in words
@@ -51,7 +51,7 @@ def test_one_claim_is_told_in_full(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("number", CLAIMS)
-def test_every_claim_prints(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_claim_can_be_printed(number: int, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "--number", str(number))
     assert status == 0 and err == "" and out.startswith(f"{number}. {CLAIMS[number].title}")
     assert max(map(len, out.splitlines())) <= 100
@@ -76,7 +76,7 @@ def test_a_claim_that_cannot_be_measured_says_why(capsys: pytest.CaptureFixture[
     assert status == 0 and f"not measured: it {CLAIMS[6].reason}" in " ".join(out.split())
 
 
-def test_ctrl_c_keeps_what_was_measured() -> None:
+def test_ctrl_c_keeps_finished_measurements() -> None:
     def stop_at_4(line: str) -> None:
         if line.startswith("claim 4"):
             raise KeyboardInterrupt
@@ -89,9 +89,9 @@ def test_ctrl_c_keeps_what_was_measured() -> None:
     assert shortfall(result) == "1 of 2 claims measured"
 
 
-def test_a_setting_that_cannot_run_here_leaves_the_others_measured() -> None:
+def test_settings_that_cannot_run_here_do_not_stop_the_others() -> None:
     class Poor(ClaimMeasuring):
-        """Without what claim 12 needs."""
+        """A measurement with a pair that lacks the draft model of claim 12."""
 
         def results(self, settings):  # type: ignore[no-untyped-def]
             if settings == CLAIMS[12].settings:
@@ -110,8 +110,8 @@ def test_a_setting_that_cannot_run_here_leaves_the_others_measured() -> None:
     ("arguments", "message"),
     [
         (["--number", "33"], "number must be a whole number from 1 to 32, got 33"),
-        (["--number", "x"], "argument --number: invalid int value: 'x'"),
-        (["--budget", "long"], "budget must be given with measure, got 'long' alone"),
+        (["--number", "x"], "number must be a whole number, got 'x'"),
+        (["--budget", "long"], "budget must be given together with measure, got 'long' alone"),
         (["--measure", "--budget", "huge"], "budget must be one of short, usual, long, got 'huge'"),
         (["--measure", "--device", "abacus"], "device must be one of"),
         (["--measure", "--dtype", "int3"], "dtype must be one of"),
@@ -126,7 +126,7 @@ def test_bad_input_is_one_line_and_status_2(
     assert line.startswith(f"specviz: {message}")
 
 
-def test_a_setting_that_two_claims_share_is_measured_once() -> None:
+def test_settings_that_two_claims_share_are_measured_once() -> None:
     measuring = ClaimMeasuring(TINY, "cpu")
     (first,) = measuring.results(CLAIMS[2].settings)
     (second,) = measuring.results(CLAIMS[4].settings)
@@ -144,8 +144,8 @@ def test_a_batch_size_that_is_refused_ends_the_measurement_with_its_reason(
 
 
 @pytest.mark.slow
-def test_a_claim_is_measured_for_real(capsys: pytest.CaptureFixture[str]) -> None:
-    """Few tokens still pay on the bundled pair, or the repeats lie too close to say."""
+def test_a_claim_can_be_measured_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    """The verdict depends on the machine, so the test accepts any verdict."""
     status, out, err = run(capsys, "--number", "26", "--measure", "--device", "cpu", "--json")
     (claim,) = json.loads(out)["claims"]
     figures = {each["name"]: each for each in claim["measured"]["figures"]}
@@ -159,7 +159,7 @@ def test_a_claim_is_measured_for_real(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [n for n, claim in CLAIMS.items() if claim.measured_rule])
-def test_every_experiment_gives_what_its_judge_reads(number: int) -> None:
+def test_every_experiment_returns_the_keys_that_its_rule_reads(number: int) -> None:
     claim = CLAIMS[number]
     judged = claim.judge(MEASURING.results(claim.settings))
     assert judged.figures
@@ -168,7 +168,7 @@ def test_every_experiment_gives_what_its_judge_reads(number: int) -> None:
 MEASURING = ClaimMeasuring(TINY, "cpu")
 
 
-def test_budgets_grow() -> None:
+def test_longer_budgets_use_more_samples_and_prompts() -> None:
     short, usual, long = BUDGETS.values()
     assert short.samples < usual.samples < long.samples
     assert short.prompts < usual.prompts < long.prompts

@@ -1,4 +1,4 @@
-"""The command line's contract: one JSON value on stdout, one line and status 2 for bad input."""
+"""Every command prints one JSON value on stdout, or one line and status 2 for bad input."""
 
 import dataclasses
 import json
@@ -34,15 +34,15 @@ def test_app_py_takes_the_flags_of_serve():
     command = [sys.executable, "app.py", "--port", "x"]
     refused = subprocess.run(command, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert refused.stderr == "specviz: argument --port: invalid int value: 'x'\n"
+    assert refused.stderr == "specviz: port must be a whole number, got 'x'\n"
 
 
-def test_the_list_of_commands_is_shown_without_importing_the_libraries_of_models():
+def test_listing_the_commands_imports_no_library_of_models():
     code = "import sys; from specviz.cli import main; sys.argv[1:] = ['--help']\n"
     code += "try: main()\nexcept SystemExit: assert not {'torch', 'gradio'} & set(sys.modules)\n"
     code += "else: raise AssertionError('no help')"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "Measure a method against its baseline." in shown.stdout
+    assert "Compare a method with plain decoding" in shown.stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -58,7 +58,7 @@ def test_methods_lists_the_registry(capsys):
     assert {"name", "title", "lossless", "proposal", "needs"} <= set(listed[0])
 
 
-def test_methods_tells_how_far_lossy_rules_were_measured_from_the_target(capsys):
+def test_methods_says_how_far_lossy_rules_are_from_the_target(capsys):
     lossy = {each["name"]: each["lossy"] for each in run_json(capsys, "methods") if each["lossy"]}
     assert list(lossy) == ["medusa"]
     (typical,) = lossy["medusa"]
@@ -78,7 +78,7 @@ def test_a_race_under_a_lossy_rule_says_so_in_result_and_trace(capsys, tmp_path)
     assert trace.main.total_variation is not None and trace.main.total_variation > 0.1
 
 
-def test_models_tells_the_size_of_the_bundled_pair(capsys):
+def test_models_prints_the_size_of_the_bundled_pair(capsys):
     bundled = run_json(capsys, "models")[1]
     assert bundled["name"] == "bundled" and bundled["source"] == "bundled"
     assert bundled["target"]["parameters"] > bundled["draft"]["parameters"] > 100_000
@@ -98,9 +98,7 @@ def test_models_reports_on_two_models_before_they_are_loaded(capsys):
     assert "cross-vocabulary" in foreign["methods"] and "draft-model" not in foreign["methods"]
 
 
-def test_a_pair_that_was_fetched_is_told_without_the_parts_that_it_lacks(
-    capsys, monkeypatch, tmp_path
-):
+def test_a_downloaded_pair_is_listed_without_its_missing_parts(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("SPECVIZ_CACHE", str(tmp_path))
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "config.json").write_text("{}")
@@ -117,10 +115,10 @@ def test_models_reports_on_a_target_alone(capsys):
     assert report["draft"] is None and report["relation"] is None and report["problems"] == []
     assert "prompt-lookup" in report["methods"] and "draft-model" not in report["methods"]
     status, _, err = run(capsys, "models", "--check", target, target, target)
-    assert status == 2 and "check must have a target and perhaps a draft, got 3" in err
+    assert status == 2 and "check must name a target and at most one draft, got 3 models" in err
 
 
-def test_the_report_on_two_models_is_for_people_and_in_the_precision_asked_for(capsys):
+def test_the_report_on_two_models_uses_the_requested_precision(capsys):
     pair = pair_named("bundled")
     sizes = []
     for dtype in ("float32", "bfloat16", "float16"):
@@ -129,8 +127,8 @@ def test_the_report_on_two_models_is_for_people_and_in_the_precision_asked_for(c
         assert status == 0 and re.search(rf"\nprecision +{dtype}\n", out)
         assert not re.search(r"None|\(\)|[{\[]|\d{7}", out)
         sizes.append(run_json(capsys, *words)[0]["memory"]["weights"])
-    # nothing is packed in float16, and bfloat16 only where the processor multiplies it: else no
-    # matrix is held twice
+    # float16 weights are never packed; bfloat16 weights are packed only if the processor can
+    # multiply them
     assert sizes[0] > 2 * sizes[2] and sizes[1] in (sizes[2], sizes[0] // 2)
 
 
@@ -144,12 +142,18 @@ def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):
     assert result["baseline"]["tokens"] == result["speculative"]["tokens"] == 12
     low, high = result["speedup_spread"]
     assert low <= result["speedup"] <= high
-    saved = dataclasses.asdict(summarise(load(file)))  # what page and report show of it
+    # the page and the report show the same summary
+    saved = dataclasses.asdict(summarise(load(file)))
     for name in ("speedup", "speedup_tokens", "theory_speedup"):
         assert result[name] == pytest.approx(saved[name], rel=1e-5), name
     for lane in ("baseline", "speculative"):
         for name in ("tokens", "seconds", "tokens_per_second", "ttft_seconds"):
             assert result[lane][name] == pytest.approx(saved[lane][name], rel=1e-5), name
+    limit, share = result["reading"], result["baseline"]["reading_share"]
+    target = load(file).target
+    # the output matrix is also the embedding, so it counts once
+    assert limit["step_bytes"] == 4 * target.parameters
+    assert 0 < share == pytest.approx(saved["baseline"]["reading_share"], rel=1e-4)
     rates = {"acceptance_rate", "block_efficiency", "target_forwards", "draft_utilization"}
     ours = {name: result["speculative"][name] for name in rates}
     assert ours == {name: saved["speculative"][name] for name in rates}
@@ -163,7 +167,8 @@ def test_race_reports_both_lanes_and_saves_a_trace_that_loads(capsys, tmp_path):
     assert len(trace.emitted_ids) == 12 and trace.emitted_ids == trace.lane(BASELINE).emitted_ids
 
 
-# a method with a model, one with heads, one with neither; the others are in make slow
+# One method with a draft model, one with heads, and one with neither. The slow tests run the
+# others.
 FREE_TEXT = [
     pytest.param(
         name, marks=() if name in ("draft-model", "medusa", "lookahead") else pytest.mark.slow
@@ -183,7 +188,7 @@ def test_race_runs_every_method_on_free_text(capsys, method):
 
 
 @pytest.mark.slow
-def test_lossless_gives_a_verdict(capsys):
+def test_lossless_prints_a_verdict(capsys):
     result = run_json(capsys, "lossless", "--samples", "100", "--draft-length", "2")
     assert result["verdict"] == "lossless"
     assert 0 < result["total_variation"] <= result["noise_ceiling"]
@@ -199,7 +204,12 @@ BAD = {
     "method must be one of": ["--method", "nonsense"],
     "rule must be one of iid for this method, got 'x'": ["--rule", "x"],
     "branching must be empty for method draft-model": ["--branching", "2"],
-    "branching must be whole numbers with commas": ["--method", "draft-tree", "--branching", "a"],
+    "branching must be whole numbers separated by commas": [
+        "--method",
+        "draft-tree",
+        "--branching",
+        "a",
+    ],
     "at most 64 nodes": ["--method", "draft-tree", "--branching", "9,9"],
     "task must be one of": ["--task", "poetry"],
     "prompt-number must be from 1 to 40, got 41": ["--prompt-number", "41"],
@@ -208,15 +218,15 @@ BAD = {
     "prompt-file 'absent.txt' cannot be read": ["--prompt-file", "absent.txt"],
     "prompt and prompt-file must not be given together": ["--prompt", "a", "--prompt-file", "b"],
     "pair must be one of": ["--pair", "nonsense"],
-    "draft must be given with a target": ["--draft", "somewhere"],
-    "eagle must be given with a target": ["--eagle", "somewhere"],
-    "medusa must be given with a target": ["--medusa", "somewhere"],
+    "draft must be given together with target": ["--draft", "somewhere"],
+    "eagle must be given together with target": ["--eagle", "somewhere"],
+    "medusa must be given together with target": ["--medusa", "somewhere"],
     "dtype must be one of": ["--dtype", "int3"],
     "device must be one of": ["--device", "abacus"],
     "repeat must be a whole number from 1": ["--repeat", "0"],
     "max_new_tokens must be a whole number from 1": ["--max-new-tokens", "0"],
-    "unrecognized arguments: --bogus": ["--bogus"],
-    "invalid int value: 'many'": ["--draft-length", "many"],
+    "--bogus is no flag of this command": ["--bogus"],
+    "draft-length must be a whole number, got 'many'": ["--draft-length", "many"],
     "half of a surrogate pair": ["--prompt", "a\ud800b"],
 }
 
@@ -229,7 +239,7 @@ def test_bad_input_gives_one_line_and_status_2(capsys, sentence):
     assert err.startswith("specviz: ") and err.count("\n") == 1
 
 
-def test_a_nul_and_ten_thousand_emoji_are_answered_not_crashed(capsys):
+def test_a_nul_character_and_ten_thousand_emoji_do_not_crash_the_command(capsys):
     assert run(capsys, "race", "--prompt", "a\0b", "--max-new-tokens", "3")[0] == 0
     status, _, err = run(capsys, "race", "--prompt", "🦄" * 10_000)
     assert status == 2 and "prompt must have at most" in err
@@ -243,3 +253,26 @@ def test_a_target_without_a_draft_races_with_a_method_that_needs_none(capsys):
     assert (status, out) == (2, "") and err.count("\n") == 1
     assert "has no draft model: choose a method that needs none, or one of the pairs " in err
     assert " bundled, " in err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("lossless", "--draft-length"),
+        ("lossless", "--seed"),
+        ("lossless", "--option"),
+        ("compare", "--max-new-tokens"),
+        ("load", "http://127.0.0.1:9", "--each"),
+        ("sweep", "--axis"),
+        ("race", "--branching"),
+        ("size", "--precision"),
+    ],
+)
+def test_a_very_long_value_is_shortened_in_the_message(
+    flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    *command, flag = flags
+    assert main([*command, f"{flag}={'9' * 400}"]) == 2
+    message = capsys.readouterr().err
+    assert len(message) < 300 and message.count("\n") == 1
+    assert "999...999" in message

@@ -1,4 +1,4 @@
-"""Results as text: what a person reads when `--json` is not given."""
+"""Commands print results as text if they run without `--json`."""
 
 from specviz.cli import main
 from specviz.commands.bench_command import bench_text
@@ -18,27 +18,30 @@ def lane(**more):
 
 
 def result(**changes):
-    speculative = lane(target_forwards=4, acceptance_rate=0.8, block_efficiency=2.7)
+    speculative = lane(
+        target_forwards=4, acceptance_rate=0.8, draft_utilization=0.6, block_efficiency=2.7
+    )
     common = {"method": "m", "pair": "p", "device": "cpu", "dtype": "float32"}
     speeds = {"speedup": 0.87, "speedup_spread": [0.8, 0.9], "theory_speedup": None}
-    speeds["speedup_tokens"] = 9
+    speeds |= {"speedup_tokens": 9, "predicted_speedup": None}
+    speeds |= {"speedup_is": "the median of 3 repeats", "remark": ""}
     verdict = {"lossless": True, "identical": True, "first_divergence": None}
     memory = {"drafter_bytes": 6_700_000, "drafter_cache_bytes": 1_200_000}
-    servers = {"servers": [], "server_speedup": None}
-    lanes = {"baseline": lane(), "speculative": speculative} | servers
+    servers = {"servers": [], "server_speedup": None, "reading": None}
+    lanes = {"baseline": lane(reading_share=None), "speculative": speculative} | servers
     return lanes | common | speeds | memory | verdict | changes
 
 
-def test_a_loss_is_shown_as_it_is():
-    assert race_text(result()).splitlines()[-5].split()[-4:] == ["0.87", "0.80", "to", "0.90"]
+def test_a_slowdown_is_shown_as_a_slowdown():
+    assert race_text(result()).splitlines()[-7].split()[-4:] == ["0.87", "0.80", "to", "0.90"]
 
 
-def test_memory_beside_the_target_is_told_in_weights_and_caches():
-    told = "beside the target: 6.7 MB of weights, 1.2 MB of cache"
+def test_memory_beyond_the_target_is_shown_as_weights_and_caches():
+    told = "in addition to the target: 6.7 MB of weights, 1.2 MB of cache"
     assert told in race_text(result()).splitlines()
 
 
-def test_a_lossy_rule_is_called_lossy_whatever_the_texts():
+def test_a_lossy_rule_is_called_lossy_even_if_the_texts_are_equal():
     assert "lossy" in race_text(result(lossless=False)) and "identical" not in race_text(
         result(lossless=False)
     )
@@ -56,17 +59,17 @@ def test_sampled_texts_are_never_called_identical():
     assert race_text(result()).endswith("identical text")
 
 
-def test_a_divergence_names_its_token_and_margin():
+def test_a_divergence_is_shown_with_its_token_and_margin():
     text = race_text(result(identical=False, first_divergence={"index": 4, "margin": 3e-6}))
     assert "first difference at token 5" in text and "3e-06 apart" in text
 
 
-def test_a_text_that_goes_on_behind_the_baselines_end_says_so():
+def test_a_text_that_continues_after_the_baseline_s_end_says_so():
     text = race_text(result(identical=False, first_divergence={"index": 8, "margin": None}))
     assert text.endswith("first difference at token 9, which the baseline does not have")
 
 
-def test_every_listing_prints_without_json(capsys):
+def test_every_list_can_be_printed_without_json(capsys):
     assert main(["methods"]) == main(["models"]) == 0
     assert "draft-tree" in capsys.readouterr().out
 
@@ -78,3 +81,14 @@ def test_a_benchmark_prints_no_more_digits_than_were_measured() -> None:
         "method  extra MB\neagle       6.69\n\nmedusa: pair 'own' has no Medusa heads"
     )
     assert table([{"rates": [3.14159265358979] * 3}]).endswith("3.14, 3.14, 3.14")
+
+
+def test_tables_give_the_acceptance_numbers_the_same_names() -> None:
+    """Tables once said block_efficiency here and tokens/forward there."""
+    rates = {"acceptance_rate": 0.9, "draft_utilization": 0.8, "block_efficiency": 3.4}
+    row = {"method": "eagle", "tokens_per_second": 9.0, "speedup": 1.1, **rates}
+    text = bench_text({"rows": [row], "refusals": []})
+    names = ("acceptance rate", "draft utilization", "tokens/forward", "tokens/s")
+    for name in names:
+        assert name in text and name in race_text(result())
+    assert "_" not in text and "may differ from the ratio of the two medians" in text

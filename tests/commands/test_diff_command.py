@@ -1,4 +1,4 @@
-"""The command on two trace files: one JSON value, and the same as text."""
+"""`diff` on two trace files prints one JSON value, or the same result as text."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ from tests.trace_diff.test_trace_diff import FORCED, INDEX, TRACE
 
 @pytest.fixture
 def files(tmp_path):
-    """Traces -> options of the command."""
+    """Return a function that saves traces and returns the command-line arguments for `diff`."""
 
     def save(*traces):
         names = [str(tmp_path / f"{index}.json.gz") for index in range(len(traces))]
@@ -31,7 +31,7 @@ def run(options):
     return diff(options, lambda line: None)
 
 
-def test_the_result_tells_place_reason_and_numbers_of_both_runs(files):
+def test_the_result_has_the_index_the_reason_and_numbers_of_both_runs(files):
     options = files(TRACE, FORCED)
     result = run(options)
     assert json.loads(json.dumps(result, allow_nan=False)) == json.loads(json.dumps(result))
@@ -56,7 +56,7 @@ def test_the_same_text_twice_is_identical(files):
     assert diff_text(result).startswith("Both texts are the same.\n\nrun")
 
 
-def test_enumerations_stand_as_words(files):
+def test_enumerations_are_written_as_words(files):
     shorter = changed(TRACE, rounds=TRACE.rounds[:2], finish=FinishReason.STOPPED)
     result = run(files(TRACE, shorter))
     assert result["cause"] == {"which": "b", "finish": "stopped"}
@@ -71,7 +71,7 @@ def test_the_text_has_the_sentence_a_table_and_both_tokens(files):
     assert [part.splitlines()[0] for part in parts[2:]] == ["in a", "in b"]
 
 
-def test_nothing_of_a_file_commands_the_terminal(files):
+def test_text_from_a_file_cannot_control_the_terminal(files):
     nasty = "\x1b[2J\nowned\u202e"
     config = dataclasses.replace(TRACE.config, method=nasty)
     texts = tuple((token_id, nasty) for token_id, _ in TRACE.token_texts)
@@ -82,7 +82,7 @@ def test_nothing_of_a_file_commands_the_terminal(files):
     assert not {"\x1b", "\u202e"} & set(shown) and "\nowned" not in shown.replace("\\n", "")
 
 
-def test_a_file_that_is_none_is_refused(files, tmp_path):
+def test_a_file_that_is_no_trace_is_refused(files, tmp_path):
     options = Namespace(traces=[files(TRACE).traces[0], str(tmp_path / "no such file")])
     with pytest.raises(InputError, match="path must be an existing file"):
         run(options)

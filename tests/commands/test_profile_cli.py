@@ -1,4 +1,4 @@
-"""`profile` on the command line: tables, JSON, traces, the gate and its exit status."""
+"""`profile` on the command line: tables, JSON, traces, the required minimum and the exit status."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from specviz.records import Outcome
 from specviz.trace_file import load
 from tests.commands.test_cli import run, run_json
 
-SHORT = ["--max-new-tokens", "24", "--count", "3"]
+SHORT = ["--max-new-tokens", "24", "--prompt-count", "3"]
 
 
-def test_profile_ranks_losses_and_saves_traces_that_its_examples_name(capsys, tmp_path):
+def test_profile_ranks_losses_and_saves_the_traces_of_its_examples(capsys, tmp_path):
     folder = tmp_path / "runs" / "new"
     result = run_json(
         capsys, "profile", "--temperature", "0.8", "--traces", str(folder), *SHORT
@@ -48,17 +48,17 @@ def test_profile_shows_tables_on_stdout_and_progress_on_stderr(capsys):
     ]
 
 
-def test_a_method_without_a_draft_is_profiled_too(capsys, tmp_path):
+def test_a_method_without_a_draft_can_be_profiled(capsys, tmp_path):
     file = tmp_path / "prompts.txt"
     file.write_text("one two three one two\n\na b\na b\na b\n")
     result = run_json(
-        capsys, "profile", "--prompts", str(file), "--method", "prompt-lookup",
+        capsys, "profile", "--prompt-file", str(file), "--method", "prompt-lookup",
         "--max-new-tokens", "12",
     )  # fmt: skip
     assert result["prompts"] == 2 and result["traces"] is None
 
 
-def test_the_gate_lets_pass_what_is_good_enough_and_fails_the_rest_in_one_line(capsys):
+def test_a_rate_below_the_required_minimum_fails_in_one_line(capsys):
     result = run_json(capsys, "profile", "--min-block-efficiency", "1", *SHORT)
     assert result["min_block_efficiency"] == 1
     status, out, err = run(capsys, "profile", "--min-block-efficiency", "33", "--json", *SHORT)
@@ -67,8 +67,8 @@ def test_the_gate_lets_pass_what_is_good_enough_and_fails_the_rest_in_one_line(c
     assert err.splitlines()[-1] == said + "min-block-efficiency 33"
 
 
-def test_a_gate_that_could_not_be_measured_does_not_pass(capsys):
-    arguments = ["--count", "1", "--max-new-tokens", "1", "--min-block-efficiency", "2"]
+def test_a_rate_that_could_not_be_measured_fails_the_requirement(capsys):
+    arguments = ["--prompt-count", "1", "--max-new-tokens", "1", "--min-block-efficiency", "2"]
     status, out, err = run(capsys, "profile", *arguments)
     assert status == 1 and "unknown: no round was needed" in err.splitlines()[-1]
     assert "prompts" in out
@@ -83,9 +83,9 @@ BAD = {
         "--min-block-efficiency",
         "nan",
     ],
-    "count must be a whole number from 1 to 40, got 0": ["--count", "0"],
-    "count must be a whole number from 1 to 40, got 41": ["--count", "41"],
-    "prompts '/nowhere' cannot be read": ["--prompts", "/nowhere"],
+    "prompt-count must be a whole number from 1 to 40, got 0": ["--prompt-count", "0"],
+    "prompt-count must be a whole number from 1 to 40, got 41": ["--prompt-count", "41"],
+    "prompt-file '/nowhere' cannot be read": ["--prompt-file", "/nowhere"],
     "task must be one of": ["--task", "cooking"],
     "traces folder '/dev/null/x' cannot be written": ["--traces", "/dev/null/x"],
 }
@@ -98,9 +98,14 @@ def test_bad_input_gives_one_line_and_status_2(capsys, said):
     assert len(err.splitlines()) == 1 and said in err
 
 
-def test_too_many_prompts_are_refused_unless_they_are_counted(capsys, tmp_path):
+def test_too_many_prompts_are_refused_unless_a_number_is_given(capsys, tmp_path):
     file = tmp_path / "many.txt"
     file.write_text("line\n" * 501)
-    status, _, err = run(capsys, "profile", "--prompts", str(file))
-    assert status == 2 and "prompts must be at most 500, got 501" in err
-    assert main(["profile", "--prompts", str(file), "--count", "1", "--max-new-tokens", "4"]) == 0
+    status, _, err = run(capsys, "profile", "--prompt-file", str(file))
+    assert status == 2 and "prompt-file must have at most 500 prompts, got 501" in err
+    assert (
+        main(
+            ["profile", "--prompt-file", str(file), "--prompt-count", "1", "--max-new-tokens", "4"]
+        )
+        == 0
+    )

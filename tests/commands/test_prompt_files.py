@@ -1,4 +1,4 @@
-"""One file of prompts means the same to every command; what goes into a template twice is told."""
+"""Every command reads a prompt file by the same rules and warns of control tokens in prompts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINES = [
     {"messages": [{"role": "user", "content": "<|story|>user\nWhy?<|endoftext|>"}]},
     {"prompt": "<|story|>user\nWhy?<|endoftext|><|story|>assistant\n", "raw": True},
 ]
-WARNED = "holds <|endoftext|>, which the model's chat template writes too"
+WARNED = "holds <|endoftext|>, which the model's chat template adds as well"
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> str:
 
 
 def raced(tmp_path: Path, chat: list[str], *options: str) -> tuple[int, ...]:
-    """The ids of the prompt that a race put to the model."""
+    """Run a race with the chat model; return the token ids of its prompt."""
     trace = tmp_path / "run.json.gz"
     saved = ["--trace", str(trace), "--repeat", "1"]
     assert main(["race", *chat, *SHORT, *saved, *options]) == 0
@@ -52,7 +52,7 @@ def test_a_race_takes_one_prompt_of_the_file_and_says_which(
     assert "prompt-number must be from 1 to 3, got 4" in capsys.readouterr().err
 
 
-def test_a_prompt_that_holds_the_template_is_told_and_a_raw_one_is_not(
+def test_a_prompt_with_control_tokens_is_reported_and_a_raw_one_is_not(
     tmp_path: Path, chat: list[str], file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raced(tmp_path, chat, "--prompt-file", file, "--prompt-number", "2")
@@ -65,8 +65,8 @@ def test_a_prompt_that_holds_the_template_is_told_and_a_raw_one_is_not(
 @pytest.mark.parametrize(
     "command",
     [
-        ["profile", *SHORT, "--prompts"],
-        ["advise", *SHORT[:4], "--methods", "prompt-lookup", "--seconds", "1", "--prompts"],
+        ["profile", *SHORT, "--prompt-file"],
+        ["advise", *SHORT[:4], "--methods", "prompt-lookup", "--seconds", "1", "--prompt-file"],
         ["sweep", *SHORT, "--repeat", "1", "--axis", "draft-length=2", "--prompt-file"],
         ["race", *SHORT, "--repeat", "1", "--batch-size", "3", "--prompt-file"],
     ],

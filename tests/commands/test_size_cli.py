@@ -1,4 +1,4 @@
-"""`size` on the command line: one sentence first, one line for what is wrong."""
+"""`size` on the command line: a sentence, then the numbers; every error is one line."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_the_answer_is_one_sentence_and_then_its_numbers(
+def test_the_answer_is_one_sentence_followed_by_its_numbers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said = run(capsys, "--output", "16", "--simulate")
+    said = run(capsys, "--output-tokens", "16", "--simulate")
     assert said.startswith("Perhaps: at 8 requests at once a whole request takes ")
-    assert "published measurements" in said and "arrive by chance" in said
+    assert "published measurements" in said and "random arrivals" in said.lower()
 
 
-def test_json_holds_what_the_text_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_contains_every_number_of_the_text(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, "--acceptance", "0.5", "--draft-length", "3", "--json"))
     assert (found["size"]["acceptance"], found["size"]["draft_length"]) == (0.5, 3)
     assert found["load"] is None
@@ -34,12 +34,15 @@ def test_json_holds_what_the_text_is_made_of(capsys: pytest.CaptureFixture[str])
 
 def test_trust_prints_every_published_measurement(capsys: pytest.CaptureFixture[str]) -> None:
     told = run(capsys, "--trust")
-    assert f"Of all {len(RUNS)} published measurements half come out within" in told.splitlines()[0]
+    assert (
+        f"Half of all {len(RUNS)} published measurements are computed within"
+        in told.splitlines()[0]
+    )
     assert all(run.setting in told for run in RUNS)
     assert "llama-3-2-1b" in run(capsys, "--list")
 
 
-def test_a_model_of_ones_own_is_read_from_its_configuration(
+def test_an_unlisted_model_is_read_from_its_configuration(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     config = {
@@ -57,21 +60,21 @@ def test_a_model_of_ones_own_is_read_from_its_configuration(
     assert own["speedup"] == preset["speedup"] and own["target"] == str(file)
 
 
-def test_the_acceptance_rate_may_come_from_a_sweep_and_says_of_what(
+def test_the_acceptance_rate_can_come_from_a_sweep_and_names_its_source(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "sweep.jsonl"
     file.write_text(text(point(400, 240), point(400, 320)))
-    found = json.loads(run(capsys, "--sweep", str(file), "--json"))["size"]
+    found = json.loads(run(capsys, "--from-sweep", str(file), "--json"))["size"]
     assert found["acceptance"] == pytest.approx(0.7)
     told = "0.70 of the pair bundled with draft-model, of 400 examined guesses in"
-    assert told in found["reasons"][-1]
+    assert told in found["reasons"][-2]
     file.write_text(text(point(6, 6)))
-    assert main(["size", "--sweep", str(file)]) == 2
-    assert "must hold at least 300 examined guesses" in capsys.readouterr().err
+    assert main(["size", "--from-sweep", str(file)]) == 2
+    assert "must have at least 300 examined guesses" in capsys.readouterr().err
 
 
-def test_two_ways_of_decoding_are_told_apart_by_their_digits(
+def test_rates_that_would_round_to_the_same_number_get_more_digits(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     small = {"target": "qwen2-5-7b", "draft": "qwen2-5-0-5b", "gpus": "1", "precision": "fp8"}
@@ -85,14 +88,14 @@ def test_two_ways_of_decoding_are_told_apart_by_their_digits(
     assert list(map(float, cells)) == pytest.approx(hours, rel=0.01)
 
 
-def test_measured_times_leave_the_answer_as_it_is_computed(
+def test_measured_times_do_not_change_the_computed_answer(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "sweep.jsonl"
     file.write_text(lines(SWEEP))
     with_times = json.loads(run(capsys, "--measured", str(file), "--json"))
     assert with_times["size"] == json.loads(run(capsys, "--json"))["size"]
-    assert "planned is Llama 3.1 or 3.3 70B with" in " ".join(with_times["measured"])
+    assert "the plan is Llama 3.1 or 3.3 70B with" in " ".join(with_times["measured"])
 
 
 @pytest.mark.parametrize(
@@ -100,15 +103,18 @@ def test_measured_times_leave_the_answer_as_it_is_computed(
     [
         (["--gpus", "0"], "gpus must be a whole number from 1 to 64, got '0'"),
         (["--gpu", "h300"], "gpu must be one of a100-40"),
-        (["--sweep", "nowhere.jsonl"], "sweep must be a readable file"),
-        (["--trace", "nowhere.json"], "must be an existing file"),
+        (["--from-sweep", "nowhere.jsonl"], "from-sweep must be a readable file"),
+        (["--from-trace", "nowhere.json"], "must be an existing file"),
         (["--measured", "nowhere.json"], "measured must be a readable file, got 'nowhere.json'"),
-        (["--measured", "pyproject.toml"], "measured must be JSON of load, of bench over batch"),
+        (
+            ["--measured", "pyproject.toml"],
+            "measured must be the JSON of load, of bench over batch",
+        ),
         (["--target", "pyproject.toml"], "has a broken config.json"),
-        (["--target", "llama-3-3-70b"], "got 'llama-3-3-70b': perhaps llama-3-1-70b"),
+        (["--target", "llama-3-3-70b"], "got 'llama-3-3-70b'; did you mean llama-3-1-70b?"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_a_wrong_argument_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     assert main(["size", *arguments]) == 2

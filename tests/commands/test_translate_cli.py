@@ -1,4 +1,4 @@
-"""`translate` from the command line, on texts and on models of this machine."""
+"""`translate` on the command line reads configurations of engines and models on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[s
     return status, json.loads(capsys.readouterr().out)
 
 
-def test_flags_alone_are_read_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_without_a_program_are_read_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
     text = "--speculative-model org/d --num-speculative-tokens 5 --use-v2-block-manager"
     assert main(["translate", text]) == 0
     told = capsys.readouterr().out
@@ -28,7 +28,7 @@ def test_flags_alone_are_read_and_explained(capsys: pytest.CaptureFixture[str]) 
     assert "vllm serve MODEL" in told and '"num_speculative_tokens": 5' in told
 
 
-def test_a_text_comes_from_a_file_or_from_stdin(
+def test_the_text_comes_from_a_file_or_from_stdin(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = "llama-server -m big.gguf -md small.gguf --draft-max 16\n"
@@ -55,7 +55,7 @@ def test_a_text_comes_from_a_file_or_from_stdin(
         (["vllm serve t", "--schedule", "/nowhere"], "schedule '/nowhere' cannot be read"),
     ],
 )
-def test_wrong_input_gets_one_line(
+def test_wrong_input_is_refused_in_one_line(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["translate", *words]) == 2
@@ -63,10 +63,10 @@ def test_wrong_input_gets_one_line(
     assert message in line and line.count("\n") == 1
 
 
-def test_models_of_this_machine_are_compared_before_a_server_starts(
+def test_models_on_this_machine_are_compared_before_a_server_starts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The foreign draft's tokenizer is another one; four Medusa heads draft four tokens."""
+    """The first pair has different tokenizers, and four Medusa heads draft at most four tokens."""
     command = "vllm serve {} --speculative-config.num_speculative_tokens 5"
     target = command.format(MODELS / "target")
     fits = f"{target} --speculative-config.model {MODELS / 'draft'}"
@@ -76,4 +76,4 @@ def test_models_of_this_machine_are_compared_before_a_server_starts(
     assert status == 1 and found["forms"] == {}
     assert found["problems"][0].startswith("target and draft must have")
     heads = f"{target} --spec-method medusa --spec-model {MODELS / 'medusa'}"
-    assert "at most the 4 Medusa heads" in answer(capsys, heads)[1]["problems"][-1]
+    assert "at most 4, the number of Medusa heads" in answer(capsys, heads)[1]["problems"][-1]
