@@ -1,4 +1,5 @@
-// The app: makes every page of the list, shows the one that the address names, and passes on to it what happens.
+// The app. It makes all pages, shows the page that the address names, and passes events on to that
+// page.
 
 import { PAGES } from "./pages.js";
 import { ClassRoom } from "./room/class_room.js";
@@ -22,7 +23,7 @@ export class App {
     this.gradio = gradio;
     /** @type {Record<string, Page>} */
     this.pages = {};
-    this.current = ""; // the name of the page that is shown
+    this.current = ""; // name of the shown page
     const surround = new Surround(root, refs, setup, {
       page: () => this.shown,
       repaint: () => this.all.forEach((page) => page.repaint()),
@@ -31,7 +32,8 @@ export class App {
     setText(refs.device, setup.device);
     for (const Page of PAGES) this.pages[Page.id] = new Page(this);
     refs.tabs.append(...PAGES.map(tab));
-    root.addEventListener("click", (/** @type {any} */ event) => this.clicked(event)); // a tab, a link to a page or to a place of one
+    // clicks on a tab, on a link to a page, or on a link to a position in a page
+    root.addEventListener("click", (/** @type {any} */ event) => this.clicked(event));
     root.addEventListener("click", (event) => this.jump(event));
     window.addEventListener("popstate", () => this.returned());
     this.show(this.asked, false);
@@ -46,7 +48,7 @@ export class App {
     return this.pages[this.current];
   }
 
-  // The page that the address names.
+  // The name of the page in the address.
   get asked() {
     const name = pageIn(new URLSearchParams(window.location.search));
     return PAGES.find(({ id }) => id === name)?.id ?? PAGES[0].id;
@@ -58,11 +60,11 @@ export class App {
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     if (link.dataset.place !== undefined) return this.enter(link.href);
-    if (event.detail) link.blur(); // by a pointer: the keys that follow are the page's, and no ring stands on the tab
+    if (event.detail) link.blur(); // remove the focus after a click, so that keys go to the page
     this.show(link.dataset.page ?? link.dataset.to);
   }
 
-  // A place of a page, by its whole address.
+  // Open an address inside the app. The address may name a position in a page.
   /** @param {string} address */
   enter(address) {
     window.history.pushState(null, "", address);
@@ -74,8 +76,9 @@ export class App {
     this.shown.returned();
   }
 
-  // A place that somebody else chose; the history keeps no step of the way there.
-  /** @param {string} search of its address */
+  // Show another address because the teacher of a class has moved there. This makes no new entry in
+  // the history.
+  /** @param {string} search the query part of the address */
   follow(search) {
     const url = new URL(window.location.href);
     url.search = search;
@@ -101,7 +104,8 @@ export class App {
     window.scrollTo(0, 0);
   }
 
-  // A page writes what is its own again where it is shown.
+  // Return the address of a page. The parameters of all pages are removed; the page writes its own
+  // when it is shown.
   /** @param {string} id */
   addressOf(id) {
     const url = new URL(window.location.href);
@@ -112,7 +116,8 @@ export class App {
     return url.href;
   }
 
-  // A link inside the page: Gradio's <base> would turn it into a journey to another address.
+  // Scroll to the target of a link inside the page. The browser cannot do that itself, because
+  // Gradio's <base> element changes where such links lead.
   /** @param {any} event */
   jump(event) {
     const link = event.target.closest("a[href^='#']");

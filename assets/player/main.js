@@ -1,4 +1,4 @@
-// Mounts the app into the element that Gradio made, once all its files are there.
+// Mounts the app in the element that Gradio made for it, after loading all files.
 
 import { App } from "./app.js";
 import { PAGES } from "./pages.js";
@@ -36,14 +36,14 @@ export async function mount(host, gradio) {
     fetched("prompts.json", "json"),
     ...files.map((file) => fetched(file, "text")),
   ]);
-  root.innerHTML = markup.join("\n"); // our own files; no text of a model or a person is in them
+  root.innerHTML = markup.join("\n"); // only our own files, which contain no text of a model or a user
   takeCommas(root);
   takeOutcomes(setup.outcomes);
   takeEndings(setup.endings);
   takeSettings(setup.settings);
   makeModelFields(root);
   makeFields(root);
-  window.specviz = new App(root, setup, new HeldOut(prompts), gradio).pages; // for the console, and for tests
+  window.specviz = new App(root, setup, new HeldOut(prompts), gradio).pages; // used in the browser's console and by tests
   root.dataset.ready = "yes";
   root.dataset.charts = (await loadPlotly(new URL("plotly.min.js", HOME))) ? "drawn" : "missing";
 }

@@ -1,4 +1,5 @@
-// The pages of the app, in the order of their tabs; the first is shown where the address names none.
+// The pages of the app in the order of their tabs. The first one is shown if the address names
+// none.
 
 import { RacePage } from "./race/race_page.js";
 import { StepPage } from "./step/step_page.js";

@@ -8,6 +8,7 @@ interface BaselineSummaryRecord {
   seconds: number;
   tokens_per_second: number | null;
   ttft_seconds: number | null;
+  reading_share: number | null;
 }
 
 interface BatchRoundRecord {
@@ -208,6 +209,7 @@ interface ModelInfoRecord {
   hidden_size: number;
   vocab_size: number;
   context_length: number;
+  context_reason: string;
 }
 
 interface NgramMatchRecord {
@@ -255,6 +257,11 @@ interface PreparedRecord {
 
 type ProposalKindName = "iid" | "without-replacement" | "deterministic" | "typical";
 
+interface ReadingLimitRecord {
+  bytes_per_second: number;
+  step_bytes: number;
+}
+
 interface RoundRecord {
   i: number;
   context: number;
@@ -286,6 +293,8 @@ interface RunSummaryRecord {
   first_divergence: DivergenceRecord | null;
   server_speedup: number | null;
   server_speedup_tokens: number;
+  speedup_limit: number | null;
+  is_disturbed: boolean;
 }
 
 interface SharedVocabularyRecord {
@@ -347,6 +356,9 @@ interface TraceRecord {
   lanes: LaneRecord[];
   beside: number;
   waited: number | null;
+  reading: ReadingLimitRecord | null;
+  processor: string;
+  made_by: string;
 }
 
 interface TreeBudgetRecord {

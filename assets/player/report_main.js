@@ -1,5 +1,5 @@
-// The debugger in a file of its own: one run, no server, nothing asked of anyone.
-// Knows where the file keeps plotly.js and the run; what only a server can do is taken off the page.
+// The debugger as a single file with one run. It needs no server and makes no requests. plotly.js
+// and the run are inside the file, and everything that needs a server is removed from the page.
 
 import { takePlotly } from "./shared/charts.js";
 import { takeCommas } from "./shared/decimal_comma.js";
@@ -26,9 +26,9 @@ export async function mount(document) {
   takeOutcomes(setup.outcomes);
   takeEndings(setup.endings);
   takeSettings(setup.settings);
-  window.specviz = { step: new Report(root, setup, messages) }; // as in the app
+  window.specviz = { step: new Report(root, setup, messages) }; // the same name as in the app
   root.dataset.ready = "yes";
-  root.dataset.charts = "drawn"; // the library is in the file
+  root.dataset.charts = "drawn"; // plotly.js is inside the file
 }
 
 class Report {
@@ -55,8 +55,6 @@ class Report {
     this.open();
   }
 
-  // ---- as a page
-
   /** @returns {Actions} */
   get actions() {
     return this.view.actions;
@@ -68,8 +66,6 @@ class Report {
 
   halt() {}
 
-  // ----
-
   open() {
     const { refs, view, trace } = this;
     refs.step.hidden = false;
@@ -80,7 +76,7 @@ class Report {
     this.land();
   }
 
-  // The moment that the address names, else the first one.
+  // Move to the moment that the address names, or to the first moment of the run.
   land() {
     const { round, at, axis } = this.place.read();
     if (axis) this.view.chooseAxis(axis);
@@ -99,7 +95,7 @@ class Report {
   }
 }
 
-// Base64 of gzip, as specviz/ui/report.py wrote it.
+// Unpack gzip data in base64, which specviz/ui/report.py wrote.
 /**
  * @param {Document} document
  * @param {string} name

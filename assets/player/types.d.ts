@@ -1,7 +1,8 @@
-// Types that the modules share, for the type checker: messages of the server (specviz/ui/race_messages.py)
-// with the records of records.d.ts in them, and what the browser makes of them. No browser loads this file.
+// Types that several modules use, for the type checker: messages of the server
+// (specviz/ui/race_messages.py), which contain the records of records.d.ts, and values that the
+// browser makes from them. No browser loads this file.
 
-// Classes of the modules, by their names.
+// Short names for the classes of the modules.
 type Round = import("./shared/round.js").Round;
 type Trace = import("./shared/trace.js").Trace;
 type Lane = Trace["lanes"][number];
@@ -17,14 +18,16 @@ type SettingForm = import("./lab/setting_form.js").SettingForm;
 type LabPage = import("./lab/lab_page.js").LabPage;
 type KeptSweep = import("./lab/kept_sweep.js").KeptSweep;
 
-// The elements of a page by their data-ref: any, for what each is its page's HTML says.
+// The elements of a page, keyed by their data-ref. Their type is `any`, because only the HTML says
+// which element each of them is.
 type Refs = Record<string, any>;
 
-// What the server answers a question, in the shape that its handler says (specviz/ui).
+// The server's answer to a question. The function in specviz/ui that answers defines its fields.
 type Reply = any;
 
 interface RoundFigures {
-  tree: Figure; // differences from the templates, put together in shared/round.js
+  // All figures are differences from templates; shared/round.js builds the charts from both.
+  tree: Figure;
   mask: Figure;
   bars: Figure[];
   residuals: Record<number, Figure>;
@@ -39,11 +42,11 @@ interface RoundMessage extends RoundFigures {
   templates?: Record<string, Figure>;
 }
 
-// What is said of each moment (specviz/figures/moment_sentences.py).
+// The sentences about the moments of a round (specviz/figures/moment_sentences.py).
 interface RoundSentences {
-  draft: Remark[]; // of each level
+  draft: Remark[]; // one sentence for each level of the tree
   verify: Remark;
-  judge: Remark[]; // of each node
+  judge: Remark[]; // one sentence for each drafted node
   extra: Remark | null;
   commit: Remark;
 }
@@ -52,21 +55,23 @@ type LaneEvent =
   | { type: "prefill"; record: PrefillRecord }
   | { type: "step"; record: TokenStepRecord }
   | { type: "arrival"; record: EngineTokenRecord }
-  | { type: "origins"; record: TokenOriginName[] } // of an engine's tokens, told behind the last one
+  | { type: "origins"; record: TokenOriginName[] } // the origins of an engine's tokens, sent after its last token
   | { type: "finish"; record: FinishReasonName }
-  | RoundMessage; // of another lane than the main one: without figures
+  | RoundMessage; // has figures only in the main lane
 
 interface Numbers {
   summary: RunSummaryRecord;
   figures: Record<"speedup" | "times" | "depth", Figure>;
   drafter_cache_bytes: number | null;
-  engines: Record<string, EngineReportRecord>; // by lane
+  copy_words: string; // a remark about the speedup if the draft is a four-bit copy of the target, otherwise ""
+  engines: Record<string, EngineReportRecord>; // keyed by the name of the engine's lane
 }
 
 type EventMessage = { kind: "event"; lane: string; clock: number; texts: Record<number, string> } & LaneEvent;
 type NumbersMessage = ({ kind: "summary" } & Numbers) | ({ kind: "end"; reason: FinishReasonName; beside?: number; waited?: number | null; limit?: string | null; cut?: boolean } & Partial<Numbers>);
 
-// Words of the server, and lists of token ids, in turn.
+// A sentence or a note of the server as a list of parts: texts, lists of token ids, and words that
+// open a glossary card.
 type Remark = (string | number[] | { text: string; term: string })[];
 
 type RunMessage =
@@ -74,11 +79,11 @@ type RunMessage =
   | { kind: "header"; trace: TraceRecord; command?: string | null; draft_bytes?: number | null }
   | EventMessage
   | NumbersMessage
-  | { kind: "asking"; lane: string } // a serving engine
+  | { kind: "asking"; lane: string } // the server waits for the serving engine of this lane
   | { kind: "warning"; text: string }
   | { kind: "error"; text: string };
 
-// A token of a lane's text; round and node are -1 where none brought it.
+// A token of a lane's text. `round` and `node` are -1 if no round or no drafted node produced it.
 interface Token {
   id: number;
   text: string;
@@ -89,13 +94,14 @@ interface Token {
   record?: { prob: number } | null;
 }
 
-// Of Plotly: a figure as a plain dict.
+// A figure of Plotly as a plain object.
 interface Figure {
   data: any[];
   layout: any;
 }
 
-// A field with a rule that the browser knows; `options`: those of its method, whose titles it may have.
+// A field that the browser can check. `problem(text)` returns what is wrong with a text, or "".
+// `options` are the options of the method, whose titles an error sentence may contain.
 interface CheckedField {
   name: string;
   control: any;
@@ -104,7 +110,7 @@ interface CheckedField {
   options?: { name: string; title: string }[];
 }
 
-// ---- what the server offers (specviz/ui/setup.py)
+// The types from here to `Setup` describe what the page receives before a race (specviz/ui/setup.py).
 
 interface Bounds {
   low: number;
@@ -144,7 +150,7 @@ interface MethodOption {
   high: number;
   hint: string;
   choices: number[];
-  at_least: string; // another option, or ""
+  at_least: string; // name of another option whose value is the lower bound of this one, or ""
 }
 
 interface MethodOffer {
@@ -168,7 +174,7 @@ interface PairOffer {
   is_here: boolean;
   refusals: Record<string, string>;
   refusals_alone?: Record<string, string>;
-  prompts: string; // a kind of held-out prompts
+  prompts: string; // the type of the pair's held-out prompts: a key of the prompts that the server sends
 }
 
 interface SweepAxis {
@@ -177,7 +183,7 @@ interface SweepAxis {
   usual: string;
   settings: string[];
   bounds: Bounds | null;
-  methods: string[]; // those that have it
+  methods: string[]; // names of the methods that have this axis
 }
 
 interface Bias {
@@ -204,39 +210,39 @@ interface Setup {
   kinds: Kind[];
   tasks: Choice[];
   pairs: PairOffer[];
-  models_note: string; // why no others can be named, "" where they can
+  models_note: string; // why users cannot name models of their own; "" if they can
   methods: MethodOffer[];
   devices: Choice[];
   dtypes: Choice[];
   traces: Choice[];
   presets: ClassPreset[];
   code: ShownCode;
-  opening: string; // of them, the one that plays for a visitor
-  sampled: string; // of them, one in which something is drawn
-  sampled_round: number; // from 1: where it is shown first
+  opening: string; // name of the recorded run that the page plays first
+  sampled: string; // name of a recorded run with random draws
+  sampled_round: number; // number of the round, counted from 1, at which the page opens that run
   device: string;
-  servers: string[] | null; // addresses of servers that may be raced, null where none may
-  lab: any; // specviz/ui/lab/lab.py
-  serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; memory: number; bandwidth: number; arithmetic: number }>; engines: EnginesOffer; watching: WatchingOffer }; // specviz/ui/serving.py
+  servers: string[] | null; // addresses of serving engines that the form proposes for a race; null if no engine may take part
+  lab: any; // defined in specviz/ui/lab/lab.py
+  serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; memory: number; bandwidth: number; arithmetic: number }>; engines: EnginesOffer; watching: WatchingOffer }; // defined in specviz/ui/serving.py
   palettes: Record<string, Palette>;
   outcomes: Look[];
   endings: Record<string, string>;
   glossary: Glossary;
-  places: Record<string, { title: string; address: string }[]>; // where a term can be seen, by its key
+  places: Record<string, { title: string; address: string }[]>; // pages that show an example of a term, keyed by the key of the term
 }
 
-// ---- what pages and their parts ask of each other
-
+// The actions of keys on a page, keyed by name (shared/keyboard.js).
 type Actions = Record<string, ((by?: any) => void) | undefined>;
 
-// The sixty lines beside a run (specviz/sixty_lines.py): `first` is the number of the first one in the file.
+// The sixty-line program that the debugger shows next to a run (specviz/sixty_lines.py). `first` is
+// the number of its first shown line in the file.
 interface ShownCode {
   first: number;
   lines: string[];
   moments: { name: string; lines: number[]; values: string[] }[];
 }
 
-// What all widgets of lessons share (learn/widget.js).
+// The objects that all widgets of lessons share (learn/widget.js).
 interface Course {
   setup: Setup;
   theme: Theme;
@@ -244,11 +250,12 @@ interface Course {
   prompts: HeldOut;
   recordings: import("./learn/recordings.js").Recordings;
   drive: import("./learn/drive.js").Drive;
-  recorded: Record<string, RecordedOrder>; // by name, for whoever has no model loaded
-  noEngine: string; // why the server starts no serving engine, "" where it does
+  recorded: Record<string, RecordedOrder>; // recorded results of runs, keyed by name; widgets show them without a model
+  noEngine: string; // why the server cannot start a serving engine; "" if it can
 }
 
-// What an order of the course sent when it was recorded (specviz/ui/course/lesson_recordings.py).
+// The recorded result of a run of the course: the messages that the server sent, and the machine on
+// which it ran (specviz/ui/course/lesson_recordings.py).
 interface RecordedOrder {
   machine: string;
   messages: any[];
@@ -276,19 +283,20 @@ interface PageAddress {
   write(): void;
 }
 
-// What people may be asked about what a page shows; the same place asks the same.
+// A question about the content of a page, which a teacher can ask a class. Two questions with the
+// same `place` are the same question.
 interface PageQuestion {
   kind: "verdict" | "prediction";
   place: string;
-  words: string; // the text before the guess, or the question
+  words: string; // the text before the guess, or the words of a lesson's question
   guess: string;
-  options: { name: string; text: string }[]; // of a lesson's question
-  facts?: VerdictFacts; // of a verdict: not for those who are asked
-  still?: () => void; // nothing plays on while it is asked
-  land?: () => void; // show it
+  options: { name: string; text: string }[]; // the answers to a lesson's question
+  facts?: VerdictFacts; // the numbers of a verdict, which students do not see before the result
+  still?: () => void; // stops the playback before the question is asked
+  land?: () => void; // shows the moment of the answer on the page
 }
 
-// The numbers of a verdict as its rule used them; at temperature 0 p and q as they were before.
+// The numbers of a verdict that the rule used. At temperature 0, p and q are the raw ones instead.
 interface VerdictFacts {
   p: number | null;
   q: number | null;
@@ -296,13 +304,14 @@ interface VerdictFacts {
   u: number | null;
   accepted: boolean;
   greedy: boolean;
-  residual: boolean; // p is what rejected guesses left over
+  residual: boolean; // true if `p` is the residual after an earlier sibling was rejected
 }
 
-// Of a verdict, what those who are asked may see beforehand.
+// The numbers of a verdict that students may see before the result.
 type VerdictHint = Pick<VerdictFacts, "p" | "q" | "greedy" | "residual">;
 
-// A question to a class (specviz/ui/room.py), with its result once it is revealed.
+// A question to a class (specviz/ui/room.py). After the teacher has revealed the result, it also has
+// the votes and the numbers of the verdict.
 interface RoomPoll {
   number: number;
   kind: "verdict" | "prediction";
@@ -310,7 +319,7 @@ interface RoomPoll {
   words: string;
   guess: string;
   options: { name: string; text: string }[];
-  greedy: boolean; // the run is at temperature 0
+  greedy: boolean; // true if the run has temperature 0
   hint: VerdictHint | null;
   revealed: boolean;
   counts?: Record<string, number>;
@@ -323,7 +332,7 @@ interface ShownPage {
   halt(): void;
 }
 
-// The app, as a page sees it.
+// The part of the app that pages use.
 interface Shell {
   root: HTMLElement;
   refs: Refs;
@@ -347,7 +356,8 @@ interface TransportEvents {
   failed(text: string): void;
 }
 
-// A field of a serving plan (specviz/sizing/serving_plan.py); one of numbers has no choices.
+// A field of a serving plan (specviz/sizing/serving_plan.py). `choices` is empty if the field takes
+// a number.
 interface PlanField {
   name: string;
   title: string;
@@ -358,26 +368,27 @@ interface PlanField {
   is_whole: boolean;
 }
 
-// What the card of configurations offers (specviz/ui/engine_answers.py).
+// The limits of the card that watches serving engines (specviz/ui/engine_watching.py).
 interface WatchingOffer {
-  allowed: string[] | null; // addresses; null: any
+  allowed: string[] | null; // addresses of engines that the page may contact; null if it may contact any engine
   every_seconds: number;
-  heads: string[]; // of the table of several servers
+  heads: string[]; // column headings of the table of several servers
   tokens: number;
-  longest: number; // characters of a prompt
+  longest: number; // largest number of characters of a prompt
 }
 
+// The choices of the card that writes configurations (specviz/ui/engine_answers.py).
 interface EnginesOffer {
   engines: { name: string; title: string; methods: Choice[]; lacks: string[]; weights: string[] }[];
   fields: { name: string; title: string; example: string }[];
-  drafts: Record<string, string>; // what a method's draft is called; the methods that may have one
-  of_draft: string[]; // fields that only those have
-  of_method: Record<string, string>; // fields of one method alone
+  drafts: Record<string, string>; // for each method that can have a draft, the title of the field for the draft
+  of_draft: string[]; // names of fields that only such methods have
+  of_method: Record<string, string>; // for each field that only one method has, the name of that method
   forms: Choice[];
   longest: number;
 }
 
-// Of a menu.
+// A choice of a menu.
 interface Choice {
   name: string;
   title: string;
@@ -393,14 +404,15 @@ interface Moment {
   level?: number;
 }
 
-// How one place of the text is drawn anew (shared/redraw.js): bins by falling p, the last one all others.
+// The plan for repeating the draws at one position of the text (shared/redraw.js). The bins are
+// sorted by decreasing p; the last bin contains all other tokens.
 interface RedrawPlan {
   kind: ProposalKindName;
   ids: (number | null)[];
   p: number[];
   q: number[];
   guesses: { bin: number; passes: boolean }[];
-  shared: number; // of p and q, among all others
+  shared: number; // the mass that p and q share in the last bin
 }
 
 interface Axis {
@@ -418,17 +430,18 @@ interface StepPlace {
   recipe?: Recipe | null;
 }
 
-// A fork as the server is asked for it, by texts and draws that differ from the run's.
+// The request for a fork: the round from which the decoder continues, and the settings (as text) and
+// the draws that differ from those of the run.
 interface ForkOrder {
   round: number;
   changes: Record<string, string>;
   forced: Record<string, number>;
 }
 
-// How a run can be made again (step/recipe.js).
+// A recipe from which another browser can make the same run again (step/recipe.js).
 interface Recipe {
   of: string;
-  setting: string; // of a race, as parameters of an address
+  setting: string; // the settings of the race, as parameters of an address
   forks: ForkOrder[];
 }
 

@@ -1,4 +1,4 @@
-"""How a question of the page is answered: with a value, or with one sentence of what is wrong."""
+"""The answers to the page's questions: a value, or one sentence that says what is wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
-from specviz.errors import InputError, short
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+
+from specviz.errors import InputError, is_fault, short
 from specviz.models.memory import is_shortage
 
 log = logging.getLogger("specviz")
@@ -16,29 +20,43 @@ Handler = TypeVar("Handler")
 UNEXPECTED = "Something went wrong on the server; its log says what."
 
 
-MAX_SENTENCE = 400  # characters
+# The largest number of tracebacks in the log per minute, so that requests cannot fill the disk.
+LOGGED_A_MINUTE = 30
+MAX_SENTENCE = 400  # largest number of characters in an error sentence
 NO_MEMORY = (
     "This machine has no memory left for that: choose a smaller model, a shorter prompt, or fewer "
     "tokens, or try again in a minute."
 )
 
 
-def told(error: Exception, what: str) -> str:
-    """The sentence of an error; what is not meant for people goes to the log."""
+_limiter = FixedWindowRateLimiter(MemoryStorage())
+
+
+def told(error: BaseException, what: str) -> str:
+    """Return the sentence that the user reads about an error.
+
+    An error that is not meant for users is logged, and a general sentence replaces it.
+    """
     if isinstance(error, InputError):
-        text = str(error)  # which may quote what was sent
+        text = str(error)  # the error may quote a long request, so the sentence is cut
         return text if len(text) <= MAX_SENTENCE else f"{text[: MAX_SENTENCE - 60]} … {text[-50:]}"
     if is_shortage(error):
         log.error("%s found no memory", what)
         return NO_MEMORY
-    log.error("%s failed", what, exc_info=error)
+    log_fault(error, what)
     return UNEXPECTED
 
 
-class _Fields(dict[str, Any]):
-    """A question's fields; one that is needed and missing is the asker's error.
+def log_fault(error: BaseException, what: str) -> None:
+    """Log an error with its traceback, at most LOGGED_A_MINUTE times per minute."""
+    if _limiter.hit(RateLimitItemPerMinute(LOGGED_A_MINUTE)):
+        log.error("%s failed", what, exc_info=error)
 
-    So is a form that is no object.
+
+class _Fields(dict[str, Any]):
+    """The fields of a question that the page asks: name -> value.
+
+    Reading a missing field, or a field "form" that is no object, raises InputError.
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -54,7 +72,10 @@ class _Fields(dict[str, Any]):
 
 
 def answers(method: Callable[[Handler, Question], Question]) -> Callable[..., Question]:
-    """An error becomes {"error": one sentence}; an answer without one gets "error": None."""
+    """Decorate a handler so that errors meant for users become its answer.
+
+    The handler returns {"error": None} with its answer, or {"error": one sentence}.
+    """
 
     @wraps(method)
     def answer(handler: Handler, question: object) -> Question:
@@ -62,18 +83,23 @@ def answers(method: Callable[[Handler, Question], Question]) -> Callable[..., Qu
             if not isinstance(question, dict):
                 raise InputError(f"question must be an object, got {short(question)}")
             return {"error": None} | method(handler, _Fields(question))
-        except Exception as error:
+        except BaseException as error:
+            if not is_fault(error):
+                raise
             return {"error": told(error, f"the answer to {method.__name__}")}
 
     return answer
 
 
 def asked_by(question: Any, request: Any) -> Any:
-    """The question with the address that a request of Gradio comes from, whatever it says."""
+    """Return the question with the visitor's network address as its field "address".
+
+    The address comes from Gradio's request. It replaces an address that the question may contain.
+    """
     address = request.client.host if request.client else ""
     return question | {"address": address} if isinstance(question, dict) else question
 
 
 def asker(question: Mapping[str, Any]) -> str:
-    """The address that `asked_by` has told, or ""."""
+    """Return the visitor's network address, which `asked_by` stored in the question, or ""."""
     return str(question.get("address", ""))

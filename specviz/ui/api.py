@@ -1,24 +1,31 @@
-"""The endpoints with names: what programs and agents ask of the app, over HTTP or MCP.
+"""The named endpoints, which programs and agents call over HTTP or MCP.
 
-Each call is a session more: it goes through the page's own checks, waits in the same queue, and is
-stopped where its caller leaves. Parameters follow from the table of settings. An endpoint that
-decodes streams {"state": "waiting" or "running", …}, and last of all its result, "done".
+Each call gets a session of its own. It passes the same checks and waits in the same queue as a run
+that a user starts in the web app, and it stops when its caller disconnects. The parameters come
+from the table of settings. An endpoint that decodes streams {"state": "waiting" or "running", …},
+and finally its result with the state "done".
 """
 
 import inspect
 import json
+import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
+from gradio.route_utils import FnIndexInferError
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.experiments.advice.advising import DEFAULT_SECONDS
 from specviz.experiments.bug_zoo.zoo import RIGHT
+from specviz.experiments.sweep.sweep_axis import AXES
 from specviz.models.pair_catalog import default_pair
 from specviz.records import BATCH, SETTINGS, RunSetting, ValueType
+from specviz.records.settings import ON
 from specviz.ui.answers import Question, asked_by
 from specviz.ui.api_results import (
     AdviceResult,
@@ -42,18 +49,17 @@ from specviz.ui.lab.lab_sweeps import DEFAULTS
 from specviz.ui.settings_form import CUSTOM, form_method, form_pair
 from specviz.ui.spending import counted
 
-Given = dict[str, Any]  # the arguments of a call, by name
-DRAWS = 2000  # of a test of losslessness
-_PLACE = {"prompt": "", "temperature": 1.0}  # of it; "": the place that the page begins with
+Given = dict[str, Any]  # the arguments of a call: name -> value
+DRAWS = 2000  # default number of draws in a losslessness test
+# Defaults of the losslessness test. If the prompt is empty, the endpoint uses the same default text
+# as the page, and samples the token after this text.
+_PLACE = {"prompt": "", "temperature": 1.0}
 WAITING, RUNNING, DONE = "waiting", "running", "done"
-
-
-# ---- parameters
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of an endpoint; one without a default has to be given."""
+    """A parameter of an endpoint; a parameter without a default is required."""
 
     name: str
     type: type
@@ -70,7 +76,11 @@ _TYPES = {
 
 
 def _of_setting(setting: RunSetting) -> Parameter:
-    """An argument that is a setting; "" leaves a text to the pair or the method."""
+    """Return the parameter for a setting.
+
+    A setting whose value is a text has the default "". If the caller leaves it empty, the pair or
+    the method chooses the value.
+    """
     kind = _TYPES.get(setting.type, str)
     words = (setting.flag_help or setting.title).replace("--", "")
     if setting.is_bounded:
@@ -81,31 +91,41 @@ def _of_setting(setting: RunSetting) -> Parameter:
 
 _RUN = {name: _of_setting(setting) for name, setting in SETTINGS.items()} | {
     "method": Parameter(
-        "method", str, "how to draft, see the command `methods`; empty: the pair's own", ""
+        "method",
+        str,
+        "drafting method, one of those that the command `methods` lists; empty: the pair's own",
+        "",
     ),
     "task": Parameter("task", str, "code, story, maths, translate, summarise or chat", ""),
 }
-_PROMPT = replace(_RUN["prompt"], default=inspect.Parameter.empty, help="the text to go on from")
+_PROMPT = replace(
+    _RUN["prompt"], default=inspect.Parameter.empty, help="the text that the model continues"
+)
 RACE = (_PROMPT, *(each for name, each in _RUN.items() if name != "prompt"))
-_SHARED = tuple(  # by all that is measured over prompts
+_SHARED = tuple(  # parameters of every endpoint that measures several prompts
     replace(each, default=TOKENS) if name == "max_new_tokens" else each
     for name, each in _RUN.items()
     if name not in ("prompt", "method", "draft_length", "branching", "options", "tree_kind")
 )
 _DRAFTING = (_RUN["method"], _RUN["draft_length"])
-_COUNT = Parameter("count", int, f"prompts; 0: {PROMPTS} of the task, or all of your own", 0)
+_COUNT = Parameter(
+    "count", int, f"number of prompts; 0: {PROMPTS} of the task, or all of your own", 0
+)
 _OWN = Parameter(
-    "prompts", str, "prompts of your own instead of a task's: a line each, or JSON lines", ""
+    "prompts", str, "your own prompts instead of a task's: one per line, or JSON lines", ""
 )
 MEASURED = (_COUNT, _OWN, *_SHARED)
 
 
 def form_of(given: Mapping[str, Any], names: Sequence[str] = tuple(SETTINGS)) -> dict[str, Any]:
-    """The page's form of a call's arguments: texts, what is empty left out.
+    """Return a call's arguments as the fields of the page's form.
 
-    The pair is the one that the page begins with, the method the pair's own, the tree the method's.
+    Empty arguments are left out. A missing pair, method or tree gets the default of the page: the
+    page's default pair, the default method of the pair, or the default tree of the method.
     """
-    form = {name: _text(given[name]) for name in names if given.get(name) not in (None, "", {})}
+    given_names = [name for name in names if given.get(name) not in (None, "", {})]
+    form = {name: _text(given[name], name) for name in given_names}
+    _check_sources(form)
     form.setdefault("pair", CUSTOM if "target" in form else default_pair().name)
     form.setdefault("method", form_pair(form).method)
     if "branching" in names and not {"branching", "options", "tree_kind"} & set(form):
@@ -116,15 +136,39 @@ def form_of(given: Mapping[str, Any], names: Sequence[str] = tuple(SETTINGS)) ->
     return form
 
 
-def _text(value: Any) -> Any:
-    """As a field of the page's form holds it; what no field can hold is left for its check."""
+def _check_sources(form: Mapping[str, Any]) -> None:
+    """Raise InputError if the call names single models, but they would have no effect.
+
+    They have no effect if the call also names a pair, or if no target is among them.
+    """
+    sources = [name for name in ("target", "draft", "eagle", "medusa") if name in form]
+    if sources and form.get("pair", CUSTOM) != CUSTOM:
+        raise InputError(
+            f"{sources[0]} must not be given together with a pair, got {short(form['pair'])}"
+        )
+    if sources and "target" not in sources:
+        raise InputError(f"{sources[0]} must be given together with target, got it alone")
+
+
+def _text(value: Any, name: str) -> Any:
+    """Return an argument of a call as the text of a form's field.
+
+    A value that is no number, text or flag is returned unchanged. The check of the field then
+    refuses it.
+    """
+    is_switch = (SETTINGS | BATCH)[name].type is ValueType.SWITCH
+    if is_switch and not isinstance(value, bool) and value != ON:
+        raise InputError(f"{name} must be true or false, got {short(value)}")
     if isinstance(value, bool):
-        return "yes" if value else ""
+        return (ON if value else "") if is_switch else value
     return str(value) if isinstance(value, int | float) else value
 
 
 def _measured_question(given: Given, *names: str) -> Question:
-    """{"form", "prompts"} as `lab_setting` takes them."""
+    """Convert the arguments of a call to a question of the lab's page, as `lab_setting` reads it.
+
+    The arguments whose names are in `names` are copied into the question unchanged.
+    """
     form = form_of(given, [each.name for each in _SHARED] + [each.name for each in _DRAFTING])
     form.setdefault("task", "chat" if form_pair(form).instruct else "code")
     own, count = given["prompts"], given["count"]
@@ -134,12 +178,13 @@ def _measured_question(given: Given, *names: str) -> Question:
     return {"form": form, "prompts": prompts} | {name: given[name] for name in names}
 
 
-# ---- endpoints
-
-
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One that decodes: `ask` makes the page's question of a call, `take` joins the queue by it."""
+    """An endpoint that decodes.
+
+    `ask` converts the arguments of a call to the question that the page would send. `take` adds the
+    question's run to the queue, and `collect` makes the object that builds the result.
+    """
 
     name: str
     help: str
@@ -148,18 +193,54 @@ class Endpoint:
     collect: Callable[[], Collector]
     ask: Callable[[Given], Question]
     take: Callable[[Handlers, Question], Question]
+    # Rewrites an error message of the page for this endpoint, because the endpoint's parameters may
+    # have other names than the page's fields.
+    worded: Callable[[Given, str], str] = lambda given, sentence: sentence
 
 
 def _ask_race(given: Given) -> Question:
     return {"form": form_of(given)}
 
 
+_AXES = {"axis": "values", "second_axis": "second_values"}
+
+
 def _ask_sweep(given: Given) -> Question:
-    axes = [{"name": given["axis"], "values": given["values"]}]
-    if given["second_axis"]:
-        axes.append({"name": given["second_axis"], "values": given["second_values"]})
+    names = [name for name, values in _AXES.items() if given[name] or given[values]]
+    for name in names:
+        if str(given[name]) not in AXES:
+            raise InputError(f"{name} must be one of {', '.join(AXES)}, got {short(given[name])}")
+    if len(names) == 2 and given["axis"] == given["second_axis"]:
+        raise InputError(f"second_axis must differ from axis, got {short(given['axis'])} for both")
+    axes = [{"name": given[name], "values": given[_AXES[name]]} for name in names]
     batch = {name: given[name] for name in BATCH}
     return _measured_question(given, "repeats") | {"what": "sweep", "axes": axes, "batch": batch}
+
+
+def _worded_sweep(given: Given, sentence: str) -> str:
+    """Return the refusal `sentence` in the words of the endpoint `sweep`.
+
+    If the sentence is about a value of an axis, the result begins with the name of the parameter
+    that has the values of that axis.
+    """
+    refused = re.split(r"[ :]", sentence, maxsplit=1)[0]
+    for name, values in _AXES.items():
+        axis = AXES.get(given[name])
+        if axis and refused in axis.refused_as and not _is_refused(given, refused):
+            return f"{values}: {sentence}"
+    return sentence
+
+
+def _is_refused(given: Given, name: str) -> bool:
+    """Return whether the value that a call gives for its parameter `name` breaks a rule."""
+    setting = (SETTINGS | BATCH).get(name)
+    if setting is None or given.get(name) in (None, ""):
+        return False
+    try:
+        setting.check(setting.read(_text(given[name], name)))
+    except InputError:
+        return True
+    return False
 
 
 def _ask_advice(given: Given) -> Question:
@@ -192,7 +273,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "trace",
-        "Decode a prompt as `race` does, for the record of every round: drafts, p, q, u, verdicts.",
+        "Decode a prompt as `race` does, and return each round: its drafts, p, q, u and verdicts.",
         RACE,
         TraceResult,
         WholeTrace,
@@ -203,11 +284,11 @@ ENDPOINTS = (
         "sweep",
         "Measure the speedup over the values of one or two settings, on held-out prompts or yours.",
         (
-            Parameter("axis", str, "what to vary, such as draft-length", DEFAULTS["axis"]),
+            Parameter("axis", str, "the setting to vary, such as draft-length", DEFAULTS["axis"]),
             Parameter("values", str, "its values, such as 1-8 or 2,4,6", DEFAULTS["values"]),
-            Parameter("second_axis", str, "another one, or empty", ""),
-            Parameter("second_values", str, "its values", ""),
-            Parameter("repeats", int, "of each value", DEFAULTS["repeats"]),
+            Parameter("second_axis", str, "a second setting to vary, or empty", ""),
+            Parameter("second_values", str, "the values of the second setting", ""),
+            Parameter("repeats", int, "number of times to measure each value", DEFAULTS["repeats"]),
             *(_of_setting(each) for each in BATCH.values()),
             *_DRAFTING,
             *MEASURED,
@@ -216,14 +297,20 @@ ENDPOINTS = (
         SweptPoints,
         _ask_sweep,
         lambda handlers, question: handlers.lab.measure(question),
+        _worded_sweep,
     ),
     Endpoint(
         "advise",
-        "Whether to speculate, with which method and draft length, and what to expect: measured.",
+        "Measure whether to speculate, with which method and draft length, and what to expect.",
         (
-            Parameter("seconds", float, "that it may measure", DEFAULT_SECONDS),
+            Parameter("seconds", float, "seconds to spend on measuring", DEFAULT_SECONDS),
             Parameter("batch_size", int, "texts that are decoded at once", 1),
-            Parameter("methods", str, "names with commas; empty: all that the pair can do", ""),
+            Parameter(
+                "methods",
+                str,
+                "names of methods, separated by commas; empty: all that this pair supports",
+                "",
+            ),
             *MEASURED,
         ),
         AdviceResult,
@@ -233,7 +320,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "profile",
-        "Where acceptance is lost, over many prompts: by token class, depth, place and entropy.",
+        "Show where acceptance is lost in many prompts: by token class, depth, place and entropy.",
         (*_DRAFTING, *MEASURED),
         ProfileResult,
         lambda: Kept("profile", "done"),
@@ -244,8 +331,13 @@ ENDPOINTS = (
         "lossless",
         "Draw the next tokens thousands of times and compare them with the target's distribution.",
         (
-            Parameter("draws", int, "how many", DRAWS),
-            Parameter("rule", str, "the right one, or a wrong one of the zoo", RIGHT),
+            Parameter("draws", int, "number of draws", DRAWS),
+            Parameter(
+                "rule",
+                str,
+                "acceptance rule: the right one, or a wrong one from the bug zoo",
+                RIGHT,
+            ),
             *(replace(each, default=_PLACE.get(each.name, each.default)) for each in RACE),
         ),
         LosslessResult,
@@ -256,13 +348,17 @@ ENDPOINTS = (
 )
 
 
-def add_endpoints(handlers: Handlers) -> None:
-    """Within a `gr.Blocks`: all of them, as public as the page itself."""
+def add_endpoints(handlers: Handlers, is_read: Callable[[str | None], bool]) -> None:
+    """Register all endpoints within a `gr.Blocks`; everybody who can open the page can call them.
+
+    `is_read` takes the name of a session. It returns whether the program that called the endpoint
+    fetches the session's messages as fast as they arrive.
+    """
     for endpoint in ENDPOINTS:
-        _register(_follower(handlers, endpoint))
+        _register(_follower(handlers, endpoint, is_read))
 
     async def claims(request: gr.Request = None) -> list[dict[str, Any]]:
-        """What popular texts say of speculative decoding, and what theory makes of their numbers.
+        """Return what popular texts claim about speculative decoding, and what theory says.
 
         Returns:
             every claim with its verdict, theory's finding, and what was measured on this server
@@ -274,24 +370,36 @@ def add_endpoints(handlers: Handlers) -> None:
     _register(theory)
 
 
+# Symbol of theory -> parameter of the endpoint `theory`.
+_THEORY = {
+    "a": "acceptance_rate",
+    "K": "draft_length",
+    "c": "cost_ratio",
+    "v": "verify_overhead",
+}
+
+
 def theory(
     acceptance_rate: float, draft_length: int, cost_ratio: float = 0.0, verify_overhead: float = 0.0
 ) -> TheoryResult:
-    """What theory says of a draft length, acceptance being independent from token to token.
+    """Predict the effect of a draft length, if tokens are accepted independently of each other.
 
     Parameters:
         acceptance_rate: a, from 0 to 1
-        draft_length: K, tokens drafted a round
-        cost_ratio: c, time of one draft forward over one of the target
-        verify_overhead: v, what verifying K + 1 tokens costs more than one, in target forwards
+        draft_length: K, tokens drafted per round
+        cost_ratio: c, time of a draft forward divided by that of a target forward
+        verify_overhead: v, extra time to verify K + 1 tokens instead of one, in target forwards
+
     Returns:
         tokens per target forward, how many of them are accepted drafts, the speedup, the best K
     """
-    question = {"a": acceptance_rate, "K": draft_length, "c": cost_ratio, "v": verify_overhead}
+    given = (acceptance_rate, draft_length, cost_ratio, verify_overhead)
+    question = dict(zip(_THEORY, given, strict=True))
     try:
         found = theory_answer(question)
     except InputError as error:
-        raise refusal(str(error)) from None
+        symbol, space, rule = str(error).partition(" ")
+        raise refusal(f"{_THEORY.get(symbol, symbol)}{space}{rule}") from None
     return {
         "tokens": found["tokens"],
         "accepted": found["accepted"],
@@ -301,12 +409,41 @@ def theory(
     }
 
 
+_UNKNOWN = re.compile(r"Parameter `(.*?)` is not a valid", re.DOTALL)
+_MISSING = re.compile(r"No value provided for required argument: (\w+)")
+_NAMES = (*(each.name for each in ENDPOINTS), "claims", "theory")
+
+
+async def call_refusal(request: Request, error: Exception) -> Response:
+    """Return the answer to a call with an unknown name, or with unknown or missing parameters.
+
+    The answer is one sentence. If the call failed for another reason, raise its error again.
+    """
+    name = request.url.path.rstrip("/").rpartition("/")[2]
+    if name not in _NAMES:
+        sentence = f"endpoint must be one of {', '.join(_NAMES)}, got {short(name)}"
+    elif found := _UNKNOWN.match(str(error)):
+        known = f"{name}, whose parameters /gradio_api/info lists"
+        sentence = f"parameter {short(found[1])} is unknown to {known}"
+    elif found := _MISSING.match(str(error)):
+        sentence = f"{found[1]} is missing from the call of {name}"
+    else:
+        raise error
+    return PlainTextResponse(sentence, 400)
+
+
+CALL_ERRORS: tuple[type[Exception], ...] = (TypeError, KeyError, FnIndexInferError)
+
+
 def _register(function: Callable[..., Any]) -> None:
     gr.api(function, api_name=function.__name__, concurrency_limit=None)
 
 
 def refusal(sentence: str) -> gr.Error:
-    """What the caller reads; nothing of it goes to the server's log."""
+    """Return an error that sends `sentence` to the caller of an endpoint.
+
+    The error is not written to the server's log.
+    """
     return gr.Error(sentence, print_exception=False)
 
 
@@ -316,21 +453,32 @@ def _answered(answer: Question) -> Question:
     return answer
 
 
-def _follower(handlers: Handlers, endpoint: Endpoint) -> Callable[..., Any]:
-    """The endpoint as the function whose signature and docstring Gradio publishes."""
+def _follower(
+    handlers: Handlers, endpoint: Endpoint, is_read: Callable[[str | None], bool]
+) -> Callable[..., Any]:
+    """Return the endpoint as a function that yields its states and results.
+
+    Gradio publishes the function's signature and docstring.
+    """
     names = [each.name for each in endpoint.parameters]
 
     async def follow(*arguments: Any) -> AsyncIterator[dict[str, Any]]:
         *values, request = arguments
+        given = dict(zip(names, values, strict=True))
         try:
-            question = endpoint.ask(dict(zip(names, values, strict=True)))
+            question = endpoint.ask(given)
         except InputError as error:
             raise refusal(str(error)) from None
         ticket = secrets.token_hex(16)
-        _answered(endpoint.take(handlers, asked_by(question | {"ticket": ticket}, request)))
+        taken = endpoint.take(handlers, asked_by(question | {"ticket": ticket}, request))
+        if taken["error"]:
+            raise refusal(endpoint.worded(given, taken["error"]))
         try:
             async for progress in _followed(handlers, ticket, endpoint.collect()):
-                yield progress
+                # Gradio keeps every message until a program fetches it, and every message
+                # contains all results so far. So messages for a slow program are left out.
+                if progress["state"] == DONE or is_read(request.session_hash):
+                    yield progress
         finally:
             handlers.stop({"ticket": ticket})
 
@@ -356,7 +504,7 @@ def _follower(handlers: Handlers, endpoint: Endpoint) -> Callable[..., Any]:
 async def _followed(
     handlers: Handlers, ticket: str, collector: Collector
 ) -> AsyncIterator[dict[str, Any]]:
-    """What there is of a run, whenever there is more."""
+    """Yield a run's state and its result so far, each time that the queue has news of the run."""
     after, warning = 0, {}
     while True:
         found = _answered(await handlers.hear({"ticket": ticket, "after": after}))

@@ -1,4 +1,4 @@
-"""What the named endpoints give: their results, put together from the messages of a run."""
+"""The results of the named endpoints, assembled from the messages of a run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,17 +11,21 @@ from specviz.trace_file import decode, decode_trace, encode_trace
 
 
 class Streamed(TypedDict, total=False):
-    """What every endpoint that decodes streams: `ahead` runs come first while it waits."""
+    """The fields that every decoding endpoint streams.
+
+    `ahead` is the number of runs that start before this one while the call waits.
+    """
 
     state: str
     ahead: int
-    warning: str  # where the prompt holds what the model's chat template writes around it
+    # A sentence that is present if the prompt contains tokens of the model's chat template.
+    warning: str
 
 
 class RaceResult(Streamed, total=False):
-    """Both texts, and the numbers of `specviz race --json` so far.
+    """The texts of both lanes, and the numbers of `specviz race --json` so far.
 
-    Once it has ended also `reason`, and `beside` and `waited` as `Trace` has them.
+    The final result also has `reason`, `beside` and `waited`. `Trace` explains the last two.
     """
 
     baseline_text: str
@@ -34,14 +38,17 @@ class RaceResult(Streamed, total=False):
 
 
 class TraceResult(Streamed, total=False):
-    """A run's whole record, as a trace file holds it, for `specviz.trace_file.decode_trace`."""
+    """The whole record of a run, as in a trace file; `decode_trace` reads it."""
 
     trace: dict[str, Any]
 
 
 class SweepResult(Streamed, total=False):
-    """`plan` and `points` are the lines of a file of `specviz sweep --output`; `noise`: baseline
-    over baseline."""
+    """The plan and the points of a sweep, as in a file of `specviz sweep --output`.
+
+    To measure noise, the sweep times the baseline several times under the same conditions. Each
+    number in `noise` is the speed in one of these measurements divided by the speed in another.
+    """
 
     plan: dict[str, Any]
     points: list[dict[str, Any]]
@@ -49,27 +56,27 @@ class SweepResult(Streamed, total=False):
 
 
 class AdviceResult(Streamed, total=False):
-    """The verdict with its reasons, the expected speedup and its interval, and the ranking."""
+    """The advice: its verdict with reasons, the expected speedup with its interval, the ranking."""
 
     doing: str
     advice: dict[str, Any]
 
 
 class ProfileResult(Streamed, total=False):
-    """Where acceptance is lost: by class of token, depth, place, entropy and prompt."""
+    """The counts of accepted drafts by token class, depth, position, entropy and prompt."""
 
     done: int
     profile: dict[str, Any]
 
 
 class LosslessResult(Streamed, total=False):
-    """Distances of the drawn tokens from the target's distribution, with their noise."""
+    """How far the drawn tokens are from the target's distribution, and the noise of sampling."""
 
     counts: dict[str, Any]
 
 
 class TheoryResult(TypedDict):
-    """Under independent acceptance; `best` is the draft length of the highest speedup."""
+    """Theory's prediction if each token is accepted independently; `best` is the fastest length."""
 
     tokens: float
     accepted: float
@@ -79,19 +86,26 @@ class TheoryResult(TypedDict):
 
 
 class Collector(Protocol):
-    """Makes a result of a run's messages."""
+    """An object that builds a result from the messages of a run."""
 
     def add(self, message: Mapping[str, Any]) -> None: ...
 
     def result(self, is_done: bool) -> dict[str, Any]:
-        """What there is of it, without `Streamed`."""
+        """Return the result so far, without the fields of `Streamed`."""
 
 
 class Kept:
-    """The last message of a kind, and a field of what is told on the way."""
+    """A collector that keeps the last message of one kind.
+
+    It also keeps one field of the progress messages.
+    """
 
     def __init__(self, kind: str, told: str = "") -> None:
-        """`kind` is also the result's name for it."""
+        """Start without messages.
+
+        `kind` is the kind of message to keep. `told` is the name of the field of the progress
+        messages that is also kept; "" means no field.
+        """
         self._kind, self._told = kind, told
         self._found: dict[str, Any] = {}
 
@@ -107,7 +121,7 @@ class Kept:
 
 
 class SweptPoints:
-    """The lines of a sweep's file."""
+    """A collector of a sweep's plan, points and noise, from the lines of its file."""
 
     def __init__(self) -> None:
         self._found: dict[str, Any] = {"points": []}
@@ -126,10 +140,11 @@ class SweptPoints:
 
 
 class Texts:
-    """A race's texts and numbers so far."""
+    """A collector of the texts and numbers of a race."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}  # by token id, as JSON has it
+        # Token id -> text. The ids are texts, because the keys of a JSON object are texts.
+        self._texts: dict[str, str] = {}
         self._ids: dict[str, list[int]] = {BASELINE: [], SPECULATIVE: []}
         self._found: dict[str, Any] = {}
 
@@ -157,7 +172,7 @@ _RECORDS = {"prefill": Prefill, "round": Round, "step": TokenStep}
 
 
 def _emitted(kind: str, record: Any) -> Sequence[int]:
-    """The tokens that an event's record adds to its lane's text."""
+    """Return the ids of the tokens that an event adds to the text of its lane."""
     match kind:
         case "prefill":
             return [record["extra"]["id"]]
@@ -169,7 +184,7 @@ def _emitted(kind: str, record: Any) -> Sequence[int]:
 
 
 class WholeTrace:
-    """The record of a race, put together as the race itself does."""
+    """A collector that builds the whole trace of a race from the messages of the race."""
 
     def __init__(self) -> None:
         self._header: Any = None

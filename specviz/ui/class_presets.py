@@ -1,8 +1,8 @@
-"""Experiments for a class: each one asks a question, then runs settings that answer it.
+"""Experiments for a class: each asks a question, then runs the settings that answer it.
 
 A run is given as parameters of the race page's address. Runs that need a draft model name the
-bundled pair; the others take the pair that the page begins with. What the runs measure decides
-which sentence answers, and its numbers are theirs: no sentence here says how a run will end.
+bundled pair; all other runs use the page's default pair. The measurements choose the answering
+sentence and supply its numbers, so no text here assumes a result.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from typing import Any
 
 Query = dict[str, str]
 
-# at temperature 0 both lanes write the same text, and so are measured over the same tokens
+# At temperature 0 both lanes write the same text, so both are measured over the same tokens.
 _DRAFT: Query = {"pair": "bundled", "method": "draft-model", "k": "4", "temperature": "0"}
 _LOOKUP: Query = {"method": "prompt-lookup", "temperature": "0"}
 
-# above 0 no lane of these draws ends its text before the others
+# Above temperature 0, a text may end early. With this seed, the texts of all lanes have the same
+# length.
 _DRAWN: Query = {"temperature": "1", "seed": "2"}
 
 
 class Measure(StrEnum):
-    """Of a run: what `assets/player/race/preset_answer.js` compares, or puts into a sentence."""
+    """A measured number of a run; `assets/player/race/preset_answer.js` compares or quotes it."""
 
     SPEEDUP = "speedup"
-    ACCEPTANCE = "acceptance"  # of the examined guesses
-    USED = "used"  # of all guesses
-    TOKENS = "tokens"  # per target forward
+    ACCEPTANCE = "acceptance"  # share of the examined guesses that the target accepted
+    USED = "used"  # share of all guesses that the target accepted, whether examined or not
+    TOKENS = "tokens"  # tokens written per target forward
 
 
 COMPARED = (Measure.SPEEDUP, Measure.ACCEPTANCE)
@@ -35,7 +36,7 @@ COMPARED = (Measure.SPEEDUP, Measure.ACCEPTANCE)
 
 @dataclass(frozen=True, slots=True)
 class ClassRun:
-    """What the button says, and the setting that it races."""
+    """A run of an experiment: the label of its button, and the settings of its race."""
 
     label: str
     query: Query
@@ -43,22 +44,23 @@ class ClassRun:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredAnswer:
-    """What the runs may turn out to say; `{speedup.0}` is that measure of the first run.
+    """The sentences that can answer an experiment's question.
 
-    `leads` has a sentence for each run that may have the most of `measure`; `close` is said where
-    the first two differ by no more than chance or the clock would make them.
+    A sentence may contain measured values: `{speedup.0}` is the speedup of the first run. `leads`
+    has one sentence per run, which is used if this run has the highest `measure`. `close` is used
+    if the best two runs differ by no more than chance or timing noise.
     """
 
-    measure: Measure  # of COMPARED
+    measure: Measure  # one of COMPARED, the measures that the page can compare
     leads: tuple[str, ...]
     close: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClassPreset:
-    """The question is asked before the runs, two or more; finding and lesson show after them.
+    """An experiment: a question, two or more runs, a sentence on their result, and what to learn.
 
-    The lesson holds whatever the runs have measured.
+    The sentence on what to learn is true whatever speeds and acceptance rates the runs have.
     """
 
     name: str
@@ -232,5 +234,5 @@ PRESETS = (
 
 
 def class_presets() -> list[dict[str, Any]]:
-    """All of them as the page takes them."""
+    """Return all experiments as JSON-ready dicts."""
     return [asdict(preset) for preset in PRESETS]

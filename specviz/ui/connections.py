@@ -1,8 +1,8 @@
-"""Connections: each has so long to say what it asks, and an address has so many of them.
+"""Limits on connections: the time to send the head of a request, and the number per address.
 
-uvicorn alone waits for the head of a question as long as a client likes, and a process can hold
-only so many connections: one telephone would make the page unreachable. Knows nothing of what is
-asked.
+uvicorn alone waits for a request's head without limit, and a process can hold only a limited number
+of connections. Without these limits, a single phone could make the page unreachable. This module
+does not look at the content of requests.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import sys
 from asyncio import BaseTransport, TimerHandle, Transport
-from collections import Counter
 
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
@@ -20,21 +19,25 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from specviz.environment import Environment
-from specviz.ui.visitors import visitor_at
+from specviz.ui.visitors import VisitorCounts, visitor_at
 
-HEAD_SECONDS = 20.0  # from a connection, or a question's first byte, to the end of its head
-# From an answer to the next question. Proxies hold connections for 60 seconds: one that the server
-# closes first may be closed in the moment in which a question is sent, which is lost then.
+# The longest time from the connection, or from a request's first byte, to the end of the request's
+# head.
+HEAD_SECONDS = 20.0
+# Idle time allowed between an answer and the next request. Proxies keep connections for 60 seconds.
+# If the server closed a connection first, a request sent at that moment would be lost.
 KEPT_SECONDS = 75
-CONNECTIONS_OF_ADDRESS = 600  # whole classes share one; a proxy may have any number
+# The largest number of connections from one address, which all students of a class may share. A
+# proxy has no limit.
+CONNECTIONS_OF_ADDRESS = 600
 LINES_A_MINUTE = 60
 
 _limiter = FixedWindowRateLimiter(MemoryStorage())
-_open: Counter[str] = Counter()  # by address
+_open = VisitorCounts()  # number of open connections of each visitor
 
 
 def bound_connections(config: Config) -> None:
-    """Of a server that runs: from the next connection on."""
+    """Apply the limits to every connection that a running server accepts after this call."""
     config.http_protocol_class = BoundedConnection
     config.timeout_keep_alive = KEPT_SECONDS
     logging.getLogger("uvicorn.error").addFilter(_is_among_few)
@@ -46,12 +49,19 @@ def bound_connections(config: Config) -> None:
 
 
 def _is_among_few(_: logging.LogRecord) -> bool:
-    """Of what clients send that is no HTTP, and of those that leave, the log has so many lines."""
+    """Return whether a log line may be written.
+
+    This limits the lines about requests that are not HTTP and about clients that disconnect.
+    """
     return _limiter.hit(RateLimitItemPerMinute(LINES_A_MINUTE))
 
 
 class BoundedConnection(H11Protocol):
-    """uvicorn's, which is closed where it asks nothing or its address has too many."""
+    """A uvicorn connection that closes itself if its client breaks one of two limits.
+
+    The client must send each request in time, and its address may have a limited number of
+    connections.
+    """
 
     transport: Transport
     _timer: TimerHandle | None = None
@@ -60,27 +70,29 @@ class BoundedConnection(H11Protocol):
         super().connection_made(transport)  # type: ignore[arg-type]
         self._host = self.client[0] if self.client else ""
         self._visitor = visitor_at(self._host)
-        _open[self._visitor] += 1
+        _open.add(self._visitor)
         if _open[self._visitor] > CONNECTIONS_OF_ADDRESS and not self._is_proxy():
             self.transport.abort()
         self._watch(is_idle=False)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        _open.subtract([self._visitor])
-        if not _open[self._visitor]:
-            del _open[self._visitor]
+        _open.add(self._visitor, -1)
         if self._timer:
             self._timer.cancel()
 
     def _is_proxy(self) -> bool:
-        """Whether visitors come through this address, as uvicorn believes it."""
+        """Return whether the client is a proxy in front of this server.
+
+        On a Space, every client is a proxy. Elsewhere, uvicorn's list of trusted hosts decides.
+        """
         believed = ProxyHeadersMiddleware(self.app, self.config.forwarded_allow_ips)
         return Environment.read().is_space or self._host in believed.trusted_hosts
 
     def _watch(self, is_idle: bool, last: object = None) -> None:
-        """Closed where nothing was asked between two looks; after an answer uvicorn waits itself,
-        until a first byte comes.
+        """Close the connection if no request has arrived since the last check.
+
+        After an answer, uvicorn itself limits the wait for the next request's first byte.
         """
         was_idle, asked = is_idle, self.cycle
         is_idle = self.timeout_keep_alive_task is None and (

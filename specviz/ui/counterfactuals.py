@@ -1,6 +1,6 @@
-"""What a round would have been with another draw, as the page asks and reads it.
+"""The answer to a question of the page: what would this round be with other random draws?
 
-A record that no run can have left is refused with one sentence.
+A record that no real run can have produced gets an error of one sentence.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.figures.moment_sentences import round_sentences
 from specviz.figures.theme import Figure
 from specviz.figures.tree import tree_drawing
@@ -22,13 +22,15 @@ MAX_TEXTS = 4096
 
 
 def counterfactual_answer(question: dict[str, Any]) -> dict[str, Any]:
-    """A round and other draws -> what the walk then accepts, and its tree.
+    """Return which tokens a round would accept with other random draws, and its tree with them.
 
-    The question: {"record": of a round, "forced": {node: u}, "ends": ids, "texts": {id: its text},
-    "root": the id of the last committed token or null}. The answer: {"emitted": ids, the last one
-    null where the target's token is not recorded, "outcomes": …, "extra": {"kind", "parent", "prob"
-    or null} or null, "differs": whether anything fared otherwise, "tree": its drawing and
-    "sentences": its moments in words, both null where nothing did}.
+    The question is {"record": the round's record, "forced": {node: u}, "ends": ids, "texts": {id:
+    its text}, "root": the id of the last committed token or null}.
+
+    The answer is {"emitted": ids, "outcomes": …, "extra": {"kind", "parent", "prob" or null} or
+    null, "differs", "tree": its drawing, "sentences": the round told in words}. The last emitted id
+    is null if the record does not hold the target's token. "differs" says whether any outcome
+    changed; if none did, "tree" and "sentences" are null.
     """
     round_ = decode(Round, question.get("record"), "round")
     forced = forced_draws(question.get("forced"))
@@ -62,9 +64,9 @@ def _shown(
     texts: dict[int, str],
     root_id: int | None,
 ) -> dict[str, Any]:
-    """The round's tree, and its moments in words, as the other walk leaves it.
+    """Return the tree and the sentences of the round with the draws that the user forced.
 
-    The page offers other draws where there are any: above temperature 0.
+    The temperature is above 0, because only then can a user of the page change draws.
     """
     if not found.differs:
         return {"tree": None, "sentences": None}
@@ -78,7 +80,7 @@ def _shown(
 
 
 def _walked(round_: Round, found: Counterfactual, forced: dict[int, float]) -> Round:
-    """The round's record as if those had been its draws."""
+    """Return the record that the round would have with the random draws that the user forced."""
     verdicts = tuple(
         replace(verdict, outcome=outcome, uniform_draw=forced.get(node, verdict.uniform_draw))
         for node, (verdict, outcome) in enumerate(zip(round_.verdicts, found.outcomes, strict=True))
@@ -91,41 +93,46 @@ def _walked(round_: Round, found: Counterfactual, forced: dict[int, float]) -> R
 
 
 def _say_unknown(drawing: Figure) -> None:
-    """The card of the extra token, where the record does not keep its probability."""
+    """State in the extra token's hover text that the record does not contain its probability."""
     for node in drawing["layout"]["meta"]["nodes"]:
         if node["node"] == EXTRA:
             node["card"][-1] = "probability unknown: it is not in the record"
 
 
 def token_texts(value: object) -> dict[int, str]:
-    """{"7": " the"} -> {7: " the"}: what the tokens of the round read."""
+    """Return the texts of the round's tokens: {"7": " the"} -> {7: " the"}."""
     is_map = isinstance(value, dict) and len(value) <= MAX_TEXTS
     if not is_map or not all(isinstance(text, str) for text in value.values()):  # type: ignore[attr-defined]
-        raise InputError("texts must name texts by token id, got something else")
+        raise InputError(f"texts must be an object from token id to text, got {short(value)}")
     try:
         return {int(key): text for key, text in value.items()}  # type: ignore[attr-defined]
     except ValueError:
-        raise InputError("texts must name texts by token id, got something else") from None
+        raise InputError(
+            f"texts must be an object from token id to text, got {short(value)}"
+        ) from None
 
 
 def token_id(value: object) -> int | None:
     if value is None or type(value) is int:
         return value
-    raise InputError("root must be a token id or null, got something else")
+    raise InputError(f"root must be a token id or null, got {short(value)}")
 
 
 def end_ids(value: object) -> frozenset[int]:
-    """[0] -> {0}: the tokens that the trace shows to end a text."""
+    """Return the ids of the tokens that end a text: [0] -> {0}."""
     if not isinstance(value, list) or not all(isinstance(each, int) for each in value):
-        raise InputError("ends must be a list of token ids, got something else")
+        raise InputError(f"ends must be a list of token ids, got {short(value)}")
     return frozenset(value)
 
 
 def forced_draws(value: object) -> dict[int, float]:
-    """{"3": 0.25} -> {3: 0.25}: uniform draws by node."""
+    """Return the uniform draws by node: {"3": 0.25} -> {3: 0.25}."""
     if not isinstance(value, dict) or len(value) > MAX_FORCED:
-        raise InputError("forced must name draws by node, got something else")
+        raise InputError(f"forced must be an object from node to draw, got {short(value)}")
     try:
         return {int(node): float(draw) for node, draw in value.items()}
-    except (TypeError, ValueError):
-        raise InputError("forced must name numbers by node, got something else") from None
+    # Python raises OverflowError for an integer that is too large for a float.
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"forced must have only numbers as nodes and draws, got {short(value)}"
+        ) from None

@@ -1,5 +1,6 @@
-"""What the page asks of serving engines: a configuration of a form's fields, and a translation of
-pasted flags. Nothing is started, and nothing of a visitor's naming is looked at in public.
+"""The page's questions about serving engines: write a configuration, or translate flags.
+
+No engine is started. A public server looks up nothing that a visitor names.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from specviz.errors import InputError, short
 from specviz.models.files.hub import HUB_ID
 from specviz.sizing.serving_plan import ServingPlan
 from specviz.sizing.shape import EAGLE, N_GRAM, PUBLISHED
-from specviz.sizing.sizing_words import PAYS
+from specviz.sizing.sized_plan import PAYS
 
 METHODS = {
     EngineMethod.NONE: "none, plain decoding",
@@ -39,7 +40,7 @@ METHODS = {
     EngineMethod.DFLASH: "DFlash",
     EngineMethod.DSPARK: "DSpark",
 }
-# field of a deployment -> its title and an example
+# Name of a deployment's field -> its title on the page and an example.
 FIELDS = {
     "target": ("Target", "org/model, or a path on the server"),
     "draft": ("Draft or head", "org/model, or a path on the server"),
@@ -57,7 +58,7 @@ FIELDS = {
     "port": ("Port", "the engine’s own"),
     "schedule": ("K by requests at once", "1-16:5 17-64:2 65-256:0"),
 }
-DRAFTS = {  # what the field `draft` names for a method
+DRAFTS = {  # drafting method -> title of the form's field `draft` for this method
     EngineMethod.DRAFT_MODEL: "Draft model",
     EngineMethod.EAGLE: "EAGLE head, made for the target",
     EngineMethod.EAGLE3: "EAGLE-3 head, made for the target",
@@ -66,7 +67,8 @@ DRAFTS = {  # what the field `draft` names for a method
     EngineMethod.DFLASH: "DFlash model, made for the target",
     EngineMethod.DSPARK: "DSpark model, where it lies elsewhere",
 }
-LOOKUP = {"lookup_min": "1", "lookup_max": "3"}  # as in the published runs with n-grams
+# Shortest and longest n-gram to look up, as in published measurements of n-gram drafting.
+LOOKUP = {"lookup_min": "1", "lookup_max": "3"}
 OF_DRAFT = ("draft", "draft_tensor_parallel", "draft_device", "draft_quantization")
 FORMS = {
     "command": "Command line",
@@ -75,14 +77,17 @@ FORMS = {
     "compose": "Docker compose",
     "kubernetes": "Kubernetes",
 }
-_AS_STORED = "unquant"  # as SGLang calls it
+_AS_STORED = "unquant"  # SGLang's name for weights that it does not convert
 _CHAT = {each.get("source"): each.get("chat") for each in PUBLISHED.values()}
-LONGEST_TEXT = 4096  # characters of a field
+LONGEST_TEXT = 4096  # largest number of characters that a field of the form may have
 _RANGE = re.compile(r"(\d{1,9})-(\d{1,9}):(\d{1,9})")
 
 
 def engines_offer() -> dict[str, Any]:
-    """The form's fields, the engines with their methods, and the forms of an answer."""
+    """Return the fields of the page's form, and the engines with their methods.
+
+    Also return the output formats of a configuration, such as YAML or a shell command.
+    """
     return {
         "engines": [
             {
@@ -110,7 +115,10 @@ def engines_offer() -> dict[str, Any]:
 
 
 def configuration_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """{"engine", "fields": deployment fields as texts} -> the configuration in each form."""
+    """Return an engine's configuration in every output format, such as YAML or a shell command.
+
+    The question is {"engine", "fields": fields of the deployment, as texts}.
+    """
     deployment, engine = _deployment(question["fields"]), _text("engine", question["engine"])
     if _would_convert_draft(deployment, engine):
         deployment = replace(deployment, draft_quantization=_AS_STORED)
@@ -122,13 +130,19 @@ def configuration_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _would_convert_draft(deployment: ModelDeployment, engine: str) -> bool:
-    """SGLang makes the target's format of a draft that the form leaves as it is stored."""
+    """Return whether SGLang would convert a draft that should stay as it is stored.
+
+    SGLang applies the target's weight format to a draft without a format of its own.
+    """
     is_left = deployment.draft is not None and deployment.draft_quantization is None
     return engine == "sglang" and deployment.quantization is not None and is_left
 
 
 def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """{"text", "to": an engine, "" for the text's own} -> what became of each flag, and forms."""
+    """Return the translation of each flag in a text, and the configuration in every output format.
+
+    The question is {"text", "to"}. "to" names an engine; "" keeps the engine of the text.
+    """
     text = question["text"]
     if not isinstance(text, str) or not text.strip():
         raise InputError("the text must be a command, code, JSON or YAML of an engine, got none")
@@ -140,9 +154,11 @@ def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 def planned_fields(
     plan: ServingPlan, size: Mapping[str, Any], names: Mapping[str, Any]
 ) -> dict[str, str] | None:
-    """A plan of that size as the form's fields, plain decoding where speculation never gains; None
-    where the plan does not fit. `names` are the presets and repositories of the Hub that it was
-    asked with. A pasted model is left to be named, as a head of EAGLE is where none is known.
+    """Return a sized plan as the form's fields, or None if the plan does not fit.
+
+    If speculation never gains, the method is plain decoding. `names` holds the presets and Hub
+    repositories of the plan's models. The name of a pasted model, or of an unknown EAGLE head,
+    stays empty, and the user fills it in.
     """
     if not size["fits"]:
         return None
@@ -178,8 +194,10 @@ def planned_fields(
 
 
 def _planned_use(plan: ServingPlan, size: Mapping[str, Any]) -> tuple[bool, int, int]:
-    """Whether it speculates, the most requests at once, and for how many of them its one K is: of a
-    batch job as many as are done soonest, else those that keep both limits, if any do.
+    """Return whether the plan speculates, its concurrency, and the batch size that decides K.
+
+    For a batch job, this batch size finishes the job soonest. Otherwise it is the largest batch
+    that meets both latency limits, if one does.
     """
     fast, plain = size["speculative"], size["plain"]
     if plan.job is None:
@@ -191,8 +209,10 @@ def _planned_use(plan: ServingPlan, size: Mapping[str, Any]) -> tuple[bool, int,
 
 
 def _format(precision: str) -> str:
-    """The one that engines make of 16 bits as they load them, or a tag of GGUF files; others must
-    lie there so.
+    """Return the text of the form's field for the weight format of a planned model.
+
+    It is "fp8" if the engine converts the weights to this format, or the tag of a GGUF file. For
+    all other formats it is "", because the repository must already have the weights in that format.
     """
     tag = precision.upper()
     is_tag = precision.startswith("q") and tag in engines()["llama.cpp"].weights
@@ -200,8 +220,9 @@ def _format(precision: str) -> str:
 
 
 def _repository(name: Any) -> str:
-    """Of a preset, as it was trained to chat where there is such a one, or the name itself where it
-    is one of the Hub.
+    """Return the Hub repository of a preset, or the name itself.
+
+    If the preset also has a repository of the model trained to chat, return that repository.
     """
     preset = PUBLISHED.get(str(name))
     if preset is not None:
@@ -235,7 +256,7 @@ def _method(name: str) -> EngineMethod:
 
 
 def _ranges(text: str) -> list[list[str]]:
-    """`1-16:5 17-64:2` as lists of first, last and K."""
+    """Return `1-16:5 17-64:2` as lists of first batch size, last batch size and K."""
     found = [_RANGE.fullmatch(each) for each in text.split()]
     if None in found:
         raise InputError(

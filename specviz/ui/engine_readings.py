@@ -1,6 +1,4 @@
-"""What the page shows of serving engines that it watches: from what it keeps and a new reading,
-charts, facts, and a row for each server.
-"""
+"""Charts, facts and table rows of watched engines, from the page's state and a new reading."""
 
 from __future__ import annotations
 
@@ -15,33 +13,36 @@ from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import MOST_POSITIONS, EngineCounters
 from specviz.serving.engine_replicas import MOST_REPLICAS, CountedInterval, EngineReading
 
-MOST_READINGS = 300  # that are drawn: ten minutes
+MOST_READINGS = 300  # largest number of points in a chart; they cover ten minutes
 UNKNOWN = "not told"
 NOTHING = "nothing drafted"
 ROW_HEADS = (
-    *("engine", "accepted of drafted", "tokens a forward", "tokens a second"),
+    *("engine", "acceptance rate", "draft utilization", "tokens per forward"),
+    "tokens a second",
     *("running", "waiting", "started again"),
 )
-_LARGEST = 1e15  # of a count that can be
+_LARGEST = 1e15  # largest count that is accepted when the page sends its state back
 _COUNTS = tuple(each.name for each in fields(EngineCounters) if each.name != "per_position")
-# chart -> its title, and what an engine must tell for it, any of them
+# Name of a chart -> its title, and the metrics of which the engine must report at least one.
 _CHARTS = {
-    "acceptance": ("accepted of drafted", {"drafted", "latest_acceptance"}),
+    "draft_utilization": ("draft utilization", {"drafted", "latest_utilization"}),
     "positions": ("accepted by guess", {"drafted", "per_position"}),
-    "length": ("tokens a forward", {"drafted", "latest_length"}),
+    "length": ("tokens per forward", {"drafted", "latest_length"}),
     "rate": ("tokens a second", {"tokens"}),
     "first": ("first token", {"first_tokens"}),
     "requests": ("requests running and waiting", {"running", "waiting"}),
     "cache": ("cache in use", {"cache"}),
 }
-_OF_DRAFTS = ("acceptance", "positions", "length")
+_OF_DRAFTS = ("draft_utilization", "positions", "length")
 _UNDRAFTED = "nothing was drafted since you attached"
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedServer:
-    """One server: what it had counted when it was last read, `at` (None: it never was), and what it
-    has counted since the page attached.
+    """The state of one watched server.
+
+    It holds the counters at the last reading, and the counts since the page began to watch. `at` is
+    the time of the last reading, or None if there was none.
     """
 
     at: float | None = None
@@ -51,7 +52,10 @@ class WatchedServer:
 
     @classmethod
     def read(cls, value: Any) -> WatchedServer:
-        """Of what `asdict` gave; InputError for anything else."""
+        """Read the state from the dict that `asdict` made of it.
+
+        Raises InputError for any other value.
+        """
         _check_names(value, cls)
         _check_numbers([value["at"]], may_lack=True)
         _check_numbers([value["restarts"]])
@@ -59,10 +63,13 @@ class WatchedServer:
         return cls(value["at"], last, total, value["restarts"])
 
     def then(self, now: EngineReading) -> tuple[WatchedServer, CountedInterval | None]:
-        """As it is after a reading, and what was counted until then, if there is one to compare."""
+        """Return the state after a new reading, and the interval since the last reading.
+
+        The interval is None after the first reading.
+        """
         if self.at is None:
             return replace(self, at=now.at, last=now.metrics.counters), None
-        if now.at <= self.at:  # the same as before
+        if now.at <= self.at:  # the page received this reading before, so no interval ends with it
             return self, None
         interval = CountedInterval.between(self.last, self.at, now)
         total = EngineCounters.total([self.total, interval.counted])
@@ -72,12 +79,15 @@ class WatchedServer:
 
 @dataclass(frozen=True, slots=True)
 class WatchedPoint:
-    """Of all servers together, `at` so many seconds since 1970; see `CountedInterval`."""
+    """One point in time of the charts, with the numbers of all servers together.
+
+    `at` is in seconds since 1970. `CountedInterval` describes the other fields.
+    """
 
     at: float
     tokens_per_second: float
-    acceptance: float | None
-    accepted_length: float | None
+    draft_utilization: float | None
+    block_efficiency: float | None
     first_token: float | None
     running: float | None
     waiting: float | None
@@ -85,7 +95,10 @@ class WatchedPoint:
 
     @classmethod
     def read(cls, value: Any) -> WatchedPoint:
-        """Of what `asdict` gave; InputError for anything else."""
+        """Read a point from the dict that `asdict` made of it.
+
+        Raises InputError for any other value.
+        """
         _check_names(value, cls)
         _check_numbers([value["at"], value["tokens_per_second"]])
         _check_numbers(value.values(), may_lack=True)
@@ -93,21 +106,27 @@ class WatchedPoint:
 
     @classmethod
     def of(cls, at: float, parts: Sequence[CountedInterval]) -> WatchedPoint:
-        """What was counted until then."""
+        """Return one point of the charts at the time `at`.
+
+        `parts` has one interval for each server.
+        """
         together = asdict(CountedInterval.together(parts))
         return cls(at, **{each.name: together[each.name] for each in fields(cls)[1:]})
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the page holds between two questions: each of its servers, and points of the charts."""
+    """The state that the page keeps between two questions: its servers and the chart points."""
 
     servers: tuple[WatchedServer, ...]
     points: tuple[WatchedPoint, ...] = ()
 
     @classmethod
     def read(cls, value: Any) -> Watched:
-        """Of what `asdict` gave; InputError for anything else."""
+        """Read the state from the dict that `asdict` made of it.
+
+        Raises InputError for any other value.
+        """
         _check_names(value, cls)
         servers = _list(value, "servers", MOST_REPLICAS)
         points = _list(value, "points", MOST_READINGS)
@@ -117,9 +136,15 @@ class Watched:
 def shown(
     addresses: Sequence[EngineAddress], answers: Sequence[EngineReading | str], kept: Watched
 ) -> dict[str, Any]:
-    """After a reading of each server, or the sentence of what is wrong with it."""
+    """Return what the page shows after a new reading of the servers at `addresses`.
+
+    For each server, `answers` has a reading, or a sentence that says why there is none.
+    """
     if len(kept.servers) != len(addresses):
-        raise InputError(f"kept must be of {len(addresses)} servers, got {len(kept.servers)}")
+        raise InputError(
+            f"kept must have one server for each of the {len(addresses)} addresses in url, "
+            f"got {len(kept.servers)}"
+        )
     steps = [
         (server, None) if isinstance(answer, str) else server.then(answer)
         for server, answer in zip(kept.servers, answers, strict=True)
@@ -152,9 +177,6 @@ def shown(
     }
 
 
-# ---- what the page keeps
-
-
 def _list(value: Mapping[str, Any], name: str, most: int) -> list[Any]:
     found = value[name]
     if not isinstance(found, list) or len(found) > most:
@@ -171,7 +193,7 @@ def _counters(value: Any) -> EngineCounters:
 
 def _check_names(value: Any, kind: type[Any]) -> None:
     if not isinstance(value, dict) or set(value) != {each.name for each in fields(kind)}:
-        raise InputError(f"kept must be that of the answer before, got {short(value)}")
+        raise InputError(f"kept must be as in the previous answer, got {short(value)}")
 
 
 def _check_numbers(values: Iterable[Any], *, may_lack: bool = False) -> None:
@@ -179,18 +201,17 @@ def _check_numbers(values: Iterable[Any], *, may_lack: bool = False) -> None:
         if each is None and may_lack:
             continue
         if not is_number(each) or not 0 <= each <= _LARGEST:
-            raise InputError(f"kept must hold counts, got {short(each)}")
-
-
-# ---- charts and facts
+            raise InputError(
+                f"each number in kept must be from 0 to {_LARGEST:.0e}, got {short(each)}"
+            )
 
 
 def _has_drafts(kept: Watched, total: EngineCounters) -> bool:
-    return total.drafted > 0 or any(each.acceptance is not None for each in kept.points)
+    return total.drafted > 0 or any(each.draft_utilization is not None for each in kept.points)
 
 
 def _absent(charts: Sequence[str], why: str) -> list[str]:
-    """A sentence of the charts that would show nothing."""
+    """Return a sentence that names the charts for which the engine reports no data, or nothing."""
     titles = [_CHARTS[name][0] for name in charts]
     listed = " and ".join(filter(None, [", ".join(titles[:-1]), *titles[-1:]]))
     return [f"No chart of {listed}: {why}."] if titles else []
@@ -209,9 +230,9 @@ def _figures(points: Sequence[WatchedPoint], total: EngineCounters) -> dict[str,
         "baseline": [each.waiting for each in points],
     }
     return {
-        "acceptance": over_time("accepted", "acceptance", is_share=True),
+        "draft_utilization": over_time("accepted", "draft_utilization", is_share=True),
         "positions": positions_figure(total.acceptance_per_position),
-        "length": over_time("expected", "accepted_length"),
+        "length": over_time("expected", "block_efficiency"),
         "rate": over_time("verify_time", "tokens_per_second"),
         "first": over_time("verify_time", "first_token", scale=1000),
         "requests": over_time_figure(times, requests),
@@ -222,7 +243,11 @@ def _figures(points: Sequence[WatchedPoint], total: EngineCounters) -> dict[str,
 def _facts(
     points: Sequence[WatchedPoint], total: EngineCounters, told: frozenset[str]
 ) -> list[tuple[str, str]]:
-    """Since the page attached, and now; what the engines do not say is said to be unknown."""
+    """Return facts about the servers as pairs of a name and a value.
+
+    Counts cover the time since the page began to watch. Other facts, such as the number of running
+    requests, have their current value. A missing value is shown as unknown.
+    """
     now = points[-1] if points else WatchedPoint(0, 0, *[None] * 6)
     undrafted = NOTHING if "drafted" in told else UNKNOWN
     first = total.first_token
@@ -245,7 +270,10 @@ def _row(
     server: WatchedServer,
     interval: CountedInterval | None,
 ) -> dict[str, Any]:
-    """One server apart: its cells under `ROW_HEADS`, or what is wrong with it."""
+    """Return the table row of one server.
+
+    It has the cells under `ROW_HEADS`, or a sentence that says what is wrong with the server.
+    """
     if isinstance(answer, str):
         return {"address": str(address), "problem": answer, "cells": []}
     metrics = answer.metrics
@@ -264,13 +292,19 @@ def _row(
 def _of_drafts(
     total: EngineCounters, now: WatchedPoint | CountedInterval | None, undrafted: str
 ) -> list[tuple[str, str]]:
-    """Of all that was counted; of an engine that does not count it, what it says of the latest."""
-    acceptance, length = total.acceptance, total.accepted_length
+    """Return the acceptance rate, the draft utilization and the tokens per forward.
+
+    They are computed from all drafts that the engine counted. If it counted none, the utilization
+    and the tokens per forward are the latest values that the engine reports itself.
+    """
+    used, length = total.draft_utilization, total.block_efficiency
     if not total.drafted and now is not None:
-        acceptance, length = now.acceptance, now.accepted_length
+        used, length = now.draft_utilization, now.block_efficiency
+    rate = total.acceptance_rate
     return [
-        ("accepted of drafted", _told(acceptance, "{:.0%}", undrafted)),
-        ("tokens a forward", _told(length, "{:.2f}", undrafted)),
+        ("acceptance rate", _told(rate, "{:.0%}", UNKNOWN if total.drafted else undrafted)),
+        ("draft utilization", _told(used, "{:.0%}", undrafted)),
+        ("tokens per forward", _told(length, "{:.2f}", undrafted)),
     ]
 
 

@@ -1,8 +1,8 @@
-"""What the page asks of serving engines that a visitor names: who they are, their counters, a text.
+"""The page's questions to serving engines that a visitor names: probe, counters, a test text.
 
-What was read before comes with the next question, and a page that has gone is watched for by
-nobody: kept here is only the last reading of each server, for all pages that watch it. In public
-only the owner's addresses are asked.
+The page sends its earlier readings with each question. The server keeps only the last reading of
+each engine, for all pages that watch it, so nothing runs for a page that has left. A public server
+contacts only the addresses that its owner allows.
 """
 
 from __future__ import annotations
@@ -27,20 +27,23 @@ from specviz.serving.engine_replicas import (
 from specviz.serving.shared_readings import SharedReadings
 from specviz.ui.engine_readings import ROW_HEADS, Watched, WatchedServer, shown
 
-EVERY_SECONDS = 2.0  # that a page reads the counters
-AT_ONCE = 8  # engines that are asked, each by a thread of those that answer all questions
-PATIENCE_SECONDS = 5.0  # that a question waits for its turn
+EVERY_SECONDS = 2.0  # time between two readings that a page requests
+# The largest number of questions that may contact engines at the same time; each occupies one
+# thread.
+AT_ONCE = 8
+PATIENCE_SECONDS = 5.0  # longest time that a question waits until it may contact engines
 TEXT_SECONDS = 60.0
 TEXT_TOKENS = 64
-LONGEST_PROMPT = 8_000  # characters
+LONGEST_PROMPT = 8_000  # largest number of characters in the prompt of a test text
 _turns = threading.BoundedSemaphore(AT_ONCE)
 _readings = SharedReadings(EVERY_SECONDS)
 
 
 def watching_offer() -> dict[str, Any]:
-    """What the page's form needs: `allowed` is None where every address may be asked.
+    """Return what the page's form needs.
 
-    InputError for an address of the owner's that is none.
+    `allowed` is None if every address may be contacted. Raises InputError for an invalid address in
+    the owner's list.
     """
     return {
         "allowed": permitted_addresses(),
@@ -52,10 +55,11 @@ def watching_offer() -> dict[str, Any]:
 
 
 def attached_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """{"url", "key", "expected"} -> which engines answer, whether they speculate, and a reading.
+    """Return which engines answer, whether they speculate, and a first reading.
 
-    `url` is one address, or those of several replicas of one service with spaces or commas between;
-    `expected`: they should speculate. What is wrong with one is told while others answer.
+    The question is {"url", "key", "expected"}. "url" holds one address, or several replicas of one
+    service, separated by spaces or commas. "expected" is true if the user expects the engines to
+    speculate. A fault of one server does not hide the answers of the others.
     """
     addresses, is_expected = _addresses(question), question.get("expected", False)
     if not isinstance(is_expected, bool):
@@ -87,8 +91,9 @@ def attached_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reading_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """{"url", "key", "kept": that of the answer before} -> one more reading, with charts and facts
-    of them all.
+    """Return a new reading of the watched engines, with its charts and facts.
+
+    The question is {"url", "key", "kept"}. "kept" is the state in the previous answer.
     """
     addresses, kept = _addresses(question), Watched.read(question["kept"])
     with _turn():
@@ -97,7 +102,10 @@ def reading_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """{"url", "key", "prompt"} -> a greedy text of `TEXT_TOKENS` tokens, with its times."""
+    """Return a greedy text of `TEXT_TOKENS` tokens that an engine wrote, with its times.
+
+    The question is {"url", "key", "prompt"}.
+    """
     address, prompt = permitted(question["url"], question["key"]), question["prompt"]
     if not isinstance(prompt, str) or not prompt.strip() or len(prompt) > LONGEST_PROMPT:
         rule = f"a text of at most {LONGEST_PROMPT:,} characters"
@@ -118,7 +126,7 @@ def _turn() -> Iterator[None]:
 
 
 def _addresses(question: Mapping[str, Any]) -> list[EngineAddress]:
-    """Where the question goes; InputError where it may not."""
+    """Return the addresses in the question. Raises InputError if one must not be contacted."""
     url = question["url"]
     parts = url.replace(",", " ").split() if isinstance(url, str) else []
     addresses = [permitted(each, question["key"]) for each in parts or [url]]

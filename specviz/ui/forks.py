@@ -1,6 +1,6 @@
-"""A fork as the page asks for it: which run, where to leave it, what to change.
+"""The page's question for a fork: which run to leave, at which round, and which settings to change.
 
-Trusts nothing; refuses what breaks a rule in one sentence.
+Every field is checked. A field that breaks a rule raises InputError with one sentence.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, short, whole_between
 from specviz.experiments.run.fork_parent import pair_of
 from specviz.experiments.run.forking import ForkRequest
-from specviz.records import SETTINGS, DecodingConfig
-from specviz.ui.answers import asker
+from specviz.records import SETTINGS, DecodingConfig, Trace
 from specviz.ui.counterfactuals import forced_draws
-from specviz.ui.recordings import requested_trace
 from specviz.ui.settings_form import form_pair
 
 CHANGES = tuple(setting.name for setting in SETTINGS.values() if setting.in_fork)
 
 
-def fork_request(question: Mapping[str, Any]) -> ForkRequest:
-    """{"data" or "golden": the run, "round", "forced", "changes", "form": models and device}.
+def fork_request(question: Mapping[str, Any], parent: Trace) -> ForkRequest:
+    """Return the request for a fork of `parent`.
 
-    The models are the run's own, where they have a name here, else the form's.
+    The question is {"round", "forced", "changes", "form": models and device}. The fork uses the
+    form's pair if that pair has the models of the parent run. Otherwise it uses a pair of the
+    catalog that has them. If there is none, it uses the form's pair.
     """
-    parent = requested_trace(dict(question), asker(question))
     index = whole_between(question.get("round"), "round")
     form = question["form"] if question.get("form") else {}
     return ForkRequest(
@@ -42,9 +41,12 @@ def fork_request(question: Mapping[str, Any]) -> ForkRequest:
 
 
 def _changed(config: DecodingConfig, changes: Mapping[str, Any]) -> DecodingConfig:
-    """What is left empty stays as it was; another method has its own usual tree and options."""
+    """Return the run's setting with the requested changes.
+
+    An empty change leaves its field unchanged. A new method brings its default tree.
+    """
     if not isinstance(changes, Mapping):
-        raise InputError(f"changes must be values by name, got {short(changes)}")
+        raise InputError(f"changes must be an object from setting to value, got {short(changes)}")
     unknown = sorted(set(changes) - set(CHANGES))
     if unknown:
         raise InputError(f"{unknown[0]} cannot be changed by a fork")

@@ -1,47 +1,96 @@
-"""What Gradio keeps of its visitors, bounded.
+"""Limits on what Gradio keeps for each visitor.
 
-Its own way is a state of 130 kB for each of the last 10,000 sessions, under whatever name a visitor
-gives one. Nothing of this page is kept between two questions, so all sessions share one state.
+By default, Gradio keeps a state of 130 kB for each of the last 10,000 sessions, under any name that
+a visitor chooses. This page keeps nothing between two questions, so all sessions share one state.
+
+Gradio also keeps the messages of every call until a program fetches them, without a limit on their
+number. Even after all messages were fetched, it keeps an entry for every session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import time
+from asyncio import Queue
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import gradio as gr
+import gradio.queueing
 import gradio.routes
 from gradio.state_holder import SessionState, StateHolder
 from gradio.utils import LRUCache
 
-LONGEST_NAME = 64  # of a session; Gradio's own have 11 characters, a call's 32
-MAX_CALLS = 200  # of programs, whose messages wait to be fetched
-CALLS_OF_ADDRESS = 50  # its next one pushes out its own first one, not another's
+from specviz.ui.visitors import VisitorCounts, accounts_of
+
+# The largest number of characters in a session's name. Gradio's names for pages have 11 characters,
+# and the names of calls have 32.
+LONGEST_NAME = 64
+MAX_CALLS = 200  # largest number of sessions with messages that no program has fetched yet
+# The largest number of sessions with unread messages from one address. A further session replaces
+# the oldest one of this address.
+CALLS_OF_ADDRESS = 50
+# Largest number of calls of one session with messages that no program has fetched yet.
+CALLS_OF_SESSION = 50
+# If all slots are taken, a session that nobody has read for this long makes room for a new one.
+UNHEARD_SECONDS = 60.0
+KEEP_SECONDS = 600.0  # the server forgets results that nobody fetches within this time
+# The largest number of unread messages of a session. With more unread messages, the session gets no
+# progress messages, but it still gets results.
+MOST_UNREAD = 8
+TOO_MANY = "too many calls wait to be fetched: fetch yours, or try again in a minute"
 
 Pushed = tuple[bool, Any, str]
 
 
 class OneState(StateHolder):  # type: ignore[misc] # Gradio has no types
-    """Gives every session the same state."""
+    """A Gradio state holder that gives all sessions one common state."""
 
     def __getitem__(self, session_id: str) -> SessionState:
         return super().__getitem__("")
 
 
+class Messages(Queue[Any]):
+    """The unread messages of a session, the visitor's address, and the time of the last read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.address = ""
+        self.heard = time.monotonic()
+
+    async def get(self) -> Any:
+        # A program with an open stream calls `get` again every ten seconds, so these calls show
+        # that it listens.
+        self.heard = time.monotonic()
+        message = await super().get()
+        self.heard = time.monotonic()
+        return message
+
+
 def bound_sessions(page: gr.Blocks) -> None:
-    """Must run before the page is launched."""
+    """Limit the sessions of a page; this must run before the page is launched."""
     gradio.routes.StateHolder = OneState
+    gradio.queueing.AsyncQueue = Messages
     queue = page._queue
-    queue.pending_messages_per_session = LRUCache(MAX_CALLS)
-    queue.pending_event_ids_session = LRUCache(MAX_CALLS)
+    # The cache never drops an entry, because `_bounded` limits the number of its entries.
+    queue.pending_messages_per_session = LRUCache(2 * MAX_CALLS)
+    queue.pending_event_ids_session = LRUCache(2 * MAX_CALLS)
     queue.push = _bounded(queue)
     queue.send_message = _to_who_is_there(queue.send_message, queue.pending_messages_per_session)
+
+
+def is_read(page: gr.Blocks, session: str | None) -> bool:
+    """Return whether the session's program fetches its messages about as fast as they are sent."""
+    messages = page._queue.pending_messages_per_session.get(session)
+    return messages is not None and messages.qsize() < MOST_UNREAD
 
 
 def _to_who_is_there(
     send: Callable[[Any, Any], None], waiting: dict[str, Any]
 ) -> Callable[[Any, Any], None]:
-    """Gradio's queue would end for everybody at a message to a session that was pushed out."""
+    """Return a function that sends a message only if its session was not removed.
+
+    A message to a removed session would stop Gradio's queue for everybody.
+    """
 
     def sent(event: Any, event_message: Any) -> None:
         if event.session_hash in waiting:
@@ -52,18 +101,63 @@ def _to_who_is_there(
 
 def _bounded(queue: Any) -> Callable[..., Awaitable[Pushed]]:
     push, waiting = queue.push, queue.pending_messages_per_session
-    addresses: dict[str, str] = LRUCache(MAX_CALLS)  # by session
+    unfetched = queue.pending_event_ids_session
+
+    async def drop(session: str) -> None:
+        waiting.pop(session, None)
+        unfetched.pop(session, None)
+        await queue.clean_events(session_hash=session)  # Gradio then ends the runs of the session
+
+    async def make_room(address: str) -> bool:
+        """Drop old sessions if necessary; return whether `address` may get one more session."""
+        now = time.monotonic()
+        over = [
+            session
+            for session, messages in waiting.items()
+            if not unfetched.get(session) or now - messages.heard > KEEP_SECONDS
+        ]
+        for session in over:
+            await drop(session)
+        oldest = sorted(waiting, key=lambda each: waiting[each].heard)
+        gone = next_to_go([waiting[each].address for each in oldest], address)
+        is_full = len(oldest) >= MAX_CALLS
+        if gone is None and is_full and now - waiting[oldest[0]].heard > UNHEARD_SECONDS:
+            gone = 0
+        if gone is not None:
+            await drop(oldest[gone])
+        return gone is not None or not is_full
 
     async def bounded(body: Any, request: Any, username: str | None) -> Pushed:
-        if len(body.session_hash or "") > LONGEST_NAME:
+        session = body.session_hash
+        if len(session or "") > LONGEST_NAME:
             return False, f"session_hash must have at most {LONGEST_NAME} characters", "error"
-        pushed: Pushed = await push(body=body, request=request, username=username)
         address = request.client.host
-        addresses[body.session_hash or ""] = address
-        near = [each for each in waiting if addresses.get(each) == address]
-        for each in near[:-CALLS_OF_ADDRESS]:
-            del waiting[each]
-            queue.pending_event_ids_session.pop(each, None)
+        if session in waiting and len(unfetched.get(session, ())) >= CALLS_OF_SESSION:
+            return False, TOO_MANY, "queue_full"
+        if session not in waiting and not await make_room(address):
+            return False, TOO_MANY, "queue_full"
+        pushed: Pushed = await push(body=body, request=request, username=username)
+        if body.session_hash in waiting:
+            waiting[body.session_hash].address = address
         return pushed
 
     return bounded
+
+
+def next_to_go(owners: Sequence[str], address: str) -> int | None:
+    """Return the index of the waiting session that a new session of `address` replaces.
+
+    `owners` holds the address of each waiting session, the oldest first. An address that has
+    CALLS_OF_ADDRESS sessions loses its own oldest session. If all slots are taken, the address with
+    the largest number of sessions loses its oldest one. The result is None if a slot is free, or if
+    no address has more sessions than `address` would have.
+    """
+    for name, visitors in accounts_of(address).items():
+        near = [index for index, each in enumerate(owners) if name in accounts_of(each)]
+        if len(near) >= CALLS_OF_ADDRESS * visitors:
+            return near[0]
+    if len(owners) < MAX_CALLS:
+        return None
+    counts = VisitorCounts(owners)
+    most = max(owners, key=lambda each: counts[each])
+    return owners.index(most) if counts[most] > counts[address] + 1 else None

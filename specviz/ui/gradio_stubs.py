@@ -1,7 +1,7 @@
-"""Gradio starts in little more than half the time where it leaves its components' stubs alone.
+"""A patch that almost halves Gradio's start time: it skips Gradio's component stubs.
 
-At each import it reads and parses the source of every component, to keep a `.pyi` file beside it:
-for the editors of those who write components, of which there are none here.
+At each import, Gradio reads and parses the source of every component to write a `.pyi` file next to
+it. Only authors of components need these files, and this app has none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WRITER = "gradio.component_meta"
 
 
 class WithoutStubs(MetaPathFinder):
-    """Finds the module that writes them as Python does, and takes that one function from it."""
+    """An import finder that replaces the one function of Gradio that writes stubs."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -37,5 +37,5 @@ class WithoutStubs(MetaPathFinder):
 
 
 def skip_stubs() -> None:
-    """Must run before Gradio is imported."""
+    """Install the finder; this must run before Gradio is imported."""
     sys.meta_path.insert(0, WithoutStubs())

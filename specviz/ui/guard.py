@@ -1,80 +1,100 @@
-"""What stands between network and page: limits on what is sent, headers on what is answered.
+"""The guard between the network and the page: it limits requests and adds headers to answers.
 
-One ASGI middleware for every route, Gradio's own included. Knows addresses and sizes, nothing of
-what is asked.
+It is one ASGI middleware for every route, including Gradio's own. It knows addresses and sizes, not
+the content of questions.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from traceback import extract_tb
 
+from fastapi.exception_handlers import http_exception_handler
+from fastapi.exceptions import RequestValidationError
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.environment import Environment
+from specviz.errors import is_fault, short
+from specviz.ui.served_routes import RouteTable, Use
+from specviz.ui.site_names import name_refusal, page_refusal
 from specviz.ui.spending import BYTE_SECONDS, PAGE_SECONDS, TOO_MUCH, VALUE_SECONDS, spending
-from specviz.ui.visitors import visitor_at
+from specviz.ui.visitors import VisitorCounts, accounts_of, visitor_at
 
 log = logging.getLogger("specviz")
-MAX_BODY_BYTES = 48_000_000  # two runs of 16 MB in base64, to be compared
-MAX_BODIES_BYTES = 160_000_000  # of all that are under way at once
-BODIES_OF_ADDRESS = 64_000_000  # the rest is for others
-SMALL_BYTES = 10_000  # a body of at most so much finds room whatever else is under way
-MAX_VALUES = 200_000  # of a body's JSON: each becomes an object of its own
-CALL_VALUES = 20_000  # of one that Gradio takes apart itself, while nobody else is answered
-VALUE_BYTES = 200  # that one takes in memory, at the most; it counts as much among all bodies
-PART_BYTES = 64_000  # of an answer that are handed on at once: whoever reads slowly is waited for,
-READ_SECONDS = 60.0  # but for each part no longer than this
-OPEN_OF_ADDRESS = 600  # questions under way: a whole class asks and waits for news
-LARGE_BYTES = 1_000_000  # a body that whoever has asked for much has to wait with
-BODY_SECONDS = 60.0  # for a whole body, and
-BODY_RATE = 50_000  # bytes, for each of which it has a second more
-PER_MINUTE = 6000  # questions of one address, which may be that of a whole class
-# routes of Gradio that store what is sent, fetch for others or show the server's inside, and that
-# the page has no use for
-CLOSED = tuple(
-    f"/gradio_api/{name}"
-    for name in (
-        *("upload", "proxy=", "process_recording", "stream", "custom_component", "dev", "runs"),
-        *("run-history", "vibe", "undo-vibe", "deep_link", "profiling"),
-    )
-)
-MCP = "/gradio_api/mcp"  # tools of agents: each call keeps one of the threads that answer
-MCP_AT_ONCE = 16  # of everybody's calls, and
+# The largest size of a request body in bytes. It is enough for two runs of 16 MB in base64, which
+# the page compares.
+MAX_BODY_BYTES = 48_000_000
+MAX_BODIES_BYTES = 160_000_000  # largest total size in bytes of all requests in progress
+# Largest total size in bytes of the requests in progress from one address.
+BODIES_OF_ADDRESS = 64_000_000
+# A body of at most this size in bytes is accepted even if the other requests in progress already
+# have too many bytes.
+SMALL_BYTES = 10_000
+MAX_VALUES = 200_000  # largest number of values in a body's JSON; each becomes a Python object
+# The largest number of values in a call that Gradio parses itself. While Gradio parses a call, the
+# server answers nobody else.
+CALL_VALUES = 20_000
+# Memory in bytes that each value of a body is assumed to take in the total of all bodies.
+VALUE_BYTES = 200
+PART_BYTES = 64_000  # size of the chunks in which an answer is sent
+# Longest time in seconds that a slow reader may take for one chunk of an answer.
+READ_SECONDS = 60.0
+# The largest number of requests in progress from one address, which all students of a class may
+# share.
+OPEN_OF_ADDRESS = 600
+# A request body with more bytes than this is refused if the visitor has used up the budget of
+# processor time.
+LARGE_BYTES = 1_000_000
+# A request body must arrive within BODY_SECONDS, plus one second for every BODY_RATE bytes of it.
+BODY_SECONDS = 60.0
+BODY_RATE = 50_000
+# The largest number of requests per minute from one address, which all students of a class may
+# share.
+PER_MINUTE = 6000
+MCP_AT_ONCE = 16  # largest number of tool calls at the same time; each occupies one thread
 MCP_OF_ADDRESS = 4
-CLOSED += (f"{MCP}/sse", f"{MCP}/messages")  # its older transport
-CLOSED += ("/monitoring", "/custom_component", "/proxy=", "/upload")
-# Anything else a page of another site may send without asking first; and of a form Gradio writes
-# the files to the disk, where those of one that breaks off stay.
+# The only accepted content type. A page of another site can send some other content types without a
+# preflight request. Gradio would also write the files in an HTML form to disk, and files of an
+# interrupted upload would stay there.
 JSON = "application/json"
-PAGE_ASKS = "/gradio_api/component_server"  # it hands on what is asked as it is
-CALLS = ("/gradio_api/run/", "/gradio_api/api/", "/gradio_api/call/", "/gradio_api/queue/join")
-# what Gradio makes anew for whoever asks
-MADE = ("/", "/config", "/openapi.json", "/gradio_api/info", "/gradio_api/openapi.json", "/metrics")
-# what Gradio reads of an address to find one of several pages or a stored state, of which there are
-# none: a link with such a parameter would fail
+EVENTS = "text/event-stream"
+# Gradio sends one of these events if a program asks for the result of a call that the server no
+# longer stores.
+UNKNOWN_CALL = (
+    b'event: error\ndata: "404: Not Found"\n\n',
+    b'data: {"msg":"unexpected_error","event_id":null,"message":"404: Not Found"',
+)
+NO_CALL = b"this call is not kept: its result was fetched, or others took its place"
+# FastAPI and Gradio give an error this text if they cannot parse a body.
+UNPARSED = ("There was an error parsing the body", "Invalid JSON body.")
+NO_JSON = (
+    "the body must be JSON in UTF-8 without deep nesting, and its numbers must have at most "
+    f"{sys.int_info.default_max_str_digits:,} digits"
+)
+# Gradio reads these parameters to find one of several pages or a stored state. This app has
+# neither, so a link with such a parameter would fail.
 UNREAD = (b"page=", b"deep_link=")
-# Gradio's page has scripts in its HTML and makes functions of texts, so both must be allowed; what
-# a script does can reach no other server
+# Gradio's page has inline scripts and builds functions from texts, so both must be allowed. A
+# script can contact no other server.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
     "connect-src 'self'; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
-    "form-action 'self'; frame-ancestors 'self' https://huggingface.co https://*.hf.space"
+    "form-action 'self'; "
 )
 HEADERS = {
-    "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -82,8 +102,22 @@ HEADERS = {
 }
 
 
+def headers_of(environment: Environment) -> dict[str, str]:
+    """Return the headers of every answer, which say which sites may show this app in a frame.
+
+    Pages of this server always may. On a Space, huggingface.co and pages under the host name of the
+    Space may as well.
+    """
+    shown_by = "frame-ancestors 'self'"
+    if environment.is_space:
+        shown_by += " https://huggingface.co"
+    if environment.space_host:
+        shown_by += f" https://{environment.space_host}"
+    return HEADERS | {"Content-Security-Policy": POLICY + shown_by}
+
+
 class _Refused(Exception):
-    """A body breaks a limit: the status and the sentence of the answer."""
+    """A refusal of a request that breaks a limit: the HTTP status and the text of the answer."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -93,84 +127,109 @@ class _Refused(Exception):
 
 @dataclass(slots=True)
 class _Bodies:
-    """What all questions that are read or worked on now, and answers to them, take in bytes."""
+    """The bytes of all requests that are being read or answered, and of their answers."""
 
-    taken: Counter[str] = field(default_factory=Counter)  # by address
+    # bytes of the requests and answers in progress of each visitor
+    taken: VisitorCounts = field(default_factory=VisitorCounts)
 
     def have_room(self, visitor: str) -> bool:
-        """No address takes more than it leaves: however many send, there is some for one more."""
+        """Return whether this visitor's address may send more bytes.
+
+        It may send more if its requests in progress hold at most BODIES_OF_ADDRESS bytes, and also
+        at most as many bytes as are still free for all addresses.
+        """
         left = MAX_BODIES_BYTES - self.taken.total()
         return self.taken[visitor] <= min(BODIES_OF_ADDRESS, left)
 
 
 class Guard:
-    """The middleware; one for the whole app."""
+    """The ASGI middleware that limits requests; the app has one."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, routes: RouteTable | None = None) -> None:
         self._app = app
+        self._routes = routes or RouteTable()
         self._bodies = _Bodies()
-        self._open: Counter[str] = Counter()  # by address
-        self._tools: Counter[str] = Counter()
+        # Numbers of requests, and of tool calls, that each visitor has in progress.
+        self._open = VisitorCounts()
+        self._tools = VisitorCounts()
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The page uses no websocket, so the guard closes every one.
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope["client"] = (_address(scope), 0)  # whom the app counts orders and classes by
+        scope["client"] = (_address(scope), 0)  # the app counts jobs and classes by this address
         given = scope["query_string"].split(b"&")
         scope["query_string"] = b"&".join(part for part in given if not part.startswith(UNREAD))
-        answer = _with_refusals(_with_headers(send))
-        if refusal := self._refusal(scope):
+        environment = Environment.read()
+        answer = _with_refusals(_with_sentence(_with_headers(send, headers_of(environment))))
+        use = self._routes.use_of(scope["method"], _path(scope))
+        if refusal := self._refusal(scope, use, environment):
             await PlainTextResponse(refusal.text, refusal.status)(scope, receive, answer)
             return
         visitor = scope["client"][0]
-        if _path(scope).startswith(MCP):
+        if use is Use.TOOL:
             _tell_visitor(scope)
-        values = MAX_VALUES if _path(scope).startswith(PAGE_ASKS) else CALL_VALUES
+        values = MAX_VALUES if use is Use.PAGE else CALL_VALUES
         body = _Body(receive, answer, self._bodies, visitor, values)
-        under_way = [self._open, *([self._tools] if _is_tool(scope) else [])]
+        under_way = [self._open, *([self._tools] if _calls_tool(scope, use) else [])]
         for each in under_way:
-            each[visitor] += 1
+            each.add(visitor)
         try:
             await self._app(scope, body.receive, body.send)
         except (_Refused, ClientDisconnect):
-            pass  # told below, if there is anybody
-        except Exception as error:  # Gradio's own, of a question that its page would not send
-            if self._limiter.hit(_NOTES):
+            pass  # the code below sends the refusal, if the client is still connected
+        # Gradio raises an error for some requests that its page never sends.
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            if not isinstance(error.__cause__, HTTPException) and self._limiter.hit(_NOTES):
                 _note(scope, error)
+            if body.is_stream:  # Gradio has already sent this error in its stream of events
+                await body.send({"type": "http.response.body", "body": b"", "more_body": False})
             body.refused = body.refused or _Refused(400, "this question cannot be answered")
         finally:
             body.close()
             for each in under_way:
-                each[visitor] -= 1
-                if not each[visitor]:
-                    del each[visitor]
+                each.add(visitor, -1)
         if body.refused and not body.is_answered:
             told = PlainTextResponse(body.refused.text, body.refused.status)
             await told(scope, receive, answer)
 
-    def _refusal(self, scope: Scope) -> _Refused | None:
-        """What can be said before the body is read."""
-        path = _path(scope)
-        if path.startswith(CLOSED):
-            return _Refused(404, "specviz has no use for this")
+    def _refusal(self, scope: Scope, use: Use | None, environment: Environment) -> _Refused | None:
+        """Return the refusal of a request before its body is read; None if nothing is wrong."""
+        if use is None:
+            return _Refused(404, "specviz has no such page")
         headers = Headers(scope=scope)
-        if _is_foreign(headers):
-            return _Refused(403, "a page of another site may link to this one, but not ask it")
+        if use is not Use.FILE:  # any site may load a file, because files hold no secrets
+            told = name_refusal(headers, environment) or page_refusal(headers, environment)
+            if told:
+                return _Refused(403, told)
         visitor = scope["client"][0]
         if self._open[visitor] >= OPEN_OF_ADDRESS:
             return _Refused(429, f"at most {OPEN_OF_ADDRESS} questions at once: wait a moment")
         is_full = self._tools.total() >= MCP_AT_ONCE or self._tools[visitor] >= MCP_OF_ADDRESS
-        if is_full and _is_tool(scope):
+        if is_full and _calls_tool(scope, use):
             return _Refused(429, f"at most {MCP_OF_ADDRESS} calls of tools at once: wait a moment")
-        is_post = scope["method"] == "POST"
-        is_made = path.startswith(CALLS) if is_post else (path.rstrip("/") or "/") in MADE
-        if is_made or path.startswith(MCP):
+        if use in (Use.MADE, Use.TOOL):
             if spending.is_over(visitor):
                 return _Refused(429, TOO_MUCH)
             spending.add(visitor, PAGE_SECONDS)
-        if not is_post:
+        return self._body_refusal(scope, headers, environment)
+
+    def _body_refusal(
+        self, scope: Scope, headers: Headers, environment: Environment
+    ) -> _Refused | None:
+        """Return the refusal of a POST request, or None if the request is accepted.
+
+        A request is refused if its headers break a rule, or if its address has sent too many
+        requests in this minute. Requests with other methods than POST are never refused here.
+        """
+        if scope["method"] != "POST":
             return None
         kinds = headers.getlist("content-type")
         if not kinds or not all(each.strip().lower().startswith(JSON) for each in kinds):
@@ -178,8 +237,11 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:
             return _too_large()
-        if Environment.read().is_public and not self._limiter.hit(_LIMIT, visitor):
-            return _Refused(429, f"at most {PER_MINUTE} questions a minute: wait a moment")
+        if environment.is_public:
+            for name, visitors in accounts_of(scope["client"][0]).items():
+                most = PER_MINUTE * visitors
+                if not self._limiter.hit(RateLimitItemPerMinute(most), name):
+                    return _Refused(429, f"at most {most} questions a minute: wait a moment")
         return None
 
 
@@ -187,32 +249,25 @@ def _path(scope: Scope) -> str:
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
-def _is_foreign(headers: Headers) -> bool:
-    """Whether a browser asks for a page of another site. Programs name no origin, nor do links."""
-    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-    if origin is None:
-        return False
-    if site:  # as new browsers tell where the connection is safe, whatever Host a proxy writes
-        return site != "same-origin"
-    return origin.partition("://")[2] != headers.get("host")
-
-
-def _is_tool(scope: Scope) -> bool:
-    return scope["method"] == "POST" and _path(scope).startswith(MCP)
+def _calls_tool(scope: Scope, use: Use | None) -> bool:
+    return use is Use.TOOL and scope["method"] == "POST"
 
 
 def _tell_visitor(scope: Scope) -> None:
-    """Gradio asks itself for an agent, by the agent's headers: they must name who really asks."""
+    """Write the visitor's address into the headers.
+
+    If an agent calls a tool, Gradio itself sends a second request to this server. Without the
+    header, this second request would seem to come from this machine.
+    """
     told = (b"x-forwarded-for", scope["client"][0].encode())
     scope["headers"] = [each for each in scope["headers"] if each[0] != told[0]] + [told]
 
 
-_LIMIT = RateLimitItemPerMinute(PER_MINUTE)
-_NOTES = RateLimitItemPerMinute(60)  # nobody fills a disk with what they ask
+# Limits the lines in the log, so that requests cannot fill the disk.
+_NOTES = RateLimitItemPerMinute(60)
 
 
-def _note(scope: Scope, error: Exception) -> None:
-    """One line in the log: what failed, and where."""
+def _note(scope: Scope, error: BaseException) -> None:
     where = extract_tb(error.__traceback__)[-1]
     said = " ".join(str(error).split())[:100]
     place = f"{where.filename}:{where.lineno}"
@@ -220,7 +275,7 @@ def _note(scope: Scope, error: Exception) -> None:
 
 
 def _too_much_sent() -> _Refused:
-    return _Refused(503, "too much is being sent: try again in a moment")
+    return _Refused(503, "this server is receiving too much data: try again in a moment")
 
 
 def _too_large() -> _Refused:
@@ -228,7 +283,10 @@ def _too_large() -> _Refused:
 
 
 def _address(scope: Scope) -> str:
-    """Who asks. A Space is reached through its proxy alone, whose word is the header's last."""
+    """Return the visitor's address.
+
+    On a Space, a proxy writes this address as the last entry of the header X-Forwarded-For.
+    """
     client = scope.get("client") or ("", 0)
     is_told = Environment.read().is_space
     told = Headers(scope=scope).get("x-forwarded-for", "") if is_told else ""
@@ -236,7 +294,10 @@ def _address(scope: Scope) -> str:
 
 
 class _Body:
-    """One request's body as it comes in, and the answer, unless the body breaks a limit."""
+    """The body of one request and the answer to it, both while they are transferred.
+
+    If the body or the answer breaks a limit, the request is refused.
+    """
 
     def __init__(
         self, receive: Receive, send: Send, bodies: _Bodies, visitor: str, most_values: int
@@ -248,22 +309,24 @@ class _Body:
         self._bodies = bodies
         self._began = time.monotonic()
         self._size = 0
-        self._weight = 0  # what it and its answer count among all that are under way
+        self._weight = 0  # bytes of this body and its answer, counted in the total of all bodies
         self._values = 0
         self._is_whole = False
         self.refused: _Refused | None = None
         self.is_answered = False
+        self.is_stream = False  # the answer to this request is a stream of events
 
     async def receive(self) -> Message:
         if self.refused:
             raise self.refused
-        if self._is_whole:  # the app waits for its client to leave
+        # The body is complete, so the app only waits for the client to disconnect.
+        if self._is_whole:
             return await self._receive()
         try:
             ends = self._began + BODY_SECONDS + self._size / BODY_RATE
             message = await asyncio.wait_for(self._receive(), ends - time.monotonic())
         except TimeoutError:
-            return self._refuse(_Refused(408, "the question did not come"))
+            return self._refuse(_Refused(408, "the question took too long to arrive"))
         if message["type"] != "http.request":
             return message
         part = message.get("body", b"")
@@ -286,15 +349,18 @@ class _Body:
 
     def _weigh(self, size: int) -> None:
         self._weight += size
-        self._bodies.taken[self._visitor] += size
+        self._bodies.taken.add(self._visitor, size)
 
     async def send(self, message: Message) -> None:
-        """The app's answer; one about a body that broke off is not passed on."""
+        """Send the app's answer, unless the request's body was refused."""
         if message["type"] == "http.response.start" and self._size:
             self._hold_answer(int(Headers(raw=message["headers"]).get("content-length", "0")))
         if self.refused and not self.is_answered:
             return
         self.is_answered = True
+        if message["type"] == "http.response.start":
+            kind = Headers(raw=message["headers"]).get("content-type", "")
+            self.is_stream = kind.startswith(EVENTS)
         for part in _parts(message):
             try:
                 async with asyncio.timeout(READ_SECONDS):
@@ -303,16 +369,17 @@ class _Body:
                 raise ClientDisconnect from None
 
     def _hold_answer(self, size: int) -> None:
-        """What a question with a body is answered with counts until it has been read."""
+        """Count the bytes of an answer until the client has read it.
+
+        If the bytes break a limit of `_Bodies`, refuse the request.
+        """
         if size > SMALL_BYTES and not self._bodies.have_room(self._visitor):
             self.refused = self.refused or _too_much_sent()
             return
         self._weigh(size)
 
     def close(self) -> None:
-        self._bodies.taken[self._visitor] -= self._weight
-        if not self._bodies.taken[self._visitor]:
-            del self._bodies.taken[self._visitor]
+        self._bodies.taken.add(self._visitor, -self._weight)
 
     def _refuse(self, refused: _Refused) -> Message:
         self.refused = refused
@@ -320,7 +387,11 @@ class _Body:
 
 
 def _parts(message: Message) -> Iterator[Message]:
-    """An answer in parts: the server would take a whole one into memory for who reads nothing."""
+    """Divide an answer into chunks, and yield them.
+
+    Without chunks, the server would keep the whole answer in memory until a slow reader has
+    received all of it.
+    """
     content, goes_on = message.get("body", b""), message.get("more_body", False)
     last = max(0, len(content) - 1) // PART_BYTES * PART_BYTES
     for start in range(0, last, PART_BYTES):
@@ -329,7 +400,7 @@ def _parts(message: Message) -> Iterator[Message]:
 
 
 def _with_refusals(send: Send) -> Send:
-    """Gradio says of whatever it answers with a sentence that the server failed: 400 is meant."""
+    """Return a `send` that changes the status of Gradio's error sentences from 500 to 400."""
     held: list[Message] = []
 
     async def answer(message: Message) -> None:
@@ -344,16 +415,54 @@ def _with_refusals(send: Send) -> Send:
     return answer
 
 
-async def unreadable(_: Request, __: Exception) -> Response:
-    """For FastAPI, whose own answer holds the question once for each field that is missing."""
-    return PlainTextResponse("this question lacks a field, or has one of another kind", 422)
+def _with_sentence(send: Send) -> Send:
+    """Return a `send` that changes Gradio's answer to an unknown call.
+
+    It writes a whole sentence in place of "404: Not Found".
+    """
+
+    async def answer(message: Message) -> None:
+        content = message.get("body", b"")
+        if content.startswith(UNKNOWN_CALL):
+            message = {**message, "body": content.replace(b"404: Not Found", NO_CALL, 1)}
+        await send(message)
+
+    return answer
 
 
-def _with_headers(send: Send) -> Send:
+async def unreadable(_: Request, error: Exception) -> Response:
+    """Answer a question whose fields are invalid with one sentence about the first of them.
+
+    FastAPI's own answer would repeat the whole question for every missing field.
+    """
+    assert isinstance(error, RequestValidationError)
+    fault = error.errors()[0]
+    place = [part for part in fault["loc"] if isinstance(part, str) and part != "body"]
+    name = place[-1][:40] if place else "the body"
+    rule = fault["msg"].removeprefix("Input should be ").partition(",")[0]
+    sentence = f"{name} must be {rule}, got {short(fault.get('input'))}"
+    if fault["type"] == "json_invalid":
+        sentence = NO_JSON
+    elif fault["type"] == "missing":
+        sentence = f"{name} is missing from this question"
+    elif not place:
+        sentence = f"the body must be a JSON object, got {short(fault.get('input'))}"
+    return PlainTextResponse(sentence, 422)
+
+
+async def unparsed(request: Request, error: Exception) -> Response:
+    """Answer a body that cannot be parsed with one sentence, and other errors as FastAPI does."""
+    assert isinstance(error, HTTPException)
+    if error.detail in UNPARSED:
+        return PlainTextResponse(NO_JSON, 400)
+    return await http_exception_handler(request, error)
+
+
+def _with_headers(send: Send, given: Mapping[str, str]) -> Send:
     async def answer(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
+            for name, value in given.items():
                 headers.setdefault(name, value)
         await send(message)
 

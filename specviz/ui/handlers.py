@@ -1,19 +1,19 @@
-"""What the server does when the page asks: races, forks and profiles by turns, recordings, pairs.
+"""The server's answers to the page's questions: races, forks, profiles, recordings, pairs.
 
-The lab's own questions are answered in `ui.lab`. Errors meant for people go out as one sentence;
-anything else is logged and answered with one line.
+`ui.lab` answers the questions of the lab. If an error is meant for users, the answer is the text of
+the error. Any other error is logged, and the answer is one general sentence.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -47,7 +47,7 @@ from specviz.ui.messages import Message
 from specviz.ui.pair_words import report_lines
 from specviz.ui.profiles import profile_messages, profile_request
 from specviz.ui.race_messages import Ask, RaceMessages
-from specviz.ui.recordings import requested_trace
+from specviz.ui.recordings import requested_recording, requested_trace
 from specviz.ui.room import Rooms
 from specviz.ui.serving import Serving
 from specviz.ui.settings_form import (
@@ -64,19 +64,19 @@ from specviz.ui.zero_gpu import lent, lent_messages
 
 StartRun = Callable[[RaceRequest | ForkRequest], Race | Fork]
 CheckPair = Callable[[Pair, str, str, frozenset[Need], Demand], PairReport]
-Fetching = Callable[["Request"], Callable[[], None] | None]  # None: all is here
-MAX_CHECKS = 4  # at once: each may wait for the Hub
-FETCHERS = 2  # downloads at once
-ASKED = 8  # servers of races at once
-RECORD_BYTES = 5  # of a trace in memory, for each character of its file
-PACKED = "H4sI"  # how a compressed file begins in base64; it ends with its whole size
-OPENED = ("golden", "file")  # recordings; of each kind the figures of one are made at once
-BATCH_SECONDS = 0.05  # in which messages wait for company
-# how long a page's question waits for something new, by the state of its run
+# Returns a function that downloads the missing files, or None if all files are on this machine.
+Fetching = Callable[["Request"], Callable[[], None] | None]
+MAX_CHECKS = 4  # largest number of pairs checked at the same time; each check may wait for the Hub
+FETCHERS = 2  # largest number of downloads at the same time
+ASKED = 8  # largest number of servers that answer in races at the same time
+OPENED = ("golden", "file")  # kinds of recordings; one recording of each kind is prepared at a time
+BATCH_SECONDS = 0.05  # messages that arrive within this time are sent in one answer
+# State of a run -> how long a question of the page waits for its news, in seconds.
 PATIENCE = {State.RUNNING.value: 3.0, State.WAITING.value: 0.5}
 Request = RaceRequest | ForkRequest | ProfileRequest | LabOrder
 T = TypeVar("T")
-# what others are told of a run; an order of the lab or of a lesson tells it itself
+# Type of request -> the title of its run, which other users read. Jobs of the lab or of a lesson
+# have their own title.
 TITLES: dict[type, str] = {
     RaceRequest: "a race",
     ForkRequest: "a fork",
@@ -85,15 +85,15 @@ TITLES: dict[type, str] = {
 
 
 def start_run(request: RaceRequest | ForkRequest) -> Race | Fork:
-    """Load what the request needs and make it ready to be followed."""
+    """Load the models that the request needs, and return a run that is ready to start."""
     return start_fork(request) if isinstance(request, ForkRequest) else start_race(request)
 
 
 class Handlers:
-    """The page's server side; one per app, shared by all sessions.
+    """The server side of the page; one object per app, shared by all sessions.
 
-    `start` makes the run of a request, `check` looks at a pair, `fetching` brings its files; tests
-    hand in their own.
+    `start` makes the run of a request, `check` inspects a pair, and `fetching` returns a function
+    that downloads the request's files. Tests replace them.
     """
 
     def __init__(
@@ -112,48 +112,58 @@ class Handlers:
         self._start = start
         self._check = check
         self._lent = lent(run_alone)
-        self.preloading: Future[None] | None = None  # of what the page begins with
+        self.preloading: Future[None] | None = None  # completes when the default pair is loaded
         self._checks = threading.BoundedSemaphore(MAX_CHECKS)
         self._fetches = ThreadPoolExecutor(FETCHERS, thread_name_prefix="fetching")
         self._asking = ThreadPoolExecutor(ASKED, thread_name_prefix="asking")
-        # recordings of the app wait for nobody's files
+        # One thread for each kind, so that the app's own recordings need not wait for uploaded
+        # files.
         self._openings = {
             kind: ThreadPoolExecutor(1, thread_name_prefix=f"opening-{kind}") for kind in OPENED
         }
 
-    # ---- runs
-
     @answers
     def join(self, question: Question) -> Question:
-        """Check a setting and take a place in the queue.
+        """Check the setting in the question and add its race to the queue.
 
-        "held": wait before the first round; "servers": see `raced_servers`.
+        If the question has "held", the race waits before its first round. `raced_servers` reads the
+        field "servers".
         """
         servers = raced_servers(question.get("servers"))
         if servers and self._lent is not None:
-            raise InputError("server must be left out where a GPU is lent by the call")
+            raise InputError(
+                "server must be left empty, because this page borrows its GPU for one call at a "
+                "time"
+            )
         request = replace(race_request(question["form"]), servers=servers)
         return self.take(question, request, bool(question.get("held")))
 
     @answers
     def fork(self, question: Question) -> Question:
-        """Check where a recording is to be left, and take a place in the queue."""
-        return self.take(question, fork_request(question))
+        """Check the round at which the fork leaves a recording, and add the fork to the queue."""
+        parent = requested_recording(dict(question), asker(question))
+        request = fork_request(question, parent.trace)
+        return self.take(question, request, weight=parent.weight)
 
     @answers
     def profile(self, question: Question) -> Question:
-        """Check which prompts are to be profiled, and take a place in the queue."""
+        """Check which prompts the question names, and add their acceptance profile to the queue."""
         return self.take(question, profile_request(question))
 
-    def take(self, question: Question, request: Request, is_held: bool = False) -> Question:
-        """Give what was asked for a place in the queue, by the question's ticket."""
+    def take(
+        self, question: Question, request: Request, is_held: bool = False, weight: int = 0
+    ) -> Question:
+        """Add a request to the queue under the question's ticket.
+
+        `weight` is the size in bytes of a recording that the request holds.
+        """
         order = QueuedOrder(
             title=title_of(request),
             work=work_of(request),
             make=lambda order: self._messages(order, request),
             visitor=asker(question),
             request=request,
-            weight=weight_of(question),
+            weight=weight,
             is_held=is_held,
         )
         self._runs.join(str(question["ticket"]), order)
@@ -161,7 +171,7 @@ class Handlers:
         return {}
 
     def _fetch(self, order: QueuedOrder, request: Request) -> Steps:
-        """None until the files of the request's pair are here: others move meanwhile."""
+        """Yield None until the files of the request's pair are here; other jobs run meanwhile."""
         fetch = self._fetching(request)
         if fetch is None:
             return
@@ -175,9 +185,10 @@ class Handlers:
         fetched.result()
 
     def _ask(self, order: QueuedOrder, events: Iterator[T]) -> Iterator[T | None]:
-        """What a server answers, until the order is to stop; None while there is nothing new.
+        """Yield a serving engine's events until the job stops, and None while none has arrived.
 
-        A thread of its own reads it, so that nobody's turn is counted by its clock.
+        Another thread reads the events, so that the clock of the engine's lane excludes the turns
+        of other jobs.
         """
         came: deque[T] = deque()
 
@@ -199,7 +210,7 @@ class Handlers:
             asked.result()
 
     def _messages(self, order: QueuedOrder, request: Request) -> Steps:
-        """Decoded in this process, or in the one that the GPU is lent to."""
+        """Yield the messages of a run, which decodes here or in the process that borrows a GPU."""
         call, start = self._lent, self._start
         if call is None:
             ask = partial(self._ask, order)
@@ -210,7 +221,7 @@ class Handlers:
 
     @answers
     def look(self, question: Question) -> Question:
-        """What there is of a run: see `Runs.look`. What is asked for the first time may begin."""
+        """Return what is new in a run: see `Runs.look`. The first question lets the run start."""
         after = whole_between(question["after"], "after", 0, MAX_INTEGER)
         found = self._runs.look(str(question["ticket"]), after)
         self.queue.wake()
@@ -218,47 +229,71 @@ class Handlers:
 
     @answers
     def stop(self, question: Question) -> Question:
-        """End a run, wherever it stands; one that others see goes on without this page."""
+        """End a run in any state; if other pages watch it, it continues for them."""
         self._runs.stop(str(question["ticket"]))
         self.queue.wake()
         return {}
 
     @answers
     def hold(self, question: Question) -> Question:
-        """Pause a run, let it through by one round, or let it go on: {"do": …}."""
+        """Pause a run, let a paused run do one round, or resume it, as the question's "do" says."""
         move = GATE_MOVES.get(str(question["do"]))
         if move is None:
             raise InputError(
                 f"do must be one of {', '.join(GATE_MOVES)}, got {short(question['do'])}"
             )
         if self._lent is not None:
-            raise InputError("run must be on a device of this server's own: it cannot be held")
+            raise InputError(
+                "this run cannot be paused, because this page borrows its GPU for one call at a "
+                "time"
+            )
         if not self._runs.hold(str(question["ticket"]), move):
-            raise InputError("run must still go on to be held, but it has ended")
+            raise InputError("this run cannot be paused, because it has ended")
         self.queue.wake()
         return {}
 
     async def hear(self, question: Question) -> Question:
-        """As `look`, once there is something new, or after a moment: a page asks again and again.
+        """Return the same answer as `look`, but wait a moment for news first.
 
-        What comes in a moment comes together. Nobody waits in a thread.
+        Messages that arrive together are sent together. The wait uses no thread, and it calls
+        `look` only when something may have changed. A visitor who has used up the budget of
+        processor time gets news less often.
         """
-        began = time.monotonic()
-        if isinstance(question, dict) and question.get("after"):
-            await asyncio.sleep(BATCH_SECONDS)
-        while True:
-            reply = self.look(question)
-            patience = PATIENCE.get(reply.get("state", ""), 0.0)
-            if reply["error"] or reply["messages"] or time.monotonic() - began >= patience:
-                return reply
-            await asyncio.sleep(BATCH_SECONDS)
+        began, visitor = time.monotonic(), ""
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+        ticket = ""
 
-    # ---- recordings
+        def wake() -> None:
+            # This call fails if the server has already closed its event loop.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(news.set)
+
+        if isinstance(question, dict):
+            ticket, visitor = str(question.get("ticket")), asker(question)
+            if question.get("after"):
+                await asyncio.sleep(BATCH_SECONDS)
+            if spending.is_over(visitor):
+                await asyncio.sleep(max(PATIENCE.values()))
+        with self._runs.listening(ticket, wake):
+            while True:
+                news.clear()
+                reply = self._charged_look(question, visitor)
+                left = began + PATIENCE.get(reply.get("state", ""), 0.0) - time.monotonic()
+                if reply["error"] or reply["messages"] or left <= 0:
+                    return reply
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), left)
+
+    def _charged_look(self, question: Question, visitor: str) -> Question:
+        spent = time.thread_time()
+        reply: Question = self.look(question)
+        spending.add(visitor, time.thread_time() - spent)
+        return reply
 
     @answers
     def open(self, question: Question) -> Question:
-        """Open a recording; its messages are there to look at."""
-        trace = requested_trace(question, asker(question))
+        """Open a recording; the page then reads its messages like those of a run."""
+        recording = requested_recording(question, asker(question))
         kind, _ = recorded = _recorded(question)
         order = QueuedOrder(
             title="a recording",
@@ -266,35 +301,36 @@ class Handlers:
             make=None,
             visitor=asker(question),
             request=recorded,
-            weight=weight_of(question),
+            weight=recording.weight,
             is_recording=True,
         )
         if self._runs.begin(str(question["ticket"]), order):
-            self._openings[kind].submit(_play, order, Replay(trace))
+            self._openings[kind].submit(_play, order, Replay(recording.trace))
         self.queue.wake()
         return {}
 
     @answers
     def what_if(self, question: Question) -> Question:
-        """What a round would have been with another draw."""
+        """Return what a round would be with other random draws; see `counterfactual_answer`."""
         return counterfactual_answer(question)
 
     @answers
     def diff(self, question: Question) -> Question:
-        """{"a": a run, "b": another} -> {"sentence", "index"}, null where no token differs."""
+        """Find the first token at which the runs "a" and "b" differ.
+
+        The answer is {"sentence": a description, "index": of the token, or null if none differs}.
+        """
         a, b = (requested_trace(question[name], asker(question)) for name in ("a", "b"))
         found = difference(a, b)
         index = None if found is None else found.index
         text = sentence(found, shared_texts(a, b), ("this run", "the other"), token_name)
         return {"sentence": text, "index": index}
 
-    # ---- pairs
-
     @answers
     def check(self, question: Question) -> Question:
-        """What is known of the form's pair before its weights are fetched.
+        """Report what is known about the form's pair before its weights are fetched.
 
-        {"lines": […], "refusals": {method: sentence}}
+        The answer is {"lines": […], "refusals": {method: sentence}}.
         """
         if not self._checks.acquire(blocking=False):
             raise InputError("other pairs are being checked: try again in a moment")
@@ -318,38 +354,29 @@ GATE_MOVES: dict[str, Callable[[Gate], None]] = {
 
 
 def _recorded(question: Question) -> tuple[str, str]:
-    """What tells a recording from all others: its kind, and its name or its content."""
+    """Return what identifies a recording: its kind, and its name or a hash of its content."""
     if "golden" in question:
         return "golden", str(question["golden"])
     return "file", hashlib.sha256(question["data"].encode()).hexdigest()
 
 
-def weight_of(question: Question) -> int:
-    """Bytes that a recording which came with the question, and was read, takes as records."""
-    data = question.get("data")
-    if not isinstance(data, str):
-        return 0
-    is_packed = data.startswith(PACKED)
-    size = int.from_bytes(base64.b64decode(data[-8:])[-4:], "little") if is_packed else len(data)
-    return RECORD_BYTES * size
-
-
 def title_of(request: Request) -> str:
-    """What others are told of a run."""
+    """Return the title of a run, which other users read."""
     return request.title if isinstance(request, LabOrder) else TITLES[type(request)]
 
 
 def work_of(request: Request) -> Work:
-    """How it takes turns with others."""
+    """Return a request's class of work, which decides how its run takes turns with other jobs."""
     if isinstance(request, LabOrder):
         return request.work
     return Work.LAB if isinstance(request, ProfileRequest) else Work.RACE
 
 
 def files_to_fetch(request: Request) -> Callable[[], None] | None:
-    """What brings the files of the request's pair, None where they are all here.
+    """Return a function that downloads the files of the request's pair.
 
-    Of an order of the lab those of the target and the draft; InputError for a source that is none.
+    The result is None if all files are on this machine. A job of the lab needs the target and the
+    draft. Raises InputError for an invalid source.
     """
     pair = request.pair
     if isinstance(request, LabOrder):
@@ -369,7 +396,7 @@ def run_messages(
     fetch: Callable[[QueuedOrder, Request], Steps],
     steps: Callable[[], Steps],
 ) -> Steps:
-    """All messages of an order (race, fork, profile or lab), errors included."""
+    """Yield all messages of a job (race, fork, profile or lab), including its errors."""
     yield {"kind": "loading", "pair": request.pair.title}
     try:
         yield from fetch(order, request)
@@ -381,7 +408,10 @@ def run_messages(
 
 
 def run_alone(request: Request, start: StartRun) -> Generator[Message]:
-    """All messages of a request whose files are here; nobody else decodes in this process."""
+    """Yield all messages of a request; this function runs in a separate process.
+
+    All files of the models must already be on this machine.
+    """
     order = QueuedOrder(title=title_of(request), work=Work.RACE, make=None)
     steps = run_messages(order, request, lambda *_: iter(()), lambda: _steps(order, request, start))
     for message in steps:
@@ -390,7 +420,7 @@ def run_alone(request: Request, start: StartRun) -> Generator[Message]:
 
 
 def _steps(order: QueuedOrder, request: Request, start: StartRun, ask: Ask = iter) -> Steps:
-    """What measures for minutes moves in slices."""
+    """Return the steps of a request; a measurement that takes minutes runs in short slices."""
     if isinstance(request, LabOrder):
         measure = partial(request.messages, order.stop)
     elif isinstance(request, ProfileRequest):
@@ -403,7 +433,7 @@ def _steps(order: QueuedOrder, request: Request, start: StartRun, ask: Ask = ite
 def _followed(
     start: StartRun, request: RaceRequest | ForkRequest, order: QueuedOrder, ask: Ask
 ) -> Steps:
-    """A race or a fork from its header to its end; it is freed however it ends."""
+    """Yield the messages of a race or fork from the header to the end; always free its memory."""
     race = start(request)
     try:
         yield from RaceMessages(race, order.gate, ask).messages(order.stop)
@@ -412,13 +442,14 @@ def _followed(
 
 
 def _play(order: QueuedOrder, replay: Replay) -> None:
-    """Every message of a recording into its log, where pages look for them."""
+    """Write every message of a recording into its log, from which pages read them."""
     began = time.thread_time()
     try:
         for message in RaceMessages(replay).messages(order.stop):
             if message is not None:
                 order.say(message)
-    except Exception as error:
+    # A library may raise an error that is no Exception. The page must still get an answer.
+    except BaseException as error:
         order.say({"kind": "error", "text": told(error, "a recording")})
     finally:
         order.finish()

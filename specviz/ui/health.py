@@ -1,7 +1,8 @@
-"""What a machine asks of the server: whether it lives, whether it is ready, and its numbers.
+"""The addresses for monitoring: `/health`, `/ready` and `/metrics`.
 
-`/health` answers as long as the process serves; `/ready` once the pair that the page begins with is
-in memory, or has been found missing; `/metrics` is Prometheus's text.
+`/health` answers while the process serves. `/ready` succeeds under two conditions: the attempt to
+load the default pair has ended, and the decoding thread does not hang in a turn. `/metrics` is in
+Prometheus's text format.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from specviz import __version__
 from specviz.ui.decoding_queue import DecodingQueue
 from specviz.ui.handlers import Handlers
 
+# Longest time that a due turn may stay unfinished; loading a model takes longest.
+STALLED_SECONDS = 60.0
+
 
 def health_routes(handlers: Handlers) -> list[BaseRoute]:
-    """The three addresses."""
+    """Return the routes of `/health`, `/ready` and `/metrics`."""
     registry = CollectorRegistry()
-    ProcessCollector(registry=registry)  # its processor time, memory and open files
+    # This collector reports the server's processor time, memory and open files.
+    ProcessCollector(registry=registry)
     registry.register(QueueNumbers(handlers.queue))
 
     async def health(_: Request) -> Response:
@@ -32,7 +37,8 @@ def health_routes(handlers: Handlers) -> list[BaseRoute]:
 
     async def ready(_: Request) -> Response:
         loading = handlers.preloading
-        is_ready = loading is not None and loading.done()
+        is_loaded = loading is not None and loading.done()
+        is_ready = is_loaded and handlers.queue.turn_age < STALLED_SECONDS
         return JSONResponse({"is_ready": is_ready}, 200 if is_ready else 503)
 
     async def metrics(_: Request) -> Response:
@@ -43,7 +49,7 @@ def health_routes(handlers: Handlers) -> list[BaseRoute]:
 
 
 class QueueNumbers(Collector):
-    """The queue's numbers at the moment when they are asked for."""
+    """A collector of the queue's current numbers for Prometheus."""
 
     def __init__(self, queue: DecodingQueue) -> None:
         self._queue = queue
@@ -59,4 +65,9 @@ class QueueNumbers(Collector):
             seconds.add_metric([work.name.lower()], turns.seconds[work])
             ended.add_metric([work.name.lower()], turns.ended[work])
         said = GaugeMetricFamily("specviz_record_bytes", "Records of runs in memory", runs.bytes)
-        yield from (states, seconds, ended, said)
+        age = GaugeMetricFamily(
+            "specviz_turn_age_seconds",
+            "Time since a turn was due that has not ended",
+            self._queue.turn_age,
+        )
+        yield from (states, seconds, ended, said, age)

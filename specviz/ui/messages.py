@@ -1,4 +1,4 @@
-"""What a run says, as the page reads it: JSON that is encoded once."""
+"""The messages of a run. Each is encoded as JSON only once, however many pages read it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ Message = dict[str, Any]
 
 
 def encode(message: Message) -> str:
-    """JSON without any `<`: whatever a model wrote, no one can take it for markup on the way."""
+    """Encode a message as JSON without any `<`, so that model text can never act as markup."""
     text = json.dumps(message, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")

@@ -1,7 +1,8 @@
-"""What a drafter says of its round, in words: one template per kind of note.
+"""A drafter's note on its round, in words; each kind of note has a template.
 
-Knows the notes, no drafter. A remark is a list of parts: a text, a word of the glossary, or a list
-of token ids, which the page shows as chips. A note without a template is told field by field.
+This module imports the notes, but no drafter. A remark is a list of parts: a text, a word of the
+glossary, or a list of token ids, which the page shows as chips. A note without a template is shown
+field by field.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from specviz.records.notes import (
     TreeBudget,
 )
 
-Word = dict[str, str]  # {"text", "term"}: the term's definition is the word's tooltip
+Word = dict[str, str]  # {"text", "term"}; the page shows the term's definition as a tooltip
 Part = str | list[int] | Word
 Remark = list[Part]
 
@@ -30,18 +31,18 @@ _NAMES = {note_type: name for name, note_type in NOTE_TYPES.items()}
 
 
 def remark(note: Note) -> Remark:
-    """The note in words.
+    """Return the note in words.
 
     >>> from specviz.records.notes import TreeBudget
     >>> remark(TreeBudget(nodes=12, candidates=36))
-    ['Of 36 scored candidates the most probable 12 went to the target.']
+    ['The target verifies the most probable 12 of 36 scored candidates.']
     """
     template = _TEMPLATES.get(type(note))
     return template(note) if template else generic_remark(note)
 
 
 def generic_remark(note: Note) -> Remark:
-    """Name and fields, for a note that nobody wrote a sentence for.
+    """Return the name and the fields of a note that has no template.
 
     >>> from specviz.records.notes import NgramMatch
     >>> generic_remark(NgramMatch(length=2, position=7))
@@ -69,29 +70,33 @@ def _shown(value: Any) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    """3 tokens, 1 token, no tokens."""
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def _ngram_match(note: NgramMatch) -> Remark:
-    last = "The last token" if note.length == 1 else f"The last {note.length} tokens"
-    copied = f"what follows there, from token {note.position + 1} on, was copied."
-    return [f"{last} stood in the text before: {copied}"]
+    one = note.length == 1
+    last = "The last token also occurs" if one else f"The last {note.length} tokens also occur"
+    copied = f"the draft copies the text after it, from token {note.position + 1} on."
+    return [f"{last} earlier in the text; {copied}"]
 
 
 def _tree_budget(note: TreeBudget) -> Remark:
     best = "most probable one" if note.nodes == 1 else f"most probable {note.nodes}"
     scored = _count(note.candidates, "scored candidate")
-    return [f"Of {scored} the {best} went to the target."]
+    return [f"The target verifies the {best} of {scored}."]
 
 
 def _lookahead_state(note: LookaheadState) -> Remark:
-    """One sentence each for the pool, the guesses and the window, then the window's rows."""
+    """Return the state of lookahead decoding in words.
+
+    First come sentences on the pool of n-grams, on the guesses, and on the lookahead window. Then
+    come the tokens of the window, level by level.
+    """
     size = f" holds {_count(note.pool, 'n-gram')}, {note.added or 'none'} of them new."
     parts: Remark = ["The ", _word("pool", "ngram_pool"), size, *_guesses(note.hits)]
     if note.level_sizes:
-        parts += ["\nThe ", _word("window", "jacobi_window"), " rides in the same target forward; "]
-        parts += ["each row is what the target made of the row above, one place further on:"]
+        parts += ["\nThe ", _word("window", "jacobi_window"), " runs in the same target forward; "]
+        parts += ["each row has the target's choices after the row above, one position later:"]
     start = 0
     for level, length in enumerate(note.level_sizes, start=1):
         parts += [f"\nrow {level} ", list(note.token_ids[start : start + length])]
@@ -101,10 +106,14 @@ def _lookahead_state(note: LookaheadState) -> Remark:
 
 def _guesses(hits: int) -> Remark:
     if not hits:
-        return ["\nNone begins with the last token: no ", _word("guesses", "lookahead_guess"), "."]
-    begin, went = ("begins", "it was") if hits == 1 else ("begin", "they were")
-    word = _word("guess" if hits == 1 else "guesses", "lookahead_guess")
-    return [f"\n{hits} {begin} with the last token: as ", word, f" {went} verified in this round."]
+        none = "\nNone of them begins with the last token, so there are no "
+        return [none, _word("guesses", "lookahead_guess"), "."]
+    if hits == 1:
+        noun, words = "guess", "1 of them begins with the last token; this round verifies it as a "
+    else:
+        noun, words = "guesses", f"{hits} of them begin with the last token; this round verifies "
+        words += "them as "
+    return [f"\n{words}", _word(noun, "lookahead_guess"), "."]
 
 
 def _word(text: str, term: str) -> Word:
@@ -113,29 +122,31 @@ def _word(text: str, term: str) -> Word:
 
 def _prepared(note: Prepared) -> Remark:
     if not note.outcomes:
-        return ["Nothing had been prepared yet, so the draft was made now."]
+        return ["No draft was prepared before this round, so it was made now."]
     outcomes = _count(sum(note.outcomes), "prepared outcome")
     if note.hit:
-        found = f"Hit: the draft of this round was ready, one of {outcomes}."
+        found = f"Hit: this round's draft was ready; it is for one of {outcomes}."
     else:
-        found = f"Miss: none of {outcomes} came true, so the draft was made now."
-    hidden = f" {milliseconds(note.hidden_seconds)} of drafting ran while the target verified"
-    return [f"{found}{hidden}, {milliseconds(note.waited_seconds)} were waited for."]
+        found = f"Miss: none of {outcomes} happened, so the draft was made now."
+    hidden = f" The draft model worked for {milliseconds(note.hidden_seconds)} while the target"
+    waited = f"verified, and the target waited for it for {milliseconds(note.waited_seconds)}."
+    return [f"{found}{hidden} {waited}"]
 
 
 def _shared_vocabulary(note: SharedVocabulary) -> Remark:
     shares = f"{note.target_share:.0%} of the target's, {note.draft_share:.0%} of the draft's"
-    shared = f"{_count(note.shared, 'token')} stand in both vocabularies: {shares}."
-    mass = f"The draft gave them {note.mass:.0%} of its probability here"
-    made = f"{_count(note.draft_tokens, 'token')} of its own became {note.target_tokens or 'none'}"
-    return [f"{shared} {mass}; {made} of the target's."]
+    shared = f"The two vocabularies have {_count(note.shared, 'token')} in common: {shares}."
+    mass = f"In this round, the draft model gave {note.mass:.0%} of its probability to them."
+    made = f"Its {_count(note.draft_tokens, 'token')} became {note.target_tokens or 'none'}"
+    return [f"{shared} {mass} {made} of the target's vocabulary."]
 
 
 def _batch_round(note: BatchRound) -> Remark:
-    rows = "Alone in its batch now" if note.rows == 1 else f"One of {note.rows} rows of a batch"
-    empty = f"{_count(note.padding, 'slot')} of the forward stood empty"
-    text = f"{rows}: the target ran {_count(note.tokens, 'token')} at once, {empty}."
-    too_many = f" With more than {_count(note.limit, 'row')} nothing is drafted."
+    alone = "This text now runs alone in its batch"
+    place = alone if note.rows == 1 else f"This text is one of {note.rows} in a batch"
+    ran = f"the forward ran {_count(note.tokens, 'token')}"
+    text = f"{place}: {ran} and left {_count(note.padding, 'slot')} empty."
+    too_many = f" With more than {_count(note.limit, 'text')}, nothing is drafted."
     return [text + too_many if note.rows > note.limit else text]
 
 

@@ -1,8 +1,9 @@
 """The whole page: one component, its events, and the files that it loads.
 
-The component is an empty element that the player's own modules fill; Gradio carries the events. Its
-template holds no model text: Gradio runs templates as JavaScript. Knows Gradio and nothing of
-races; `handlers` does the work. Nothing is asked of other servers.
+The component is an empty element that the JavaScript modules in `assets/player` fill. Gradio sends
+the events of the page to the server. The template of the component holds no model text, because
+Gradio runs templates as JavaScript. This module uses Gradio but does not know what a race is;
+`handlers` does the work. The page contacts no other server.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from inspect import iscoroutinefunction
 from mimetypes import guess_type
 from typing import Any
 
 import gradio as gr
 from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -26,10 +29,10 @@ from specviz.environment import Environment
 from specviz.folders import ASSETS
 from specviz.prompts import all_held_out
 from specviz.ui.answers import asked_by
-from specviz.ui.api import add_endpoints, refusal
+from specviz.ui.api import CALL_ERRORS, add_endpoints, call_refusal, refusal
 from specviz.ui.course.course import course_offer
-from specviz.ui.gradio_sessions import bound_sessions
-from specviz.ui.guard import Guard, unreadable
+from specviz.ui.gradio_sessions import bound_sessions, is_read
+from specviz.ui.guard import Guard, unparsed, unreadable
 from specviz.ui.handlers import Handlers
 from specviz.ui.health import health_routes
 from specviz.ui.lab.lab import lab_offer
@@ -70,22 +73,29 @@ ROOM_ASKED = (
     *("open_room", "lead_room", "watch_room"),
     *("join_room", "look_room", "vote", "leave_room"),
 )
-DRAWS = "open_room"  # its code for cameras, which takes 15 ms and more
-# they cost nothing, and what goes on needs them
+# This call is charged to the visitor, because it draws a QR code, which takes at least 15 ms.
+DRAWS = "open_room"
+# Calls that are not charged to a visitor: running jobs depend on them, and they do almost no work.
 FREE = ("look", "stop", "hold", *(each for each in ROOM_ASKED if each != DRAWS))
-REST_SECONDS = 0.02  # between two looks of Gradio at its queue; its own 0.001 keeps a core busy
+# Seconds between two checks of Gradio's queue; its default of 0.001 keeps a core busy.
+REST_SECONDS = 0.02
 
-# answers of a kilobyte and more, but no streams of events
+# Compresses an answer of a kilobyte or more, but no stream of events.
 PACKED = Middleware(GZipMiddleware, minimum_size=1000, compresslevel=4)
 
 _SYSTEM_FONT = ["system-ui", "-apple-system", "Segoe UI", "sans-serif"]
 THEME = gr.themes.Base(font=_SYSTEM_FONT, font_mono=["ui-monospace", "Menlo", "monospace"])
 _STYLED = ("shared", "room", *page_folders())
 _LINKS = [("stylesheet", sheet) for folder in _STYLED for sheet in styles(folder)]
-_LINKS += [("modulepreload", name) for name in module_sources(PLAYER, "main.js")]  # all at once
-PLACE = "specviz-page"  # behind a proxy the whole app may well be at /specviz: not the same word
+# The browser loads all modules in parallel.
+_LINKS += [("modulepreload", name) for name in module_sources(PLAYER, "main.js")]
+# The folder in the addresses of the page's files. It is not named `specviz`, because a proxy may
+# serve the whole app at /specviz.
+PLACE = "specviz-page"
 FOLDER = (
-    f"{PLACE}/{version()}"  # a browser that has a version of the page asks for none of its files
+    # The version is a part of the addresses, so browsers may cache the files of one version for
+    # ever.
+    f"{PLACE}/{version()}"
 )
 KEPT = "public, max-age=31536000, immutable"
 HEAD = '<meta name="color-scheme" content="light dark">' + "".join(
@@ -107,38 +117,40 @@ TEMPLATE = '<div class="specviz" data-specviz><p class="loading">Loading …</p>
 
 
 class _Page(gr.Blocks):  # type: ignore[misc] # Gradio has no types
-    """Endpoints take as many plain values as they have, and say so in one sentence.
+    """A Gradio page whose endpoints refuse wrong inputs with one sentence.
 
-    Gradio would print a traceback, or fetch what a value names and keep it.
+    An endpoint accepts only plain values, exactly as many as it has parameters. Gradio alone would
+    print a traceback, or fetch and keep a file that a value names.
     """
 
     def validate_inputs(self, block_fn: gr.blocks.BlockFunction, inputs: list[Any]) -> None:
-        if len(inputs) < len(block_fn.inputs):
+        if len(inputs) != len(block_fn.inputs):
             raise refusal(f"data must have {len(block_fn.inputs)} values, got {len(inputs)}")
         if "gradio.FileData" in json.dumps(inputs):
             raise refusal("data must be plain values, got a file")
 
 
 def build_page(handlers: Handlers) -> gr.Blocks:
-    """The page. Runs go through the queue of `handlers`, not through Gradio's."""
+    """Return the page. Its runs use the queue of `handlers`, not the queue of Gradio."""
     with _Page(title="specviz", analytics_enabled=False, fill_width=True) as page:
         asked = [getattr(handlers, name) for name in ASKED]
         asked += [getattr(handlers.lab, name) for name in LAB_ASKED]
         asked += [getattr(handlers.course, name) for name in COURSE_ASKED]
         asked += [getattr(handlers.serving, name) for name in SERVING_ASKED]
         _player(asked + [getattr(handlers.rooms, name) for name in ROOM_ASKED])
-        with gr.Column(visible=False):  # Gradio would make a component of every parameter
-            add_endpoints(handlers)
+        # This column hides the components that Gradio makes for the parameters.
+        with gr.Column(visible=False):
+            add_endpoints(handlers, partial(is_read, page))
     bound_sessions(page)
     page._queue.sleep_when_free = page._queue.progress_update_sleep_when_free = REST_SECONDS
     return page
 
 
 def _player(server_functions: Sequence[ServerFunction]) -> gr.HTML:
-    """An empty element with the server's functions.
+    """Return an empty element of the page whose scripts can call `server_functions`.
 
-    Not a subclass of `gr.HTML`: for one Gradio writes a `.pyi` file beside the source at each
-    start.
+    The element is no subclass of `gr.HTML`, because Gradio would write a `.pyi` file next to the
+    source of such a class at each start.
     """
     return gr.HTML(
         value="",
@@ -150,9 +162,9 @@ def _player(server_functions: Sequence[ServerFunction]) -> gr.HTML:
 
 
 def _plain(method: ServerFunction) -> Callable[..., Any]:
-    """Gradio marks a server function by an attribute, which a bound method cannot take.
+    """Wrap a bound method in a function, because Gradio sets an attribute on server functions.
 
-    The question says from which address it comes, whatever it said of that itself.
+    The wrapper writes the visitor's address into the question, replacing any that it contains.
     """
     if iscoroutinefunction(method):
 
@@ -171,20 +183,19 @@ def _plain(method: ServerFunction) -> Callable[..., Any]:
 
 
 def _named(function: Callable[..., Any], method: ServerFunction) -> Callable[..., Any]:
-    """As the page calls it."""
     function.__name__ = method.__name__
     return function
 
 
 def launch_options(environment: Environment, handlers: Handlers) -> dict[str, Any]:
-    """What `launch` needs to serve the page of `handlers` as it is meant.
+    """Return the options of `launch` that serve the page of `handlers`.
 
-    Host and port left at their defaults are left to Gradio, which then obeys GRADIO_SERVER_NAME and
-    GRADIO_SERVER_PORT (a Space sets them) and takes the next free port after 7860.
+    If the environment names the default port, Gradio chooses the port: it reads GRADIO_SERVER_PORT,
+    which a Space sets, and otherwise uses the first free port from 7860 on.
     """
     default = Environment()
     return {
-        "server_name": None if environment.host == default.host else environment.host,
+        "server_name": environment.host,
         "server_port": None if environment.port == default.port else environment.port,
         "theme": THEME,
         "head": HEAD,
@@ -192,17 +203,18 @@ def launch_options(environment: Environment, handlers: Handlers) -> dict[str, An
         "footer_links": [],
         "ssr_mode": False,
         "show_error": False,
-        "quiet": True,  # who serves says where
+        "quiet": True,  # the command `serve` prints the page's address itself
         "app_kwargs": {
             "routes": routes(handlers),
             "middleware": [Middleware(Guard), PACKED],
-            "exception_handlers": {RequestValidationError: unreadable},
+            "exception_handlers": {RequestValidationError: unreadable, HTTPException: unparsed}
+            | dict.fromkeys(CALL_ERRORS, call_refusal),
         },
     }
 
 
 def routes(handlers: Handlers) -> list[BaseRoute]:
-    """The page's own files, the lessons, and where a page that goes leaves its run.
+    """Return the routes of the page's files and lessons, and the route that a closing page calls.
 
     Relative addresses reach them behind any proxy.
     """
@@ -215,12 +227,13 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
         packed = gzip.compress(content)
         return lambda request: _answer(request, content, packed, "application/json")
 
-    # no mount: its inner addresses are lost behind a proxy that cuts off the path of the app
+    # Each route is registered alone. A Starlette mount would not find its routes behind a proxy
+    # that removes the app's path.
     return [
         Route(f"/{FOLDER}/prompts.json", fixed(prompts)),
         Route(f"/{FOLDER}/setup.json", fixed(setup)),
         Route(f"/{FOLDER}/{{name:path}}", _kept_file),
-        # also for pages of another version, that were open before this process began
+        # This address has no version, so that pages opened before a restart still find it.
         Route(f"/{PLACE}/lessons.json", fixed(course)),
         Route(f"/{PLACE}/left", _left(handlers), methods=["POST"]),
         *health_routes(handlers),
@@ -228,7 +241,7 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
 
 
 def _left(handlers: Handlers) -> Any:
-    """The body is the ticket of a run whose page went away: it ends."""
+    """Return a route's function that ends the run whose ticket is the request's body."""
 
     async def stop(request: Request) -> Response:
         ticket = b""
@@ -243,19 +256,23 @@ def _left(handlers: Handlers) -> Any:
 
 
 def _kept_file(request: Request) -> Response:
-    """A file as it was when this process began, which is what its address stands for."""
+    """Return a file as it was when this process started.
+
+    The address of the file has the version from that time, so the content must match it.
+    """
     name = request.path_params["name"]
     content = page_files().get(name)
     if content is None:
         return Response(status_code=404)
-    kind = guess_type(name)[0] or "application/octet-stream"  # of a notebook
+    # Python guesses no type for a notebook.
+    kind = guess_type(name)[0] or "application/octet-stream"
     answer = _answer(request, content, packed_file(name), kind)
     answer.headers["Cache-Control"] = KEPT
     return answer
 
 
 def _answer(request: Request, content: bytes, packed: bytes, kind: str) -> Response:
-    """What never changes is packed once, and not for each visitor."""
+    """Return `content`, or its compressed copy `packed` if the browser accepts gzip."""
     headers, takes = {"Vary": "Accept-Encoding"}, request.headers.get("Accept-Encoding", "")
     if "gzip" in takes:
         content, headers = packed, headers | {"Content-Encoding": "gzip"}

@@ -1,8 +1,9 @@
-"""The files that a page is made of: where they lie, and its JavaScript modules as one import map.
+"""The files of the page, and its JavaScript modules as one import map.
 
-A page opened from disk may not import the files beside it. Data addresses it may, but nothing is
-relative to them, so relative specifiers become bare names that a map knows: in it each module is a
-data: address. Knows nothing of what the modules do.
+A page opened from disk must not import files, but it may import `data:` addresses. A module at a
+`data:` address has no folder, so a relative import such as `./chart.js` fails in it. Relative
+imports therefore become bare names, and the map gives the module of each name as a `data:` address.
+This module does not know what the modules do.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from specviz.folders import ASSETS, NOTEBOOKS
 
 PLAYER = ASSETS / "player"
 _LIST = PLAYER / "pages.js"
-PREFIX = "specviz/"  # of the bare names
+PREFIX = "specviz/"  # prefix of every bare name in the import map
 _SPECIFIER = re.compile(r'(\b(?:from|import)\s*\(?\s*)"(\.{1,2}/[^"]+)"')
 
 
 @cache
 def page_files() -> dict[str, bytes]:
-    """All that the page loads or offers, by its address, as it was when this process began."""
+    """Return all files that the page loads or offers, as they were at the first call.
+
+    The keys are the addresses of the files, and the values their content.
+    """
     paths = sorted(path for path in PLAYER.rglob("*") if path.is_file())
     player = {f"player/{path.relative_to(PLAYER).as_posix()}": path.read_bytes() for path in paths}
     notebooks = {f"exercises/{path.name}": path.read_bytes() for path in NOTEBOOKS.glob("*.ipynb")}
@@ -34,12 +38,12 @@ def page_files() -> dict[str, bytes]:
 
 @cache
 def packed_file(name: str) -> bytes:
-    """A file as gzip, made once."""
+    """Return a file compressed with gzip; each file is compressed only once."""
     return gzip.compress(page_files()[name], 6)
 
 
 def version() -> str:
-    """Of these files: others, another version."""
+    """Return a version that changes whenever one of the page's files changes."""
     content = sha256()
     for name, text in page_files().items():
         content.update(name.encode() + b"\0" + text)
@@ -47,17 +51,17 @@ def version() -> str:
 
 
 def styles(folder: str) -> list[str]:
-    """The style sheets of a folder of PLAYER, as paths in it."""
+    """Return the style sheets in a folder of PLAYER, as paths relative to PLAYER."""
     return sorted(str(path.relative_to(PLAYER)) for path in (PLAYER / folder).glob("*.css"))
 
 
 def page_folders() -> list[str]:
-    """The folders of the app's pages, in the order of the list that the browser reads."""
+    """Return the folders of the app's pages, in the order of the tabs (the list in `pages.js`)."""
     return re.findall(r'from "\./(\w+)/', _LIST.read_text(encoding="utf-8"))
 
 
 def module_sources(folder: Path, entry: str) -> dict[str, str]:
-    """Path in `folder` -> text, for the module `entry` and all that it imports."""
+    """Return the texts of the module `entry` and of all its imports, by path in `folder`."""
     sources: dict[str, str] = {}
     waiting = [entry]
     while waiting:
@@ -69,7 +73,7 @@ def module_sources(folder: Path, entry: str) -> dict[str, str]:
 
 
 def module_map(folder: Path, entry: str) -> dict[str, str]:
-    """Bare name -> data: address, for the module `entry` of `folder` and all that it imports."""
+    """Return the import map of the module `entry` and its imports: bare name -> data: address."""
     return {
         f"{PREFIX}{name}": _address(
             _SPECIFIER.sub(partial(_bare, _imported(folder, name, text)), text)
@@ -79,12 +83,15 @@ def module_map(folder: Path, entry: str) -> dict[str, str]:
 
 
 def _imported(folder: Path, name: str, text: str) -> dict[str, str]:
-    """Relative specifier -> path in `folder`, of each module that `text` imports."""
+    """Return the modules that `text`, the source of the module `name`, imports.
+
+    The keys are the relative specifiers in the text, and the values are paths in `folder`.
+    """
     return {given: _within(folder, name, given) for _, given in _SPECIFIER.findall(text)}
 
 
 def _within(folder: Path, importer: str, specifier: str) -> str:
-    """The path in `folder` that a module's relative specifier means."""
+    """Return the path in `folder` to which a module's relative specifier points."""
     target = (folder / importer).parent / specifier
     return target.resolve().relative_to(folder.resolve()).as_posix()
 

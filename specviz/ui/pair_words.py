@@ -1,7 +1,6 @@
-"""What is known of a pair before its weights are fetched, as short lines for people.
+"""Short lines about a pair, from what is known before its weights are downloaded.
 
-A line is {"tone", "text"}; tones: `good`, `plain`,
-`warning`, `problem`.
+A line is {"tone", "text"}; the tones are `good`, `plain`, `warning` and `problem`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ Line = dict[str, str]
 
 
 def report_lines(report: PairReport) -> list[Line]:
-    """Vocabularies, memory, download, then warnings and problems."""
+    """Return lines about the pair's vocabularies, memory and download; problems come last."""
     return [
         *_vocabulary(report),
         _memory(report),

@@ -1,8 +1,8 @@
-"""Loads the pair that the page begins with, and rehearses its method, while visitors look around.
+"""The loading of the default pair, and the warm-up of its method, while visitors look around.
 
-In the decoding thread: a race that is started meanwhile waits there for its end, and two loads
-never meet (while transformers loads a model, the default precision of the whole process is that
-model's). A failure is only logged; the race that needs the pair reports it.
+It runs in the decoding thread. A race that starts meanwhile waits for it, and two loads never
+overlap, because transformers sets the default precision of the whole process while it loads a
+model. A failure is only logged; the race that needs the pair reports it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from specviz.decoding.drafters.registry import method_named
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.experiments.run.warm_up import get_ready
+from specviz.models.garbage import settle
 from specviz.models.pair_catalog import CHAT, GET_CHAT_MODEL, Pair, default_pair, pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.models.threads import begin_in_decoding_thread
 
 log = logging.getLogger("specviz")
-HEAD_START_SECONDS = 4.0  # for whoever opens the page at once, until its recording plays
+# The preload waits this long, so that a page that opens at once can play its recording first.
+HEAD_START_SECONDS = 4.0
 
 
 def preload_soon() -> Future[None]:
-    """Preload once a first page had time to open; done when that is. A race before it loads for
-    itself.
+    """Start the preload after a delay, so that the first page loads quickly.
+
+    The returned future completes when the preload has ended. A race that starts before the delay
+    ends loads the pair itself.
     """
     loaded: Future[None] = Future()
 
@@ -42,9 +46,9 @@ def preload_soon() -> Future[None]:
 
 
 def preload() -> Future[None]:
-    """Begin to load what the page begins with, and say where the chat model is missing.
+    """Start to load the default pair; log a warning if the chat model is missing.
 
-    Nothing is downloaded. InputError where SPECVIZ_PAIR names no pair.
+    Nothing is downloaded. Raises InputError if SPECVIZ_PAIR names no pair.
     """
     pair = default_pair()
     if not pair_named(CHAT).is_here:
@@ -53,11 +57,19 @@ def preload() -> Future[None]:
 
 
 def _load(pair: Pair) -> None:
-    if not pair.is_here or Environment.read().zero_gpu:  # there each run loads what it needs
+    try:
+        _get_ready(pair)
+    finally:
+        settle()
+
+
+def _get_ready(pair: Pair) -> None:
+    if not pair.is_here or Environment.read().zero_gpu:  # on ZeroGPU, each run loads its own models
         return
     try:
         get_ready(load_pair(pair, needs=method_named(pair.method).needs))
     except InputError as error:
         log.warning("the pair %s is not ready: %s", pair.name, error)
-    except Exception:
+    # A library may raise an error that is no Exception. The app must still start.
+    except BaseException:
         log.exception("the pair %s is not ready", pair.name)

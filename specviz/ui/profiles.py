@@ -1,7 +1,7 @@
-"""The page's acceptance profile: progress, then where acceptance was lost.
+"""The page's acceptance profile: progress messages, then where acceptance was lost.
 
-Questions are checked: nothing in them is trusted. Kinds of message: `warning`, `progress`,
-`profile`, `example` (a run that the profile names, as the file that the debugger opens), `end`.
+Every question is checked. Kinds of message: `warning`, `progress`, `profile`, `example` (a run that
+the profile names, as a file for the debugger), `end`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from specviz.acceptance_profile import TITLES
-from specviz.errors import InputError, read_whole
+from specviz.errors import InputError, read_whole, sized
 from specviz.experiments.run.profiling import MAX_PROMPTS, ProfileRequest, Profiling
 from specviz.prompts import held_out_prompts, prompts_of
 from specviz.records import Prompt, prompt_text
@@ -28,7 +28,7 @@ MAX_FILE_CHARACTERS = 2_000_000
 
 
 def _setting(request: ProfileRequest) -> dict[str, Any]:
-    """The setting, for the line above the result."""
+    """Return the setting of the profile, which the page shows in a line above the result."""
     config = request.config
     return {
         "pair": request.pair.title,
@@ -40,7 +40,11 @@ def _setting(request: ProfileRequest) -> dict[str, Any]:
 
 
 def profile_request(question: Mapping[str, Any]) -> ProfileRequest:
-    """{"form": the race's setting, "task", "count"} or {"form", "name", "text": of a file}."""
+    """Return the request for an acceptance profile.
+
+    The question is {"form", "task", "count"} for held-out prompts, or {"form", "name", "text"} for
+    the prompts in a user's file. The form holds the setting of a race.
+    """
     task, prompts = _prompts(question)
     form = {**question["form"], "prompt": prompt_text(prompts[0]), "task": task or ""}
     usual = race_request(form)
@@ -50,18 +54,22 @@ def profile_request(question: Mapping[str, Any]) -> ProfileRequest:
 def _prompts(question: Mapping[str, Any]) -> tuple[str | None, tuple[Prompt, ...]]:
     if "text" not in question:
         task = str(question.get("task"))
-        held_out = held_out_prompts(task, form_pair(question["form"]).instruct)
+        held_out = held_out_prompts(task, form_pair(question["form"]).is_asked_to_chat(task))
         return task, held_out[: read_whole(question.get("count"), "count", 1, len(held_out))]
     text, name = question["text"], str(question.get("name"))
     if not isinstance(text, str) or len(text) > MAX_FILE_CHARACTERS:
-        raise InputError(f"prompts must be a text of at most {MAX_FILE_CHARACTERS} characters")
+        raise InputError(
+            f"prompts must be a text of at most {MAX_FILE_CHARACTERS:,} characters, got "
+            f"{sized(text)}"
+        )
     prompts = prompts_of(text, name)
     count = question.get("count") or len(prompts)
-    return None, prompts[: read_whole(count, "count", 1, MAX_PROMPTS)]
+    most = min(MAX_PROMPTS, max(1, len(prompts)))
+    return None, prompts[: read_whole(count, "count", 1, most)]
 
 
 def profile_messages(request: ProfileRequest, stop: threading.Event) -> Generator[Message]:
-    """Decode all prompts, or as many as are done when `stop` is set, and yield what was found."""
+    """Decode all prompts and yield messages; when `stop` is set, end after the current round."""
     profiling = Profiling(request)
     if profiling.warning:
         yield {"kind": "warning", "text": profiling.warning}

@@ -1,4 +1,4 @@
-"""The command that runs a race of the page again, with its whole setting."""
+"""The command that repeats a race of the page with its whole setting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_THE_SHAPE = frozenset({"branching", "tree_kind", "options"})
 
 
 def race_line(request: RaceRequest) -> str:
-    """One line for a shell; what has its default is left out."""
+    """Return the shell command; it leaves out every setting that has its default value."""
     words = ["python", "-m", "specviz", "race", "--repeat", str(REPEATS)]
     words += [*_pair(request), *_prompt(request), *_decoding(request), *_machine(request)]
     return shlex.join(words)
@@ -33,9 +33,9 @@ def _pair(request: RaceRequest) -> Iterator[str]:
 
 
 def _prompt(request: RaceRequest) -> Iterator[str]:
-    """A held-out prompt by its number, any other by its text; how it is put to the model."""
+    """Yield the flags for the prompt: the number of a held-out prompt, or a text."""
     task, text = request.task, own_text(request.prompt)
-    known = held_out_prompts(task, request.pair.instruct) if task else ()
+    known = held_out_prompts(task, request.pair.is_asked_to_chat(task)) if task else ()
     if task:
         yield from ("--task", task)
     if text in known:

@@ -1,8 +1,7 @@
-"""A race as messages for the page: each event once, with the figures that belong to it.
+"""A race as messages for the page: each event once; a round also has its figures (tree, bars, …).
 
-Kinds of message: `header`, `warning`, `event` (which names its lane), `asking` (a server, for its
-lane), `summary`, `end`;
-`handlers.run_messages` adds `loading` and `error`.
+Kinds of message: `header`, `warning`, `event` (with the name of its lane), `asking` (a server
+begins to answer in its lane), `summary`, `end`. `handlers.run_messages` adds `loading` and `error`.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from specviz.figures.time_split import time_split_figure
 from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_drawing
 from specviz.metrics import RunMeter
+from specviz.metrics.rounded_copy import rounded_copy_words
 from specviz.models.files.loading import DTYPES
 from specviz.models.pair_check import draft_bytes
 from specviz.pause import Gate, in_turns
@@ -53,18 +53,23 @@ from specviz.ui.race_line import race_line
 Figure = dict[str, Any]
 Ask = Callable[[Iterator[EngineEvent]], Iterable[EngineEvent | None]]
 SUMMARY_SECONDS = 0.25
-MUCH_WAITED = 0.15  # of a run's time: its clocks then say less than usual
+# If other work on the processor made a run wait for a larger share of its time, the measured times
+# of the run are less reliable.
+MUCH_WAITED = 0.15
 STOPPED = FinishReason.STOPPED.value
 
 
 def _spared(request: RaceRequest) -> int | None:
-    """What the draft of the pair would take, for methods without one; None where nothing tells."""
+    """Return how many bytes the pair's draft needs; a method without a draft saves this memory.
+
+    The result is None if the size is unknown.
+    """
     pair = request.pair
     return draft_bytes(pair, DTYPES[request.dtype]) if pair.is_here and pair.draft else None
 
 
 class _Busy:
-    """How much of its time the decoding thread had no processor, for other work had it."""
+    """A meter of how long the decoding thread waits because other work uses the processor."""
 
     def __init__(self) -> None:
         self._wall = self._own = 0.0
@@ -79,15 +84,16 @@ class _Busy:
 
     @property
     def waited(self) -> float | None:
-        """A share, None where it is too small to matter to what was measured."""
+        """Return the share of time that the thread waited; None if it is too small to matter."""
         share = 1 - self._own / self._wall if self._wall > 0 else 0.0
         return share if share >= MUCH_WAITED else None
 
 
 class RaceMessages:
-    """Follows one race through a gate; `stop` is asked after every event.
+    """The messages of one race. With `gate`, a user can pause the race.
 
-    `ask` waits for what a server answers, in this thread or with None while there is nothing new.
+    `ask` wraps the events of a server, so that reading never blocks: it yields each event that has
+    arrived, and None while none is ready.
     """
 
     def __init__(
@@ -101,16 +107,15 @@ class RaceMessages:
         self._main = race.header.main.name
         self._texts: dict[int, str] = {}
         self._templates: dict[str, Figure] = {}
-        self._is_cut = False  # stopped while a server wrote
+        self._is_cut = False  # True if the user stopped the run while a server was answering
         self._last_id: int | None = None
-        self._last_rounds: list[Round] = []  # at most three
+        self._last_rounds: list[Round] = []  # the newest rounds, at most three
 
     def messages(self, stop: Any) -> Iterator[Message | None]:
-        """All messages, from the header to the end; numbers on the way while a race is live.
+        """Yield all messages, with a `summary` now and then while the race runs.
 
-        None while the gate holds it.
-
-        A race that is held has its numbers up to the round after which it waits.
+        It yields None while the user has paused the race. The numbers of a paused race include its
+        last round. `stop` is checked after every event.
         """
         request = self._race.request if isinstance(self._race, Race) else None
         line = None if request is None else race_line(request)
@@ -128,7 +133,7 @@ class RaceMessages:
                 continue
             busy.end()
             message = self._event(event)
-            spent += time.monotonic() - began  # without the turns of others
+            spent += time.monotonic() - began  # the turns of other jobs are not counted here
             yield message
             if stop.is_set():
                 break
@@ -145,14 +150,22 @@ class RaceMessages:
         yield self._summary("end") | ending
 
     def _waited(self, busy: _Busy) -> float | None:
-        """What is recorded of it, or more; a GPU has its thread wait by itself."""
+        """Return the share of the race's time in which other work on the processor made it wait.
+
+        It is the larger of two numbers: the one in the race's header, and the one that this process
+        measured. A thread that uses a GPU also waits for the GPU, so only a run on a CPU is
+        measured.
+        """
         recorded = self._race.header.waited
         is_measured = self._header.device.startswith("cpu") and not isinstance(self._race, Replay)
         found = busy.waited if is_measured else None
         return max(filter(None, (recorded, found)), default=None)
 
     def _server_lanes(self, race: Race, stop: Any) -> Iterator[Message | None]:
-        """One server after the other, each token as it comes; a stop keeps those that came."""
+        """Ask one server after the other, and yield each token as it arrives.
+
+        When `stop` is set, the tokens so far are kept.
+        """
         for server in race.request.servers:
             if stop.is_set():
                 return
@@ -175,9 +188,9 @@ class RaceMessages:
 
     @property
     def _header(self) -> Trace:
-        """With the texts of the prompt's tokens, so that the page can show what the model got.
+        """Return the race's trace without events, with the texts of the prompt's tokens.
 
-        What was recorded brings the texts that it has.
+        The page shows these texts. A recording already has them.
         """
         header = self._race.header
         if header.token_texts:
@@ -186,13 +199,14 @@ class RaceMessages:
         return replace(header, token_texts=texts)
 
     def _reason(self) -> str:
-        """Why the main lane ended, where our own have; each lane's reason was among its events."""
+        """Return why the main lane ended.
+
+        The result is "stopped" if a lane that runs here, not on a serving engine, has not ended.
+        """
         finish = self._meter.lanes[self._main].finish
         own = [x.name for x in self._race.header.lanes if x.kind is not LaneKind.ENGINE]
         all_ended = all(self._meter.lanes[name].finish for name in own)
         return finish.value if finish and all_ended else STOPPED
-
-    # ---- one event
 
     def _event(self, event: LaneEvent) -> Message:
         self._meter.add(event.lane, event.event)
@@ -208,7 +222,7 @@ class RaceMessages:
         return new
 
     def _record(self, event: Event, is_main: bool) -> Message:
-        """The event's record; rounds of the main lane come with their figures."""
+        """Return the record of an event; for a round of the main lane, add its figures."""
         match event:
             case Prefill():
                 if is_main:
@@ -227,7 +241,7 @@ class RaceMessages:
                 return {"type": "finish", "record": event.value}
 
     def _shown(self, round_: Round) -> Message:
-        """What the page shows of a round beside its record."""
+        """Return the sentences and figures about a round that the page shows."""
         sentences = asdict(round_sentences(round_, self._temperature(round_) == 0))
         remarks = [remark(note) for note in round_.notes]
         return {"remarks": remarks, "sentences": sentences} | self._figures(round_)
@@ -235,12 +249,11 @@ class RaceMessages:
     def _temperature(self, round_: Round) -> float:
         return self._race.header.config_of(round_.index).temperature
 
-    # ---- figures
-
     def _figures(self, round_: Round) -> Message:
-        """The tree, its mask, the bars of every node and of the extra token (last), timelines.
+        """Return the round's figures: the tree, its mask, the bars of every node, the timelines.
 
-        A timeline shows the next round too: that of the round before comes again, by its index.
+        The bars of the extra token come last. A timeline also shows the next round, so the timeline
+        of the previous round is sent again, under that round's index.
         """
         tree = tree_drawing(round_, self._texts, self._last_id)
         mask = mask_figure(round_, self._texts, self._last_id)
@@ -282,18 +295,21 @@ class RaceMessages:
         return residual_figure(position, self._texts, own)
 
     def _pack(self, name: str, figure: Figure, new: Message) -> Figure:
-        """The figure's difference from the first one of its name, which goes into `new` whole."""
+        """Return only the parts of `figure` that differ from the first figure of this name.
+
+        If `figure` is the first one itself, also add it to `new`, the figures to send as a whole.
+        """
         if name not in self._templates:
             self._templates[name] = new[name] = figure
         return delta(self._templates[name], figure)
 
-    # ---- numbers so far
-
     def _summary(self, kind: str) -> Message:
         meter, totals = self._meter, self._meter.totals
+        summary = meter.summary()
         return {
             "kind": kind,
-            "summary": asdict(meter.summary()),
+            "summary": asdict(summary),
+            "copy_words": rounded_copy_words(self._race.header.config, summary.cost_ratio),
             "drafter_cache_bytes": self._race.header.main.drafter_cache_bytes,
             "engines": {
                 each.name: encode(each.engine) for each in self._race.header.lanes if each.engine
@@ -307,10 +323,12 @@ class RaceMessages:
 
 
 def delta(template: Figure, figure: Figure) -> Figure:
-    """What of `figure` is not in `template`, by key of each trace and of the layout.
+    """Return the parts of `figure` that differ from `template`.
 
-    So layout and style travel once, arrays often; the traces of a figure of one name never change
-    in number or order. `assets/player/shared/round.js` puts figures together again.
+    Both are Plotly figures with the same number and order of Plotly traces. The parts are keys of
+    each Plotly trace and of the layout. Layout and style are therefore sent once, and only arrays
+    are sent again.
+    `assets/player/shared/round.js` restores the figures.
 
     >>> delta({"data": [{"x": [1], "mode": "lines"}], "layout": {"height": 9}},
     ...       {"data": [{"x": [2], "mode": "lines"}], "layout": {"height": 9}})

@@ -1,6 +1,6 @@
-"""The recorded run that a page asks for: one that comes with the app, or a file of its own.
+"""The recorded run that a page asks for: one that comes with the app, or an uploaded file.
 
-What is no trace is refused with one sentence.
+A file that holds no trace raises InputError with one sentence.
 """
 
 from __future__ import annotations
@@ -11,32 +11,41 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from specviz.errors import InputError, short
 from specviz.golden import golden_trace
 from specviz.records import Trace
-from specviz.trace_file import loads, memory_bytes
+from specviz.trace_file import loads, measure
 
-MAX_UPLOAD_BYTES = 16_000_000  # of the file as sent, which is usually compressed
-# Of memory, for all files that are read at once; one that needs more is read alone.
+# Largest size in bytes of an uploaded file, which is usually compressed.
+MAX_UPLOAD_BYTES = 16_000_000
+# The largest memory in bytes for all files that are read at the same time. A file that needs more
+# is read alone.
 MAX_READING_BYTES = 400_000_000
-READING_OF_ADDRESS = 130_000_000  # the rest is for others; one file of any size is always read
-READING_SECONDS = 20.0  # that a file waits for its turn
-MAX_WAITING = 8  # files: each takes one of the threads that answer
+# The largest memory in bytes for the files of one visitor. A single file of any size is always
+# read.
+READING_OF_ADDRESS = 130_000_000
+READING_SECONDS = 20.0  # longest time that a file waits until it may be read
+RECORD_BYTES = 5  # bytes of memory that a trace needs, per byte of its text
+MAX_WAITING = 8  # largest number of files that wait; each occupies one thread
 WAITING_OF_ADDRESS = 4
 
 
 class Readings:
-    """Room for what is unpacked and read at once, whatever asks for it."""
+    """The memory budget for unpacking and reading files, shared by all requests."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._taken: Counter[str] = Counter()  # bytes, by address
+        self._taken: Counter[str] = Counter()  # visitor's address -> number of reserved bytes
         self._waiting: Counter[str] = Counter()
 
     @contextmanager
     def room(self, size: int, address: str) -> Iterator[None]:
-        """For so many bytes of memory; InputError where none is free in time."""
+        """Reserve `size` bytes of the budget for a visitor until the `with` block ends.
+
+        Raises InputError if they are not free within READING_SECONDS.
+        """
         size = min(size, MAX_READING_BYTES)
         with self._changed:
             if not self._is_given(size, address):
@@ -50,7 +59,11 @@ class Readings:
                 self._changed.notify_all()
 
     def _is_given(self, size: int, address: str) -> bool:
-        """At once, or after a wait, for which there are only so many places."""
+        """Return whether `size` bytes of the budget are free for the visitor at `address`.
+
+        If they are not free, wait up to READING_SECONDS for them, and return False if they are
+        still not free then. If too many files are waiting already, return False at once.
+        """
 
         def is_free() -> bool:
             near = self._taken[address]
@@ -73,15 +86,37 @@ class Readings:
 _readings = Readings()
 
 
-def requested_trace(question: object, address: str = "") -> Trace:
-    """`{"golden": name}` or `{"data": base64 of a trace file}`; `address` is that of who asks."""
+@dataclass(frozen=True, slots=True)
+class ReadRun:
+    """A run read from a file, and the number of bytes of its text (0 for a run of the app)."""
+
+    trace: Trace
+    bytes: int
+
+    @property
+    def weight(self) -> int:
+        """Return how many bytes the run's records take in memory."""
+        return RECORD_BYTES * self.bytes
+
+
+def requested_recording(question: object, address: str = "") -> ReadRun:
+    """Read a run: `{"golden": name}`, or `{"data": base64 of a trace file}`.
+
+    `address` is the visitor's address. The memory for reading counts towards this visitor's limit.
+    """
     if not isinstance(question, dict):
         raise InputError(f"run must be an object, got {short(question)}")
     if "golden" in question:
-        return golden_trace(str(question["golden"]))
+        return ReadRun(golden_trace(str(question["golden"])), 0)
     data = _bytes(question.get("data"))
-    with _readings.room(memory_bytes(data), address):
-        return loads(data)
+    found = measure(data)
+    with _readings.room(found.memory, address):
+        return ReadRun(loads(data), found.bytes)
+
+
+def requested_trace(question: object, address: str = "") -> Trace:
+    """Read a run as `requested_recording` does, and return its trace alone."""
+    return requested_recording(question, address).trace
 
 
 def _bytes(data: object) -> bytes:

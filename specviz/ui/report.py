@@ -1,8 +1,8 @@
 """A trace as one HTML file: the debugger's page with the run inside, to be opened from disk.
 
-Knows the page's files and the messages that it is fed with. The file asks for nothing, and its own
-policy forbids it to. The run and plotly.js are in it as gzip in base64, so that no text of a model
-can be read as markup.
+This module knows the page's files and the run's messages. A content security policy in the file
+forbids all network requests. The run and plotly.js are embedded as gzip in base64, so that no text
+of a model can be read as markup.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _PAGE = """<!doctype html>
 
 
 def report_html(trace: Trace) -> str:
-    """The whole file as text; the same trace gives the same text."""
+    """Return the whole HTML file as text; the same trace always gives the same text."""
     head, step = ((PLAYER / name).read_text("utf-8") for name in ("report.html", "step/step.html"))
     return _PAGE.format(
         policy=POLICY,
@@ -77,7 +77,10 @@ def report_html(trace: Trace) -> str:
 
 
 def _run(trace: Trace) -> dict[str, Any]:
-    """What the page is made from: the run's messages, colours and words."""
+    """Return the data of the report's page.
+
+    The data are the run's messages, and the colours, names and definitions that the page shows.
+    """
     setup = {
         "palettes": PALETTES,
         "outcomes": outcome_table(),

@@ -1,8 +1,8 @@
-"""Classes: a teacher shows pages, those who came by the link follow them, guess and vote.
+"""Classes: a teacher shows pages; members who open the class's link follow them, guess and vote.
 
-In memory only and without names; a class goes when its teacher ends it, or when nobody was in it
-for a while. Every table is bounded. Members ask again and again, so an answer that says nothing new
-is a few bytes. Knows addresses of pages as text, and nothing of what they show.
+Everything is in memory and anonymous. A class disappears when its teacher ends it, or when nobody
+was in it for a while. Every table has a limited size. Members poll for news, so an answer without
+news has only a few bytes. This module knows the addresses of pages as text, not their content.
 """
 
 from __future__ import annotations
@@ -21,29 +21,41 @@ from specviz.errors import InputError, short, whole_between
 from specviz.records.field_types import MAX_INTEGER
 from specviz.trace_file.values import boolean, number, text
 from specviz.ui.answers import Question, answers, asker
-from specviz.ui.visitors import last_of_most
+from specviz.ui.visitors import VisitorCounts, account_word, accounts_of, last_of_most
 
-MAX_ROOMS = 200  # so many that a handful of addresses cannot have them all
-ROOMS_OF_ADDRESS = 8  # a school shares an address; the other classes are for others
-MAX_MEMBERS = 200  # of a room
+# The largest number of classes at the same time. It is so large that a handful of addresses cannot
+# use them all.
+MAX_ROOMS = 200
+ROOMS_OF_ADDRESS = 8  # largest number of classes from one address, which a school may share
+MAX_MEMBERS = 200  # largest number of members of a class
 MEMBERS_OF_ADDRESS = 150
-# Of a name. With 200 classes open, an address that asks 6,000 times a minute finds one of 142 ** 5
-# names within 90 minutes with a chance of 1 in 530; with 40, of 1 in 2,700.
+# Number of words in a class's name. There are 142 ** 5 names, so guessing one is hard. Suppose that
+# 200 classes are open, and that an address tries 6,000 names a minute for 90 minutes. The
+# probability that it finds a class is 1 in 530. With 40 open classes, it is 1 in 2,700.
 WORDS = 5
-MAX_POLLS = 20  # of a room: answers to the questions of lessons, the oldest are forgotten
+# The largest number of questions in lessons whose votes a class keeps; the oldest are forgotten.
+MAX_POLLS = 20
 MAX_OPTIONS = 8
-MOST_PAGE, MOST_HOME, MOST_WORDS, MOST_OPTION = 4000, 300, 600, 240  # characters
+# The largest number of characters in the address of a page, in the address of the start page, in a
+# question's words, and in an option.
+MOST_PAGE, MOST_HOME, MOST_WORDS, MOST_OPTION = 4000, 300, 600, 240
 
-HERE_SECONDS = 15.0  # since the last look; a browser lets a page in the background look rarely
-AWAY_SECONDS = 75.0  # of a teacher; a page behind others looks once a minute
-IDLE_SECONDS = 300.0  # without anybody, until a room is gone
-ABANDONED_SECONDS = 1800.0  # without its teacher
-SWEEP_SECONDS = 1.0  # from one search for classes that are gone to the next
-LOOK_SECONDS = 1.0  # from one look of a member to the next
-LOOKS_A_SECOND = 50  # of one room, and of one address: where more are, each looks more rarely
+# A member counts as present for this long after a poll. It is long, because browsers slow down the
+# timers of background pages.
+HERE_SECONDS = 15.0
+# The teacher counts as away this long after the last poll. A hidden page polls only once a minute.
+AWAY_SECONDS = 75.0
+IDLE_SECONDS = 300.0  # an empty class is deleted after this time
+ABANDONED_SECONDS = 1800.0  # a class without its teacher is deleted after this time
+SWEEP_SECONDS = 1.0  # shortest time between two searches for classes to delete
+LOOK_SECONDS = 1.0  # time between two polls of one member
+# The largest number of polls per second from a class or an address. Members of a larger class poll
+# less often.
+LOOKS_A_SECOND = 50
 
 GONE = "This class has ended, or its link was mistyped."
-OPTIONS = {"verdict": ("accept", "reject")}  # a kind of question -> its options; else its own
+# Kind of question -> its fixed options. Questions of other kinds bring their own options.
+OPTIONS = {"verdict": ("accept", "reject")}
 KINDS = ("verdict", "prediction")
 HINTED = ("p", "q", "greedy", "residual")
 _WORDS = tuple(
@@ -62,21 +74,24 @@ _WORDS = tuple(
 
 @dataclass(slots=True)
 class Poll:
-    """One question to the class, and who chose what."""
+    """A question to the class, and each member's choice."""
 
     number: int
-    kind: str  # of KINDS
-    place: str  # what it is about, such as a lesson's step; the same place asks the same
+    kind: str  # the kind of question, one of KINDS
+    # The question's subject, such as a step of a lesson. Two questions with the same subject count
+    # as the same question.
+    place: str
     words: str
-    guess: str  # the token that is judged, or ""
-    options: dict[str, str]  # name -> words
-    votes: dict[str, str] = field(default_factory=dict)  # member -> name of an option
-    facts: dict[str, Any] | None = None  # of a verdict: its teacher's, hidden until the reveal
-    is_hinted: bool = False  # p and q of a verdict are shown beforehand
+    guess: str  # the drafted token that a verdict is about, or ""
+    options: dict[str, str]  # short name of an option -> the words that members read
+    votes: dict[str, str] = field(default_factory=dict)  # member -> name of the chosen option
+    # The numbers of a verdict, which the teacher's page sends; they stay hidden until the reveal.
+    facts: dict[str, Any] | None = None
+    is_hinted: bool = False  # the class sees p and q of the drafted token before it votes
     is_revealed: bool = False
 
     def shown(self) -> Question:
-        """What everyone may see of it."""
+        """Return the parts of the question that everyone may see."""
         asked = {
             "number": self.number,
             "kind": self.kind,
@@ -84,7 +99,8 @@ class Poll:
             "words": self.words,
             "guess": self.guess,
             "options": [{"name": name, "text": words} for name, words in self.options.items()],
-            "greedy": bool((self.facts or {}).get("greedy")),  # no draw is hidden then
+            # At temperature 0, a verdict uses no random draw that must stay hidden.
+            "greedy": bool((self.facts or {}).get("greedy")),
             "hint": self.hint if self.is_hinted else None,
             "revealed": self.is_revealed,
         }
@@ -96,7 +112,7 @@ class Poll:
 
     @property
     def hint(self) -> Question | None:
-        """p and q of a guess without its draw, None where p is not known."""
+        """Return p and q of a guess without its random draw, or None if p is unknown."""
         facts = self.facts or {"p": None}
         return None if facts["p"] is None else {name: facts[name] for name in HINTED}
 
@@ -106,18 +122,22 @@ class Poll:
 
 @dataclass(slots=True)
 class Room:
-    secret: str  # whoever knows it is the teacher
+    # A random word that only the teacher's page knows, and that proves who leads the class.
+    secret: str
     teacher_seen: float
-    address: str = ""  # of the teacher
-    version: int = 1  # another one wherever members have something new to see
-    page: str = ""  # that the teacher shows: what its address has from "?" on
-    unseen: bool = False  # the teacher's screen shows more than others of that page
+    address: str = ""  # network address of the teacher
+    version: int = 1  # changes whenever members have something new to see
+    page: str = ""  # address of the page that the teacher shows, from "?" on
+    unseen: bool = False  # the teacher's screen shows parts of the page that members cannot open
     follows: bool = True
     poll: Poll | None = None
-    kept: dict[str, Poll] = field(default_factory=dict)  # lessons' questions, by their places
-    members: dict[str, float] = field(default_factory=dict)  # -> when they looked last
-    addresses: dict[str, str] = field(default_factory=dict)  # of the members
-    polls: int = 0  # so far
+    # Subject of a lesson's question -> the question.
+    kept: dict[str, Poll] = field(default_factory=dict)
+    # Member -> time of the last poll, in seconds.
+    members: dict[str, float] = field(default_factory=dict)
+    # Member -> network address of the member.
+    addresses: dict[str, str] = field(default_factory=dict)
+    polls: int = 0  # number of questions that the teacher has asked in this class
 
     @property
     def seen(self) -> float:
@@ -128,7 +148,7 @@ class Room:
         return [each for each in (*self.kept.values(), self.poll) if each]
 
     def knows(self, name: object) -> bool:
-        """Whether it is of somebody who has voted and has no place."""
+        """Return whether `name` belongs to a former member who has voted."""
         voted = {member for poll in self.asked for member in poll.votes}
         return isinstance(name, str) and name in voted - self.members.keys()
 
@@ -136,7 +156,7 @@ class Room:
         return {member for member, seen in self.members.items() if now - seen < HERE_SECONDS}
 
     def is_away(self, now: float) -> bool:
-        """The teacher."""
+        """Return whether the teacher counts as away, because the last poll was too long ago."""
         return now - self.teacher_seen >= AWAY_SECONDS
 
     def is_full(self) -> bool:
@@ -157,17 +177,24 @@ class Room:
         }
 
     def give_away(self, member: str) -> None:
-        """Their place; what they have voted stays, and is theirs again when they come back."""
+        """Remove a member, but keep the member's votes.
+
+        If the member returns, the votes belong to the member again.
+        """
         del self.members[member], self.addresses[member]
 
     def give_away_absent(self, now: float, address: str = "") -> None:
-        """The places of all who are silent, or of those of an address."""
+        """Remove all absent members, or only those of one address."""
         for member in self.members.keys() - self.here(now):
             if address in ("", self.addresses[member]):
                 self.give_away(member)
 
     def take_from_most(self, address: str) -> None:
-        """The newest of the address that has most gives way to one that has fewer."""
+        """Remove the newest member of the address that has the largest number of members.
+
+        This happens only if that address has more members than `address` would have with a further
+        one. It makes room for a new member from `address`.
+        """
         if newest := last_of_most(self.addresses, self.addresses, address):
             self.give_away(newest)
 
@@ -181,7 +208,7 @@ class Room:
 class Rooms:
     """All classes of this app.
 
-    `clock` gives seconds that only grow; `look_seconds` lie between two looks of a member.
+    `clock` returns monotonic seconds. `look_seconds` is the time between two polls of a member.
     """
 
     def __init__(
@@ -190,17 +217,17 @@ class Rooms:
         self._clock = clock
         self._look_seconds = look_seconds
         self._rooms: dict[str, Room] = {}
-        self._near: Counter[str] = Counter()  # members who are here, by address
+        # Network address -> number of class members who are present.
+        self._near = VisitorCounts()
         self._swept = clock()
         self._lock = threading.Lock()
 
-    # ---- the teacher
-
     @answers
     def open_room(self, question: Question) -> Question:
-        """{"home": address of the page} -> {"room", "secret", "link", "qr": an SVG's data address}.
+        """Open a class for {"home": address of the page}.
 
-        The link is the home with the room's words behind it.
+        The answer is {"room", "secret", "link", "qr": an SVG as a data address}. The link is the
+        home address with the class's name.
         """
         home = text(question["home"], "home", MOST_HOME)
         if not home.startswith(("http://", "https://")) or "?" in home or "#" in home:
@@ -208,11 +235,11 @@ class Rooms:
         with self._lock:
             self._sweep()
             address = asker(question)
-            near = sum(each.address == address for each in self._rooms.values())
             if len(self._rooms) >= MAX_ROOMS and not self._take_from_most(address):
-                raise InputError(f"{MAX_ROOMS} classes are open here already: try again later")
-            if address and near >= ROOMS_OF_ADDRESS:
-                raise InputError(f"{near} classes of your address are open already: end one first")
+                raise InputError(
+                    f"{MAX_ROOMS} classes are open on this server already: try again later"
+                )
+            self._check_rooms(address)
             name = self._new_name()
             room = Room(secrets.token_urlsafe(24), self._clock(), address)
             self._rooms[name] = room
@@ -223,7 +250,7 @@ class Rooms:
 
     @answers
     def lead_room(self, question: Question) -> Question:
-        """What the teacher does, {"do": a name of `_MOVES`, …}."""
+        """Carry out an action of the teacher, {"do": a name in `_MOVES`, …}."""
         move = _MOVES.get(str(question["do"]))
         if move is None:
             raise InputError(f"do must be one of {', '.join(_MOVES)}, got {short(question['do'])}")
@@ -237,7 +264,10 @@ class Rooms:
 
     @answers
     def watch_room(self, question: Question) -> Question:
-        """The teacher's look: how many are here and have voted, the state if it is a new one."""
+        """Answer the teacher's poll with the numbers of members and votes.
+
+        The answer also has the state of the class if it is new.
+        """
         after = whole_between(question["version"], "version", 0, MAX_INTEGER)
         with self._lock:
             _, room = self._led(question)
@@ -245,11 +275,12 @@ class Rooms:
             told: Question = {"here": len(room.here(self._clock())), "votes": counted}
             return told | self._news(room, after, "") | {"wait": self._look_seconds}
 
-    # ---- the class
-
     @answers
     def join_room(self, question: Question) -> Question:
-        """{"room", perhaps "was": the member before} -> {"member": what looks and votes carry}."""
+        """Join the class {"room", "was": the former member's name, if any}.
+
+        The answer is {"member": a name}.
+        """
         with self._lock:
             room, now = self._room(question), self._clock()
             address = asker(question)
@@ -257,14 +288,15 @@ class Rooms:
                 room.give_away_absent(now, address)
             if address and room.is_full_of(address):
                 raise InputError(
-                    f"{MEMBERS_OF_ADDRESS} of your network are in this class already: try later"
+                    f"{MEMBERS_OF_ADDRESS} members from your network are in this class already: "
+                    "try again later"
                 )
             if room.is_full():
                 room.give_away_absent(now)
             if room.is_full():
                 room.take_from_most(address)
             if room.is_full():
-                raise InputError(f"this class is full: it has room for {MAX_MEMBERS}")
+                raise InputError(f"this class is full: it can have at most {MAX_MEMBERS} members")
             was = question.get("was")
             member = str(was) if room.knows(was) else secrets.token_urlsafe(12)
             room.members[member], room.addresses[member] = now, address
@@ -272,7 +304,11 @@ class Rooms:
 
     @answers
     def look_room(self, question: Question) -> Question:
-        """A member's look: {"version", "wait": seconds}, "state" if new, "away": the teacher."""
+        """Answer a member's poll with {"version", "wait": seconds}.
+
+        The answer also has "state" if the state of the class is new, and "away" if the teacher is
+        away.
+        """
         after = whole_between(question["version"], "version", 0, MAX_INTEGER)
         with self._lock:
             room, member = self._membership(question)
@@ -284,7 +320,7 @@ class Rooms:
 
     @answers
     def vote(self, question: Question) -> Question:
-        """A member's choice, which may be another one until the result is shown."""
+        """Record a member's choice; the member can change it until the result is shown."""
         asked = whole_between(question["number"], "number", 0, MAX_INTEGER)
         with self._lock:
             room, member = self._membership(question)
@@ -292,25 +328,29 @@ class Rooms:
             if poll is None or poll.number != asked or poll.is_over:
                 raise InputError("this vote is over")
             given = question["choice"]
-            choice = next((name for name in poll.options if name == given), None)  # no copy
+            # Store the text object of the poll, not the equal text from the request. All votes then
+            # share one object, which saves memory.
+            choice = next((name for name in poll.options if name == given), None)
             if choice is None:
                 names = ", ".join(poll.options)
                 raise InputError(f"choice must be one of {names}, got {short(given)}")
             poll.votes[member] = choice
             if len(poll.votes) > MAX_MEMBERS:
                 del poll.votes[next(each for each in poll.votes if each not in room.members)]
-            room.version += poll.is_revealed  # its chart is on the screen
+            # If the result is shown, a new vote changes the teacher's chart, so members get a new
+            # version.
+            room.version += poll.is_revealed
         return {}
 
     @answers
     def leave_room(self, question: Question) -> Question:
-        """A member goes, and an open vote of theirs with them."""
+        """Remove a member, together with the member's vote on an open question."""
         with self._lock:
             room, member = self._membership(question)
             room.forget_member(member)
         return {}
 
-    # ---- inside, under the lock
+    # ---- internal functions; the caller must hold the lock
 
     def _news(self, room: Room, after: int, member: str) -> Question:
         if room.version == after:
@@ -341,9 +381,22 @@ class Rooms:
             raise InputError("this class does not know you any more: join it again")
         return room, member
 
+    def _check_rooms(self, address: str) -> None:
+        """Raise InputError if too many classes are open from this address or its network."""
+        for name, visitors in accounts_of(address).items():
+            near = sum(name in accounts_of(each.address) for each in self._rooms.values())
+            if address and near >= ROOMS_OF_ADDRESS * visitors:
+                raise InputError(
+                    f"{near} classes from your {account_word(visitors)} are open already: end one "
+                    "of them first"
+                )
+
     def _take_from_most(self, address: str) -> bool:
-        """Whether the address that has most classes, and more than this one, has given its last in
-        which there is nobody, its teacher neither.
+        """Delete an empty class of the address that has the largest number of classes.
+
+        This happens only if that address has more classes than `address` would have with a further
+        one. The newest class whose members and teacher are all absent is deleted. Returns whether a
+        class was deleted.
         """
         now = self._clock()
         addresses = {name: each.address for name, each in self._rooms.items()}
@@ -359,7 +412,7 @@ class Rooms:
         return name
 
     def _sweep(self) -> None:
-        """Forget classes that are gone, count who is here. It looks at all, so not each time."""
+        """Delete abandoned classes and count present members, at most once per SWEEP_SECONDS."""
         now = self._clock()
         if now - self._swept < SWEEP_SECONDS:
             return
@@ -368,12 +421,12 @@ class Rooms:
             is_idle = now - room.seen >= IDLE_SECONDS
             if is_idle or now - room.teacher_seen >= ABANDONED_SECONDS:
                 del self._rooms[name]
-        self._near = Counter(
+        self._near = VisitorCounts(
             each.addresses[member] for each in self._rooms.values() for member in each.here(now)
         )
 
 
-# ---- what a teacher can do: each returns whether members have something new to see
+# ---- the teacher's actions: each returns whether members have something new to see
 
 
 def _show(room: Room, question: Question) -> bool:
@@ -389,10 +442,11 @@ def _follow(room: Room, question: Question) -> bool:
 
 
 def _ask(room: Room, question: Question) -> bool:
-    """Open a question; a lesson's that was asked before goes on with its votes, unrevealed.
+    """Open a question.
 
-    What hides behind a verdict comes with it, so that its teacher's page may be reloaded meanwhile,
-    or be at another place: "facts", and "hinted" where p and q are to be seen at once.
+    If a lesson's question was asked before, it keeps its votes, and its result is hidden again. A
+    verdict brings its hidden numbers as "facts", so that the teacher's page can be reloaded, or can
+    show another step, before the reveal. "hinted" shows p and q at once.
     """
     kind, place = question["kind"], text(question["place"], "place", MOST_OPTION)
     if kind not in KINDS:
@@ -417,7 +471,10 @@ def _ask(room: Room, question: Question) -> bool:
 
 
 def _word(poll: Poll, words: str, options: dict[str, str]) -> bool:
-    """The same question in other words, as its numbers come late; whether they are other ones."""
+    """Update the words of a question, because their numbers may arrive late.
+
+    Returns whether the words changed.
+    """
     is_same = (words, options) == (poll.words, poll.options)
     if is_same or poll.is_revealed or options.keys() != poll.options.keys():
         return False
@@ -437,20 +494,27 @@ def _options(kind: str, question: Question) -> dict[str, str]:
             raise InputError(f"options must hold objects, got {short(each)}")
         name = text(each.get("name"), "options.name", MOST_OPTION)
         options[name] = text(each.get("text"), "options.text", MOST_OPTION)
+    if len(options) < len(given):
+        raise InputError(
+            f"options must have different names, got {len(given) - len(options)} repeated"
+        )
     return options
 
 
 def _reveal(room: Room, question: Question) -> bool:
-    """Show what the class chose, and with a verdict what was hidden. A lesson's can be put away."""
+    """Show the result, with the hidden numbers of a verdict.
+
+    The result of a lesson's question can be hidden again.
+    """
     if room.poll is None:
-        raise InputError("there is no question to show the result of")
+        raise InputError("there is no question whose result could be shown")
     is_on = boolean(question.get("on", True), "on")
     room.poll.is_revealed = is_on or room.poll.kind == "verdict"
     return True
 
 
 def _show_hint(room: Room, _: Question) -> bool:
-    """Show p and q of the guess while the draw stays hidden."""
+    """Show p and q of the guess; the random draw stays hidden."""
     if room.poll is None or room.poll.kind != "verdict" or room.poll.is_revealed:
         raise InputError("there is no open question about a verdict")
     is_new, room.poll.is_hinted = not room.poll.is_hinted, True
@@ -458,7 +522,7 @@ def _show_hint(room: Room, _: Question) -> bool:
 
 
 def _facts(given: object) -> Question:
-    """Of a verdict: numbers from 0 to 1, null where nobody knows one, and flags."""
+    """Read the facts of a verdict: numbers from 0 to 1, null if unknown, and flags."""
     if not isinstance(given, dict):
         raise InputError(f"facts must be an object, got {short(given)}")
     told: Question = {

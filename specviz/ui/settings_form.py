@@ -1,6 +1,6 @@
-"""What the page's form says, as a race request; refuses what breaks a rule.
+"""The page's form as a race request; a value that breaks a rule is refused.
 
-Which fields there are, and how each is read, the table of settings says.
+The table of settings defines the fields and how each of them is read.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ CUSTOM = "custom"
 
 
 def race_request(form: Mapping[str, Any]) -> RaceRequest:
-    """The fields of a form by name -> a request; raises InputError naming field, rule and value.
+    """Return the race request for a form, whose fields are given by name.
 
-    Refused too is a method that does not take its settings, or that the pair cannot do.
+    Raises InputError that names the field, the rule and the value. Also raises InputError if the
+    method rejects its settings or cannot run on the pair.
     """
     unknown = sorted(set(form) - set(SETTINGS))
     if unknown:
@@ -49,15 +50,17 @@ def race_request(form: Mapping[str, Any]) -> RaceRequest:
 
 
 def raced_servers(given: object) -> tuple[RacedServer, ...]:
-    """{"server", "plain_server", "key"}, addresses that may be "" -> the servers to be raced.
+    """Return the servers to race from {"server", "plain_server", "key"}; an address may be "".
 
-    They are no settings: no address, file or command of the page holds them. InputError names the
-    field.
+    The addresses and the key are no settings, so no link, file or command of the page stores them.
+    Raises InputError that names the field.
     """
     if given is None:
         return ()
     if not isinstance(given, dict) or set(given) != {"server", "plain_server", "key"}:
-        raise InputError(f"servers must be server, plain_server and key, got {short(given)}")
+        raise InputError(
+            f"servers must be an object with server, plain_server and key, got {short(given)}"
+        )
     servers = []
     for name, lane in (("server", SERVER), ("plain_server", PLAIN_SERVER)):
         if given[name] == "":
@@ -70,7 +73,10 @@ def raced_servers(given: object) -> tuple[RacedServer, ...]:
 
 
 def form_pair(form: Mapping[str, Any]) -> Pair:
-    """The pair that the form names, or the two sources that it gives."""
+    """Return the pair that the form names.
+
+    If the form gives sources instead, return a pair of them.
+    """
     name = _read(form, "pair")
     if name == CUSTOM:
         return custom_pair(*(_read(form, name) for name in ("target", "draft", "eagle", "medusa")))
@@ -82,7 +88,10 @@ def form_method(form: Mapping[str, Any]) -> Method:
 
 
 def form_demand(form: Mapping[str, Any]) -> Demand:
-    """What decides the memory of the form's race; a setting that breaks a rule does not count."""
+    """Return the settings of the form's race that decide how much memory it needs.
+
+    If a setting is invalid, the method's defaults replace all settings.
+    """
     method = form_method(form)
     try:
         config = _config(form, method)
@@ -94,7 +103,7 @@ def form_demand(form: Mapping[str, Any]) -> Demand:
 
 
 def _read(form: Mapping[str, Any], name: str) -> Any:
-    """A field as its setting reads it; one that is left out has its default."""
+    """Read a field by the rules of its setting; a missing field has the default value."""
     setting = SETTINGS[name]
     return setting.read(form[name]) if name in form else setting.default
 
@@ -106,13 +115,12 @@ def _config(form: Mapping[str, Any], method: Method) -> DecodingConfig:
 
 
 def _prompt(form: Mapping[str, Any]) -> Prompt:
-    """The form's text, behind its system prompt, or raw."""
     system = _text("system", _read(form, "system"))
     return Framing(system, _read(form, "raw")).of(_text("prompt", form.get("prompt", "")))
 
 
 def _text(name: str, value: object) -> str:
-    """The text as it is; half a surrogate pair, which no tokenizer takes, is refused."""
+    """Return the text. Raises InputError for half a surrogate pair, which no tokenizer accepts."""
     if not isinstance(value, str):
         raise InputError(f"{name} must be text, got {short(value)}")
     lone = next((i for i, char in enumerate(value) if "\ud800" <= char <= "\udfff"), None)
@@ -123,7 +131,7 @@ def _text(name: str, value: object) -> str:
 
 
 def refusal(pair: Pair, method: Method) -> str | None:
-    """Why the pair cannot do the method, as far as that can be told without loading it.
+    """Return why the pair cannot run the method, as far as this is known without loading it.
 
     >>> refusal(Pair("own", "of my own", "target", draft=""), method_named("draft-model"))
     'needs a draft model; the pair of my own has none'
@@ -138,7 +146,7 @@ def refusal(pair: Pair, method: Method) -> str | None:
 
 
 def refusals(pair: Pair) -> dict[str, str]:
-    """Method name -> sentence, of all that the pair cannot do."""
+    """Return the methods that the pair cannot run: method name -> a sentence with the reason."""
     found = {name: refusal(pair, method) for name, method in DRAFTERS.items()}
     return {name: sentence for name, sentence in found.items() if sentence}
 

@@ -1,6 +1,7 @@
-"""What the page offers: menus, the table of settings, colours and words, as one JSON-able dict.
+"""The data that the page needs before a race, as one JSON-ready dict: menus, settings, words.
 
-Gathers from the registry, the catalog and the records; decides nothing of its own.
+This module collects the data from the list of methods, the catalog of models and the records, and
+decides nothing itself.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ KIND_TITLES = {
     ProposalKind.DETERMINISTIC: "most probable (top-k)",
     ProposalKind.TYPICAL: "typical acceptance (lossy)",
 }
-# a pair of any two models: what they are is not known before they are named
+# A pair of any two models. Nothing is known of them until the user names them.
 _CUSTOM = Pair(
     CUSTOM,
     "of your own",
@@ -49,16 +50,20 @@ _CUSTOM = Pair(
     foreign_draft="any/draft",
 )
 _DRAFTLESS = Pair(CUSTOM, "without a draft", "any/target", "")
-# a method belongs to the first group that shares a need with it; the last is for all others
+# Groups in the menu of methods: the heading of a group, and what its methods need. A method belongs
+# to the first group that lists one of its needs. All other methods belong to the group _ALONE.
 _GROUPS = (
     ("With a second model", frozenset({Need.DRAFT, Need.FOREIGN_DRAFT})),
     ("With heads trained on the target", frozenset({Need.MEDUSA, Need.EAGLE})),
 )
 _ALONE = "With the target alone"
+DTYPE_NOTES = {
+    "bfloat16": "Half the bytes to read; near ties between tokens may fall the other way.",
+}
 
 
 def page_setup() -> dict[str, Any]:
-    """Everything that the page needs to know before a race."""
+    """Return everything that the page needs to know before a race."""
     return {
         "tasks": [{"name": task, "title": task} for task in _tasks()],
         "pairs": [*map(_pair, pairs()), *_custom_pairs()],
@@ -66,7 +71,9 @@ def page_setup() -> dict[str, Any]:
         "methods": [_method(method) for method in DRAFTERS.values()],
         "kinds": [_kind(kind, title) for kind, title in KIND_TITLES.items()],
         "devices": _devices(),
-        "dtypes": [{"name": name, "title": name} for name in DTYPES],
+        "dtypes": [
+            {"name": name, "title": name, "note": DTYPE_NOTES.get(name, "")} for name in DTYPES
+        ],
         "device": _device_title(),
         "settings": settings_table(),
         "palettes": PALETTES,
@@ -85,23 +92,26 @@ def page_setup() -> dict[str, Any]:
 
 
 def _servers() -> list[str] | None:
-    """Addresses that the form proposes for servers to be raced; None where none may be asked."""
+    """Return the addresses of servers that the form proposes for a race.
+
+    The result is None if the server allows no such addresses.
+    """
     allowed = permitted_addresses()
     return None if allowed == [] or Environment.read().zero_gpu else allowed or []
 
 
 def _tasks() -> tuple[str, ...]:
-    """All that there are; those of the models to begin with come first."""
+    """Return all tasks; the tasks of the default pair come first."""
     return tuple(dict.fromkeys((*tasks(default_pair().instruct), *CHAT_TASKS)))
 
 
 def settings_table() -> list[dict[str, Any]]:
-    """The table as the browser reads it."""
+    """Return the table of settings for the browser."""
     return [setting_entry(setting) for setting in SETTINGS.values()]
 
 
 def setting_entry(setting: RunSetting) -> dict[str, Any]:
-    """One entry of a table; its default as a field holds it."""
+    """Return one entry of the table of settings; the default is the initial text of the field."""
     return {
         "name": setting.name,
         "title": setting.title,
@@ -119,7 +129,11 @@ def setting_entry(setting: RunSetting) -> dict[str, Any]:
 
 
 def _default(setting: RunSetting) -> str:
-    """As a field holds it; the pair to begin with, its method, and the first rule of that."""
+    """Return a setting's default value as the text of a field.
+
+    The server's default pair decides the default values of the settings `pair`, `method` and
+    `tree_kind`.
+    """
     match setting.name:
         case "pair":
             return default_pair().name
@@ -133,7 +147,7 @@ def _default(setting: RunSetting) -> str:
 
 
 def setting_bounds(setting: RunSetting) -> dict[str, Any] | None:
-    """None for what is no number."""
+    """Return the bounds of a numeric setting, or None for any other setting."""
     if not setting.is_bounded:
         return None
     return number_bounds(setting.low, setting.high, setting.type is ValueType.INTEGER) | {
@@ -144,19 +158,19 @@ def setting_bounds(setting: RunSetting) -> dict[str, Any] | None:
 
 
 def number_bounds(low: float, high: float | None, is_whole: bool = True) -> dict[str, Any]:
-    """What the browser checks a number by; `high` is None where there is no end."""
+    """Return the bounds by which the browser checks a number; `high` can be None (no limit)."""
     return {"low": low, "high": high, "is_whole": is_whole}
 
 
 def group(method: Method) -> str:
-    """The heading that the method stands under."""
+    """Return the heading of the menu under which the method is listed."""
     return next((title for title, needs in _GROUPS if needs & method.needs), _ALONE)
 
 
 def _traces() -> list[str]:
-    """The recordings: the opening one, those of other pairs, those of the bundled pair.
+    """Return the recordings: the opening one, then those of other pairs, then the bundled pair's.
 
-    Each in the order of the methods' menu.
+    Each of these groups is in the order of the methods' menu.
     """
     methods = list(DRAFTERS)
 
@@ -168,7 +182,7 @@ def _traces() -> list[str]:
 
 
 def _trace(name: str) -> dict[str, str]:
-    """A recording is called after its method and its task, and stands under its pair."""
+    """Return a recording's title (method and task) and its group (pair)."""
     method, task, pair = golden_parts(name)
     bundled = pair_named(BUNDLED).title.lower()
     model = pair_named(pair).model_name("target").partition(" (")[0] if pair else f"the {bundled}"
@@ -180,7 +194,7 @@ def _trace(name: str) -> dict[str, str]:
 
 
 def _told_apart(traces: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Two that are called alike, as the same method and task of two pairs, name their models."""
+    """Add the model's name to each title that several recordings have in common."""
     titles = [trace["title"] for trace in traces]
     alike = {title for title in titles if titles.count(title) > 1}
     return [
@@ -192,7 +206,10 @@ def _told_apart(traces: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _pair(pair: Pair) -> dict[str, Any]:
-    """`refusals`: the methods that it cannot do, each with the reason."""
+    """Return the page's data about a pair.
+
+    `refusals` maps methods that it cannot run to reasons.
+    """
     return {
         "name": pair.name,
         "title": pair.title,
@@ -205,9 +222,11 @@ def _pair(pair: Pair) -> dict[str, Any]:
 
 
 def _custom_pairs() -> list[dict[str, Any]]:
-    """The entry for models by name, where there are any that may be named.
+    """Return a list with the menu's entry for models that are in no pair of the catalog.
 
-    `refusals_alone`: the methods that the target cannot do while no draft is named.
+    The list is empty if the server does not allow such models.
+
+    `refusals_alone` lists the methods that cannot run until a draft is named.
     """
     environment = Environment.read()
     if environment.is_public and not environment.allowed_models:
@@ -219,7 +238,7 @@ def _custom_pairs() -> list[dict[str, Any]]:
 
 
 def _models_note() -> str:
-    """Why not every model can be named."""
+    """Return why the user can choose only the menu's models, or "" if any can be chosen."""
     if not Environment.read().is_public:
         return ""
     return "This server is public and runs the models of this menu; run specviz yourself for more."
@@ -241,7 +260,10 @@ def _method(method: Method) -> dict[str, Any]:
 
 
 def _bias(method: Method, kind: ProposalKind) -> dict[str, Any] | None:
-    """How far the rule was found from the target's distribution, None for a lossless one."""
+    """Return how far the output of a lossy method is from the target's distribution.
+
+    The result is None if this distance was not measured.
+    """
     found = measured_bias(method.name, kind.value)
     return asdict(found) if found else None
 
@@ -251,13 +273,13 @@ def _kind(kind: ProposalKind, title: str) -> dict[str, Any]:
 
 
 def _devices() -> list[dict[str, str]]:
-    """`auto` alone where there is nothing to choose."""
+    """Return the devices that the user can choose; only `auto` if there is no choice."""
     if resolve_device("auto").type == "cpu":
         return [{"name": "auto", "title": "CPU"}]
     return [{"name": name, "title": name} for name in DEVICES]
 
 
 def _device_title() -> str:
-    """Where `auto` runs; the threads follow from the pair and are told with its race."""
+    """Return the name on the page for the device that the setting `auto` chooses."""
     device = resolve_device("auto")
     return "CPU" if device.type == "cpu" else device_name(device)

@@ -1,7 +1,8 @@
-"""What answers take of the processor beside decoding: in public each visitor has a bounded part.
+"""A limit on the processor time that a visitor to a public server can use for answers.
 
-Decoding shares Python's lock with whoever unpacks a file or parses a body, so a visitor who sends
-such things without an end would slow everybody down. Knows nothing of what is asked.
+Decoding shares Python's lock with the threads that unpack files or parse requests. A visitor who
+sends many requests would therefore slow everybody down. This module does not look at the content of
+requests.
 """
 
 from __future__ import annotations
@@ -10,58 +11,79 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 from weakref import WeakValueDictionary
 
 from anyio import to_thread
 
 from specviz.environment import Environment
+from specviz.ui.visitors import accounts_of
 
-MOST_SECONDS = 6.0  # that a visitor may have had; a class behind one router needs a few
-SHARE = 0.2  # of a core, that a visitor may have on and on
-BYTE_SECONDS = 2e-8  # of a body: to receive, count and parse it
-VALUE_SECONDS = 1e-6  # of each value in it, to be made and freed
-PAGE_SECONDS = 0.01  # of what Gradio makes anew for each visitor
-AT_ONCE = 4  # questions of a visitor that are worked on; others of theirs wait, and hold no thread
-MAX_VISITORS = 1000  # that are remembered
-TOO_MUCH = "your address has asked for much in this minute: wait a moment"
+# The budget of a visitor, in seconds of processor time. A class behind one router needs a few
+# seconds.
+MOST_SECONDS = 6.0
+SHARE = 0.2  # the share of a core that a visitor may always use, even after the budget is spent
+BYTE_SECONDS = 2e-8  # time to receive, count and parse one byte of a body
+VALUE_SECONDS = 1e-6  # time to create and free one value of a body
+PAGE_SECONDS = 0.01  # cost of a page that Gradio builds anew for each visitor
+# The largest number of questions that a visitor may have in progress. Further questions wait
+# without a thread.
+AT_ONCE = 4
+MAX_VISITORS = 1000  # largest number of visitors whose processor time is remembered
+TOO_MUCH = "your address has sent too much work in this minute: wait a moment"
 
 
 class Spending:
-    """Seconds of each visitor, of which `SHARE` of a second is forgiven with every second."""
+    """The processor seconds that each visitor has spent.
+
+    Each second of wall time reduces the sum of a visitor by `SHARE` seconds. The account of an IPv6
+    network is charged a quarter of each amount, so it has four times the budget of a visitor.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._spent: dict[str, tuple[float, float]] = {}  # seconds, and when that was so
+        # Account -> seconds spent, and the time at which they were computed.
+        self._spent: dict[str, tuple[float, float]] = {}
         self._lock = threading.Lock()
 
     def is_over(self, visitor: str) -> bool:
-        """Whether the visitor has to wait; never where the page is not public."""
+        """Return whether the visitor has spent the budget and must wait.
+
+        Always False on a private server.
+        """
         if not Environment.read().is_public:
             return False
         with self._lock:
-            return self._now(visitor) > MOST_SECONDS
+            return any(self._now(name) > MOST_SECONDS for name in accounts_of(visitor))
 
     def add(self, visitor: str, seconds: float) -> None:
         with self._lock:
-            self._spent[visitor] = (self._now(visitor) + seconds, self._clock())
-            if len(self._spent) > MAX_VISITORS:
-                del self._spent[min(self._spent, key=self._now)]
+            for name, visitors in accounts_of(visitor).items():
+                self._spent[name] = (self._now(name) + seconds / visitors, self._clock())
+                if len(self._spent) > MAX_VISITORS:
+                    del self._spent[min(self._spent, key=self._now)]
 
-    def _now(self, visitor: str) -> float:
-        seconds, when = self._spent.get(visitor, (0.0, 0.0))
+    def _now(self, name: str) -> float:
+        seconds, when = self._spent.get(name, (0.0, 0.0))
         return max(0.0, seconds - SHARE * (self._clock() - when))
 
 
 spending = Spending()
-_turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by visitor
+# The semaphore of each account, which limits a visitor to AT_ONCE questions at the same time.
+_turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
 
 async def counted(method: Callable[[dict[str, Any]], Any], question: Any) -> Any:
-    """The answer, found in a thread, unless the visitor has had too many that took long."""
+    """Answer in a thread and charge its processor time to the visitor.
+
+    A visitor over the budget gets an error instead.
+    """
     visitor = question.get("address", "") if isinstance(question, dict) else ""
-    turn = _turns.setdefault(visitor, asyncio.Semaphore(AT_ONCE))
-    async with turn:
+    async with AsyncExitStack() as turns:
+        for name, visitors in accounts_of(visitor).items():
+            turn = _turns.setdefault(name, asyncio.Semaphore(AT_ONCE * visitors))
+            await turns.enter_async_context(turn)
         return await to_thread.run_sync(_timed, method, question, visitor)
 
 

@@ -1,38 +1,51 @@
-"""Who moves next: orders of all sessions take turns in the one thread that decodes.
+"""A scheduler: jobs of all sessions take turns in the one thread that decodes.
 
-A turn is a slice of an order: a few of its messages. Time is dealt between classes of work by their
-shares, so that a person's race hardly notices somebody's sweep, and the sweep still gets on. Inside
-a class it is dealt between visitors, so that nobody gains by asking for much at once; of one
-visitor every order has a turn before any has a second one. Orders that have not shown their first
-round go before all that, unless they are so many that others would wait for seconds. Knows nothing
-of threads, of Gradio or of what an order does: an order is an iterator of messages, and None where
-it gave way.
+A turn is a slice of a job: a few of its messages. Classes of work share the time by weight, so that
+a sweep hardly slows another user's race but still progresses. Within a class, visitors share the
+time, so that many requests bring no advantage. The jobs of one visitor take turns in rotation.
+
+Starting a job follows the same fairness. If all slots are taken, the visitor with most slots
+returns one to a visitor with none, and the job that loses it continues when a slot is free again.
+Jobs that have not shown their first round come first, unless so many of them would make others wait
+for seconds.
+
+This module knows nothing of threads, of Gradio, or of what a job does. A job is an iterator of
+messages; it yields None to end its turn.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import count
+from itertools import chain, count
 from operator import attrgetter
 from typing import TypeVar
 
 from specviz.pause import Gate
 from specviz.ui.answers import told
 from specviz.ui.messages import Message, encode
+from specviz.ui.visitors import VisitorCounts, accounts_of
 
-MAX_LIVE = 48  # orders that have begun, held ones among them
-LIVE_OF_VISITOR = 40  # a class shares an address; the rest of the room is for others
-YOUNG_SECONDS = 2.0  # of decoding, in which an order goes before others to its first round
-YOUNG_TURN_SECONDS = 0.5  # until it has shown that
-AHEAD_SECONDS = 6.0  # that young orders may take at once while others wait, and
-AHEAD_SHARE = 0.5  # that they gain with each second of others
-OWED_SECONDS = 1.0  # at the most, to a class of weight 1 or to a visitor
-MAX_VISITORS = 1000  # whose time is remembered
+MAX_LIVE = 48  # largest number of jobs with a slot, including paused jobs
+# Largest number of jobs with a slot from one address, which all students of a class may share.
+LIVE_OF_VISITOR = 40
+# A job has priority until its first round, but for at most this much decoding time.
+YOUNG_SECONDS = 2.0
+# The length of a turn of a job that has not shown its first round and therefore has priority.
+YOUNG_TURN_SECONDS = 0.5
+# The longest decoding time that jobs with priority, which have not shown their first round, may use
+# while others wait.
+AHEAD_SECONDS = 6.0
+# A turn of a job with priority reduces the time that such jobs may still use. A turn of another job
+# increases this time, by AHEAD_SHARE of the length of the turn.
+AHEAD_SHARE = 0.5
+# After an idle time, a class of work or a visitor may decode before the others for at most this
+# many seconds. For a class of work, this time is multiplied by its weight.
+OWED_SECONDS = 1.0
+MAX_VISITORS = 1000  # largest number of visitors whose decoding time is remembered
 Share = TypeVar("Share", bound=Hashable)
 Steps = Iterator[Message | None]
 MayBegin = Callable[["QueuedOrder"], bool]
@@ -40,18 +53,21 @@ MayBegin = Callable[["QueuedOrder"], bool]
 
 @dataclass(frozen=True, slots=True)
 class TurnShare:
-    """How a class of work is served: its part of the time while others wait, and its turns."""
+    """The time that a class of work gets while jobs of other classes wait.
+
+    The time is proportional to `weight`, and is divided into turns of `seconds`.
+    """
 
     weight: float
-    seconds: float  # of a turn
+    seconds: float  # length of one turn of a job of this class
 
 
 class Work(Enum):
-    """Kinds of work."""
+    """The classes of work, each with its share of the decoding time."""
 
-    RACE = TurnShare(8, 0.03)  # somebody watches it round by round
-    ASK = TurnShare(8, 0.25)  # a short question of a lesson
-    LAB = TurnShare(1, 0.5)  # minutes of measuring
+    RACE = TurnShare(8, 0.03)  # a user watches it round by round
+    ASK = TurnShare(8, 0.25)  # a lesson asks a short question
+    LAB = TurnShare(1, 0.5)  # a measurement takes minutes
 
 
 class State(Enum):
@@ -62,41 +78,57 @@ class State(Enum):
 
 @dataclass(eq=False, slots=True)
 class QueuedOrder:
-    """One piece of work from its place in the queue to its last message, and all that it said."""
+    """A job in the queue, from its arrival to its last message, with all its messages."""
 
-    title: str  # what others are told of it
+    title: str  # other users see this title
     work: Work
-    make: Callable[[QueuedOrder], Steps] | None  # None once it has ended
-    visitor: str = ""  # who asked for it: an address
-    request: object = None  # what was asked for, None once it has ended
-    weight: int = 0  # bytes that the request takes, roughly; 0 once it has ended
-    is_held: bool = False  # it waits before its first round
-    is_wanted: bool = True  # somebody asked how it goes: before that it is not begun
-    is_recording: bool = False  # it needs no turns, and serves whoever opens it next
+    # The function that starts the job; None when the job has ended.
+    make: Callable[[QueuedOrder], Steps] | None
+    visitor: str = ""  # network address of the visitor who started the job
+    request: object = None  # what the visitor asked for; None when the job has ended
+    weight: int = 0  # approximate memory of the request in bytes; 0 when the job has ended
+    is_held: bool = False  # the job pauses before its first round, until its page resumes it
+    is_wanted: bool = True  # a page has asked for the job; it does not start before
+    # A recording needs no turns, and the next page that opens it reads the same messages.
+    is_recording: bool = False
     state: State = State.WAITING
     stop: threading.Event = field(default_factory=threading.Event)
     gate: Gate = field(default_factory=Gate)
     messages: list[str] = field(default_factory=list)
-    bytes: int = 0  # of the messages
-    seconds: float = 0.0  # of decoding
-    has_shown: bool = False  # its first round, or its result
-    ends: float | None = None  # likely, as its own progress told last
-    limit: str = ""  # why it was ended by this server
-    beside: set[int] = field(default_factory=set)  # numbers of those that had turns meanwhile
+    bytes: int = 0  # bytes of all messages of the job
+    seconds: float = 0.0  # seconds for which the job has decoded so far
+    has_shown: bool = False  # the job has shown its first round or its result
+    # When the job will probably end, computed from its own progress messages.
+    ends: float | None = None
+    limit: str = ""  # the sentence that says why this server ended the job, or ""
+    # The numbers of the other jobs that had a turn while this job had a slot.
+    beside: set[int] = field(default_factory=set)
     number: int = field(default_factory=count().__next__)
     steps: Steps | None = None
-    last_turn: int = -1  # its number among all turns, at first that of its arrival
-    is_parked: bool = False  # it stands before its gate
-    parked_at: float = 0.0  # since when
-    is_idle: Callable[[], bool] | None = None  # while it waits, for a download or so, others move
+    # Number of the job's latest turn; before its first turn, the number at which it arrived.
+    last_turn: int = -1
+    is_parked: bool = False  # the user has paused the job
+    parked_at: float = 0.0  # time at which the user paused the job
+    # These functions are called, from any thread, when the run has news.
+    listeners: list[Callable[[], None]] = field(default_factory=list)
+    # Returns True while the job waits for something else than its turn, for example for a download.
+    is_idle: Callable[[], bool] | None = None
 
     def __post_init__(self) -> None:
         if self.is_held:
             self.gate.pause()
 
     @property
+    def has_begun(self) -> bool:
+        """Return whether the job has had a turn.
+
+        The result stays True even if another job has taken its slot since then.
+        """
+        return self.steps is not None
+
+    @property
     def is_young(self) -> bool:
-        """Whether somebody waits for the first of it, which will not take long."""
+        """Return whether a user still waits for the job's first round, which will come soon."""
         return self.work is not Work.LAB and not self.has_shown and self.seconds < YOUNG_SECONDS
 
     @property
@@ -110,35 +142,46 @@ class QueuedOrder:
         return self.stop.is_set() or not (is_held or is_waiting)
 
     def end(self, limit: str) -> None:
-        """This server ends it, and says why; what was measured is kept."""
+        """End the job because the server has a reason for it; the job's results are kept."""
         self.limit = self.limit or limit
         self.cancel()
 
     def cancel(self) -> None:
-        """Nobody wants it any more."""
+        """End the job because no page wants it any more."""
         self.stop.set()
         self.gate.release()
 
     def say(self, message: Message) -> None:
-        """Number a message and keep it; the last one tells what else is known of the run."""
+        """Number a message and store it.
+
+        The last message also gets two facts that the server knows: the number of other jobs that
+        ran at the same time, and the reason if the server ended the job.
+        """
         if message["kind"] == "end":
-            beside = max(len(self.beside), message.get("beside", 0))  # or as recorded
+            # A recording stores how many other jobs ran next to it when it was made.
+            beside = max(len(self.beside), message.get("beside", 0))
             message = message | {"beside": beside, "limit": self.limit or None}
         text = encode({"seq": len(self.messages), **message})
         self.messages.append(text)
         self.bytes += len(text)
+        self._tell()
+
+    def _tell(self) -> None:
+        for wake in tuple(self.listeners):
+            wake()
 
     def finish(self) -> None:
-        """Free what it held, but for what it has said."""
+        """Free all memory of the job except its messages."""
         self.state, self.make, self.steps, self.weight = State.DONE, None, None, 0
         self.request = self.request if self.is_recording else None
+        self._tell()
 
 
 class Turns:
-    """All orders that wait or go on, oldest first.
+    """All jobs that wait or run, the oldest first.
 
-    `budgets`: seconds of decoding after which an order of a class is ended. `most_live`: with 1
-    each order keeps the device from its beginning to its end.
+    `budgets` has, for each class of work, the seconds of decoding after which a job is ended. If
+    `most_live` is 1, a job keeps the device from start to end.
     """
 
     def __init__(
@@ -151,23 +194,35 @@ class Turns:
         self._most_live = most_live
         self._clock = clock
         self._orders: list[QueuedOrder] = []
-        self._used = dict.fromkeys(Work, 0.0)  # each class's seconds over its share
-        self._used_by: dict[str, float] = {}  # seconds of visitors
-        self._ahead = AHEAD_SECONDS  # that young orders may take before others
-        self.seconds = dict.fromkeys(Work, 0.0)  # of decoding, since the server began
-        self.ended = dict.fromkeys(Work, 0)  # orders, since then
+        # Seconds of decoding of each class of work, divided by the weight of the class.
+        self._used = dict.fromkeys(Work, 0.0)
+        # Account of visitors -> seconds for which its jobs have decoded, divided by the number of
+        # visitors whose limits it has.
+        self._used_by: dict[str, float] = {}
+        # Decoding time in seconds for which young jobs may still go before other jobs.
+        self._ahead = AHEAD_SECONDS
+        # Seconds of decoding of each class of work since the server started.
+        self.seconds = dict.fromkeys(Work, 0.0)
+        # Number of jobs of each class of work that have ended since the server started.
+        self.ended = dict.fromkeys(Work, 0)
         self._turn = count()
         self._lock = threading.Lock()
 
     @property
     def live(self) -> list[QueuedOrder]:
-        """Those that have begun."""
+        """Return the jobs that have a slot."""
         with self._lock:
             return [each for each in self._orders if each.state is State.RUNNING]
 
     @property
+    def begun(self) -> list[QueuedOrder]:
+        """Return the jobs that have started and not ended, with or without a slot."""
+        with self._lock:
+            return [each for each in self._orders if each.state is State.RUNNING or each.has_begun]
+
+    @property
     def missing_room(self) -> int:
-        """How many have to end before another one begins."""
+        """Return how many jobs have to end before another one can start."""
         return max(0, len(self.live) + 1 - self._most_live)
 
     @property
@@ -176,40 +231,54 @@ class Turns:
             return [each for each in self._orders if each.state is State.WAITING]
 
     def seconds_left(self, order: QueuedOrder) -> float | None:
-        """How long it will likely go on, None where it does not say."""
+        """Return the job's expected remaining time, or None if it is unknown."""
         return None if order.ends is None else max(0.0, order.ends - self._clock())
 
-    def held_in_the_way(self, seconds: float) -> list[QueuedOrder]:
-        """Those that have been held for so long while others cannot begin for want of room."""
-        if not self.missing_room or not any(each.is_wanted for each in self.waiting):
+    def held_in_the_way(self, seconds: float, lacks_memory: bool = False) -> list[QueuedOrder]:
+        """Return the paused jobs whose slots or memory other jobs wait for.
+
+        Only jobs that have been paused for at least `seconds` count.
+        """
+        is_full = self.missing_room or lacks_memory
+        if not is_full or not any(each.is_wanted for each in self.waiting):
             return []
         limit = self._clock() - seconds
         return [each for each in self.live if each.is_parked and each.parked_at <= limit]
 
+    def newest_of_most(self) -> QueuedOrder | None:
+        """Return the newest job of the visitor who has the largest number of started jobs.
+
+        The result is None if no visitor has two or more of them.
+        """
+        begun = [each for each in self.begun if not each.stop.is_set()]
+        counts = VisitorCounts(each.visitor for each in begun)
+        most = counts.largest()
+        return None if most < 2 else _newest([e for e in begun if counts[e.visitor] == most])
+
     def add(self, order: QueuedOrder) -> None:
-        """The order waits for its first turn."""
+        """Add a job, which then waits for its first turn."""
         with self._lock:
             order.last_turn = next(self._turn)
             self._orders.append(order)
 
     def drop(self, order: QueuedOrder) -> bool:
-        """An order that has not begun goes; False where it has."""
+        """Remove a job that has not started; return False if it has started already."""
         with self._lock:
-            if order not in self._orders or order.state is not State.WAITING:
+            if order not in self._orders or order.state is not State.WAITING or order.has_begun:
                 return False
             self._orders.remove(order)
             order.finish()
             return True
 
     def move(self, may_begin: MayBegin = attrgetter("is_wanted")) -> bool:
-        """Give one order its turn; False where nobody can move."""
+        """Give one job its turn; return False if no job can run."""
         order = self._next(may_begin)
         if order is None:
             return False
         began, said, was_young = self._clock(), len(order.messages), order.is_young
         try:
             goes_on = self._slice(order, began)
-        except Exception as error:
+        except BaseException as error:  # an error of a job must not stop the queue
             order.say({"kind": "error", "text": told(error, "a turn")})
             goes_on = False
         seconds = self._clock() - began
@@ -220,10 +289,11 @@ class Turns:
         has_worked = not order.is_parked or len(order.messages) > said
         with self._lock:
             gained = -seconds if was_young else seconds * AHEAD_SHARE
-            if len(self._orders) > 1 or gained > 0:  # whoever is alone keeps nobody waiting
+            if len(self._orders) > 1 or gained > 0:  # A single job delays no other job
                 self._ahead = max(0.0, min(AHEAD_SECONDS, self._ahead + gained))
             self._used[order.work] += seconds / order.work.value.weight
-            self._used_by[order.visitor] += seconds
+            for name, visitors in accounts_of(order.visitor).items():
+                self._used_by[name] += seconds / visitors
             self.seconds[order.work] += seconds
             self.ended[order.work] += not goes_on
             for each in self._orders:
@@ -236,7 +306,12 @@ class Turns:
         return True
 
     def _next(self, may_begin: MayBegin) -> QueuedOrder | None:
-        """A young order, else one of the class that is owed most; of the visitor who is."""
+        """Return the job that gets the next turn.
+
+        Young jobs (`is_young`) get their turns first, as long as they have time left for this.
+        Otherwise, the next turn goes to the class of work that has used the least time. In both
+        cases, the visitor who has used the least time comes first.
+        """
         wanted = [each for each in self.waiting if may_begin(each)]
         with self._lock:
             ready = self._ready(wanted)
@@ -246,37 +321,71 @@ class Turns:
             if not young:
                 work = owed_most(self._used, [each.work for each in ready])
                 ready = [each for each in ready if each.work is work]
-            visitor = owed_most(self._used_by, [each.visitor for each in young or ready])
+            visitors = [each.visitor for each in young or ready]
+            visitor = owed_most(self._used_by, visitors, accounts_of)
             order = min(
                 (each for each in young or ready if each.visitor == visitor),
                 key=attrgetter("number" if young else "last_turn"),
             )
+            if order.state is State.WAITING and not order.stop.is_set():
+                self._make_place(order.visitor)
             order.state, order.last_turn = State.RUNNING, next(self._turn)
             return order
 
     def _ready(self, wanted: list[QueuedOrder]) -> list[QueuedOrder]:
-        """Those that can move, and of those that are to begin as many as there is room for."""
-        live = Counter(each.visitor for each in self._orders if each.state is State.RUNNING)
+        """Return the jobs that can run and those that may start.
+
+        A stopped job needs no slot to send its last message.
+        """
+        live = self._live_by_visitor()
         ready = []
         for each in self._orders:
             if each.state is State.RUNNING:
                 ready += [each] if each.can_move else []
+            elif each.has_begun and each.stop.is_set():
+                ready.append(each)
             elif each in wanted and self._has_room(live, each.visitor):
                 ready.append(each)
-                live[each.visitor] += 1
         return ready
 
-    def _has_room(self, live: Counter[str], visitor: str) -> bool:
-        of_one = min(self._most_live, LIVE_OF_VISITOR)
-        return live.total() < self._most_live and live[visitor] < of_one
+    def _live_by_visitor(self) -> VisitorCounts:
+        return VisitorCounts(each.visitor for each in self._orders if each.state is State.RUNNING)
+
+    def _has_room(self, live: VisitorCounts, visitor: str) -> bool:
+        """Return whether the visitor can get a slot; `live` counts the slots of each visitor.
+
+        The visitor can get one if a slot is free, or if another visitor has several slots and must
+        return one.
+        """
+        if live.total() < self._most_live:
+            return live[visitor] < min(self._most_live, LIVE_OF_VISITOR)
+        return not live[visitor] and live.largest() > 1
+
+    def _make_place(self, visitor: str) -> None:
+        """If all slots are taken, take one from the visitor with the largest number of slots."""
+        live = self._live_by_visitor()
+        if live.total() < self._most_live:
+            return
+        most = live.largest()
+        held = [
+            each
+            for each in self._orders
+            if each.state is State.RUNNING and live[each.visitor] == most and not each.stop.is_set()
+        ]
+        if held:
+            _newest(held).state = State.WAITING
 
     def _forget_visitors(self) -> None:
-        """Those who have had least, and would be owed no more than a new one."""
+        """Forget the visitors who have used the least decoding time.
+
+        A forgotten visitor who returns counts as a new visitor. This hardly changes the order of
+        the turns, because only visitors who have used little decoding time are forgotten.
+        """
         for visitor in sorted(self._used_by, key=self._used_by.__getitem__)[:-MAX_VISITORS]:
             del self._used_by[visitor]
 
     def _slice(self, order: QueuedOrder, began: float) -> bool:
-        """Whether the order goes on after it."""
+        """Run one turn of the job; return whether the job needs further turns."""
         if order.steps is None:
             assert order.make is not None
             order.steps = order.make(order)
@@ -295,7 +404,7 @@ class Turns:
                 return True
 
     def _heard(self, order: QueuedOrder, message: Message) -> None:
-        """Those who wait are told how long an order says that it will take."""
+        """Store a message of the job, and compute from it how long the job will still take."""
         order.has_shown = order.has_shown or message.get("type") == "round"
         if "seconds_left" in message:
             left = message["seconds_left"]
@@ -303,23 +412,38 @@ class Turns:
         order.say(message)
 
 
-def owed_most(used: dict[Share, float], those: Sequence[Share]) -> Share:
-    """Of those who want something now, the one who has `used` least.
+def _newest(orders: Sequence[QueuedOrder]) -> QueuedOrder:
+    """Return the newest lab job, or the newest job if there is no lab job.
 
-    Who asked for nothing while others worked is owed a moment, and not all that time.
+    Lab jobs give up a slot first, because nobody watches them round by round.
+    """
+    return max(orders, key=lambda each: (each.work is Work.LAB, each.number))
+
+
+def owed_most(
+    used: dict[Share, float],
+    those: Sequence[Share],
+    accounts: Callable[[Share], Iterable[Share]] = lambda each: (each,),
+) -> Share:
+    """Return the item of `those` that has used the least time; `used` holds seconds by account.
+
+    An item is a visitor or a class of work. Its time is the largest one of its accounts. An account
+    that was idle gains a credit of at most OWED_SECONDS compared with the others.
 
     >>> used = {"worked": 60.0, "slept": 0.0}
     >>> owed_most(used, ["worked", "slept"]), used["slept"]
     ('slept', 59.0)
     """
-    most = max(used.get(each, 0.0) for each in those)
-    for each in those:
-        used[each] = max(used.get(each, 0.0), most - OWED_SECONDS)
-    return min(those, key=used.__getitem__)
+    names = {each: tuple(accounts(each)) for each in those}
+    known = set(chain(*names.values()))
+    most = max(used.get(name, 0.0) for name in known)
+    for name in known:
+        used[name] = max(used.get(name, 0.0), most - OWED_SECONDS)
+    return min(those, key=lambda each: max(used[name] for name in names[each]))
 
 
 def limit_words(seconds: float) -> str:
-    """What a run is told that has used up its time."""
+    """Return the sentence that says that a run was ended because it had used its decoding time."""
     return (
         f"ended after {seconds:g} s of decoding, the limit of this server; "
         "what was measured is kept"

@@ -1,8 +1,8 @@
-"""Runs on a Space whose GPU is lent for one call at a time (ZeroGPU).
+"""Runs on a Space that lends its GPU for one call at a time (ZeroGPU).
 
-There a run is one call in a process of its own: its request goes in, its messages come out, all of
-them plain values, and both lanes decode in that call. The process that serves the page never
-touches the device. Everywhere else `spaces.GPU` has nothing to do, and nothing of this is used.
+Each run is one call in a new process. This process receives the request, decodes both lanes, and
+yields the messages, which are plain values. The process that serves the page never touches the
+device. On other machines `spaces.GPU` does nothing, and this module is unused.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from specviz.ui.lab.lab_advice import AdviceOrder
 from specviz.ui.messages import Message
 
 Call = Callable[..., Generator[Message]]
-READY_SECONDS = 20  # to load the models and to rehearse
-TOKEN_SECONDS = 0.05  # in both lanes together, with much to spare
-MOST_SECONDS = 120  # visitors are charged for what is asked for
+READY_SECONDS = 20  # time to load and warm up the models
+TOKEN_SECONDS = 0.05  # decoding time per token of both lanes together, with a margin
+# The longest time that a job requests from the Space. Visitors pay for the requested time, not for
+# the used time.
+MOST_SECONDS = 120
 
 
 def lent_seconds(request: Any, *_: Any) -> int:
-    """For how long an order asks for the GPU.
+    """Return for how many seconds a job requests the GPU.
 
-    What is measured for minutes gets the most there is; advice knows its own time.
+    The time of a race depends on its number of tokens, and the time of advice is chosen by the
+    user. All other measurements request MOST_SECONDS.
     """
     seconds = float(MOST_SECONDS)
     if isinstance(request, RaceRequest | ForkRequest):
@@ -41,9 +44,9 @@ def lent_seconds(request: Any, *_: Any) -> int:
 
 
 def lent(call: Call) -> Call | None:
-    """The call with the GPU, for `lent_seconds` of its arguments; None on any other machine.
+    """Return the call, wrapped so that it runs on the lent GPU; None on any other machine.
 
-    Has to be made before the page is served: such a Space looks for it then.
+    This must run before the page is served, because the Space then looks for such calls.
     """
     if not Environment.read().zero_gpu:
         return None
@@ -54,7 +57,7 @@ def lent(call: Call) -> Call | None:
 
 
 def lent_messages(call: Call, stop: threading.Event, *given: Any) -> Generator[Message]:
-    """All messages of such a call; one that is to stop is ended between two of them."""
+    """Yield all messages of a call on the lent GPU; a stop ends it after the current message."""
     try:
         with closing(call(*given)) as messages:
             for message in messages:
@@ -62,7 +65,10 @@ def lent_messages(call: Call, stop: threading.Event, *given: Any) -> Generator[M
                 if stop.is_set():
                     yield {"kind": "end", "reason": "stopped"}
                     return
-    except gr.Error as error:  # no GPU was free, or the time was not enough
+    except gr.Error as error:  # no GPU was free, or the job needed more time than it had requested
         yield {"kind": "error", "text": f"the GPU was not lent: {error.message}"}
     except PicklingError:
-        yield {"kind": "error", "text": "this cannot be measured where a GPU is lent by the call"}
+        yield {
+            "kind": "error",
+            "text": "this cannot be measured on a server that borrows its GPU per call",
+        }

@@ -1,7 +1,7 @@
-"""Starts an app in a process of its own and waits until it answers.
+"""Start an app in a separate process and wait until it answers.
 
-The processes are forked from one that has imported what apps import: each of them would take
-seconds to do so.
+The processes are forked from one that has already imported the modules that apps need, because the
+imports take seconds.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from pathlib import Path
 from unittest.mock import patch
 
 ROOT = Path(__file__).parents[2]
-START_SECONDS = 90  # a busy machine; a quiet one takes a tenth
+START_SECONDS = 90  # time limit on a busy machine; an idle machine needs a tenth of it
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["specviz.ui.page", "specviz.ui.preload"])
 
 
 def serve(name: str, log: Path, port: int = 0) -> Generator[str]:
-    """The address of the app that is started by `name`: a file's, or a module's."""
+    """Start the app `name`, a file or a module; yield its address."""
     port = port or free_port()
     log.touch()
     environment = {"PORT": str(port), "HF_HUB_OFFLINE": "1"}
-    with patch.dict(os.environ, environment):  # what all are forked from starts here, too
+    # The first start also starts the server process from which apps are forked.
+    with patch.dict(os.environ, environment):
         process = _forks.Process(target=run, args=(name, dict(os.environ), log))
         process.start()
     try:
@@ -44,7 +45,7 @@ def serve(name: str, log: Path, port: int = 0) -> Generator[str]:
 
 
 def exit_code(target: Callable[[], None]) -> int | None:
-    """Of a process of its own that makes the call, with what apps import and nothing else."""
+    """Run `target` in a new process that has imported only what apps need; return its exit code."""
     process = _forks.Process(target=target)
     process.start()
     process.join(START_SECONDS)
@@ -52,8 +53,8 @@ def exit_code(target: Callable[[], None]) -> int | None:
 
 
 def run(name: str, environment: dict[str, str], log: Path) -> None:
-    """As `python NAME` or `python -m NAME` would, where PORT says."""
-    gc.freeze()  # what is imported stays
+    """Run the app like `python NAME` or `python -m NAME`, with this environment and log file."""
+    gc.freeze()  # later garbage collections then skip the imported modules
     with log.open("w") as output:
         os.dup2(output.fileno(), sys.stdout.fileno())
         os.dup2(output.fileno(), sys.stderr.fileno())

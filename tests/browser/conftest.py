@@ -1,4 +1,4 @@
-"""Browser tests: the real app in a process of its own, a real Chromium."""
+"""Fixtures for browser tests: the real app in a separate process, and a real Chromium."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from tests.browser.contexts import SIZE, Contexts, give_all_back
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import NAME, StepDriver
 
-BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")  # the quickest first
+# the fastest browser comes first
+BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
-    # less work for two cores: a process and threads fewer
+    # With two cores, fewer processes and threads are faster.
     *("--in-process-gpu", "--num-raster-threads=1", "--disable-lcd-text"),
 )
 
@@ -40,7 +41,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def app_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The app as users start it, on the bundled models (or those of SPECVIZ_MODELS)."""
+    """Yield the address of the app as users start it, with the bundled models or SPECVIZ_MODELS."""
     folder = Path(os.environ.get("SPECVIZ_MODELS") or ROOT / "assets" / "models")
     if not (folder / "target" / "config.json").is_file():
         pytest.skip(f"no models in {folder}")
@@ -50,13 +51,19 @@ def app_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def random_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the app over random races prints, among it the moment when each race ended."""
+    """Return the log file of the app with random races.
+
+    The app writes one line into it at the end of each race.
+    """
     return tmp_path_factory.mktemp("random") / "log.txt"
 
 
 @pytest.fixture(scope="session")
 def random_url(random_log: Path) -> Iterator[str]:
-    """The same page over random races: quick, and every shape of tree and text can be had."""
+    """Yield the address of an app with random races.
+
+    The races are fast and have every shape of tree and text.
+    """
     yield from serve("tests.browser.random_app", random_log)
 
 
@@ -67,9 +74,10 @@ def contexts(browser: Browser) -> Contexts:
 
 @pytest.fixture
 def open_page(contexts: Contexts) -> Iterator[Callable[..., RaceDriver]]:
-    """Open a page as a visitor of its own; at the end nothing may have complained.
+    """Yield a function that opens a page as a new visitor.
 
-    Every page is checked for console errors, exceptions and requests to other servers.
+    At the end of a test, no page may have a console error, an exception, or a request to another
+    server.
     """
     drivers: list[RaceDriver] = []
 
@@ -99,7 +107,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def kept_pages() -> dict[str, RaceDriver]:
-    """One page per app for all tests, and one of the debugger: opening one takes the most time."""
+    """Return the pages that tests share to save time: one per app, and one with the debugger."""
     return {}
 
 
@@ -107,9 +115,12 @@ def kept_pages() -> dict[str, RaceDriver]:
 def turn_page(
     request: pytest.FixtureRequest, kept_pages: dict[str, RaceDriver], contexts: Contexts
 ) -> Iterator[Callable[..., RaceDriver]]:
-    """The page of an app that is open already, in another setting and size."""
+    """Yield a function that shows the page of an address in a tab that several tests share.
+
+    The function also sets the size of the browser's window.
+    """
     for driver in kept_pages.values():
-        driver.complaints.clear()  # what another test found is its own failure
+        driver.complaints.clear()  # an earlier test caused these complaints
 
     def turn(url: str, query: str = "", viewport: ViewportSize = SIZE) -> RaceDriver:
         if url not in kept_pages:
@@ -121,19 +132,21 @@ def turn_page(
 
     yield turn
     complaints = [each for driver in kept_pages.values() for each in driver.complaints]
-    if complaints or HAS_FAILED in request.node.stash:  # what it left behind is nobody else's
+    # After a failed test, the pages may be in any state, so later tests get new ones.
+    if complaints or HAS_FAILED in request.node.stash:
         give_all_back(kept_pages, contexts)
     assert complaints == []
 
 
 @pytest.fixture
 def debugger(
-    turn_page: Callable[..., RaceDriver],  # looks for complaints
+    # the test does not use this argument, but the fixture checks the page for complaints
+    turn_page: Callable[..., RaceDriver],
     kept_pages: dict[str, RaceDriver],
     contexts: Contexts,
     random_url: str,
 ) -> StepDriver:
-    """The debugger on a page of its own, whatever run it shows."""
+    """Return a driver of the debugger's page, which may show any run."""
     if DEBUGGER not in kept_pages:
         kept_pages[DEBUGGER] = RaceDriver(contexts.take(), random_url)
         kept_pages[DEBUGGER].go("?view=step")
@@ -145,5 +158,5 @@ def debugger(
 
 @pytest.fixture
 def opened(debugger: StepDriver) -> StepDriver:
-    """The recording step_driver.NAME at its first moment, as if just opened."""
+    """Return the debugger with the recording `step_driver.NAME`, at its first moment."""
     return debugger.afresh(NAME)

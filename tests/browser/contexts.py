@@ -1,5 +1,6 @@
-"""Browser contexts and tabs that are used again: a page opens in a third of the time where the
-browser has its files and has compiled them.
+"""Browser contexts and tabs that several tests use one after the other.
+
+A page opens in a third of the time if the browser has already loaded and compiled its files.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Scheme = Literal["light", "dark"]
 Motion = Literal["reduce", "no-preference"]
 SIZE: ViewportSize = {"width": 1280, "height": 900}
 
-# Counts what a page has put off for less than two seconds, such as writing its address.
+# Count the timers of a page that end within two seconds, such as the one that writes its address.
 COUNT_TIMERS = """(() => {
     const [set, clear, waiting] = [window.setTimeout, window.clearTimeout, new Set()];
     window.setTimeout = (run, wait = 0, ...given) => {
@@ -29,7 +30,7 @@ COUNT_TIMERS = """(() => {
 
 
 class Contexts:
-    """Each visitor has one to itself; the next one finds nothing that the page had stored."""
+    """A pool of browser contexts; a visitor gets one without data that an earlier page stored."""
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
@@ -41,7 +42,7 @@ class Contexts:
         color_scheme: Scheme = "light",
         reduced_motion: Motion = "reduce",
     ) -> BrowserContext:
-        """One with a tab, as wide and as bright as its visitor likes it, and as lively."""
+        """Return a context with one tab of this size, colour scheme and motion preference."""
         context = self._idle.pop() if self._idle else self._new()
         (page,) = context.pages
         page.set_viewport_size(viewport)
@@ -55,7 +56,7 @@ class Contexts:
         return context
 
     def give_back(self, driver: RaceDriver) -> None:
-        """Empty the visitor's tab, as if it had just been opened, and keep it."""
+        """Reset the visitor's tab to an empty one, and keep it for the next visitor."""
         context = driver.context
         driver.leave()
         page, *others = context.pages or [context.new_page()]
@@ -81,7 +82,10 @@ def give_all_back(pages: dict[str, RaceDriver], contexts: Contexts) -> None:
 
 
 def pages_of_a_module(contexts: Contexts) -> Iterator[dict[str, RaceDriver]]:
-    """Instead of the pages that all tests share, where a page's forms stay as they are left."""
+    """Yield the pages of one test module.
+
+    Its tests change forms, so they cannot use the pages that all tests share.
+    """
     pages: dict[str, RaceDriver] = {}
     yield pages
     give_all_back(pages, contexts)

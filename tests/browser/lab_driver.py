@@ -1,4 +1,4 @@
-"""The lab as a person uses it: a small sweep, its points, its files."""
+"""A driver that operates the lab as a person does: a small sweep, its points, its files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LabDriver:
         self.driver, self.page = driver, driver.page
 
     def order(self, values: str = "1-2", tokens: int = 6) -> None:
-        """The smallest sweep that there is: one prompt, one repeat."""
+        """Fill in the form for a very small sweep: one prompt, one repeat."""
         for ref, text in (("values1", values), ("labMaxNewTokens", str(tokens))):
             self.driver.fill(ref, text)
         for ref in ("labPrompts", "labRepeats"):
@@ -27,7 +27,7 @@ class LabDriver:
         self.wait_for_end()
 
     def start(self, **order: Any) -> None:
-        """Until the first point of this sweep, and not of the one before it, is there."""
+        """Start a sweep and wait for its first point (not for a point of an earlier sweep)."""
         self.order(**order)
         self.driver.evaluate(f"{SWEEP}.refs.sweepBar.removeAttribute('value')")
         self.driver.ref("sweepGo").click()
@@ -49,12 +49,12 @@ class LabDriver:
         return self.driver.ref("sweepTable").locator("tr.is-selected .pick").inner_text()
 
     def saved(self, ref: str) -> tuple[str, str]:
-        """The name and the text of the file that a button makes."""
+        """Click a button that saves a file; return the file's name and text."""
         with self.page.expect_download() as waiting:
             self.driver.ref(ref).click()
         return waiting.value.suggested_filename, Path(waiting.value.path()).read_text("utf-8")
 
     def chart(self, name: str) -> Any:
-        """The traces of a chart as Plotly drew them."""
+        """Return the traces of a chart as Plotly drew them."""
         data = f"{SWEEP}.views.charts.{name}.box.data"
         return json.loads(self.driver.evaluate(f"JSON.stringify({data} ?? null)"))

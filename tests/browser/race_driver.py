@@ -1,4 +1,4 @@
-"""The race page as a person uses it: press, wait, read."""
+"""A driver that operates the race page as a person does: click, wait, read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from playwright.sync_api import (
 )
 
 END_SECONDS = 90
-# Until nothing is left to draw: charts come frames after what they show, or once they are in sight.
+# Wait until nothing is left to draw. Charts are drawn some frames after their data arrive, or when
+# they become visible.
 DRAW = """(async () => {
     const { frame } = specviz.race.view;
     const next = () => new Promise((done) => requestAnimationFrame(done));
@@ -30,20 +31,20 @@ STATE = """[location.search, specviz?.step?.source, specviz?.race?.refs.runState
     document.querySelector("[data-ref=stepNote]")?.textContent].join(" | ")"""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 HAS_BEGUN = "specviz.race.view.trace.header !== window.headerBefore"
-# Left in mid-sentence, Gradio complains of its own broken connection, sometimes a while later.
+# After a reload during a run, Gradio reports its own broken connection, sometimes later.
 FAREWELLS = ("AbortError", "Connection errored out")
 
 
 class RaceDriver:
-    """One tab; `complaints` collects whatever should not have happened in it."""
+    """One tab; `complaints` collects errors and other events that must not happen in it."""
 
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.context, self.url = context, url
         self.complaints: list[str] = []
-        self.has_left = False  # by a reload
-        self.may_complain = False  # set where the server itself is taken away
+        self.has_left = False  # the page was loaded again, so it may report broken connections
+        self.may_complain = False  # True in tests that cause errors on purpose
         self.page = next(iter(context.pages), None) or context.new_page()
-        self.page.set_default_timeout(END_SECONDS * 1000)  # two busy cores can be very slow
+        self.page.set_default_timeout(END_SECONDS * 1000)  # a page is slow if two cores are busy
         self._listeners: dict[str, Callable[[Any], None]] = {
             "console": self._console,
             "pageerror": self._exception,
@@ -54,7 +55,7 @@ class RaceDriver:
             self.page.on(event, listener)  # type: ignore[call-overload]
 
     def leave(self) -> None:
-        """Whatever happens in the tab from now on is another visitor's."""
+        """Stop collecting complaints, because later events in the tab belong to another visitor."""
         for event, listener in self._listeners.items():
             self.page.remove_listener(event, listener)
 
@@ -74,10 +75,8 @@ class RaceDriver:
         if response.status >= 400:
             self.complaints.append(f"status {response.status}: {response.url}")
 
-    # ---- doing
-
     def go(self, query: str = "") -> None:
-        """Open the page, with all settings unfolded and its first recording, if any, at its end."""
+        """Open the page, show all its settings, and wait until the opening recording has ended."""
         self.page.goto(self.url + query)
         self._until_ready()
         self.until("!specviz.race?.isReopening")
@@ -87,11 +86,11 @@ class RaceDriver:
         self.unfold()
 
     def unfold(self) -> None:
-        """All settings in sight; a report has none."""
+        """Show all settings of the form. Do nothing in a report, because a report has no form."""
         self.evaluate("{ if (specviz.race) specviz.race.form.refs.more.open = true; }")
 
     def turn(self, query: str) -> None:
-        """To another setting, as its address says it, without opening the page again."""
+        """Change the form to the settings of an address without loading the page again."""
         self.evaluate("document.querySelector('[data-page=race]').click()")
         self.evaluate(
             f"""(() => {{ history.replaceState(null, "", location.pathname + {json.dumps(query)});
@@ -105,12 +104,12 @@ class RaceDriver:
         )
 
     def visit(self, query: str) -> None:
-        """As by the browser's history, without opening the page again."""
+        """Add an address to the browser's history and go there, without loading the page again."""
         self.evaluate(f"history.pushState(null, '', {query!r})")
         self.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
 
     def reload(self) -> None:
-        """Leave in mid-sentence."""
+        """Load the page again, even during a run."""
         self.has_left = True
         self.page.reload()
         self._until_ready()
@@ -120,7 +119,7 @@ class RaceDriver:
         self.ref("race").click()
 
     def race(self) -> None:
-        """Press Race and wait for the end."""
+        """Click Race and wait for the end of the race."""
         self.press_race()
         self.wait_for_end()
 
@@ -129,7 +128,7 @@ class RaceDriver:
         self.settle()
 
     def wait_for_rounds(self, count: int = 1) -> None:
-        """Of the race just begun: until it begins, the one before it stays."""
+        """Wait for `count` rounds of the race that was just started, not of the one before."""
         self.until(f"{HAS_BEGUN} && specviz.race.view.trace.rounds.length >= {count}")
 
     def until(self, condition: str, seconds: float = END_SECONDS) -> None:
@@ -140,26 +139,24 @@ class RaceDriver:
 
     @property
     def state(self) -> str:
-        """Where the page stands and what it says, for a test that waited in vain."""
+        """Return the page's address and messages, for the report of a timeout."""
         return f"{self.evaluate(STATE)}, {self.errors}"
 
     def rest(self) -> None:
-        """Until the page has done what it puts off for a moment, such as writing its address."""
+        """Wait until the page has done its delayed work, such as writing its address."""
         self.until("hasNothingPutOff()")
 
     def settle(self) -> None:
-        """Until the race is drawn."""
+        """Wait until the race is drawn."""
         self.evaluate(DRAW)
 
     def until_steady(self) -> None:
-        """Until no colour or size changes by and by any more."""
+        """Wait until no colour and no size changes any more."""
         self.settle()
         self.until(IS_STEADY)
 
     def fill(self, ref: str, text: str) -> None:
         self.ref(ref).fill(text)
-
-    # ---- reading
 
     def ref(self, name: str) -> Locator:
         return self.page.locator(f"[data-ref={name}]")
@@ -176,7 +173,7 @@ class RaceDriver:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the race that was pressed for is the one that shows."""
+        """Return whether the page shows the race that was just started."""
         return bool(self.evaluate(HAS_BEGUN))
 
     @property
@@ -185,12 +182,12 @@ class RaceDriver:
 
     @property
     def address(self) -> str:
-        """As the page has it now, without what it has put off; `page.url` may come later."""
+        """Return the page's current address; `page.url` may be an older one."""
         return str(self.evaluate("location.href"))
 
     @property
     def query(self) -> str:
-        """The present address after the server's own part."""
+        """Return the query of the address after the page has written it."""
         self.rest()
         return self.address.removeprefix(self.url)
 
@@ -199,7 +196,7 @@ class RaceDriver:
         return int(self.evaluate("specviz.race.view.trace.rounds.length"))
 
     def lane_text(self, lane: str) -> str:
-        """What the lane wrote, as the ribbon's own text."""
+        """Return the text that a lane of the race shows."""
         script = (
             f"[...specviz.race.view.lanes.ribbons.{lane}.spans].map((s) => s.textContent).join('')"
         )

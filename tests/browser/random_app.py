@@ -1,6 +1,6 @@
-"""The page over random races instead of models: `PORT=7861 python -m tests.browser.random_app`.
+"""The app with random races instead of models: `PORT=7861 python -m tests.browser.random_app`.
 
-For tests of the page alone: every shape of tree and text can be had, and the pace is known.
+Tests of the page alone use it, because every shape of tree and text occurs and the speed is known.
 """
 
 import os
@@ -25,11 +25,11 @@ HOSTILE = {
     "${pwned()}": "${window.pwned=1}",
     "internationalisation": "\\`${alert(1)}{{this}}",
 }
-PAUSE_SECONDS = 0.003  # per event: a race of 200 rounds takes a few seconds
+PAUSE_SECONDS = 0.003  # pause after each event, so that a race of 200 rounds takes a few seconds
 
 
 class HostileRace(RandomRace):
-    """Some of its tokens try to run as code."""
+    """A race whose tokens try to run as code in the browser."""
 
     def __init__(self, request: RaceRequest) -> None:
         super().__init__(request)
@@ -43,7 +43,7 @@ class HostileRace(RandomRace):
 
 
 def known_pair(*_: object) -> PairReport:
-    """A report with a line of every tone."""
+    """Return a report on a model pair, with lines of every kind: good, plain, warning, problem."""
     return PairReport(
         device="cpu",
         dtype="float32",
@@ -61,7 +61,7 @@ def known_pair(*_: object) -> PairReport:
 
 
 if __name__ == "__main__":
-    decoding_queue.MAX_LIVE = 1  # as on a GPU, where each run keeps the device
+    decoding_queue.MAX_LIVE = 1  # one run at a time, as on a GPU
     handlers = Handlers(start=HostileRace, check=known_pair, fetching=lambda _: None)  # type: ignore[arg-type]
     handlers.rooms = Rooms(look_seconds=0.1)
     page = build_page(handlers)

@@ -1,4 +1,4 @@
-"""The debugger's page as a person uses it."""
+"""A driver that operates the debugger's page as a person does."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from specviz.records import Outcome, Round
 from tests.browser.race_driver import RaceDriver
 
 CURSOR = "specviz.step.view.cursor"
-# a run from a file or a fork, as a whole: until it shows, the one before it stands
+# This script is true as soon as the page shows a complete run from a file or a fork. Until then,
+# the page shows the previous run.
 KEPT_RUN_SHOWN = (
     f"specviz.step.source.startsWith('kept-') && {CURSOR}.trace.ending"
     f" && {CURSOR}.trace === specviz.step.opened"
 )
-# What the server sends of a recording is the same each time: a page is sent it once, and then hears
-# it again as it came.
+# The server always sends the same messages for a recording. So this script stores them when the
+# recording is first opened, and uses the stored messages each further time.
 OPEN_AFRESH = """(name) => {
     const page = specviz.step, { view, transport } = page;
     document.activeElement.blur();
@@ -58,14 +59,14 @@ LAST = len(TRACE.rounds) - 1
 
 
 def moments(each: Round) -> int:
-    """How many moments the page makes of a round."""
+    """Return the number of moments that the debugger shows for this round."""
     levels = max((node.depth for node in each.tree.nodes), default=1)
     examined = sum(v.outcome is not Outcome.UNREACHED for v in each.verdicts)
     return levels + 1 + examined + (each.extra is not None) + 1
 
 
 class StepDriver:
-    """The step page of one tab, on a run that is open."""
+    """The debugger in one tab, with an open run."""
 
     def __init__(self, driver: RaceDriver) -> None:
         self.driver, self.page = driver, driver.page
@@ -73,7 +74,7 @@ class StepDriver:
         self.settle()
 
     def afresh(self, name: str) -> StepDriver:
-        """Open a recording as a fresh page would: rules, axis and place are the usual ones."""
+        """Open a recording as a new page would, with the default rules, axis and moment."""
         self.page.evaluate(OPEN_AFRESH, name)
         whole = f"specviz.step.source === {name!r} && !specviz.step.transport.isBusy"
         self.driver.until(f"{whole} && {CURSOR}.trace.ending")
@@ -82,7 +83,7 @@ class StepDriver:
         return self
 
     def settle(self) -> None:
-        """Until everything is drawn: the charts come a frame behind the tree."""
+        """Wait until everything is drawn; charts are drawn one frame after the tree."""
         self.driver.evaluate(DRAW)
 
     def press(self, *keys: str) -> None:
@@ -91,7 +92,7 @@ class StepDriver:
         self.settle()
 
     def leave_field(self) -> None:
-        """A focused menu keeps the keys for itself."""
+        """Remove the focus from a field, because a focused menu would receive the keys."""
         self.driver.evaluate("document.activeElement.blur()")
 
     def click(self, ref: str) -> None:
@@ -100,7 +101,7 @@ class StepDriver:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Round and moment, from 0."""
+        """Return the indices of the current round and of its current moment."""
         return tuple(self.driver.evaluate(f"[{CURSOR}.round, {CURSOR}.at]"))
 
     @property
@@ -109,7 +110,7 @@ class StepDriver:
 
     @property
     def stop(self) -> dict[str, Any]:
-        """The fate of the stop under the cursor, from the record itself."""
+        """Return the node at the debugger's cursor and the node's recorded outcome."""
         script = f"""(() => {{ const c = {CURSOR}, r = c.current;
             return {{ node: c.node, outcome: r.outcomes[c.node] ?? r.extraKind }} }})()"""
         return dict(self.driver.evaluate(script))

@@ -1,4 +1,4 @@
-"""axe-core finds nothing on either page, wide and light or narrow and dark, with a run."""
+"""axe-core finds no fault on the race page and in the debugger, in any size and colour scheme."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ LOOKS = {
 
 
 def looks(quick: str) -> pytest.MarkDecorator:
-    """Every look, all but one of them where there is time."""
+    """Parametrise a test over window sizes and colour schemes.
+
+    `make test` runs only the combination with the name `quick`; `make slow` runs all of them.
+    """
     slow = {name: [pytest.mark.slow] if name != quick else [] for name in LOOKS}
     values = [pytest.param(*LOOKS[name], id=name, marks=slow[name]) for name in LOOKS]
     return pytest.mark.parametrize(("size", "scheme"), values)
@@ -32,7 +35,7 @@ RUN = "?view=step&trace=draft-tree.story&round=3&pos=7"
 
 
 @looks(quick="wide light")
-def test_the_race_page_has_no_finding_after_a_race(
+def test_the_race_page_has_no_fault_after_a_race(
     open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
     driver = open_page(random_url, "?tokens=12", viewport=size, color_scheme=scheme)
@@ -42,7 +45,7 @@ def test_the_race_page_has_no_finding_after_a_race(
 
 @pytest.mark.slow
 @looks(quick="wide light")
-def test_the_race_page_has_no_finding_before_a_race(
+def test_the_race_page_has_no_fault_before_a_race(
     open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
     driver = open_page(random_url, viewport=size, color_scheme=scheme)
@@ -50,7 +53,7 @@ def test_the_race_page_has_no_finding_before_a_race(
 
 
 @looks(quick="narrow dark")
-def test_the_debugger_has_no_finding(
+def test_the_debugger_has_no_fault(
     open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
     step = StepDriver(open_page(random_url, RUN, viewport=size, color_scheme=scheme))
@@ -62,7 +65,7 @@ def test_the_debugger_has_no_finding(
 
 @pytest.mark.slow
 @looks(quick="narrow dark")
-def test_the_debugger_has_no_finding_at_any_phase(
+def test_the_debugger_has_no_fault_at_any_phase(
     open_page: OpenPage, random_url: str, size: ViewportSize, scheme: str
 ) -> None:
     step = StepDriver(open_page(random_url, RUN, viewport=size, color_scheme=scheme))
@@ -73,9 +76,7 @@ def test_the_debugger_has_no_finding_at_any_phase(
 
 
 @pytest.mark.slow
-def test_the_check_itself_sees_a_button_without_a_name(
-    open_page: OpenPage, random_url: str
-) -> None:
+def test_the_check_finds_a_button_without_a_name(open_page: OpenPage, random_url: str) -> None:
     driver = open_page(random_url)
     driver.evaluate("document.querySelector('[data-ref=theme]').removeAttribute('aria-label')")
     driver.evaluate("document.querySelector('[data-ref=theme]').removeAttribute('title')")

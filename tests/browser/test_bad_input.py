@@ -1,4 +1,4 @@
-"""Input that breaks a rule: one sentence beside its control, and the page stays usable."""
+"""Input that breaks a rule shows one sentence next to its field, and the page stays usable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
-# What a page could not order by its form, sent all the same.
+# The form cannot send such a request, so this script sends it.
 START = 'specviz.race.transport.start("join", { form: { ...specviz.race.form.order, CHANGE } })'
 
 BAD_FIELDS = [
@@ -23,7 +23,7 @@ BAD_FIELDS = [
 
 
 def one_sentence(tab: RaceDriver) -> str:
-    """The one error on the page; checks that it is a sentence and no traceback."""
+    """Return the only error on the page; check that it is a sentence and no traceback."""
     tab.wait_for_end()
     assert len(tab.errors) == 1, tab.errors
     (error,) = tab.errors
@@ -36,7 +36,7 @@ def assert_usable(tab: RaceDriver) -> None:
     assert tab.ref("race").is_enabled()
 
 
-def test_each_bad_field_gives_one_sentence_beside_it(app_url: str, turn_page: Open) -> None:
+def test_each_bad_field_shows_one_sentence_next_to_it(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=8")
     for ref, value, name in BAD_FIELDS:
         before = tab.ref(ref).input_value()
@@ -53,7 +53,7 @@ def test_each_bad_field_gives_one_sentence_beside_it(app_url: str, turn_page: Op
     assert tab.has_begun and tab.rounds > 0
 
 
-def test_a_number_may_be_typed_as_its_own_error_writes_it(random_url: str, turn_page: Open) -> None:
+def test_a_number_may_be_typed_in_the_format_of_its_error(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url)
     tab.evaluate("specviz.race.form.refs.more.open = true")
     tab.fill("maxNewTokens", "4,096")
@@ -61,7 +61,7 @@ def test_a_number_may_be_typed_as_its_own_error_writes_it(random_url: str, turn_
     assert tab.ref("maxNewTokens").input_value() == "4096" and tab.errors == []
 
 
-def test_folded_settings_open_for_their_error(app_url: str, turn_page: Open) -> None:
+def test_hidden_settings_are_shown_if_they_have_an_error(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=8")
     for ref, value, name in [
         ("topK", "-1", "Top-k"),
@@ -75,7 +75,7 @@ def test_folded_settings_open_for_their_error(app_url: str, turn_page: Open) -> 
         tab.fill(ref, before)
 
 
-def test_the_sentence_about_a_field_stands_above_the_buttons_on_a_low_screen(
+def test_on_a_low_screen_the_error_of_a_field_is_above_the_buttons(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, "?tokens=8", viewport={"width": 1280, "height": 720})
@@ -90,7 +90,7 @@ def test_the_sentence_about_a_field_stands_above_the_buttons_on_a_low_screen(
 
 
 @pytest.mark.slow
-def test_a_field_says_what_it_may_hold_before_anyone_presses_race(
+def test_a_field_shows_its_limits_before_the_race_is_started(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=8")
@@ -122,7 +122,7 @@ def test_a_field_says_what_it_may_hold_before_anyone_presses_race(
     tab.until("window.orders === 1")
 
 
-def test_bad_trees_are_named(app_url: str, turn_page: Open) -> None:
+def test_an_invalid_tree_is_named(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=8&method=draft-tree&k=3")
     for branching in ("3;2", "0", "8,8,8", "1,1,1,1,1"):
         tab.fill("branching", branching)
@@ -130,7 +130,7 @@ def test_bad_trees_are_named(app_url: str, turn_page: Open) -> None:
         assert "Branching" in one_sentence(tab)
 
 
-def test_models_that_are_none_are_named(app_url: str, turn_page: Open, tmp_path: Path) -> None:
+def test_an_invalid_model_is_named(app_url: str, turn_page: Open, tmp_path: Path) -> None:
     tab = turn_page(app_url, "?task=code&tokens=8&pair=custom")
     for target in ("", str(tmp_path), "/does/not/exist"):
         tab.fill("target", target)
@@ -140,7 +140,7 @@ def test_models_that_are_none_are_named(app_url: str, turn_page: Open, tmp_path:
         assert_usable(tab)
 
 
-def test_an_unknown_method_is_refused_by_the_server_too(app_url: str, turn_page: Open) -> None:
+def test_the_server_refuses_an_unknown_method_as_well(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=8")
     tab.evaluate(START.replace("CHANGE", "method: 'magic'"))
     tab.until("document.querySelector('.error:not([hidden])') !== null")
@@ -152,7 +152,7 @@ def test_an_unknown_method_is_refused_by_the_server_too(app_url: str, turn_page:
     ["'\\u0000 NUL'", "'half a pair: \\ud83d!'", "'\\udc00'", "'🙂'.repeat(10000)"],
     ids=["NUL", "high-surrogate", "low-surrogate", "emoji"],
 )
-def test_odd_text_runs_or_is_refused_in_one_sentence(
+def test_unusual_text_runs_or_is_refused_in_one_sentence(
     app_url: str, turn_page: Open, text: str
 ) -> None:
     tab = turn_page(app_url, "?tokens=8")

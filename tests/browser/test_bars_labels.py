@@ -1,4 +1,4 @@
-"""The labels of the p, q chart stay apart and in their card, however wide it is."""
+"""The labels of the chart of p and q never overlap or leave their card, at any width."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.step_driver import CURSOR, StepDriver
 
-# Texts of the card that lie on another or outside of it.
+# This script returns the texts that overlap another text of the chart's card or leave the card.
 CLASHES = """(() => {
     const card = document.querySelector("[data-ref=stepBars]").closest("article");
     const whole = card.getBoundingClientRect();
@@ -20,7 +20,7 @@ CLASHES = """(() => {
     const clashes = (each, at) => isOut(each) || texts.slice(at + 1).some((b) => isOn(each, b));
     return texts.filter(clashes).map(({ text }) => text);
 })()"""
-# The first round and node that were judged after a rejected sibling.
+# This script returns the first node that was examined after a rejected sibling, with its round.
 SIBLING = """(() => {
     const { rounds } = specviz.step.view.trace;
     const said = (round, node) => round.barsFigure(node)?.layout.meta.remark ?? "";
@@ -32,7 +32,7 @@ SIBLING = """(() => {
 
 
 @pytest.mark.parametrize("width", [1024, 1280, 1400, 390])
-def test_no_label_of_the_bars_lies_on_another_or_outside_its_card(
+def test_no_label_of_the_bars_overlaps_another_or_leaves_its_card(
     opened: StepDriver, width: int
 ) -> None:
     step = opened

@@ -1,4 +1,4 @@
-"""Any chart as a file: a PNG or an SVG of what is shown, in the theme that is shown."""
+"""Any chart can be saved as a PNG or an SVG, with the shown content and colours."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_chart_is_saved_as_a_png_of_twice_its_size(
     )
 
 
-def test_a_chart_is_saved_as_an_svg_on_the_ground_of_the_shown_theme(
+def test_a_chart_is_saved_as_an_svg_with_the_background_of_the_current_theme(
     opened: StepDriver, tmp_path: Path
 ) -> None:
     text = saved(opened, button(opened, "stepTree", "SVG"), tmp_path).decode()
@@ -65,7 +65,7 @@ def test_a_chart_is_saved_as_an_svg_on_the_ground_of_the_shown_theme(
     assert f"fill: rgb({red}, {green}, {blue})" in text
 
 
-def test_the_buttons_show_for_the_focus_and_not_before(opened: StepDriver) -> None:
+def test_the_buttons_appear_when_a_chart_has_the_focus(opened: StepDriver) -> None:
     opened.page.mouse.move(2, 2)
     png = button(opened, "stepMask", "PNG")
     opened.leave_field()
@@ -82,7 +82,7 @@ def test_a_chart_without_a_figure_has_no_buttons(opened: StepDriver) -> None:
 
 
 @pytest.mark.slow
-def test_charts_of_the_race_are_saved_too(
+def test_charts_of_a_race_can_be_saved(
     open_page: OpenPage, random_url: str, tmp_path: Path
 ) -> None:
     driver = open_page(random_url, "?tokens=20")
@@ -97,7 +97,7 @@ def test_charts_of_the_race_are_saved_too(
         assert Path(download.value.path()).read_bytes()[:4] == b"\x89PNG"
 
 
-# Whether any button lies on a line of any title, of the charts that are shown.
+# Return whether a button of a visible chart covers a line of a title.
 COVERED = """(() => {
     const linesOf = (title) => {
         const range = document.createRange();

@@ -1,4 +1,4 @@
-"""The code beside a moment, in the debugger: the lines that are executed, and their values."""
+"""For each moment, the debugger shows the executed lines of code and their values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ SHOWN_DRAW = """[...document.querySelectorAll("[data-ref=stepCode] dt")]
     .find((each) => each.textContent === "uniform").nextElementSibling.textContent"""
 
 
-def test_the_code_goes_along_with_every_moment(debugger: StepDriver) -> None:
+def test_the_code_follows_every_moment(debugger: StepDriver) -> None:
     step = debugger.afresh("draft-model.code")
     card = step.driver.ref("codeCard")
     assert step.driver.evaluate(LINES) == [], "closed, it is not drawn"
     card.locator("summary").click()
-    step.driver.until(f"{LINES}.length > 0")  # the browser tells that it is open a while later
+    # The browser reports only some time after the click that the card is open.
+    step.driver.until(f"{LINES}.length > 0")
     seen: list[str] = []
     for _ in range(12):
         lines = step.driver.evaluate(LINES)
@@ -41,7 +42,8 @@ def test_the_code_goes_along_with_every_moment(debugger: StepDriver) -> None:
     step.driver.evaluate("document.querySelector('[data-ref=codeCard]').open = false")
 
 
-# Of every moment of a run: its phase, what is said instead of lines, the marked lines, the values.
+# This script returns four values for every moment of a run: the moment's phase, the text that the
+# card shows if it cannot show the code, the marked lines, and the values next to the lines.
 ALL_SHOWN = """(() => {
     const { code, cursor } = specviz.step.view, { trace } = cursor;
     const text = (each) => each.textContent.trim();
@@ -55,11 +57,12 @@ ALL_SHOWN = """(() => {
     }));
 })()"""
 CACHES = ["for cache in caches:", "if (rejected :=", "cache.crop(-rejected)", "round_index += 1"]
-Executed = tuple[str, list[str], dict[str, object]]  # phase, beginnings of lines, values
+# A moment's phase, the beginnings of its marked lines, and the values of its variables.
+Executed = tuple[str, list[str], dict[str, object]]
 
 
 def executed(trace: Trace, each: Round) -> Iterator[Executed]:
-    """What the sixty lines do in a round: followed here by hand, from the record alone."""
+    """Yield what docs/sixty_lines.py would do in a round, computed from the round's record."""
     tokens = [*trace.prompt_ids, *trace.emitted_ids][: each.context_length]
     known, drafted = len(tokens), [node.token_id for node in each.tree.nodes]
     named = [label(trace, token) for token in drafted]
@@ -97,7 +100,7 @@ def label(trace: Trace, token: int) -> str:
 
 
 @pytest.mark.parametrize("name", ["draft-model.code", "quantised-self.opening.smollm2"])
-def test_at_every_moment_the_marked_lines_and_values_are_those_that_are_executed(
+def test_at_every_moment_the_executed_lines_and_their_values_are_marked(
     name: str, debugger: StepDriver
 ) -> None:
     step, trace = debugger.afresh(name), golden_trace(name)
@@ -125,7 +128,7 @@ def test_at_every_moment_the_marked_lines_and_values_are_those_that_are_executed
     ("name", "why"),
     [("draft-tree.story", "a tree"), ("prompt-lookup.chat.smollm2", "without dice")],
 )
-def test_where_the_lines_do_not_fit_none_is_marked_and_it_is_said(
+def test_a_moment_without_matching_lines_marks_none_and_says_so(
     name: str, why: str, debugger: StepDriver
 ) -> None:
     step = debugger.afresh(name)

@@ -1,4 +1,4 @@
-"""What a visitor sees first: a recorded race that plays, their own one again, experiments."""
+"""A visitor's first minute: a recorded race that plays, their own race, and experiments."""
 
 from __future__ import annotations
 
@@ -13,40 +13,46 @@ from specviz.ui.course.course import course_offer
 from specviz.ui.lab.lab import lab_offer
 from specviz.ui.setup import page_setup
 from tests.browser.app_server import exit_code
+from tests.browser.contexts import Contexts
 from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
 PLAYBACK = "specviz.race.view.playback"
 IS_PLAYING = f"{PLAYBACK}.isPlaying"
-FREEZE = f"{PLAYBACK}.tick = () => delete {PLAYBACK}.tick"  # no further frame is asked for
+# This script stops the playback, which then requests no further frame.
+FREEZE = f"{PLAYBACK}.tick = () => delete {PLAYBACK}.tick"
 NOTE_PLAY = (
     f"{{ const p = {PLAYBACK}; p.play = () => (delete p.play, p.play(), window.played = 1); 0 }}"
 )
 WHOLE = f"!{IS_PLAYING} && document.querySelectorAll('.lane .token.is-later').length === 0"
 
 
-def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
+def test_a_visitor_sees_a_recorded_race_play_and_then_runs_their_own(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, reduced_motion="no-preference")
     tab.until(f"{IS_PLAYING} && specviz.race.view.cursor.round > 0")
-    assert tab.query == ""  # nobody has asked for a setting
+    assert tab.query == ""  # the address names no setting, so the page starts with its defaults
     tab.reload()
-    so_far = "/first [0-9]+ tokens? so far$/.test(specviz.race.refs.speedupWord.textContent)"
+    so_far = "/, so far$/.test(specviz.race.refs.speedupWord.textContent)"
     tab.until(f"{IS_PLAYING} && {so_far} && !!({FREEZE})")
-    assert "Quantised self" in tab.text("recordedNotice")  # the form's models are others here
+    # The form selects other models than those of the recording.
+    assert "Quantised self" in tab.text("recordedNotice")
     assert "slowed" in tab.text("moment")
     assert tab.evaluate(f"{PLAYBACK}.ended < specviz.race.trace.rounds.length")
     assert tab.page.locator(".lane .token.is-later").first.is_hidden()
     assert tab.lane_text("baseline").startswith(text_of_the_opening())
-    assert tab.page.locator(".lane .prompt.is-question").count() == 2  # on a line of its own
+    # each lane shows the prompt's question on its own line
+    assert tab.page.locator(".lane .prompt.is-question").count() == 2
     assert tab.ref("staleNotice").is_hidden() and tab.errors == []
     assert "Once a run has ended" in tab.text("raceRedraw")
-    tab.page.locator("a[href='#why-exact']").first.click()  # of the whole run
+    # The link opens the proof of exactness, which needs a whole run. So the page ends the playback
+    # at once.
+    tab.page.locator("a[href='#why-exact']").first.click()
     tab.until(WHOLE)
     tab.until("!specviz.race.refs.raceRedraw.innerText.includes('Once a run has ended')")
-    # nothing is drawn in this run: another recording shows it
+    # The opening run is greedy and uses no draws, so the page shows another recording.
     tab.until("specviz.race.recording === specviz.race.sampled && !specviz.race.trace.isGreedy")
     assert not tab.evaluate("specviz.race.view.inspector.redraw.proof.open")
     tab.fill("maxNewTokens", "12")
@@ -62,7 +68,7 @@ def test_a_visitor_sees_a_recorded_race_play_and_their_own_one_again_at_its_end(
     assert tab.text("speculativeMeta").endswith("finished")
 
 
-def test_no_class_of_a_model_is_imported_before_the_page_is_served(random_url: str) -> None:
+def test_the_page_is_served_before_any_model_class_is_imported(random_url: str) -> None:
     assert exit_code(gather_what_is_served_first) == 0
 
 
@@ -73,11 +79,45 @@ def gather_what_is_served_first() -> None:
     sys.exit("transformers.modeling_utils" in sys.modules)
 
 
+ASKS = "**/component_server/"
+BRINGS = ("look", "hear", "open")
+
+
+def test_a_setting_may_be_changed_before_the_opening_recording_has_arrived(
+    random_url: str, contexts: Contexts
+) -> None:
+    held: list[Route] = []
+    may_come: list[bool] = []
+
+    def hold(route: Route) -> None:
+        if not may_come and route.request.post_data_json["fn_name"] in BRINGS:
+            held.append(route)
+        else:
+            route.continue_()
+
+    tab = RaceDriver(contexts.take(), random_url)
+    tab.page.route(ASKS, hold)
+    tab.page.goto(random_url)
+    tab.until("window.specviz?.race?.recording && !specviz.race.trace.header")
+    tab.evaluate("specviz.race.refs.more.open = true")
+    for number in range(2):
+        tab.fill("maxNewTokens", str(100 + number))
+        tab.until(f"specviz.race.form.order.max_new_tokens === '{100 + number}'")
+    assert tab.complaints == [] and tab.ref("proofRun").is_hidden()
+    may_come.append(True)
+    for route in held:
+        route.continue_()
+    tab.until("!!specviz.race.trace.header")
+    assert "Of a recording, not of your setting" in tab.text("proofRun")
+    assert tab.complaints == []
+    contexts.give_back(tab)
+
+
 PLOTLY = "**/plotly.min.js"
 HAS_CHART = "document.querySelector('[data-ref=speedupChart] .main-svg') !== null"
 
 
-def test_the_recorded_race_plays_before_charts_can_be_drawn_and_they_come_by_themselves(
+def test_the_recorded_race_plays_before_charts_can_be_drawn_and_the_charts_follow(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, reduced_motion="no-preference")
@@ -89,14 +129,14 @@ def test_the_recorded_race_plays_before_charts_can_be_drawn_and_they_come_by_the
     held[0].continue_()
     tab.until(HAS_CHART)
     tab.page.unroute(PLOTLY)
-    tab.may_complain = True  # of a file that does not come
+    tab.may_complain = True  # the test blocks the file of Plotly, so the browser reports an error
     tab.page.route(PLOTLY, lambda route: route.abort())
     tab.page.goto(random_url)
     tab.until("document.querySelector('[data-ref=speedupChart]')?.innerText.includes('Reload')")
     tab.page.unroute(PLOTLY)
 
 
-def test_a_link_with_a_setting_leads_to_that_setting_and_to_no_recording(
+def test_a_link_with_settings_shows_those_settings_and_no_recording(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=9")
@@ -104,7 +144,7 @@ def test_a_link_with_a_setting_leads_to_that_setting_and_to_no_recording(
     assert tab.ref("recordedNotice").is_hidden()
 
 
-# What of the first screen is left below the lanes' heads; whether the form comes after the lanes.
+# BELOW is how many pixels of the first screen are left below the headers of the lanes.
 BELOW = (
     "innerHeight - document.querySelector('.lane:last-of-type .ribbon').getBoundingClientRect().top"
 )
@@ -113,7 +153,7 @@ IS_FORM_AFTER = """specviz.race.refs.lanes.compareDocumentPosition(specviz.race.
     === Node.DOCUMENT_POSITION_FOLLOWING"""
 
 
-def test_who_wants_less_motion_finds_the_recorded_race_at_its_end_and_a_phone_shows_it_first(
+def test_with_reduced_motion_the_recorded_race_is_shown_at_its_end(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, viewport={"width": 390, "height": 844})
@@ -121,22 +161,22 @@ def test_who_wants_less_motion_finds_the_recorded_race_at_its_end_and_a_phone_sh
     assert tab.evaluate(WHOLE)
     assert tab.evaluate(BELOW) > 100 and tab.evaluate(IS_FORM_AFTER)
     tab.page.set_viewport_size({"width": 1280, "height": 720})
-    tab.until(f"!({IS_FORM_AFTER})")  # it moves a frame after the window
+    tab.until(f"!({IS_FORM_AFTER})")  # the form moves one frame after the window was resized
     assert tab.evaluate(BELOW) > 100
     assert tab.evaluate(FOLD) >= 0
-    for ref in ("speedup", "textVerdict"):  # what came of the race, without scrolling
+    for ref in ("speedup", "textVerdict"):  # the result is visible without scrolling
         assert tab.ref(ref).bounding_box()["y"] > 0 and "Identical" in tab.text("textVerdict")
     tab.page.locator("[data-page=step]").first.click()
-    tab.until("specviz.step.view.trace?.rounds.length > 0")
-    assert SAMPLED in tab.query  # more is to be seen in it than at temperature 0
+    # The link opens another recording, which uses draws. The page writes the recording's name into
+    # its address after the whole recording has arrived.
+    tab.until(f"location.search.includes('trace={SAMPLED}')")
 
 
-def test_a_visitor_who_begins_with_the_debugger_finds_accepted_and_rejected_draws(
+def test_a_visitor_who_starts_with_the_debugger_finds_accepted_and_rejected_draws(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?view=step")
-    tab.until("specviz.step.view.trace?.rounds.length > 0")
-    assert SAMPLED in tab.query
+    tab.until(f"location.search.includes('trace={SAMPLED}')")
     outcomes = tab.evaluate("specviz.step.view.trace.rounds.flatMap((each) => each.outcomes)")
     assert {"accepted", "rejected"} <= set(outcomes)
     tab.until(f"specviz.step.view.cursor.round === {SAMPLED_ROUND - 1}")
@@ -144,7 +184,7 @@ def test_a_visitor_who_begins_with_the_debugger_finds_accepted_and_rejected_draw
     assert tab.evaluate(first) == ["accepted", "rejected"]
 
 
-def test_at_temperature_0_one_press_races_the_question_with_draws_and_draws_it_anew(
+def test_at_temperature_0_one_click_races_the_same_prompt_with_draws(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=8")
@@ -157,7 +197,7 @@ def test_at_temperature_0_one_press_races_the_question_with_draws_and_draws_it_a
     assert not tab.evaluate(IS_PLAYING)
 
 
-def test_without_models_the_draws_are_a_recording_s_and_ones_own_race_comes_back(
+def test_without_models_a_recording_shows_the_draws_and_the_user_s_race_returns(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=8")
@@ -173,7 +213,7 @@ def test_without_models_the_draws_are_a_recording_s_and_ones_own_race_comes_back
     assert tab.lane_text("speculative") == own and tab.ref("recordedNotice").is_hidden()
 
 
-def test_a_link_to_why_it_is_exact_shows_a_place_drawn_anew(
+def test_a_link_to_the_proof_of_exactness_shows_a_redrawn_position(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "#why-exact")
@@ -193,7 +233,7 @@ SLOW_TO_KEEP = """(() => {
 })()"""
 
 
-def test_a_race_that_is_not_kept_yet_comes_back_from_behind_a_recording(
+def test_an_unsaved_race_returns_after_a_recording_was_shown(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=8")
@@ -209,7 +249,7 @@ def test_a_race_that_is_not_kept_yet_comes_back_from_behind_a_recording(
 
 
 @pytest.mark.slow
-def test_in_the_debugger_one_press_races_the_question_with_draws_or_shows_a_recording_of_them(
+def test_in_the_debugger_one_click_races_with_draws_or_shows_such_a_recording(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, f"?view=step&trace={OPENING}")
@@ -227,14 +267,14 @@ def test_in_the_debugger_one_press_races_the_question_with_draws_or_shows_a_reco
 
 
 def text_of_the_opening() -> str:
-    """But for its end, which the page says in words."""
+    """Return the opening recording's text without its end token, which the page shows as words."""
     trace = golden_trace(OPENING)
     texts = dict(trace.token_texts)
     return "".join(texts[each] or "∅" for each in trace.baseline.emitted_ids[:-1])
 
 
 @pytest.mark.slow
-def test_an_experiment_asks_first_and_answers_after_all_of_its_runs(
+def test_an_experiment_asks_first_and_answers_after_all_its_runs(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url)

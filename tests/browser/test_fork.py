@@ -1,4 +1,4 @@
-"""Forks and held runs: the real decoder goes on, or waits, as the page says."""
+"""Forks and paused runs: the real decoder continues or waits exactly when the page says so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ SPILLING = """[...document.querySelectorAll(".difference .chip")].filter((each) 
     .filter((each) => each.scrollWidth > each.clientWidth || each.offsetHeight > 40).length"""
 MADE_AGAIN = f"specviz.step.remaking === null && specviz.step.parent && {CURSOR}.trace.ending"
 IDS = "main.tokens.map((token) => token.id)"
-# The rounds that the server has made of the race of the page, whether they were sent or not.
+# This script returns how many rounds of the page's race the server has decoded, even if it has not
+# sent them all.
 MADE = """(async () => {
     const { transport } = specviz.race;
     const { messages } = await transport.ask("look", { ticket: transport.ticket, after: 0 });
@@ -33,9 +34,9 @@ def started_held(driver: RaceDriver) -> None:
 
 
 def when_still(driver: RaceDriver) -> int:
-    """The rounds that there are once the server makes none for a while, and all have arrived.
+    """Wait until the server decodes no more rounds and all have arrived; return their number.
 
-    A race of random rounds that nobody holds makes twenty in that time.
+    If the race were not paused, the server would decode twenty random rounds in the waiting time.
     """
     before, made = -1, driver.evaluate(MADE)
     while not before == made == driver.rounds:
@@ -46,14 +47,15 @@ def when_still(driver: RaceDriver) -> int:
 
 @pytest.fixture
 def real(turn_page: OpenPage, app_url: str) -> StepDriver:
-    """The debugger of the app that decodes."""
+    """Return the debugger's page of the app that runs real models."""
     driver = turn_page(app_url)
     driver.page.locator(".tabs [data-page=step]").click()
     return StepDriver(driver)
 
 
 def forked(step: StepDriver) -> None:
-    step.driver.evaluate("{ window.before = specviz.step.opened.header; }")  # of another test, too
+    # The page may still show a fork of an earlier test.
+    step.driver.evaluate("{ window.before = specviz.step.opened.header; }")
     step.driver.ref("forkGo").click()
     opened = "specviz.step.opened"
     is_new = f"{opened}.header !== window.before && {opened}.ending !== null"
@@ -61,7 +63,7 @@ def forked(step: StepDriver) -> None:
     step.settle()
 
 
-def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(
+def test_a_fork_with_a_forced_draw_leaves_its_parent_there_and_shows_both_texts(
     real: StepDriver, open_page: OpenPage, app_url: str
 ) -> None:
     step = real.afresh("draft-model.code")
@@ -80,7 +82,7 @@ def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(
     assert f"token {first + 1}" in step.driver.text("difference").lower()
     assert step.driver.ref("otherText").is_visible()
     own, other = step.driver.evaluate(PANES)
-    assert own == other  # side by side, at one height
+    assert own == other  # the page shows the texts of the fork and of its parent next to each other
     assert step.driver.evaluate(SPILLING) == 0
     assert f"from token {first + 1} on" in step.driver.text("forkWord")
     step.click("toTexts")
@@ -89,7 +91,8 @@ def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(
     step.click("toDifference")
     assert step.driver.evaluate(f"{CURSOR}.token") == first
     assert step.driver.evaluate("specviz.step.place.linkLimit") == ""
-    other = open_page(app_url, step.driver.query)  # its link makes it again for another visitor
+    # The fork's link makes the server repeat the fork for another visitor.
+    other = open_page(app_url, step.driver.query)
     other.until(MADE_AGAIN)
     assert other.evaluate(f"{CURSOR}.trace.{IDS}") == fork
     notes = [each.text("stepNote").split(" · the processor")[0] for each in (other, step.driver)]
@@ -97,7 +100,7 @@ def test_a_fork_with_a_forced_draw_parts_there_and_shows_both_texts(
 
 
 @pytest.mark.slow
-def test_the_link_to_a_fork_of_ones_own_race_makes_both_again_for_another_visitor(
+def test_a_link_to_a_fork_of_a_user_s_race_repeats_both_for_another_visitor(
     turn_page: OpenPage, open_page: OpenPage, app_url: str
 ) -> None:
     tab = turn_page(app_url, "?task=story&tokens=10&temperature=0.8&seed=5")
@@ -116,7 +119,7 @@ def test_the_link_to_a_fork_of_ones_own_race_makes_both_again_for_another_visito
     assert other.ref("remaking").is_hidden()
 
 
-def test_a_link_whose_run_cannot_be_made_again_says_why_in_one_line(debugger: StepDriver) -> None:
+def test_a_link_whose_run_cannot_be_repeated_says_why_in_one_line(debugger: StepDriver) -> None:
     driver = debugger.driver
     fork = "{ round: 9998, changes: {}, forced: {} }"
     for of, sentence in (
@@ -129,7 +132,7 @@ def test_a_link_whose_run_cannot_be_made_again_says_why_in_one_line(debugger: St
         assert driver.ref("remaking").is_hidden() and len(driver.errors) == 1
 
 
-def test_a_link_races_nothing_that_it_cannot_say_or_that_is_not_on_the_machine(
+def test_a_link_with_invalid_settings_or_missing_models_starts_no_race(
     turn_page: OpenPage, random_url: str
 ) -> None:
     tab = turn_page(random_url)
@@ -141,7 +144,7 @@ def test_a_link_races_nothing_that_it_cannot_say_or_that_is_not_on_the_machine(
     assert not tab.is_busy
 
 
-def test_an_unforced_fork_writes_the_same_text(real: StepDriver) -> None:
+def test_a_fork_without_forced_draws_writes_the_same_text(real: StepDriver) -> None:
     step = real.afresh("draft-tree.story")
     step.driver.evaluate(f"{CURSOR}.go(8, 0)")
     parent = step.driver.evaluate(f"{CURSOR}.trace.{IDS}")
@@ -151,7 +154,7 @@ def test_an_unforced_fork_writes_the_same_text(real: StepDriver) -> None:
     assert "forked before round 9: the same setting" in step.driver.text("stepNote")
 
 
-def test_a_fork_says_what_it_changed_and_stands_beside_its_parent(real: StepDriver) -> None:
+def test_a_fork_says_what_it_changed_and_is_shown_next_to_its_parent(real: StepDriver) -> None:
     step = real.afresh("draft-model.code")
     step.driver.evaluate(f"{CURSOR}.go(5, 0)")
     menu, parent = step.driver.ref("compareWith"), "The run it was forked from"
@@ -170,7 +173,7 @@ def test_a_fork_says_what_it_changed_and_stands_beside_its_parent(real: StepDriv
     assert parent not in menu.inner_text()
 
 
-def test_rounds_before_a_fork_are_told_at_their_own_temperature(real: StepDriver) -> None:
+def test_rounds_before_a_fork_are_described_at_their_own_temperature(real: StepDriver) -> None:
     step = real.afresh("draft-model.code")
     step.driver.evaluate(f"{CURSOR}.go(5, 0)")
     step.driver.ref("forkTemperature").fill("0")
@@ -193,7 +196,7 @@ def test_rounds_before_a_fork_are_told_at_their_own_temperature(real: StepDriver
         ("forkTemperature", "-1", "Temperature must be"),
     ],
 )
-def test_a_refused_fork_marks_its_field_until_it_is_edited_and_the_run_stays(
+def test_a_refused_fork_marks_its_field_until_it_is_edited_and_keeps_the_run(
     opened: StepDriver, ref: str, text: str, sentence: str
 ) -> None:
     driver, field = opened.driver, opened.driver.ref(ref)
@@ -212,8 +215,11 @@ def test_a_refused_fork_marks_its_field_until_it_is_edited_and_the_run_stays(
     assert not driver.ref("forkError").is_visible()
 
 
-def test_a_fork_that_is_refused_once_it_has_begun_leads_back_to_its_run(real: StepDriver) -> None:
-    """A forced draw of a token that another temperature does not draft."""
+def test_a_fork_that_is_refused_after_its_start_returns_to_its_run(real: StepDriver) -> None:
+    """The fork forces the draw of a drafted token.
+
+    At the fork's temperature, this token is not drafted at all, so the server refuses the fork.
+    """
     step = real.afresh("draft-model.code")
     step.press("n")
     place = step.place
@@ -223,7 +229,7 @@ def test_a_fork_that_is_refused_once_it_has_begun_leads_back_to_its_run(real: St
     step.driver.ref("forkGo").click()
     step.page.wait_for_selector("[data-ref=forkError]:visible")
     step.settle()
-    assert "this setting drafts another tree there" in step.driver.text("forkError")
+    assert "these settings draft another tree there" in step.driver.text("forkError")
     assert step.driver.evaluate("specviz.step.source") == "draft-model.code"
     assert step.place[0] == place[0] and step.driver.ref("stepTable").locator("tbody tr").count()
     assert step.driver.ref("stepTrace").locator("option").count() == count
@@ -234,10 +240,11 @@ def test_a_fork_that_is_refused_once_it_has_begun_leads_back_to_its_run(real: St
 
 
 @pytest.mark.slow
-def test_a_held_run_really_waits_and_goes_on_round_by_round(
+def test_a_held_run_really_waits_and_continues_round_by_round(
     open_page: OpenPage, random_url: str
 ) -> None:
-    driver = open_page(random_url, "?tokens=1000")  # long enough to be held
+    # The run is long enough that the user can pause it.
+    driver = open_page(random_url, "?tokens=1000")
     driver.press_race()
     driver.page.locator(".tabs [data-page=step]").click()
     driver.ref("hold").click()
@@ -255,7 +262,7 @@ def test_a_held_run_really_waits_and_goes_on_round_by_round(
     assert driver.rounds < 1000
 
 
-def test_a_race_started_held_decodes_nothing_before_its_first_round_is_let_through(
+def test_a_race_that_starts_held_decodes_nothing_before_its_first_round_is_allowed(
     open_page: OpenPage, random_url: str
 ) -> None:
     driver = open_page(random_url, "?tokens=400")
@@ -279,7 +286,7 @@ def test_a_race_started_held_decodes_nothing_before_its_first_round_is_let_throu
     driver.wait_for_end()
 
 
-def test_a_race_that_is_stopped_while_held_leaves_the_next_one_free(
+def test_a_held_race_that_is_stopped_does_not_block_the_next_one(
     open_page: OpenPage, random_url: str
 ) -> None:
     driver = open_page(random_url, "?tokens=40")
@@ -293,7 +300,7 @@ def test_a_race_that_is_stopped_while_held_leaves_the_next_one_free(
 
 
 @pytest.mark.slow
-def test_a_race_after_a_fork_is_stepped_through_and_the_fork_keeps_what_it_was_forked_from(
+def test_after_a_fork_a_new_race_can_be_stepped_through_and_the_fork_keeps_its_parent(
     turn_page: OpenPage, app_url: str
 ) -> None:
     tab = turn_page(app_url, "?task=story&tokens=8&temperature=0.8&seed=6")
@@ -312,6 +319,6 @@ def test_a_race_after_a_fork_is_stepped_through_and_the_fork_keeps_what_it_was_f
     to_debugger.click()
     step.settle()
     assert tab.evaluate(f"{CURSOR}.trace === specviz.race.trace")
-    assert parent not in tab.ref("compareWith").inner_text()  # of a run that was never forked
+    assert parent not in tab.ref("compareWith").inner_text()  # the new race has no fork yet
     assert tab.evaluate(f"specviz.step.parent.{IDS}") == raced
     assert tab.evaluate(f"specviz.race.trace.{IDS}") != raced

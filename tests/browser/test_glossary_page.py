@@ -1,4 +1,4 @@
-"""The glossary: a search, an address for each term, links that lead to where it can be seen."""
+"""The glossary: a search, an address for each term, and links to pages that show it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Open = Callable[..., RaceDriver]
 CURRENT = ".glossary-term[aria-current] h3"
 
 
-def test_terms_are_searched_addressed_and_lead_to_where_they_can_be_seen(
+def test_terms_can_be_searched_have_an_address_and_link_to_examples(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url)

@@ -1,4 +1,4 @@
-"""What a round shows beside its verdicts: what the drafter did, its time, labels one can read."""
+"""A round shows its verdicts, the drafter's work and its times, with readable labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NARROW = {"width": 390, "height": 844}
 WIDE = {"width": 1440, "height": 1000}
 
 
-# pairs of texts of a chart whose boxes overlap by more than a hair
+# Return pairs of a chart's texts that clearly overlap.
 COLLISIONS = """(ref) => {
   const texts = [...document.querySelectorAll(`[data-ref=${ref}] svg text`)];
   const shown = texts.filter((each) => each.textContent.trim());
@@ -33,7 +33,7 @@ COLLISIONS = """(ref) => {
 
 
 def in_slow(*values: object) -> Any:
-    """A size or a shape between the extremes, for `make slow`."""
+    """Mark a window size or a tree shape as slow, so that only `make slow` tests it."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
@@ -44,15 +44,13 @@ def race(turn_page: Open, url: str, query: str, size: dict[str, int]) -> RaceDri
 
 
 def show(tab: RaceDriver, ref: str) -> None:
-    """Bring a chart into sight and wait until it is drawn."""
+    """Scroll to a chart and wait until it is drawn."""
     tab.ref(ref).scroll_into_view_if_needed()
     tab.page.locator(f"[data-ref={ref}] svg").first.wait_for()
     tab.settle()
 
 
-def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
-    random_url: str, turn_page: Open
-) -> None:
+def test_the_drafter_s_work_is_described_with_its_tokens(random_url: str, turn_page: Open) -> None:
     query = f"?tokens=30&seed=4&temperature=0.7&method={LOOKUP.name}"
     tab = race(turn_page, random_url, query, WIDE)
     find = "specviz.race.view.trace.rounds.findIndex((round) => round.outcomes.length > 1)"
@@ -61,12 +59,12 @@ def test_what_the_drafter_did_is_told_in_words_with_its_tokens(
     tab.until(f"document.querySelectorAll('[data-ref=remarks] .token-chip').length === {drafted}")
     said = tab.text("remarks")
     assert said.startswith("What the drafter did")
-    assert "The last 2 tokens stood in the text before" in said
+    assert "The last 2 tokens also occur earlier in the text" in said
     chips = tab.ref("remarks").locator(".token-chip").all_inner_texts()
     assert len(chips) > 1 and all(chips)
 
 
-def test_a_drafter_that_says_nothing_has_no_strip(random_url: str, turn_page: Open) -> None:
+def test_a_drafter_without_notes_has_no_strip(random_url: str, turn_page: Open) -> None:
     tab = race(turn_page, random_url, "?tokens=6&seed=4&temperature=0.7", WIDE)
     assert not tab.ref("remarks").is_visible()
     remarks = "specviz.race.view.inspector.remarks"
@@ -93,7 +91,7 @@ def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, turn_
     assert "the guess was picked, not drawn, so q counts as 1" in tab.text("tokenSentence")
 
 
-def test_a_tokens_text_in_a_remark_is_no_markup(random_url: str, turn_page: Open) -> None:
+def test_a_token_in_a_remark_is_never_markup(random_url: str, turn_page: Open) -> None:
     tab = race(turn_page, random_url, "?tokens=4&seed=4&temperature=0.7", WIDE)
     tab.evaluate(
         "(() => { const { inspector, trace } = specviz.race.view;"
@@ -119,7 +117,9 @@ def test_the_timeline_follows_the_selected_round_and_shows_its_neighbours(
     assert tab.evaluate(shapes) == 0
 
 
-def test_work_beside_the_verification_is_seen_as_such(random_url: str, turn_page: Open) -> None:
+def test_work_during_the_verification_is_shown_as_simultaneous(
+    random_url: str, turn_page: Open
+) -> None:
     tab = race(turn_page, random_url, "?tokens=12&seed=5&temperature=0.7", WIDE)
     show(tab, "timelineChart")
     tab.evaluate("specviz.race.view.cursor.select(5)")
@@ -134,7 +134,7 @@ def test_work_beside_the_verification_is_seen_as_such(random_url: str, turn_page
     [(NARROW, 4), (WIDE, 4), (NARROW, 5), (WIDE, 5)],
     ids=["narrow 4", "wide 4", "narrow 5", "wide 5"],
 )
-def test_labels_of_the_timeline_do_not_collide(
+def test_labels_of_the_timeline_do_not_overlap(
     random_url: str, turn_page: Open, size: dict[str, int], seed: int
 ) -> None:
     tab = race(turn_page, random_url, f"?tokens=9&seed={seed}&temperature=0.7", size)
@@ -151,7 +151,7 @@ def test_labels_of_the_timeline_do_not_collide(
     [(NARROW, 5), (NARROW, 16), (NARROW, 32), (WIDE, 32)],
     ids=["narrow 5", "narrow 16", "narrow 32", "wide 32"],
 )
-def test_labels_of_the_depths_do_not_collide(
+def test_labels_of_the_depths_do_not_overlap(
     random_url: str, turn_page: Open, size: dict[str, int], length: int
 ) -> None:
     tab = race(turn_page, random_url, f"?tokens=60&seed=4&temperature=0.7&k={length}", size)
@@ -161,7 +161,7 @@ def test_labels_of_the_depths_do_not_collide(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
-def test_labels_of_the_speedup_do_not_collide(
+def test_labels_of_the_speedup_do_not_overlap(
     random_url: str, turn_page: Open, size: dict[str, int]
 ) -> None:
     tab = race(turn_page, random_url, "?tokens=60&seed=4&temperature=0.7", size)
@@ -185,7 +185,7 @@ BETWEEN = ["k=5", "k=16", "method=draft-tree&k=5&branching=3,2,2"] + [
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value['width']} wide",
 )
-def test_labels_of_a_tree_do_not_collide(
+def test_labels_of_a_tree_do_not_overlap(
     random_url: str, turn_page: Open, size: dict[str, int], shape: str
 ) -> None:
     tab = race(turn_page, random_url, f"?tokens=6&seed=8&temperature=0.7&{shape}", size)
@@ -208,7 +208,7 @@ def test_on_a_small_screen_the_tree_scrolls_to_the_selected_node(
     tab.until(f"{scrolled} > 100")
 
 
-def test_the_memory_of_the_method_stands_beside_the_targets(
+def test_the_memory_of_the_method_is_shown_next_to_the_target_s(
     random_url: str, turn_page: Open
 ) -> None:
     tab = race(turn_page, random_url, "?tokens=6&seed=4", WIDE)

@@ -1,4 +1,4 @@
-"""The other cards of the lab: costs, claims, peers, advice."""
+"""The cards of the lab except that of the sweep: costs, claims, peers, advice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.browser.contexts import Contexts, pages_of_a_module
 from tests.browser.lab_driver import LabDriver
 from tests.browser.race_driver import OVERFLOW, RaceDriver
 
-QUICK_CLAIM = 3  # compares distributions, which needs no clock
+# Claim 3 is about distributions, not about speed, so its measurement needs no idle machine.
+QUICK_CLAIM = 3
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def cost(lab: LabDriver, name: str, text: str) -> None:
     lab.page.locator(f"[data-cost={name}]").fill(text)
 
 
-def test_costs_follow_every_field_and_say_what_is_wrong_with_one(lab: LabDriver) -> None:
+def test_costs_follow_every_field_and_name_an_invalid_one(lab: LabDriver) -> None:
     for name, text in (
         ("tokens_per_day", "30000000"),
         ("peak_factor", "2"),
@@ -56,7 +57,7 @@ def test_costs_follow_every_field_and_say_what_is_wrong_with_one(lab: LabDriver)
 
 
 @pytest.mark.slow
-def test_claims_are_filtered_by_verdict_and_one_is_measured_at_a_press(lab: LabDriver) -> None:
+def test_claims_can_be_filtered_by_verdict_and_measured_with_a_click(lab: LabDriver) -> None:
     claims = lab.page.locator(".lab-claim")
     assert claims.count() == 32
     counts = lab.page.locator("[data-ref=claimsFilter] button").all_inner_texts()
@@ -91,7 +92,7 @@ def test_claims_are_filtered_by_verdict_and_one_is_measured_at_a_press(lab: LabD
     assert findings(lab.page, "#sv-lab-claims") == []
 
 
-def test_a_place_is_drawn_many_times_and_found_exact_and_greedy_is_told_apart(
+def test_many_draws_of_a_position_show_that_the_method_is_exact(
     lab: LabDriver,
 ) -> None:
     driver = lab.driver
@@ -108,7 +109,7 @@ def test_a_place_is_drawn_many_times_and_found_exact_and_greedy_is_told_apart(
     driver.ref("exactGo").click()
     driver.until(f"{drawn} && specviz.lab.exact.history.at(-1).draws === 1000")
     verdict = driver.page.locator("#sv-lab-exact .guess-verdict")
-    assert "No difference from the target is to be seen" in verdict.inner_text()
+    assert "No difference from the target is visible" in verdict.inner_text()
     assert "degrees of freedom" in verdict.inner_text()
     assert driver.page.locator("#sv-lab-exact .redraw-bins li").count() == 2 * 9
     assert findings(driver.page, "#sv-lab-exact") == []
@@ -120,7 +121,7 @@ def test_a_place_is_drawn_many_times_and_found_exact_and_greedy_is_told_apart(
     assert "nothing to count" in driver.text("exactHow")
 
 
-def test_own_prompts_and_models_are_measured_and_said(lab: LabDriver) -> None:
+def test_custom_prompts_and_models_are_measured_and_named(lab: LabDriver) -> None:
     driver = lab.driver
     driver.ref("labTask").select_option("own")
     driver.ref("peersGo").click()
@@ -129,7 +130,7 @@ def test_own_prompts_and_models_are_measured_and_said(lab: LabDriver) -> None:
     assert driver.evaluate("document.activeElement.dataset.ref") == "ownText"
     driver.fill("ownText", "def area(r):\n\nOnce upon a time")
     driver.until("document.querySelector('[data-ref=ownCount]').textContent.startsWith('2 prom')")
-    assert driver.errors == [] and driver.text("sweepSize") == "8 points, 64 runs"
+    assert driver.errors == [] and driver.text("sweepSize") == "8 points, 96 runs"
     text = b'{"prompt": "one"}\n'
     driver.ref("ownFile").set_input_files(
         {"name": "my.jsonl", "mimeType": "text/plain", "buffer": text}
@@ -151,7 +152,7 @@ def test_own_prompts_and_models_are_measured_and_said(lab: LabDriver) -> None:
     driver.ref("labTask").select_option("code")
 
 
-def test_peers_refuse_a_draft_length_at_its_field(lab: LabDriver) -> None:
+def test_peers_show_an_invalid_draft_length_at_its_field(lab: LabDriver) -> None:
     lab.driver.fill("peersLength", "0")
     lab.driver.ref("peersGo").click()
     assert lab.driver.text("peersError") == (
@@ -163,7 +164,7 @@ def test_peers_refuse_a_draft_length_at_its_field(lab: LabDriver) -> None:
 
 
 @pytest.mark.slow
-def test_peers_end_as_pairs_of_bars(lab: LabDriver) -> None:
+def test_the_results_of_peers_are_pairs_of_bars(lab: LabDriver) -> None:
     lab.order(tokens=8)
     lab.driver.fill("peersLength", "4")
     lab.driver.ref("peersGo").click()
@@ -175,7 +176,7 @@ def test_peers_end_as_pairs_of_bars(lab: LabDriver) -> None:
 
 
 @pytest.mark.slow
-def test_advice_that_is_stopped_goes_by_what_there_is_and_leads_to_a_sweep(lab: LabDriver) -> None:
+def test_stopped_advice_uses_its_measurements_and_links_to_a_sweep(lab: LabDriver) -> None:
     lab.driver.fill("labMaxNewTokens", "16")
     lab.driver.fill("adviceSeconds", "x")
     lab.driver.ref("adviceGo").click()
@@ -190,7 +191,7 @@ def test_advice_that_is_stopped_goes_by_what_there_is_and_leads_to_a_sweep(lab: 
     assert lab.page.locator("[data-ref=adviceReasons] li").count() >= 1
     titles = lab.page.locator("[data-ref=adviceRanking] tbody th").all_inner_texts()
     methods = [title.split(", K")[0] for title in titles]
-    assert len(methods) == len(set(methods)) >= 1  # each method once
+    assert len(methods) == len(set(methods)) >= 1  # the ranking lists each method once
     assert findings(lab.page, "#sv-lab-advice") == []
     lab.driver.until("!specviz.lab.advice.run.isBusy")
     lab.driver.ref("adviceSweep").click()

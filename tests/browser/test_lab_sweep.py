@@ -1,4 +1,4 @@
-"""The lab's sweep: points as they come, charts round one of them, a file, a stop, a reload."""
+"""The lab's sweep: points as they arrive, charts around one of them, a file, a stop, a reload."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def lab(turn_page: Callable[..., RaceDriver], random_url: str) -> LabDriver:
 def test_before_a_sweep_the_page_says_what_will_appear(lab: LabDriver) -> None:
     driver = lab.driver
     assert driver.ref("sweepLesson").is_visible() and driver.ref("sweepViews").is_hidden()
-    assert driver.text("sweepSize") == "8 points, 128 runs"
+    assert driver.text("sweepSize") == "8 points, 192 runs"
     assert findings(driver.page) == []
 
 
 @pytest.mark.slow
-def test_a_link_and_a_reload_bring_the_forms_back(open_page: OpenPage, random_url: str) -> None:
+def test_a_link_and_a_reload_restore_the_forms(open_page: OpenPage, random_url: str) -> None:
     given = "lab-task=own&lab-text=one%0Atwo&lab-vary=temperature&lab-values=0%2C1&lab-top-k=40"
     driver = open_page(random_url, f"?view=lab&{given}&lab-batch=4&lab-tokens=0&lab-method=magic")
     said = driver.text("labNotice")
@@ -59,7 +59,7 @@ def test_a_link_and_a_reload_bring_the_forms_back(open_page: OpenPage, random_ur
     assert values() == wanted and driver.ref("labNotice").is_hidden()
 
 
-def test_a_sweep_ends_with_charts_a_table_and_files_that_open_again(lab: LabDriver) -> None:
+def test_a_sweep_ends_with_charts_a_table_and_files_that_can_be_opened(lab: LabDriver) -> None:
     driver = lab.driver
     lab.run(values="1-2")
     assert "×" in driver.text("sweepSentence") and "draft length K" in driver.text("sweepSentence")
@@ -80,15 +80,16 @@ def test_a_sweep_ends_with_charts_a_table_and_files_that_open_again(lab: LabDriv
     file["buffer"] = b"{}\n"  # type: ignore[assignment]
     driver.ref("sweepFile").set_input_files(file)  # type: ignore[arg-type]
     driver.page.wait_for_selector("[data-ref=sweepError]:visible")
-    assert driver.text("sweepError").startswith("mine.jsonl: file must be that of a sweep")
+    assert driver.text("sweepError").startswith("mine.jsonl: file must be a sweep's file")
     assert lab.points == 2
     assert driver.evaluate("sessionStorage.getItem('specviz-sweep')")
-    driver.evaluate(f"{SWEEP}.sweep.setNoise(Array(2e6).fill(1.0625))")  # more than a tab can keep
+    # This sweep is too large for the tab's storage.
+    driver.evaluate(f"{SWEEP}.sweep.setNoise(Array(2e6).fill(1.0625))")
     assert driver.evaluate("sessionStorage.getItem('specviz-sweep')") is None
     driver.evaluate(f"{SWEEP}.sweep.setNoise([])")
 
 
-def test_keys_and_rows_walk_through_the_points_and_the_charts_follow(lab: LabDriver) -> None:
+def test_keys_and_rows_select_points_and_the_charts_follow(lab: LabDriver) -> None:
     lab.run(values="1-3")
     for key, value in (("Home", "1"), ("ArrowRight", "2"), ("End", "3"), ("ArrowLeft", "2")):
         lab.page.keyboard.press(key)
@@ -130,9 +131,8 @@ def test_two_axes_make_a_heatmap_and_nothing_is_cut_off(lab: LabDriver) -> None:
     assert driver.ref("labPair").is_visible() and driver.ref("settingChange").is_hidden()
     for width in (390, 1280):
         lab.page.set_viewport_size({"width": width, "height": 900})
-        assert driver.ref("labPair").is_hidden() is (
-            width == 390
-        )  # behind a line, the result first
+        # On a narrow screen, the page hides the fields of the form once it shows a result.
+        assert driver.ref("labPair").is_hidden() is (width == 390)
         for _ in range(2):
             driver.ref("large").click()
             driver.settle()
@@ -163,7 +163,7 @@ def test_two_axes_make_a_heatmap_and_nothing_is_cut_off(lab: LabDriver) -> None:
         ("peersLength", "99", "Draft length must be a whole number from 1 to 32"),
     ],
 )
-def test_what_is_wrong_is_one_line_at_its_field_as_it_is_typed(
+def test_an_invalid_value_shows_one_line_at_its_field_while_it_is_typed(
     lab: LabDriver, ref: str, text: str, sentence: str
 ) -> None:
     lab.order()
@@ -179,11 +179,11 @@ def test_what_is_wrong_is_one_line_at_its_field_as_it_is_typed(
 
 
 @pytest.mark.slow
-def test_a_stopped_sweep_keeps_its_points_and_goes_on_while_another_page_is_used(
+def test_a_stopped_sweep_keeps_its_points_and_continues_while_another_page_is_used(
     lab: LabDriver,
 ) -> None:
     driver = lab.driver
-    lab.start(values="1-3", tokens=60)  # long enough to be stopped on any machine
+    lab.start(values="1-3", tokens=60)  # the sweep is long enough to be stopped on any machine
     driver.page.locator("[data-page=race]").click()
     driver.fill("prompt", "while it runs")
     assert driver.ref("prompt").input_value() == "while it runs"
@@ -198,7 +198,7 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_while_another_page_is_used
 
 
 @pytest.mark.slow
-def test_a_sweep_that_is_stopped_while_it_waits_leaves_the_one_before_it(
+def test_a_sweep_that_is_stopped_while_it_waits_keeps_the_one_before_it(
     open_page: OpenPage, random_url: str
 ) -> None:
     driver = open_page(random_url, "?view=lab")
@@ -215,7 +215,7 @@ def test_a_sweep_that_is_stopped_while_it_waits_leaves_the_one_before_it(
     driver.until("!specviz.lab.advice.run.isBusy")
 
 
-def test_names_are_chosen_and_numbers_are_typed(lab: LabDriver) -> None:
+def test_values_that_are_names_are_chosen_and_numbers_are_typed(lab: LabDriver) -> None:
     driver = lab.driver
     driver.ref("axis1").select_option("method")
     assert driver.ref("values1").is_hidden() and driver.ref("labMethod").is_hidden()
@@ -256,7 +256,7 @@ def test_the_menu_has_the_axes_of_the_method_and_two_options_make_a_heat_map(
     assert lab.points == 4 and len(lab.chart("heatmap")[0]["z"]) == 2
 
 
-def test_an_address_that_asks_for_an_axis_of_another_method_is_told_whose_it_is(
+def test_an_address_with_an_axis_of_another_method_says_which_methods_have_it(
     random_url: str, turn_page: Callable[..., RaceDriver]
 ) -> None:
     tab = turn_page(random_url, "?lab-method=draft-model&lab-vary=longest-ngram&lab-values=2,3")
@@ -270,7 +270,7 @@ def test_an_address_that_asks_for_an_axis_of_another_method_is_told_whose_it_is(
 
 
 @pytest.mark.slow
-def test_a_reload_in_mid_sweep_keeps_what_was_measured_and_says_so(
+def test_after_a_reload_during_a_sweep_its_points_are_kept_and_the_page_says_so(
     open_page: OpenPage, random_url: str
 ) -> None:
     lab = LabDriver(open_page(random_url, "?view=lab"))
@@ -287,7 +287,7 @@ def test_a_reload_in_mid_sweep_keeps_what_was_measured_and_says_so(
 
 
 @pytest.mark.slow
-def test_the_batch_of_the_picked_point_is_drawn_round_by_round(lab: LabDriver) -> None:
+def test_the_batch_of_the_selected_point_is_drawn_round_by_round(lab: LabDriver) -> None:
     driver = lab.driver
     driver.ref("axis1").select_option("batch-size")
     lab.run(values="1,2")

@@ -1,4 +1,4 @@
-"""The course as a learner walks it: with the keyboard, every lesson to its end."""
+"""The course as a learner takes it: every lesson to its end, with the keyboard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.browser.race_driver import RaceDriver
 
 OpenPage = Callable[..., RaceDriver]
 WIDGETS = read_widgets()
-# The keys that reach a goal: where to go with Tab, and what to press there.
+# KEYS maps each goal of a lesson to the elements to reach with Tab and to the keys to press in each
+# of them.
 INPUT = ".typed-text + .typed-form input"
 KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "both-verdicts": ((".draw-line input", "End"),),
@@ -56,9 +57,11 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
 REPEATED = ("bonus", "enough-rounds", "walked", "masked", "rolled-back")
 REPEATED += ("stepped", "paired", "added")
 MOST_TIMES = 30
-WALKED_BY_TAB = "guess-and-check"  # the others in make slow
+# This lesson is always done with Tab, the others only in `make slow`
+WALKED_BY_TAB = "guess-and-check"
 VIEW = "specviz.learn.view"
-# The names of the widget's values, and those in texts that are not known or no numbers.
+# VALUES returns the names of the widget's values. ODD finds the values in the lesson's texts that
+# the page does not know or that are no numbers.
 VALUES = f"Object.keys({VIEW}.widget.values)"
 ODD = """[...document.querySelectorAll(".lesson-words .value, .lesson-words mn")]
     .filter((each) => /…|NaN|undefined|Infinity/.test(each.textContent))
@@ -66,7 +69,7 @@ ODD = """[...document.querySelectorAll(".lesson-words .value, .lesson-words mn")
 IS_AT_REST = f"!{VIEW}.widget.course.drive.isBusy"
 REST = "(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))()"
 CAN_BE_USED = "(each) => !each.disabled && each.checkVisibility()"
-# How many elements Tab stops at from here to the one that is wanted; below 0 it lies behind.
+# Return how many presses of Tab reach an element; a negative number counts presses of Shift+Tab.
 STOPS = "a[href], button, input, select, textarea, [tabindex]"
 TABS = f"""(selector) => {{
     const all = [...document.querySelectorAll({STOPS!r})];
@@ -79,13 +82,13 @@ TABS = f"""(selector) => {{
 
 
 class Learner:
-    """Someone without a mouse."""
+    """A learner without a mouse."""
 
     def __init__(self, driver: RaceDriver) -> None:
         self.driver, self.page = driver, driver.page
 
     def tab_to(self, selector: str) -> None:
-        """As often as Tab must be pressed; where it lands is looked at."""
+        """Press Tab as often as needed, and check that the element has the focus."""
         self.driver.until(f"[...document.querySelectorAll({selector!r})].some({CAN_BE_USED})")
         count = int(self.page.evaluate(TABS, selector))
         for _ in range(abs(count)):
@@ -103,7 +106,7 @@ class Learner:
         self.driver.until(shown)
 
     def walk(self, lesson: Lesson) -> None:
-        """From the list through every step and back to it."""
+        """Start a lesson from the list, do every step, and return to the list."""
         self.press(f"[data-lesson-name={lesson.name}]", "Enter")
         for step in lesson.steps:
             self.wait(step)
@@ -120,7 +123,10 @@ class Learner:
         self.press("[data-ref=lessonBack]", "Enter")
 
     def reach(self, goal: str) -> None:
-        """Its keys, again where it takes several rounds, or the draw may go against it."""
+        """Press the keys that reach a goal.
+
+        Press them repeatedly if the goal needs several rounds or a particular draw.
+        """
         for _ in range(MOST_TIMES if goal in REPEATED else 1):
             for selector, *keys in KEYS[goal]:
                 self.driver.until(f"{IS_AT_REST} || {VIEW}.isReached")
@@ -143,7 +149,7 @@ class Learner:
             self.press(f"[data-option={right}]", "Enter")
 
     def give_numbers(self, step: LessonStep) -> None:
-        """What is no number, one that nothing comes to, each wrong one, then the right one."""
+        """Type a word, a wrong number, each known mistake, and finally the right number."""
         told = f"{VIEW}.widget.values"
         for each in step.options:
             self.driver.until(f"typeof {told}[{each.value!r}] === 'number'")
@@ -157,7 +163,7 @@ class Learner:
         assert self.page.locator("[data-ref=lessonAfter] .is-right").count() == 1
 
     def take(self, lessons: Iterable[Lesson]) -> None:
-        """One after another, from the list of them, with the same draws each time."""
+        """Do the lessons of the list one after another, with the same random numbers each time."""
         self.driver.evaluate("{ window.chance = Math.random; Math.random = () => 0.25; }")
         self.driver.ref("tabs").locator("button, a").first.focus()
         self.press("[data-page=learn]", "Enter")
@@ -170,12 +176,13 @@ class Learner:
 
 
 class HastyLearner(Learner):
-    """Someone who goes to each control at once and not with Tab, which takes longer."""
+    """A learner who focuses each element directly, which is faster than Tab."""
 
     def tab_to(self, selector: str) -> None:
         usable = f"[...document.querySelectorAll({selector!r})].find({CAN_BE_USED})"
         has_gone = f"({usable}?.focus(), {usable} === document.activeElement)"
-        if not self.driver.evaluate(has_gone):  # as a rule it is there, and nothing to wait for
+        # The element usually exists already, so the test need not wait for it
+        if not self.driver.evaluate(has_gone):
             self.driver.until(has_gone)
 
 
@@ -183,7 +190,7 @@ def in_group(group: LessonGroup) -> list[Lesson]:
     return [lesson for lesson in read_lessons() if lesson.group is group]
 
 
-def test_a_lesson_of_one_s_own_guesses_is_walked_to_its_end_with_the_keyboard_alone(
+def test_a_lesson_with_the_learner_s_own_guesses_can_be_finished_with_the_keyboard(
     turn_page: OpenPage, random_url: str
 ) -> None:
     learner = Learner(turn_page(random_url))
@@ -192,7 +199,7 @@ def test_a_lesson_of_one_s_own_guesses_is_walked_to_its_end_with_the_keyboard_al
 
 
 @pytest.mark.parametrize("group", LessonGroup, ids=lambda group: group.value)
-def test_every_other_lesson_is_walked_to_its_end(
+def test_every_other_lesson_can_be_finished(
     turn_page: OpenPage, random_url: str, group: LessonGroup
 ) -> None:
     others = [each for each in in_group(group) if each.name != WALKED_BY_TAB]
@@ -200,7 +207,7 @@ def test_every_other_lesson_is_walked_to_its_end(
 
 
 @pytest.mark.slow
-def test_every_core_lesson_is_walked_to_its_end_with_the_keyboard_alone(
+def test_every_core_lesson_can_be_finished_with_the_keyboard(
     turn_page: OpenPage, random_url: str
 ) -> None:
     learner = Learner(turn_page(random_url))
@@ -209,7 +216,7 @@ def test_every_core_lesson_is_walked_to_its_end_with_the_keyboard_alone(
 
 
 @pytest.mark.slow
-def test_every_further_lesson_is_walked_to_its_end_with_the_keyboard_alone(
+def test_every_further_lesson_can_be_finished_with_the_keyboard(
     turn_page: OpenPage, random_url: str
 ) -> None:
     learner = Learner(turn_page(random_url))
@@ -218,7 +225,7 @@ def test_every_further_lesson_is_walked_to_its_end_with_the_keyboard_alone(
 
 
 @pytest.mark.slow
-def test_every_exercise_is_walked_to_its_end_with_the_keyboard_alone(
+def test_every_exercise_can_be_finished_with_the_keyboard(
     turn_page: OpenPage, random_url: str
 ) -> None:
     lessons = in_group(LessonGroup.EXERCISE)
@@ -229,7 +236,7 @@ def test_every_exercise_is_walked_to_its_end_with_the_keyboard_alone(
 
 
 @pytest.mark.slow
-def test_every_misconception_is_walked_to_its_end_with_the_keyboard_alone(
+def test_every_misconception_can_be_finished_with_the_keyboard(
     turn_page: OpenPage, random_url: str
 ) -> None:
     lessons = in_group(LessonGroup.MISCONCEPTION)
@@ -239,7 +246,8 @@ def test_every_misconception_is_walked_to_its_end_with_the_keyboard_alone(
     assert done.count() == len(lessons)
 
 
-# Orders that no server takes: what is recorded must do.
+# REFUSE makes the page believe that the server refuses to measure. Lessons must then use their
+# recordings.
 REFUSE = f"""{{
     const {{ drive }} = {VIEW}.course;
     drive.start = (what, question, on) => on.failed("No model is loaded.");
@@ -250,7 +258,7 @@ REFUSE = f"""{{
 
 
 @pytest.mark.slow
-def test_the_lessons_that_measure_are_walked_on_recordings_where_no_model_is_loaded(
+def test_without_models_the_lessons_that_measure_use_recordings(
     turn_page: OpenPage, random_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = Learner(turn_page(random_url))
@@ -265,7 +273,7 @@ def test_the_lessons_that_measure_are_walked_on_recordings_where_no_model_is_loa
 
 
 def open_lesson(learner: Learner, lesson: Lesson) -> None:
-    """By its address."""
+    """Open a lesson by its address."""
     learner.driver.visit(f"?view=learn&lesson={lesson.name}")
     learner.wait(lesson.steps[0])
 
@@ -278,13 +286,15 @@ def open_lesson(learner: Learner, lesson: Lesson) -> None:
     ],
     ids=lambda lesson: lesson.name,
 )
-def test_a_lesson_has_no_finding(turn_page: OpenPage, random_url: str, lesson: Lesson) -> None:
+def test_a_lesson_has_no_accessibility_fault(
+    turn_page: OpenPage, random_url: str, lesson: Lesson
+) -> None:
     learner = Learner(turn_page(random_url))
     open_lesson(learner, lesson)
     assert findings(learner.page, ".learn") == []
 
 
-def test_an_answer_stands_when_one_comes_back_to_its_question(
+def test_an_answer_is_kept_when_the_learner_returns_to_its_question(
     turn_page: OpenPage, random_url: str
 ) -> None:
     learner = Learner(turn_page(random_url))
@@ -303,7 +313,7 @@ def test_an_answer_stands_when_one_comes_back_to_its_question(
     assert not page.locator("[data-ref=lessonNext]").is_disabled()
 
 
-def test_a_lesson_s_end_leads_to_the_next_and_the_course_s_to_further_lessons(
+def test_the_end_of_a_lesson_leads_to_the_next_and_that_of_the_course_to_more_lessons(
     turn_page: OpenPage, random_url: str
 ) -> None:
     learner = Learner(turn_page(random_url))
@@ -321,7 +331,7 @@ def test_a_lesson_s_end_leads_to_the_next_and_the_course_s_to_further_lessons(
     assert page.locator("[data-ref=lessonFurther]").is_visible()
 
 
-def test_speculation_loses_only_where_the_number_that_is_seen_is_below_1(
+def test_a_goal_of_losing_is_reached_only_if_the_shown_number_is_below_1(
     turn_page: OpenPage, random_url: str
 ) -> None:
     driver = turn_page(random_url)
@@ -333,7 +343,7 @@ def test_speculation_loses_only_where_the_number_that_is_seen_is_below_1(
         assert driver.evaluate(f"{VIEW}.isReached") is (seen != "1.00"), seen
 
 
-def test_a_step_has_an_address_and_a_prediction_outlives_the_page(
+def test_a_step_has_an_address_and_a_prediction_survives_a_reload(
     turn_page: OpenPage, random_url: str
 ) -> None:
     driver = turn_page(random_url)

@@ -1,4 +1,4 @@
-"""A run of 2,000 rounds: its file stays small, its steps quick, and the page does not grow."""
+"""A run of 2,000 rounds has a small file and quick steps, and the page's memory stays constant."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ pytestmark = pytest.mark.slow
 ROUNDS = 2000
 STEPS = 1000
 MOST_MILLISECONDS = 50
-MOST_GROWTH = 10e6  # bytes of the page's heap over STEPS steps
-OPEN_SECONDS = 240  # two slow cores; a quiet machine takes a tenth
+MOST_GROWTH = 10e6  # bytes by which the page's heap may grow over STEPS steps
+OPEN_SECONDS = 240  # limit for two slow cores; an idle machine needs a tenth of it
 
-# From the key to the frame that shows it, each of `count` steps in milliseconds.
+# Return the milliseconds from the key press to the frame that shows the step, for each of `count`
+# steps.
 STEP = """async (count) => {
     const painted = () => new Promise((done) => requestAnimationFrame(() => {
         const channel = new MessageChannel();
@@ -45,7 +46,7 @@ STEP = """async (count) => {
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("long") / "long.json.gz"
-    # two tokens a round at most, for a run has no more than 4,096
+    # A run has at most 4,096 tokens. So that 2,000 rounds fit in, each round writes at most two.
     trace = random_trace(0, rounds=ROUNDS, branching=(3,), draft_length=1)
     path.write_bytes(gzip.compress(dumps(trace)))
     return path
@@ -53,7 +54,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def opened(browser: Browser, random_url: str, file: Path) -> Iterator[StepDriver]:
-    """The file opened by hand; `said` on the page is what it told meanwhile."""
+    """Open the file in the debugger; `said` on the page collects the page's messages."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     driver = RaceDriver(context, random_url)
     driver.go("?view=step&trace=draft-tree.story")
@@ -77,11 +78,11 @@ def heap(session: CDPSession) -> float:
     return float(session.send("Runtime.getHeapUsage")["usedSize"])
 
 
-def test_the_file_is_below_ten_megabytes(file: Path) -> None:
+def test_the_file_is_smaller_than_ten_megabytes(file: Path) -> None:
     assert file.stat().st_size < 10e6
 
 
-def test_the_page_says_how_far_it_is_while_a_long_run_opens(opened: StepDriver) -> None:
+def test_the_page_shows_its_progress_while_a_long_run_opens(opened: StepDriver) -> None:
     said = opened.driver.evaluate("said")
     counts = [int(line.split(": ")[1].split()[0]) for line in said if line.endswith("rounds …")]
     assert len(counts) >= 3 and counts == sorted(counts) and 0 < counts[1] < ROUNDS

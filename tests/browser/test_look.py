@@ -1,4 +1,4 @@
-"""The page on small and large screens, in light and dark, with large type."""
+"""The page on large and small screens, in light and dark, and with large type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ASK_ELSEWHERE = """new Promise((take) => {
 
 def test_no_script_of_the_page_can_reach_another_server(random_url: str, open_page: Open) -> None:
     tab = open_page(random_url, "?tokens=4")
-    tab.may_complain = True  # the browser says what it refused
+    tab.may_complain = True  # the browser reports the request that it blocked
     for how, directive in (
         ("fetch('http://elsewhere.invalid/').catch(() => 0)", "connect-src"),
         ("new Image().src = 'http://elsewhere.invalid/x.png'", "img-src"),
@@ -48,7 +48,7 @@ def test_nothing_overflows_sideways(random_url: str, turn_page: Open, width: int
     assert overflow <= 0
 
 
-def test_dark_follows_the_system_and_the_switch_is_remembered(
+def test_the_dark_theme_follows_the_system_and_the_switch_is_remembered(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=4", color_scheme="dark")
@@ -66,15 +66,16 @@ def test_dark_follows_the_system_and_the_switch_is_remembered(
     assert tab.evaluate(theme) == "light"
 
 
-# How many frames anyone asks for in half a second: the browser numbers them.
+# Return how many animation frames were requested in half a second. The browser numbers all
+# requests, so the difference of two numbers is the count.
 ASKED = """new Promise((done) => {
     const first = requestAnimationFrame(() => {});
     setTimeout(() => done(requestAnimationFrame(() => {}) - first), 500);
 })"""
 
 
-def test_a_page_at_rest_asks_for_no_frames(random_url: str, turn_page: Open) -> None:
-    """Not even the loop that Gradio's loading screen leaves, 60 a second on every open page."""
+def test_an_idle_page_requests_no_frames(random_url: str, turn_page: Open) -> None:
+    """Even the animation of Gradio's loading screen, with 60 frames per second, is stopped."""
     tab = turn_page(random_url)
     tab.until(f"{ASKED}.then((count) => count < 3)")
 
@@ -107,7 +108,7 @@ ROW_HEIGHTS = """[...document.querySelectorAll(".bar > :is(.brand, .tabs, .tools
 
 
 @pytest.mark.parametrize("width", [641, 700, 800, 1000, 1024, 1241])
-def test_the_header_is_one_row_beside_a_running_device(
+def test_the_header_with_a_running_device_is_one_row(
     random_url: str, turn_page: Open, width: int
 ) -> None:
     tab = turn_page(random_url, viewport={"width": width, "height": 768})
@@ -118,7 +119,7 @@ def test_the_header_is_one_row_beside_a_running_device(
 
 
 @pytest.mark.parametrize("width", [320, 360, 390])
-def test_the_header_of_a_phone_has_one_row_of_pages(
+def test_the_header_on_a_phone_has_one_row_of_pages(
     random_url: str, turn_page: Open, width: int
 ) -> None:
     tab = turn_page(random_url, viewport={"width": width, "height": 700})

@@ -1,4 +1,4 @@
-"""A lossy rule is called lossy wherever a result is claimed: colour, shape and words."""
+"""A lossy rule is marked as lossy next to every result, by colour, shape and words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tab(random_url: str, turn_page: Open) -> RaceDriver:
     return turn_page(random_url, f"{QUERY}&temperature=0.7")
 
 
-def test_the_form_says_so_before_the_race(tab: RaceDriver) -> None:
+def test_the_form_calls_a_lossy_rule_lossy_before_the_race(tab: RaceDriver) -> None:
     assert tab.text("formLoss") == CLAIM
     assert "(lossy)" in tab.ref("treeKind").locator("option:checked").inner_text()
     tab.ref("treeKind").select_option(METHOD.kinds[0].value)
@@ -38,7 +38,7 @@ def test_another_method_starts_with_its_lossless_rule(tab: RaceDriver) -> None:
     assert tab.ref("treeKind").input_value() == METHOD.kinds[0].value
 
 
-def test_during_and_after_the_run_it_is_said_at_every_claim(tab: RaceDriver) -> None:
+def test_during_and_after_the_run_every_result_is_marked_as_lossy(tab: RaceDriver) -> None:
     tab.press_race()
     tab.wait_for_rounds()
     assert tab.text("laneLoss") == CLAIM
@@ -55,7 +55,7 @@ def test_during_and_after_the_run_it_is_said_at_every_claim(tab: RaceDriver) -> 
 
 
 @pytest.mark.slow
-def test_the_verdicts_speak_of_a_threshold_not_of_a_draw(tab: RaceDriver) -> None:
+def test_the_verdicts_mention_a_threshold_and_no_draw(tab: RaceDriver) -> None:
     tab.race()
     tab.evaluate("specviz.race.view.cursor.select(0)")
     assert "p enough?" in tab.ref("verdicts").locator("thead").inner_text()
@@ -68,7 +68,7 @@ def test_the_verdicts_speak_of_a_threshold_not_of_a_draw(tab: RaceDriver) -> Non
 
 
 @pytest.mark.slow
-def test_a_lossless_race_after_it_has_no_such_badge(tab: RaceDriver) -> None:
+def test_a_later_lossless_race_has_no_such_badge(tab: RaceDriver) -> None:
     tab.race()
     tab.ref("treeKind").select_option(METHOD.kinds[0].value)
     tab.race()
@@ -77,7 +77,7 @@ def test_a_lossless_race_after_it_has_no_such_badge(tab: RaceDriver) -> None:
     assert "Same distribution" in tab.text("textVerdict")
 
 
-def test_at_temperature_zero_it_is_said_that_the_rule_changes_nothing(
+def test_at_temperature_0_the_page_says_that_the_rule_changes_nothing(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, f"{QUERY}&temperature=0")

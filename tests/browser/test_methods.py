@@ -1,4 +1,7 @@
-"""The part of the form that each method brings: menu, options, rule; and what a pair cannot do."""
+"""The part of the form that depends on the method: the menu of methods, their options and rules.
+
+It also shows which methods a pair of models cannot run.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ CHOICES = "[data-ref=method] option"
 
 
 def a_method(holds: Callable[[Method], bool]) -> Method:
-    """The first method of that kind; the tests know none by name."""
+    """Return the first method for which `holds` is true; the tests know no method by name."""
     return next(method for method in DRAFTERS.values() if holds(method))
 
 
@@ -32,7 +35,7 @@ PAIR = next(pair for pair in pairs() if pair.draft and refusals(pair))
 REFUSED, REASON = next(iter(refusals(PAIR).items()))
 
 
-def test_the_open_menu_shows_every_method_with_its_line_and_by_keys_alone(
+def test_the_open_menu_shows_every_method_with_its_description_and_works_with_keys(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url)
@@ -51,7 +54,9 @@ def test_the_open_menu_shows_every_method_with_its_line_and_by_keys_alone(
     assert tab.text("methodNote") == DRAFTERS[tab.ref("method").input_value()].summary
 
 
-def test_escape_closes_the_menu_and_leaves_the_race_alone(random_url: str, turn_page: Open) -> None:
+def test_escape_closes_the_menu_and_does_not_stop_the_race(
+    random_url: str, turn_page: Open
+) -> None:
     tab = turn_page(random_url, "?tokens=600&seed=4&temperature=0.7")
     tab.press_race()
     tab.wait_for_rounds(2)
@@ -60,13 +65,13 @@ def test_escape_closes_the_menu_and_leaves_the_race_alone(random_url: str, turn_
     tab.page.wait_for_selector(CHOICES)
     tab.page.keyboard.press("Escape")
     tab.page.locator(CHOICES).first.wait_for(state="hidden")
-    tab.wait_for_rounds(tab.rounds + 20)  # it goes on
+    tab.wait_for_rounds(tab.rounds + 20)  # this Escape closes only the list, so the race continues
     assert tab.is_busy
     tab.page.keyboard.press("Escape")
     tab.wait_for_end()
 
 
-def test_what_a_pair_cannot_do_is_out_of_reach_and_says_why(
+def test_methods_that_a_pair_cannot_run_are_disabled_with_a_reason(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, f"?pair={PAIR.name}")
@@ -84,11 +89,11 @@ HEADER_AND_LIST = """(() => {
     return [document.querySelector("header").getBoundingClientRect().bottom, first.top]; })()"""
 
 
-def test_the_list_leaves_the_header_free_and_leads_to_the_models_of_other_methods(
+def test_the_list_does_not_cover_the_header_and_links_to_models_for_other_methods(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, f"?pair={PAIR.name}", {"width": 1280, "height": 760})
-    tab.page.keyboard.press("Escape")  # of a list that was left open
+    tab.page.keyboard.press("Escape")  # closes the list if an earlier test left it open
     tab.ref("method").click()
     tab.page.locator(CHOICES).first.wait_for()
     header, first = tab.evaluate(HEADER_AND_LIST)
@@ -100,7 +105,7 @@ def test_the_list_leaves_the_header_free_and_leads_to_the_models_of_other_method
     assert not tab.ref("otherModels").is_visible()
 
 
-def test_a_choice_that_the_next_pair_cannot_do_stays_and_does_not_race(
+def test_a_method_that_the_new_pair_cannot_run_stays_selected_but_does_not_race(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, f"?method={REFUSED}&tokens=8&seed=4")
@@ -117,7 +122,7 @@ def test_a_choice_that_the_next_pair_cannot_do_stays_and_does_not_race(
     assert tab.rounds > 0
 
 
-def test_without_styled_lists_the_menu_has_titles_and_the_reason_behind_them(
+def test_without_styled_lists_the_menu_shows_titles_followed_by_reasons(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url)
@@ -137,13 +142,15 @@ def test_without_styled_lists_the_menu_has_titles_and_the_reason_behind_them(
 
 
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
-def test_the_fields_are_those_of_the_method(
+def test_the_form_has_the_fields_of_the_method(
     random_url: str, turn_page: Open, method: Method
 ) -> None:
     tab = turn_page(random_url, f"?method={method.name}")
     assert tab.ref("branchingField").is_visible() == method.takes_branching
     assert tab.ref("kindField").is_visible() == (len(method.kinds) > 1)
-    assert tab.ref("treeKind").is_enabled()  # at temperature 0 too, where it may choose the shape
+    # The user can choose the method's rule even at temperature 0, because the rule may decide the
+    # tree's shape.
+    assert tab.ref("treeKind").is_enabled()
     labels = tab.ref("methodOptions").locator("label").all_inner_texts()
     assert labels == [option.title for option in method.options]
     order = tab.evaluate("specviz.race.form.order")
@@ -157,7 +164,7 @@ def test_the_fields_are_those_of_the_method(
         assert option.hint in shown.inner_text()
 
 
-def test_an_option_is_sent_kept_in_the_link_and_read_again(
+def test_an_option_is_sent_stored_in_the_link_and_read_again(
     random_url: str, open_page: Open, turn_page: Open
 ) -> None:
     first, *_ = WITH_OPTIONS.options
@@ -173,10 +180,13 @@ def test_an_option_is_sent_kept_in_the_link_and_read_again(
     tab.ref("method").select_option(WITHOUT_OPTIONS.name)
     assert "option-" not in tab.query
     tab.ref("method").select_option(WITH_OPTIONS.name)
-    assert tab.page.input_value(f"#sv-option-{first.name}") == str(first.high)  # not forgotten
+    # The form remembers the value that the option had before
+    assert tab.page.input_value(f"#sv-option-{first.name}") == str(first.high)
 
 
-def test_the_draft_length_says_what_else_caps_it(random_url: str, turn_page: Open) -> None:
+def test_the_draft_length_names_other_settings_that_limit_it(
+    random_url: str, turn_page: Open
+) -> None:
     capped = a_method(lambda method: bool(method.depth_cap))
     tab = turn_page(random_url, f"?method={capped.name}")
     assert tab.text("depthCap") == capped.depth_cap
@@ -184,7 +194,7 @@ def test_the_draft_length_says_what_else_caps_it(random_url: str, turn_page: Ope
     assert not tab.ref("depthCap").is_visible()
 
 
-def test_an_options_slider_and_its_number_follow_each_other(
+def test_an_option_s_slider_and_number_show_the_same_value(
     random_url: str, turn_page: Open
 ) -> None:
     method = a_method(lambda each: any(option.high <= 64 for option in each.options))
@@ -196,7 +206,7 @@ def test_an_options_slider_and_its_number_follow_each_other(
     assert tab.evaluate("specviz.race.form.order.options")[option.name] == str(option.high)
 
 
-def test_a_bad_option_is_named_by_its_title_beside_its_field(
+def test_a_bad_option_is_named_by_its_title_next_to_its_field(
     random_url: str, turn_page: Open
 ) -> None:
     option = WITH_OPTIONS.options[0]
@@ -213,7 +223,7 @@ def test_a_bad_option_is_named_by_its_title_beside_its_field(
         assert tab.errors == []
 
 
-def test_a_link_names_the_options_and_rules_that_its_method_has_not(
+def test_options_and_rules_in_a_link_that_the_method_lacks_are_named(
     random_url: str, turn_page: Open
 ) -> None:
     option = WITH_OPTIONS.options[0]
@@ -229,7 +239,7 @@ def test_a_link_names_the_options_and_rules_that_its_method_has_not(
     assert tab.errors == [] and tab.rounds > 0
 
 
-def test_a_refused_setting_leaves_the_race_before_it(random_url: str, turn_page: Open) -> None:
+def test_a_refused_setting_keeps_the_previous_race(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=12&seed=4&temperature=0.7")
     tab.race()
     speedup, text = tab.text("speedup"), tab.lane_text("speculative")
@@ -243,7 +253,7 @@ def test_a_refused_setting_leaves_the_race_before_it(random_url: str, turn_page:
     tab.page.keyboard.press("Home")
 
 
-def test_a_race_that_cannot_load_leaves_the_one_before_it(app_url: str, turn_page: Open) -> None:
+def test_a_race_that_cannot_load_keeps_the_previous_race(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, f"?task=code&tokens=12&method={PLAIN.name}")
     tab.race()
     rounds, speedup = tab.rounds, tab.text("speedup")
@@ -258,7 +268,10 @@ def test_a_race_that_cannot_load_leaves_the_one_before_it(app_url: str, turn_pag
 
 
 def of_every_form() -> list[Method]:
-    """The first method of each kind of form: with options, branching or neither, and its rules."""
+    """Return the first method of each kind of form: with or without options and branching.
+
+    Methods with different rules also count as different kinds.
+    """
     kinds: dict[object, Method] = {}
     for method in DRAFTERS.values():
         kinds.setdefault((bool(method.options), method.takes_branching, method.kinds), method)
@@ -266,19 +279,17 @@ def of_every_form() -> list[Method]:
 
 
 @pytest.mark.slow
-def test_each_form_of_a_method_and_every_rule_reaches_the_race(
-    random_url: str, turn_page: Open
-) -> None:
+def test_each_kind_of_form_and_every_rule_starts_a_race(random_url: str, turn_page: Open) -> None:
     race_all(turn_page(random_url, TRANSLATION), of_every_form())
 
 
 @pytest.mark.slow
-def test_every_method_and_every_rule_races(app_url: str, turn_page: Open) -> None:
+def test_every_method_and_every_rule_can_race(app_url: str, turn_page: Open) -> None:
     race_all(turn_page(app_url, TRANSLATION), list(DRAFTERS.values()))
 
 
 def race_all(tab: RaceDriver, methods: list[Method]) -> None:
-    """Each method by its usual rule, each further rule with the first method that has it."""
+    """Race each method with its default rule, and each other rule with one method."""
     raced: set[ProposalKind] = set()
     for method in methods:
         tab.ref("method").select_option(method.name)

@@ -1,4 +1,4 @@
-"""How quickly the page draws; measured where nothing else runs: `pytest -m slow`."""
+"""How quickly the page draws, measured on an idle machine: `pytest -m slow`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WATCH_END = """
 """
 
 
-def test_a_race_of_200_rounds_is_drawn_as_it_ends(
+def test_a_race_of_200_rounds_is_drawn_by_the_time_it_ends(
     random_url: str, random_log: Path, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=200&seed=7&temperature=0.7")

@@ -1,4 +1,4 @@
-"""What the page says of two models before any weights are loaded."""
+"""The page's report on two models before any weights are loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_bundled_pair_needs_no_check(random_url: str, turn_page: Open) -> No
     assert not tab.ref("pairClaim").is_visible()
 
 
-def test_chat_models_get_messages_and_other_models_texts_to_continue(
+def test_chat_models_get_messages_and_other_models_get_texts_to_continue(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, "?pair=smollm2-1.7b&task=chat&prompt=2")
@@ -42,7 +42,7 @@ def test_chat_models_get_messages_and_other_models_texts_to_continue(
     assert tab.ref("prompt").input_value() == "Mine."
 
 
-def test_lab_and_profile_offer_the_tasks_and_methods_of_the_pair_alone(
+def test_lab_and_profile_offer_only_the_tasks_and_methods_of_the_pair(
     random_url: str, turn_page: Open
 ) -> None:
     asked = "?lab-pair=smollm2-1.7b&lab-task=chat&lab-vary=task&lab-values=chat,maths"
@@ -64,7 +64,7 @@ def test_lab_and_profile_offer_the_tasks_and_methods_of_the_pair_alone(
 
 
 @pytest.mark.parametrize("pair", [pair for pair in pairs() if pair.claim], ids=lambda p: p.name)
-def test_what_others_claim_of_a_pair_stands_there_as_a_claim(
+def test_published_speedups_of_a_pair_are_shown_as_claims(
     random_url: str, turn_page: Open, pair: object
 ) -> None:
     tab = turn_page(random_url, f"?pair={pair.name}")  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ def test_what_others_claim_of_a_pair_stands_there_as_a_claim(
     assert "not measured here" in tab.text("pairClaim")
 
 
-def test_a_check_shows_one_line_for_each_thing_known_with_shape_and_words(
+def test_a_check_shows_one_line_per_fact_with_a_shape_and_words(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, "?pair=custom")
@@ -87,13 +87,14 @@ def test_a_check_shows_one_line_for_each_thing_known_with_shape_and_words(
     tones = lines.evaluate_all("lines => lines.map((line) => line.className)")
     assert set(tones) == {"good", "plain", "warning", "problem"}
     assert "50% of the target's tokens are the draft's too" in tab.text("pairReport")
-    assert lines.last.inner_text() == "<b>no model</b>"  # words, never markup
+    # the line is shown as text, never as markup
+    assert lines.last.inner_text() == "<b>no model</b>"
     marks = lines.evaluate_all("all => all.map((l) => getComputedStyle(l, '::before').content)")
     assert len(set(marks)) == 4
     assert not tab.is_busy and tab.rounds == rounds
 
 
-def test_a_report_goes_when_the_models_change(random_url: str, turn_page: Open) -> None:
+def test_a_report_disappears_when_the_models_change(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?pair=custom&target=a%2Fb&draft=c%2Fd")
     tab.ref("checkPair").click()
     tab.ref("pairReport").wait_for()
@@ -101,7 +102,7 @@ def test_a_report_goes_when_the_models_change(random_url: str, turn_page: Open) 
     assert not tab.ref("pairReport").is_visible()
 
 
-def test_folders_of_ones_own_are_looked_at_for_real(app_url: str, open_page: Open) -> None:
+def test_a_user_s_folders_are_checked_on_the_server(app_url: str, open_page: Open) -> None:
     tab = open_page(app_url, "?pair=custom")
     tab.fill("target", str(MODELS / "target"))
     tab.fill("draft", str(MODELS / "draft"))
@@ -117,7 +118,7 @@ def test_folders_of_ones_own_are_looked_at_for_real(app_url: str, open_page: Ope
     assert "/does/not/exist" in problem.inner_text()
 
 
-def test_a_target_may_stand_without_a_draft(random_url: str, turn_page: Open) -> None:
+def test_a_target_may_be_used_without_a_draft(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?pair=custom&target=a%2Fb&draft=c%2Fd")
     refusal = "needs a draft model; the pair without a draft has none"
     assert refusal not in tab.evaluate("JSON.stringify(specviz.race.form.methodPart.refusals)")
@@ -126,7 +127,7 @@ def test_a_target_may_stand_without_a_draft(random_url: str, turn_page: Open) ->
     assert tab.ref("checkPair").is_enabled()
 
 
-def test_heads_of_others_are_named_in_fields_that_make_their_methods_possible(
+def test_fields_for_published_heads_make_their_methods_available(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, "?pair=custom&target=a%2Fb&eagle=c%2Fhead")

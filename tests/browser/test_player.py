@@ -1,4 +1,4 @@
-"""The player alone, over random races: nothing lost, linked, inert to hostile text."""
+"""The page with random races: it shows every round, links all views, and runs no hostile text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tests.browser.race_driver import RaceDriver
 Open = Callable[..., RaceDriver]
 
 BUSY_MILLISECONDS, WATCHED_MILLISECONDS = 40, 1200
-# Draws that take 40 ms each, asked for every millisecond: how many there are.
+# This script requests a drawing every millisecond and returns how many drawings happen. Each
+# drawing takes 40 ms.
 DRAW_SLOWLY = """
 async ([ask, busy, watched]) => {
   const { Frame } = await import(document.querySelector('link[href$="/frame.js"]').href);
@@ -30,7 +31,7 @@ async ([ask, busy, watched]) => {
 
 
 @pytest.mark.slow
-def test_a_race_of_200_rounds_loses_none(random_url: str, turn_page: Open) -> None:
+def test_a_race_of_200_rounds_shows_every_round(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=200&seed=7&temperature=0.7")
     tab.race()
     indices = tab.evaluate("specviz.race.view.trace.rounds.map((round) => round.record.i)")
@@ -38,7 +39,7 @@ def test_a_race_of_200_rounds_loses_none(random_url: str, turn_page: Open) -> No
     assert "round 200 of 200" in tab.text("moment")
 
 
-def test_scrubbing_asks_the_server_nothing(random_url: str, turn_page: Open) -> None:
+def test_scrubbing_sends_no_request(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=30&seed=5&temperature=0.7")
     tab.race()
     asked: list[str] = []
@@ -53,7 +54,7 @@ def test_scrubbing_asks_the_server_nothing(random_url: str, turn_page: Open) -> 
     assert asked == []
 
 
-def test_hostile_token_text_is_inert_and_whole(random_url: str, turn_page: Open) -> None:
+def test_hostile_token_text_is_harmless_and_complete(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=60&seed=2&temperature=0.7")
     tab.page.get_by_role("radio", name="free").click()
     tab.fill("prompt", "<img src=x onerror=window.pwned=1> ${window.pwned=1} {{constructor}}")
@@ -113,7 +114,7 @@ def test_a_click_in_the_tree_or_the_bars_selects_that_token(
     assert tab.evaluate("specviz.race.view.cursor.round") == 2
 
 
-def test_the_copied_link_is_the_setting(random_url: str, turn_page: Open) -> None:
+def test_the_copied_link_contains_the_settings(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=7&seed=4&temperature=0.7")
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.fill("seed", "99")
@@ -123,7 +124,7 @@ def test_the_copied_link_is_the_setting(random_url: str, turn_page: Open) -> Non
     assert "seed=99" in link and "tokens=7" in link and "temperature=0.7" in link
 
 
-def test_keys_walk_the_race(random_url: str, turn_page: Open) -> None:
+def test_keys_move_through_the_race(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=12&seed=4&temperature=0.7")
     tab.page.locator("body").click(position={"x": 5, "y": 500})
     tab.page.keyboard.press("Enter")
@@ -154,7 +155,7 @@ def test_keys_walk_the_race(random_url: str, turn_page: Open) -> None:
     assert not tab.ref("keys").is_visible()
 
 
-def test_typing_in_a_field_moves_no_cursor(random_url: str, turn_page: Open) -> None:
+def test_typing_in_a_field_does_not_move_the_cursor(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=6&seed=4&temperature=0.7")
     tab.race()
     before = tab.evaluate("specviz.race.view.cursor.round")
@@ -185,17 +186,18 @@ def test_keys_keep_a_useful_focus(random_url: str, turn_page: Open) -> None:
     assert tab.evaluate(focused) == "race"
 
 
-def test_an_ended_race_stands_on_the_round_that_tells_most(
+def test_after_a_race_the_page_selects_an_instructive_round(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, "?tokens=12&seed=4&temperature=0.7")
     tab.race()
     shown = "specviz.race.view.trace.rounds[specviz.race.view.cursor.round]"
     assert tab.evaluate(f"{shown}.isWhole && {shown}.isMixed")
-    assert tab.evaluate("specviz.race.view.moment") == float("inf")  # both texts show in full
+    # The page shows the whole text of both lanes.
+    assert tab.evaluate("specviz.race.view.moment") == float("inf")
 
 
-def test_a_replay_can_be_followed(random_url: str, turn_page: Open) -> None:
+def test_a_replay_is_slow_enough_to_follow(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url, "?tokens=40&seed=4&temperature=0.7")
     tab.race()
     tab.evaluate(
@@ -203,13 +205,14 @@ def test_a_replay_can_be_followed(random_url: str, turn_page: Open) -> None:
         "cursor.select = (at) => (shown.push(at), select.call(cursor, at)); null; }"
     )
     tab.ref("play").click()
-    tab.until("shown.length > 1")  # about one round a second: the first rounds can each be seen
+    # the race plays about one round per second, so the page shows each of its first rounds
+    tab.until("shown.length > 1")
     begun = tab.evaluate("delete specviz.race.view.cursor.select && shown.slice(0, 2)")
     assert begun[0] == 0 and 1 <= begun[1] <= 4
 
 
 @pytest.mark.slow
-def test_rounds_that_arrive_leave_half_of_the_time_to_keys_and_clicks(
+def test_drawing_arriving_rounds_leaves_half_of_the_time_to_keys_and_clicks(
     random_url: str, turn_page: Open
 ) -> None:
     page = turn_page(random_url).page

@@ -1,4 +1,4 @@
-"""The acceptance profiler: many prompts, a ranking, and the way into an example."""
+"""The acceptance profiler: many prompts, a ranking, and a link from each row to an example."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.browser.step_driver import CURSOR, KEPT_RUN_SHOWN, StepDriver
 
 OpenPage = Callable[..., RaceDriver]
 SETTING = "Bundled pair · Draft model, chain · K 3 · temperature 0.8 · 24 tokens a prompt"
-# what runs past the card, however narrow the page
+# Return the elements that reach beyond the profiler's card on a page of any width.
 CUT = """(() => {
     const card = document.querySelector(".profile"), { right } = card.getBoundingClientRect();
     return [...card.querySelectorAll("*")]
@@ -25,7 +25,7 @@ NOT_OF_THE_RUN = "Not of the run above: it decodes with the setting of the race 
 
 
 @pytest.mark.slow
-def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
+def test_a_profile_ranks_losses_and_a_row_opens_its_example_in_the_debugger(
     open_page: OpenPage, app_url: str
 ) -> None:
     driver = open_page(app_url, "?view=step&trace=draft-model.code&temperature=0.8&tokens=24&k=3")
@@ -48,7 +48,7 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
             assert driver.evaluate(CUT) == []
             driver.ref("large").click()
     driver.page.get_by_role("tab", name="depth in the draft").click()
-    driver.until_steady()  # a tab's colours change by and by
+    driver.until_steady()  # the colours of the selected tab change gradually
     assert findings(driver.page, "[data-ref=profileResult]") == []
     example = driver.ref("profileTable").locator("button").first
     place = example.evaluate("(b) => [Number(b.dataset.round), Number(b.dataset.node)]")
@@ -65,7 +65,8 @@ def test_a_profile_ranks_losses_and_a_row_opens_the_debugger_there(
     tab = driver.page.locator("[data-ref=profileDimensions] [aria-selected=true]")
     assert tab.inner_text() == "depth in the draft"
     top = "specviz.race.view.refs.profileDimensions.getBoundingClientRect().top"
-    driver.until(f"0 <= {top} && {top} < innerHeight")  # where one had been reading
+    # The page returns to its earlier scroll position.
+    driver.until(f"0 <= {top} && {top} < innerHeight")
     driver.page.go_forward()
     driver.until("location.search.includes('trace=kept-')")
     driver.until(KEPT_RUN_SHOWN)

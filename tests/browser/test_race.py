@@ -9,8 +9,9 @@ import pytest
 from tests.browser.race_driver import HAS_BEGUN, RaceDriver
 
 Open = Callable[..., RaceDriver]
-# What each drawing of the page shows beside its lanes: the speedup, its words, the panel's heading;
-# and what is so at the lanes' moment: the end of the curve, its tokens, the round.
+# At each drawing, record what the page shows: the speedup, the words next to it, and the panel's
+# heading. Also record the state of the race at that moment: the last value of the speedup curve,
+# its number of tokens, and the round.
 WATCH = """(() => { const { view } = specviz.race, seen = (window.seen = []);
     const text = (name) => view.refs[name].textContent;
     delete view.draw;
@@ -19,19 +20,20 @@ WATCH = """(() => { const { view } = specviz.race, seen = (window.seen = []);
         draw();
         const { trace, replayed, cursor } = view;
         if (!trace.summary || !trace.rounds.length) return;
-        const line = replayed?.curve.data.find(({ customdata }) => customdata);
-        const isThere = (seconds, at) =>
-            Math.max(seconds, line.y[at] * seconds) <= replayed.moment + 1e-9;
-        const at = line ? line.customdata.findLastIndex(isThere) : 0;
-        const { speedup, speedup_tokens: tokens } = trace.summary;
-        const [end, over] = line ? [line.y[at] ?? null, line.x[at] ?? 0] : [speedup, tokens];
-        const shown = ["speedup", "speedupWord", "treeTitle"].map(text);
-        seen.push([...shown, over, end, cursor.round + 1]);
+        const moment = replayed ? replayed.moment : Infinity;
+        const { main, baseline } = trace;
+        const ratio = main.rateAt(moment) / baseline.rateAt(moment);
+        const said = ["speedup", "treeTitle"].map(text);
+        const row = view.refs.verdicts.querySelector(".is-selected td");
+        const token = view.refs.barsTitle.querySelector("b");
+        const isBars = (view.inspector.shown ?? "").startsWith(`${cursor.round} ${cursor.node} `);
+        said.push(row?.textContent === token?.textContent && (isBars || !replayed));
+        seen.push([...said, ratio, cursor.round + 1]);
     }; })()"""
 SEEN = "(() => { delete specviz.race.view.draw; return window.seen })()"
 
 
-def test_both_texts_are_equal_at_temperature_zero(app_url: str, turn_page: Open) -> None:
+def test_both_texts_are_equal_at_temperature_0(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=40")
     tab.race()
     assert tab.lane_text("baseline") == tab.lane_text("speculative") != ""
@@ -40,12 +42,12 @@ def test_both_texts_are_equal_at_temperature_zero(app_url: str, turn_page: Open)
     assert tab.text("speedup").endswith("×")
 
 
-def test_at_every_moment_the_speedup_and_the_round_are_those_of_the_lanes(
+def test_the_shown_speedup_and_round_always_belong_to_the_shown_moment(
     app_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(app_url, "?task=story&tokens=64&temperature=0.7&seed=5")
     live = set[float]()
-    while len(live) < 2:  # a page that stands still may miss most of a short race
+    while len(live) < 2:  # a slow page may draw a short race only once
         tab.evaluate(WATCH)
         tab.race()
         live |= the_ends(tab)
@@ -55,23 +57,28 @@ def test_at_every_moment_the_speedup_and_the_round_are_those_of_the_lanes(
     assert len(the_ends(tab)) > 5
     for name in ("statsOf", "timesOf", "depthOf"):
         assert "of the whole run" in tab.text(name).lower()
-    tab.evaluate("specviz.race.view.select(0)")  # the lanes show that moment, the number does not
+    # After the selection of round 0, the lanes show that moment, but the speedup is still that of
+    # the whole run.
+    tab.evaluate("specviz.race.view.select(0)")
     tab.until("specviz.race.refs.speedupWord.textContent.endsWith(', over the whole run')")
 
 
 def the_ends(tab: RaceDriver) -> set[float]:
-    """The speedups that were watched: each was that of its moment, over the tokens it names."""
+    """Return all speedups that the page showed during a race.
+
+    Each one must equal the ratio of the two lanes' rates at the moment when it was shown.
+    """
     ends = set()
-    for shown, word, heading, tokens, end, number in tab.evaluate(SEEN):
+    for shown, heading, is_one_token, ratio, number in tab.evaluate(SEEN):
         assert heading.startswith(f"Round {number} · ")
+        assert is_one_token, "the title, the table's row and the bars are of one token"
         if shown.endswith("×"):
-            assert float(shown[:-1]) == pytest.approx(end, abs=0.051)
-            assert "over the first" not in word or f"first {tokens} tokens" in word
-            ends.add(end)
+            assert float(shown[:-1]) == pytest.approx(ratio, abs=0.051)
+            ends.add(ratio)
     return ends
 
 
-def test_above_zero_the_page_claims_the_distribution_and_links_its_proof(
+def test_above_temperature_0_the_page_claims_equal_distributions_and_links_the_proof(
     app_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(app_url, "?task=story&tokens=16&temperature=0.8&seed=5")
@@ -79,10 +86,12 @@ def test_above_zero_the_page_claims_the_distribution_and_links_its_proof(
     assert "Same distribution" in tab.text("textVerdict")
     tab.page.get_by_role("link", name="Same distribution").click()
     assert tab.ref("proof").evaluate("(proof) => proof === document.activeElement")
-    assert tab.rounds > 0  # still the same page
+    assert tab.rounds > 0  # the page was not loaded again
 
 
-def test_a_link_reproduces_setting_and_race(app_url: str, open_page: Open, turn_page: Open) -> None:
+def test_a_link_reproduces_the_settings_and_the_race(
+    app_url: str, open_page: Open, turn_page: Open
+) -> None:
     query = (
         "?task=maths&prompt=3&method=draft-tree&k=4&branching=3%2C2&siblings=without-replacement"
         "&temperature=0.7&top-k=50&top-p=0.9&seed=11&tokens=16"
@@ -96,7 +105,7 @@ def test_a_link_reproduces_setting_and_race(app_url: str, open_page: Open, turn_
     assert second.lane_text("speculative") == first.lane_text("speculative")
 
 
-def test_free_text_travels_in_the_link(app_url: str, open_page: Open, turn_page: Open) -> None:
+def test_a_typed_prompt_is_part_of_the_link(app_url: str, open_page: Open, turn_page: Open) -> None:
     first = turn_page(app_url)
     first.page.get_by_role("radio", name="free").click()
     first.fill("prompt", "Once upon a time,\nthere was a café & a <b>")
@@ -131,7 +140,7 @@ ROUNDS_WHEN_STOPPED = """
 """  # noqa: E501
 
 
-def test_stop_takes_effect_within_one_round(app_url: str, turn_page: Open) -> None:
+def test_a_stop_takes_effect_within_one_round(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=900")
     tab.press_race()
     tab.wait_for_rounds(3)
@@ -141,11 +150,12 @@ def test_stop_takes_effect_within_one_round(app_url: str, turn_page: Open) -> No
     assert tab.text("runState").startswith("stopped")
 
 
-# Both lanes have tokens enough to compare: in how many rounds differs from run to run.
+# True as soon as both lanes have at least 12 tokens, which is enough for a comparison. The number
+# of rounds until then differs between runs.
 IS_COMPARED = "specviz.race.view.trace.summary?.speedup_tokens >= 12"
 
 
-def test_the_stop_button_and_the_escape_key_stop(app_url: str, turn_page: Open) -> None:
+def test_the_stop_button_and_the_escape_key_stop_the_race(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=900")
     for press in (tab.ref("stop").click, lambda: tab.page.keyboard.press("Escape")):
         tab.press_race()
@@ -157,7 +167,7 @@ def test_the_stop_button_and_the_escape_key_stop(app_url: str, turn_page: Open) 
 
 
 @pytest.mark.slow
-def test_start_and_stop_four_times(app_url: str, turn_page: Open) -> None:
+def test_a_race_can_be_started_and_stopped_four_times(app_url: str, turn_page: Open) -> None:
     tab = turn_page(app_url, "?task=code&tokens=64")
     for _ in range(4):
         tab.press_race()
@@ -190,7 +200,7 @@ LINES_OF_A_WORD = """[...document.querySelectorAll("[data-ref=repeatCommand] spa
 })"""
 
 
-def test_no_flag_of_a_race_s_command_is_broken_at_its_hyphens(
+def test_flags_in_a_race_s_command_are_not_broken_at_hyphens(
     random_url: str, turn_page: Open
 ) -> None:
     command = (
@@ -208,9 +218,7 @@ def test_no_flag_of_a_race_s_command_is_broken_at_its_hyphens(
     assert tab.text("repeatCommand") == command
 
 
-def test_a_load_of_the_page_brings_the_race_of_its_tab_back(
-    random_url: str, open_page: Open
-) -> None:
+def test_loading_the_page_again_restores_its_race(random_url: str, open_page: Open) -> None:
     tab = open_page(random_url, "?tokens=6&seed=3")
     tab.race()
     numbers, text = tab.text("stats"), tab.lane_text("speculative")
@@ -226,7 +234,7 @@ def test_a_load_of_the_page_brings_the_race_of_its_tab_back(
     assert tab.rounds == 8
 
 
-def test_a_system_prompt_and_a_raw_prompt_are_kept_in_the_link_and_the_template_shows(
+def test_a_system_prompt_and_a_raw_prompt_are_stored_in_the_link(
     random_url: str, open_page: Open, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, "?tokens=4")
@@ -248,7 +256,7 @@ def test_a_system_prompt_and_a_raw_prompt_are_kept_in_the_link_and_the_template_
 
 
 @pytest.mark.slow
-def test_a_race_is_repeated_five_times_and_its_middle_run_is_shown_with_the_spread(
+def test_a_repeated_race_shows_its_median_run_and_the_spread(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, "?tokens=12&seed=4")

@@ -1,4 +1,4 @@
-"""The race page has a card for each lane that the header of a race names."""
+"""The race page has a card for each lane that a race's header names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ THREE = [*TWO, ("generate", "Library · generate")]
 
 
 def show(tab: RaceDriver, trace: Trace) -> None:
-    """Feed the page with what the server sends of this race."""
+    """Send the page the server's messages for this race."""
     messages = list(RaceMessages(Replay(trace)).messages(threading.Event()))
     texts = json.dumps([json.dumps(each) for each in messages])
     tab.evaluate(f"for (const text of {texts}) specviz.race.view.take(JSON.parse(text))")
@@ -39,7 +39,7 @@ def show(tab: RaceDriver, trace: Trace) -> None:
 
 
 def cards(tab: RaceDriver) -> list[tuple[str, str]]:
-    """Name and title of each card, in the page's order."""
+    """Return the name and title of each card, in the page's order."""
     script = """(all) => all.map(({ dataset, firstElementChild: header }) =>
         [dataset.lane, header.querySelector("h2").firstChild.textContent])"""
     found = tab.page.locator(".lanes > .lane").evaluate_all(script)
@@ -57,15 +57,15 @@ def tab(random_url: str, turn_page: Open) -> RaceDriver:
 
 
 def forward_words(count: int) -> str:
-    """The prompt's own forward is counted apart, so that the rest are the rounds."""
+    """Return the page's text for `count` forwards of the target, one of which runs the prompt."""
     return f"prompt + {count - 1} target forward{'s' * (count != 2)}"
 
 
-def test_before_any_race_there_are_two_cards(random_url: str, open_page: Open) -> None:
+def test_before_a_race_there_are_two_cards(random_url: str, open_page: Open) -> None:
     assert cards(open_page(random_url)) == TWO
 
 
-def test_three_lanes_have_a_card_with_text_and_numbers_each(tab: RaceDriver) -> None:
+def test_each_of_three_lanes_has_a_card_with_text_and_numbers(tab: RaceDriver) -> None:
     trace = three_lanes()
     show(tab, trace)
     assert cards(tab) == THREE
@@ -80,7 +80,7 @@ def test_three_lanes_have_a_card_with_text_and_numbers_each(tab: RaceDriver) -> 
         assert tab.text(f"{lane.name}Rate") == f"{rate:.{1 if rate < 100 else 0}f}"
 
 
-def test_at_a_round_each_lane_counts_the_forwards_that_it_had_taken_by_then(
+def test_at_a_round_each_lane_shows_its_forwards_up_to_that_moment(
     tab: RaceDriver,
 ) -> None:
     trace = three_lanes()
@@ -98,7 +98,7 @@ def test_at_a_round_each_lane_counts_the_forwards_that_it_had_taken_by_then(
     assert "prompt + 3 target forwards" in tab.text("speculativeMeta")
 
 
-def test_at_temperature_zero_each_text_marks_where_it_leaves_the_baselines(
+def test_at_temperature_0_each_text_is_marked_where_it_differs_from_the_baseline(
     tab: RaceDriver,
 ) -> None:
     trace = three_lanes(temperature=0)
@@ -113,7 +113,7 @@ def test_at_temperature_zero_each_text_marks_where_it_leaves_the_baselines(
         assert marked.evaluate_all(places.format(name)) == expected
 
 
-def test_a_race_of_two_lanes_after_it_has_two_cards_again(tab: RaceDriver) -> None:
+def test_a_later_race_of_two_lanes_has_two_cards_again(tab: RaceDriver) -> None:
     show(tab, three_lanes())
     trace = random_trace(5, rounds=4)
     show(tab, trace)
@@ -124,7 +124,7 @@ def test_a_race_of_two_lanes_after_it_has_two_cards_again(tab: RaceDriver) -> No
 
 
 @pytest.mark.parametrize(("width", "columns"), [(390, 1), (950, 2), (1440, 3)])
-def test_cards_stand_beside_each_other_where_there_is_room(
+def test_cards_are_side_by_side_if_the_page_is_wide_enough(
     random_url: str, turn_page: Open, width: int, columns: int
 ) -> None:
     tab = turn_page(random_url, viewport=ViewportSize(width=width, height=900))
@@ -134,7 +134,7 @@ def test_cards_stand_beside_each_other_where_there_is_room(
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_who_scrolls_one_text_reads_the_same_lines_in_the_other(
+def test_scrolling_one_text_scrolls_the_other_to_the_same_lines(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url, viewport=ViewportSize(width=390, height=844))
@@ -147,7 +147,7 @@ def test_who_scrolls_one_text_reads_the_same_lines_in_the_other(
     tab.until(f"{ribbons}.every((top) => top === 0)")
     tab.page.mouse.wheel(0, 60)
     tab.until(f"{ribbons}.every((top) => top > 0 && top === {ribbons}[0])")
-    tab.evaluate("specviz.race.view.draw()")  # drawn again, it stays where it is read
+    tab.evaluate("specviz.race.view.draw()")  # drawing again must not scroll the text
     assert len(set(tab.evaluate(ribbons))) == 1
     tab.evaluate("specviz.race.view.select(31)")
     tab.settle()
@@ -159,7 +159,7 @@ KEPT = "JSON.stringify([{ ...localStorage }, { ...sessionStorage }])"
 
 
 def saved_by_step(tab: RaceDriver, folder: Path) -> Trace:
-    """The race of the page, as the debugger saves it."""
+    """Return the race of the page as the debugger saves it to a file."""
     tab.page.locator("[data-page=step]").click()
     with tab.page.expect_download() as download:
         tab.ref("stepSave").click()
@@ -169,10 +169,13 @@ def saved_by_step(tab: RaceDriver, folder: Path) -> Trace:
     return load(path)
 
 
-def test_a_serving_engine_races_in_a_lane_of_its_own_and_its_key_stands_nowhere(
+def test_a_serving_engine_races_in_its_own_lane_and_its_key_is_stored_nowhere(
     app_url: str, turn_page: Open, tmp_path: Path
 ) -> None:
-    """A real one, and an address where none listens: that is a sentence, and the race is whole."""
+    """One of the two servers is real.
+
+    The other address does not answer, and the page only reports that.
+    """
     tab = turn_page(app_url, "?task=code&tokens=24&pair=bundled&method=draft-model")
     with engine_with(pair_named("bundled"), EngineMethod.DRAFT_MODEL, 3, "F32") as engine:
         tab.ref("raceServer").fill(engine.url)
@@ -212,12 +215,15 @@ def test_a_serving_engine_races_in_a_lane_of_its_own_and_its_key_stands_nowhere(
 
 @pytest.fixture(scope="module")
 def sample() -> list[int]:
-    """What tells tokenizers apart, as the bundled target reads it."""
+    """Return the tokens of SAMPLE in the target's tokenizer.
+
+    SAMPLE is the text that the app sends to a server to find out which tokenizer the server uses.
+    """
     codec = survey_model(pair_named("bundled").target, Environment.read()).codec
     return list(codec.encode_part(SAMPLE))
 
 
-def test_tokens_show_while_a_server_writes_and_stop_keeps_them(
+def test_tokens_appear_while_a_server_writes_and_a_stop_keeps_them(
     app_url: str, turn_page: Open, tmp_path: Path, sample: list[int]
 ) -> None:
     looked, ended = threading.Event(), threading.Event()
@@ -245,10 +251,10 @@ def test_tokens_show_while_a_server_writes_and_stop_keeps_them(
     assert saved.engine and saved.engine.engine == "vLLM" and saved.engine.drafted is None
 
 
-def test_a_reload_while_a_server_writes_says_that_its_address_has_to_be_typed_again(
+def test_after_a_reload_during_a_server_s_answer_its_address_must_be_typed_again(
     app_url: str, open_page: Open, sample: list[int]
 ) -> None:
-    """And a load after the end brings its lane back as it was."""
+    """A reload after the end of the server's answer restores the server's lane."""
     ended = threading.Event()
     stream = [tokens(300, 301), lambda: ended.wait(60), tokens(302), END]
     tab = open_page(app_url, "?task=code&tokens=8&pair=bundled&method=draft-model")
@@ -276,7 +282,7 @@ def test_a_reload_while_a_server_writes_says_that_its_address_has_to_be_typed_ag
     assert (tab.text("serverMeta"), tab.page.locator(".lanes .engine-facts").inner_text()) == shown
 
 
-def test_repeats_ask_each_server_each_time_and_show_its_spread(
+def test_each_repeat_asks_the_servers_again_and_their_spread_is_shown(
     app_url: str, turn_page: Open, sample: list[int]
 ) -> None:
     tab = turn_page(app_url, "?task=code&tokens=8&pair=bundled&method=draft-model")

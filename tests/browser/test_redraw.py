@@ -1,4 +1,4 @@
-"""A position of the text, drawn anew a thousand times: in the debugger and on the race page."""
+"""A token is drawn a thousand times at one position, in the debugger and on the race page."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ COUNTS = """(() => { const { redraw } = specviz.step.view.views.redraw;
 
 @pytest.fixture
 def lively(opened: StepDriver) -> Iterator[StepDriver]:
-    """For a reader who wants motion; the others of these tests get all draws at once."""
+    """Yield a page with motion enabled; without motion all draws appear at once."""
     opened.page.emulate_media(reduced_motion="no-preference")
     yield opened
     opened.page.emulate_media(reduced_motion="reduce")
 
 
-def test_a_key_draws_a_position_anew_and_says_how_far_from_p_it_is(opened: StepDriver) -> None:
+def test_a_key_redraws_a_position_and_shows_the_distance_from_p(opened: StepDriver) -> None:
     opened.driver.evaluate(f"{CURSOR}.toPhase('judge')")
     opened.settle()
     opened.press("r")
@@ -44,26 +44,24 @@ def test_a_key_draws_a_position_anew_and_says_how_far_from_p_it_is(opened: StepD
     assert re.search(r"kept .* × residual .* = p\. Kept: the smaller of p and q", said)
 
 
-def test_before_the_target_has_looked_nothing_can_be_drawn_anew(opened: StepDriver) -> None:
+def test_before_the_verification_nothing_can_be_redrawn(opened: StepDriver) -> None:
     button = opened.driver.ref("stepRedraw").get_by_role("button").first
     assert button.is_disabled() and "target’s forward" in opened.driver.text("stepRedraw")
     opened.press("r")
     assert opened.driver.evaluate(COUNTS) is None
 
 
-def test_motion_shows_the_bars_on_their_way(lively: StepDriver) -> None:
+def test_with_motion_the_bars_are_shown_while_they_grow(lively: StepDriver) -> None:
     lively.driver.evaluate(f"{CURSOR}.toPhase('judge')")
     lively.settle()
     lively.driver.ref("stepRedraw").get_by_role("button").first.click()
     lively.driver.until(f"(window.first = {COUNTS}?.[0]) > 0")
     assert lively.driver.evaluate("first") < 1000
-    lively.press("ArrowRight")  # and another position ends it
+    lively.press("ArrowRight")  # moving to another position ends the animation
     assert lively.driver.evaluate(COUNTS) is None
 
 
-def test_on_the_race_page_the_proof_stands_behind_the_redraw(
-    random_url: str, open_page: Open
-) -> None:
+def test_on_the_race_page_the_proof_follows_the_redraw(random_url: str, open_page: Open) -> None:
     tab = open_page(random_url, "?tokens=8&seed=4&temperature=0.7")
     assert tab.ref("raceRedraw").get_by_role("button").first.is_disabled()
     tab.race()

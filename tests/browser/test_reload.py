@@ -1,4 +1,4 @@
-"""What a tab still knows after its page was loaded again."""
+"""A tab keeps its settings and its race when the page is loaded again."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
-LONG = "Why? " * 1000  # no address is that long
+LONG = "Why? " * 1000  # this prompt is too long for an address
 
 
 @pytest.mark.parametrize("text", ["What does a pulse oximeter measure?", LONG], ids=["", "long"])
 @pytest.mark.parametrize("has_address", [False, True], ids=["bare address", "same address"])
-def test_after_a_load_the_form_holds_what_was_raced_and_what_was_edited_since(
+def test_after_a_reload_the_form_has_the_raced_and_the_later_edited_settings(
     random_url: str, open_page: Open, text: str, has_address: bool
 ) -> None:
     tab = open_page(random_url)
@@ -35,7 +35,7 @@ def test_after_a_load_the_form_holds_what_was_raced_and_what_was_edited_since(
     tab.until("specviz.race.trace.ending !== null")
 
 
-def test_a_replay_after_a_race_is_said_to_be_one_and_leads_to_its_end(
+def test_a_replay_after_a_race_is_called_a_replay_and_leads_to_its_end(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=40", reduced_motion="no-preference")

@@ -1,4 +1,4 @@
-"""A report: one file that opens from disk, asks for nothing, and steps as the app does."""
+"""A report is one file that opens from disk, sends no requests, and works like the debugger."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EMPTY_BUTTONS = """[...document.querySelectorAll("button")]
 
 
 class ReportDriver(StepDriver):
-    """A report in a tab; `requests` are the addresses that it asked for."""
+    """A report in a tab; `requests` are the addresses that it requested."""
 
     def __init__(self, contexts: Contexts, path: Path) -> None:
         self.driver = RaceDriver(contexts.take(), path.as_uri())
@@ -56,7 +56,10 @@ OpenReport = Callable[[Trace], ReportDriver]
 
 @pytest.fixture(scope="module")
 def disk_contexts(browser: Browser) -> Contexts:
-    """Tabs that open files only: one that goes to and from a server starts anew each time."""
+    """Return browser contexts that open only files.
+
+    A tab that changes between files and a server needs more time.
+    """
     return Contexts(browser)
 
 
@@ -73,7 +76,7 @@ def kept_report(
 
 @pytest.fixture
 def report(kept_report: ReportDriver) -> ReportDriver:
-    """A report that is open already, at its first moment."""
+    """Return the driver of the open report, at the report's first moment."""
     kept_report.page.set_viewport_size(SIZE)
     kept_report.press("Escape", "Home")
     return kept_report
@@ -94,7 +97,7 @@ def open_report(disk_contexts: Contexts, tmp_path: Path) -> Iterator[OpenReport]
         report.leave(disk_contexts)
 
 
-def test_a_report_opens_from_disk_and_steps_with_no_request_but_itself(
+def test_a_report_opens_from_disk_and_requests_only_itself(
     open_report: OpenReport, tmp_path: Path
 ) -> None:
     report = open_report(TRACE)
@@ -120,11 +123,11 @@ def test_a_report_opens_from_disk_and_steps_with_no_request_but_itself(
     assert report.requests == [(tmp_path / "a report.html").as_uri()]
 
 
-def test_a_report_gives_axe_nothing_to_object_to(report: ReportDriver) -> None:
+def test_a_report_has_no_accessibility_fault(report: ReportDriver) -> None:
     assert findings(report.page) == []
 
 
-def test_what_needs_a_server_is_absent_from_a_report(report: ReportDriver) -> None:
+def test_a_report_has_no_parts_that_need_a_server(report: ReportDriver) -> None:
     report.press("ArrowDown", "ArrowDown")
     for name in OF_A_SERVER:
         assert report.driver.ref(name).count() == 0
@@ -134,9 +137,7 @@ def test_what_needs_a_server_is_absent_from_a_report(report: ReportDriver) -> No
 
 
 @pytest.mark.parametrize("width", [390, 768])
-def test_a_report_fits_a_narrow_screen_in_both_sizes_of_type(
-    report: ReportDriver, width: int
-) -> None:
+def test_a_report_fits_a_narrow_screen_in_both_type_sizes(report: ReportDriver, width: int) -> None:
     report.page.set_viewport_size({"width": width, "height": 844})
     report.press("n")
     for _ in range(2):
@@ -159,7 +160,9 @@ def test_a_report_writes_and_reads_addresses_of_moments(open_report: OpenReport)
     assert report.driver.evaluate(f"specviz.step.view.axis.name + {CURSOR}.at") == "token2"
 
 
-def test_a_run_saved_from_a_report_is_the_run(report: ReportDriver, tmp_path: Path) -> None:
+def test_a_run_saved_from_a_report_equals_the_original(
+    report: ReportDriver, tmp_path: Path
+) -> None:
     with report.page.expect_download() as download:
         report.driver.ref("stepSave").click()
     path = tmp_path / download.value.suggested_filename
@@ -168,10 +171,13 @@ def test_a_run_saved_from_a_report_is_the_run(report: ReportDriver, tmp_path: Pa
     assert load(path) == TRACE
 
 
-def test_a_report_says_what_servers_that_were_raced_beside_the_run_made_of_it(
+def test_a_report_describes_the_servers_that_were_raced(
     open_report: OpenReport,
 ) -> None:
-    """One answers and hides where its tokens came from, one could not be reached."""
+    """One server answers but does not say where its tokens come from.
+
+    The other server cannot be reached.
+    """
     assert TRACE.baseline
     ids = [step.token_id for step in TRACE.baseline.steps[:3]]
     lane = Lane("server", LaneKind.ENGINE, TRACE.config, finish=FinishReason.LENGTH)

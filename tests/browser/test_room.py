@@ -1,4 +1,4 @@
-"""A class: the teacher's screen, and those of whoever came by its link."""
+"""A class: the teacher's screen, and the screens of the students who follow the class's link."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OpenPage = Callable[..., RaceDriver]
 def opened_class(
     open_page: OpenPage, url: str, run: str = RUN, **options: object
 ) -> tuple[RaceDriver, str]:
-    """A teacher at the debugger, and the query of the class's link."""
+    """Open a class; return the teacher's page and the query of the class's link."""
     teacher = open_page(url, run, **options)
     teacher.until(HAS_RUN)
     teacher.ref("openRoom").click()
@@ -46,21 +46,22 @@ def is_asked(driver: RaceDriver) -> bool:
 
 
 @pytest.mark.slow
-def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
+def test_a_class_follows_its_teacher_votes_secretly_and_sees_the_result(
     open_page: OpenPage, random_url: str
 ) -> None:
     teacher, query = opened_class(open_page, random_url)
     ann, bob = open_page(random_url, query), open_page(random_url, query, viewport=PHONE)
     for member in (ann, bob):
         member.until(HAS_RUN)
-        assert "class=" not in member.address  # a link that is copied leads nobody into the class
+        assert "class=" not in member.address  # a copied address must not lead into the class
         assert member.text("roomWord") == "You are in a class: this page follows the teacher’s."
     teacher.ref("roomNext").click()
     teacher.page.keyboard.press("PageDown")
     for member in (ann, bob):
         member.until(f"{PLACE} === 102")
 
-    teacher.ref("roomFreeze").click()  # the words alone, at first
+    # Until the teacher gives a hint, the vote shows no numbers.
+    teacher.ref("roomFreeze").click()
     for member in (ann, bob):
         member.ref("roomVotes").wait_for()
         assert member.text("roomHinted") == "" and "p, q and the draw" in member.text("roomSaid")
@@ -113,11 +114,12 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     assert question and question in teacher.text("roomText").replace("\n", "")
     shown = teacher.ref("roomBars").locator("li").all_inner_texts()
     assert [each.split("\n")[-1] for each in shown] == ["0 · 0 %", "1 · 50 %", "1 · 50 %"]
-    ann.page.locator("[data-option=never]").click()  # late: it counts under the chart, too
+    # A vote that changes after the guesses are shown changes the chart
+    ann.page.locator("[data-option=never]").click()
     says(teacher, "likes it less1 · 50 %", "roomBars")
     teacher.ref("roomAskClose").dblclick()
     teacher.ref("roomAsk").wait_for(state="hidden")
-    assert teacher.ref("lessonNext").is_disabled()  # the teacher has answered nothing
+    assert teacher.ref("lessonNext").is_disabled()  # the teacher must answer the question first
     assert teacher.ref("roomShowGuesses").is_visible()
     teacher.ref("roomNext").click()
     for screen in (teacher, ann, bob):
@@ -141,7 +143,7 @@ def test_a_class_follows_its_teacher_votes_unseen_and_sees_the_result(
     says(teacher, "free to look around")
     teacher.evaluate("specviz.race.shell.show('glossary')")
     bob.ref("roomLeave").click()
-    bob.ref("roomReturn").click()  # who did not mean to leave comes back
+    bob.ref("roomReturn").click()  # a student who left by mistake returns
     says(bob, "on your own")
     bob.ref("roomLeave").click()
     bob.ref("roomLeave").click()
@@ -172,14 +174,14 @@ NUMBER = re.compile(r"[0-9]\s?%|0\.[0-9]|[pqu] = ")
 
 
 def told(driver: RaceDriver) -> list[str]:
-    """Names and texts that a screen reader finds."""
+    """Return the names and texts that a screen reader finds."""
     session = driver.page.context.new_cdp_session(driver.page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
     return [each.get("name", {}).get("value", "") for each in nodes if not each.get("ignored")]
 
 
 @pytest.mark.slow
-def test_a_vote_shows_nothing_of_the_verdict_and_outlasts_a_reload_of_its_teacher_s_page(
+def test_a_vote_does_not_show_the_verdict_and_survives_a_reload_by_the_teacher(
     open_page: OpenPage, random_url: str
 ) -> None:
     teacher, query = opened_class(open_page, random_url)
@@ -193,7 +195,8 @@ def test_a_vote_shows_nothing_of_the_verdict_and_outlasts_a_reload_of_its_teache
         assert [each for each in told(screen) if NUMBER.search(each)] == []
         assert not NUMBER.search(screen.page.title())
     place = teacher.text("roomAskPlace")
-    teacher.ref("roomAskInvite").click()  # for who comes late
+    # This button shows the class's link and QR code, for students who arrive late.
+    teacher.ref("roomAskInvite").click()
     teacher.ref("roomStart").click()
     for screen in (teacher, member):
         screen.may_complain = True
@@ -210,7 +213,7 @@ def test_a_vote_shows_nothing_of_the_verdict_and_outlasts_a_reload_of_its_teache
     teacher.ref("roomReveal").wait_for()
     with teacher.page.context.expect_page() as opened:
         teacher.evaluate("window.open('?view=glossary') && 1")
-    second = opened.value  # of the same teacher, at another place
+    second = opened.value  # the teacher's second tab, which takes the lead
     says(teacher, "another tab of yours leads")
     second.locator("[data-ref=roomReveal]").click()
     end = "accepted" if facts["accepted"] else "rejected"
@@ -219,7 +222,8 @@ def test_a_vote_shows_nothing_of_the_verdict_and_outlasts_a_reload_of_its_teache
         assert screen.text("roomSentence").startswith("1 of 1 vote (100 %) was for accepting it.")
         assert screen.text("roomSentence").endswith(f"so it is {end}.")
     second.close()
-    teacher.ref("roomAskNext").click()  # its own page has gone on, too
+    # The first tab has followed the second one to the next question.
+    teacher.ref("roomAskNext").click()
     member.ref("roomVotes").wait_for()
     assert teacher.text("roomAskPlace") != place
 
@@ -238,7 +242,7 @@ ALL_IN_SIGHT = """(() => {
 SIZE = "parseFloat(getComputedStyle(document.querySelector('[data-ref={}]')).fontSize)"
 
 
-def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_button(
+def test_the_guess_in_a_long_text_is_visible_and_the_teacher_reaches_all_buttons(
     open_page: OpenPage, random_url: str
 ) -> None:
     long_run = RUN.replace("layer-skip.chat", "eagle.code")
@@ -260,7 +264,8 @@ def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_but
     member.ref("roomVotes").wait_for()
     teacher.ref("roomAsk").wait_for()
     text = "document.querySelector('[data-ref=roomText]')"
-    assert teacher.evaluate(f"{text}.scrollHeight > {text}.clientHeight")  # else nothing is tried
+    # without a scrollable text the test would prove nothing
+    assert teacher.evaluate(f"{text}.scrollHeight > {text}.clientHeight")
     for screen in (teacher, member):
         assert screen.evaluate(GUESS_IN_SIGHT) and screen.evaluate(ALL_IN_SIGHT)
     teacher.ref("roomHint").click()
@@ -271,7 +276,8 @@ def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_but
     sizes = [teacher.evaluate(SIZE.format(ref)) for ref in ("roomHinted", "roomSaid")]
     assert sizes[0] >= sizes[1]
     teacher.evaluate(f"{text}.scrollTop = 0")
-    teacher.until(f"{text}.style.getPropertyValue('--above') === '0px'")  # nothing fades
+    # At the beginning of the text, its upper edge does not fade.
+    teacher.until(f"{text}.style.getPropertyValue('--above') === '0px'")
     teacher.ref("roomReveal").click()
     for screen in (teacher, member):
         screen.ref("roomResult").wait_for()
@@ -289,13 +295,15 @@ def test_of_a_long_text_the_guess_is_in_sight_and_the_teacher_scrolls_for_no_but
     assert line and line["y"] + line["height"] < 720
 
 
-def test_a_class_that_ended_in_another_tab_of_its_teacher_leaves_the_page_as_it_was(
+def test_a_class_that_ended_in_another_tab_leaves_the_teacher_s_page_unchanged(
     open_page: OpenPage, random_url: str
 ) -> None:
     teacher, _ = opened_class(open_page, random_url)
     teacher.evaluate("specviz.race.shell.show('race')")
     teacher.until("specviz.race.trace.rounds.length > 1 && !specviz.race.isReopening")
-    for key, unseen in (("End", False), ("Home", True)):  # a recording's end is what the class sees
+    # The class always sees a recording at its end. So the page warns the teacher about unseen
+    # content exactly when the teacher looks at another position.
+    for key, unseen in (("End", False), ("Home", True)):
         teacher.page.keyboard.press(key)
         assert teacher.evaluate("specviz.race.unseen !== ''") is unseen
     teacher.press_race()
@@ -313,7 +321,7 @@ def test_a_class_that_ended_in_another_tab_of_its_teacher_leaves_the_page_as_it_
     second.close()
 
 
-def test_the_dialogs_of_a_class_have_no_finding_in_the_dark(
+def test_the_dialogs_of_a_class_have_no_accessibility_fault_in_the_dark_theme(
     open_page: OpenPage, random_url: str
 ) -> None:
     size = {"width": 1024, "height": 768}
@@ -327,14 +335,14 @@ def test_the_dialogs_of_a_class_have_no_finding_in_the_dark(
     teacher.ref("roomStart").click()
     assert findings(teacher.page, "[data-ref=roomBar]") == []
     tabs = teacher.page.locator("[data-page=step]").bounding_box()
-    assert tabs and tabs["height"] < 50  # one line, in large type too
+    assert tabs and tabs["height"] < 50  # the tabs fit in one line, even in large type
     teacher.ref("roomEnd").click()
     assert findings(teacher.page, "[data-ref=roomEnding]") == []
     teacher.ref("roomEndNow").click()
     teacher.ref("roomBar").wait_for(state="hidden")
 
 
-def test_a_link_of_a_class_that_is_gone_says_so_and_the_page_stays(
+def test_a_link_to_a_class_that_has_ended_says_so_and_the_page_stays_usable(
     open_page: OpenPage, random_url: str
 ) -> None:
     late = open_page(random_url, "?class=not-a-class&view=glossary")
@@ -343,7 +351,7 @@ def test_a_link_of_a_class_that_is_gone_says_so_and_the_page_stays(
 
 
 @pytest.mark.slow
-def test_a_tab_that_leads_keeps_its_class_whatever_link_is_opened_in_it(
+def test_the_teacher_s_tab_keeps_its_class_whatever_link_is_opened_in_it(
     open_page: OpenPage, random_url: str
 ) -> None:
     teacher, _ = opened_class(open_page, random_url)
@@ -357,7 +365,7 @@ def test_a_tab_that_leads_keeps_its_class_whatever_link_is_opened_in_it(
 
 
 @pytest.mark.slow
-def test_ten_members_follow_within_three_seconds_and_all_their_votes_are_counted(
+def test_ten_members_follow_within_three_seconds_and_all_votes_are_counted(
     open_page: OpenPage, random_url: str
 ) -> None:
     teacher, query = opened_class(open_page, random_url)

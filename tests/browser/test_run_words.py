@@ -1,4 +1,4 @@
-"""The debugger: what is said of the run that is shown."""
+"""The debugger describes the run that it shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ OpenPage = Callable[..., RaceDriver]
 TEXTS = dict(TRACE.token_texts)
 
 
-def test_a_refused_file_leaves_the_words_of_the_run(opened: StepDriver, tmp_path: Path) -> None:
+def test_a_refused_file_does_not_change_the_description_of_the_run(
+    opened: StepDriver, tmp_path: Path
+) -> None:
     words = opened.driver.text("stepNote")
     assert words.startswith("K ")
     (tmp_path / "run.json").write_text("[]")
@@ -23,9 +25,7 @@ def test_a_refused_file_leaves_the_words_of_the_run(opened: StepDriver, tmp_path
     assert opened.driver.text("stepNote") == words
 
 
-def test_a_held_run_that_is_reloaded_is_said_to_be_gone(
-    open_page: OpenPage, random_url: str
-) -> None:
+def test_after_a_reload_a_held_run_is_said_to_be_gone(open_page: OpenPage, random_url: str) -> None:
     driver = open_page(random_url, "?tokens=40")
     driver.ref("raceHeld").click()
     driver.ref("advance").wait_for(state="visible")
@@ -38,7 +38,9 @@ def test_a_held_run_that_is_reloaded_is_said_to_be_gone(
     assert step.driver.text("stepNote").startswith("K ")
 
 
-def test_a_text_that_is_split_into_tokens_is_found_where_it_is_whole(opened: StepDriver) -> None:
+def test_a_text_split_over_tokens_is_found_at_the_token_that_completes_it(
+    opened: StepDriver,
+) -> None:
     ids = TRACE.emitted_ids
     at = next(
         index
@@ -54,7 +56,7 @@ def test_a_text_that_is_split_into_tokens_is_found_where_it_is_whole(opened: Ste
     assert opened.driver.evaluate(f"{CURSOR}.token") == at
 
 
-def test_no_token_of_a_round_counts_as_written_before_it_is_judged(opened: StepDriver) -> None:
+def test_no_token_of_a_round_counts_as_written_before_its_verdict(opened: StepDriver) -> None:
     round_ = next(i for i, each in enumerate(TRACE.rounds) if each.accepted)
     ring = "[...document.querySelectorAll('[data-ref=stepText] .is-selected')].length"
     before = 1 + sum(len(each.emitted_ids) for each in TRACE.rounds[:round_])
@@ -70,13 +72,13 @@ def test_no_token_of_a_round_counts_as_written_before_it_is_judged(opened: StepD
         opened.press("ArrowRight")
 
 
-def test_a_link_to_no_recording_shows_the_first_one_and_says_so(
+def test_a_link_to_an_unknown_recording_shows_the_first_one_and_says_so(
     open_page: OpenPage, random_url: str
 ) -> None:
     driver = open_page(random_url, "?view=step&trace=nonsense")
     step = StepDriver(driver)
     driver.page.wait_for_selector("[data-ref=stepError]:visible")
-    assert driver.text("stepError").startswith("trace must be a recording such as")
+    assert driver.text("stepError").startswith("trace must be the name of a recording, such as")
     assert "got “nonsense”. Here is the first one." in driver.text("stepError")
     assert driver.ref("stepTable").is_visible() and step.place == (0, 0)
 
@@ -87,7 +89,7 @@ def test_the_card_of_a_run_says_whether_it_was_faster(opened: StepDriver) -> Non
     assert said.startswith("Beside plain decoding: 1.0× the baseline’s speed: about equal. A round")
 
 
-def test_go_to_a_token_leads_to_the_moment_that_it_came_from(opened: StepDriver) -> None:
+def test_going_to_a_token_leads_to_the_moment_that_wrote_it(opened: StepDriver) -> None:
     opened.driver.ref("stepAxis").select_option("token")
     for token in (2, 17, 40):
         opened.driver.ref("stepGo").fill(str(token))
@@ -107,7 +109,7 @@ def test_go_to_a_token_leads_to_the_moment_that_it_came_from(opened: StepDriver)
 
 
 @pytest.mark.slow
-def test_a_run_that_is_held_keeps_no_fork_of_another_page_waiting(
+def test_a_held_run_does_not_delay_a_fork_of_another_page(
     open_page: OpenPage, app_url: str
 ) -> None:
     first = open_page(app_url, "?tokens=60")

@@ -1,4 +1,4 @@
-"""Serve: an answer while one types, an address that keeps the form, one line for what is wrong."""
+"""The page Serve answers while the user types, keeps the form in its address, and names errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.browser.race_driver import RaceDriver
 from tests.sizing.test_measured_times import LOAD
 
 Open = Callable[..., RaceDriver]
-# Letter by letter, quicker than any rest between two of them.
+# This script types letter by letter. The pauses are shorter than the delay after which the page
+# sends a request.
 TYPE = """(box, text) => {
     for (const letter of text) {
         box.value += letter;
@@ -26,7 +27,9 @@ TYPE = """(box, text) => {
 }"""
 
 
-def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: Open) -> None:
+def test_a_plan_is_answered_stored_in_the_address_and_corrected(
+    random_url: str, turn_page: Open
+) -> None:
     tab = turn_page(random_url)
     tab.visit("?view=serve&serve-gpus=1&serve-batch=nine")
     ids = tab.evaluate("[...document.querySelectorAll('[id^=sv-]')].map(({ id }) => id)")
@@ -54,7 +57,7 @@ def test_a_plan_is_answered_addressed_and_corrected(random_url: str, turn_page: 
     assert "serve-" not in tab.address
 
 
-def test_a_models_name_is_asked_once_it_is_typed_and_stands_in_the_address(
+def test_a_model_s_name_is_requested_once_after_typing_and_stored_in_the_address(
     random_url: str, turn_page: Open
 ) -> None:
     tab, asked = turn_page(random_url), list[str]()
@@ -78,7 +81,7 @@ def test_a_models_name_is_asked_once_it_is_typed_and_stands_in_the_address(
     assert not error.is_visible() and not box.first.is_visible()
 
 
-def test_a_file_of_measured_times_is_taken_told_and_given_up_again(
+def test_a_file_of_measured_times_is_used_named_and_removed_again(
     random_url: str, turn_page: Open
 ) -> None:
     tab = turn_page(random_url)
@@ -91,7 +94,8 @@ def test_a_file_of_measured_times_is_taken_told_and_given_up_again(
     told.filter(has_text="measured, not computed: llama.cpp b1 at http://a").wait_for()
     assert served.inner_text() != computed and not findings(tab.page, ".answer")
     assert tab.page.locator("#sv-serve-acceptance").get_attribute("placeholder") == "0.7"
-    tab.page.locator("#sv-serve-target").select_option("llama-3-1-405b")  # which does not fit
+    # This model does not fit on the GPUs
+    tab.page.locator("#sv-serve-target").select_option("llama-3-1-405b")
     tab.ref("planAnswer").filter(has_text="Does not fit").wait_for()
     assert told.is_visible() and not tab.ref("planGains").is_visible()
     tab.page.locator("#sv-serve-target").select_option("llama-3-1-70b")
@@ -100,14 +104,14 @@ def test_a_file_of_measured_times_is_taken_told_and_given_up_again(
     assert not told.is_visible() and not tab.ref("planCompute").is_visible()
     tab.ref("planMeasured").set_input_files([chosen | {"buffer": b"[1, 2]"}])
     error = tab.ref("planMeasuredError")
-    error.filter(has_text="The file must be JSON of load, of bench").wait_for()
+    error.filter(has_text="The file must be the JSON of load, of bench").wait_for()
     assert not tab.ref("planCompute").is_visible()
 
 
-def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
+def test_a_plan_becomes_a_configuration_and_old_flags_become_current_ones(
     random_url: str, turn_page: Open
 ) -> None:
-    """By keys alone, and on a phone."""
+    """The test uses only keys, on a phone's screen."""
     tab = turn_page(random_url)
     tab.page.set_viewport_size({"width": 390, "height": 844})
     tab.visit("?view=serve")
@@ -120,7 +124,7 @@ def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
     assert "kind: Deployment" in forms.locator("pre").inner_text()
     tab.ref("engine").select_option("sglang")
     forms.locator("pre", has_text="sglang.launch_server").wait_for()
-    assert "schedule has no place in SGLang" in forms.inner_text()
+    assert "schedule has no equivalent in SGLang" in forms.inner_text()
     method = tab.ref("engineMethod")
     method.select_option("eagle")
     tab.ref("engine").select_option("llama.cpp")
@@ -164,10 +168,10 @@ def test_a_plan_becomes_a_configuration_and_old_flags_those_of_today(
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_server_is_attached_watched_and_asked_and_its_key_stands_nowhere(
+def test_a_server_can_be_watched_and_its_key_is_stored_nowhere(
     random_url: str, turn_page: Open
 ) -> None:
-    """Two real ones: with drafts and without."""
+    """Two real servers run, one with drafts and one without."""
     tab, pair = turn_page(random_url), pair_named("bundled")
     with (
         engine_with(pair, EngineMethod.DRAFT_MODEL, 3, "Q8_0") as fast,
@@ -195,7 +199,8 @@ def test_a_server_is_attached_watched_and_asked_and_its_key_stands_nowhere(
         assert not findings(tab.page, ".serve-engine")
         tab.ref("watchStop").press("Enter")
         assert tab.ref("watchState").inner_text().startswith("Stopped")
-        tab.ref("watchUrl").fill(f"{fast.url}, {plain.url}")  # as two replicas of one service
+        # Two addresses in the field count as two replicas of one service.
+        tab.ref("watchUrl").fill(f"{fast.url}, {plain.url}")
         tab.ref("watchExpected").press("Space")
         tab.ref("watchStart").press("Enter")
         servers = tab.ref("watchServers").locator("tbody tr")
@@ -210,14 +215,14 @@ def test_a_server_is_attached_watched_and_asked_and_its_key_stands_nowhere(
         tab.ref("watchStop").press("Enter")
     tab.ref("watchStart").press("Enter")
     error = tab.ref("watchError")
-    error.filter(has_text="none of 2 servers answers").wait_for()
+    error.filter(has_text="none of the 2 servers answers").wait_for()
     assert "serve-server=" in tab.address and "sesame" not in tab.address
     assert "serve-speculates=1" in tab.address
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.slow
-def test_the_whole_page_can_be_read_by_everybody(random_url: str, turn_page: Open) -> None:
+def test_the_whole_page_has_no_accessibility_fault(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url)
     tab.page.locator("[data-page=serve]").click()
     tab.ref("planServed").filter(has_text="100 %").wait_for()

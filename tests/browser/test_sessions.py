@@ -1,4 +1,4 @@
-"""Several people at once: runs that take turns or are shared, none left behind a closed tab."""
+"""Several visitors at once: runs alternate or are shared, and a closed tab leaves no run behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BESIDE = """(async () => {
 SAYS = "document.querySelector('[data-ref=runState]').textContent.includes('%s')"
 
 
-def test_two_races_take_turns_each_has_its_own_and_both_say_so(
+def test_two_races_take_turns_and_both_pages_say_so(
     app_url: str, open_page: Open, turn_page: Open
 ) -> None:
     first = turn_page(app_url, "?task=code&tokens=700")
@@ -53,7 +53,7 @@ def test_two_races_take_turns_each_has_its_own_and_both_say_so(
 
 
 @pytest.mark.slow
-def test_tabs_of_one_link_see_one_race_and_a_stop_leaves_it_to_the_others(
+def test_tabs_with_the_same_link_share_one_race_and_a_stop_affects_only_one_tab(
     app_url: str, open_page: Open, turn_page: Open
 ) -> None:
     link = "?task=code&tokens=700"
@@ -75,7 +75,7 @@ def test_tabs_of_one_link_see_one_race_and_a_stop_leaves_it_to_the_others(
 
 
 @pytest.mark.slow
-def test_reload_in_mid_run_frees_it(app_url: str, open_page: Open) -> None:
+def test_a_reload_during_a_run_frees_the_run(app_url: str, open_page: Open) -> None:
     tab = open_page(app_url, "?task=code&tokens=700")
     tab.press_race()
     tab.wait_for_rounds(2)
@@ -110,11 +110,11 @@ def test_a_race_that_a_reload_ended_is_named_and_can_be_run_again(
     assert tab.ref("lostNotice").is_hidden()
 
 
-def test_who_leaves_before_a_finished_race_is_kept_is_offered_it_again(
+def test_a_visitor_who_leaves_before_a_finished_race_is_stored_can_run_it_again(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=8")
-    tab.evaluate("void (indexedDB.open = () => ({}))")  # it never answers
+    tab.evaluate("void (indexedDB.open = () => ({}))")  # the browser's database never answers
     tab.race()
     tab.reload()
     assert tab.ref("lostNotice").is_visible() and tab.rounds == 0
@@ -135,7 +135,7 @@ def test_a_closed_tab_frees_its_run(app_url: str, open_page: Open) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: Path) -> None:
+def test_a_server_that_dies_is_reported_in_one_sentence(open_page: Open, tmp_path: Path) -> None:
     server = serve("tests.browser.random_app", tmp_path / "log.txt")
     tab = open_page(next(server), "?tokens=500&seed=1&temperature=0.7")
     tab.may_complain = True
@@ -145,14 +145,14 @@ def test_a_server_that_dies_is_told_in_one_sentence(open_page: Open, tmp_path: P
     tab.wait_for_end()
     (told,) = tab.errors
     assert told.startswith("The connection to the server is lost. What has come stays;")
-    assert tab.rounds >= 2  # what had come stays
+    assert tab.rounds >= 2  # the page keeps the rounds that it received
     tab.page.keyboard.press("Home")
     assert tab.evaluate("specviz.race.view.cursor.round") == 0
 
 
 @contextmanager
 def killable(port: int, log: Path) -> Iterator[None]:
-    """A server at that port until it is killed."""
+    """Run a server at that port until it is killed."""
     server = serve("tests.browser.random_app", log, port)
     next(server)
     try:
@@ -163,7 +163,7 @@ def killable(port: int, log: Path) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_after_a_server_was_killed_a_race_is_run_again_and_a_sweep_goes_on_at_the_next_one(
+def test_after_a_server_was_killed_a_race_and_a_sweep_continue_on_the_next_one(
     open_page: Open, tmp_path: Path
 ) -> None:
     port, log = free_port(), tmp_path / "log.txt"

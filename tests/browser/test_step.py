@@ -1,4 +1,4 @@
-"""The debugger: every movement by key and by mouse, and what shows at a moment."""
+"""The debugger: every movement by key and by mouse, and what it shows at a moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.records import ExtraKind, Outcome
 from tests.browser.step_driver import CURSOR, LAST, NAME, TRACE, StepDriver, moments
 
 
-def test_arrows_go_through_every_moment_forward_and_back(opened: StepDriver) -> None:
+def test_arrow_keys_go_through_every_moment_forwards_and_back(opened: StepDriver) -> None:
     count = moments(TRACE.rounds[0]) + moments(TRACE.rounds[1])
     phases = []
     for _ in range(count):
@@ -32,8 +32,8 @@ def test_arrows_go_through_every_moment_forward_and_back(opened: StepDriver) -> 
 RATES = "[data-ref=stepRates] p:first-child"
 
 
-def test_the_running_rates_count_a_verdict_as_soon_as_it_shows(opened: StepDriver) -> None:
-    opened.press("n")  # the first rejection
+def test_the_running_rates_include_a_verdict_as_soon_as_it_is_shown(opened: StepDriver) -> None:
+    opened.press("n")  # key n moves to the first rejection
     first = TRACE.rounds[opened.place[0]]
     before = [each for each in TRACE.rounds[: opened.place[0]] for each in each.verdicts]
     examined = sum(each.outcome is not Outcome.UNREACHED for each in before)
@@ -45,11 +45,13 @@ def test_the_running_rates_count_a_verdict_as_soon_as_it_shows(opened: StepDrive
         each > rejected and first.verdicts[each].outcome is not Outcome.UNREACHED
         for each in siblings
     )
-    path = len(passed) + is_over  # a sibling that is still to be tried may pass
+    # The level of the rejected node is counted as examined only if no other sibling is examined
+    # after it. Otherwise a sibling may still be accepted, and the level's outcome is not known yet.
+    path = len(passed) + is_over
     assert f" of {examined + path} examined levels were accepted" in said
 
 
-def test_no_guess_counts_among_the_rates_before_it_is_judged(debugger: StepDriver) -> None:
+def test_no_guess_is_included_in_the_rates_before_its_verdict(debugger: StepDriver) -> None:
     step = debugger.afresh("draft-model.code")
     said = []
     for place in ((0, 99), (1, 0), (1, 1)):
@@ -61,8 +63,8 @@ def test_no_guess_counts_among_the_rates_before_it_is_judged(debugger: StepDrive
     assert second == first + 1 and "level" not in said[1]
 
 
-def test_an_address_stands_until_its_moment_has_come(opened: StepDriver) -> None:
-    """Whoever goes back and forth in haste finds each place where it was left."""
+def test_an_address_is_kept_until_its_moment_has_arrived(opened: StepDriver) -> None:
+    """A user who goes back and forth quickly finds every moment again."""
     asked = f"?view=step&trace={NAME}&round=4&pos=2"
     opened.driver.evaluate(
         f"""{{ history.replaceState(null, "", {asked!r});
@@ -76,7 +78,7 @@ def test_an_address_stands_until_its_moment_has_come(opened: StepDriver) -> None
     opened.driver.until(f"{CURSOR}.round === 3 && {CURSOR}.at === 1")
 
 
-def test_keys_go_by_round_phase_and_to_the_ends(opened: StepDriver) -> None:
+def test_keys_go_by_round_and_phase_and_to_both_ends(opened: StepDriver) -> None:
     opened.press("ArrowDown", "ArrowDown")
     assert opened.phase == "accept/reject"
     opened.press("Shift+ArrowRight", "Shift+ArrowRight")
@@ -91,7 +93,7 @@ def test_keys_go_by_round_phase_and_to_the_ends(opened: StepDriver) -> None:
     assert opened.place == (0, 0)
 
 
-def test_buttons_do_what_the_keys_do(opened: StepDriver) -> None:
+def test_buttons_do_the_same_as_the_keys(opened: StepDriver) -> None:
     opened.click("stepForward")
     assert opened.place == (0, 1)
     opened.click("stepBack")
@@ -110,7 +112,7 @@ def test_buttons_do_what_the_keys_do(opened: StepDriver) -> None:
     assert opened.phase in ("recover", "bonus")
 
 
-def test_play_moves_by_itself_and_stops_at_a_move_by_hand(opened: StepDriver) -> None:
+def test_playing_advances_by_itself_and_stops_at_a_manual_move(opened: StepDriver) -> None:
     opened.driver.ref("stepPace").select_option("20")
     opened.leave_field()
     opened.press("Space")
@@ -121,7 +123,7 @@ def test_play_moves_by_itself_and_stops_at_a_move_by_hand(opened: StepDriver) ->
     assert opened.place == here
 
 
-def test_the_strip_scrubs(opened: StepDriver) -> None:
+def test_the_strip_of_rounds_can_be_scrubbed(opened: StepDriver) -> None:
     box = opened.driver.ref("stepStrip").bounding_box()
     assert box
     width = min(box["width"], 26 * len(TRACE.rounds))
@@ -142,20 +144,22 @@ COLOURS_AHEAD = """() => {
 }"""
 
 
-def test_the_strip_hides_what_became_of_rounds_whose_text_is_hidden(opened: StepDriver) -> None:
+def test_the_strip_hides_the_results_of_rounds_whose_text_is_hidden(opened: StepDriver) -> None:
     later = opened.driver.ref("stepText").locator(".token.is-later")
     for goal, axis in ((0, "round"), (4, "round"), (0, "token"), (0, "ms")):
         opened.driver.ref("stepAxis").select_option(axis)
         opened.driver.evaluate(f"{CURSOR}.go({goal}, 0)")
         opened.settle()
-        assert later.count() and opened.page.evaluate(COLOURS_AHEAD) == 1  # the line of their room
+        # Later rounds are not drawn yet. In their space the strip shows only a line of one colour.
+        assert later.count() and opened.page.evaluate(COLOURS_AHEAD) == 1
     opened.press("End")
     opened.press("Shift+ArrowLeft")
-    assert later.count() and opened.page.evaluate(COLOURS_AHEAD) == 1  # also of rounds seen before
+    # The strip also hides later rounds that it has shown before.
+    assert later.count() and opened.page.evaluate(COLOURS_AHEAD) == 1
 
 
 @pytest.mark.parametrize("axis", ["round", "token", "forward", "ms"])
-def test_every_axis_can_be_jumped_on(opened: StepDriver, axis: str) -> None:
+def test_one_can_jump_along_every_axis(opened: StepDriver, axis: str) -> None:
     before = TRACE.prefill.seconds + sum(r.seconds for r in TRACE.rounds[:6])  # type: ignore[union-attr]
     emitted = 1 + sum(len(r.emitted_ids) for r in TRACE.rounds[:6])
     middle = before + TRACE.rounds[6].seconds / 2
@@ -166,10 +170,12 @@ def test_every_axis_can_be_jumped_on(opened: StepDriver, axis: str) -> None:
     opened.page.keyboard.type(f"{goal:.4f}")
     opened.press("Enter")
     assert opened.place[0] == 6
-    assert opened.phase == ("accept/reject" if axis == "token" else "draft")  # where it came from
+    # A jump along the axis of tokens leads to a verdict. Jumps along the other axes keep the phase
+    # in which the debugger was.
+    assert opened.phase == ("accept/reject" if axis == "token" else "draft")
 
 
-def test_nonsense_to_go_to_is_marked_and_goes_nowhere(opened: StepDriver) -> None:
+def test_an_invalid_target_is_marked_and_nothing_moves(opened: StepDriver) -> None:
     opened.driver.ref("stepGo").fill("seven")
     opened.driver.ref("stepGo").press("Enter")
     assert opened.place == (0, 0)
@@ -179,7 +185,7 @@ def test_nonsense_to_go_to_is_marked_and_goes_nowhere(opened: StepDriver) -> Non
     assert opened.driver.ref("stepGo").get_attribute("aria-invalid") is None
 
 
-def test_a_token_of_the_text_tells_where_it_came_from(opened: StepDriver) -> None:
+def test_a_token_of_the_text_shows_where_it_came_from(opened: StepDriver) -> None:
     opened.driver.ref("stepText").locator(".token").nth(12).click()
     opened.settle()
     token = opened.driver.evaluate(f"{CURSOR}.trace.main.tokens[12]")
@@ -187,10 +193,11 @@ def test_a_token_of_the_text_tells_where_it_came_from(opened: StepDriver) -> Non
     assert f"round {token['round'] + 1}" in opened.driver.text("stepOrigin")
 
 
-def test_what_was_not_drafted_or_judged_yet_does_not_show(opened: StepDriver) -> None:
+def test_nodes_and_verdicts_are_hidden_until_they_are_known(opened: StepDriver) -> None:
     script = "document.querySelector('[data-ref=stepTree]').data.filter((t) => t.mode == 'markers')"
     count = f"Object.fromEntries({script}.map((t) => [t.meta.role, t.x.length]))"
-    assert opened.driver.evaluate(count) == {"unreached": 3, "root": 1}  # one level of three
+    # Before any verdict, the tree shows the root and one level of three nodes.
+    assert opened.driver.evaluate(count) == {"unreached": 3, "root": 1}
     opened.press("End")
     opened.driver.evaluate(f"{CURSOR}.go(0, 99)")
     opened.settle()
@@ -200,7 +207,7 @@ def test_what_was_not_drafted_or_judged_yet_does_not_show(opened: StepDriver) ->
         assert done.get(role, 0) == outcomes.count(role)
 
 
-def test_every_number_shows_when_it_is_known_and_no_earlier(opened: StepDriver) -> None:
+def test_every_number_is_shown_as_soon_as_it_is_known_and_not_earlier(opened: StepDriver) -> None:
     row = opened.driver.ref("stepTable").locator("tr[data-node='0'] .number")
     roles = "document.querySelector('[data-ref=stepBars]').data.map((trace) => trace.meta.role)"
     known, charts = [], []
@@ -215,7 +222,7 @@ def test_every_number_shows_when_it_is_known_and_no_earlier(opened: StepDriver) 
     assert charts[:2] == [["draft"], ["accepted", "target", "draft"]] and "ink" in charts[2]
 
 
-def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(debugger: StepDriver) -> None:
+def test_a_dragged_draw_changes_the_verdict_only_as_a_supposition(debugger: StepDriver) -> None:
     step = debugger.afresh("draft-model.code")
     step.press("n")
     step.driver.ref("whatIfDraw").fill("0")
@@ -229,7 +236,8 @@ def test_a_dragged_draw_flips_the_verdict_and_stays_a_thought(debugger: StepDriv
     assert "rejected" in step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
 
 
-# one of each shape: a chain, a tree, a run that often drafts nothing; the rest is in make slow
+# These recordings show each kind of draft: a chain, a tree, and a run that often drafts nothing.
+# `make slow` tests all recordings.
 QUICK = (OPENING, "draft-model.code", "dynamic-tree.chat.smollm2", "prompt-lookup.chat.smollm2")
 RECORDINGS = [
     name
@@ -242,16 +250,16 @@ RECORDINGS = [
     "name",
     [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in RECORDINGS],
 )
-def test_the_last_round_of_every_recording_shows_all_of_its_walk(
+def test_the_last_round_of_every_recording_shows_its_whole_walk(
     debugger: StepDriver, name: str
 ) -> None:
-    """A run that ends inside an accepted path has no extra token there."""
+    """If a run ends inside an accepted path, its last round has no extra token and one row less."""
     opened = debugger.afresh(name)
     opened.press("End")
     last = golden_trace(name).rounds[-1]
     examined = sum(verdict.outcome is not Outcome.UNREACHED for verdict in last.verdicts)
     rows = opened.driver.ref("stepTable").locator("tbody tr")
     assert rows.count() == examined + (last.extra is not None)
-    assert rows.locator("i").count() == rows.count()  # each with its verdict
+    assert rows.locator("i").count() == rows.count()  # each row has the mark of a verdict
     opened.press(*["ArrowLeft"] * moments(last))
     assert opened.place[0] == len(golden_trace(name).rounds) - 2

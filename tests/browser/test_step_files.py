@@ -30,7 +30,9 @@ def test_an_address_leads_back_to_its_moment(opened: StepDriver) -> None:
     assert again.place == here
 
 
-def test_a_saved_run_is_the_same_run_and_opens_again(debugger: StepDriver, tmp_path: Path) -> None:
+def test_a_saved_run_can_be_opened_and_is_the_same_run(
+    debugger: StepDriver, tmp_path: Path
+) -> None:
     step = debugger.afresh("dynamic-tree.chat.smollm2")
     with step.page.expect_download() as download:
         step.driver.ref("stepSave").click()
@@ -58,7 +60,7 @@ HOSTILE: list[tuple[str, bytes]] = [
 
 
 @pytest.mark.parametrize(("name", "data"), HOSTILE, ids=[name for name, _ in HOSTILE])
-def test_a_broken_file_is_refused_and_nothing_is_lost(
+def test_a_broken_file_is_refused_and_the_open_run_stays(
     opened: StepDriver, tmp_path: Path, name: str, data: bytes
 ) -> None:
     opened.press("n")
@@ -90,7 +92,9 @@ def test_an_address_beyond_the_run_leads_to_its_end(open_page: OpenPage, random_
     assert step.place == (LAST, moments(TRACE.rounds[-1]) - 1)
 
 
-def test_two_recordings_stand_side_by_side_with_what_differs_first(opened: StepDriver) -> None:
+def test_two_recordings_are_shown_side_by_side_with_their_first_difference(
+    opened: StepDriver,
+) -> None:
     opened.driver.ref("compareWith").select_option("draft-model.code")
     opened.driver.until("!specviz.step.compare.transport.isBusy")
     opened.page.wait_for_selector("[data-ref=differenceRow]:visible")
@@ -103,7 +107,7 @@ def test_two_recordings_stand_side_by_side_with_what_differs_first(opened: StepD
     assert not opened.driver.ref("otherText").is_visible()
 
 
-def test_choosing_in_haste_ends_with_the_last_choice(opened: StepDriver) -> None:
+def test_several_quick_choices_end_with_the_last_one(opened: StepDriver) -> None:
     for name in ("medusa.chat.smollm2", "eagle.code.smollm2", "prompt-lookup.chat.smollm2"):
         opened.driver.ref("stepTrace").select_option(name)
     opened.driver.until(f"!specviz.step.transport.isBusy && {CURSOR}.trace.ending")
@@ -111,7 +115,7 @@ def test_choosing_in_haste_ends_with_the_last_choice(opened: StepDriver) -> None
     assert len(opened.rounds()) == len(golden_trace("prompt-lookup.chat.smollm2").rounds)
 
 
-def test_a_text_that_comes_in_parts_fades_only_what_lies_behind_the_moment(
+def test_a_text_that_arrives_in_parts_fades_only_tokens_after_the_moment(
     open_page: OpenPage, random_url: str
 ) -> None:
     step = StepDriver(open_page(random_url, f"?view=step&trace={NAME}&round=5&pos=2"))
@@ -126,7 +130,7 @@ def test_a_text_that_comes_in_parts_fades_only_what_lies_behind_the_moment(
     assert not any(step.driver.evaluate(later))
 
 
-def test_a_file_that_is_refused_while_a_recording_opens_leaves_the_whole_recording(
+def test_a_file_refused_while_a_recording_opens_leaves_the_whole_recording(
     debugger: StepDriver,
 ) -> None:
     name = "early-exit.chat.smollm2"

@@ -1,4 +1,4 @@
-"""The browser's history: an entry for each run that was opened, none for a move within one."""
+"""The browser's history has an entry for each opened run, and none for a move within a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.browser.step_driver import CURSOR, NAME, StepDriver
 OpenPage = Callable[..., RaceDriver]
 OTHER = "draft-model.code"
 LENGTH = "history.length"
-ENTRY = "navigation.currentEntry.key"  # another one for each entry, however many there are
+ENTRY = "navigation.currentEntry.key"  # differs for each history entry
 
 
 def shows(step: StepDriver, name: str) -> None:
@@ -30,7 +30,7 @@ def test_moves_within_a_run_add_no_entry(opened: StepDriver) -> None:
     assert opened.driver.evaluate(ENTRY) == before
 
 
-def test_back_leads_through_the_runs_that_were_opened(open_page: OpenPage, random_url: str) -> None:
+def test_back_leads_through_the_opened_runs(open_page: OpenPage, random_url: str) -> None:
     step = StepDriver(open_page(random_url, f"?view=step&trace={NAME}&round=3&pos=2"))
     before = step.driver.evaluate(LENGTH)
     step.driver.ref("stepTrace").select_option(OTHER)
@@ -53,7 +53,7 @@ def test_back_leads_through_the_runs_that_were_opened(open_page: OpenPage, rando
 
 
 @pytest.mark.slow
-def test_a_run_of_this_page_can_be_chosen_again(open_page: OpenPage, random_url: str) -> None:
+def test_a_run_of_this_page_can_be_selected_again(open_page: OpenPage, random_url: str) -> None:
     driver = open_page(random_url, "?tokens=40")
     driver.race()
     driver.page.locator(".tabs [data-page=step]").click()
@@ -65,7 +65,7 @@ def test_a_run_of_this_page_can_be_chosen_again(open_page: OpenPage, random_url:
     assert driver.evaluate(f"{CURSOR}.trace === specviz.race.view.trace")
 
 
-def test_the_round_chosen_in_a_race_is_shown_by_debugger_and_link(
+def test_the_selected_round_of_a_race_is_shown_by_debugger_and_link(
     turn_page: OpenPage, random_url: str
 ) -> None:
     tab = turn_page(random_url, "?tokens=24&seed=4")

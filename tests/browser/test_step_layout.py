@@ -1,4 +1,4 @@
-"""The debugger's cards: in columns that line up, in a narrow page's order, and nothing cut."""
+"""The debugger's cards form columns, or one column on narrow pages, and cut no content off."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.browser.step_driver import StepDriver
 Open = Callable[..., RaceDriver]
 
 WIDTHS = (1640, 1280, 1024, 768, 390)
-# what runs past the card that it stands in, or past the box in which it scrolls
+# Return the elements that leave their card, or the box in which their card scrolls.
 CUT = """(() => {
     const cards = [...document.querySelectorAll(".step .card")].filter((card) => card.offsetWidth);
     const parts = "button, select, input, canvas, td, th, dt, dd, p, h2, h3, li";
@@ -47,7 +47,7 @@ def enlarge(step: StepDriver, is_large: bool) -> None:
 
 @pytest.fixture
 def sized(opened: StepDriver) -> Callable[[int, bool], StepDriver]:
-    """The run at a judged moment, in a window of this width and type of this size."""
+    """Yield a function that shows an examined node in a window of this width and type size."""
 
     def size(width: int, is_large: bool = False) -> StepDriver:
         opened.page.set_viewport_size({"width": width, "height": 900})
@@ -64,7 +64,7 @@ def sized(opened: StepDriver) -> Callable[[int, bool], StepDriver]:
     [False, pytest.param(True, marks=pytest.mark.slow)],
     ids=["usual type", "large type"],
 )
-def test_nothing_runs_past_its_card(sized: Callable[..., StepDriver], is_large: bool) -> None:
+def test_no_element_leaves_its_card(sized: Callable[..., StepDriver], is_large: bool) -> None:
     for width in WIDTHS:
         step = sized(width, is_large)
         for _ in range(3):
@@ -73,7 +73,9 @@ def test_nothing_runs_past_its_card(sized: Callable[..., StepDriver], is_large: 
             step.press("ArrowDown")
 
 
-def test_a_chain_has_the_whole_width_and_its_draws_beside_the_table(debugger: StepDriver) -> None:
+def test_a_chain_has_the_full_width_and_its_draws_are_next_to_the_table(
+    debugger: StepDriver,
+) -> None:
     step = debugger.afresh("draft-model.code")
     step.press("n")
     boxes = [
@@ -107,7 +109,7 @@ def test_no_card_of_a_tree_or_of_its_verdicts_is_half_empty(
     for _ in range(3):
         assert min(step.driver.evaluate(shares)) > 0.75
         step.press("ArrowRight")
-    step = step.afresh("quantised-self.opening.smollm2")  # at temperature 0, where nothing is drawn
+    step = step.afresh("quantised-self.opening.smollm2")  # at temperature 0 there are no draws
     assert step.driver.evaluate(shares)[1] > 0.75
 
 
@@ -118,10 +120,13 @@ def test_a_narrow_page_begins_with_the_moment_and_ends_with_the_profiler(
     step = sized(width)
     tops = step.driver.evaluate(TOPS)
     assert list(tops) == sorted(tops, key=lambda ref: tops[ref])
-    parts = ["stepTrace", "nextMatch", "stepText", "stepBars", "stepResidual"]  # in a wide page
+    # This is the order of the parts on a wide page.
+    parts = ["stepTrace", "nextMatch", "stepText", "stepBars", "stepResidual"]
     order = f"""[...document.querySelectorAll("{",".join(f"[data-ref={each}]" for each in parts)}")]
         .map((each) => each.dataset.ref).join()"""
-    narrow = "stepText,stepBars,stepResidual,stepTrace,nextMatch"  # for keys and readers too
+    # On a narrow page, the document's order changes as well, because the Tab key and screen readers
+    # follow it.
+    narrow = "stepText,stepBars,stepResidual,stepTrace,nextMatch"
     assert step.driver.evaluate(order) == narrow
     step.page.set_viewport_size({"width": 1280, "height": 900})
     step.driver.until(f"{order} === '{','.join(parts)}'")
@@ -129,7 +134,7 @@ def test_a_narrow_page_begins_with_the_moment_and_ends_with_the_profiler(
     step.driver.until(f"{order} === '{narrow}'")
 
 
-def test_on_a_phone_the_tree_keeps_its_place_through_a_whole_round(
+def test_on_a_phone_the_tree_keeps_its_position_through_a_whole_round(
     sized: Callable[..., StepDriver],
 ) -> None:
     step = sized(390)
@@ -140,10 +145,11 @@ def test_on_a_phone_the_tree_keeps_its_place_through_a_whole_round(
         step.settle()
         tops.append(step.driver.evaluate(top))
         step.driver.evaluate("specviz.step.view.cursor.step(1)")
-    assert len(tops) > 5 and max(tops) - min(tops) < 60  # a second line of the chart's remark
+    # The remark above a chart may need a second line
+    assert len(tops) > 5 and max(tops) - min(tops) < 60
 
 
-def test_a_run_is_opened_with_its_prompt_in_sight_and_the_template_is_led_to(
+def test_a_run_opens_with_its_prompt_visible_and_a_button_leads_to_the_template(
     debugger: StepDriver,
 ) -> None:
     step = debugger.afresh("draft-model.chat.smollm2")
@@ -152,12 +158,12 @@ def test_a_run_is_opened_with_its_prompt_in_sight_and_the_template_is_led_to(
     step.driver.evaluate("specviz.step.view.cursor.toLast()")
     step.settle()
     assert step.driver.evaluate(top) > 0
-    for _ in range(2):  # shown, and hidden again
+    for _ in range(2):  # the first click shows the template, the second hides it
         step.driver.ref("stepTemplate").click()
         assert step.driver.evaluate(top) == 0
 
 
-def test_on_a_phone_no_chart_changes_its_place_and_each_verdict_stands_below_its_head(
+def test_on_a_phone_charts_keep_their_positions_and_verdicts_are_below_their_headings(
     sized: Callable[..., StepDriver],
 ) -> None:
     step = sized(390)
@@ -179,7 +185,7 @@ def test_the_moment_s_card_takes_little_of_a_laptop_s_screen(
     assert box and box["height"] < 0.22 * 900
 
 
-def test_on_a_phone_the_steps_stay_in_sight_wherever_one_reads(
+def test_on_a_phone_the_step_buttons_stay_visible_while_scrolling(
     sized: Callable[..., StepDriver],
 ) -> None:
     step = sized(390)
@@ -196,9 +202,7 @@ def test_on_a_phone_the_steps_stay_in_sight_wherever_one_reads(
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_text_is_in_sight_where_a_run_opens(
-    sized: Callable[..., StepDriver], width: int
-) -> None:
+def test_the_text_is_visible_when_a_run_opens(sized: Callable[..., StepDriver], width: int) -> None:
     step = sized(width)
     top, bottom = step.driver.evaluate(
         """(() => {
@@ -212,7 +216,7 @@ def test_the_text_is_in_sight_where_a_run_opens(
 
 @pytest.mark.parametrize("name", ["draft-model.code", "prompt-lookup.chat.smollm2"])
 def test_no_card_moves_until_the_first_verdict(debugger: StepDriver, name: str) -> None:
-    """Of a draft with probabilities, and of one without."""
+    """The test uses two recordings: one drafter knows its probabilities, the other does not."""
     step = debugger.afresh(name)
     step.driver.evaluate("specviz.step.view.cursor.go(3, 0)")
     step.settle()

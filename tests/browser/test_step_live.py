@@ -1,4 +1,4 @@
-"""The debugger on the race of its own page."""
+"""The debugger on the race that runs on its own page."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from tests.browser.step_driver import CURSOR, StepDriver
 OpenPage = Callable[..., RaceDriver]
 
 
-def test_the_race_of_the_page_is_followed_live_and_stays(
+def test_the_page_s_race_can_be_followed_live_and_stays(
     open_page: OpenPage, random_url: str
 ) -> None:
-    driver = open_page(random_url, "?tokens=600")  # long enough to be followed on any machine
+    # the race is long enough to be followed on any machine
+    driver = open_page(random_url, "?tokens=600")
     driver.press_race()
     driver.page.locator(".tabs [data-page=step]").click()
     driver.until(f"{CURSOR}.trace === specviz.race.view.trace && {CURSOR}.trace.rounds.length > 2")
@@ -40,7 +41,7 @@ def test_a_link_to_a_live_run_that_is_gone_says_so(open_page: OpenPage, random_u
 
 
 @pytest.mark.slow
-def test_a_race_stopped_before_it_began_leaves_no_complaint(
+def test_a_race_stopped_before_it_began_leaves_no_error(
     open_page: OpenPage, turn_page: OpenPage, random_url: str
 ) -> None:
     first, second = turn_page(random_url, "?tokens=200"), open_page(random_url, "?tokens=99")
@@ -56,7 +57,7 @@ def test_a_race_stopped_before_it_began_leaves_no_complaint(
     assert second.evaluate("specviz.race.view.trace.header") is None
 
 
-def test_a_held_race_says_so_on_its_page_and_is_stopped_from_the_debugger_with_nothing_moved(
+def test_a_held_race_says_so_on_its_page_and_can_be_stopped_from_the_debugger(
     open_page: OpenPage, random_url: str
 ) -> None:
     driver = open_page(random_url, "?tokens=200")
@@ -65,7 +66,8 @@ def test_a_held_race_says_so_on_its_page_and_is_stopped_from_the_debugger_with_n
     for rounds in (1, 2):
         driver.ref("advance").click()
         driver.until(f"specviz.race.view.trace.rounds.length >= {rounds}")
-        driver.ref("stepStrip").wait_for()  # though the race's page has drawn nothing
+        # The debugger's strip of rounds appears although the race page has drawn nothing.
+        driver.ref("stepStrip").wait_for()
     driver.page.locator("[data-page=race]").click()
     assert driver.text("runState").startswith("held")
     driver.ref("toHeld").click()
@@ -82,7 +84,8 @@ def test_a_held_race_says_so_on_its_page_and_is_stopped_from_the_debugger_with_n
                 return live.getBoundingClientRect().top - Math.max(...cards);
             })()"""  # noqa: E501
         )
-        assert free > 0  # an edge of the page, above which all is read
+        # The bar with the buttons is at the page's lower edge and covers no card.
+        assert free > 0
     before = driver.evaluate(tops)
     driver.ref("halt").click()
     driver.wait_for_end()

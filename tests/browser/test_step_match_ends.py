@@ -1,4 +1,4 @@
-"""The debugger: at the last match and at the first one, the page says that there is no other."""
+"""The debugger says that no match follows the last one, and that no match precedes the first."""
 
 from __future__ import annotations
 

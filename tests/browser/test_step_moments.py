@@ -1,4 +1,4 @@
-"""At each moment of a round the page tells what is known then, and no more."""
+"""At each moment of a round the page shows what is known then, and no more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.trace_file import dumps
 from tests.browser.step_driver import CURSOR, TRACE, StepDriver
 from tests.random_traces import random_trace
 
-SHOWN = 10  # rows of the table that are not judged
+SHOWN = 10  # number of table rows for nodes that are not examined yet
 BARS = """(() => { const box = document.querySelector('[data-ref=stepBars]');
     return box.classList.contains('is-veiled') ? null : {
         roles: box.data.map((t) => t.meta.role), q: box.data.find((t) => t.meta.role === 'draft').x,
@@ -29,7 +29,7 @@ CARDS = """document.querySelector('[data-ref=stepTree]').data
 
 
 def table(step: StepDriver) -> list[int | None]:
-    """The node of each row, None of a row of words."""
+    """Return the node of each table row, or None for a row that has only a text."""
     script = "(all) => all.map((row) => row.dataset.node ? Number(row.dataset.node) : null)"
     found = step.driver.ref("stepTable").locator("tbody tr").evaluate_all(script)
     return list(found)
@@ -41,7 +41,7 @@ def go(step: StepDriver, round_: int, at: int) -> StepDriver:
     return step
 
 
-def test_no_token_is_called_accepted_before_it_is_judged(opened: StepDriver) -> None:
+def test_no_token_is_called_accepted_before_its_verdict(opened: StepDriver) -> None:
     assert opened.phase == "draft"
     assert "accepted" not in opened.driver.text("stepOrigin")
     opened.page.get_by_role("button", name="accept/reject").click()
@@ -49,7 +49,7 @@ def test_no_token_is_called_accepted_before_it_is_judged(opened: StepDriver) -> 
     assert "accepted" in opened.driver.text("stepOrigin")
 
 
-def test_nothing_tells_the_fate_of_a_draft_before_it_is_judged(opened: StepDriver) -> None:
+def test_nothing_shows_a_verdict_before_its_moment(opened: StepDriver) -> None:
     first = next(i for i, each in enumerate(TRACE.rounds) if is_rejected(each, 0))
     go(opened, first, 0)
     places = opened.driver.evaluate(PLACES)
@@ -71,7 +71,7 @@ def is_rejected(each: Round, node: int) -> bool:
     return bool(each.verdicts) and each.verdicts[node].outcome is Outcome.REJECTED
 
 
-def test_until_the_target_has_looked_the_bars_are_the_draft_s_alone_by_falling_q(
+def test_before_the_verification_the_bars_show_only_the_draft_s_q_in_order(
     opened: StepDriver,
 ) -> None:
     bars = opened.driver.evaluate(BARS)
@@ -81,12 +81,12 @@ def test_until_the_target_has_looked_the_bars_are_the_draft_s_alone_by_falling_q
     assert sum(bars["q"]) == pytest.approx(1, abs=1e-3)
     assert "p comes with the target" in opened.driver.text("stepBarsNote")
     orders = []
-    for at in (4, 5):  # verify, and the verdict on the first node
+    for at in (4, 5):  # moment 4 is the verification, moment 5 the verdict on the first node
         orders.append(go(opened, 0, at).driver.evaluate(BARS)["ticks"][:-1])
     assert orders[0] == orders[1]
 
 
-def test_the_mask_comes_with_the_forward_that_uses_it(opened: StepDriver) -> None:
+def test_the_mask_appears_with_the_forward_that_uses_it(opened: StepDriver) -> None:
     mask = opened.driver.ref("stepMask")
     assert not mask.is_visible()
     assert opened.page.get_by_text("its mask comes with verify").is_visible()
@@ -97,7 +97,7 @@ def test_the_mask_comes_with_the_forward_that_uses_it(opened: StepDriver) -> Non
     assert not mask.is_visible()
 
 
-def test_before_the_walk_the_table_shows_what_was_drafted(opened: StepDriver) -> None:
+def test_before_the_walk_the_table_shows_the_drafted_tokens(opened: StepDriver) -> None:
     nodes = TRACE.rounds[0].tree.nodes
     for level in range(1, 5):
         go(opened, 0, level - 1)
@@ -112,13 +112,13 @@ def test_before_the_walk_the_table_shows_what_was_drafted(opened: StepDriver) ->
     assert "and 11 more" in opened.driver.text("stepTable")
 
 
-def test_during_the_walk_the_table_shows_whose_turn_may_come_not_how_it_ends(
+def test_during_the_walk_the_table_shows_the_next_candidates_but_not_the_result(
     debugger: StepDriver,
 ) -> None:
     opened = debugger.afresh("eagle.chat.smollm2")
     for index, each in enumerate(golden_trace("eagle.chat.smollm2").rounds[:3]):
         if index < 1:
-            continue  # two rounds with verdicts of every kind
+            continue  # rounds 1 and 2 are enough, because they contain verdicts of every kind
         verdicts = enumerate(each.verdicts)
         walk = [i for i, verdict in verdicts if verdict.outcome is not Outcome.UNREACHED]
         walk.sort(key=lambda i: (each.tree.nodes[i].depth, i))
@@ -134,7 +134,7 @@ def test_during_the_walk_the_table_shows_whose_turn_may_come_not_how_it_ends(
             assert table(opened) == [*walk[: turn + 1], *following, *ending]
 
 
-def test_a_node_s_card_tells_only_what_is_known(opened: StepDriver) -> None:
+def test_a_node_s_card_shows_only_what_is_known(opened: StepDriver) -> None:
     def cards(at: int) -> list[str]:
         return list(go(opened, 0, at).driver.evaluate(CARDS))
 
@@ -144,7 +144,7 @@ def test_a_node_s_card_tells_only_what_is_known(opened: StepDriver) -> None:
     assert len(judged) == 1 and "accepted" in judged[0]
 
 
-def test_where_nothing_was_drafted_no_token_is_named_before_the_target_draws_it(
+def test_in_a_round_without_a_draft_no_token_is_named_before_the_target_draws_it(
     debugger: StepDriver,
 ) -> None:
     opened = debugger.afresh("prompt-lookup.chat.smollm2")
@@ -160,7 +160,7 @@ def test_where_nothing_was_drafted_no_token_is_named_before_the_target_draws_it(
 
 
 @pytest.mark.parametrize("name", ["eagle.chat.smollm2", "medusa.chat.smollm2"])
-def test_a_draft_with_confidence_has_a_bar_for_every_node_it_drafts(
+def test_a_draft_with_confidence_has_a_bar_for_every_drafted_node(
     debugger: StepDriver, name: str
 ) -> None:
     opened = debugger.afresh(name)
@@ -193,7 +193,7 @@ def test_each_number_names_the_temperature_of_its_distribution(opened: StepDrive
     assert all("T = " in term or "logit" in term for term in shown)
 
 
-def test_at_temperature_0_the_table_asks_for_the_most_probable_and_shows_raw_numbers(
+def test_at_temperature_0_the_table_asks_for_the_most_probable_token_and_shows_raw_numbers(
     opened: StepDriver, tmp_path: Path
 ) -> None:
     trace = random_trace(3, rounds=4, temperature=0.0)

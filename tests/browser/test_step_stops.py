@@ -1,4 +1,4 @@
-"""The debugger: what to stop at, and the way from one match to the next."""
+"""The debugger: at which moments to stop, and how to reach the next match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.browser.step_driver import CURSOR, TRACE, StepDriver
 
 
 def found(rule: Callable[[Round, int], bool]) -> list[tuple[int, int]]:
-    """Round and node of every examined node that the rule holds of."""
+    """Return the round and node of every examined node for which `rule` is true."""
     return [
         (each.index, node)
         for each in TRACE.rounds
@@ -25,7 +25,7 @@ def tie(each: Round, node: int) -> bool:
     v = each.verdicts[node]
     assert v.uniform_draw is not None
     if v.compared_prob >= v.draft_prob:
-        return False  # accepted whatever the draw is
+        return False  # an acceptance probability of 1 accepts the token at any draw
     return abs(v.uniform_draw - v.compared_prob / v.draft_prob) < 0.05
 
 
@@ -45,7 +45,7 @@ RULES: dict[str, Callable[[Round, int], bool]] = {
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_every_rule_finds_what_the_records_say(opened: StepDriver, name: str) -> None:
+def test_every_rule_finds_its_nodes_in_the_records(opened: StepDriver, name: str) -> None:
     opened.page.locator("[data-rule=rejection]").uncheck()
     opened.page.locator(f"[data-rule={name}]").check()
     expected = found(RULES[name])
@@ -58,7 +58,7 @@ def test_every_rule_finds_what_the_records_say(opened: StepDriver, name: str) ->
     assert row.locator(".count").inner_text() == str(len(expected))
 
 
-def test_extra_tokens_entropy_and_texts_are_stops_too(opened: StepDriver) -> None:
+def test_one_can_also_stop_at_extra_tokens_entropy_and_texts(opened: StepDriver) -> None:
     opened.page.locator("[data-rule=rejection]").uncheck()
     opened.page.locator("[data-rule=bonus]").check()
     opened.press("n")
@@ -76,7 +76,7 @@ def test_extra_tokens_entropy_and_texts_are_stops_too(opened: StepDriver) -> Non
     assert word in text
 
 
-def test_next_and_previous_match_lead_back(opened: StepDriver) -> None:
+def test_next_and_previous_match_are_inverse(opened: StepDriver) -> None:
     opened.press("n", "n")
     second = opened.place
     opened.press("n", "Shift+N")
@@ -89,10 +89,10 @@ def test_next_and_previous_match_lead_back(opened: StepDriver) -> None:
     assert "rejected" in fifth.inner_text()
 
 
-def test_first_rejected_token_its_probability_and_its_replacement_can_be_read(
+def test_the_first_rejected_token_its_probability_and_its_replacement_can_be_read(
     debugger: StepDriver,
 ) -> None:
-    """What someone new wants to know, by the one path that the page suggests: next."""
+    """A newcomer follows the button that the page suggests: the next match."""
     trace = golden_trace("draft-model.code")
     step = debugger.afresh("draft-model.code")
     step.click("nextMatch")
@@ -110,7 +110,7 @@ def test_first_rejected_token_its_probability_and_its_replacement_can_be_read(
     assert texts[first.extra.token_id].strip() in extra and "recovered" in extra
 
 
-def test_the_count_says_that_the_matches_of_this_round_are_listed_once_reached(
+def test_the_count_says_that_matches_of_this_round_are_listed_when_they_are_reached(
     opened: StepDriver,
 ) -> None:
     count, later = len(found(RULES["rejection"])), " · those of this round are listed once reached"

@@ -1,4 +1,4 @@
-"""Words that a newcomer does not know explain themselves: by pointer, keys and touch."""
+"""Words that a newcomer does not know explain themselves, by pointer, keys and touch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at_a_recovered_token(opened: StepDriver) -> None:
         (".slot-kinds", "root"),
     ],
 )
-def test_a_word_is_explained_where_it_stands(opened: StepDriver, place: str, key: str) -> None:
+def test_a_word_is_explained_at_its_position(opened: StepDriver, place: str, key: str) -> None:
     at_a_recovered_token(opened)
     word = opened.page.locator(f"{place} [data-term={key}]").first
     word.focus()
@@ -42,7 +42,7 @@ def test_a_word_is_explained_where_it_stands(opened: StepDriver, place: str, key
     assert not card.is_visible()
 
 
-def test_a_certain_guess_explains_its_q_and_p_over_1_as_a_point_mass(debugger: StepDriver) -> None:
+def test_for_a_certain_guess_the_card_explains_q_1_and_p_over_1(debugger: StepDriver) -> None:
     step = debugger.afresh("prompt-lookup.chat.smollm2")
     drafted = "specviz.step.view.trace.rounds.findIndex((r) => r.outcomes.length)"
     step.driver.evaluate(f"{CURSOR}.toNode({drafted}, 0)")
@@ -55,7 +55,7 @@ def test_a_certain_guess_explains_its_q_and_p_over_1_as_a_point_mass(debugger: S
     assert not step.page.locator(CARD).is_visible()
 
 
-def test_on_a_phone_a_word_s_card_leaves_the_table_in_sight_that_it_explains(
+def test_on_a_phone_a_word_s_card_does_not_cover_the_table_that_it_explains(
     opened: StepDriver,
 ) -> None:
     at_a_recovered_token(opened)
@@ -72,7 +72,7 @@ def test_on_a_phone_a_word_s_card_leaves_the_table_in_sight_that_it_explains(
     opened.page.keyboard.press("Escape")
 
 
-def test_the_names_of_a_tree_stand_on_a_ground_of_their_own_above_its_edges(
+def test_the_names_in_a_tree_have_a_background_above_its_edges(
     opened: StepDriver,
 ) -> None:
     found = opened.driver.evaluate(

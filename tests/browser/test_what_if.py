@@ -1,4 +1,4 @@
-"""A draw that is thought of: every number can be, and every view tells of it, not of the record."""
+"""The user supposes another draw: any number is allowed, and every view shows its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ EXTRA = -2
 
 
 def examined(outcome: Outcome, low: float = 0.05, high: float = 0.95) -> tuple[Round, int]:
-    """A node whose threshold lies between, and which is the first that is examined."""
+    """Return a round and its first node.
+
+    The node has this outcome and an acceptance probability between `low` and `high`.
+    """
     for each in TRACE.rounds:
         verdict = each.verdicts[0]
         if verdict.outcome is outcome and low < verdict.acceptance_prob < high:
@@ -52,7 +55,7 @@ def selected(step: StepDriver) -> str:
     return step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
 
 
-def test_the_recorded_draw_is_not_rounded_and_is_no_thought(thinking: StepDriver) -> None:
+def test_the_recorded_draw_is_not_rounded_and_is_no_supposition(thinking: StepDriver) -> None:
     each, node = examined(Outcome.REJECTED)
     stand(thinking, each, node)
     drawn = each.verdicts[node].uniform_draw
@@ -63,7 +66,7 @@ def test_the_recorded_draw_is_not_rounded_and_is_no_thought(thinking: StepDriver
 
 
 @pytest.mark.parametrize("draw", ["0", "0.0000012", "0.9996", "0.99999999"])
-def test_every_draw_below_one_can_be_thought_of(thinking: StepDriver, draw: str) -> None:
+def test_every_draw_below_1_can_be_supposed(thinking: StepDriver, draw: str) -> None:
     each, node = examined(Outcome.REJECTED)
     think(stand(thinking, each, node), draw)
     assert thinking.driver.evaluate(FORCED) == {str(node): float(draw)}
@@ -73,11 +76,12 @@ def test_every_draw_below_one_can_be_thought_of(thinking: StepDriver, draw: str)
     assert "counterfactual" in thinking.driver.text("stepBarsTitle")
 
 
-def test_the_sentence_tells_the_draw_that_is_thought_of_now(thinking: StepDriver) -> None:
+def test_the_sentence_names_the_supposed_draw(thinking: StepDriver) -> None:
     each, node = examined(Outcome.REJECTED)
     stand(thinking, each, node)
     threshold = each.verdicts[node].acceptance_prob
-    for share in (0.25, 0.5, 0.75):  # all of them on the other side of the threshold
+    # Draws below the threshold would accept the rejected token.
+    for share in (0.25, 0.5, 0.75):
         draw = round(share * threshold, 4)
         think(thinking, str(draw))
         said = f"the draw was {draw:.3f}: accepted"
@@ -87,7 +91,7 @@ def test_the_sentence_tells_the_draw_that_is_thought_of_now(thinking: StepDriver
         )
 
 
-def test_the_column_of_the_round_shows_the_verdicts_of_a_thought(thinking: StepDriver) -> None:
+def test_the_round_s_column_shows_the_verdicts_of_the_supposition(thinking: StepDriver) -> None:
     each, node = examined(Outcome.REJECTED)
     stand(thinking, each, node)
     recorded = thinking.driver.evaluate(STRIP)
@@ -98,7 +102,9 @@ def test_the_column_of_the_round_shows_the_verdicts_of_a_thought(thinking: StepD
     assert thinking.driver.evaluate(STRIP) == recorded
 
 
-def test_a_thought_that_one_leaves_is_named_and_can_be_come_back_to(thinking: StepDriver) -> None:
+def test_a_supposition_that_the_user_leaves_is_named_and_can_be_reached_again(
+    thinking: StepDriver,
+) -> None:
     each, node = examined(Outcome.REJECTED)
     think(stand(thinking, each, node), "0,25")
     thought = {str(node): 0.25}
@@ -121,7 +127,7 @@ def test_a_thought_that_one_leaves_is_named_and_can_be_come_back_to(thinking: St
 
 
 @pytest.mark.parametrize("draw", ["1", "-0.1", "x", ""])
-def test_what_is_no_draw_is_refused_where_it_was_typed(thinking: StepDriver, draw: str) -> None:
+def test_an_invalid_draw_is_refused_at_its_field(thinking: StepDriver, draw: str) -> None:
     stand(thinking, *examined(Outcome.REJECTED))
     think(thinking, "0.5")
     think(thinking, draw)
@@ -133,7 +139,7 @@ def test_what_is_no_draw_is_refused_where_it_was_typed(thinking: StepDriver, dra
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED])
-def test_a_button_leads_just_past_the_threshold_and_back(
+def test_a_button_moves_the_draw_just_past_the_threshold_and_back(
     thinking: StepDriver, outcome: Outcome
 ) -> None:
     each, node = examined(outcome)
@@ -155,7 +161,7 @@ def card(step: StepDriver) -> Any:
     return step.driver.evaluate(script)
 
 
-def test_a_rejection_that_is_thought_of_brings_the_recovered_token_into_tree_and_table(
+def test_a_supposed_rejection_shows_the_recovered_token_in_tree_and_table(
     thinking: StepDriver,
 ) -> None:
     each, node = examined(Outcome.ACCEPTED)
@@ -171,7 +177,7 @@ def test_a_rejection_that_is_thought_of_brings_the_recovered_token_into_tree_and
     assert "rejected" in thinking.driver.text("stepBarsTitle")
 
 
-def test_behind_a_node_that_was_not_examined_the_probability_is_said_to_be_unknown(
+def test_after_a_node_that_was_not_examined_the_probability_is_called_unknown(
     thinking: StepDriver,
 ) -> None:
     think(stand(thinking, *examined(Outcome.REJECTED)), "0")
@@ -180,7 +186,7 @@ def test_behind_a_node_that_was_not_examined_the_probability_is_said_to_be_unkno
     assert "probability unknown" in card(thinking)
 
 
-def test_a_draw_that_changes_no_verdict_still_shows(thinking: StepDriver) -> None:
+def test_a_supposed_draw_that_changes_no_verdict_is_still_shown(thinking: StepDriver) -> None:
     each, node = examined(Outcome.REJECTED)
     think(stand(thinking, each, node), "0.9996")
     assert thinking.driver.text("whatIfResult").startswith("Nothing changes")
@@ -192,7 +198,7 @@ def test_a_draw_that_changes_no_verdict_still_shows(thinking: StepDriver) -> Non
     assert "counterfactual" not in thinking.driver.text("stepBarsTitle")
 
 
-def test_a_thought_waits_where_it_was_thought_until_it_is_put_back(thinking: StepDriver) -> None:
+def test_a_supposition_stays_at_its_node_until_it_is_removed(thinking: StepDriver) -> None:
     each, node = examined(Outcome.REJECTED)
     low = f"{each.verdicts[node].acceptance_prob / 2:.6f}"
     stand(thinking, each, node)
@@ -209,7 +215,7 @@ def test_a_thought_waits_where_it_was_thought_until_it_is_put_back(thinking: Ste
     assert thinking.driver.evaluate(f"{THOUGHT} === null")
 
 
-def test_where_the_first_draft_passed_the_residual_is_said_to_be_not_needed(
+def test_if_the_first_draft_passed_the_residual_is_called_not_needed(
     thinking: StepDriver,
 ) -> None:
     for outcome, is_needed in ((Outcome.ACCEPTED, False), (Outcome.REJECTED, True)):
@@ -218,7 +224,7 @@ def test_where_the_first_draft_passed_the_residual_is_said_to_be_not_needed(
         assert ("Not needed" in thinking.driver.text("stepNoResidual")) is not is_needed
 
 
-def test_what_is_counted_over_the_run_stays_and_says_that_it_is_as_recorded(
+def test_numbers_of_the_whole_run_stay_and_are_called_recorded(
     thinking: StepDriver,
 ) -> None:
     stand(thinking, *examined(Outcome.REJECTED))
@@ -232,7 +238,7 @@ def test_what_is_counted_over_the_run_stays_and_says_that_it_is_as_recorded(
     assert "recorded" not in thinking.driver.text("matchWord")
 
 
-def test_a_fork_with_the_draw_leads_to_its_form(thinking: StepDriver) -> None:
+def test_a_button_opens_the_fork_form_with_the_supposed_draw(thinking: StepDriver) -> None:
     think(stand(thinking, *examined(Outcome.REJECTED)), "0")
     thinking.driver.evaluate("scrollTo(0, 600)")
     thinking.click("whatIfFork")

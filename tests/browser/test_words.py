@@ -1,4 +1,4 @@
-"""What the page says about a result: losses are losses, above zero nothing is "identical"."""
+"""The page calls slowdowns by their name, and above temperature 0 it calls nothing "identical"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def tab(random_url: str, turn_page: Open) -> RaceDriver:
     ("speedup", "word"),
     [(2.0, "faster"), (0.8, "slower"), (0.96, "about equal"), (None, "measuring")],
 )
-def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word: str) -> None:
+def test_a_slowdown_is_shown_as_a_slowdown(
+    tab: RaceDriver, speedup: float | None, word: str
+) -> None:
     lane = {"tokens": 4, "target_forwards": 4, "seconds": 0.4}
     lane |= dict.fromkeys(("draft_seconds", "verify_seconds", "host_seconds"), 0.1)
     lane |= dict.fromkeys(("acceptance_rate", "block_efficiency", "ttft_seconds"))
@@ -38,10 +40,11 @@ def test_a_loss_is_shown_as_a_loss(tab: RaceDriver, speedup: float | None, word:
     )
     assert word in tab.text("speedupWord")
     assert tab.text("speedup") == ("–" if speedup is None else f"{speedup:.1f}×")
-    assert tab.ref("speedupSpread").is_visible() == (speedup is not None)  # one run has no spread
+    # The page shows a spread next to the speedup only if there is a speedup.
+    assert tab.ref("speedupSpread").is_visible() == (speedup is not None)
 
 
-def test_the_table_says_how_likely_the_replacement_was(tab: RaceDriver) -> None:
+def test_the_table_shows_the_probability_of_the_replacement(tab: RaceDriver) -> None:
     tab.turn("?tokens=20&seed=4&temperature=0.7")
     tab.race()
     extra = tab.page.locator("[data-ref=verdicts] tr[data-node='-2']")
@@ -52,7 +55,7 @@ def test_the_table_says_how_likely_the_replacement_was(tab: RaceDriver) -> None:
         assert extra.locator(".number").first.inner_text().startswith(f"{letter} ")
 
 
-def test_results_of_an_earlier_setting_say_so(tab: RaceDriver) -> None:
+def test_results_of_earlier_settings_say_so(tab: RaceDriver) -> None:
     tab.turn("?tokens=8&seed=4&temperature=0.7")
     tab.race()
     notice = tab.ref("staleNotice")

@@ -1,4 +1,7 @@
-"""One server for a file's tests, with the environment that the file names, and its log."""
+"""Start one server for each test file, and keep its log.
+
+The test file names the server's environment variables in ENVIRONMENT.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A Hub of one repository on this machine, as far as the Hub's client asks: `python -m … FOLDER`.
+"""Serve a folder like the Hugging Face Hub serves a repository: `python -m … FOLDER`.
 
-Prints its address, then serves the files of a folder until it is ended.
+Only the requests of the Hub's client are supported. The program prints its address and then serves
+until it is stopped.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Repository(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *given: object) -> None:
-        """Says nothing."""
+        """Discard the log lines of requests."""
 
 
 def files() -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""A server that is asked to end: what runs ends with what it has, and the process is gone."""
+"""A server that receives a signal to end keeps the results of its runs, and its process ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def answered(url: str, name: str, question: dict[str, Any]) -> dict[str, Any]:
     return reply
 
 
-def test_runs_end_with_what_they_have_and_the_process_within_seconds(tmp_path: Path) -> None:
+def test_on_a_signal_runs_keep_their_results_and_the_process_ends_within_seconds(
+    tmp_path: Path,
+) -> None:
     port, log = free_port(), tmp_path / "log.txt"
     url = f"http://127.0.0.1:{port}/"
     there = os.environ | {"PORT": str(port), "SPECVIZ_PAIR": "bundled", "HF_HUB_OFFLINE": "1"}

@@ -1,4 +1,4 @@
-"""Nine addresses send at once what becomes gigabytes; the server's memory stays bounded."""
+"""Nine addresses send data that expands to gigabytes; the server's memory stays bounded."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc"),
 ]
 ADDRESSES = [f"127.0.0.{number}" for number in range(2, 11)]
-MOST_BYTES = (
-    1_000_000_000  # 400 MB of files, 160 MB of bodies and their texts, one file beyond that
-)
+# The memory limit of the server in this test: 400 MB for files, 160 MB for requests and their
+# texts, and space for one more file.
+MOST_BYTES = 1_000_000_000
 SECONDS = 6.0
 HEAD = b'{"format": "specviz-trace", "version": 1, "x": '
 tickets = (f"an-expanding-ticket-{number}" for number in itertools.count())
 
 
 def nested(count: int) -> bytes:
-    """So many objects, five bytes each, of which each becomes 184."""
+    """Return a JSON text of about `count` objects: 5 bytes each as text, 184 bytes in memory."""
     return b"[" + (b'{"":' * 400 + b"0" + b"}" * 400 + b",") * (count // 400) + b"0]"
 
 
@@ -48,7 +48,7 @@ BODIES = (nested(960_000), nested(150_000), b'"' + b"a" * 15_000_000 + "\U0001f6
 
 
 def bodies(component: int) -> Iterator[bytes]:
-    """Questions, from the page's own routes."""
+    """Yield request bodies for the page's own routes; each expands to much more memory."""
 
     def asked(name: str, question: bytes) -> bytes:
         words = {"fn_name": name, "component_id": component, "session_hash": "x"}
@@ -80,7 +80,10 @@ async def attack(url: str, component: int, address: str, until: float) -> None:
 
 
 async def most_memory(url: str, process: int) -> tuple[int, float]:
-    """The most bytes meanwhile, and the longest that another visitor waited for `/health`."""
+    """Return the server's largest memory in bytes and another visitor's longest wait in seconds.
+
+    The other visitor keeps asking for `/health` during the attack.
+    """
     most, longest, until = 0, 0.0, time.monotonic() + SECONDS
     async with httpx.AsyncClient(base_url=url, timeout=60) as visitor:
         config = (await visitor.get("config")).json()
@@ -96,7 +99,9 @@ async def most_memory(url: str, process: int) -> tuple[int, float]:
     return most, longest
 
 
-def test_what_expands_from_nine_addresses_at_once_takes_bounded_memory(url: str, log: Path) -> None:
+def test_data_that_expands_takes_bounded_memory_even_from_nine_addresses_at_once(
+    url: str, log: Path
+) -> None:
     while httpx.get(f"{url}ready").status_code != 200:
         time.sleep(0.2)
     process = server_of(log)

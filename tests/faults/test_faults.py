@@ -1,6 +1,6 @@
-"""Faults that are really done: no room on the disk, no memory, processes that are killed.
+"""Real faults: a full disk, no memory, killed processes.
 
-Each in a process of its own, which has to live and to say one clear line.
+Each fault happens in a separate process, which must survive and print one clear line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def race(tokens):
 
 
 def limited(script: str) -> list[str]:
-    """The lines that a process with little memory says."""
+    """Run the script in a process with little memory; return the lines that it prints."""
     run = subprocess.run(
         [sys.executable, "-c", LIMITED + script],
         cwd=ROOT,
@@ -62,14 +62,14 @@ def limited(script: str) -> list[str]:
     return run.stdout.splitlines()
 
 
-def test_a_model_that_finds_no_memory_is_one_line_and_the_next_load_serves() -> None:
+def test_a_model_that_does_not_fit_in_memory_is_one_error_line_and_the_next_load_works() -> None:
     first, second = limited(
         "limit(20_000_000); print(race(4)); limit(0); print(race(4))",
     )
     assert "memory" in first and second == "done"
 
 
-def test_a_run_that_finds_no_memory_is_one_line_and_the_next_run_is_served() -> None:
+def test_a_run_that_does_not_fit_in_memory_is_one_error_line_and_the_next_run_works() -> None:
     first, second, third = limited(
         "print(race(4)); limit(3_000_000); print(race(60)); limit(0); print(race(4))"
     )
@@ -79,7 +79,7 @@ def test_a_run_that_finds_no_memory_is_one_line_and_the_next_run_is_served() -> 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Of 2 MB."""
+    """Mount a disk of 2 MB and yield a folder on it."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)]
@@ -90,7 +90,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("part", ["the small files", "the weights"])
-def test_a_full_disk_is_called_a_full_disk(small_disk: Path, tmp_path: Path, part: str) -> None:
+def test_the_error_on_a_full_disk_says_that_the_disk_is_full(
+    small_disk: Path, tmp_path: Path, part: str
+) -> None:
     repository = tmp_path / "repository"
     repository.mkdir()
     for file in (models_folder() / "target").iterdir():

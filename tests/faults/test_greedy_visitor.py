@@ -1,4 +1,4 @@
-"""One visitor tries to hold the server in every way at once; the others hardly notice."""
+"""One visitor tries to block the server in every way at once; others wait only seconds longer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENVIRONMENT = {"SPECVIZ_PUBLIC": "1", "SPECVIZ_PAIR": BUNDLED}
 pytestmark = pytest.mark.slow
 SECONDS = 60.0
 OTHERS = 4
-MOST_DELAY = 10.0  # seconds
+MOST_DELAY = 10.0  # longest wait of another visitor, in seconds
 FORM = {"pair": BUNDLED, "method": "draft-model", "max_new_tokens": "900"}
 BOMB = base64.b64encode(
     gzip.compress(b'{"format": "specviz-trace", "x": "' + b" " * 60_000_000)
@@ -34,7 +34,7 @@ tickets = (f"a-ticket-of-greed-{number}" for number in itertools.count())
 
 
 class Greedy:
-    """Asks from an address of its own."""
+    """A client with its own address that attacks the server."""
 
     def __init__(self, url: str, component: int) -> None:
         transport = httpx.AsyncHTTPTransport(
@@ -47,7 +47,7 @@ class Greedy:
         self.numbers = itertools.count()
 
     def ways(self) -> list[Callable[[], Awaitable[object]]]:
-        """Each is done again and again."""
+        """Return the attacks that run at the same time; each is repeated until the test ends."""
         join_api = [self.joins_the_api_and_leaves] * 3
         slow = [self.sends_slowly] * 50 + [self.listens_for_ever] * 50
         large = [self.sends_a_bomb] * 4 + [self.sends_much] * 3
@@ -55,7 +55,7 @@ class Greedy:
         return [*join_api, *slow, *large, *listens, self.joins_and_leaves, self.joins_and_stops]
 
     def form(self) -> dict[str, str]:
-        """One that is like no other."""
+        """Return the form of a race with a new prompt, so that no two races are shared."""
         words = f"{next(self.numbers)} " + "def add(a, b):\n" * 40
         return FORM | {"prompt": words}
 
@@ -86,7 +86,7 @@ class Greedy:
         await self._listened("measure", question | {"repeats": str(random.randrange(3, 9))})
 
     async def _listened(self, name: str, question: dict[str, Any]) -> None:
-        """Looked at as rarely as keeps it."""
+        """Start a run and ask for its state just often enough that the server keeps it."""
         ticket, state = next(tickets), ""
         reply = await self.person.ask(name, {"ticket": ticket, **question})
         while reply["error"] is None and state != "done":
@@ -146,7 +146,7 @@ async def others(url: str, is_greedy: bool) -> Findings:
     return findings
 
 
-def test_a_visitor_who_tries_to_hold_the_server_delays_others_by_seconds(
+def test_a_visitor_who_tries_to_block_the_server_delays_others_by_seconds_only(
     url: str, log: Path
 ) -> None:
     alone = awaited(others(url, is_greedy=False))

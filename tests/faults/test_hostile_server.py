@@ -1,4 +1,4 @@
-"""The same hostile questions over HTTP, and what no browser would send, to a server that runs."""
+"""A running server gets the hostile requests over HTTP, and some that no browser can send."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from specviz.ui.guard import CLOSED
+from specviz.ui import served_routes
+from specviz.ui.served_routes import Use
 from tests.hostile_inputs import hostile_questions
 from tests.load_run import resident_bytes, server_of
 
@@ -50,9 +51,10 @@ _NUMBERS = count()
 
 
 def ask(url: str, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-    """The status and the content; no client library repairs what is sent.
+    """Return the status and content of an answer; the request is sent without any correction.
 
-    Each comes from another address, or most would be refused for what others have asked.
+    Every request comes from another address, because most would otherwise exceed the limits of one
+    address.
     """
     source = (f"127.0.1.{next(_NUMBERS) % 250 + 1}", 0)
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30, source_address=source)
@@ -80,9 +82,9 @@ def questions_of(url: str) -> Iterator[tuple[str, Any, tuple[int, bytes]]]:
         yield name, question, ask(url, "POST", "/gradio_api/component_server", content)
 
 
-def test_a_server_refuses_them_cleanly_and_goes_on(url: str, log: Path) -> None:
+def test_a_server_refuses_hostile_requests_cleanly_and_keeps_serving(url: str, log: Path) -> None:
     count, wrong = 0, []
-    for number in range(2):  # what the first time leaves is allowed to stay
+    for number in range(2):  # the second pass shows whether memory grows further
         for name, question, (status, content) in questions_of(url):
             count += 1
             told = json.loads(content) if status == 200 else None
@@ -102,8 +104,9 @@ def test_a_server_refuses_them_cleanly_and_goes_on(url: str, log: Path) -> None:
                 count += 1
                 if b"Traceback" in content:
                     wrong.append((route, body[:50], status, content[:100]))
-        for path in CLOSED:
-            assert ask(url, "POST", path, b"x" * 1000)[0] == 404
+        for unused in served_routes.ROUTES:
+            if unused.use is Use.UNUSED:
+                assert ask(url, unused.method, unused.path, b"x" * 1000)[0] == 404
         if number == 0:
             held = resident_bytes(server_of(log))
     assert count > 2 * 300

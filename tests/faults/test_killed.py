@@ -1,4 +1,4 @@
-"""Browsers that are killed, and a machine that sleeps, in the middle of runs of a real server."""
+"""Browsers are killed, or the machine sleeps, while a real server runs races."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from tests.load_run import server_of
 
 ENVIRONMENT = {"SPECVIZ_PAIR": BUNDLED}
 pytestmark = pytest.mark.slow
-FREED_SECONDS = 15.0  # a page asks every few seconds; twelve of silence, and the turn in progress
+# After 12 s of silence the server treats a browser as gone. It then ends the run at the next step,
+# within three more seconds.
+FREED_SECONDS = 15.0
 ASLEEP_SECONDS = 60.0
 FORM = {"pair": "bundled", "method": "prompt-lookup", "prompt": "def f(", "max_new_tokens": "900"}
-RACE = ("join", {"form": FORM, "held": True})  # it goes on until somebody lets it
+RACE = ("join", {"form": FORM, "held": True})  # this race waits until a user lets it continue
 SWEEP_FORM = {"pair": "bundled", "method": "draft-model", "draft_length": "4", "task": "code"}
 SWEEP = {
     "what": "sweep",
@@ -48,7 +50,10 @@ while True:
 
 
 def live(url: str) -> float:
-    """How many runs the server has; nobody asks it for anything else."""
+    """Return the number of runs that the server has now.
+
+    The server does not count this request as a visit.
+    """
     metrics = httpx.get(url + "metrics", timeout=10).text
     states = [line for line in metrics.splitlines() if line.startswith("specviz_runs{")]
     assert states, metrics
@@ -64,7 +69,7 @@ def until(url: str, count: int, seconds: float) -> float:
 
 
 @pytest.mark.parametrize("name", ["race", "sweep"])
-def test_a_browser_that_is_killed_leaves_no_run_behind(url: str, name: str) -> None:
+def test_a_killed_browser_leaves_no_run_behind(url: str, name: str) -> None:
     command = [sys.executable, "-c", VISITOR, url, name]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as visitor:
         assert visitor.stdout is not None
@@ -74,7 +79,7 @@ def test_a_browser_that_is_killed_leaves_no_run_behind(url: str, name: str) -> N
         until(url, 0, FREED_SECONDS)
 
 
-def test_a_run_goes_on_when_the_machine_has_slept_for_a_minute(url: str, log: Path) -> None:
+def test_a_run_continues_after_the_machine_has_slept_for_a_minute(url: str, log: Path) -> None:
     asked: dict[str, Any] = {"ticket": "a-ticket-of-a-sleeper"}
     assert answered(url, "measure", asked | SWEEP)["error"] is None
     while not answered(url, "look", asked | {"after": 0})["messages"]:
@@ -83,7 +88,7 @@ def test_a_run_goes_on_when_the_machine_has_slept_for_a_minute(url: str, log: Pa
     os.kill(process, signal.SIGSTOP)
     time.sleep(ASLEEP_SECONDS)
     os.kill(process, signal.SIGCONT)
-    time.sleep(2.0)  # its turns go on before any page asks
+    time.sleep(2.0)  # the run may continue for 2 s before a page asks for it
     assert answered(url, "look", asked | {"after": 0})["state"] == "running"
     answered(url, "stop", asked)
     until(url, 0, 15)

@@ -1,4 +1,4 @@
-// The three addresses: what a page writes into its link it reads again, and what makes no sense is named.
+// The addresses of race, debugger and lab: a page reads its own links and names invalid parameters.
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
@@ -20,8 +20,6 @@ function visit(address) {
 
 beforeEach(() => visit(PAGE));
 
-// ---- the race's
-
 const METHODS = [
   { name: "draft-model", kinds: ["best"], options: [] },
   { name: "draft-tree", kinds: ["best", "drawn"], options: [] },
@@ -35,7 +33,7 @@ const SETUP = {
 };
 const PROMPTS = { code: ["a", "b", "c"], chat: ["d"] };
 
-// What the address fills: fields, the method's options, and the prompt that was picked.
+// Return what the address fills in: fields, the method's options, and the chosen prompt.
 function raceForm() {
   const picker = { prompts: PROMPTS, task: "code", place: 0, text: "a", isHeldOut: true, show: null, showText: null };
   picker.show = (task, place) => Object.assign(picker, { task, place, text: PROMPTS[task][place], isHeldOut: true });
@@ -52,7 +50,7 @@ function read(search) {
   return { form, problems };
 }
 
-test("a race's link is read back as it was written", () => {
+test("a race's link is read as it was written", () => {
   const { form, problems } = read("?method=lookup&k=7&temperature=0.5&top-k=40&task=code&prompt=3&option-ngram=2");
   assert.deepEqual(problems, []);
   assert.deepEqual(form.fields, { method: "lookup", draft_length: "7", temperature: "0.5", top_k: "40" });
@@ -64,7 +62,7 @@ test("a race's link is read back as it was written", () => {
   assert.deepEqual([again.form.fields, again.form.methodPart.options], [form.fields, form.methodPart.options]);
 });
 
-test("a race's link keeps the parameters of others and drops its own old ones", () => {
+test("a race's link keeps parameters of other pages and drops its own old ones", () => {
   visit("?view=race&trace=code&round=3&k=9&option-old=1");
   const form = raceForm();
   form.fields = { draft_length: "5" };
@@ -72,7 +70,7 @@ test("a race's link keeps the parameters of others and drops its own old ones", 
   assert.deepEqual(Object.fromEntries(given), { view: "race", trace: "code", task: "code", prompt: "1", k: "5" });
 });
 
-test("the stop that was chosen in a race stands in its link, from 1, and is read back from 0", () => {
+test("the selected moment of a race is written in its link from 1 and read from 0", () => {
   const form = raceForm();
   const { link } = new Address(form, SETUP, () => ({ round: 11, at: 2 }));
   const given = Object.fromEntries(new URL(link).searchParams);
@@ -83,14 +81,14 @@ test("the stop that was chosen in a race stands in its link, from 1, and is read
   assert.deepEqual(new Address(form, SETUP).stop, { round: 3, at: 0 });
 });
 
-test("a stop of the debugger, or one that makes no sense, is none of a race", () => {
+test("a moment of the debugger or an invalid one is not a moment of a race", () => {
   for (const search of ["", "?view=step&round=3&pos=2", "?round=0", "?round=2&pos=x", "?round=1.5", "?pos=3"]) {
     visit(search);
     assert.equal(new Address(raceForm(), SETUP).stop, null, search);
   }
 });
 
-test("a text of one's own travels in the link unless it is long", () => {
+test("a typed prompt is part of the link unless it is too long", () => {
   const { form } = read("?task=chat&text=h%C3%A9+%26%3D");
   assert.deepEqual([form.picker.task, form.picker.text], ["chat", "hé &="]);
   const address = new Address(form, SETUP);
@@ -114,14 +112,14 @@ const WRONG = [
 ];
 
 for (const [search, sentence] of WRONG) {
-  test(`a race's address ${search.slice(0, 40)} gives one sentence and leaves the default`, () => {
+  test(`a race's address ${search.slice(0, 40)} gives one sentence and keeps the default`, () => {
     const { form, problems } = read(search);
     assert.deepEqual(problems, [sentence]);
     assert.deepEqual(Object.keys(form.fields).filter((name) => name !== "method"), []);
   });
 }
 
-test("what breaks a rule in a field is no part of the race's link, so no reload blames a link for it", () => {
+test("an invalid field is not part of the race's link, so a reload does not blame the link", () => {
   const form = raceForm();
   form.fields = { method: "lookup", temperature: "9", draft_length: "5", top_k: "" };
   form.methodPart.options = { ngram: "99" };
@@ -129,13 +127,11 @@ test("what breaks a rule in a field is no part of the race's link, so no reload 
   assert.deepEqual(given, { task: "code", prompt: "1", method: "lookup", k: "5" });
 });
 
-test("siblings are read where the method has them", () => {
+test("the rule for siblings is read if the method has one", () => {
   assert.equal(read("?method=draft-tree&siblings=drawn").form.fields.tree_kind, "drawn");
 });
 
-// ---- the debugger's
-
-test("a moment is written from 1 and read from 0", () => {
+test("a moment of the debugger is written from 1 and read from 0", () => {
   visit("?k=4&view=race&axis=token");
   const moment = { trace: "code", round: 11, at: 2, axis: "token" };
   const link = new StepAddress().link(moment);
@@ -144,19 +140,19 @@ test("a moment is written from 1 and read from 0", () => {
   assert.deepEqual(new StepAddress().read(), moment);
 });
 
-test("the usual axis is left out of a moment's address", () => {
+test("the default axis is left out of a moment's address", () => {
   visit("?axis=token");
   assert.equal(new URL(new StepAddress().link({ round: 0, at: 0, axis: "round" })).searchParams.has("axis"), false);
 });
 
-test("a report's moments stand after the #, without a page", () => {
+test("moments of a report are written after the #, without a page", () => {
   const link = new StepAddress("hash").link({ round: 0, at: 4, axis: "token" });
   assert.equal(new URL(link).hash, "#round=1&pos=5&axis=token");
   visit(link);
   assert.deepEqual(new StepAddress("hash").read(), { trace: null, round: 0, at: 4, axis: "token" });
 });
 
-test("a round that is no whole number from 1 is none", () => {
+test("a round that is not a whole number from 1 is ignored", () => {
   for (const text of ["0", "-1", "1.5", "x", "", "NaN", "1e99x"]) {
     visit(`?round=${encodeURIComponent(text)}`);
     assert.equal(new StepAddress().read().round, null, text);
@@ -172,7 +168,7 @@ const RECIPE = {
   ],
 };
 
-test("a fork's link says how to make it again: the race's setting, each fork's round, changes and draws", () => {
+test("a fork's link contains the race's settings and each fork's round, changes and draws", () => {
   visit("?view=step&k=4&temperature=0&trace=old&fork=1");
   const link = new StepAddress().link({ trace: "kept-1", round: 5, at: 0, axis: "round", recipe: RECIPE });
   const given = new URL(link).searchParams;
@@ -185,7 +181,7 @@ test("a fork's link says how to make it again: the race's setting, each fork's r
   assert.equal(again, link);
 });
 
-test("a recording needs no recipe in its link, a fork of it does and keeps the form's setting", () => {
+test("a recording's link needs no settings, but a fork of it does and keeps those of the form", () => {
   visit("?k=4");
   const moment = { round: 0, at: 0, axis: "round" };
   const of = (trace) => new URL(new StepAddress().link({ ...moment, trace, recipe: { of: "eagle.code", setting: "", forks: [] } })).searchParams;
@@ -195,7 +191,7 @@ test("a recording needs no recipe in its link, a fork of it does and keeps the f
   assert.deepEqual(new StepAddress().readRecipe(), { recipe: null, problem: "" });
 });
 
-test("a fork of a link that makes no sense gives one sentence", () => {
+test("a fork in an invalid link gives one sentence", () => {
   for (const text of ["", "0", "x", "1.5", "6_", "6_k", "6_k-", "6_magic-1", "6_u3-1", "6_u3-x", "6_u-0.5", "6_u3--0.1", "99999999", "6_u3- ", "6_u3-0x0", "6_u03-0.5", "6_k-2_k-3", "6_u3-0.1_u3-0.2"]) {
     visit(`?of=race&fork=2&fork=${encodeURIComponent(text)}`);
     const { recipe, problem } = new StepAddress().readRecipe();
@@ -206,15 +202,13 @@ test("a fork of a link that makes no sense gives one sentence", () => {
   assert.equal(new StepAddress().readRecipe().problem, "fork may stand in a link at most 8 times, got 9");
 });
 
-test("no more forks of forks are sent than a link takes", () => {
+test("a link contains at most as many nested forks as it may have", () => {
   const order = { round: 1, changes: {}, forced: {} };
   const full = { of: "race", setting: "", forks: Array(8).fill(order) };
   assert.equal(forkedRecipe(full, order), null);
   assert.equal(forkedRecipe(null, order), null);
   assert.equal(forkedRecipe(RECIPE, order).forks.length, 3);
 });
-
-// ---- the lab's
 
 function lab() {
   const fields = {
@@ -228,13 +222,13 @@ function lab() {
   return { fields, own, address: new LabAddress(fields, { k: (text) => numberProblem({ low: 1, high: 32, is_whole: true }, text) }, own) };
 }
 
-test("what breaks a rule in a field is no part of the lab's link", () => {
+test("an invalid field is not part of the lab's link", () => {
   const { fields, address } = lab();
   fields.k.value = "99";
   assert.equal(new URL(address.link).searchParams.has("lab-k"), false);
 });
 
-test("the lab's link is read back as it was written", () => {
+test("the lab's link is read as it was written", () => {
   const first = lab();
   Object.assign(first.fields.k, { value: "7" });
   Object.assign(first.fields.values, { value: "1,3" });
@@ -244,13 +238,13 @@ test("the lab's link is read back as it was written", () => {
   assert.deepEqual(second.fields, first.fields);
 });
 
-test("the lab's link is of the lab alone", () => {
+test("the lab's link contains only parameters of the lab", () => {
   visit("?view=race&k=9&lab-k=3");
   const given = Object.fromEntries(new URL(lab().address.link).searchParams);
   assert.deepEqual(given, { view: "lab", "lab-task": "code", "lab-prompts": "4", "lab-k": "4", "lab-values": "1-4" });
 });
 
-test("prompts of one's own travel with their file's name, and long ones do not", () => {
+test("typed prompts are part of the link with their file's name, unless they are too long", () => {
   const first = lab();
   first.fields.task.value = "own";
   first.fields.prompts.value = "";
@@ -264,7 +258,7 @@ test("prompts of one's own travel with their file's name, and long ones do not",
   assert.equal(first.address.linkLimit, "without the long prompts");
 });
 
-test("the lab's address names each parameter that makes no sense, and leaves its field", () => {
+test("each invalid parameter in the lab's address is named and its field stays unchanged", () => {
   visit(`?lab-task=poem&lab-k=99&lab-values=${"1,".repeat(300)}`);
   const { address, fields } = lab();
   assert.deepEqual(address.read(), [
@@ -275,14 +269,14 @@ test("the lab's address names each parameter that makes no sense, and leaves its
   assert.deepEqual([fields.task.value, fields.k.value, fields.values.value], ["code", "4", "1-4"]);
 });
 
-test("an option of few values takes no other", () => {
+test("an option with few values accepts no other value", () => {
   const bits = { low: 0, high: 8, choices: [0, 4, 8] };
   assert.equal(optionProblem(bits, "4"), "");
   assert.equal(optionProblem(bits, "5"), "must be one of 0, 4, 8, got “5”");
   assert.equal(optionProblem({ low: 1, high: 3, choices: [] }, "4"), "must be a whole number from 1 to 3, got “4”");
 });
 
-test("an option is not below the one that it must reach", () => {
+test("an option must not be below the option that bounds it", () => {
   const longest = { low: 1, high: 9, choices: [], at_least: "shortest" };
   assert.equal(optionProblem(longest, "4", "4"), "");
   assert.equal(optionProblem(longest, "3", "4"), "must be at least shortest = 4, got “3”");

@@ -1,4 +1,4 @@
-// The heading over the cache's cells counts what the cells and their legend show.
+// The heading above the cells of the KV cache counts the cells of each kind: committed, root, guesses.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { wordsOf } from "../../assets/player/step/cache_strip.js";
 const TRACES = new URL("../../assets/traces/", import.meta.url);
 
 for (const name of readdirSync(TRACES).filter((each) => each.endsWith(".gz"))) {
-  test(`the root is counted apart from guesses in ${name}`, () => {
+  test(`the root is counted separately from guesses in ${name}`, () => {
     const { lanes } = JSON.parse(gunzipSync(readFileSync(new URL(name, TRACES))));
     const rounds = lanes.find((/** @type {any} */ { kind }) => kind === "speculative").rounds;
     for (const record of rounds) {

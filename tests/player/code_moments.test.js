@@ -1,4 +1,4 @@
-// The sixty lines beside a recorded round: which moment it is, and what their variables hold.
+// The sixty lines of code next to a recorded round: the name of each moment and its variables.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -16,7 +16,7 @@ function round(changes = {}) {
   };
 }
 
-test("each moment has its name and the values of the variables then", () => {
+test("each moment has its name and the current values of the variables", () => {
   const values = (moment) => codeMoment(TRACE, round(), moment);
   assert.deepEqual(values({ phase: "draft", level: 2, node: 1 }), { name: "draft", values: { depth: "2", "tokens[-1]": "'·b'", "q[-1][tokens[-1]]": "0.400" } });
   assert.deepEqual(values({ phase: "verify", node: null }), { name: "verify", values: { known: "12", drafted: "['·a', '·b']" } });
@@ -28,7 +28,7 @@ test("each moment has its name and the values of the variables then", () => {
   assert.deepEqual(values({ phase: "commit", node: null }).values, { n: "1", rejected: "1", "len(tokens)": "14" });
 });
 
-test("of a tree, and of a lossy rule, the lines say that they do not fit", () => {
+test("for a tree and for a lossy rule the page says that the lines do not fit", () => {
   assert.equal(whyNotTheseLines(round()), "");
   assert.match(whyNotTheseLines(round({ isTree: true })), /a tree/);
   assert.match(whyNotTheseLines(round({ isTypical: true })), /lossy/);

@@ -1,4 +1,4 @@
-// A few rows of the settings' table, as the server sends them.
+// A few rows of the table of settings, as the server sends them.
 
 import { takeSettings } from "../../assets/player/shared/settings.js";
 

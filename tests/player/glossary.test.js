@@ -1,4 +1,4 @@
-// What a search of the glossary finds.
+// A search in the glossary finds the right terms.
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -11,15 +11,15 @@ const GLOSSARY = {
   level: { title: "level", definition: "The children of one node, such as the root.", formula: "" },
 };
 
-test("no search finds all, by the alphabet", () => {
+test("without a search all terms are listed alphabetically", () => {
   assert.deepEqual(foundTerms(GLOSSARY, " "), ["level", "memory_bound", "root"]);
 });
 
-test("a word of a title comes before one of a definition", () => {
+test("a match in a title comes before a match in a definition", () => {
   assert.deepEqual(foundTerms(GLOSSARY, "Root"), ["root", "level"]);
 });
 
-test("hyphens and capitals do not matter, and all words must be there", () => {
+test("hyphens and capitals do not matter, and all words must occur", () => {
   assert.deepEqual(foundTerms(GLOSSARY, "Memory bound"), ["memory_bound"]);
   assert.deepEqual(foundTerms(GLOSSARY, "memory root"), []);
   assert.deepEqual(foundTerms(GLOSSARY, "max(a"), ["memory_bound"]);

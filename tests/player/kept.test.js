@@ -1,4 +1,4 @@
-// What the browser keeps over a reload.
+// The browser stores values that survive a reload.
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
@@ -31,7 +31,7 @@ beforeEach(() => {
   Object.assign(globalThis, { sessionStorage: session, localStorage: new Storage() });
 });
 
-test("what is kept is recalled as it was, under a name of this app", () => {
+test("a stored value is read unchanged, under a name with the app's prefix", () => {
   const value = { text: "é\n", list: [1, null, false] };
   tab.keep("form", value);
   assert.deepEqual(tab.recall("form"), value);
@@ -40,19 +40,19 @@ test("what is kept is recalled as it was, under a name of this app", () => {
   assert.equal(tab.recall("form"), null);
 });
 
-test("a tab and the browser keep apart", () => {
+test("the values of a tab and of the browser are separate", () => {
   tab.keep("theme", "dark");
   assert.equal(browser.recall("theme"), null);
 });
 
-test("what has no room takes the older one with it, and nothing breaks", () => {
+test("a value that does not fit also removes the older one, and nothing breaks", () => {
   tab.keep("sweep", "old");
   session.isFull = true;
   tab.keep("sweep", "new");
   assert.equal(tab.recall("sweep"), null);
 });
 
-test("where the browser refuses storage nothing is kept and nothing breaks", () => {
+test("if the browser refuses storage, nothing is stored and nothing breaks", () => {
   Object.defineProperty(globalThis, "sessionStorage", {
     configurable: true,
     get() {
@@ -64,16 +64,16 @@ test("where the browser refuses storage nothing is kept and nothing breaks", () 
   Object.defineProperty(globalThis, "sessionStorage", { configurable: true, writable: true, value: session });
 });
 
-test("broken content is as good as none", () => {
+test("broken content counts as no content", () => {
   for (const text of ["", "{", "dark", "undefined"]) {
     session.setItem("specviz-form", text);
     assert.equal(tab.recall("form"), null, text);
   }
   tab.keep("form", 5);
-  assert.equal(tab.recall("form", (value) => value.at(0) === "a"), null); // not even a text
+  assert.equal(tab.recall("form", (value) => value.at(0) === "a"), null); // the content is not even a text
 });
 
-test("a sweep outlives a reload, and a broken one is none", () => {
+test("a sweep survives a reload, and a broken sweep is ignored", () => {
   const sweep = new KeptSweep();
   sweep.begin('{"axes": [["draft-length", [1, 2]]]}');
   sweep.add('{"speedup": 2}');

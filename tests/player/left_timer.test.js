@@ -1,4 +1,4 @@
-// The loop of frames that Gradio's loading screen leaves, and what else asks for frames meanwhile.
+// The animation loop that Gradio's loading screen leaves running is ended; other loops are not.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
@@ -7,7 +7,8 @@ import { endLeftTimer } from "../../assets/player/shared/left_timer.js";
 
 let asked, lastId;
 
-// As the browser does it: numbers in turn, whoever asks.
+// Give each request for a frame the next number. A browser numbers the requests of all callers in
+// this way.
 function ask(draw) {
   lastId += 1;
   asked.set(lastId, draw);
@@ -18,7 +19,7 @@ function drawFrame() {
   for (const id of [...asked.keys()]) {
     const draw = asked.get(id);
     asked.delete(id);
-    draw?.(); // unless another of this frame has cancelled it
+    draw?.(); // unless an earlier callback of this frame has cancelled it
   }
 }
 
@@ -45,7 +46,7 @@ afterEach(() => {
 });
 
 for (const isFirst of [true, false]) {
-  test(`only the loop that kept its own reference ends, begun ${isFirst ? "before" : "after"} us`, () => {
+  test(`only Gradio's loop is ended, started ${isFirst ? "before" : "after"} ours`, () => {
     const early = isFirst && loop(() => ask);
     const others = [loop(() => globalThis.window.requestAnimationFrame)];
     endLeftTimer();
@@ -58,7 +59,7 @@ for (const isFirst of [true, false]) {
   });
 }
 
-test("where no loop was left nothing is cancelled", () => {
+test("if no loop was left running, nothing is cancelled", () => {
   endLeftTimer();
   const other = loop(() => globalThis.window.requestAnimationFrame);
   for (let n = 0; n < 10; n += 1) drawFrame();
@@ -66,7 +67,7 @@ test("where no loop was left nothing is cancelled", () => {
   assert.equal(asked.size, 1);
 });
 
-test("of two that kept references neither is ended, for one may be anyone's", () => {
+test("if two loops could be Gradio's, neither is ended", () => {
   const left = [loop(() => ask), loop(() => ask)];
   endLeftTimer();
   for (let n = 0; n < 10; n += 1) drawFrame();

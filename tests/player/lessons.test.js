@@ -1,5 +1,5 @@
-// The course without a page: texts in parts, numbers as they are written, answers that a measurement decides,
-// two distributions that can be dragged.
+// The parts of the course that need no page: parts of texts, formats of numbers, questions whose
+// right answer depends on a measurement, and two distributions whose bars can be dragged.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -24,7 +24,7 @@ import { Redraw } from "../../assets/player/shared/redraw.js";
 
 const near = (one, other, by = 1e-9) => assert.ok(Math.abs(one - other) < by, `${one} is not ${other}`);
 
-test("a text is made of plain parts, values, terms, emphasis and code", () => {
+test("a text consists of plain parts, values, terms, emphasis and code", () => {
   const parts = textParts("*So* {p} of [guesses](accepted) pass `min`.");
   assert.deepEqual(parts.map(({ kind }) => kind), ["strong", "plain", "value", "plain", "term", "plain", "code", "plain"]);
   assert.deepEqual(parts[2], { kind: "value", text: "", name: "p" });
@@ -32,7 +32,7 @@ test("a text is made of plain parts, values, terms, emphasis and code", () => {
   assert.equal(parts.map(({ text }) => text).join(""), "So  of guesses pass min.");
 });
 
-test("values are written in their formats, and one that is not known yet as such", () => {
+test("values are written in their formats, and an unknown value is written as unknown", () => {
   assert.equal(written(0.352, "probability"), "0.352");
   assert.equal(written(0.355, "percent"), "36 %");
   assert.equal(written(0.9968, "percent"), "99.7 %");
@@ -45,7 +45,7 @@ test("values are written in their formats, and one that is not known yet as such
   assert.equal(written(undefined, "count"), "…");
 });
 
-test("where a value decides, the answer is right whose bounds hold it", () => {
+test("if a value decides, the right answer is the one whose bounds contain it", () => {
   const options = [{ name: "little", low: null, high: 2 }, { name: "much", low: 2, high: null }];
   assert.equal(rightOption({ options, value: "ratio" }, { ratio: 1.9 }).name, "little");
   assert.equal(rightOption({ options, value: "ratio" }, { ratio: 2 }).name, "much");
@@ -58,7 +58,7 @@ const PLAN = {
   guesses: [{ bin: 3, passes: true }], shared: 0.01,
 };
 
-test("few bars show the guess and the likeliest words, and their overlap is that of all words", () => {
+test("a few bars show the guess and the most probable words, with the overlap over all words", () => {
   const bars = barsOf(PLAN, 4);
   assert.equal(bars.labels.length, 5);
   assert.equal(bars.labels[bars.guess], "5");
@@ -68,19 +68,19 @@ test("few bars show the guess and the likeliest words, and their overlap is that
   near(overlap(bars), all);
 });
 
-test("a bar that is dragged takes from the others in proportion", () => {
+test("a dragged bar takes probability from the others in proportion", () => {
   assert.deepEqual(changed([0.5, 0.3, 0.2], 0, 0.75).map((each) => each.toFixed(3)), ["0.750", "0.150", "0.100"]);
   assert.deepEqual(changed([1, 0, 0], 0, 0.5), [0.5, 0.25, 0.25]);
   near(changed([0.5, 0.3, 0.2], 1, 0).reduce((sum, each) => sum + each, 0), 1);
 });
 
-test("a guess is kept with min(1, p/q)", () => {
+test("a guess is accepted with probability min(1, p/q)", () => {
   near(acceptance(0.352, 0.932), 0.352 / 0.932);
   assert.equal(acceptance(0.4, 0.1), 1);
   assert.equal(acceptance(0, 0.3), 0);
 });
 
-test("replacements from p itself give words of the draft their share twice, the residual gives all words theirs", () => {
+test("drawing replacements from p writes some words too often, and drawing them from the residual does not", () => {
   const [wrong, right] = [RedrawFromTarget, Redraw].map((Rule) => new Rule(PLAN, 5));
   for (const made of [wrong, right]) made.draw(20000);
   const thrown = 1 - overlap(barsOf(PLAN, 3));
@@ -89,7 +89,7 @@ test("replacements from p itself give words of the draft their share twice, the 
   assert.ok(right.distance < 2.5 * right.floor);
 });
 
-test("the token that gets its share twice is known before anything is drawn, and draws show it", () => {
+test("the word that is written too often is known before any draw, and draws show it", () => {
   const bin = doubledBin(PLAN);
   const wrong = new RedrawFromTarget(PLAN, 5);
   wrong.draw(20000);
@@ -97,12 +97,12 @@ test("the token that gets its share twice is known before anything is drawn, and
   assert.equal(bin, gaps.indexOf(Math.max(...gaps)));
 });
 
-test("guesses of a sweep are counted by their depth over all its points", () => {
+test("guesses of a sweep are counted by depth over all its points", () => {
   const points = [[[1, 4, 3], [2, 3, 1]], [[1, 6, 6], [2, 6, 3], [3, 0, 0]]].map((rows) => ({ acceptance_by_depth: rows.map(([depth, reached, passed]) => ({ depth, reached, passed })) }));
   assert.deepEqual(byDepth(points), [{ depth: 1, reached: 10, passed: 9 }, { depth: 2, reached: 9, passed: 4 }]);
 });
 
-test("a tree's picture has a dot for its root and each guess, and no two lie on each other", () => {
+test("a tree's picture has a dot for its root and each guess, and no two dots overlap", () => {
   for (const [tree, guesses] of [["1x1x1x1x1x1", 6], ["2x1x1", 6], ["2x2", 6], ["6", 6], ["3x2", 9]]) {
     const places = [...treeMarkup(childrenOf(tree)).matchAll(/cx="([^"]+)" cy="([^"]+)"/g)].map(([, x, y]) => `${x} ${y}`);
     assert.equal(places.length, guesses + 1, tree);
@@ -110,7 +110,7 @@ test("a tree's picture has a dot for its root and each guess, and no two lie on 
   }
 });
 
-test("a speedup is told with the spread of its repeats, and what plain decoding differs from itself", () => {
+test("a speedup is shown with the spread of its repeats and with the noise of plain decoding", () => {
   const point = { speedup: 1.1, acceptance_rate: 0.5, setting: { tree: "2x1" }, speedups: [0.9, 1.1, 1.2], speedup_spread: [0.9, 1.2] };
   const six = { setting: { tree: "6" }, rounds: 67, acceptance_rate: 0.8, block_efficiency: 118 / 67, acceptance_by_depth: [{ depth: 1, reached: 65, passed: 52, rate: 0.8 }] };
   assert.equal(SHOWN.tokens.note(six), "80 % of examined places pass; of 67 looks 2 examined nothing and 1 was cut short by the text’s end");
@@ -121,7 +121,7 @@ test("a speedup is told with the spread of its repeats, and what plain decoding 
   assert.equal(noiseWords([]), "");
 });
 
-test("a second sibling that was drawn is judged by its share of max(0, p - q)", () => {
+test("a drawn second sibling is verified against max(0, p - q)", () => {
   const verdicts = [{ p: 0.1, q: 0.3 }, { p: 0.8, q: 0.6, residual: 0.5 }];
   const round = { record: { tree: { kind: "iid", nodes: { parent: [-1, -1] } } }, outcomes: ["rejected", "accepted"], verdict: (node) => verdicts[node] };
   const found = drawnSibling(round, 1);
@@ -130,7 +130,7 @@ test("a second sibling that was drawn is judged by its share of max(0, p - q)", 
   assert.equal(drawnSibling({ ...round, record: { tree: { ...round.record.tree, kind: "deterministic" } } }, 1).owed, undefined);
 });
 
-test("as much is thrown away as is owed, however the bars are dragged", () => {
+test("the rejected probability equals the missing one, however the bars are dragged", () => {
   const bars = barsOf(PLAN, 0);
   for (const q of [bars.q, changed(bars.q, 0, 0.9), changed(bars.q, 1, 0)]) {
     const { thrown, owed } = beyond({ ...bars, q });
@@ -140,7 +140,7 @@ test("as much is thrown away as is owed, however the bars are dragged", () => {
   }
 });
 
-test("times of forwards are the quickest of their passes, and rates follow from the model's size", () => {
+test("a forward's time is the fastest of its passes, and rates follow from the model's size", () => {
   const times = new ForwardTimes();
   assert.equal(times.seconds(1), undefined);
   const model = { parameters: 1e6 };
@@ -152,7 +152,7 @@ test("times of forwards are the quickest of their passes, and rates follow from 
   near(times.operationsPerSecond(6), (2 * 1e6 * 6) / 0.03, 1);
 });
 
-test("many tokens in less time than one are noise, or are read faster, as their passes say", () => {
+test("several tokens may take less time than one because of noise or faster reads, as the passes show", () => {
   const why = (/** @type {number[][]} */ ...passes) => {
     const times = new ForwardTimes();
     for (const seconds of passes) times.take({ counts: [1, 6], seconds, passes: passes.length, model: null, weight_bytes: 4e8 });
@@ -163,7 +163,7 @@ test("many tokens in less time than one are noise, or are read faster, as their 
   assert.match(why([0.05, 0.04], [0.06, 0.05]), /in 2 of 2 passes.*at 10\.0 GB\/s; the one for a single token reads them at 8\.0\./);
 });
 
-test("whether it is noise is said at once, its cause only once it may be told", () => {
+test("noise is mentioned at once, its cause only after it may be revealed", () => {
   const times = new ForwardTimes();
   times.take({ counts: [1, 6], seconds: [0.05, 0.04], passes: 2, model: null, weight_bytes: 4e8 });
   assert.equal(times.whyQuicker(6, false), "", "not before all passes are there");
@@ -175,7 +175,7 @@ test("whether it is noise is said at once, its cause only once it may be told", 
 const PLACES = [" a", " group", " of", "."].map((token) => ({ token, likely: [[token, 0.9], [" x", 0.1]], rival: [token, " x", " y"], seconds: 0.05 }));
 const GAME = { prompt: "?", target: "T", rival: "R", begun: ["An"], places: PLACES };
 
-test("a recorded text keeps a guess up to its first difference, and words behind that were never looked at", () => {
+test("a recorded guess counts up to its first difference, and later words were never examined", () => {
   const game = new TypedGame();
   const recorded = new RecordedGame(GAME);
   game.take(recorded.begin());
@@ -189,7 +189,7 @@ test("a recorded text keeps a guess up to its first difference, and words behind
   assert.deepEqual([game.written.at(-1).origin, game.hasEnded], ["bonus", true]);
 });
 
-test("a look at a recorded text moves nothing on, and a typed text falls into its tokens and then into words", () => {
+test("looking at a recorded text does not advance it, and typed text is split into tokens and words", () => {
   const recorded = new RecordedGame(GAME);
   recorded.begin();
   recorded.judge("", false);
@@ -198,14 +198,14 @@ test("a look at a recorded text moves nothing on, and a typed text falls into it
   assert.deepEqual(pieces("", [" a"]), []);
 });
 
-test("a node may look at its own path, and its rejected siblings were tried before it", () => {
+test("a node sees its own path, and its rejected siblings were examined before it", () => {
   const round = { record: { tree: { nodes: { parent: [-1, 0, 0, 1, 1] } } }, outcomes: ["accepted", "rejected", "accepted", "unreached", "unreached"] };
   assert.deepEqual(mayLook(round, 4), [-1, 0, 1, 4]);
   assert.deepEqual(mayLook(round, -1), [-1]);
   assert.deepEqual(triedBefore(round, 2), [1]);
 });
 
-test("of a sweep the best and the worst are told by what is shown, in words of its axis", () => {
+test("the best and the worst point of a sweep are named by their shown values", () => {
   const point = (tree, speedup, rate) => ({ setting: { tree }, speedup, acceptance_rate: rate, block_efficiency: 2, draft_utilization: 0.5, cost_ratio: 0.1, verify_overhead: 0 });
   const points = [point("1x1x1", 1.2, 0.4), point("2x1", 0.9, 0.8), point("4", 1.1, 0.6)];
   const words = ({ setting }) => settingWords(setting, {});
@@ -219,7 +219,7 @@ test("of a sweep the best and the worst are told by what is shown, in words of i
 const RATES = [{ name: "used", right: false, value: "used" }, { name: "rate", right: true, value: "rate" }];
 const typed = (text, values, format = "percent") => typedOption({ options: RATES }, values, () => format, typedNumber(text))?.name;
 
-test("a typed number is one to its digits, as a share or in percent, and what is no number is none", () => {
+test("a typed number counts in its digits, as a share or in percent, and other text is no number", () => {
   assert.equal(typedNumber("much"), null);
   assert.equal(typedNumber("1.2.3"), null);
   assert.deepEqual(typedNumber(" 66 % "), { number: 66, isPercent: true, places: 0, isExact: true });
@@ -233,24 +233,24 @@ test("a typed number is one to its digits, as a share or in percent, and what is
   assert.equal(typed("0.66", {}), undefined);
 });
 
-test("the right number is told before a slip that comes to the same", () => {
+test("the right number is recognised before a mistake with the same value", () => {
   assert.equal(typed("0.50", { rate: 0.5, used: 0.5 }), "rate");
 });
 
-test("of places that were computed twice the closest race is told, and those that rounding may decide", () => {
+test("of positions that were computed twice, the smallest margin and those that rounding may decide are named", () => {
   const place = (margin, moved, other = "a") => ({ token: "a", second: "b", other, margin, moved });
   const found = roundingNumbers([place(2, 1e-6), place(0, 0, "b"), place(0.5, 3e-6)]);
   assert.deepEqual([found.margin, found.most_moved, found.near, found.switched, found.places], [0, 3e-6, 1, 1, 3]);
   assert.equal(roundingNumbers([]).near, undefined);
 });
 
-test("numbers of 32 bits have another sum in another order, and an order leaves none out", () => {
+test("float32 numbers have different sums in different orders, and a shuffle keeps every number", () => {
   const numbers = [16777216, 1, 1, 1];
   assert.notEqual(sum32(numbers), sum32(numbers.toReversed()));
   assert.deepEqual(shuffled(numbers, () => 0.25).toSorted((a, b) => a - b), numbers.toSorted((a, b) => a - b));
 });
 
-test("rows of a batch have their own pace, and in step all have the least of each look", () => {
+test("rows of a batch have their own number of tokens per round; in step, all have the smallest", () => {
   const round = (kept) => ({ guesses: ["x", "y"], outcomes: ["x", "y"].map((_, at) => (at < kept ? "accepted" : "rejected")), written: Array(kept + 1).fill("t") });
   const rows = [{ prompt: "lucky", first: "", rounds: [2, 2].map(round) }, { prompt: "not", first: "", rounds: [0, 1, 0].map(round) }];
   const step = (count, seconds) => ({ seconds, rows: count, tokens: 3 * count, padding: 0 });
@@ -262,7 +262,7 @@ test("rows of a batch have their own pace, and in step all have the least of eac
   near(found.wasted, 5 / 10);
 });
 
-test("a round that drafted ahead is told by its spans: what came before the target, beside it and behind it", () => {
+test("a round that drafted ahead is described by its spans before, during and after the verification", () => {
   const record = (hit, draft) => ({ notes: [{ hit, outcomes: [2, 1], hidden_seconds: 0, waited_seconds: 0 }], spans: { who: ["draft", "verify", "draft", "host", "draft ahead"], start: [0, draft, 10, 11, draft], end: [draft, 10, 11, 12, 11] } });
   const rounds = [[false, 6], [true, 1], [false, 5]].map(([hit, draft]) => clockRound({ record: record(hit, draft), accepted: [0] }));
   assert.deepEqual([rounds[1].prepared, rounds[1].wait, rounds[1].end], [3, { who: "draft", start: 10, end: 11 }, 12]);
@@ -275,7 +275,7 @@ test("an EAGLE head reads the root and the feature of the token before it", () =
   assert.deepEqual([isRead("token", 0), isRead("feature", 1), isRead("token", 1), isRead("feature", 2)], [true, true, false, false]);
 });
 
-test("a race's counts: rates are of examined guesses, and of all the share is lower", () => {
+test("the rate counts examined guesses of a race, and the share of all drafted ones is lower", () => {
   const rounds = [["accepted", "rejected", "unreached"], ["accepted", "accepted", "accepted"]];
   const found = raceNumbers({ task: "code", length: 3, plain: { tokens: 10, seconds: 5 }, drafted: { tokens: 12, seconds: 3 }, rounds });
   near(found.speedup, 2);
@@ -286,7 +286,7 @@ test("a race's counts: rates are of examined guesses, and of all the share is lo
   assert.deepEqual(runningRates(rounds).acceptance.slice(0, 2), [1, 0.5]);
 });
 
-test("a round of a batch is told with its empty places and the rows that are left", () => {
+test("a round of a batch is described with its empty slots and the remaining rows", () => {
   const steps = [{ seconds: 0.0123, rows: 2, tokens: 7, padding: 3 }, { seconds: 0.01, rows: 1, tokens: 1, padding: 0 }];
   const found = { rows: [{}, {}], steps };
   assert.equal(roundWords(found, 0), "2 prompts have been read. Each row has one token.");
@@ -296,7 +296,7 @@ test("a round of a batch is told with its empty places and the rows that are lef
 
 const COUNTS = { drafts: 10, drafted: 40, accepted: 30, tokens: 42, per_position: [10, 8, 7, 5] };
 
-test("of a quantised target the quickest passes count, and what a longer look costs is told beside theory", () => {
+test("for a quantised target the fastest passes count, and longer forwards are compared with theory", () => {
   const seconds = { F16: [4, 2], Q8_0: [2, 3], Q4_0: [1, 1], drafted: [8, 4] };
   const tokens = { F16: 40, Q8_0: 40, Q4_0: 40, drafted: 40 };
   const found = quantisedNumbers({ model: "m", length: 4, texts: 1, bytes: { F16: 4e6, Q8_0: 2e6, Q4_0: 1e6 }, tokens, seconds, agreed: { F16: 40, Q8_0: 39, Q4_0: 36 }, is_same: true, drafts: COUNTS, looks: [1, 3] });
@@ -315,7 +315,10 @@ test("drafts pay up to the last load with a gain before the first loss beyond no
   const servers = [server("plain", 0, ""), server("draft", 40, ""), server("foreign", 0, "another vocabulary")];
   const of = (...levels) => serversNumbers({ model: "m", length: 4, servers, compared: { prompts: 4, same: 4, ours: COUNTS, theirs: COUNTS }, levels });
   assert.equal(of(level(1, 12), level(2, 11), level(4, 8), level(8, 11)).pays_up_to, 2);
-  assert.equal(of(level(1, 12), level(2, 9), level(4, 11), level(8, 9)).pays_up_to, 4); // 9 is also a pass without drafts
+  // At level 2, drafts write 9 tokens per second. That is below the median of plain decoding, so
+  // drafts do not pay there. But it is not below the slowest plain pass, so it may be noise, and a
+  // higher level can still pay.
+  assert.equal(of(level(1, 12), level(2, 9), level(4, 11), level(8, 9)).pays_up_to, 4);
   assert.equal(of(level(1, 8), level(2, 12)).pays_up_to, 0);
   const found = of(level(1, 12), level(2, 11));
   near(found.most_speedup, 1.1);

@@ -1,4 +1,4 @@
-// How to get at the methods that the chosen models cannot do.
+// The page says how to get the methods that the chosen models cannot run.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -13,19 +13,19 @@ const PAIRS = [
   { name: "custom", refusals: {}, is_here: true },
 ];
 
-test("the pair that can do the most is offered, and of equals the one that is here", () => {
+test("the pair with most methods is offered, and of equal pairs one that is downloaded", () => {
   const { pair, count } = pairFor([...PAIRS], ["draft", "eagle"]);
   assert.deepEqual([pair.name, count], ["near", 2]);
   assert.equal(pairFor(PAIRS.filter(({ name }) => name === "half"), ["draft", "eagle"]).count, 1);
 });
 
-test("where no pair can do a method, none is offered", () => {
+test("if no pair can run a method, none is offered", () => {
   assert.equal(pairFor([PAIRS[0]], ["draft", "eagle"]), null);
   assert.equal(pairFor([...PAIRS], []), null);
   assert.equal(pairFor([PAIRS[4]], ["draft"]), null);
 });
 
-test("the words count the methods, and a need is said without the pair", () => {
+test("the text counts the methods and names the missing part without the pair", () => {
   assert.equal(moreWords(7), "7 more methods need other models:");
   assert.equal(moreWords(1), "1 more method needs other models:");
   assert.equal(needOf("needs a draft model; the pair A (4-bit) has none"), "needs a draft model");

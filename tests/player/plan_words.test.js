@@ -1,4 +1,4 @@
-// What is said of a serving plan beside its charts.
+// The sentences next to the charts of a serving plan.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -7,13 +7,13 @@ import { apart, lengthWords } from "../../assets/player/serve/size_view.js";
 
 const lengths = [{ first: 1, last: 18, K: 5 }, { first: 19, last: 366, K: 1 }, { first: 367, last: 1024, K: 0 }];
 
-test("draft lengths are told for as many requests as the memory holds", () => {
+test("draft lengths are listed for as many requests as the memory holds", () => {
   assert.equal(lengthWords({ lengths, largest_batch: 260 }), "Guesses a round by requests at once: K = 5 for 1 to 18, K = 1 for 19 to 260; more do not fit.");
   assert.match(lengthWords({ lengths, largest_batch: 1024 }), /none for 367 to 1024\.$/);
   assert.match(lengthWords({ lengths, largest_batch: 0 }), /none for 367 to 1024\.$/);
 });
 
-test("digits go on until one sees by how much two numbers differ", () => {
+test("two different numbers get enough digits to show their difference", () => {
   assert.deepEqual(apart(18.74, 17.5, 1), ["18.7", "17.5"]);
   assert.deepEqual(apart(0.31, 0.26, 1), ["0.31", "0.26"]);
   assert.deepEqual(apart(0.0401, 0.0353, 2), ["0.040", "0.035"]);

@@ -1,4 +1,4 @@
-// A place of the text, drawn anew: whatever q is, what comes out is p.
+// Drawing a position many times: the tokens follow p, whatever q is.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -29,21 +29,21 @@ for (const [name, changes] of Object.entries({
   "picked guesses": { kind: "deterministic", guesses: [guess(3), guess(1), guess(3)] },
   "no guesses at all": { guesses: [] },
 })) {
-  test(`what comes out of ${name} is p, within the noise`, () => {
+  test(`redrawing ${name} gives p, within the noise`, () => {
     const made = drawn(changes);
     assert.equal(total(made.accepted) + total(made.drawn), made.count);
     assert.ok(made.distance < 2.5 * made.floor, `${made.distance} against ${made.floor}`);
   });
 }
 
-test("a guess is kept as often as p and q overlap, in the bin of all others as often as recorded", () => {
+test("a guess is accepted as often as p and q overlap, and all other tokens share one bin", () => {
   const made = drawn({});
   const overlap = 0.1 + 0.2 + 0.1 + 0.05;
   assert.ok(Math.abs(total(made.accepted) / made.count - overlap) < 0.01);
   assert.ok(Math.abs(made.accepted[3] / made.count - 0.05) < 0.01);
 });
 
-test("the lossy rule keeps what passes and does not come out as p", () => {
+test("the lossy rule keeps accepted guesses, and its result is not p", () => {
   const made = drawn({ kind: "typical", guesses: [guess(2, false), guess(1)] });
   assert.equal(made.accepted[1], made.count);
   assert.ok(made.distance > 0.5);
@@ -51,20 +51,21 @@ test("the lossy rule keeps what passes and does not come out as p", () => {
   assert.ok(failing.distance < 2.5 * failing.floor);
 });
 
-test("the distance and its noise floor fall as draws add up, and the seed alone decides them", () => {
+test("distance and noise floor fall with more draws, and only the seed decides them", () => {
   const [few, many] = [drawn({}, 100), drawn({}, 10000)];
   assert.ok(many.floor < few.floor / 9 && many.distance < few.distance);
   assert.equal(drawn({}, 1000).distance, drawn({}, 1000).distance);
   assert.notEqual(drawn({}, 1000, 8).distance, drawn({}, 1000).distance);
 });
 
-test("one draw after another gives what all at once do", () => {
+test("drawing one by one gives the same as drawing all at once", () => {
   const made = new Redraw(plan(), 3);
   for (let each = 0; each < 50; each += 1) made.draw(1);
   assert.deepEqual(made.accepted, drawn({}, 50, 3).accepted);
 });
 
-// Two siblings behind the root, of which the record keeps one among its most probable tokens.
+// Return a round with two siblings of the root. The record lists only one of the two tokens among
+// the most probable tokens of the position.
 function round(changes = {}) {
   const position = { parent: -1, id: [5, 6], p: [0.5, 0.2], q: [0.3, 0.3], residual: [], raw_p: [], raw_q: [], overlap: 0.7 };
   const verdicts = [{ p: 0.2, accept: 0.66 }, { p: 0.05, accept: 0.5 }];
@@ -75,7 +76,7 @@ function round(changes = {}) {
   };
 }
 
-test("a plan has the kept tokens, the guesses, and all others as one bin", () => {
+test("a plan has the recorded tokens, the guesses, and one bin for all others", () => {
   const made = redrawPlan(round(), -1);
   assert.deepEqual(made.ids, [5, 6, 9, null]);
   assert.deepEqual(made.p.map((each) => each.toFixed(2)), ["0.50", "0.20", "0.05", "0.25"]);
@@ -84,12 +85,12 @@ test("a plan has the kept tokens, the guesses, and all others as one bin", () =>
   assert.ok(Math.abs(made.shared - 0.15) < 1e-9);
 });
 
-test("nothing is drawn anew at temperature 0 or where the record keeps no distributions", () => {
+test("nothing is redrawn at temperature 0 or without recorded distributions", () => {
   assert.equal(redrawPlan(round({ isGreedy: true }), -1), null);
   assert.equal(redrawPlan(round(), 0), null);
 });
 
-// The rule that forgets the residual: after a rejection it draws from p.
+// A wrong rule: after a rejection it draws from p instead of the residual.
 class FromTarget extends Redraw {
   constructor(...given) {
     super(...given);
@@ -104,7 +105,7 @@ const PLANS = {
 };
 
 for (const [name, changes] of Object.entries(PLANS)) {
-  test(`an exact rule is no more than chance away, at any number of draws: ${name}`, () => {
+  test(`an exact rule differs only by chance, at any number of draws: ${name}`, () => {
     for (const draws of [10, 50, 300, 1000, 4000]) {
       let within = 0;
       for (let seed = 0; seed < 200; seed += 1) {
@@ -116,7 +117,7 @@ for (const [name, changes] of Object.entries(PLANS)) {
   });
 }
 
-test("a rule that draws from p after a rejection is found out at 4,000 draws", () => {
+test("a rule that draws from p after a rejection is found within 4,000 draws", () => {
   for (const changes of [PLANS["four tokens"], PLANS["many rare ones"]]) {
     const made = new FromTarget(plan(changes), 5);
     made.draw(4000);
@@ -124,7 +125,7 @@ test("a rule that draws from p after a rejection is found out at 4,000 draws", (
   }
 });
 
-test("the two ways to a token add up to p, whatever the rule picks or draws", () => {
+test("the two ways to get a token add up to p, for picked and for drawn guesses", () => {
   for (const changes of [{}, { kind: "without-replacement", guesses: [guess(0), guess(1)] }, { kind: "deterministic", guesses: [guess(1)] }, { guesses: [] }]) {
     for (const [bin, id] of [1, 2, 3].entries()) {
       const ways = twoWays(plan(changes), id);
@@ -135,7 +136,7 @@ test("the two ways to a token add up to p, whatever the rule picks or draws", ()
   assert.equal(twoWays(plan(), 9), null);
 });
 
-test("where a guess is rejected the sum is of the token that gains most, not of one that the residual lacks", () => {
+test("after a rejection the sum is shown for the token that gains most, and not for one without residual", () => {
   const rare = { q: [0.1, 0.2, 0.5, 0.2], guesses: [guess(2)] }; // the third token has q > p
   const { id, ways, isOther } = waysAt(plan(rare), 3, true);
   assert.deepEqual([id, isOther, ways.residual > 0], [1, true, true]);
@@ -143,7 +144,7 @@ test("where a guess is rejected the sum is of the token that gains most, not of 
   assert.equal(waysAt(plan({ kind: "typical" }), 3, true).ways, null);
 });
 
-test("the sum is said in numbers of the place, the written token having a bin of its own", () => {
+test("the sum uses the numbers of the position, and the written token has its own bin", () => {
   const words = twoWaysWords(twoWays(plan(), 1), true).replaceAll("\u00a0", " ");
   assert.equal(words, "kept 10.0 % + rejected 55.0 % × residual 54.5 % = 40.0 % = p.");
   const unlucky = { kept: 0.0405327, rejected: 0.762046, residual: 0.395614, p: 0.342009, hasMore: false };

@@ -1,4 +1,4 @@
-// A race run five times: its middle run is shown, a stop ends it with what there is.
+// A race that runs five times: the page shows the median run, and a stop keeps the finished runs.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -15,14 +15,14 @@ function after(speedups, reason = "length") {
   return { repeats, goesOn };
 }
 
-test("after five runs the middle one is shown", () => {
+test("after five runs the median run is shown", () => {
   const { repeats, goesOn } = after([1.2, 0.9, 1.0, 1.5, 1.1]);
   assert.deepEqual(goesOn, [true, true, true, true, false]);
   assert.deepEqual(repeats.middle, [{ kind: "header", run: 4 }]);
   assert.deepEqual(repeats.speedups, [1.2, 0.9, 1.0, 1.5, 1.1]);
 });
 
-test("a run that is stopped ends them, and those before it count", () => {
+test("stopping a run ends the repeats, and the finished runs count", () => {
   const { repeats } = after([1.2, 0.9]);
   repeats.hear({ kind: "header", run: 2 });
   assert.equal(repeats.ended("stopped", 1.7), false);
@@ -30,14 +30,22 @@ test("a run that is stopped ends them, and those before it count", () => {
   assert.deepEqual(repeats.middle, [{ kind: "header", run: 1 }]);
 });
 
-test("one run alone has no spread", () => {
+test("a single run has no spread", () => {
   assert.equal(after([1.2], "stopped").repeats.middle, null);
   const { repeats } = after([1.2]);
   assert.equal(repeats.ended("stopped", null), false);
   assert.equal(repeats.middle, null);
 });
 
-test("while they go on, the words count from the run under way", () => {
+test("during the repeats the words count from the current run", () => {
   const { repeats } = after([1.2, 0.9]);
   assert.equal(repeats.words, "run 3 of 5 …");
+});
+
+test("a run that other work disturbed is repeated, but only a limited number of times", () => {
+  const { repeats } = after([1.2]);
+  assert.equal(repeats.ended("length", 9, undefined, true), true);
+  assert.deepEqual([repeats.speedups, repeats.disturbed], [[1.2], 1]);
+  for (let run = 0; run < 3; run += 1) assert.equal(repeats.ended("length", 9, undefined, true), true);
+  assert.equal(repeats.ended("length", 9, undefined, true), false);
 });

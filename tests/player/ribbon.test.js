@@ -1,4 +1,4 @@
-// A lane's text scrolls to the moment that is shown.
+// A lane's text scrolls to the shown moment.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { Ribbon } from "../../assets/player/shared/ribbon.js";
 import { endsInBytes, isOpen, joined, withCharacters } from "../../assets/player/shared/split_characters.js";
 
-// Tokens on lines of their own, 20 pixels each, in a box that shows five of them.
+// Return tokens on lines of 20 pixels each, in a box of five lines.
 function ribbon(count, given) {
   const spans = Array.from({ length: count }, (_, at) => ({ offsetTop: 20 * at, offsetHeight: 20 }));
   const box = { scrollTop: 0, clientHeight: 100 };
@@ -14,7 +14,7 @@ function ribbon(count, given) {
   return Object.defineProperty(text, "lineHeight", { value: 20 });
 }
 
-test("a text without a selected token scrolls to where it stood at the moment shown", () => {
+test("a text without a selected token scrolls to its end at the shown moment", () => {
   const early = ribbon(50, { later: 1, box: { scrollTop: 900, clientHeight: 100 } });
   early.reveal();
   assert.ok(early.box.scrollTop <= 0);
@@ -24,7 +24,7 @@ test("a text without a selected token scrolls to where it stood at the moment sh
   assert.equal(late.box.scrollTop % 20, 0); // no line is cut
 });
 
-test("a text with a selected token scrolls to that, and stays where it is in sight", () => {
+test("a text with a selected token scrolls to it, and does not move if it is visible", () => {
   const text = ribbon(50, { later: 40 });
   text.selected = text.spans[20];
   text.reveal();
@@ -35,12 +35,12 @@ test("a text with a selected token scrolls to that, and stays where it is in sig
   assert.equal(text.box.scrollTop, scrollTop);
 });
 
-test("a character of several tokens stands in the text with the last of them, and no sooner", () => {
+test("a character of several tokens appears in the text with its last token", () => {
   const tokens = ["Hi ", " ⟨F0⟩⟨9F⟩", "⟨98⟩", "⟨80⟩! "];
   assert.equal(joined(tokens.slice(1, 3)), null);
   assert.deepEqual(joined(tokens.slice(1)), [" ", "", "😀! "]);
   assert.deepEqual([endsInBytes("⟨F0⟩"), endsInBytes("⟨80⟩!"), endsInBytes("⟨end⟩")], [true, false, false]);
   assert.deepEqual([isOpen(["a⟨F0⟩⟨9F⟩", "⟨98⟩"]), isOpen(["⟨F0⟩⟨9F⟩⟨98⟩", "x"]), isOpen(["⟨F0⟩⟨9F⟩⟨98⟩⟨FF⟩"])], [true, false, false]);
-  assert.equal(joined(["⟨F0⟩", "no"]), null); // bytes that are no text stay as they are
+  assert.equal(joined(["⟨F0⟩", "no"]), null); // bytes that are no text stay unchanged
   assert.equal(withCharacters("x⟨C3⟩⟨A9⟩ ⟨FF⟩"), "xé ⟨FF⟩");
 });

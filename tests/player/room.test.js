@@ -1,4 +1,4 @@
-// A class: its line to the server, what is said of a vote, and which verdict is asked about.
+// A class: its connection to the server, the sentences about a vote, and the verdict of a question.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,7 +9,7 @@ import { nextVerdict, verdictFacts, verdictQuestion } from "../../assets/player/
 import { Round } from "../../assets/player/shared/round.js";
 import { RULE } from "../../assets/player/shared/verdict_row.js";
 
-// A server whose answers are `replies` in turn (null: none comes), and the line that asks it.
+// Return a server that gives these replies in order (null: no reply), and the connection that asks it.
 function line(replies) {
   const asked = [];
   const said = [];
@@ -33,7 +33,7 @@ const settle = async () => {
   for (let turn = 0; turn < 12; turn += 1) await null;
 };
 
-test("who comes by the link gets a seat, then asks once a second for what is new", async (context) => {
+test("a visitor with the link joins the class and then asks for news once per second", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });
   const { line: made, asked, said } = line([{ member: "m" }, { version: 4, wait: 1 }, { version: 5, wait: 3 }, { version: 5, wait: 1 }]);
   await made.sit({ room: "a-b-c" });
@@ -43,14 +43,14 @@ test("who comes by the link gets a seat, then asks once a second for what is new
   assert.deepEqual(asked.at(-1), ["look_room", { room: "a-b-c", member: "m", version: 4 }]);
   context.mock.timers.tick(2900);
   await settle();
-  assert.equal(asked.length, 3); // the server had asked for patience
+  assert.equal(asked.length, 3); // the server had asked the page to wait
   context.mock.timers.tick(100);
   await settle();
   assert.equal(asked.length, 4);
   made.rise();
 });
 
-test("a lost line says so after three looks, goes on trying, and says when it is back", async (context) => {
+test("a lost connection is reported after three requests, and so is its return", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });
   const { line: made, said } = line([null, null, null, null, { version: 2, wait: 1 }]);
   await made.sit({ room: "a-b-c", member: "m" });
@@ -63,12 +63,12 @@ test("a lost line says so after three looks, goes on trying, and says when it is
   made.rise();
 });
 
-test("a member whom the class forgot comes in anew, and one whose class has ended is told so", async () => {
+test("a member whom the class has dropped joins again, and a member of an ended class learns that", async () => {
   const { line: made, asked, said } = line([{ error: "join it again" }, { member: "n" }, { version: 1, wait: 1 }]);
   await made.sit({ room: "a-b-c", member: "m" });
   await settle();
   assert.deepEqual(said, ["seated n", "news 1"]);
-  assert.equal(asked[1][1].was, "m"); // whose vote it is
+  assert.equal(asked[1][1].was, "m"); // the member whose vote it is
   made.rise();
   const other = line([{ error: "unknown" }, { error: "This class has ended." }]);
   await other.line.sit({ room: "a-b-c", member: "m" });
@@ -77,7 +77,7 @@ test("a member whom the class forgot comes in anew, and one whose class has ende
   assert.equal(other.line.seat, null);
 });
 
-test("a vote waits for the one before it, and one that was changed before it was sent is not sent", async () => {
+test("a vote waits for the one before it, and an unsent vote that was changed is not sent", async () => {
   const { line: made, asked } = line([]);
   const answers = [];
   made.gradio.server.vote = (question) => {
@@ -100,7 +100,7 @@ test("a vote waits for the one before it, and one that was changed before it was
   assert.equal(made.unsaid, null);
 });
 
-test("a teacher asks with the secret, and is not let in as somebody else", async () => {
+test("a teacher asks with the secret and does not join as a member", async () => {
   const { line: made, asked, said } = line([{ version: 1, wait: 1 }, { error: "only the teacher of this class may do this" }]);
   await made.sit({ room: "a-b-c", secret: "s" });
   await made.look();
@@ -108,23 +108,23 @@ test("a teacher asks with the secret, and is not let in as somebody else", async
   assert.deepEqual(said, ["news 1", "only the teacher of this class may do this"]);
 });
 
-test("the link of a class is of the page's own address, without what it shows", () => {
+test("the link of a class has the page's own address without the shown moment", () => {
   assert.equal(roomIn("?class=a-b-c&view=step"), "a-b-c");
   assert.equal(roomIn("?view=step"), null);
   assert.equal(withoutRoom("https://x.org/app/?class=a-b-c&view=step"), "https://x.org/app/?view=step");
   assert.equal(homeOf("https://x.org/app/?view=step#top"), "https://x.org/app/");
 });
 
-test("a link that only this computer can open is known", () => {
+test("a link that only this computer can open is recognised", () => {
   for (const host of ["localhost:7860", "127.0.0.1:7860", "[::1]:80"]) assert.ok(isOfThisMachine(`http://${host}/`), host);
   for (const host of ["192.168.1.7:7860", "example.org", "127.example.org"]) assert.ok(!isOfThisMachine(`http://${host}/`), host);
 });
 
-test("counts are said as they are", () => {
+test("counts are written as they are", () => {
   assert.equal(hereWords(0), "nobody here yet");
   assert.equal(hereWords(24), "24 here");
   assert.equal(votedWords(14, 24), "14 of 24 have answered");
-  assert.equal(votedWords(3, 2), "3 of 3 have answered"); // one who answered went to sleep
+  assert.equal(votedWords(3, 2), "3 of 3 have answered"); // one member who answered is no longer connected
   assert.equal(votedWords(1, 1), "1 of 1 has answered");
 });
 
@@ -132,7 +132,7 @@ const OPTIONS = [{ name: "accept", text: "accept" }, { name: "reject", text: "re
 const FACTS = { p: 0.3, q: 0.4, accept: 0.75, u: 0.8, accepted: false, greedy: false, residual: false };
 const poll = (accept, reject, facts = {}) => ({ kind: "verdict", options: OPTIONS, counts: { accept, reject }, facts: { ...FACTS, ...facts } });
 
-test("a reveal is one sentence: the room's votes, the rule with its numbers, the draw, the outcome", () => {
+test("a reveal is one sentence with the class's votes, the rule, its numbers, the draw and the outcome", () => {
   const said = "18 of 24 votes (75 %) were for accepting it. The rule accepts it with probability min(1, p/q) = min(1, 30.0\u00a0% / 40.0\u00a0%) = 0.750: the draw u = 0.800 is not below that, so it is rejected.";
   assert.equal(verdictSentence(poll(18, 6)), said);
   const mine = ["accept", "reject"].map((choice) => mineWords({ ...poll(18, 6), revealed: true }, choice));
@@ -146,7 +146,7 @@ test("a reveal is one sentence: the room's votes, the rule with its numbers, the
 
 const read = (share) => (share.includes("in") ? 1 / share.replace(/.*in\s|[,)]/g, "") : parseFloat(share) / 100);
 
-test("whoever divides the p and q of a reveal finds the quotient that it names", () => {
+test("dividing the p and q of a reveal gives the quotient that it names", () => {
   const said = verdictSentence(poll(1, 1, { p: 0.000335, q: 0.0273, accept: 0.01227, u: 0.5 }));
   assert.match(said, /min\(1, 0\.0335\u00a0% \/ 2\.73\u00a0%\) = 0\.012/);
   for (let seed = 1; seed < 4000; seed += 1) {
@@ -158,7 +158,7 @@ test("whoever divides the p and q of a reveal finds the quotient that it names",
   }
 });
 
-test("a hint has p and q with the figures that their quotient needs, and never the draw", () => {
+test("a hint has p and q with enough digits for their quotient, and never the draw", () => {
   const hint = { p: 0.000335, q: 0.0273, greedy: false, residual: false };
   assert.equal(hintSentence(hint), "The target gives this guess p = 0.0335\u00a0%, and the draft gave it q = 2.73\u00a0%.");
   assert.equal(hintSentence({ ...hint, p: 8.95e-7, q: 0.0831 }), "The target gives this guess p = 1\u00a0in\u00a01,100,000, and the draft gave it q = 8.3\u00a0%.");
@@ -170,7 +170,7 @@ test("a hint has p and q with the figures that their quotient needs, and never t
   assert.match(hiddenWords({ hint, greedy: false }), /^The draw u, a random number from 0 to 1, is hidden/);
 });
 
-test("a member who went elsewhere is told so, unless the class may look around", () => {
+test("a member who left the teacher's page sees a notice, unless members may move freely", () => {
   assert.match(followWords({ follows: true }, false), /follows the teacher’s/);
   assert.match(followWords({ follows: true }, true), /^You left/);
   assert.match(followWords({ follows: false }, true), /look around/);
@@ -178,23 +178,24 @@ test("a member who went elsewhere is told so, unless the class may look around",
   assert.match(followWords({ follows: true, unseen: true }, false, true), /silent for a while/);
 });
 
-test("the chart has the class beside the rule, and the draw on the rule's bar", () => {
+test("the chart has the class next to the rule, and the draw on the rule's bar", () => {
   const [room, rule] = verdictBars(poll(18, 6));
   assert.deepEqual([room.share, room.words, room.mark], [0.75, "0.750", null]);
   assert.deepEqual([rule.name, rule.share, rule.words, rule.mark], [RULE, 0.75, "0.750", { at: 0.8, words: "u 0.800" }]);
   assert.equal(verdictBars(poll(0, 0))[0].words, "nobody voted");
   assert.equal(verdictBars(poll(1, 0, { greedy: true, accept: 1, u: null }))[1].mark, null);
-  const greedy = verdictBars(poll(1, 2, { greedy: true, accept: 0, u: 0.99 }))[1]; // its round has a draw that decides nothing
+  // at temperature 0 the verdict does not depend on the draw
+  const greedy = verdictBars(poll(1, 2, { greedy: true, accept: 0, u: 0.99 }))[1];
   assert.deepEqual([greedy.words, greedy.mark], ["0", null]);
 });
 
-test("guesses are counted by option, also those that nobody chose", () => {
+test("guesses are counted by option, including options that nobody chose", () => {
   const guesses = { options: [{ name: "few", text: "Few" }, { name: "many", text: "Many" }], counts: { many: 3 } };
   assert.deepEqual(choices(guesses).map(({ text, count, share }) => [text, count, share]), [["Few", 0, 0], ["Many", 3, 1]]);
   assert.deepEqual(choices({ ...guesses, counts: {} }).map(({ share }) => share), [null, null]);
 });
 
-// Two rounds of two guesses each; in the first the second guess is rejected.
+// Return two rounds of two drafted tokens each; the first round's second token is rejected.
 function round(kind = "iid") {
   const tree = { kind, nodes: { id: [1, 2], parent: [-1, 0], depth: [1, 2] } };
   const verdicts = { p: [0.5, 0.1], q: [0.4, 0.6], residual: [null, null], accept: [1, 1 / 6], u: [0.3, 0.9], raw_p: [0.5, 0.2], raw_q: [0.4, 0.5], outcome: ["accepted", "rejected"] };
@@ -202,14 +203,14 @@ function round(kind = "iid") {
   return Object.assign(new Round(record, 0, {}, {}), { firstToken: 1 });
 }
 
-test("the next verdict is the one behind the moment that shows, in a later round where this one has no more", () => {
+test("the next verdict is the first one after the shown moment, if necessary in a later round", () => {
   const rounds = [round(), round()];
-  // moments: draft, draft, verify, judge, judge, extra, commit
+  // The moments are draft, draft, verify, judge, judge, extra, commit.
   assert.deepEqual(nextVerdict(rounds, 0, 0), { round: 0, at: 3, node: 0 });
   assert.deepEqual(nextVerdict(rounds, 0, 3), { round: 0, at: 4, node: 1 });
   assert.deepEqual(nextVerdict(rounds, 0, 4), { round: 1, at: 3, node: 0 });
   assert.equal(nextVerdict(rounds, 1, 4), null);
-  assert.equal(nextVerdict([round("typical")], 0, 0), null); // its rule is no matter of p/q and a draw
+  assert.equal(nextVerdict([round("typical")], 0, 0), null); // the rule of this round uses neither p/q nor a draw
 });
 
 const traceOf = (made) => ({
@@ -220,7 +221,7 @@ const traceOf = (made) => ({
   text: (id) => [" ?", " all", " day", "!"][id],
 });
 
-test("a question has the text before the guess, and its facts are those of the rule", () => {
+test("a question has the text before the guess and the numbers of its rule", () => {
   const trace = traceOf(round());
   const question = verdictQuestion(trace, { round: 0, node: 1 });
   assert.deepEqual([question.words, question.guess, question.place], ["Say it all", " day", "Round 1, guess at depth 2"]);
@@ -229,7 +230,7 @@ test("a question has the text before the guess, and its facts are those of the r
   assert.ok(long.words.startsWith("… x") && long.words.endsWith(" it all") && long.words.length < 450);
 });
 
-test("a sibling after a rejection is judged by what was left of p, a certain guess by q = 1", () => {
+test("a sibling after a rejection is verified against the residual, a certain guess with q = 1", () => {
   const tree = { kind: "iid", nodes: { id: [1, 2], parent: [-1, -1], depth: [1, 1] } };
   const verdicts = { p: [0.1, 0.3], q: [0.6, 0.4], residual: [null, 0.5], accept: [1 / 6, 1], u: [0.9, 0.2], raw_p: [0.1, 0.3], raw_q: [0.6, 0.4], outcome: ["rejected", "accepted"] };
   const record = { i: 0, context: 3, tree, verdicts, positions: [], extra: null };
@@ -240,7 +241,7 @@ test("a sibling after a rejection is judged by what was left of p, a certain gue
   assert.equal(verdictFacts(round("deterministic"), 0).q, 1);
 });
 
-test("small probabilities have the digits that their ratio is reckoned from", () => {
+test("small probabilities have the digits from which their ratio is computed", () => {
   const facts = { p: 0.000338, q: 0.0274, accept: 0.0123358, u: 0.5, accepted: false, greedy: false, residual: false };
   assert.match(verdictSentence(poll(1, 1, facts)), /min\(1, 0\.0338\u00a0% \/ 2\.74\u00a0%\) = 0\.012/);
 });

@@ -1,4 +1,4 @@
-// A round, its moments, and the run that it is of.
+// The values that a page reads from a round, from the moments of a round, and from a run.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,7 +9,7 @@ import { Trace } from "../../assets/player/shared/trace.js";
 import { AXES, originOf, roundAtPlace } from "../../assets/player/step/axis.js";
 import { knownColumn, momentsOf, phaseWord, stageOf, standing } from "../../assets/player/step/moments.js";
 
-// Two guesses at the first place, of which the second was accepted, and a child of it that was rejected.
+// Return a round with two siblings, of which the second was accepted; its child was rejected.
 function record(changes = {}) {
   const none = [null, null, null, null];
   return {
@@ -36,7 +36,7 @@ function record(changes = {}) {
 
 const round = () => new Round(record(), 1.5, {}, {});
 
-test("a walk over the stops of a run ends at its last one", () => {
+test("stepping over the moments of a run ends at its last moment", () => {
   const cursor = new Cursor({ rounds: [round(), round()], isLive: false, tellingRound: 0 }, () => {});
   assert.equal(new Cursor({ rounds: [] }, () => {}).nextStop(1), null);
   cursor.toFirst();
@@ -48,34 +48,34 @@ test("a walk over the stops of a run ends at its last one", () => {
   assert.deepEqual([cursor.round, cursor.node], [1, EXTRA]);
 });
 
-test("the walk goes level by level over what was examined, then to the extra token", () => {
+test("the walk goes level by level over the examined nodes and then to the extra token", () => {
   assert.deepEqual(round().stops, [0, 1, 2, EXTRA]);
   assert.deepEqual(round().levels, ["accepted", "rejected"]);
   assert.deepEqual(round().emitted.map(({ id, origin }) => [id, origin]), [[11, "accepted"], [20, "recovered"]]);
 });
 
-test("a sibling after a rejected one is judged against the residual", () => {
+test("a sibling after a rejected one is verified against the residual", () => {
   assert.deepEqual([0, 1, 2, 3].map((node) => round().followsRejection(node)), [false, true, false, false]);
 });
 
-test("a tree says that one path was accepted, a chain how many of the drafted", () => {
+test("a tree says that one path was accepted, and a chain how many tokens were", () => {
   assert.equal(round().counts, "a path of 1 accepted, 4 nodes drafted");
   const chain = record({ tree: { kind: "iid", nodes: { id: [1], parent: [-1], depth: [1], q: [1], score: [1] } }, verdicts: { ...record().verdicts, outcome: ["accepted"] } });
   assert.equal(new Round(chain, 1, {}, {}).counts, "1 of 1 drafted token accepted");
 });
 
-test("the telling stop is the last rejection", () => {
+test("the most instructive moment is the last rejection", () => {
   assert.equal(round().tellingStop, 2);
 });
 
-test("a round's moments are its levels, the forward, each verdict, the extra token, the commit", () => {
+test("a round's moments are its levels, the forward, each verdict, the extra token and the commit", () => {
   const phases = momentsOf(round()).map(({ phase }) => phase);
   assert.deepEqual(phases, ["draft", "draft", "verify", "judge", "judge", "judge", "extra", "commit"]);
   const empty = new Round(record({ tree: { kind: "iid", nodes: { id: [], parent: [], depth: [], q: [], score: [] } }, verdicts: { ...record().verdicts, outcome: [] } }), 1, {}, {});
   assert.deepEqual(momentsOf(empty).map(({ phase }) => phase), ["draft", "verify", "extra", "commit"]);
 });
 
-test("the phase of the target's own token says what it is, once it is drawn", () => {
+test("the phase of the target's own token says recovered or bonus once it is drawn", () => {
   const words = (made) => momentsOf(made).map((_, at, moments) => phaseWord("extra", made, moments, at));
   const of = (extra) => words(new Round(record({ extra }), 1, {}, {}));
   const before = Array(6).fill("recover/bonus");
@@ -95,12 +95,10 @@ test("no node shows a verdict before its moment", () => {
   assert.deepEqual(moments.map((_, at) => standing(moments, at)), [0, 0, 0, 0, 1, 2, EXTRA, EXTRA]);
 });
 
-test("a figure is its template with what differs", () => {
+test("a figure is restored from its template and its differences", () => {
   const made = compose({ data: [{ x: [1], name: "p" }], layout: { height: 3, width: 4 } }, { data: [{ x: [2] }], layout: { width: 5 } });
   assert.deepEqual(made, { data: [{ x: [2], name: "p" }], layout: { height: 3, width: 5 } });
 });
-
-// ---- the run
 
 function run() {
   const trace = new Trace();
@@ -111,7 +109,7 @@ function run() {
   return trace;
 }
 
-test("a run's text is what its rounds emitted", () => {
+test("a run's text consists of the tokens that its rounds emitted", () => {
   const { main, rounds } = run();
   assert.deepEqual(main.tokens.map(({ id, text }) => [id, text]), [[9, "#9"], [11, "b"], [20, "#20"], [11, "b"], [20, "#20"]]);
   assert.deepEqual(rounds.map(({ firstToken, endToken }) => [firstToken, endToken]), [[1, 3], [3, 5]]);
@@ -119,7 +117,7 @@ test("a run's text is what its rounds emitted", () => {
   assert.equal(run().tokenOf(1, 0), -1);
 });
 
-test("origins that an engine tells behind its last token are those of its tokens and count its forwards", () => {
+test("origins that an engine reports after its last token count as those of its tokens and forwards", () => {
   const trace = new Trace();
   trace.take({ kind: "header", trace: { prompt: "", tokens: [], lanes: [{ name: "server", kind: "engine", config: { temperature: 0 }, forks: [] }] } });
   const event = { kind: "event", lane: "server", texts: {} };
@@ -133,13 +131,13 @@ test("origins that an engine tells behind its last token are those of its tokens
   assert.deepEqual([forwards.map((each) => each.clock), clock], [[1, 2], 3]);
 });
 
-test("at a moment of a lane's own time it has the tokens and forwards that had come by then", () => {
+test("at a moment of its own clock a lane has the tokens and forwards up to then", () => {
   assert.deepEqual([0, 0.5, 1.4, 1.5, 9].map((moment) => run().main.tokensAt(moment)), [0, 1, 1, 3, 5]);
   assert.deepEqual([0, 0.5, 1.4, 1.5, 9].map((moment) => run().main.forwardsAt(moment)), [0, 1, 1, 2, 3]);
   assert.deepEqual([0, 1.5, 1.6, 9].map((moment) => run().roundsAt(moment)), [0, 1, 1, 2]);
 });
 
-test("every place on an axis is of one round", () => {
+test("every position on an axis belongs to one round", () => {
   const trace = run();
   for (const axis of AXES) {
     trace.rounds.forEach((each, index) => assert.equal(roundAtPlace(axis, trace, axis.end(each, index)), index, axis.name));
@@ -148,16 +146,15 @@ test("every place on an axis is of one round", () => {
   }
 });
 
-// c: cut short; m: accepted and rejected; a: accepted; e: nothing drafted
-test("an ended race stands on its last whole round that tells most", () => {
+// Each letter stands for a round. c: cut short; m: accepted and rejected tokens; a: all accepted;
+// e: nothing drafted.
+test("after a race the last whole and most instructive round is selected", () => {
   const { get } = Object.getOwnPropertyDescriptor(Trace.prototype, "tellingRound") ?? {};
   const kind = (letter) => ({ isWhole: letter !== "c", isMixed: "cm".includes(letter), outcomes: letter === "e" ? [] : [1] });
   const telling = (letters) => get?.call({ rounds: [...letters].map(kind) });
   const expected = { mamac: 2, aaac: 2, aee: 0, ee: 1, c: 0, "": -1 };
   for (const [letters, at] of Object.entries(expected)) assert.equal(telling(letters), at, letters);
 });
-
-// ---- the prompt
 
 function headed(prompt, texts) {
   const trace = new Trace();
@@ -166,7 +163,7 @@ function headed(prompt, texts) {
   return trace.templatedPrompt;
 }
 
-test("a prompt in a chat template is shown with it, token by token", () => {
+test("a prompt in a chat template is shown with the template, token by token", () => {
   const tokens = ["<|im_start|>", "user", "\n", "Why", "?", "<|im_end|>", "\n", "<|im_start|>", "assistant", "\n"];
   assert.deepEqual(headed("Why?", tokens), tokens);
 });
@@ -177,7 +174,7 @@ test("a prompt without a template has nothing more to show", () => {
   assert.equal(headed("Hi 😀", ["<s>", "Hi", " ", "⟨F0⟩⟨9F⟩", "⟨98⟩⟨80⟩"]), null);
 });
 
-test("the strip shows of a round only what is judged by then", () => {
+test("the strip shows only the known verdicts of a round", () => {
   const made = round();
   const moments = momentsOf(made);
   const column = (at) => knownColumn(made, moments, at);

@@ -1,4 +1,4 @@
-// Acceptance and rejection rate, running.
+// Acceptance and rejection rates up to the current moment.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -12,30 +12,30 @@ import { ratesWords, runningRates } from "../../assets/player/step/running_rates
 const chain = (...levels) => ({ levels, drafted: levels.length, unreached: levels.filter((each) => each === "unreached").length, undecided: 0 });
 const ROUNDS = [chain("accepted", "accepted", "rejected", "unreached"), chain("accepted", "rejected", "unreached", "unreached"), chain()];
 
-test("a share stands after each level that was examined, and unreached ones do not count", () => {
+test("the rate changes after each examined level, and unreached levels do not count", () => {
   const { rates, accepted, examined, drafted } = runningRates(ROUNDS);
   assert.deepEqual(rates, [1, 1, 2 / 3, 3 / 4, 3 / 5]);
   assert.deepEqual([accepted, examined, drafted], [3, 5, 8]);
 });
 
-test("acceptance, rejection and what was used of all are told apart", () => {
+test("acceptance, rejection and the used share of all drafted tokens are distinguished", () => {
   assert.equal(ratesWords(runningRates(ROUNDS), false), "3 of 5 examined were accepted: acceptance rate 60 %, rejection rate 40 %. 3 more were never examined; of all 8 drafted 38 % were used.");
   assert.equal(ratesWords(runningRates([]), false), "Nothing is judged yet.");
 });
 
-test("of a tree the levels make the acceptance rate, and all its tokens what was used", () => {
+test("in a tree the acceptance rate counts levels, and the used share counts all tokens", () => {
   const found = runningRates([{ levels: ["accepted", "rejected", "unreached"], drafted: 6, unreached: 2, undecided: 0 }]);
   assert.equal(ratesWords(found, true), "1 of 2 examined levels were accepted: acceptance rate 50 %, rejection rate 50 %. Of all 6 drafted tokens 17 % were used; of each level at most one can be.");
 });
 
-test("a guess that is rejected while its level is open is judged, and said so", () => {
+test("a rejected guess of an unfinished level counts as verified, and the page says so", () => {
   const open = { levels: [], drafted: 6, unreached: 0, undecided: 1 };
   assert.equal(ratesWords(runningRates([open]), true), "No level is decided yet: 1 guess was rejected, another one at the same place may still pass.");
   const words = ratesWords(runningRates([chain("accepted"), { ...open, undecided: 2 }]), true);
   assert.match(words, /^1 of 1 examined levels .* A further level is open: 2 guesses were rejected, another one at the same place may still pass\. Of all 7 /);
 });
 
-test("acceptance and rejection make 100 % together, and all is said of all alone", () => {
+test("acceptance and rejection add up to 100 %, and the share of all drafted tokens is named separately", () => {
   const of = (/** @type {number} */ accepted, /** @type {number} */ examined) => ratesWords({ rates: [], accepted, examined, drafted: examined, unreached: 0, undecided: 0 }, false);
   assert.match(of(1, 8), /acceptance rate 13 %, rejection rate 87 %/);
   assert.match(of(299, 300), /acceptance rate over 99 %, rejection rate under 1 %/);
@@ -43,7 +43,7 @@ test("acceptance and rejection make 100 % together, and all is said of all alone
 });
 
 for (const name of ["draft-model.chat.smollm2", "draft-tree.story"]) {
-  test(`at every moment of ${name} the counts are of what was drafted, judged or given up by then`, () => {
+  test(`at every moment of ${name} the counts include what was drafted, verified or dropped by then`, () => {
     const file = new URL(`../../assets/traces/${name}.json.gz`, import.meta.url);
     const { lanes } = JSON.parse(gunzipSync(readFileSync(file)));
     const rounds = lanes.find(({ kind }) => kind === "speculative").rounds.map((record) => new Round(record, 0, {}, {}));

@@ -1,4 +1,4 @@
-// The settings' table in the browser: what a text may be, and the words around a setting.
+// The table of settings in the browser: which texts are valid, and the sentences about a setting.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,13 +9,13 @@ import { takeExampleSettings } from "./example_settings.js";
 
 takeExampleSettings();
 
-test("a number above a bound that is not named by hand is told that bound and what it was", () => {
+test("a number above a bound gets a message with the bound and the number", () => {
   const seed = { low: 0, high: 2 ** 53 - 1, is_whole: true };
   assert.equal(numberProblem(seed, "-1"), "must be a whole number of at least 0, got “-1”");
   assert.equal(numberProblem(seed, "9007199254740993"), "must be a whole number from 0 to 9,007,199,254,740,991, got “9007199254740993”");
 });
 
-test("the values of an axis are each within its bounds, or of its names", () => {
+test("each value of an axis must be within its bounds or be one of its names", () => {
   const length = { bounds: { low: 1, high: 32, is_whole: true } };
   for (const text of ["1-8", " 1, 4 ,8", "32"]) assert.equal(valuesProblem(length, undefined, text), "", text);
   assert.equal(valuesProblem(length, undefined, "1-99"), "must be a whole number from 1 to 32, got “99”");
@@ -26,7 +26,7 @@ test("the values of an axis are each within its bounds, or of its names", () => 
   assert.equal(valuesProblem({ bounds: null }, names, "code,poem"), "must be names of code, story, got “poem”");
 });
 
-test("an axis that one of the chosen methods lacks says whose it is", () => {
+test("an axis that a chosen method lacks says which methods have it", () => {
   const methods = [{ name: "draft-model", title: "Draft model" }, { name: "prompt-lookup", title: "Prompt lookup" }];
   const [model, lookup] = methods;
   const axis = { methods: ["prompt-lookup"] };
@@ -37,13 +37,13 @@ test("an axis that one of the chosen methods lacks says whose it is", () => {
 
 const TEMPERATURE = { low: 0, high: 2, is_whole: false, least: 0.001 };
 
-test("a number between 0 and the least that is not 0 is refused in the words of the server's table", () => {
+test("a number between 0 and the smallest positive value is refused in the server's words", () => {
   for (const text of ["0", "0.0", "0.001", "1e-3", "2"]) assert.equal(numberBreach(TEMPERATURE, text), "", text);
   for (const text of ["0.0001", "1e-9", "0.0009"]) assert.equal(numberBreach(TEMPERATURE, text), "must be 0 or from 0.001 to 2", text);
   for (const text of ["-0.1", "2.1", "x"]) assert.equal(numberBreach(TEMPERATURE, text), "must be a number from 0 to 2", text);
 });
 
-test("a number out of its bounds is told which ones it has", () => {
+test("the message for a number out of bounds names both bounds", () => {
   const [whole, number] = [true, false].map((is_whole) => ({ low: 1, high: 32, is_whole }));
   assert.equal(numberBreach(whole, "32"), "");
   for (const text of ["33", "0", "1.5", "many", "", "1000000"]) assert.equal(numberBreach(whole, text), "must be a whole number from 1 to 32", text);
@@ -54,7 +54,7 @@ test("a number out of its bounds is told which ones it has", () => {
   for (const text of ["", " ", "x", "1e400", "NaN"]) assert.notEqual(numberBreach({ low: 0, high: 2, is_whole: false }, text), "", text);
 });
 
-test("branching is whole numbers with commas, or nothing", () => {
+test("branching is whole numbers separated by commas, or nothing", () => {
   for (const text of ["", "3,2", " 3 , 2 ", "01"]) assert.equal(breachOf({ name: "branching" }, text), "", text);
   for (const text of ["0", "3,", "a", "3;2", "-1"]) assert.notEqual(breachOf({ name: "branching" }, text), "", text);
 });
@@ -68,7 +68,7 @@ test("a setting without bounds may be any text", () => {
   assert.equal(breachOf({ name: "method", bounds: null }, "anything"), "");
 });
 
-test("a sentence of the server is put in the titles of the form, but for what a person typed", () => {
+test("in a sentence from the server, names become the form's titles, but typed text stays", () => {
   const sentence = "draft_length must be at most top_k, got 'draft_length'";
   assert.equal(settingNamed(sentence), "draft_length");
   assert.equal(labelled(sentence), "Draft length must be at most Top-k, got 'draft_length'");
@@ -77,11 +77,11 @@ test("a sentence of the server is put in the titles of the form, but for what a 
   assert.equal(labelled("The server cannot be reached."), "The server cannot be reached.");
 });
 
-test("what is off is left out of the words for how tokens are drawn", () => {
+test("settings that are off are not listed in the words about sampling", () => {
   assert.deepEqual(cutWords({ top_k: 40, top_p: 1 }), ["top-k 40"]);
   assert.deepEqual(cutWords({}), []);
 });
 
-test("every setting has its default as a field holds it", () => {
+test("every setting has its default in the form of a field", () => {
   assert.equal(defaults().temperature, "0.8");
 });

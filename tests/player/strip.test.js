@@ -1,11 +1,12 @@
-// The columns of the timeline: each as wide as its share, and the frame around any of them within the canvas.
+// The width of each column of the timeline is proportional to its round's share of the axis. The
+// frame around a selected column always fits on the canvas.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Strip } from "../../assets/player/shared/strip.js";
 
-const FRAME = 1.5; // pixels of the selected column's frame outside it
+const FRAME = 1.5; // width of the selected column's frame outside the column, in pixels
 
 for (const [width, rounds] of [[300, 40], [120, 400], [900, 3]]) {
   test(`the frame around the first and the last of ${rounds} columns in ${width} pixels is not clipped`, () => {
@@ -32,7 +33,7 @@ for (const middle of [0, 48, 96]) {
   });
 }
 
-test("rounds that are still to come in a replay leave their room and a line", () => {
+test("later rounds of a replay are shown as empty space and a line", () => {
   /** @type {any[]} */
   const drawn = [];
   const pen = { clearRect: (...box) => drawn.push(["clear", ...box]), fillRect: (...box) => drawn.push(["line", ...box]) };
@@ -41,7 +42,7 @@ test("rounds that are still to come in a replay leave their room and a line", ()
   assert.deepEqual(drawn, [["clear", 13, 0, 87, 60], ["line", 14, 55, 18, 2]]);
 });
 
-test("a round to which the target added nothing has a line where its mark would be, once that is known", () => {
+test("a round without an extra token has a line in place of its mark once that is known", () => {
   const linesOf = (kind) => {
     let lines = 0;
     const pen = { fillRect: () => (lines += 1) };

@@ -1,4 +1,4 @@
-// What the quiz of the bug zoo deals, and which token came too often.
+// The quiz of the bug zoo: which rules it chooses, and which token it names as drawn too often.
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -8,7 +8,7 @@ import { largestGap, suspects } from "../../assets/player/learn/widgets/suspects
 const NAMES = ["resampled-from-target", "equal-argmax", "siblings-merged", "no-bonus", "stale-cache", "first-unverified"];
 const SPECIMENS = NAMES.map((name) => ({ name, title: name, wrong: name, tell: "", seen: "", is_exact: false, siblings: 1 }));
 
-test("the rule that is dealt is among the names, and no name comes twice", () => {
+test("the rule to guess is among the offered names, and no name occurs twice", () => {
   for (const at of [0, 0.3, 0.99]) {
     const { dealt, names } = suspects(SPECIMENS, () => at);
     assert.equal(new Set(names).size, 4);
@@ -16,12 +16,12 @@ test("the rule that is dealt is among the names, and no name comes twice", () =>
   }
 });
 
-test("what a few thousand draws do not show is never dealt", () => {
+test("rules that a few thousand draws do not reveal are never chosen", () => {
   const { names } = suspects(SPECIMENS, Math.random);
   assert.ok(names.every(({ name }) => name !== "siblings-merged"));
 });
 
-test("all others together are not the token that came too often, which may be in either place", () => {
+test("the bin of all other tokens is never named as the token drawn too often", () => {
   const bars = [{ text: "a", p: 0.5, count: 40 }, { text: "b", p: 0.2, count: 25 }, { text: "", p: 0.3, count: 35 }];
   assert.deepEqual(largestGap([bars, []]), { text: "b", p: 0.2, came: 0.25, cell: 0 });
   assert.equal(largestGap([bars, [{ text: "c", p: 0.5, count: 9 }, { text: "", p: 0.5, count: 1 }]]).text, "c");

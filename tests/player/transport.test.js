@@ -1,4 +1,4 @@
-// What a page asks the server for, and when.
+// Which requests a page sends to the server, and when.
 
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
@@ -16,7 +16,7 @@ before(() => {
   Object.defineProperty(globalThis, "navigator", { value: { sendBeacon: (url, ticket) => left.push([url.pathname.split("/").at(-1), ticket]) } });
 });
 
-// A server that has made one more message of a recording at each question.
+// Return a server that has one more message of a recording at each request.
 function server() {
   let made = 0;
   const message = (seq) => JSON.stringify({ seq, kind: seq === PARTS - 1 ? "end" : "event" });
@@ -30,12 +30,12 @@ function server() {
   };
 }
 
-// Lets the server answer so many times.
+// Let the server answer `count` times.
 async function answers(count) {
   for (let turn = 0; turn < count; turn += 1) await new Promise(setImmediate);
 }
 
-test("a page that goes says so of the run that it leaves, and of nothing else", async () => {
+test("a page that is closed reports only the run that it leaves", async () => {
   leaving = [];
   const on = { accepted: () => {}, queued: () => {}, message: () => {}, failed: () => {} };
   const never = new Promise(() => {});
@@ -52,7 +52,7 @@ test("a page that goes says so of the run that it leaves, and of nothing else", 
   transport.leave();
 });
 
-test("a recording that comes in parts is asked for until its end", async () => {
+test("a recording that arrives in parts is requested until its end", async () => {
   const kinds = [];
   const transport = new Transport({ server: server() }, {
     accepted: () => {},
@@ -66,7 +66,7 @@ test("a recording that comes in parts is asked for until its end", async () => {
   assert.ok(!transport.isBusy);
 });
 
-test("a page is told of its place, then of others that have part in its run, then of its end", async () => {
+test("a page learns its position in the queue, then how many pages share its run, then its end", async () => {
   const told = [];
   const replies = [
     { state: "waiting", ahead: 2, running: null, messages: [] },
@@ -86,7 +86,7 @@ test("a page is told of its place, then of others that have part in its run, the
   assert.deepEqual(told, ["accepted", ["ahead", 2], [3, 5], { kind: "end", reason: "stopped" }]);
 });
 
-test("a server that is gone is told in one sentence, and the race is given up", async (context) => {
+test("a server that is gone is reported in one sentence, and the race ends", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
   let isThere = true;
   const reply = async () => {
@@ -113,7 +113,7 @@ test("a server that is gone is told in one sentence, and the race is given up", 
   assert.deepEqual(told, ["The connection to the server is lost. What has come stays; start again once the server is back."]);
 });
 
-test("who leaves a run for another one in mid-batch is given no more of it, and the other one is not taken for lost", async () => {
+test("a page that changes to another run in the middle of an answer gets no more of the old run", async () => {
   const known = new Set();
   const given = [];
   const asked = {

@@ -1,4 +1,4 @@
-// A round's tree as a figure, from what the server says of its nodes.
+// A round's tree as a figure, made from the server's description of its nodes.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -25,7 +25,7 @@ const drawing = {
 const traceOf = ({ data }, part, role, width) =>
   data.find(({ meta }) => meta.part === part && meta.role === role && (width === undefined || meta.width === width));
 
-test("by itself a tree stands as its round has left it", () => {
+test("without a moment a tree is drawn as it is after the round", () => {
   const figure = treeFigure(drawing);
   assert.deepEqual(traceOf(figure, "marker", "accepted").customdata, [0]);
   assert.deepEqual(traceOf(figure, "edge", "accepted", 2).x, [0, 1, null]);
@@ -34,7 +34,7 @@ test("by itself a tree stands as its round has left it", () => {
   assert.deepEqual(figure.layout, { height: 9, meta: { min_width: 80 } });
 });
 
-test("at a moment each node has the role and the card of that moment, the root its own", () => {
+test("at a moment each node and the root have the role and the card of that moment", () => {
   const figure = treeFigure(drawing, () => "unreached", (index, [text]) => [text, `stage of ${index}`]);
   assert.deepEqual(traceOf(figure, "marker", "unreached").customdata, [0, 1]);
   assert.deepEqual(traceOf(figure, "marker", "unreached").hovertext, ["<b>0</b><br>stage of 0", "<b>1</b><br>stage of 1"]);
@@ -43,7 +43,7 @@ test("at a moment each node has the role and the card of that moment, the root i
   assert.deepEqual(traceOf(figure, "edge", "unreached", 2).y, [0, 0, null]);
 });
 
-test("of a node that is not drafted yet nothing shows", () => {
+test("a node that is not drafted yet is invisible", () => {
   const figure = treeFigure(drawing, (index) => (index ? "absent" : "unreached"));
   assert.deepEqual(traceOf(figure, "marker", "unreached").customdata, [0]);
   assert.deepEqual(traceOf(figure, "edge", "unreached", 1).x, []);
@@ -52,7 +52,7 @@ test("of a node that is not drafted yet nothing shows", () => {
   assert.deepEqual(traceOf(figure, "small", "muted").text, ["q 0.40"]);
 });
 
-test("the ring stands where the server says that the node is", () => {
+test("the ring is at the position that the server gives for the node", () => {
   assert.deepEqual(ringAround(drawing, 1, "#fff").map(({ xanchor, yanchor }) => [xanchor, yanchor]), [[1, 1]]);
   assert.deepEqual(ringAround(drawing, 7, "#fff"), []);
   assert.deepEqual(ringAround(drawing, null, "#fff"), []);

@@ -1,4 +1,4 @@
-"""Orders of plain generators on a clock that only they move."""
+"""A queue of simple work on a fake clock, which advances only when a step of the work runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class Clock:
 
 
 class Workshop:
-    """Turns on a clock; `moved` are the names of the orders in the order of their steps."""
+    """A queue on a fake clock.
+
+    `moved` lists the name of the work for each step that has run, in order.
+    """
 
     def __init__(self, most_live: int = 48, budgets: dict[Work, float] | None = None) -> None:
         self.clock = Clock()
@@ -35,7 +38,11 @@ class Workshop:
         seconds: float = 0.1,
         visitor: str = "an address",
     ) -> QueuedOrder:
-        """One of so many rounds, each of which takes so long; it hears its stop between them."""
+        """Return work of `steps` steps.
+
+        Each step takes `seconds` seconds of the fake clock. The work can be stopped between two
+        steps.
+        """
 
         def make(order: QueuedOrder) -> Iterator[Message | None]:
             for _ in range(steps):
@@ -57,7 +64,7 @@ class Workshop:
         return order
 
     def run(self, turns: int = 10_000) -> None:
-        """As many turns, or until nobody can move."""
+        """Run at most `turns` steps of the queue; stop earlier if no work can take a step."""
         for _ in range(turns):
             if not self.turns.move():
                 return

@@ -1,4 +1,4 @@
-"""A sweep for many tests of the page."""
+"""A sweep that is measured once for many tests of the page."""
 
 import threading
 from typing import Any
@@ -10,7 +10,7 @@ from specviz.ui.lab.lab_sweeps import sweep_order
 
 @pytest.fixture(scope="session")
 def measured() -> list[dict[str, Any]]:
-    """All messages of a sweep over two axes."""
+    """Return all messages of a sweep over two axes."""
     from tests.ui.small_sweep import LENGTHS, asked
 
     order = sweep_order(asked(LENGTHS, {"name": "temperature", "values": "0,1"}))

@@ -1,6 +1,6 @@
-"""Stands in for the package `spaces` on a ZeroGPU Space: each call runs in a forked process.
+"""A stand-in for the package `spaces` of a ZeroGPU Space: each call runs in a forked process.
 
-As there, arguments and results cross the border as plain bytes, and a call that is closed ends its
+As with the real package, arguments and results are passed as bytes, and closing a call ends its
 process.
 """
 
@@ -19,7 +19,7 @@ _forks = multiprocessing.get_context("fork")
 
 
 class ForkedGpu:
-    """Has the decorator `GPU`, and remembers what was asked of it."""
+    """A module with the decorator `GPU`; it records the requested durations."""
 
     def __init__(self) -> None:
         self.durations: list[int] = []
@@ -54,5 +54,5 @@ def _work(task: Callable[..., Iterator[Any]], given: bytes, out: Connection) -> 
 
 
 def refuse(request: object) -> Any:
-    """Starts no run: something is wrong with every request."""
+    """Refuse to start, as if every request was wrong."""
     raise InputError("draft must be there, got nothing")

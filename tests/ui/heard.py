@@ -1,4 +1,4 @@
-"""All that a run says to a page that asks until its end."""
+"""Collect all messages that a run sends to a page that asks for news again and again."""
 
 import asyncio
 import json
@@ -14,13 +14,16 @@ T = TypeVar("T")
 
 
 def awaited(answer: Coroutine[Any, Any, T]) -> T:
-    """What it comes to, in a thread of its own: the browser's driver has a loop in this one."""
+    """Return the result of a coroutine that runs in another thread.
+
+    The current thread may already run the event loop of the browser driver.
+    """
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, answer).result()
 
 
 def heard(handlers: Handlers, ticket: str) -> list[dict[str, Any]]:
-    """The messages of the run behind a ticket, from the first to the last."""
+    """Return all messages of the run with this ticket, from the first to the last."""
     messages: list[dict[str, Any]] = []
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""A race made of a random trace, for tests of the page without models."""
+"""A race made from a random trace, for tests of the page without models."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.random_traces import changed, random_trace
 
 
 class RandomRace:
-    """Plays a random trace as if it were decoded now; `max_new_tokens` is its number of rounds.
+    """A race that plays a random trace as if it was decoded now.
 
-    A method without needs finds or misses its drafts as a lookup does. An odd seed drafts beside
-    the verification.
+    `max_new_tokens` is its number of rounds. A method without a draft model finds drafts in some
+    rounds only, as a lookup does. With an odd seed the race drafts during verification.
     """
 
     def __init__(self, request: RaceRequest) -> None:

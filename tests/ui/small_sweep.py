@@ -1,4 +1,4 @@
-"""A small sweep as the page asks for it, and its answer as lines of a file."""
+"""A small sweep as the page requests it, and its result as lines of a file."""
 
 from __future__ import annotations
 

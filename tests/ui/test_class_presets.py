@@ -1,4 +1,4 @@
-"""Every experiment for a class can be raced as it stands, and asks before it tells."""
+"""Every experiment for a class can be raced unchanged, and asks before it shows the answer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ from specviz.ui.settings_form import race_request
 RUNS = [(preset, run) for preset in PRESETS for run in preset.runs]
 NAMES = {setting.key: setting.name for setting in SETTINGS.values() if setting.key}
 OPTION = "option-"
-ENOUGH = 48  # tokens, from which a speedup says something
+ENOUGH = 48  # a run needs at least this many tokens to compare speeds
 
 
 def as_form(run: ClassRun, usual: Pair | None = None) -> dict[str, Any]:
-    """As the page's form would send it, where it begins with the `usual` pair."""
+    """Return the form that the page sends for a run of an experiment.
+
+    `usual` is the model pair that the page selects at its start.
+    """
     named = {NAMES[key]: text for key, text in run.query.items() if key in NAMES}
     options = {key: text for key, text in run.query.items() if key.startswith(OPTION)}
     assert run.query.keys() == {*options, *(k for k in run.query if k in NAMES)}
@@ -38,13 +41,15 @@ def as_form(run: ClassRun, usual: Pair | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("preset", "run"), RUNS, ids=[f"{p.name}-{r.label}" for p, r in RUNS])
-def test_a_run_is_a_race_that_the_server_takes(preset: ClassPreset, run: ClassRun) -> None:
+def test_the_server_accepts_every_run_of_an_experiment(preset: ClassPreset, run: ClassRun) -> None:
     request = race_request(as_form(run))
     assert request.config.method == run.query["method"]
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
-def test_a_preset_asks_and_its_runs_differ_in_few_settings(preset: ClassPreset) -> None:
+def test_an_experiment_asks_a_question_and_its_runs_differ_in_few_settings(
+    preset: ClassPreset,
+) -> None:
     assert preset.question.endswith("?")
     first, *others = (run.query for run in preset.runs)
     for other in others:
@@ -53,7 +58,7 @@ def test_a_preset_asks_and_its_runs_differ_in_few_settings(preset: ClassPreset) 
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
-def test_an_answer_names_only_measures_of_its_own_runs(preset: ClassPreset) -> None:
+def test_an_answer_uses_only_numbers_of_its_own_runs(preset: ClassPreset) -> None:
     finding = preset.finding
     assert finding.measure in COMPARED and len(finding.leads) == len(preset.runs)
     for sentence in (*finding.leads, finding.close, preset.lesson):
@@ -64,7 +69,7 @@ def test_an_answer_names_only_measures_of_its_own_runs(preset: ClassPreset) -> N
         assert f"{{{finding.measure}." in sentence, "whoever is told who leads sees the numbers"
 
 
-def test_the_guesses_of_tree_and_chain_are_as_many_as_the_answer_says() -> None:
+def test_tree_and_chain_have_as_many_guesses_as_the_answer_says() -> None:
     preset = next(preset for preset in PRESETS if preset.name == "tree")
     chain, tree = (run.query for run in preset.runs)
     levels = accumulate((int(each) for each in tree["branching"].split(",")), mul)
@@ -72,7 +77,8 @@ def test_the_guesses_of_tree_and_chain_are_as_many_as_the_answer_says() -> None:
     assert said and [int(each) for each in said.groups()] == [int(chain["k"]), sum(levels)]
 
 
-# What the runs are there to show, with the models that come with the app.
+# Name of an experiment -> whether the runs show the result that the experiment is about. The
+# bundled models must show it.
 ANSWERS: dict[str, Callable[..., bool]] = {
     "bad-draft": lambda good, bad: rate(bad) < 0.5 < rate(good),
     "temperature": lambda cold, hot: rate(cold) > rate(hot),
@@ -89,7 +95,7 @@ ANSWERS: dict[str, Callable[..., bool]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
-def test_the_runs_show_what_the_question_is_about_over_texts_of_one_length(
+def test_the_runs_show_what_the_question_asks_on_texts_of_equal_length(
     preset: ClassPreset,
 ) -> None:
     chat = pair_named(CHAT)

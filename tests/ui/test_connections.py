@@ -1,4 +1,4 @@
-"""Connections that ask nothing are closed, those in use are not, and an address has so many."""
+"""Idle connections are closed, used ones are not, and each address has a limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.browser.app_server import free_port
 from tests.ui.heard import awaited
 
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
-LONG = 0.8  # seconds of an answer, longer than a head may take
+LONG = 0.8  # seconds until the answer; longer than the time limit for a request's headers
 
 
 async def slow(scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,7 +43,7 @@ async def served() -> AsyncIterator[int]:
 
 
 async def told(port: int, *parts: bytes, host: str = "127.0.0.5") -> bytes:
-    """All that comes back until the server closes the connection."""
+    """Send the parts of a request; return everything that arrives until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0))
     for part in parts:
         writer.write(part)
@@ -56,7 +56,7 @@ async def told(port: int, *parts: bytes, host: str = "127.0.0.5") -> bytes:
         writer.close()
 
 
-def test_a_connection_that_asks_nothing_is_closed_and_one_that_waits_for_its_answer_is_not(
+def test_an_idle_connection_is_closed_and_one_that_waits_for_its_answer_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.4)
@@ -77,10 +77,10 @@ def test_a_connection_that_asks_nothing_is_closed_and_one_that_waits_for_its_ans
     assert long.count(b"204") == 1
 
 
-def test_a_connection_is_kept_for_the_next_question_longer_than_its_head_may_take(
+def test_a_connection_stays_open_after_an_answer_longer_than_headers_may_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Or a question that is sent just then is lost: a client cannot tell, and a proxy says 502."""
+    """If the server closes the connection too early, a request that is on its way is lost."""
     assert connections.KEPT_SECONDS > 60, "so long a proxy holds a connection as a rule"
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.4)
 
@@ -92,11 +92,12 @@ def test_a_connection_is_kept_for_the_next_question_longer_than_its_head_may_tak
     assert awaited(ask()).count(b"204") == 2
 
 
-def test_an_address_has_so_many_connections_and_a_proxy_any_number(
+def test_an_address_has_a_limit_of_connections_and_a_proxy_has_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connections, "CONNECTIONS_OF_ADDRESS", 2)
-    monkeypatch.setattr(connections, "visitor_at", lambda host: host[:7])  # one household
+    # Now all addresses count as one visitor.
+    monkeypatch.setattr(connections, "visitor_at", lambda host: host[:7])
 
     async def ask() -> tuple[list[bool], bytes]:
         async with served() as port:
@@ -104,7 +105,7 @@ def test_an_address_has_so_many_connections_and_a_proxy_any_number(
             asked = [asyncio.create_task(told(port, host=each)) for each in hosts]
             for closed in islice(asyncio.as_completed(asked), 2):
                 await closed
-            await asyncio.sleep(0.3)  # in which no other is
+            await asyncio.sleep(0.3)  # no other connection is closed in this time
             are_open = [not each.done() for each in asked]
             for each in asked:
                 each.cancel()
@@ -117,7 +118,7 @@ def test_an_address_has_so_many_connections_and_a_proxy_any_number(
     assert after.count(b"204") == 1, "what has ended makes room"
 
 
-def test_whatever_clients_send_fills_no_log() -> None:
+def test_clients_cannot_fill_the_log() -> None:
     bound_connections(uvicorn.Config(slow))
     line = logging.LogRecord("uvicorn.error", logging.WARNING, "", 0, "no HTTP", None, None)
     passed = [logging.getLogger("uvicorn.error").filter(line) for _ in range(199)]

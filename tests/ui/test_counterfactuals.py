@@ -1,4 +1,4 @@
-"""What the page asks of a round's walk with another draw, and what it is told."""
+"""The page asks what another draw would change in a round, and gets the answer."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def told(**changes: Any) -> dict[str, Any]:
     return counterfactual_answer(QUESTION | changes)
 
 
-def test_a_lower_draw_accepts_and_the_walk_goes_on() -> None:
+def test_a_lower_draw_accepts_the_token_and_the_walk_continues() -> None:
     found = told()
     assert found["differs"] and found["outcomes"][NODE] == "accepted"
     assert len(found["emitted"]) > NODE + 1 and found["extra"]["kind"] in ("recovered", "bonus")
 
 
-def test_the_record_s_own_draws_change_nothing() -> None:
+def test_the_recorded_draws_change_nothing() -> None:
     found = told(forced={})
     assert not found["differs"] and found["tree"] is None
 
 
 def marked(tree: dict[str, Any], role: str) -> dict[int, str]:
-    """Which nodes have this mark, and what their card says."""
+    """Return the nodes of the tree figure with this role -> the text of their cards."""
     nodes = tree["layout"]["meta"]["nodes"]
     return {node["node"]: "\n".join(node["card"]) for node in nodes if node["role"] == role}
 
@@ -63,8 +63,8 @@ def test_the_tree_shows_the_other_walk_and_the_token_that_the_target_would_add()
     assert visible_text(TEXTS[str(found["emitted"][-1])]) in labels
 
 
-def test_a_token_that_the_record_knows_has_its_probability() -> None:
-    """A higher draw rejects what was accepted: the distribution behind its parent was examined."""
+def test_a_token_with_a_recorded_distribution_has_its_probability() -> None:
+    """A higher draw rejects the accepted token. The record has the distribution of its position."""
     known = (
         counterfactual_answer(QUESTION | {"record": encode(each), "forced": {"0": 0.999999}})
         for each in TRACE.rounds
@@ -77,7 +77,7 @@ def test_a_token_that_the_record_knows_has_its_probability() -> None:
     assert probs and all(0 < prob <= 1 for prob in probs)
 
 
-def test_a_path_ends_at_a_token_that_ends_the_text() -> None:
+def test_a_path_ends_at_an_end_token() -> None:
     end = ROUND.tree.nodes[NODE].token_id
     found = told(ends=[end])
     assert found["emitted"][-1] == end and found["extra"] is None
@@ -87,21 +87,26 @@ def test_a_path_ends_at_a_token_that_ends_the_text() -> None:
     ("changes", "message"),
     [
         ({"record": None}, "must be an object"),
-        ({"forced": [1]}, "forced must name draws by node"),
-        ({"forced": None}, "forced must name draws by node"),
-        ({"forced": {"x": 0.5}}, "forced must name numbers by node"),
-        ({"forced": {"0": "y"}}, "forced must name numbers by node"),
+        ({"forced": [1]}, "forced must be an object from node to draw"),
+        ({"forced": None}, "forced must be an object from node to draw"),
+        ({"forced": {"x": 0.5}}, "forced must have only numbers as nodes and draws"),
+        ({"forced": {"0": "y"}}, "forced must have only numbers as nodes and draws"),
+        ({"forced": {"0": 10**400}}, "forced must have only numbers as nodes and draws"),
+        ({"forced": {"9" * 5000: 0.5}}, "forced must have only numbers as nodes and draws"),
+        ({"forced": {"0": "9" * 400}}, "must be from 0 to below 1, got inf"),
         ({"forced": {"0": -0.1}}, "must be from 0 to below 1"),
         ({"forced": {"99": 0.5}}, "node must be from 0 to"),
         ({"forced": {"0": 2}}, "must be from 0 to below 1"),
         ({"ends": "0"}, "ends must be a list of token ids"),
         ({"ends": ["0"]}, "ends must be a list of token ids"),
-        ({"texts": None}, "texts must name texts by token id"),
-        ({"texts": {"x": "y"}}, "texts must name texts by token id"),
-        ({"texts": {"1": 2}}, "texts must name texts by token id"),
+        ({"texts": None}, "texts must be an object from token id to text"),
+        ({"texts": {"x": "y"}}, "texts must be an object from token id to text"),
+        ({"texts": {"1": 2}}, "texts must be an object from token id to text"),
         ({"root": "1"}, "root must be a token id or null"),
     ],
 )
-def test_nonsense_is_refused_in_one_sentence(changes: dict[str, Any], message: str) -> None:
+def test_invalid_requests_are_refused_in_one_sentence(
+    changes: dict[str, Any], message: str
+) -> None:
     reply = Handlers().what_if(QUESTION | changes)
     assert message in reply["error"] and "\n" not in reply["error"]

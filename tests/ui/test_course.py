@@ -1,8 +1,9 @@
-"""The course's server side: lessons as they are sent, and rounds that a person drafts."""
+"""The course on the server: lessons as it sends them, and rounds whose draft a person types."""
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from typing import Any
 
@@ -42,7 +43,7 @@ FORM = {"pair": BUNDLED, "prompt": "def add(a, b):", "temperature": "0.7", "seed
 
 
 def told(typed: str, written: list[int], **changes: Any) -> dict[str, Any]:
-    """What one order says before its end."""
+    """Return the message about a round whose draft was typed; the end message follows it."""
     order = typed_order({"form": FORM | changes, "written": written, "typed": typed})
     found, end = order.messages(threading.Event())
     assert (found["kind"], end["kind"]) == ("typed", "end")
@@ -65,12 +66,12 @@ def test_the_course_is_sent_as_plain_values() -> None:
     assert sent["lessons"] and {each["widget"] for each in sent["lessons"]} <= widgets
 
 
-def test_a_text_begins_with_tokens_of_the_target_alone(begun: dict[str, Any]) -> None:
+def test_a_text_begins_with_tokens_that_the_target_alone_writes(begun: dict[str, Any]) -> None:
     assert len(begun["begun"]) == BEGINNING and begun["round"] is None
     assert {*begun["begun"]} <= begun["texts"].keys()
 
 
-def test_what_a_person_types_is_a_point_mass_that_the_target_judges(begun: dict[str, Any]) -> None:
+def test_a_typed_guess_has_q_1_and_the_target_verifies_it(begun: dict[str, Any]) -> None:
     found = told("\n    return a", begun["begun"])
     record = round_of(found)
     assert record.tree.kind is ProposalKind.DETERMINISTIC
@@ -85,17 +86,17 @@ def test_what_a_person_types_is_a_point_mass_that_the_target_judges(begun: dict[
     assert len(rival.tree.nodes) == len(record.tree.nodes) and found["rival_title"]
 
 
-def test_the_same_place_draws_the_same_whatever_was_guessed(begun: dict[str, Any]) -> None:
+def test_the_same_position_has_the_same_draw_for_any_guess(begun: dict[str, Any]) -> None:
     one, other = (round_of(told(typed, begun["begun"])) for typed in (" x", " y"))
     assert one.verdicts[0].uniform_draw == other.verdicts[0].uniform_draw
 
 
-def test_nothing_typed_has_the_target_write_one_token(begun: dict[str, Any]) -> None:
+def test_without_a_guess_the_target_writes_one_token(begun: dict[str, Any]) -> None:
     found = told("", begun["begun"])
     assert len(round_of(found).emitted_ids) == 1 and found["rival"] is None
 
 
-def test_at_temperature_0_the_typed_text_of_the_target_itself_is_kept_whole() -> None:
+def test_at_temperature_0_a_guess_equal_to_the_target_s_text_is_accepted_completely() -> None:
     begun = told("", [], temperature="0")["begun"]
     found = told("", begun, temperature="0")
     (next_id,) = round_of(found).emitted_ids
@@ -107,10 +108,14 @@ def test_at_temperature_0_the_typed_text_of_the_target_itself_is_kept_whole() ->
 @pytest.mark.parametrize(
     ("typed", "written", "words"),
     [
-        (" a b c d e f g h i j k l m n", [1, 2], f"guess must be at most {MAX_TYPED} tokens, got"),
+        (
+            " a b c d e f g h i j k l m n",
+            [1, 2],
+            f"guess must have at most {MAX_TYPED} tokens, got",
+        ),
         ("x" * 201, [1, 2], "guess must be text of at most 200 characters, got 201"),
-        ("x", [10**7], "written must be tokens from 0 to"),
-        ("x", [1] * 401, "text must be at most 400 tokens long to be guessed further, got 401"),
+        ("x", [10**7], "written must hold token ids from 0 to"),
+        ("x", [1] * 401, "text must be at most 400 tokens long, got 401: start a new one"),
         ("\ud800", [1], "guess must be Unicode text"),
         ("x", "12", "written must be a list of token ids"),
     ],
@@ -123,11 +128,11 @@ def test_a_guess_that_breaks_a_rule_is_refused_in_one_line(
     assert words in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_every_pair_has_something_that_guesses_beside_a_person() -> None:
+def test_every_pair_has_a_drafter_that_competes_with_a_person() -> None:
     assert rival_of(pair_named(BUNDLED)) == "draft-model"
 
 
-def test_an_order_takes_its_place_in_the_queue_and_an_unknown_one_is_refused() -> None:
+def test_a_lesson_s_work_is_queued_and_unknown_work_is_refused() -> None:
     handlers = Handlers()
     course = handlers.course
     question = {"form": FORM, "written": [], "typed": "", "ticket": TICKET}
@@ -137,7 +142,7 @@ def test_an_order_takes_its_place_in_the_queue_and_an_unknown_one_is_refused() -
     assert f"what must be one of {names}" in course.drive({"what": "x", **question})["error"]
 
 
-def test_forwards_are_measured_pass_by_pass_until_they_are_stopped() -> None:
+def test_forwards_are_measured_in_passes_until_they_are_stopped() -> None:
     stop = threading.Event()
     found = []
     for message in forwards_order({"form": FORM}).messages(stop):
@@ -152,13 +157,13 @@ def test_forwards_are_measured_pass_by_pass_until_they_are_stopped() -> None:
     assert end == {"kind": "end", "reason": "stopped"}
 
 
-def test_a_lesson_sweeps_the_draft_lengths_of_the_pair_that_comes_with_the_app() -> None:
+def test_a_lesson_sweeps_the_draft_lengths_of_the_bundled_pair() -> None:
     plan = lesson_sweep({"sweep": "lengths"}).plan
     assert [dict(place)["draft-length"] for place in plan.places] == [1, 2, 4, 8]
     assert plan.setting.pair == pair_named(BUNDLED) and plan.setting.config.max_new_tokens == 24
 
 
-def test_trees_of_a_lesson_have_as_many_nodes_whatever_their_shape() -> None:
+def test_trees_in_a_lesson_have_equally_many_nodes_in_any_shape() -> None:
     for name in ("shapes", "shapes-hard"):
         plan = lesson_sweep({"sweep": name}).plan
         counts = {plan.setting_at(place).config.node_count for place in plan.places}
@@ -166,7 +171,7 @@ def test_trees_of_a_lesson_have_as_many_nodes_whatever_their_shape() -> None:
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_every_sweep_of_a_lesson_is_recorded_whole(name: str) -> None:
+def test_every_sweep_of_a_lesson_has_a_complete_recording(name: str) -> None:
     plan = lesson_sweep({"sweep": name}).plan
     lines = [each["line"] for each in recorded()[name]["messages"] if each["kind"] == "point"]
     settings = [json.loads(line)["setting"] for line in lines]
@@ -180,12 +185,15 @@ def messages_of(order: LabOrder) -> list[dict[str, Any]]:
 
 
 def usual_in_slow(few: int, usual: int) -> pytest.MarkDecorator:
-    """What is measured of few tokens each time, and of as many as lessons take in `make slow`."""
+    """Run a test with `few` tokens in `make test`, and also with `usual` tokens in `make slow`.
+
+    Lessons measure `usual` tokens.
+    """
     return pytest.mark.parametrize("count", [few, pytest.param(usual, marks=pytest.mark.slow)])
 
 
 @usual_in_slow(8, batch_orders.TOKENS)
-def test_rows_of_a_lesson_s_batch_have_rounds_of_their_own_and_write_all_their_tokens(
+def test_the_rows_of_a_lesson_s_batch_have_their_own_rounds_and_write_all_tokens(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_orders, "TOKENS", count)
@@ -199,7 +207,7 @@ def test_rows_of_a_lesson_s_batch_have_rounds_of_their_own_and_write_all_their_t
     assert batch["steps"][0]["tokens"] == ROWS * (LENGTH + 1)
 
 
-def test_what_a_lesson_cannot_measure_is_refused_in_one_line() -> None:
+def test_impossible_work_for_a_lesson_is_refused_in_one_line() -> None:
     with pytest.raises(InputError, match="race must be one of pair, hundred, got 'x'"):
         race_order({"race": "x"})
     with pytest.raises(InputError, match="numbers must be one of float32, bfloat16, got 'x'"):
@@ -214,7 +222,7 @@ def test_what_a_lesson_cannot_measure_is_refused_in_one_line() -> None:
         *(pytest.param(name, usual, marks=pytest.mark.slow) for name, (_, usual) in RACES.items()),
     ],
 )
-def test_an_exercise_s_race_tells_the_tokens_and_the_guesses_that_make_them(
+def test_an_exercise_s_race_sends_the_tokens_and_the_guesses_behind_them(
     name: str, tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(RACES, name, (RACES[name][0], tokens))
@@ -226,7 +234,7 @@ def test_an_exercise_s_race_tells_the_tokens_and_the_guesses_that_make_them(
 
 @usual_in_slow(4, PLACES)
 @pytest.mark.parametrize("numbers", NUMBERS)
-def test_the_bundled_pair_s_logits_are_measured_in_both_kinds_of_numbers(
+def test_logits_of_the_bundled_pair_are_measured_in_float32_and_bfloat16(
     numbers: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pair_orders, "PLACES", count)
@@ -234,7 +242,7 @@ def test_the_bundled_pair_s_logits_are_measured_in_both_kinds_of_numbers(
     assert len(found["places"]) == count and found["numbers"] == numbers
 
 
-def test_a_recorded_lesson_has_what_its_texts_say_of_it() -> None:
+def test_a_recorded_lesson_shows_what_its_texts_say() -> None:
     told = {name: each["messages"][0] for name, each in recorded().items()}
     fine, coarse = (told[f"rounding-{numbers}"]["places"] for numbers in NUMBERS)
     assert not any(each["margin"] <= each["moved"] for each in fine)
@@ -251,16 +259,18 @@ def test_an_unknown_sweep_of_a_lesson_is_refused() -> None:
         lesson_sweep({"sweep": "x"})
 
 
-def test_a_recording_says_on_which_machine_it_was_made_and_ends_as_its_order_does() -> None:
+def test_a_recording_names_its_machine_and_ends_with_an_end_message() -> None:
     for name, each in recorded().items():
-        assert each["machine"], name
+        assert re.search(r"\(\d threads?\), specviz 0\.1\.0 \([0-9a-f]{8}\)$", each["machine"]), (
+            name
+        )
         assert name == "typed" or each["messages"][-1] == {"kind": "end", "reason": "done"}
     forwards = recorded()["forwards"]["messages"][0]
     assert forwards["counts"] == list(COUNTS) and forwards["passes"] == REPEATS
     assert sum(path.stat().st_size for path in RECORDED.iterdir()) < 60_000
 
 
-def test_a_text_is_recorded_with_what_a_drafter_guesses_at_each_of_its_places(
+def test_a_text_is_recorded_with_a_drafter_s_guess_at_each_position(
     begun: dict[str, Any],
 ) -> None:
     found = record_typed(pair_named(BUNDLED), "story", 1, 2)
@@ -274,7 +284,7 @@ def test_a_text_is_recorded_with_what_a_drafter_guesses_at_each_of_its_places(
 QUESTION = {"a": 0.8, "K": 5, "c": 0.1, "v": 0.0, "measured": [[1, 1.4], [4, 2.0]]}
 
 
-def test_theory_answers_with_its_numbers_and_a_figure_of_them() -> None:
+def test_theory_answers_with_its_numbers_and_a_figure() -> None:
     found = Handlers().course.theory(QUESTION)
     assert round(found["speedup"], 2) == 2.46 and round(found["accepted"], 2) == 2.69
     assert (found["best"], found["naive"]) == (6, 4.0)
@@ -294,7 +304,7 @@ def test_theory_answers_with_its_numbers_and_a_figure_of_them() -> None:
         ({"measured": [[10**400, 1]]}, "measured K must be a whole number from 1 to"),
     ],
 )
-def test_theory_refuses_what_is_no_setting(change: dict[str, Any], words: str) -> None:
+def test_theory_refuses_invalid_settings(change: dict[str, Any], words: str) -> None:
     assert words in Handlers().course.theory(QUESTION | change)["error"]
 
 
@@ -305,7 +315,7 @@ PLAN = {
 }
 
 
-def test_a_deployment_is_told_its_speedup_its_ridge_and_what_a_whole_request_gains() -> None:
+def test_for_a_deployment_theory_gives_speedup_ridge_and_the_gain_of_a_whole_request() -> None:
     found = Handlers().course.deployment(PLAN)
     json.dumps(found, allow_nan=False)
     assert found["cost"] == pytest.approx(0.5 / 8) and found["overhead"] == pytest.approx(1)
@@ -316,7 +326,7 @@ def test_a_deployment_is_told_its_speedup_its_ridge_and_what_a_whole_request_gai
     assert curve["y"][0] == chosen["y"][0] == found["speedup"]
 
 
-def test_a_large_batch_and_many_experts_take_the_gain_away() -> None:
+def test_a_large_batch_and_many_experts_remove_the_gain() -> None:
     course = Handlers().course
     assert course.deployment(PLAN | {"rows": 512})["speedup"] < 1
     experts = course.deployment(PLAN | {"experts": 8, "active": 2})
@@ -324,14 +334,16 @@ def test_a_large_batch_and_many_experts_take_the_gain_away() -> None:
     assert experts["overhead"] == pytest.approx(6.58 / 2, abs=0.01)
 
 
-def test_each_row_of_a_batch_has_a_cache_to_be_read_so_guesses_may_pay_there_still() -> None:
+def test_long_caches_in_a_batch_make_verification_cheap_again() -> None:
     ask = Handlers().course.deployment
     cache = 2 * MODELS["llama-3-1-8b"].cache_values_per_token / 1000
     found = ask(PLAN | {"rows": 165, "cache": cache})
     assert found["cache_weight"] == pytest.approx(165 * 650 * cache * 1000 / 16e9)
     assert found["cache_weight"] > 0.8, "a mean moment of such texts"
     weights, caches = 16e9 / 3350e9, 165 * 650 * cache * 1000 / 3350e9
-    compute = 165 * 6 * 2 * 8e9 / 989e12  # which reading a cache does not hide
+    # The seconds of arithmetic. The time to read the KV caches is added to them, because attention
+    # does not overlap with the other arithmetic.
+    compute = 165 * 6 * 2 * 8e9 / 989e12
     assert compute > weights
     assert found["token_seconds"] == pytest.approx(weights + caches)
     assert found["overhead"] == pytest.approx((compute + caches) / (weights + caches))
@@ -342,7 +354,7 @@ def test_each_row_of_a_batch_has_a_cache_to_be_read_so_guesses_may_pay_there_sti
     assert ask(large | {"memory": 16})["fitting_rows"] == 0
 
 
-def test_where_a_lesson_says_that_speculation_loses_it_does() -> None:
+def test_speculation_loses_where_a_lesson_says_so() -> None:
     ask = Handlers().course.deployment
     usual = PLAN | {"a": 0.75, "K": 4, "cache": 131, "draft_cache": 12.3}
     assert ask(usual)["speedup"] > 2
@@ -351,7 +363,7 @@ def test_where_a_lesson_says_that_speculation_loses_it_does() -> None:
     assert ask(usual | {"rows": 512})["speedup"] > 1, "long texts leave room for guesses"
 
 
-def test_the_cache_of_one_short_text_changes_next_to_nothing() -> None:
+def test_the_cache_of_one_short_text_changes_almost_nothing() -> None:
     ask = Handlers().course.deployment
     bare, held = (ask(PLAN | {"cache": each})["speedup"] for each in (0, 131))
     assert held == pytest.approx(bare, rel=0.01)
@@ -374,7 +386,7 @@ def test_a_deployment_that_breaks_a_rule_is_refused_in_one_line(
     assert words in found["error"] and "figure" not in found
 
 
-def test_measured_forwards_are_fitted_by_a_roofline_and_drawn_with_it() -> None:
+def test_a_roofline_is_fitted_to_measured_forwards_and_drawn_with_them() -> None:
     question = {"counts": [1, 2, 4, 8, 16], "seconds": [4e-3, 4e-3, 4e-3, 8e-3, 16e-3]}
     found = Handlers().course.roofline(question | {"chosen": 8})
     assert found["ridge"] == pytest.approx(4) and found["chosen_seconds"] == pytest.approx(8e-3)

@@ -1,4 +1,4 @@
-"""The browser's types are those of the records, and name every field of a message."""
+"""The browser's type declarations match the records and name every field of a message."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""The exercises with llama.cpp: what they find on real servers, which are gone afterwards."""
+"""The exercises with llama.cpp use real servers and stop them afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Started = list[Any]
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """Every server that an order starts; the orders have less to do than in a lesson."""
+    """Shorten the exercises; return a list that receives every server that they start."""
     found: Started = []
     begin = engine_orders.serving
 
@@ -51,7 +51,7 @@ def are_gone(started: Started) -> bool:
     return all(each.process.poll() is not None for each in started)
 
 
-def test_coarser_files_are_smaller_agree_less_and_as_a_draft_change_no_text(
+def test_smaller_files_agree_less_and_change_no_text_when_they_draft(
     started: Started,
 ) -> None:
     found = result(quantised_order({"model": "bundled"}))
@@ -64,7 +64,7 @@ def test_coarser_files_are_smaller_agree_less_and_as_a_draft_change_no_text(
     assert min(found["looks"]) > 0
 
 
-def test_a_real_engine_is_proved_to_speculate_counts_as_ours_does_and_is_put_under_load(
+def test_a_real_engine_is_shown_to_speculate_is_counted_and_put_under_load(
     started: Started,
 ) -> None:
     found = result(servers_order({}))
@@ -81,7 +81,7 @@ def test_a_real_engine_is_proved_to_speculate_counts_as_ours_does_and_is_put_und
     assert all(len(each["plain"]) == len(each["draft"]) == 2 for each in found["levels"])
 
 
-def test_one_that_is_stopped_closes_its_servers_and_tells_no_result(started: Started) -> None:
+def test_a_stopped_exercise_closes_its_servers_and_sends_no_result(started: Started) -> None:
     stop = threading.Event()
     told = []
     for message in servers_order({}).messages(stop):
@@ -100,7 +100,7 @@ def test_one_that_is_stopped_closes_its_servers_and_tells_no_result(started: Sta
         ("missing", 'must be installed to be started: pip install "specviz\\[llama-cpp\\]"'),
     ],
 )
-def test_where_no_engine_may_be_started_none_is_and_the_page_is_told_why(
+def test_if_engines_may_not_be_started_none_is_and_the_page_says_why(
     why: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why == "public":
@@ -118,7 +118,7 @@ def test_only_our_own_models_are_quantised() -> None:
         quantised_order({"model": "gpt2"})
 
 
-def test_what_is_recorded_holds_what_the_lessons_say_of_it() -> None:
+def test_a_recorded_exercise_shows_what_the_lessons_say() -> None:
     told = {name: each["messages"][0] for name, each in recorded().items()}
     for name in MODELS:
         found = told[f"quantised-{name}"]

@@ -1,4 +1,4 @@
-"""What the page learns of a real llama.cpp, and what is asked of no server at all."""
+"""The page shows the numbers of a real llama.cpp, and invalid requests reach no server."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def engine() -> Iterator[RunningEngine]:
 
 
 def attach(url: str, **question: Any) -> dict[str, Any]:
-    """The answer as the browser gets it."""
+    """Return the server's answer to "attach" as the browser receives it."""
     reply = Handlers().serving.attach({"url": url, "key": "", "expected": False} | question)
     found = json.loads(json.dumps(reply))
     assert isinstance(found, dict)
     return found
 
 
-def test_a_server_is_attached_read_and_asked(engine: RunningEngine) -> None:
+def test_a_server_can_be_attached_and_its_metrics_read(engine: RunningEngine) -> None:
     serving = Handlers().serving
     asked = {"url": f"{engine.url}/v1", "key": KEY}
     reply = attach(**asked)
@@ -53,7 +53,7 @@ def test_a_server_is_attached_read_and_asked(engine: RunningEngine) -> None:
     drafted, accepted = (server["total"][name] for name in ("drafted", "accepted"))
     facts = dict(reply["facts"])
     assert facts["drafted tokens"] == f"{drafted:,.0f}" and drafted > 0
-    assert facts["accepted of drafted"] == f"{accepted / drafted:.0%}"
+    assert facts["draft utilization"] == f"{accepted / drafted:.0%}"
     assert facts["prompt tokens read"] == f"{server['total']['prompt_tokens']:.0f}" != "0"
     assert len(reply["figures"]["positions"]["data"][0]["y"]) == 3
     text = serving.written(asked | {"prompt": "def add(a, b):\n"})
@@ -68,7 +68,7 @@ def test_a_server_is_attached_read_and_asked(engine: RunningEngine) -> None:
     assert KEY not in str([reply, again, text, watching_offer()])
 
 
-def test_an_engine_that_was_started_again_is_counted_on(engine: RunningEngine) -> None:
+def test_counting_continues_after_an_engine_was_restarted(engine: RunningEngine) -> None:
     kept = attach(engine.url)["kept"]
     before = asdict(EngineCounters(*[1e6] * 9)) | {"per_position": [9e5, 5e5, 1e5]}
     kept["servers"][0] |= {"last": before, "at": kept["servers"][0]["at"] - 2}
@@ -77,24 +77,26 @@ def test_an_engine_that_was_started_again_is_counted_on(engine: RunningEngine) -
     assert again["kept"]["servers"][0]["last"]["tokens"] < 1e6
 
 
-def test_a_chart_of_what_an_engine_does_not_count_is_absent_and_why() -> None:
+def test_a_chart_that_an_engine_has_no_numbers_for_is_absent_with_a_reason() -> None:
     with engine_with(pair_named("bundled"), EngineMethod.NONE, 3, "Q8_0") as plain:
         reply, expected = attach(plain.url), attach(plain.url, expected=True)
     facts = dict(reply["facts"])
     assert "speculation is off" in reply["sentences"][0]
-    assert "asked for but not active: llama.cpp serves on without" in expected["sentences"][0]
-    assert facts["accepted of drafted"] == NOTHING
+    assert "asked for but not active: llama.cpp keeps serving without" in expected["sentences"][0]
+    assert facts["draft utilization"] == NOTHING
     assert facts["first token"] == facts["cache in use"] == "not told"
     assert facts["requests waiting"] == "0" and float(facts["tokens a second now"]) > 0
     assert set(reply["figures"]) == {"rate", "requests"}
     assert reply["absent"] == [
         "No chart of first token and cache in use: llama.cpp does not count that.",
-        "No chart of accepted of drafted, accepted by guess and tokens a forward: nothing was "
+        "No chart of draft utilization, accepted by guess and tokens per forward: nothing was "
         "drafted since you attached.",
     ]
 
 
-def test_replicas_are_summed_and_apart_and_one_that_is_gone_is_named(engine: RunningEngine) -> None:
+def test_replicas_are_shown_in_sum_and_one_by_one_and_a_missing_one_is_named(
+    engine: RunningEngine,
+) -> None:
     serving, gone = Handlers().serving, "http://127.0.0.1:9"
     with engine_with(pair_named("bundled"), EngineMethod.DRAFT_MODEL, 5, "Q8_0") as second:
         urls = f"{engine.url}, {second.url}\n{gone}"
@@ -105,7 +107,7 @@ def test_replicas_are_summed_and_apart_and_one_that_is_gone_is_named(engine: Run
         totals = [each["total"]["drafted"] for each in reply["kept"]["servers"]]
         assert all(totals[:2]) and totals[2] == 0
         assert dict(reply["facts"])["drafted tokens"] == f"{sum(totals):,.0f}"
-        rates = [float(each["cells"][3]) for each in reply["rows"][:2]]
+        rates = [float(each["cells"][4]) for each in reply["rows"][:2]]
         assert float(dict(reply["facts"])["tokens a second now"]) == pytest.approx(
             sum(rates), abs=0.11
         )
@@ -115,7 +117,9 @@ def test_replicas_are_summed_and_apart_and_one_that_is_gone_is_named(engine: Run
     ]
     assert dict(again["facts"])["drafted tokens"] == f"{sum(totals):,.0f}"
     alone = serving.reading({"url": f"{gone} {second.url}", "key": "", "kept": reply["kept"]})
-    assert alone["error"].startswith("none of 2 servers answers; the first: server at")
+    assert alone["error"].startswith(
+        "none of the 2 servers answers; the error of the first one: server at"
+    )
 
 
 COUNTERS = asdict(EngineCounters()) | {"per_position": [1]}
@@ -124,7 +128,7 @@ POINT = asdict(WatchedPoint(1.0, 2.0, *[None] * 6))
 
 
 def kept(*, points: Any = (), **server: Any) -> dict[str, Any]:
-    """A question with what the page would have kept, but for some of it."""
+    """Return a request with earlier measurements; the arguments replace some of their values."""
     held = {"servers": [SERVER | server], "points": list(points)}
     return {"url": "http://host", "key": "", "kept": held}
 
@@ -137,7 +141,11 @@ def kept(*, points: Any = (), **server: Any) -> dict[str, Any]:
         ("attach", {"url": "file:///etc/passwd", "key": ""}, "url must be the address of a server"),
         ("attach", {"url": "http://host", "key": "a\r\nb"}, "key must be printable ASCII"),
         ("attach", {"url": "http://host", "key": 3}, "key must be printable ASCII"),
-        ("attach", {"url": f"http://u:{KEY}@host", "key": ""}, "url must hold no key"),
+        (
+            "attach",
+            {"url": f"http://u:{KEY}@host", "key": ""},
+            "url must contain no user and no key",
+        ),
         ("attach", {"url": "http://127.0.0.1:9", "key": ""}, "nothing listens there"),
         ("attach", {"key": ""}, "url is missing"),
         ("written", {"url": "http://host", "key": "", "prompt": " "}, "prompt must be a text of"),
@@ -146,31 +154,41 @@ def kept(*, points: Any = (), **server: Any) -> dict[str, Any]:
         ("attach", {"url": "http://a http://a/v1", "key": ""}, "url must name each server once"),
         ("attach", {"url": "http://a " * 9, "key": ""}, "url must be at most 8 addresses, got 9"),
         ("attach", {"url": "http://host,ftp://a", "key": ""}, "url must be the address of a"),
-        ("reading", kept() | {"kept": 3}, "kept must be that of the answer before, got 3"),
+        ("reading", kept() | {"kept": 3}, "kept must be as in the previous answer, got 3"),
         ("reading", kept(points=[POINT] * 301), "points must be a list of at most 300"),
-        ("reading", kept(points=[{}]), "kept must be that of the answer before"),
-        ("reading", kept(points=[POINT | {"cache": "x"}]), "kept must hold counts, got 'x'"),
-        ("reading", kept(at=float("nan")), "kept must hold counts, got nan"),
-        ("reading", kept(last=COUNTERS | {"tokens": -1}), "kept must hold counts, got -1"),
+        ("reading", kept(points=[{}]), "kept must be as in the previous answer"),
+        (
+            "reading",
+            kept(points=[POINT | {"cache": "x"}]),
+            "each number in kept must be from 0 to 1e+15, got 'x'",
+        ),
+        ("reading", kept(at=float("nan")), "each number in kept must be from 0 to 1e+15, got nan"),
+        (
+            "reading",
+            kept(last=COUNTERS | {"tokens": -1}),
+            "each number in kept must be from 0 to 1e+15, got -1",
+        ),
         (
             "reading",
             kept(total=COUNTERS | {"per_position": [True]}),
-            "kept must hold counts, got True",
+            "each number in kept must be from 0 to 1e+15, got True",
         ),
     ],
 )
-def test_a_wrong_question_is_one_line(asked: str, question: dict[str, Any], said: str) -> None:
+def test_an_invalid_request_is_refused_in_one_line(
+    asked: str, question: dict[str, Any], said: str
+) -> None:
     error = getattr(Handlers().serving, asked)(question)["error"]
     assert said in error and "\n" not in error and KEY not in error
 
 
-def test_in_public_only_the_owners_addresses_are_asked(
+def test_on_a_public_server_only_the_owner_s_addresses_are_asked(
     monkeypatch: pytest.MonkeyPatch, engine: RunningEngine
 ) -> None:
     serving = Handlers().serving
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
     question = kept() | {"url": engine.url, "expected": False}
-    assert "none, for its owner names none" in serving.reading(question)["error"]
+    assert "must be empty: its owner allows no server" in serving.reading(question)["error"]
     assert watching_offer()["allowed"] == []
     monkeypatch.setenv("SPECVIZ_ENGINES_ALLOWED", f"http://elsewhere:1, {engine.url}/v1")
     assert serving.reading(question)["error"] is None
@@ -183,12 +201,12 @@ def test_in_public_only_the_owners_addresses_are_asked(
     ):
         for asked in ("attach", "reading", "written"):
             error = getattr(serving, asked)(question | {"url": url, "prompt": "x"})["error"]
-            assert error.startswith("url must be, on this public page, one of http://elsewhere:1,")
+            assert error.startswith("url on this public page must be one of http://elsewhere:1,")
     error = serving.reading(question | {"url": f"{engine.url} {other}"})["error"]
-    assert error.startswith("url must be, on this public page, one of")
+    assert error.startswith("url on this public page must be one of")
 
 
-def test_more_servers_than_may_be_asked_at_once_wait_their_turn_or_are_told(
+def test_requests_to_too_many_servers_at_once_wait_and_then_fail_with_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine_watching, "PATIENCE_SECONDS", 0.05)
@@ -202,7 +220,7 @@ def test_more_servers_than_may_be_asked_at_once_wait_their_turn_or_are_told(
     assert "nothing listens there" in serving.reading(question)["error"]
 
 
-def test_forty_pages_that_watch_one_server_cost_it_one_reading(
+def test_forty_pages_watching_one_server_cause_one_request_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine_watching, "_readings", SharedReadings(60))
@@ -212,7 +230,9 @@ def test_forty_pages_that_watch_one_server_cost_it_one_reading(
     assert {each["error"] for each in replies} == {None} and len(served.keys) == 1
 
 
-def test_the_owners_key_goes_to_the_owners_servers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owner_s_key_is_sent_only_to_the_owner_s_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SPECVIZ_ENGINE_KEY", KEY)
     monkeypatch.setenv("SPECVIZ_ENGINES_ALLOWED", "http://owned:8000/v1")
     for url, typed, sent in (
@@ -226,9 +246,9 @@ def test_the_owners_key_goes_to_the_owners_servers_alone(monkeypatch: pytest.Mon
         assert not sent or sent not in repr(address)
 
 
-def test_a_wrong_address_of_the_owners_is_told_as_the_page_is_built(
+def test_a_wrong_address_in_the_owner_s_settings_is_reported_when_the_page_is_built(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SPECVIZ_ENGINES_ALLOWED", "10.0.0.5:8000")
-    with pytest.raises(InputError, match="^SPECVIZ_ENGINES_ALLOWED, each of its addresses, must"):
+    with pytest.raises(InputError, match="^each address in SPECVIZ_ENGINES_ALLOWED must"):
         watching_offer()

@@ -1,13 +1,10 @@
-"""A fork as the page asks for it."""
+"""Forks in the form in which the page requests them."""
 
 from __future__ import annotations
-
-import base64
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.models.pair_catalog import BUNDLED
 from specviz.records import ForkPoint, Trace
-from specviz.trace_file import dumps
 from specviz.ui.forks import fork_request
 from tests.random_traces import changed, random_trace
 
@@ -15,10 +12,9 @@ RUN = random_trace(1, rounds=8)
 
 
 def asked(parent: Trace, index: int, **changes: str) -> Trace:
-    """The parent's record under the setting of the fork that is asked for."""
-    data = base64.b64encode(dumps(parent)).decode()
+    """Return the parent's trace with the configuration and the fork points of a fork."""
     form = {"pair": BUNDLED, "device": "cpu", "dtype": "float32"}
-    request = fork_request({"data": data, "round": index, "changes": changes, "form": form})
+    request = fork_request({"round": index, "changes": changes, "form": form}, parent)
     return changed(parent, config=request.config, forks=request.forks)
 
 
@@ -26,26 +22,26 @@ def lengths(trace: Trace) -> list[int]:
     return [trace.config_of(index).draft_length for index in range(len(trace.rounds))]
 
 
-def test_what_is_left_as_it_is_is_the_setting_of_that_very_round() -> None:
+def test_unchanged_settings_are_those_of_the_forked_round() -> None:
     later = asked(RUN, 5, draft_length="2")
     assert lengths(later) == [5] * 5 + [2] * 3
     assert lengths(asked(later, 3)) == [5] * 8
     assert lengths(asked(later, 6)) == [5] * 5 + [2] * 3
 
 
-def test_a_fork_at_the_end_goes_on_with_the_last_setting() -> None:
+def test_a_fork_at_the_end_continues_with_the_last_settings() -> None:
     later = asked(RUN, 5, draft_length="2")
     assert asked(later, len(RUN.rounds)).config == later.config
     assert asked(later, 8).main.forks[-1] == ForkPoint(8, later.config)
 
 
-def test_another_method_drafts_in_its_own_shape() -> None:
+def test_another_method_uses_its_own_tree_shape() -> None:
     tree = asked(RUN, 2, method="draft-tree").config
     assert tree == method_named("draft-tree").usual(RUN.config.draft_length, **tree.beside_method)
     assert tree.branching == (3, 2) and tree.beside_method == RUN.config.beside_method
     assert asked(RUN, 2, method="draft-tree", draft_length="1").config.branching == (3,)
 
 
-def test_the_same_method_keeps_its_shape() -> None:
+def test_the_same_method_keeps_its_tree_shape() -> None:
     tree = asked(RUN, 2, method="draft-tree")
     assert asked(tree, 2, method="draft-tree", draft_length="4").config.branching == (3, 2)

@@ -1,4 +1,4 @@
-"""Gradio's stubs for editors are not written again at each start of the app."""
+"""The app does not let Gradio write its editor stubs again at each start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import gradio as gr
 from specviz.ui.gradio_stubs import WRITER, WithoutStubs
 
 
-def test_the_writer_of_stubs_is_found_without_its_writing() -> None:
+def test_the_module_that_writes_stubs_can_be_imported_without_writing() -> None:
     spec = WithoutStubs().find_spec(WRITER, gr.__path__)
     assert spec is not None and spec.loader is not None
     writer = module_from_spec(spec)
@@ -18,5 +18,5 @@ def test_the_writer_of_stubs_is_found_without_its_writing() -> None:
     assert writer.create_or_modify_pyi.__module__ == "specviz.ui.gradio_stubs"
 
 
-def test_other_modules_are_left_to_python() -> None:
+def test_other_modules_are_imported_by_python_as_usual() -> None:
     assert WithoutStubs().find_spec("gradio.events", gr.__path__) is None

@@ -1,9 +1,10 @@
-"""What is sent is bounded, what is answered has its headers: on every route of the app."""
+"""Every route of the app limits the requests that it accepts and sets headers in its answers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,14 +19,21 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
 
 from specviz.environment import Environment
+from specviz.errors import InputError
 from specviz.ui import guard
-from specviz.ui.guard import CLOSED, HEADERS, Guard
+from specviz.ui.guard import Guard, headers_of
 from specviz.ui.handlers import Handlers
 from specviz.ui.page import launch_options
+from specviz.ui.served_routes import MCP, ROUTES, ServedRoute, Use
 from specviz.ui.spending import Spending
 from tests.ui.heard import awaited
+
+PAGE_ASKS = "/gradio_api/component_server"
+ASKED, TOLERANT, FILE = "/gradio_api/cancel", "/gradio_api/reset", "/favicon.ico"
+HERE = "http://127.0.0.1"
 
 
 async def size(request: Request) -> JSONResponse:
@@ -33,7 +41,7 @@ async def size(request: Request) -> JSONResponse:
 
 
 async def tolerant(request: Request) -> JSONResponse:
-    """An app that makes an error of its own of whatever happens to a body."""
+    """Answer with status 400, as some apps do, if reading the request's body fails."""
     try:
         return JSONResponse(len(await request.body()))
     except Exception:
@@ -44,15 +52,17 @@ async def failing(request: Request) -> JSONResponse:
     raise KeyError("no such component\nat all")
 
 
-def test_what_fails_is_one_line_for_both_sides(caplog: pytest.LogCaptureFixture) -> None:
-    app = Starlette(routes=[Route("/x", failing)], middleware=[Middleware(Guard)])
-    answer = TestClient(app).get("/x")
+def test_a_failure_is_one_line_in_the_answer_and_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = Starlette(routes=[Route(FILE, failing)], middleware=[Middleware(Guard)])
+    answer = TestClient(app).get(FILE)
     assert (answer.status_code, answer.text) == (400, "this question cannot be answered")
     (record,) = (each for each in caplog.records if each.name == "specviz")
-    assert record.getMessage().startswith("'/x' failed: KeyError") and not record.exc_info
+    assert record.getMessage().startswith("'/favicon.ico' failed: KeyError") and not record.exc_info
     assert "\n" not in record.getMessage()
     for _ in range(99):
-        TestClient(app).get("/x")
+        TestClient(app).get(FILE)
     lines = len([each for each in caplog.records if each.name == "specviz"])
     assert 60 <= lines < 99, "60, and one more for each second"
 
@@ -60,9 +70,9 @@ def test_what_fails_is_one_line_for_both_sides(caplog: pytest.LogCaptureFixture)
 @pytest.fixture
 def client() -> TestClient:
     routes = [Route("/{path:path}", size, methods=["GET", "POST"])]
-    routes = [Route("/tolerant", tolerant, methods=["POST"]), *routes]
+    routes = [Route(TOLERANT, tolerant, methods=["POST"]), *routes]
     app = Starlette(routes=routes, middleware=[Middleware(Guard)])
-    return TestClient(app, headers={"Content-Type": "application/json"})
+    return TestClient(app, HERE, headers={"Content-Type": "application/json"})
 
 
 @pytest.mark.parametrize(
@@ -70,26 +80,26 @@ def client() -> TestClient:
     [
         ({"Content-Type": "Application/JSON; charset=utf-8"}, 200),
         ({"Content-Type": ""}, 415),
-        ({"Origin": "http://testserver"}, 200),
+        ({"Origin": HERE}, 200),
         ({"Origin": "https://proxied.org", "Sec-Fetch-Site": "same-origin"}, 200),
-        ({"Origin": "http://testserver", "Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": HERE, "Sec-Fetch-Site": "same-site"}, 403),
         ({"Origin": "null"}, 403),
     ],
 )
-def test_pages_of_other_sites_ask_nothing_and_programs_do(
+def test_pages_of_other_sites_are_refused_and_programs_are_not(
     client: TestClient, headers: dict[str, str], status: int
 ) -> None:
-    assert client.post(guard.PAGE_ASKS, content=b"{}", headers=headers).status_code == status
+    assert client.post(PAGE_ASKS, content=b"{}", headers=headers).status_code == status
     assert (client.get("/", headers=headers).status_code == 403) == (status == 403)
     assert client.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200, "a link"
 
 
 def in_parts(count: int, part: bytes) -> Iterator[bytes]:
-    """A body that does not say how long it is."""
+    """Yield the parts of a body whose length is not declared."""
     return (part for _ in range(count))
 
 
-def test_behind_the_proxy_of_a_space_visitors_are_told_apart(
+def test_behind_the_proxy_of_a_space_visitors_are_distinguished(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SPACE_ID", "owner/space")
@@ -97,44 +107,47 @@ def test_behind_the_proxy_of_a_space_visitors_are_told_apart(
     async def who(request: Request) -> JSONResponse:
         return JSONResponse(request.client and request.client.host)
 
-    app = TestClient(Starlette(routes=[Route("/", who)], middleware=[Middleware(Guard)]))
+    app = TestClient(Starlette(routes=[Route("/", who)], middleware=[Middleware(Guard)]), HERE)
     asked = [f"6.6.6.{number}, 1.2.3.{number % 2}" for number in range(4)]
     told = {app.get("/", headers={"X-Forwarded-For": each}).json() for each in asked}
     assert told == {"1.2.3.0", "1.2.3.1"}, "what a visitor adds in front is not believed"
 
 
-def test_who_sends_much_again_and_again_has_to_wait(
+def test_a_visitor_who_keeps_sending_much_must_wait(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "spending", Spending())
     monkeypatch.setattr(guard, "BYTE_SECONDS", 1e-6)
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
     large = b"x" * 2_000_000
-    assert [client.post("/asked", content=large).status_code for _ in range(4)] == [200] * 3 + [429]
-    assert client.post("/asked", content=b"x").status_code == 200, "what is small is answered"
+    assert [client.post(ASKED, content=large).status_code for _ in range(4)] == [200] * 3 + [429]
+    assert client.post(ASKED, content=b"x").status_code == 200, "what is small is answered"
     assert {client.get(path).status_code for path in ("/", "/config", "/config/")} == {429}
-    assert client.post("/gradio_api/run/claims", content=b"x").status_code == 429
-    assert client.get("/page").status_code == 200
+    assert client.post("/gradio_api/call/claims", content=b"x").status_code == 429
+    assert client.get(FILE).status_code == 200
     spent = guard.spending._spent["testclient"][0]
     for _ in range(99):
         client.get("/")
     assert guard.spending._spent["testclient"][0] == spent, "what is refused costs no more waiting"
 
 
-def test_who_sends_many_values_again_and_again_has_to_wait(
+def test_a_visitor_who_keeps_sending_many_values_must_wait(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a megabyte of them takes as long as ten megabytes of text, while nobody is answered."""
+    """Parsing half a megabyte of JSON values takes as long as ten megabytes of text.
+
+    During that time the server answers nobody.
+    """
     monkeypatch.setattr(guard, "spending", Spending(lambda: 0.0))
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
     many = b"[]," * 90_000
-    told = [client.post(guard.PAGE_ASKS, content=many).status_code for _ in range(40)]
+    told = [client.post(PAGE_ASKS, content=many).status_code for _ in range(40)]
     assert told == [200] * told.index(429) + [429] * (40 - told.index(429))
-    assert client.post(guard.PAGE_ASKS, content=b"[]").status_code == 200
+    assert client.post(PAGE_ASKS, content=b"[]").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/asked", "/tolerant"])
-def test_a_body_is_bounded_whether_it_says_its_length_or_not(
+@pytest.mark.parametrize("path", [ASKED, TOLERANT])
+def test_a_body_is_limited_with_and_without_a_declared_length(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr(guard, "MAX_BODY_BYTES", 1000)
@@ -144,18 +157,18 @@ def test_a_body_is_bounded_whether_it_says_its_length_or_not(
     assert client.post(path, content=in_parts(11, b"x" * 100)).status_code == 413
 
 
-def test_a_body_of_many_values_is_refused_before_it_is_parsed(client: TestClient) -> None:
-    for path, most in ((guard.PAGE_ASKS, 200_000), ("/asked", 20_000)):
+def test_a_body_with_too_many_values_is_refused_before_it_is_parsed(client: TestClient) -> None:
+    for path, most in ((PAGE_ASKS, 200_000), (ASKED, 20_000)):
         assert client.post(path, content=b"[]," * (most // 2)).status_code == 200
         found = client.post(path, content=b"[]," * (most // 2 + 1))
         told = (413, f"a question must hold at most {most} values")
         assert (found.status_code, found.text) == told
 
 
-def test_a_body_counts_among_all_as_what_its_values_take_in_memory(
+def test_a_body_counts_with_the_memory_that_its_values_take(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A megabyte of nested objects becomes forty."""
+    """A megabyte of nested objects takes forty megabytes of memory."""
     nested = (b'{"":' * 400 + b"0" + b"}" * 400 + b",") * 400
     tracemalloc.start()
     kept = json.loads(b"[" + nested + b"0]")
@@ -163,28 +176,26 @@ def test_a_body_counts_among_all_as_what_its_values_take_in_memory(
     tracemalloc.stop()
     assert kept and taken > 30 * len(nested)
     monkeypatch.setattr(guard, "BODIES_OF_ADDRESS", taken - len(nested))
-    assert client.post(guard.PAGE_ASKS, content=nested).status_code == 503
+    assert client.post(PAGE_ASKS, content=nested).status_code == 503
     monkeypatch.setattr(guard, "BODIES_OF_ADDRESS", 2 * taken)
     for _ in range(3):
-        assert client.post(guard.PAGE_ASKS, content=nested).json() == len(nested), (
-            "it was given back"
-        )
+        assert client.post(PAGE_ASKS, content=nested).json() == len(nested), "it was given back"
 
 
-def test_bodies_under_way_are_bounded_together_and_given_back(
+def test_all_bodies_together_are_limited_and_finished_ones_are_released(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "MAX_BODIES_BYTES", 1000)
     monkeypatch.setattr(guard, "SMALL_BYTES", 0)
     for _ in range(3):
-        assert client.post("/asked", content=b"x" * 500).json() == 500
-        assert client.post("/asked", content=b"x" * 501).status_code == 503
+        assert client.post(ASKED, content=b"x" * 500).json() == 500
+        assert client.post(ASKED, content=b"x" * 501).status_code == 503
 
 
 class Sender:
-    """Sends the first parts of a body, and then nothing."""
+    """A client that sends `parts` of a request's body and never sends the rest."""
 
-    path = "/asked"
+    path = ASKED
 
     def __init__(self, app: Guard, address: str, parts: list[bytes]) -> None:
         self._app, self._address, self._parts = app, address, parts
@@ -205,7 +216,7 @@ class Sender:
 
 
 class Reader(Sender):
-    """Asks, and reads so many parts of the answer."""
+    """A client that reads only the first `reads` parts of the answer."""
 
     def __init__(self, app: Guard, address: str, reads: int) -> None:
         super().__init__(app, address, [b"x"])
@@ -223,7 +234,10 @@ class Reader(Sender):
 
 
 async def once_all_wait(*senders: Sender, ended: int = 0) -> list[list[int]]:
-    """The answers once nobody has more to do, and so many have ended, which may take a moment."""
+    """Wait until at least `ended` of the clients have finished and all others are waiting.
+
+    Return the messages that each client received.
+    """
     asked = [asyncio.create_task(each.ask()) for each in senders]
     async with asyncio.timeout(60):
         while sum(each.done() for each in asked) < ended:
@@ -241,7 +255,7 @@ async def read(scope: Scope, receive: Receive, send: Send) -> None:
     await JSONResponse(len(await Request(scope, receive).body()))(scope, receive, send)
 
 
-def test_bodies_that_never_end_keep_nobody_else_from_sending(
+def test_bodies_that_never_end_do_not_keep_others_from_sending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(guard, "BODIES_OF_ADDRESS", 4000)
@@ -259,7 +273,7 @@ async def long(scope: Scope, receive: Receive, send: Send) -> None:
     await PlainTextResponse(b"y" * 1000)(scope, receive, send)
 
 
-def test_an_answer_that_nobody_reads_is_handed_on_in_parts_and_counts_until_it_is_given_up(
+def test_an_unread_answer_is_sent_in_parts_and_counts_until_it_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(guard, "BODIES_OF_ADDRESS", 900)
@@ -276,7 +290,7 @@ def test_an_answer_that_nobody_reads_is_handed_on_in_parts_and_counts_until_it_i
     assert awaited(once_all_wait(second)) == [[200]] and idle.given == [300, 300]
 
 
-def test_an_address_has_so_many_questions_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_has_a_limit_of_simultaneous_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "OPEN_OF_ADDRESS", 2)
     guarded = Guard(read)
     waiting = [Sender(guarded, "10.0.0.1", []) for _ in range(3)]
@@ -285,12 +299,12 @@ def test_an_address_has_so_many_questions_under_way(monkeypatch: pytest.MonkeyPa
 
 
 class Agent(Sender):
-    """Calls a tool."""
+    """A client that calls a tool."""
 
-    path = guard.MCP
+    path = MCP
 
 
-def test_agents_have_so_many_calls_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_have_a_limit_of_simultaneous_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "MCP_OF_ADDRESS", 2)
     monkeypatch.setattr(guard, "MCP_AT_ONCE", 3)
     guarded = Guard(read)
@@ -299,49 +313,92 @@ def test_agents_have_so_many_calls_under_way(monkeypatch: pytest.MonkeyPatch) ->
     assert awaited(once_all_wait(*agents, other)) == [[], [], [429], [], [429], []]
 
 
-def test_what_gradio_asks_of_itself_for_an_agent_counts_as_the_agent_s() -> None:
+def test_gradio_s_internal_requests_for_an_agent_count_as_the_agent_s() -> None:
     async def told(request: Request) -> JSONResponse:
         return JSONResponse(request.headers.getlist("x-forwarded-for"))
 
     app = Starlette(routes=[Route("/{path:path}", told)], middleware=[Middleware(Guard)])
     forged = {"X-Forwarded-For": "6.6.6.6"}
-    for path in (guard.MCP, f"{guard.MCP}/", f"{guard.MCP}/http"):
-        assert TestClient(app).get(path, headers=forged).json() == ["testclient"]
+    for path in (MCP, f"{MCP}/"):
+        assert TestClient(app, HERE).get(path, headers=forged).json() == ["testclient"]
 
 
-def test_a_body_that_comes_in_drops_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_very_slow_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.1)
     slow, fast = (Sender(Guard(read), "10.0.0.1", [b"x" * size]) for size in (10, 5_000_000))
     assert awaited(once_all_wait(slow, fast, ended=1)) == [[408], []]
 
 
-def test_an_address_has_so_many_questions_a_minute_in_public(
+def test_on_a_public_server_an_address_has_a_limit_of_requests_per_minute(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "_LIMIT", RateLimitItemPerYear(3))
-    assert {client.post("/asked").status_code for _ in range(9)} == {200}
+    monkeypatch.setattr(guard, "PER_MINUTE", 3)
+    monkeypatch.setattr(guard, "RateLimitItemPerMinute", RateLimitItemPerYear)
+    assert {client.post(ASKED).status_code for _ in range(9)} == {200}
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
-    assert [client.post("/asked").status_code for _ in range(5)] == [200, 200, 200, 429, 429]
-    assert client.get("/page").status_code == 200
+    assert [client.post(ASKED).status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+    assert client.get(FILE).status_code == 200
 
 
-@pytest.mark.parametrize("path", CLOSED)
-def test_routes_that_nobody_needs_are_closed(client: TestClient, path: str) -> None:
-    assert client.post(path, content=b"x").status_code == 404
-    assert client.get(path + "/more").status_code == 404
+@pytest.mark.parametrize("unused", [each for each in ROUTES if each.use is Use.UNUSED])
+def test_routes_that_nobody_needs_do_not_exist(client: TestClient, unused: ServedRoute) -> None:
+    path = re.sub(r"{[^}]*}", "x", unused.path)
+    answer = client.request(unused.method, path, content=b"x")
+    assert (answer.status_code, answer.text) == (404, "specviz has no such page")
 
 
-def test_every_answer_has_the_headers_refusals_too(client: TestClient) -> None:
-    for answer in (client.get("/page"), client.post("/upload"), client.post("/asked")):
-        assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/gradio_api/file=http://100.64.0.1/", "/gradio_api/file/http://100.64.0.1/b"),
+        *("/gradio_api/file%3Dhttp://x/", "/gradio_api//file=x", "/gradio_api/call/a/b/c"),
+        *("/nothing", "/assets", "/gradio_api", "/gradio_api/mcp/http", "/docs", "/redoc"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_routes_that_are_not_in_the_table_do_not_exist(
+    client: TestClient, method: str, path: str
+) -> None:
+    assert client.request(method, HERE + path, content=b"{}").status_code == 404
 
 
-def test_a_page_that_gradio_does_not_have_is_not_asked_of_it() -> None:
+def test_a_route_accepts_only_its_own_methods(client: TestClient) -> None:
+    assert client.head("/health").status_code == 200
+    assert {client.request(each, "/health").status_code for each in ("POST", "PUT")} == {404}
+    assert client.get(PAGE_ASKS).status_code == 404
+
+
+def test_no_web_socket_is_opened(client: TestClient) -> None:
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/gradio_api/queue/join"):
+        pass
+
+
+def test_every_answer_has_the_headers_even_a_refusal(client: TestClient) -> None:
+    headers = headers_of(Environment.read())
+    for answer in (client.get(FILE), client.post("/upload"), client.post(ASKED)):
+        assert {name: answer.headers.get(name) for name in headers} == headers
+
+
+def shown_by(variables: dict[str, str]) -> str:
+    policy = headers_of(Environment.read(variables))["Content-Security-Policy"]
+    return policy.partition("frame-ancestors ")[2]
+
+
+def test_only_a_space_may_be_framed_and_only_by_hugging_face_and_itself() -> None:
+    assert shown_by({}) == shown_by({"SPECVIZ_PUBLIC": "1"}) == "'self'"
+    space = {"SPACE_ID": "owner/space", "SPACE_HOST": "owner-space.hf.space"}
+    assert shown_by(space) == "'self' https://huggingface.co https://owner-space.hf.space"
+    assert shown_by({"SPACE_HOST": "owner-space.hf.space"}) == "'self'"
+    with pytest.raises(InputError, match="SPACE_HOST must be host names"):
+        shown_by(space | {"SPACE_HOST": "x; script-src *"})
+
+
+def test_query_parameters_that_gradio_would_misread_are_removed() -> None:
     async def query(request: Request) -> JSONResponse:
         return JSONResponse(request.url.query)
 
     app = Starlette(routes=[Route("/", query)], middleware=[Middleware(Guard)])
-    answer = TestClient(app).get("/?page=learn&view=step&deep_link=..%2F..&round=3")
+    answer = TestClient(app, HERE).get("/?page=learn&view=step&deep_link=..%2F..&round=3")
     assert answer.json() == "view=step&round=3"
 
 
@@ -350,11 +407,11 @@ def test_the_app_is_served_behind_the_guard() -> None:
     assert options["app_kwargs"]["middleware"][0].cls is Guard
 
 
-def test_an_address_is_the_peer_s_and_of_ipv6_a_household_s() -> None:
+def test_an_address_is_the_client_s_and_for_ipv6_that_of_the_household() -> None:
     headers = [(b"x-forwarded-for", b"1.2.3.4")]
     for peer, expected in {
         "10.0.0.1": "10.0.0.1",
-        "2001:db8:1:2ff:3:4:5:6": str(0x20010DB8000102),
+        "2001:db8:1:2ff:3:4:5:6": "20010db8000102/56",
         "testclient": "testclient",
     }.items():
         assert guard._address({"client": (peer, 1), "headers": headers}) == expected

@@ -1,4 +1,4 @@
-"""The server's side: errors become one sentence, a closed generator frees its race."""
+"""The server's handlers: errors become one sentence, and a closed generator frees its race."""
 
 import asyncio
 import base64
@@ -9,6 +9,7 @@ import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,19 @@ from specviz.models import memory
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_check import PairReport
 from specviz.slices import give_way, until_stopped
+from specviz.trace_file import dumps
 from specviz.ui import decoding_queue, runs
+from specviz.ui import handlers as handlers_module
 from specviz.ui.answers import UNEXPECTED
-from specviz.ui.handlers import MAX_CHECKS, RECORD_BYTES, Handlers, weight_of
+from specviz.ui.handlers import MAX_CHECKS, Handlers
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.page import ASKED, LAB_ASKED, SERVING_ASKED
 from specviz.ui.pair_words import report_lines
+from specviz.ui.recordings import RECORD_BYTES, requested_recording
+from specviz.ui.runs import QueuePlace
 from specviz.ui.settings_form import form_demand, form_method, refusals
+from specviz.ui.turns import QueuedOrder, State, Work
+from tests.random_traces import random_trace
 from tests.ui.heard import awaited, heard
 from tests.ui.random_race import RandomRace
 from tests.ui.test_pair_words import FINE
@@ -42,7 +49,7 @@ def run(handlers: Handlers, ticket: str = TICKET) -> list[dict[str, Any]]:
     return heard(handlers, ticket)
 
 
-def test_a_race_goes_from_loading_to_its_end() -> None:
+def test_a_race_sends_messages_from_loading_to_its_end() -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
     assert handlers.join({"ticket": TICKET, "form": FORM}) == {"error": None}
     messages = run(handlers)
@@ -75,7 +82,7 @@ NONSENSE: list[Any] = [
 
 @pytest.mark.parametrize("name", HANDLERS)
 @pytest.mark.parametrize("question", NONSENSE)
-def test_nonsense_is_answered_with_one_line(name: str, question: Any) -> None:
+def test_an_invalid_request_is_answered_with_one_line(name: str, question: Any) -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
     parts = (handlers, handlers.lab, handlers.serving)
     owner = next(part for part in parts if hasattr(part, name))
@@ -84,12 +91,12 @@ def test_nonsense_is_answered_with_one_line(name: str, question: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["look", "stop", "join", "hold", "check"])
-def test_a_field_that_is_missing_is_named(name: str) -> None:
+def test_a_missing_field_is_named(name: str) -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
     assert getattr(handlers, name)({})["error"].endswith(" is missing from the question")
 
 
-def test_a_fault_of_the_server_is_one_line_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_of_the_server_is_one_line_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def fail(*given: Any) -> PairReport:
         raise TypeError("a fault")
 
@@ -114,7 +121,7 @@ def test_an_error_while_loading_is_one_sentence(error: Exception, told: str) -> 
     assert handlers.look({"ticket": TICKET, "after": 9})["state"] == "done"
 
 
-def test_an_error_in_mid_race_frees_it_and_tells_one_line() -> None:
+def test_an_error_during_a_race_frees_it_and_sends_one_line() -> None:
     races = []
 
     class Broken(RandomRace):
@@ -133,7 +140,7 @@ def test_an_error_in_mid_race_frees_it_and_tells_one_line() -> None:
     assert races[0].is_closed
 
 
-def test_a_race_that_joins_held_asks_for_no_event_before_a_round_is_let_through() -> None:
+def test_a_race_that_starts_held_decodes_nothing_before_a_round_is_allowed() -> None:
     pulled: list[str] = []
 
     class Counted(RandomRace):
@@ -162,7 +169,7 @@ def is_under_way(handlers: Handlers) -> bool:
     return any(json.loads(text)["kind"] == "header" for text in messages)
 
 
-def test_a_run_that_is_stopped_is_freed_and_keeps_its_numbers() -> None:
+def test_a_stopped_run_is_freed_and_keeps_its_numbers() -> None:
     races, goes_on = [], threading.Event()
 
     class Long(RandomRace):
@@ -183,7 +190,7 @@ def test_a_run_that_is_stopped_is_freed_and_keeps_its_numbers() -> None:
     assert end["reason"] == "stopped" and end["summary"] and races[0].is_closed
 
 
-def test_a_held_run_whose_page_is_gone_is_freed_though_nobody_asks(
+def test_a_held_run_whose_page_is_gone_is_freed_without_any_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(decoding_queue, "REST_SECONDS", 0.1)
@@ -204,15 +211,20 @@ def resident() -> int:
 
 
 @pytest.mark.skipif(not memory.can_give_back(), reason="the allocator is not glibc's")
-def test_what_runs_have_freed_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_runs_have_freed_is_returned_to_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(decoding_queue, "GIVE_BACK_SECONDS", 0.0)
     parts = [b"x" * 100_000 for _ in range(2000)]
     before = resident()
-    del parts[:-1]  # the last one keeps what lies below it
+    # Free all blocks but the last. As long as the last one is in use, the allocator does not return
+    # the memory of the others to the system.
+    del parts[:-1]
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
     handlers.join({"ticket": TICKET, "form": FORM})
     run(handlers)
-    deadline = time.monotonic() + 60  # the decoding thread gives back after it has told the end
+    # The decoding thread returns unused memory to the system some time after the last message.
+    deadline = time.monotonic() + 60
     while resident() > before - 100_000_000 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert parts and resident() <= before - 100_000_000
@@ -221,7 +233,7 @@ def test_what_runs_have_freed_goes_back_to_the_system(monkeypatch: pytest.Monkey
 QUESTION = {"form": {"device": "auto", "dtype": "float32"}}
 
 
-def test_a_check_tells_what_is_known_and_what_the_pair_cannot_do() -> None:
+def test_a_check_answers_with_the_report_and_with_what_the_pair_cannot_do() -> None:
     asked = []
 
     def look(*question: Any) -> PairReport:
@@ -245,11 +257,12 @@ def test_a_check_that_fails_is_one_sentence(error: Exception, told: str) -> None
         raise error
 
     handlers = Handlers(check=fail)
-    for _ in range(MAX_CHECKS + 1):  # a failed one gives its place back
+    # The limit counts only checks that run, so failed checks may be repeated.
+    for _ in range(MAX_CHECKS + 1):
         assert handlers.check(QUESTION) == {"error": told}
 
 
-def test_too_many_checks_at_once_are_asked_to_wait() -> None:
+def test_too_many_simultaneous_checks_are_asked_to_wait() -> None:
     handlers = Handlers()
     replies = []
 
@@ -259,13 +272,15 @@ def test_too_many_checks_at_once_are_asked_to_wait() -> None:
 
     handlers._check = look
     handlers.check(QUESTION)
-    innermost, *others = replies  # one check within another, until there is no room
+    # The test's check starts the next check inside itself, until the limit of simultaneous checks
+    # refuses the innermost one.
+    innermost, *others = replies
     assert len(others) == MAX_CHECKS - 1 and all(reply["error"] is None for reply in others)
     assert "try again" in innermost["error"]
 
 
 class Slow(LabOrder):
-    """Measures until it is stopped, and gives way all the while."""
+    """Work that measures until it is stopped, and always yields to other work."""
 
     title = "a slow order"
     pair = pair_named(BUNDLED)
@@ -283,7 +298,7 @@ class Slow(LabOrder):
         yield None
 
 
-def test_a_race_goes_through_while_a_sweep_measures_which_hears_its_stop_deep_inside() -> None:
+def test_a_race_runs_while_a_sweep_measures_and_the_sweep_stops_deep_inside_a_call() -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
     handlers.take({"ticket": TICKET}, Slow())
     while not handlers.look({"ticket": TICKET, "after": 0})["messages"]:
@@ -298,11 +313,11 @@ def test_a_race_goes_through_while_a_sweep_measures_which_hears_its_stop_deep_in
 
 
 def threads() -> int:
-    """But those that wait for a rest to end, which come and go by themselves."""
+    """Return the number of threads, not counting short-lived timers."""
     return sum(not isinstance(each, threading.Timer) for each in threading.enumerate())
 
 
-def test_a_page_hears_what_is_new_and_waits_in_no_thread() -> None:
+def test_a_page_gets_news_and_waits_for_it_without_a_thread() -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
 
     async def told(number: int) -> list[dict[str, Any]]:
@@ -317,7 +332,7 @@ def test_a_page_hears_what_is_new_and_waits_in_no_thread() -> None:
     async def all_told() -> list[list[dict[str, Any]]]:
         before = threads()
         found = await asyncio.gather(*map(told, range(8)))
-        assert threads() <= before + 1  # one decodes
+        assert threads() <= before + 1  # only the decoding thread was added
         return found
 
     for messages in awaited(all_told()):
@@ -325,7 +340,7 @@ def test_a_page_hears_what_is_new_and_waits_in_no_thread() -> None:
         assert messages[-1]["kind"] == "end"
 
 
-def test_hearing_nonsense_is_answered_with_one_line() -> None:
+def test_an_invalid_request_for_news_is_answered_with_one_line() -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
     for question in NONSENSE:
         error = awaited(handlers.hear(question))["error"]
@@ -339,7 +354,7 @@ def test_a_run_stopped_while_it_waited_sends_nothing() -> None:
     assert run(handlers) == []
 
 
-def test_a_download_keeps_nobody_waiting_and_is_left_at_a_stop() -> None:
+def test_a_download_blocks_nobody_and_ends_at_a_stop() -> None:
     may_end = threading.Event()
 
     def wait() -> None:
@@ -360,7 +375,67 @@ def test_a_download_keeps_nobody_waiting_and_is_left_at_a_stop() -> None:
     may_end.set()
 
 
-def test_files_that_wait_to_be_shown_keep_no_recording_of_the_app_waiting() -> None:
+def test_a_waiting_page_is_woken_by_news_instead_of_polling(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In an earlier version each page asked 20 times per second.
+
+    Hundreds of pages took most of a core.
+    """
+    handlers, looks, charged = Handlers(), Counter[str](), Counter[str]()
+    for number in range(50):
+        order = QueuedOrder("a race", Work.RACE, None, request=number)
+        order.state = State.RUNNING
+        handlers._runs._places[f"ticket {number}"] = place = QueuePlace(
+            f"ticket {number}", order, "an address", time.monotonic()
+        )
+    look = handlers.look
+
+    def counted(question: dict[str, Any]) -> dict[str, Any]:
+        looks[question["ticket"]] += 1
+        return dict(look(question))
+
+    monkeypatch.setattr(handlers, "look", counted)
+    monkeypatch.setattr(
+        handlers_module.spending, "add", lambda visitor, _: charged.update([visitor])
+    )
+    monkeypatch.setattr(handlers_module, "PATIENCE", {"running": 30.0})
+
+    async def all_hear() -> list[dict[str, Any]]:
+        asked = [
+            asyncio.create_task(
+                handlers.hear({"ticket": each, "after": 0, "address": "an address"})
+            )
+            for each in handlers._runs._places
+        ]
+        while sum(looks.values()) < len(asked):
+            await asyncio.sleep(0)
+        for each in [*handlers._runs._places.values()]:
+            await asyncio.to_thread(each.order.say, {"kind": "event"})
+        return await asyncio.gather(*asked)
+
+    replies = awaited(all_hear())
+    assert all(len(each["messages"]) == 1 for each in replies)
+    assert set(looks.values()) == {2} and charged == {"an address": 100}
+    assert place.order.listeners == []
+
+
+def test_an_address_that_used_much_time_gets_its_news_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handlers, slept = Handlers(), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(handlers_module.spending, "is_over", lambda visitor: visitor == "greedy")
+    monkeypatch.setattr(handlers_module.asyncio, "sleep", sleep)
+    for address in ("greedy", "modest"):
+        awaited(handlers.hear({"ticket": TICKET, "after": 0, "address": address}))
+    assert slept == [3.0]
+
+
+def test_uploaded_files_that_wait_do_not_delay_the_app_s_own_recordings() -> None:
     handlers, may_end = Handlers(), threading.Event()
     handlers._openings["file"].submit(may_end.wait, 20)
     assert handlers.open({"ticket": TICKET, "golden": OPENING}) == {"error": None}
@@ -368,9 +443,27 @@ def test_files_that_wait_to_be_shown_keep_no_recording_of_the_app_waiting() -> N
     may_end.set()
 
 
-def test_a_recording_weighs_what_its_file_holds_when_it_is_unpacked() -> None:
-    text = b"x" * 10_000
-    packed = base64.b64encode(gzip.compress(text)).decode()
-    assert weight_of({"data": packed}) == RECORD_BYTES * len(text)
-    assert weight_of({"data": base64.b64encode(text).decode()}) > RECORD_BYTES * len(text)
-    assert weight_of({"golden": "draft-model.code"}) == 0
+def lie(size: int) -> str:
+    """Return the first and last bytes of a gzip file that claims to contain `size` bytes."""
+    return "H4sI" + base64.b64encode(b"\0\0" + size.to_bytes(4, "little")).decode()
+
+
+def test_a_recording_counts_with_the_size_that_was_found_in_its_file() -> None:
+    text = dumps(random_trace(3, rounds=4))
+    for data in (text, gzip.compress(text)):
+        question = {"data": base64.b64encode(data).decode()}
+        assert requested_recording(question).weight == RECORD_BYTES * len(text)
+    assert requested_recording({"golden": OPENING}).weight == 0
+
+
+@pytest.mark.parametrize("data", [lie(399_990_000), "H4sI\u00e9", 5, "x" * 100_000])
+def test_a_false_size_of_a_file_that_is_not_read_has_no_effect(
+    data: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
+    asked = {"ticket": TICKET, "form": FORM, "held": True, "data": data}
+    assert handlers.join(asked) == {"error": None}
+    assert handlers._runs._places[TICKET].order.weight == 0
+    sent = base64.b64encode(dumps(random_trace(3, rounds=4))).decode()
+    assert handlers.open({"ticket": OTHER, "data": sent}) == {"error": None}
+    assert not caplog.records

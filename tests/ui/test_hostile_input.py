@@ -1,4 +1,4 @@
-"""Hundreds of hostile questions get a line each, leave nothing in the log and keep no memory."""
+"""Hundreds of hostile requests get one line each, log nothing and leave no memory in use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.hostile_inputs import hostile_questions
 from tests.ui.heard import awaited
 from tests.ui.random_race import RandomRace
 
-MOST_GROWN = 150_000_000  # bytes, of a process that has read files of 30 MB
+MOST_GROWN = 150_000_000  # bytes by which the process may grow; it reads files of 30 MB
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def answer(handlers: Handlers, name: str, question: Any) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("public")
-def test_hostile_questions_are_answered_with_one_line_each(
+def test_hostile_requests_are_answered_with_one_line_each(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     questions = hostile_questions()
@@ -58,7 +58,7 @@ def test_hostile_questions_are_answered_with_one_line_each(
 
 
 @pytest.mark.usefixtures("public")
-def test_in_public_no_source_of_a_visitor_is_looked_at() -> None:
+def test_on_a_public_server_no_source_named_by_a_visitor_is_examined() -> None:
     handlers = Handlers()
     refused = [
         answer(handlers, name, question)["error"]

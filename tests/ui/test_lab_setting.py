@@ -1,4 +1,4 @@
-"""What the lab measures: models, prompts and sampling, the same for every card."""
+"""The lab's settings of models, prompts and sampling are the same for every card."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def asked(**question: Any) -> dict[str, Any]:
         ({"text": '{"prompt": "one"}\n', "name": "my.txt"}, ("one",)),
     ],
 )
-def test_prompts_of_ones_own_stand_in_the_place_of_the_held_out_ones(
+def test_custom_prompts_replace_the_held_out_ones(
     prompts: dict[str, str], texts: tuple[str, ...]
 ) -> None:
     setting = sweep_order(asked(prompts=prompts)).plan.setting
@@ -43,7 +43,7 @@ def test_prompts_of_ones_own_stand_in_the_place_of_the_held_out_ones(
     assert {each.task for each in setting.requests} == {None}
 
 
-def test_a_sweep_of_ones_own_models_prompts_and_sampling_comes_back_from_its_file() -> None:
+def test_a_sweep_file_restores_custom_models_prompts_and_sampling() -> None:
     folder = models_folder()
     models = {"pair": "custom", "target": str(folder / "target"), "draft": str(folder / "draft")}
     form = FORM | models | {"temperature": "0.7", "top_k": "40", "top_p": "0.9"}
@@ -57,7 +57,7 @@ def test_a_sweep_of_ones_own_models_prompts_and_sampling_comes_back_from_its_fil
     assert "2 prompts of your own" in told and "temperature 0.7 · top-k 40 · top-p 0.9" in told
 
 
-def test_a_sweep_has_either_held_out_prompts_or_texts_that_no_task_names() -> None:
+def test_a_sweep_has_either_held_out_prompts_or_custom_texts_without_a_task() -> None:
     plan = sweep_order(asked()).plan
     assert plan.setting.texts == () and plan.setting.task == "code"
     header = json.loads(header_line(plan)) | {"texts": ["Once upon a time"]}
@@ -66,11 +66,11 @@ def test_a_sweep_has_either_held_out_prompts_or_texts_that_no_task_names() -> No
     assert "1 prompt of your own" in said and "code" not in said
 
 
-def test_at_temperature_0_no_other_sampling_is_told() -> None:
+def test_at_temperature_0_other_sampling_settings_are_not_shown() -> None:
     assert DecodingConfig(top_k=40, top_p=0.9).sampling_words == ["temperature 0"]
 
 
-def test_advice_and_a_sweep_of_one_form_decode_the_same_prompts() -> None:
+def test_advice_and_a_sweep_with_the_same_form_decode_the_same_prompts() -> None:
     for prompts in ({"count": "3"}, {"text": "one\ntwo"}):
         question = asked(prompts=prompts) | {"batch_size": "1", "seconds": "10"}
         swept = sweep_order(question).plan.setting.requests
@@ -80,24 +80,24 @@ def test_advice_and_a_sweep_of_one_form_decode_the_same_prompts() -> None:
 @pytest.mark.parametrize(
     ("prompts", "sentence"),
     [
-        ("4", "prompts must be told by count"),
-        ({"count": ""}, "prompts must be a whole number from 1 to 40, got ''"),
+        ("4", "prompts must be an object with a count or a text, got '4'"),
+        ({"count": ""}, "count must be a whole number from 1 to 40, got ''"),
         ({"text": " "}, "prompts must have at least one text of your own"),
-        ({"text": "a\nb", "count": "3"}, "prompts must be a whole number from 1 to 2"),
+        ({"text": "a\nb", "count": "3"}, "count must be a whole number from 1 to 2"),
         ({"text": "a", "name": "a.jsonl"}, "prompts line 1 must be a JSON object"),
         ({"text": '{"prompt": "\\ud800"}'}, "prompts must be valid Unicode"),
         ({"text": "a" * (MOST_OWN_TEXT + 1)}, "prompts must be a text of at most 200,000"),
-        ({"text": "a\n" + "b" * 100_001}, "prompts are refused at number 2: prompt must have"),
-        ({"text": "a\n" * 41}, "prompts must be a whole number from 1 to 40, got '41'"),
+        ({"text": "a\n" + "b" * 100_001}, "prompt 2 is invalid: prompt must have"),
+        ({"text": "a\n" * 41}, "count must be a whole number from 1 to 40, got '41'"),
     ],
 )
-def test_prompts_that_cannot_be_used_are_refused(prompts: object, sentence: str) -> None:
+def test_unusable_prompts_are_refused(prompts: object, sentence: str) -> None:
     with pytest.raises(InputError) as error:
         lab_setting(asked(prompts=prompts))
     assert str(error.value).startswith(sentence)
 
 
-def test_the_page_is_told_how_many_prompts_a_text_holds() -> None:
+def test_the_page_learns_how_many_prompts_a_text_contains() -> None:
     lab = Handlers().lab
     assert lab.prompts({"text": "one\ntwo", "name": ""}) == {"error": None, "count": 2}
     assert lab.prompts({"text": "", "name": ""})["error"].startswith("prompts must have")

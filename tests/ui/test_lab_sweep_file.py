@@ -1,4 +1,4 @@
-"""The file of a sweep, as the page reads it: whole, cut off, broken, hostile; and as a table."""
+"""A sweep's file as the page reads it: complete, truncated, broken or hostile; and as a table."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ ENDLESS = "x" * 5000
         *({"config": {"options": [["a", "b"]] * 5000}}, {"repeats": 10**4000}),
     ],
 )
-def test_what_a_hostile_header_says_does_not_come_back(
+def test_text_of_a_hostile_header_is_not_repeated(
     measured: list[dict[str, Any]], change: dict[str, Any]
 ) -> None:
     plan = json.loads(lines(measured).split("\n")[0])
@@ -91,7 +91,7 @@ def test_what_a_hostile_header_says_does_not_come_back(
     assert reply["error"].startswith("file ") and len(reply["error"]) < 200
 
 
-def test_the_longest_axis_of_the_form_comes_back_from_its_file() -> None:
+def test_the_longest_axis_of_the_form_can_be_read_from_its_file() -> None:
     values = ",".join(f"1.{number:05}" for number in range(1, 63))
     order = sweep_order(asked({"name": "temperature", "values": values}))
     assert len(values) > 490 and len(order.plan.places) == 62
@@ -99,6 +99,6 @@ def test_the_longest_axis_of_the_form_comes_back_from_its_file() -> None:
     assert read_sweep(f"{header}\n").plan == order.plan
 
 
-def test_a_line_that_was_cut_off_does_not_count(measured: list[dict[str, Any]]) -> None:
+def test_a_truncated_last_line_does_not_count(measured: list[dict[str, Any]]) -> None:
     whole = lines(measured)
     assert len(read_sweep(whole[:-40]).points) == 5

@@ -1,4 +1,4 @@
-"""The charts and words of a sweep: round the picked point, judged by spread and noise."""
+"""Charts and sentences about a sweep and its selected point take spread and noise into account."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ui.small_sweep import FORM, LENGTHS, asked, lines
 ENDS = ("shortest", "longest")
 
 
-def test_the_charts_stand_round_the_picked_point(measured: list[dict[str, Any]]) -> None:
+def test_the_charts_are_drawn_around_the_selected_point(measured: list[dict[str, Any]]) -> None:
     sweep = read_sweep(lines(measured))
     told = SweepViews(sweep, [0.98, 1.02], picked=3).answer()
     assert told["picked_words"] == "draft length K 2, temperature 1"
@@ -45,14 +45,14 @@ def test_two_options_of_a_method_make_a_heat_map_of_their_own_values() -> None:
     assert heat["z"] == [[cells[across, up] for across in (1, 2)] for up in (2, 4)]
 
 
-def test_the_time_of_a_token_is_told_of_all_tokens_of_all_rows() -> None:
+def test_the_time_per_token_counts_all_tokens_of_all_rows() -> None:
     axis = {"name": "batch-size", "values": "2"}
     order = sweep_order(asked(axis, prompts={"count": "3"}, repeats="2"))
     sweep = read_sweep(lines(list(order.messages(threading.Event()))))
     (point,) = sweep.points
     bars = [t for t in SweepViews(sweep, [], None).answer()["figures"]["times"]["data"]]
     parts = {bar["name"]: bar["y"][0] for bar in bars if bar["type"] == "bar"}
-    tokens = (2 * 2) * 6  # batches of rows, new tokens of each: of one repeat
+    tokens = (2 * 2) * 6  # tokens of one repeat: 2 batches of 2 rows with 6 new tokens each
     for part in ("prefill", "draft prefill", "draft", "verify", "host"):
         seconds = point[f"{part.replace(' ', '_')}_seconds"]
         shown = parts["rest" if part == "host" else part]
@@ -66,11 +66,19 @@ def test_the_time_of_a_token_is_told_of_all_tokens_of_all_rows() -> None:
         ([1.05, 1.7], [0.9, 1.1], "No clear gain"),
         ([0.5, 0.8], [0.9, 1.1], "Speculation loses at every point"),
         ([1.1, 1.2], [], "The best: 1.15× (1.10 to 1.20) at draft length K 1; the noise of its"),
-        ([1.9, 2.0], [0.9, 1.8], "The machine is too busy to tell: plain decoding beside itself"),
-        ([1.9, 2.0], [0.6, 1.1], "The machine is too busy to tell: plain decoding beside itself"),
+        (
+            [1.9, 2.0],
+            [0.9, 1.8],
+            "The machine is too busy to tell: plain decoding compared with itself",
+        ),
+        (
+            [1.9, 2.0],
+            [0.6, 1.1],
+            "The machine is too busy to tell: plain decoding compared with itself",
+        ),
     ],
 )
-def test_the_sentence_is_judged_by_the_spread_and_by_the_noise(
+def test_the_sentence_takes_the_spread_and_the_noise_into_account(
     measured: list[dict[str, Any]], spread: list[float], noise: list[float], beginning: str
 ) -> None:
     order = sweep_order(asked({"name": "draft-length", "values": "1"}, repeats="2"))
@@ -89,7 +97,7 @@ def test_the_sentence_is_judged_by_the_spread_and_by_the_noise(
         (([0.88, 0.92], [0.3, 0.9]), "Speculation loses at every point"),
     ],
 )
-def test_the_sentence_is_of_all_points_and_not_of_the_fastest_alone(
+def test_the_sentence_is_about_all_points_and_not_only_the_fastest(
     measured: list[dict[str, Any]], spreads: tuple[list[float], ...], beginning: str
 ) -> None:
     order = sweep_order(asked({"name": "draft-length", "values": "1-2"}, repeats="2"))
@@ -103,12 +111,29 @@ def test_the_sentence_is_of_all_points_and_not_of_the_fastest_alone(
     assert SweepViews(sweep, [0.95, 1.05], None).sentence().startswith(beginning)
 
 
-def test_one_repeat_has_no_spread_to_be_judged_by(measured: list[dict[str, Any]]) -> None:
-    views = SweepViews(read_sweep(lines(measured)), [1.0], None)
-    assert views.sentence().startswith("The best: ") and "in one repeat" in views.sentence()
+def test_a_single_repeat_has_no_spread(measured: list[dict[str, Any]]) -> None:
+    plan, text, *_ = lines(measured).splitlines()
+    once = {"speedup": 1.2, "speedup_spread": [1.2, 1.2], "speedups": [1.2]}
+    point = json.dumps(json.loads(text) | once)
+    sentence = SweepViews(read_sweep(f"{plan}\n{point}\n"), [1.0], None).sentence()
+    assert sentence.startswith("The best: ") and "in one repeat" in sentence
 
 
-def test_a_name_speaks_for_itself_and_the_noise_is_told_once() -> None:
+def test_a_disturbed_point_with_one_repeat_was_measured_twice(
+    measured: list[dict[str, Any]],
+) -> None:
+    plan, text, *_ = lines(measured).splitlines()
+    twice = {"speedup": 2.3, "speedup_spread": [1.95, 2.99], "speedups": [2.99, 1.95]}
+    point = json.loads(text) | twice | {"block_efficiency": 2.5}
+    sentence = SweepViews(read_sweep(f"{plan}\n{json.dumps(point)}\n"), [1.0], None).sentence()
+    assert sentence.startswith("The best: 2.30× (1.95 to 2.99) at draft length K 1,")
+    assert sentence.endswith(
+        ", measured twice, because other work disturbed the first run: "
+        "its 2.99× is impossible with 2.50 tokens per forward."
+    )
+
+
+def test_a_value_that_is_a_name_needs_no_title_and_the_noise_is_shown_once() -> None:
     axes = [{"name": "method", "values": "draft-model,prompt-lookup"}, LENGTHS]
     plan = next(iter(sweep_order(asked(*axes)).messages(threading.Event())))["line"]
     views = SweepViews(read_sweep(f"{plan}\n"), [1.02], None)

@@ -1,4 +1,4 @@
-"""The laboratory's order: what a question may ask, and what comes of it."""
+"""The exactness test from the page: which requests are valid, and what their results are."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ QUESTION: dict[str, Any] = {"form": FORM, "rule": "right", "draft": "", "draws":
 
 
 def last(**changes: Any) -> dict[str, Any]:
-    """The counts of a whole series."""
+    """Return the last message with counts, which comes just before the end of the measurement."""
     messages = list(losslessness_order(QUESTION | changes).messages(threading.Event()))
     assert messages[-1] == {"kind": "end", "reason": "done"}
     return messages[-2]
 
 
-def test_the_rule_of_the_decoder_is_found_exact_with_any_draft() -> None:
+def test_the_decoder_s_own_rule_is_found_exact_with_any_draft() -> None:
     with_model, with_dice = last(), last(draft="random")
     assert not with_model["is_other"] and not with_dice["is_other"]
     assert with_dice["accepted"] < with_model["accepted"]
@@ -30,18 +30,18 @@ def test_the_rule_of_the_decoder_is_found_exact_with_any_draft() -> None:
         assert sum(each["p"] for each in cell) == pytest.approx(1)
 
 
-def test_a_wrong_rule_is_found_and_its_counts_are_those_of_all_draws() -> None:
+def test_a_wrong_rule_is_found_and_its_counts_include_all_draws() -> None:
     found = last(rule="resampled-from-target")
     assert found["is_other"]
     assert sum(each["count"] for each in found["cells"][0]) == found["draws"] == 2000
 
 
-def test_any_other_method_decodes_for_every_draw() -> None:
+def test_any_other_method_decodes_once_per_draw() -> None:
     found = last(form=FORM | {"method": "prompt-lookup"}, draws=3)
     assert not found["side_by_side"] and found["draws"] == 3
 
 
-def test_a_long_series_is_told_in_steps_and_to_its_last_draw(
+def test_a_long_series_sends_intermediate_counts_and_ends_with_its_last_draw(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(laboratory, "MOST_STEPS", 2)
@@ -67,12 +67,12 @@ def test_at_temperature_0_one_token_is_certain() -> None:
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_a_question_that_breaks_a_rule_is_refused(changes: dict[str, Any]) -> None:
+def test_a_request_that_breaks_a_rule_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         losslessness_order(QUESTION | changes)
 
 
-def test_a_series_that_is_stopped_keeps_what_was_drawn() -> None:
+def test_a_stopped_series_keeps_its_draws() -> None:
     stop = threading.Event()
     messages = losslessness_order(QUESTION).messages(stop)
     assert next(messages)["draws"] < 2000

@@ -1,4 +1,4 @@
-"""The menu of methods: each once, under a heading, and out of reach only with a reason."""
+"""The menu shows each method once, under a heading, and disables it only with a reason."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def method_that_needs(*needs: Need) -> Method:
 
 
 @pytest.mark.parametrize("need", [need for need in Need if need not in (Need.TEXT, Need.LAYERS)])
-def test_each_missing_need_is_named_with_the_pair(need: Need) -> None:
+def test_each_missing_part_is_named_with_the_pair(need: Need) -> None:
     sentence = refusal(BARE, method_that_needs(need))
     assert sentence is not None
     assert sentence.startswith("needs ") and need.title in sentence
     assert sentence.endswith("; the pair with nothing beside it has none")
 
 
-def test_a_target_of_another_family_is_said_to_be_one() -> None:
+def test_a_target_of_an_unsupported_family_is_named_as_such() -> None:
     sentence = refusal(BARE, method_that_needs(Need.LAYERS))
     assert sentence == "needs a target of the Llama family; gpt2 is not"
     both = refusal(BARE, method_that_needs(Need.LAYERS, Need.EAGLE))
@@ -39,30 +39,30 @@ def test_a_target_of_another_family_is_said_to_be_one() -> None:
     )
 
 
-def test_several_missing_needs_are_all_named() -> None:
+def test_several_missing_parts_are_all_named() -> None:
     sentence = refusal(BARE, method_that_needs(Need.MEDUSA, Need.EAGLE))
     assert sentence is not None and "Medusa heads and an EAGLE head" in sentence
 
 
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
-def test_a_method_is_refused_exactly_where_a_need_is_missing(method: Method) -> None:
+def test_a_method_is_refused_exactly_if_a_part_is_missing(method: Method) -> None:
     for pair in pairs():
         assert (method.name in refusals(pair)) == (refusal(pair, method) is not None)
 
 
-def test_a_method_without_needs_is_open_to_every_pair() -> None:
+def test_a_method_without_needs_is_available_for_every_pair() -> None:
     assert refusal(BARE, method_that_needs()) is None
 
 
 @pytest.mark.parametrize("pair", [pair.name for pair in pairs()])
-def test_the_server_refuses_with_the_menus_own_sentence(pair: str) -> None:
+def test_the_server_refuses_with_the_sentence_of_the_menu(pair: str) -> None:
     for name, sentence in refusals(pair_named(pair)).items():
         with pytest.raises(InputError) as caught:
             race_request({"prompt": "x", "pair": pair, "method": name})
         assert str(caught.value) == f"method {sentence}"
 
 
-def test_headings_follow_the_needs() -> None:
+def test_headings_follow_what_the_methods_need() -> None:
     titles = [group(method_that_needs(*needs)) for needs in [[Need.DRAFT], [Need.EAGLE], []]]
     assert len(set(titles)) == 3
     assert group(method_that_needs(Need.LAYERS)) == titles[2]

@@ -1,4 +1,4 @@
-"""Every note of a drafter becomes words, and its tokens chips."""
+"""Every note of a drafter becomes text, and its tokens are shown as separate elements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SAMPLES: dict[str, Any] = {
 
 
 def plain(words: Remark) -> str:
-    """A remark without its tokens."""
+    """Return the text of a remark without its tokens."""
     shown = (part["text"] if isinstance(part, dict) else part for part in words)
     return "".join(part for part in shown if isinstance(part, str))
 
@@ -40,7 +40,7 @@ def sample(note_type: type[Note]) -> Note:
 
 
 @pytest.mark.parametrize("name", NOTE_TYPES)
-def test_every_kind_of_note_has_a_sentence_of_its_own(name: str) -> None:
+def test_every_kind_of_note_has_its_own_sentence(name: str) -> None:
     note = sample(NOTE_TYPES[name])
     words = remark(note)
     assert words != generic_remark(note), "write its sentence in note_words"
@@ -48,7 +48,7 @@ def test_every_kind_of_note_has_a_sentence_of_its_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOTE_TYPES)
-def test_a_note_without_a_sentence_is_told_field_by_field(name: str) -> None:
+def test_a_note_without_a_sentence_is_shown_field_by_field(name: str) -> None:
     note = sample(NOTE_TYPES[name])
     words = generic_remark(note)
     text = "".join(part for part in words if isinstance(part, str))
@@ -59,7 +59,7 @@ def test_a_note_without_a_sentence_is_told_field_by_field(name: str) -> None:
             assert each.name.replace("_", " ") in text
 
 
-def test_an_unknown_note_is_told_field_by_field() -> None:
+def test_an_unknown_note_is_shown_field_by_field() -> None:
     @dataclass(frozen=True)
     class Surprise:
         found: bool
@@ -70,33 +70,37 @@ def test_an_unknown_note_is_told_field_by_field() -> None:
     ]
 
 
-def test_a_window_shows_each_row_of_its_tokens() -> None:
+def test_a_window_is_shown_with_each_row_of_its_tokens() -> None:
     words = remark(LookaheadState(12, 2, 1, (3, 2), (5, 6, 7, 8, 9)))
     assert [part for part in words if isinstance(part, list)] == [[5, 6, 7], [8, 9]]
-    assert plain(words).startswith("The pool holds 12 n-grams, 1 of them new.\n2 begin with the")
+    assert plain(words).startswith("The pool holds 12 n-grams, 1 of them new.\n2 of them begin")
 
 
 @pytest.mark.parametrize("hits", [0, 1, 2])
-def test_each_word_of_lookahead_has_its_definition_at_hand(hits: int) -> None:
+def test_each_word_of_lookahead_has_a_definition(hits: int) -> None:
     words = remark(LookaheadState(12, hits, 1, (3,), (5, 6, 7)))
     terms = [term(part["term"]) for part in words if isinstance(part, dict)]
     assert [each.key for each in terms] == ["ngram_pool", "lookahead_guess", "jacobi_window"]
-    assert plain(words).count(". ") + plain(words).count(".\n") == 2  # a sentence each
+    # The remark has equally many sentences for every number of hits.
+    assert plain(words).count(". ") + plain(words).count(".\n") == 2
 
 
 @pytest.mark.parametrize(
     ("note", "said"),
     [
-        (NgramMatch(1, 7), "The last token stood"),
-        (NgramMatch(3, 7), "The last 3 tokens stood"),
-        (TreeBudget(1, 12), "Of 12 scored candidates the most probable one went"),
-        (Prepared(True, (4, 4), 0.004, 0.001), "Hit: the draft of this round was ready, one of 8"),
-        (Prepared(False, (4, 4), 0.004, 0.001), "Miss: none of 8 prepared outcomes came true"),
-        (SharedVocabulary(900, 0.3, 0.4, 0.8, 3, 2), "900 tokens stand in both vocabularies: 30%"),
-        (Prepared(False, (), 0.0, 0.0), "Nothing had been prepared yet"),
-        (BatchRound(0, 1, 6, 0, 64), "Alone in its batch now: the target ran 6 tokens at once, no"),
-        (BatchRound(2, 4, 21, 3, 64), "One of 4 rows of a batch: the target ran 21 tokens at once"),
+        (NgramMatch(1, 7), "The last token also occurs"),
+        (NgramMatch(3, 7), "The last 3 tokens also occur"),
+        (TreeBudget(1, 12), "The target verifies the most probable one of 12"),
+        (Prepared(True, (4, 4), 0.004, 0.001), "Hit: this round's draft was ready; it is for one"),
+        (Prepared(False, (4, 4), 0.004, 0.001), "Miss: none of 8 prepared outcomes happened"),
+        (SharedVocabulary(900, 0.3, 0.4, 0.8, 3, 2), "The two vocabularies have 900 tokens in"),
+        (Prepared(False, (), 0.0, 0.0), "No draft was prepared before"),
+        (BatchRound(0, 1, 6, 0, 64), "This text now runs alone in its batch: the forward ran 6"),
+        (
+            BatchRound(2, 4, 21, 3, 64),
+            "This text is one of 4 in a batch: the forward ran 21 tokens",
+        ),
     ],
 )
-def test_sentences_fit_their_numbers(note: Note, said: str) -> None:
+def test_sentences_agree_with_their_numbers(note: Note, said: str) -> None:
     assert str(remark(note)[0]).startswith(said)

@@ -1,4 +1,4 @@
-"""What the page offers and loads: everything from its own server, nothing of a model in markup."""
+"""The page loads everything from its own server and never uses a model's text as markup."""
 
 import json
 import re
@@ -43,14 +43,14 @@ asked_once = cache(page_setup)
 SCRIPTS = [path for path in PLAYER if path.suffix == ".js"]
 
 
-def test_the_menus_are_what_the_server_has() -> None:
+def test_the_menus_contain_what_the_server_has() -> None:
     setup = asked_once()
     assert [each["name"] for each in setup["methods"]] == list(DRAFTERS)
     assert setup["palettes"] == PALETTES
     json.dumps(setup, allow_nan=False)
 
 
-def test_every_method_says_what_its_fields_are() -> None:
+def test_every_method_describes_its_fields() -> None:
     kinds = {each["name"]: each["lossless"] for each in asked_once()["kinds"]}
     for shown, method in zip(asked_once()["methods"], DRAFTERS.values(), strict=True):
         assert shown["title"] and shown["summary"] and shown["group"]
@@ -59,12 +59,12 @@ def test_every_method_says_what_its_fields_are() -> None:
         assert [option["name"] for option in shown["options"]] == [o.name for o in method.options]
 
 
-def test_a_lossy_rule_is_called_lossy_where_it_is_chosen() -> None:
+def test_a_lossy_rule_is_called_lossy_in_the_menu() -> None:
     for kind in asked_once()["kinds"]:
         assert ("(lossy)" in kind["title"]) == (not kind["lossless"])
 
 
-def test_a_target_alone_is_refused_by_the_methods_that_need_a_draft_and_no_others() -> None:
+def test_for_a_single_target_exactly_the_methods_that_need_a_draft_are_refused() -> None:
     (custom,) = (each for each in asked_once()["pairs"] if each["name"] == CUSTOM)
     drafts = {Need.DRAFT, Need.FOREIGN_DRAFT}
     needing = {name for name, method in DRAFTERS.items() if method.needs & drafts}
@@ -83,14 +83,14 @@ def test_every_pair_says_what_it_cannot_do_and_what_is_claimed_of_it() -> None:
     assert BUNDLED in here and here == [pair.name for pair in pairs() if pair.is_here]
 
 
-def test_the_defaults_are_a_valid_order() -> None:
+def test_the_default_form_is_a_valid_request() -> None:
     table = asked_once()["settings"]
     assert [each["name"] for each in table] == list(SETTINGS)
     form = {each["name"]: each["default"] for each in table if each["default"] != ""}
     assert race_request({"prompt": "x", **form})
 
 
-def test_the_page_asks_its_own_queue_and_a_question_says_where_it_comes_from() -> None:
+def test_requests_go_to_the_page_s_own_queue_and_carry_the_visitor_s_address() -> None:
     page = build_page(Handlers())
     assert {each.name for each in page.fns.values()} == {
         *(endpoint.name for endpoint in ENDPOINTS),
@@ -103,14 +103,14 @@ def test_the_page_asks_its_own_queue_and_a_question_says_where_it_comes_from() -
     assert asked_by("nonsense", request) == "nonsense"
 
 
-def test_the_address_is_ours_where_it_was_chosen_and_else_the_spaces() -> None:
+def test_a_chosen_address_is_used_and_otherwise_the_space_decides() -> None:
     chosen = launch_options(Environment(host="0.0.0.0", port=8000), Handlers())
     assert (chosen["server_name"], chosen["server_port"]) == ("0.0.0.0", 8000)
     left = launch_options(Environment(), Handlers())
-    assert (left["server_name"], left["server_port"]) == (None, None)
+    assert (left["server_name"], left["server_port"]) == ("127.0.0.1", None)
 
 
-def test_a_page_that_goes_ends_its_run_and_sends_nothing_longer_than_a_ticket() -> None:
+def test_a_page_that_is_closed_ends_its_run_and_sends_only_a_ticket() -> None:
     handlers, ticket = Handlers(), "a-word-long-enough-to-be-secret"
     form = {"prompt": "x", "method": "prompt-lookup"}
     assert handlers.join({"ticket": ticket, "form": form})["error"] is None
@@ -123,7 +123,7 @@ def test_a_page_that_goes_ends_its_run_and_sends_nothing_longer_than_a_ticket() 
     assert client.post("/specviz-page/left", content=b"\xff").status_code == 204
 
 
-def test_a_browser_keeps_the_files_of_a_version_and_other_files_are_another_version(
+def test_browsers_keep_the_files_of_a_version_and_changed_files_are_a_new_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = TestClient(Starlette(routes=routes(Handlers())))
@@ -142,16 +142,18 @@ def test_a_browser_keeps_the_files_of_a_version_and_other_files_are_another_vers
     monkeypatch.setattr(page_files, "PLAYER", tmp_path / "player")
     with (tmp_path / "player" / "main.js").open("a") as file:
         file.write("// changed")
-    assert client.get(f"/{FOLDER}/player/main.js").content == before  # until the next start
+    # A running server keeps the files in memory, so it still sends the old content of the changed
+    # file.
+    assert client.get(f"/{FOLDER}/player/main.js").content == before
     monkeypatch.setattr(page_files, "page_files", page_files.page_files.__wrapped__)
     assert not FOLDER.endswith(page_files.version())
 
 
-def test_plotly_is_at_hand() -> None:
+def test_plotly_is_served() -> None:
     assert plotly_script().stat().st_size > 1_000_000
 
 
-def test_every_module_of_the_page_is_asked_for_at_once() -> None:
+def test_every_module_of_the_page_is_requested_at_once() -> None:
     asked = set(re.findall(f'rel="modulepreload" href="{FOLDER}/player/([^"]+)"', HEAD))
     assert asked == {str(path.relative_to(ASSETS / "player")) for path in SCRIPTS} - {
         "report_main.js"
@@ -159,7 +161,7 @@ def test_every_module_of_the_page_is_asked_for_at_once() -> None:
 
 
 @pytest.mark.parametrize("path", PLAYER, ids=lambda path: path.name)
-def test_no_file_of_the_player_asks_another_server(path: Path) -> None:
+def test_no_file_of_the_page_requests_another_server(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     addresses = re.findall(
         r"(?:https?:)?//[\w.-]+\.\w{2,}", re.sub(r"^\s*//.*$", "", text, flags=re.M)
@@ -169,26 +171,28 @@ def test_no_file_of_the_player_asks_another_server(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_say_what_they_are_for_and_put_no_text_into_markup(path: Path) -> None:
+def test_scripts_describe_themselves_and_never_insert_text_as_markup(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("//"), "says what it is for"
-    allowed = 1 if path.name == "main.js" else 0  # the page's own file
+    allowed = 1 if path.name == "main.js" else 0  # main.js inserts the page's own HTML once
     assert (
         len(re.findall(r"innerHTML|insertAdjacentHTML|outerHTML|document\.write", text)) == allowed
     )
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_no_script_knows_a_method_by_name(path: Path) -> None:
+def test_no_script_contains_the_name_of_a_method(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not [name for name in DRAFTERS if f'"{name}"' in text]
 
 
-def test_every_reference_of_the_scripts_is_in_the_page() -> None:
+def test_every_reference_in_the_scripts_exists_in_the_page() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in PLAYER if path.suffix == ".html")
     there = set(re.findall(r'data-ref="(\w+)"', pages))
     (fields,) = re.findall(r"<template data-model-fields>(.*?)</template>", pages, re.S)
-    for prefix in re.findall(r'data-prefix="(\w+)"', pages):  # made of the template in the browser
+    # The browser copies the template's elements once for each prefix, so these names are not in the
+    # HTML.
+    for prefix in re.findall(r'data-prefix="(\w+)"', pages):
         names = re.findall(r'data-ref="(\w)(\w*)"', fields)
         there |= {prefix + first.upper() + rest for first, rest in names}
     used = {
@@ -199,7 +203,7 @@ def test_every_reference_of_the_scripts_is_in_the_page() -> None:
     assert used <= there
 
 
-def test_a_public_page_offers_no_models_by_name_and_says_why(
+def test_a_public_page_does_not_let_visitors_name_models_and_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
@@ -211,6 +215,6 @@ def test_a_public_page_offers_no_models_by_name_and_says_why(
 
 
 @pytest.mark.parametrize("path", ["", "/specviz", "/demo"])
-def test_the_files_are_served_wherever_a_proxy_puts_the_app(path: str) -> None:
+def test_the_files_are_found_under_any_path_of_a_proxy(path: str) -> None:
     client = TestClient(Starlette(routes=routes(Handlers())), root_path=path)
     assert client.get(f"/{FOLDER}/player/main.js").status_code == 200

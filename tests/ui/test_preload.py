@@ -1,4 +1,4 @@
-"""What the app loads as it starts."""
+"""The app loads its models when it starts."""
 
 import logging
 import runpy
@@ -45,7 +45,7 @@ def test_the_page_is_served_while_its_models_are_loaded(monkeypatch) -> None:
 
 
 def test_a_race_waits_until_the_models_are_loaded(monkeypatch) -> None:
-    """Two loads at once would leave the process with the default precision of a model."""
+    """Two loads at once could leave a wrong default dtype in the process."""
     order: list[str] = []
     may_end = threading.Event()
 
@@ -60,7 +60,7 @@ def test_a_race_waits_until_the_models_are_loaded(monkeypatch) -> None:
     assert order == ["loaded", "raced"]
 
 
-def test_a_pair_that_cannot_be_loaded_does_not_keep_the_page_from_opening(
+def test_a_pair_that_cannot_be_loaded_does_not_prevent_the_page_from_opening(
     monkeypatch, caplog
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -71,7 +71,7 @@ def test_a_pair_that_cannot_be_loaded_does_not_keep_the_page_from_opening(
     assert "the pair bundled is not ready: no such folder" in caplog.text
 
 
-def test_an_app_without_the_chat_model_says_once_how_to_get_it(
+def test_without_the_chat_model_the_app_says_once_how_to_get_it(
     monkeypatch, caplog, tmp_path
 ) -> None:
     monkeypatch.setenv("SPECVIZ_CACHE", str(tmp_path))

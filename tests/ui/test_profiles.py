@@ -1,4 +1,4 @@
-"""A profile is told while it is made; what cannot be profiled is refused in one sentence."""
+"""A profile is sent while it is made; invalid requests are refused in one sentence."""
 
 import threading
 from typing import Any
@@ -16,7 +16,7 @@ def asked(**question: Any) -> dict[str, Any]:
     return {"form": FORM, "task": "code", "count": "3"} | question
 
 
-def test_progress_then_the_ranking_then_the_runs_that_it_names() -> None:
+def test_a_profile_sends_progress_then_the_ranking_then_its_example_runs() -> None:
     messages = list(profile_messages(profile_request(asked()), threading.Event()))
     kinds = [each["kind"] for each in messages]
     assert kinds[0] == "progress" and kinds[-1] == "end"
@@ -39,7 +39,7 @@ def test_progress_then_the_ranking_then_the_runs_that_it_names() -> None:
                 assert trace.rounds[example["round"]].tree.nodes[example["node"]]
 
 
-def test_a_stop_keeps_what_was_found() -> None:
+def test_a_stopped_profile_keeps_its_results() -> None:
     stop = threading.Event()
     messages = []
     for message in profile_messages(profile_request(asked(count="40")), stop):
@@ -50,7 +50,7 @@ def test_a_stop_keeps_what_was_found() -> None:
     assert found["profile"]["prompts"] < 40
 
 
-def test_a_file_of_prompts_may_be_lines_or_json_lines() -> None:
+def test_a_prompt_file_may_have_lines_or_json_lines() -> None:
     lines = {"form": FORM, "name": "a.txt", "text": "one\ntwo\n"}
     assert profile_request(lines).prompts == ("one", "two")
     json_lines = {"form": FORM, "name": "a.jsonl", "text": '{"prompt": "x"}\n{"prompt": "y"}'}
@@ -70,7 +70,9 @@ def test_a_file_of_prompts_may_be_lines_or_json_lines() -> None:
         ({"form": FORM | {"draft_length": "99"}}, "draft_length must be"),
     ],
 )
-def test_nonsense_is_refused_before_the_queue(question: dict[str, Any], sentence: str) -> None:
+def test_invalid_requests_are_refused_before_the_queue(
+    question: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(InputError) as error:
         profile_request(asked(**question))
     assert str(error.value).startswith(sentence)

@@ -1,4 +1,4 @@
-"""The page is told where a prompt goes into the chat template for the second time."""
+"""The page warns if a prompt already contains the chat template."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ def warnings(messages: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("text", "count"), [(TEXT, 1), ("Why?", 0)])
-def test_a_race_warns_behind_its_header(form: dict[str, str], text: str, count: int) -> None:
+def test_a_race_sends_the_warning_after_its_header(
+    form: dict[str, str], text: str, count: int
+) -> None:
     race = start_race(race_request({**form, "prompt": text}))
     said = warnings(RaceMessages(race).messages(threading.Event()))
     assert len(said) == count
     assert all(each.startswith("the prompt holds <|story|>, which") for each in said)
 
 
-def test_a_profile_warns(form: dict[str, str]) -> None:
+def test_a_profile_sends_the_warning(form: dict[str, str]) -> None:
     question = {"form": form, "name": "a.txt", "text": f"Why?\n{TEXT}"}
     (said,) = warnings(profile_messages(profile_request(question), threading.Event()))
     assert said.startswith("prompt 2 of 2 holds <|story|>, which")
 
 
-def test_the_lab_warns(form: dict[str, str]) -> None:
+def test_the_lab_sends_the_warning(form: dict[str, str]) -> None:
     axes = [{"name": "draft-length", "values": "2"}]
     question = {"form": form, "prompts": {"text": f"Why?\n{TEXT}"}, "axes": axes, "repeats": "1"}
     (said,) = warnings(sweep_order(question).messages(threading.Event()))

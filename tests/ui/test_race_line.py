@@ -1,4 +1,4 @@
-"""The command beside a race's result runs that very race."""
+"""The command shown next to a race's result runs this race again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HELD_OUT = {"task": "story", "prompt": held_out_prompt("story", 4), **SAMPLED}
 
 
 def repeated(line: str) -> RaceRequest:
-    """The race that the command line makes of it."""
+    """Return the race that the command line starts."""
     program, _, _, command, *words = shlex.split(line)
     assert (program, command) == ("python", "race")
     parser = ArgumentParser()
@@ -35,7 +35,7 @@ def repeated(line: str) -> RaceRequest:
 
 
 @pytest.mark.parametrize("form", [FRAMED, RAW, {**HELD_OUT, "system": "Be brief."}])
-def test_the_command_puts_the_prompt_to_the_model_in_the_same_way(form: dict[str, str]) -> None:
+def test_the_command_gives_the_model_the_same_prompt(form: dict[str, str]) -> None:
     request = race_request({**form, "method": "prompt-lookup"})
     assert not isinstance(request.prompt, str)
     assert repeated(race_line(request)) == request
@@ -43,14 +43,14 @@ def test_the_command_puts_the_prompt_to_the_model_in_the_same_way(form: dict[str
 
 @pytest.mark.parametrize("form", [OWN, HELD_OUT], ids=["own", "held-out"])
 @pytest.mark.parametrize("method", DRAFTERS)
-def test_the_command_carries_the_whole_setting(method: str, form: dict[str, str]) -> None:
+def test_the_command_contains_all_settings(method: str, form: dict[str, str]) -> None:
     usual = DRAFTERS[method].usual(5)
     shape = {"branching": ",".join(map(str, usual.branching)), "tree_kind": usual.tree_kind.value}
     request = race_request({**form, "method": method, **shape})
     assert repeated(race_line(request)) == request
 
 
-def test_two_models_of_ones_own_and_an_option_are_told() -> None:
+def test_the_command_names_custom_models_and_options() -> None:
     request = race_request(
         {
             **OWN,

@@ -1,4 +1,4 @@
-"""A race as messages: every event once, every figure whole again in the browser."""
+"""A race as messages: every event is sent once, and every figure is complete in the browser."""
 
 import threading
 import time
@@ -35,7 +35,7 @@ def played(**options: Any) -> tuple[RandomRace, list[dict[str, Any]]]:
 
 
 def composed(template: dict[str, Any], difference: dict[str, Any]) -> dict[str, Any]:
-    """What assets/player/shared/round.js does."""
+    """Apply a figure's difference to its template, as assets/player/shared/round.js does."""
     traces = zip(template["data"], difference["data"], strict=True)
     return {
         "data": [{**old, **new} for old, new in traces],
@@ -44,7 +44,7 @@ def composed(template: dict[str, Any], difference: dict[str, Any]) -> dict[str, 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_event_is_told_once_and_in_order(shape: dict[str, Any]) -> None:
+def test_every_event_is_sent_once_and_in_order(shape: dict[str, Any]) -> None:
     race, messages = played(**shape)
     assert messages[0]["kind"] == "header" and messages[-1]["kind"] == "end"
     rounds = [each["record"] for each in messages if each.get("type") == "round"]
@@ -54,7 +54,7 @@ def test_every_event_is_told_once_and_in_order(shape: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_texts_of_an_event_are_known_before_it_is_shown(shape: dict[str, Any]) -> None:
+def test_the_token_texts_of_an_event_are_sent_before_it_is_shown(shape: dict[str, Any]) -> None:
     race, messages = played(**shape)
     known: dict[int, str] = {}
     for message in messages:
@@ -68,7 +68,7 @@ def test_the_texts_of_an_event_are_known_before_it_is_shown(shape: dict[str, Any
             assert mentioned <= known.keys()
 
 
-def test_a_figure_put_together_again_is_the_figure() -> None:
+def test_a_figure_that_is_sent_as_a_difference_can_be_restored() -> None:
     race, messages = played(method="draft-tree", branching="3,2")
     templates: dict[str, Any] = {}
     last = race.trace_played.prefill
@@ -84,7 +84,7 @@ def test_a_figure_put_together_again_is_the_figure() -> None:
         root = round_.emitted_ids[-1]
 
 
-def test_a_rounds_timeline_comes_again_with_the_round_after_it() -> None:
+def test_a_round_s_timeline_is_sent_again_with_the_next_round() -> None:
     race, messages = played()
     rounds = [each for each in messages if each.get("type") == "round"]
     templates: dict[str, Any] = {}
@@ -100,7 +100,7 @@ def test_a_rounds_timeline_comes_again_with_the_round_after_it() -> None:
         assert figure == timeline_figure(neighbours, index)
 
 
-def test_every_note_of_a_round_is_told_in_words() -> None:
+def test_every_note_of_a_round_is_sent_in_words() -> None:
     race = RandomRace(race_request(FORM))
     race.trace_played = random_trace(3, rounds=12, has_distributions=False)
     messages = RaceMessages(race).messages(threading.Event())  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ def test_every_note_of_a_round_is_told_in_words() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_moment_of_a_round_comes_with_its_sentence(shape: dict[str, Any]) -> None:
+def test_every_moment_of_a_round_is_sent_with_its_sentence(shape: dict[str, Any]) -> None:
     race, messages = played(**shape)
     said = [each["sentences"] for each in messages if each.get("type") == "round"]
     is_greedy = shape.get("temperature") == "0"
@@ -119,7 +119,7 @@ def test_every_moment_of_a_round_comes_with_its_sentence(shape: dict[str, Any]) 
     assert said == [asdict(round_sentences(each, is_greedy)) for each in rounds]
 
 
-def test_a_key_that_a_figure_lacks_becomes_empty_not_the_templates() -> None:
+def test_a_key_that_a_figure_lacks_becomes_empty() -> None:
     template = {"data": [{"x": [1], "text": ["a"]}], "layout": {"title": "t"}}
     figure = {"data": [{"x": [1]}], "layout": {}}
     assert delta(template, figure) == {"data": [{"text": None}], "layout": {"title": None}}
@@ -135,7 +135,7 @@ def test_the_last_numbers_are_those_of_the_whole_trace() -> None:
     assert end["reason"] == "length"
 
 
-def test_a_held_race_has_its_numbers_up_to_the_round_after_which_it_waits() -> None:
+def test_a_held_race_has_its_numbers_up_to_the_round_at_which_it_waits() -> None:
     gate = Gate()
     gate.advance(2)
     race = RandomRace(race_request(FORM))
@@ -145,14 +145,14 @@ def test_a_held_race_has_its_numbers_up_to_the_round_after_which_it_waits() -> N
     assert len(rounds) == 2 and messages[rounds[-1] + 1]["kind"] == "summary"
 
 
-def test_the_header_has_the_texts_of_what_the_model_got_as_its_prompt() -> None:
+def test_the_header_has_the_token_texts_of_the_model_s_prompt() -> None:
     race = RandomRace(race_request(FORM))
     race.header = replace(race.header, token_texts=(), prompt_ids=tuple(race.texts)[:3])
     messages = RaceMessages(race).messages(threading.Event())  # type: ignore[arg-type]
     assert dict(next(messages)["trace"]["tokens"]) == dict(list(race.texts.items())[:3])
 
 
-def test_stop_ends_after_the_event_at_work() -> None:
+def test_a_stop_takes_effect_after_the_current_event() -> None:
     stop = threading.Event()
     race = RandomRace(race_request(FORM))
     kinds = []
@@ -164,13 +164,13 @@ def test_stop_ends_after_the_event_at_work() -> None:
     assert message["kind"] == "end" and message["reason"] == "stopped"
 
 
-def test_a_recording_ends_with_how_it_was_measured_not_with_how_it_was_opened() -> None:
+def test_a_recording_ends_with_the_circumstances_of_its_measurement() -> None:
     trace = replace(random_trace(rounds=2), beside=2, waited=0.25)
     *_, end = RaceMessages(Replay(trace)).messages(threading.Event())
     assert end is not None and (end["beside"], end["waited"]) == (2, 0.25)
 
 
-def test_a_run_tells_for_what_share_of_its_time_other_work_had_the_processor() -> None:
+def test_a_run_measures_the_share_of_its_time_that_other_work_used_the_processor() -> None:
     busy = _Busy()
     time.sleep(0.02)
     busy.end()

@@ -1,4 +1,4 @@
-"""A page may open any recording; what is none is refused in one sentence, and nothing is stuck."""
+"""A page may open any recording; other files are refused in one sentence and block nothing."""
 
 import base64
 import gzip
@@ -27,7 +27,7 @@ from specviz.models.pair_catalog import CHAT, pair_named
 from specviz.models.pair_check import needs_missing
 from specviz.prompts import held_out_prompt, tasks
 from specviz.records import Outcome
-from specviz.trace_file import dumps, encode, memory_bytes
+from specviz.trace_file import dumps, encode, measure
 from specviz.ui import recordings
 from specviz.ui.handlers import Handlers
 from specviz.ui.recordings import requested_trace
@@ -42,7 +42,7 @@ def encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def test_a_file_comes_back_round_by_round() -> None:
+def test_a_file_is_sent_back_round_by_round() -> None:
     trace, handlers = random_trace(3, rounds=4), Handlers()
     asked = {"ticket": TICKET, "data": encoded(dumps(trace))}
     assert handlers.open(asked) == {"error": None}
@@ -53,15 +53,15 @@ def test_a_file_comes_back_round_by_round() -> None:
 
 
 @pytest.mark.parametrize("name", golden_names())
-def test_every_golden_recording_opens(name: str) -> None:
+def test_every_bundled_recording_opens(name: str) -> None:
     trace = requested_trace({"golden": name})
     assert trace == golden_trace(name)
     assert trace.config.method == name.partition(".")[0]
     assert trace.rounds and trace.lane("baseline").steps
 
 
-def test_all_methods_of_the_chat_model_share_one_prompt_and_have_one_run_that_suits_them() -> None:
-    """So that they can be compared; both texts of a run at temperature 0 are the same."""
+def test_the_chat_model_s_recordings_share_one_prompt_and_each_method_has_a_suitable_run() -> None:
+    """The same prompt makes methods comparable. At temperature 0 both texts of a run are equal."""
     chat = pair_named(CHAT)
     able = {each.name for each in DRAFTERS.values() if not needs_missing(chat, each.needs)}
     shared = {name for name in golden_names() if golden_parts(name)[1:] == ("chat", CHAT)}
@@ -74,7 +74,7 @@ def test_all_methods_of_the_chat_model_share_one_prompt_and_have_one_run_that_su
             assert trace.emitted_ids == trace.lane("baseline").emitted_ids
 
 
-def test_the_first_recording_is_of_the_chat_model_and_clearly_quicker_than_the_baseline() -> None:
+def test_the_first_recording_uses_the_chat_model_and_is_clearly_faster_than_the_baseline() -> None:
     first, *others = page_setup()["traces"]
     assert first["name"] == OPENING and "SmolLM2" in first["group"]
     groups = [each["group"] for each in (first, *others)]
@@ -88,8 +88,8 @@ def test_the_first_recording_is_of_the_chat_model_and_clearly_quicker_than_the_b
     assert speculative > 1.3 * baseline
 
 
-def test_the_first_recording_is_what_the_page_begins_with() -> None:
-    """So that recording, form and lead say one thing."""
+def test_the_first_recording_has_the_settings_with_which_the_page_starts() -> None:
+    """With other settings, the recording would contradict the form and the introduction."""
     trace, usual = golden_trace(OPENING), defaults_of_the_page()
     assert trace.prompt == held_out_prompt(tasks(is_chat=True)[0], 1, is_chat=True)
     assert trace.main.config.method == pair_named(CHAT).method
@@ -101,14 +101,14 @@ def defaults_of_the_page() -> dict[str, Any]:
     return {each["name"]: each["default"] for each in page_setup()["settings"]}
 
 
-def test_the_recording_that_is_drawn_anew_asks_the_same_question_and_draws() -> None:
+def test_the_recording_with_draws_has_the_same_prompt() -> None:
     trace = golden_trace(SAMPLED)
     assert trace.prompt == golden_trace(OPENING).prompt and trace.main.config.temperature > 0
 
 
 @pytest.mark.parametrize("name", golden_names())
-def test_no_chosen_token_of_a_recording_is_missing_from_the_bars(name: str) -> None:
-    """Examined ones and the target's own, those that come out of a residual in its bars too."""
+def test_the_bars_show_every_chosen_token_of_a_recording(name: str) -> None:
+    """The bars contain every examined token and the token that the target adds."""
     trace = golden_trace(name)
     is_raw = trace.main.config.temperature == 0
     for each in trace.rounds:
@@ -125,15 +125,15 @@ def test_no_chosen_token_of_a_recording_is_missing_from_the_bars(name: str) -> N
                 assert all(token in bars["customdata"] for bars in after["bars"])
 
 
-def test_the_recordings_are_small_enough_to_come_with_the_app() -> None:
+def test_the_recordings_are_small_enough_to_ship_with_the_app() -> None:
     assert sum(file.stat().st_size for file in FOLDER.glob(f"*{SUFFIX}")) < 900_000
 
 
 @pytest.mark.parametrize(
     ("question", "sentence"),
     [
-        ({"golden": "../../etc/passwd"}, "trace must be a recording such as"),
-        ({"golden": ["x"]}, "trace must be a recording such as"),
+        ({"golden": "../../etc/passwd"}, "trace must be the name of a recording, such as"),
+        ({"golden": ["x"]}, "trace must be the name of a recording, such as"),
         ({}, "trace must be a file in base64, got none"),
         ({"data": "%%%"}, "trace must be a file in base64, got other text"),
         (
@@ -146,25 +146,27 @@ def test_the_recordings_are_small_enough_to_come_with_the_app() -> None:
         ({"data": encoded(b'{"format": NaN}')}, "trace must hold finite numbers only, got NaN"),
     ],
 )
-def test_what_is_no_recording_is_refused_in_one_sentence(
+def test_a_file_that_is_no_recording_is_refused_in_one_sentence(
     question: dict[str, Any], sentence: str
 ) -> None:
     reply = Handlers().open(question | {"ticket": TICKET})
     assert reply["error"].startswith(sentence) and "\n" not in reply["error"]
 
 
-def test_a_file_above_the_limit_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_above_the_size_limit_is_refused_without_reading_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(recordings, "MAX_UPLOAD_BYTES", 1_000_000)
     with pytest.raises(InputError, match="at most 1 MB, got 3 MB"):
         requested_trace({"data": "A" * 4_000_000})
 
 
-def test_files_that_are_read_at_once_are_bounded_together(
+def test_simultaneous_files_are_limited_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data = dumps(golden_trace(golden_names()[0]))
     question = {"data": encoded(gzip.compress(data))}
-    monkeypatch.setattr(recordings, "MAX_READING_BYTES", memory_bytes(data) + 1)
+    monkeypatch.setattr(recordings, "MAX_READING_BYTES", measure(data).memory + 1)
     monkeypatch.setattr(recordings, "READING_SECONDS", 0.01)
     with recordings._readings.room(2, "another"):
         with pytest.raises(InputError, match="other files are being read: try again"):
@@ -178,7 +180,7 @@ def test_files_that_are_read_at_once_are_bounded_together(
             requested_trace(question)
 
 
-def test_large_files_of_one_address_leave_room_for_those_of_others(
+def test_large_files_of_one_address_do_not_exclude_files_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(recordings, "READING_SECONDS", 0.01)
@@ -206,10 +208,13 @@ EXPANDING = {
 
 
 @pytest.mark.parametrize("text", EXPANDING.values(), ids=EXPANDING)
-def test_files_that_are_read_at_once_take_no_more_memory_than_there_is_for_them(
+def test_reading_simultaneous_files_stays_within_the_memory_limit(
     monkeypatch: pytest.MonkeyPatch, text: bytes
 ) -> None:
-    """Whatever their text becomes: a kilobyte of gzip may be megabytes, of which each is forty."""
+    """A kilobyte of gzip may unpack to megabytes of text.
+
+    Parsing a megabyte of text takes forty megabytes of memory.
+    """
     data = encoded(gzip.compress(text))
     most = 20_000_000
     monkeypatch.setattr(recordings, "MAX_READING_BYTES", most)
@@ -228,16 +233,17 @@ def test_files_that_are_read_at_once_take_no_more_memory_than_there_is_for_them(
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert set(told) == {"trace.device is missing"} and len(told) == 6
-    assert peak < most + 6 * 2_000_000  # a piece each, to be looked through
+    # Each file is searched piece by piece, so at most one piece per file is in memory.
+    assert peak < most + 6 * 2_000_000
 
 
-def test_a_file_that_unpacks_to_more_than_it_says_is_refused() -> None:
+def test_a_file_that_unpacks_to_more_than_it_claims_is_refused() -> None:
     packed = gzip.compress(b" " * 1000) + gzip.compress(b" " * 100)
-    with pytest.raises(InputError, match="got more than the 100 bytes it says"):
+    with pytest.raises(InputError, match="got more than the 100 bytes that it announces"):
         requested_trace({"data": encoded(packed)})
 
 
-def test_a_refused_recording_leaves_room_for_the_next() -> None:
+def test_a_refused_recording_releases_its_share_of_the_limit() -> None:
     handlers = Handlers()
     for _ in range(4):
         assert handlers.open({"ticket": TICKET, "data": "%"})["error"]
@@ -248,7 +254,7 @@ def test_a_refused_recording_leaves_room_for_the_next() -> None:
         heard(handlers, ticket)
 
 
-def test_a_class_that_opens_a_recording_all_at_once_gets_it_one_after_the_other() -> None:
+def test_a_class_that_opens_a_recording_at_once_gets_it_one_by_one() -> None:
     handlers = Handlers()
     data = encoded(dumps(random_trace(5, rounds=2)))
     tickets = [f"{TICKET}-{number}" for number in range(8)]
@@ -271,6 +277,6 @@ def test_two_runs_are_compared_in_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("b", [None, [], {"data": "%"}])
-def test_what_is_no_run_cannot_be_compared(b: object) -> None:
+def test_a_file_that_is_no_run_cannot_be_compared(b: object) -> None:
     reply = Handlers().diff({"a": {"golden": "draft-model.code"}, "b": b})
     assert "must" in reply["error"] and "\n" not in reply["error"]

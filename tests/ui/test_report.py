@@ -1,4 +1,4 @@
-"""The report as text: whole, small, the same each time, and refused where it cannot be written."""
+"""The report as a file: complete, small and always the same; an unwritable path is refused."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.random_traces import random_trace
 NAME = "draft-tree.story"
 
 
-def test_a_report_names_no_other_file_and_no_other_server() -> None:
+def test_a_report_refers_to_no_other_file_and_no_server() -> None:
     html = report_html(golden_trace(NAME))
     outside = re.sub(r'<script type="text/plain".*?</script>', "", html, flags=re.DOTALL)
     assert not re.search(r"""(src|href)\s*=|url\(|@import|https?://""", outside)
 
 
-def test_every_module_of_a_report_is_in_it() -> None:
+def test_every_module_of_a_report_is_in_its_file() -> None:
     modules = module_map(PLAYER, "report_main.js")
     assert "specviz/step/step_view.js" in modules and "specviz/shared/dom.js" in modules
     assert not any(name in modules for name in ("specviz/shared/transport.js", "specviz/app.js"))
@@ -37,21 +37,21 @@ def test_the_same_trace_gives_the_same_report() -> None:
     assert report_html(trace) == report_html(trace)
 
 
-def test_no_text_of_a_trace_stands_in_a_report_as_it_is() -> None:
+def test_text_of_a_trace_is_escaped_in_a_report() -> None:
     trace = random_trace(1, rounds=2)
     html = report_html(replace(trace, prompt="</script>pwned", token_texts=((0, "<b>pwned"),)))
     assert "pwned" not in html
 
 
-def test_a_run_without_rounds_makes_a_report() -> None:
+def test_a_run_without_rounds_can_be_written_as_a_report() -> None:
     assert report_html(random_trace(1).unstarted).startswith("<!doctype html>")
 
 
-def test_a_report_of_a_recorded_run_stays_below_three_megabytes() -> None:
+def test_a_report_of_a_recorded_run_is_smaller_than_three_megabytes() -> None:
     assert all(len(report_html(golden_trace(name))) < 3e6 for name in golden_names()[:2])
 
 
-def test_the_command_writes_the_file_and_says_how_large_it_is(tmp_path: Path) -> None:
+def test_the_command_writes_the_file_and_prints_its_size(tmp_path: Path) -> None:
     output = tmp_path / "run.html"
     lines: list[str] = []
     options = Namespace(trace=str(FOLDER / f"{NAME}{SUFFIX}"), output=str(output))
@@ -62,7 +62,7 @@ def test_the_command_writes_the_file_and_says_how_large_it_is(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["no-such-folder/run.html", "."])
-def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_path_that_cannot_be_written_is_refused(tmp_path: Path, name: str) -> None:
     save(random_trace(1, rounds=1), tmp_path / "trace.json")
     options = Namespace(trace=str(tmp_path / "trace.json"), output=str(tmp_path / name))
     with pytest.raises(InputError, match="output must be a file in an existing folder, got"):

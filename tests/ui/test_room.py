@@ -1,4 +1,4 @@
-"""A class: its link, its secrets, its votes, its bounds, and how it goes."""
+"""A class: its link, its secrets, its votes, its limits, and its end."""
 
 import inspect
 from collections import Counter
@@ -83,13 +83,15 @@ def lesson(clock: Clock) -> Class:
     return Class(Rooms(clock))
 
 
-def test_a_class_has_a_link_of_plain_words_and_its_code_is_drawn_here(lesson: Class) -> None:
+def test_a_class_has_a_link_of_plain_words_and_its_qr_code_is_drawn_on_this_server(
+    lesson: Class,
+) -> None:
     assert lesson.opened["link"] == f"{HOME}?class={lesson.name}"
     assert len(lesson.name.split("-")) == room.WORDS and lesson.name.replace("-", "").isalpha()
     assert lesson.opened["qr"].startswith("data:image/svg+xml")
 
 
-def test_members_see_what_the_teacher_shows_and_an_answer_without_news_is_tiny(
+def test_members_see_the_teacher_s_page_and_an_answer_without_news_is_tiny(
     lesson: Class,
 ) -> None:
     ann = lesson.join()
@@ -106,15 +108,16 @@ def test_members_see_what_the_teacher_shows_and_an_answer_without_news_is_tiny(
     assert not lesson.look(ann, seen["version"])["state"]["follows"]
 
 
-def test_where_a_question_comes_from_is_told_to_nobody(lesson: Class) -> None:
+def test_a_visitor_s_address_is_sent_to_nobody(lesson: Class) -> None:
     teacher, ann = "203.0.113.7", lesson.join()
     shown = {"room": lesson.name, "secret": lesson.secret, "do": "show", "page": "?view=lab"}
-    assert lesson.rooms.lead_room(shown | {"address": teacher})["error"] is None  # as `asked_by`
+    # On a real server, `asked_by` adds the teacher's address to the request in this way.
+    assert lesson.rooms.lead_room(shown | {"address": teacher})["error"] is None
     assert lesson.look(ann)["state"]["page"] == "?view=lab"
     assert teacher not in str(lesson.look(ann)) + str(lesson.watch())
 
 
-def test_only_who_knows_the_secret_leads(lesson: Class) -> None:
+def test_only_the_person_who_knows_the_secret_leads_the_class(lesson: Class) -> None:
     member = lesson.join()
     for secret in ("", member, lesson.secret[:-1], lesson.secret + "é", "\ud800", None, 7):
         asked = {"room": lesson.name, "secret": secret, "do": "end", "version": 0}
@@ -137,7 +140,7 @@ def test_each_member_has_one_vote_which_may_change_until_the_reveal(lesson: Clas
     assert lesson.counts() == {"accept": 2, "reject": 0}
 
 
-def test_nothing_hidden_and_no_count_is_sent_before_the_reveal(lesson: Class) -> None:
+def test_no_hidden_number_and_no_count_is_sent_before_the_reveal(lesson: Class) -> None:
     ann = lesson.join()
     lesson.lead("ask", **VERDICT)
     lesson.vote(ann, "accept")
@@ -149,10 +152,12 @@ def test_nothing_hidden_and_no_count_is_sent_before_the_reveal(lesson: Class) ->
     lesson.lead("drop")
     assert lesson.look(ann)["state"]["poll"] is None
     lesson.lead("ask", **VERDICT | {"facts": FACTS | {"greedy": True}})
-    assert lesson.look(ann)["state"]["poll"]["greedy"] is True  # of a run without any draw
+    # Students may know, before the result of a vote is shown, that a greedy run uses no random
+    # numbers.
+    assert lesson.look(ann)["state"]["poll"]["greedy"] is True
 
 
-def test_p_and_q_are_shown_beforehand_only_where_the_teacher_wants_it_and_never_the_rest(
+def test_p_and_q_are_shown_before_the_reveal_only_if_the_teacher_chooses_so(
     lesson: Class,
 ) -> None:
     ann = lesson.join()
@@ -175,10 +180,10 @@ def test_p_and_q_are_shown_beforehand_only_where_the_teacher_wants_it_and_never_
     assert "no open question" in lesson.lead("hint")
 
 
-def test_the_result_is_that_of_the_guess_that_was_asked_about_wherever_its_teacher_is_by_then(
+def test_the_result_belongs_to_the_guess_of_the_question_wherever_the_teacher_is_now(
     lesson: Class,
 ) -> None:
-    """Their page was reloaded, or is a second tab at another place: it sends nothing of its own."""
+    """A reloaded page, or a second tab that shows another moment, cannot change the result."""
     ann = lesson.join()
     lesson.lead("ask", **VERDICT)
     other = {"p": 0.9, "q": 0.1, "accept": 1, "u": 0.1, "accepted": True}
@@ -187,7 +192,7 @@ def test_the_result_is_that_of_the_guess_that_was_asked_about_wherever_its_teach
         assert state["poll"]["facts"] == FACTS | {"greedy": False, "residual": False}
 
 
-def test_a_question_whose_numbers_come_late_is_asked_in_full_and_keeps_its_votes(
+def test_a_question_whose_options_arrive_later_keeps_its_votes(
     lesson: Class,
 ) -> None:
     ann = lesson.join()
@@ -201,10 +206,11 @@ def test_a_question_whose_numbers_come_late_is_asked_in_full_and_keeps_its_votes
     assert seen["mine"] == "many"
     lesson.lead("reveal")
     lesson.lead("ask", **GUESS)
-    assert lesson.watch()["state"]["poll"]["options"] == full  # a result stays as it was seen
+    # The result of a vote keeps the options that the voters saw.
+    assert lesson.watch()["state"]["poll"]["options"] == full
 
 
-def test_a_chart_of_answers_counts_late_ones_and_comes_only_when_asked_for(lesson: Class) -> None:
+def test_a_chart_of_answers_counts_late_votes_and_is_sent_only_on_request(lesson: Class) -> None:
     ann = lesson.join()
     lesson.lead("ask", **GUESS)
     lesson.lead("reveal")
@@ -221,7 +227,8 @@ def test_a_chart_of_answers_counts_late_ones_and_comes_only_when_asked_for(lesso
 
 def test_a_vote_for_another_question_or_by_a_stranger_is_refused(lesson: Class) -> None:
     ann = lesson.join()
-    assert lesson.vote(ann, "accept") == "this vote is over"  # none has begun
+    # The teacher has not asked anything yet.
+    assert lesson.vote(ann, "accept") == "this vote is over"
     lesson.lead("ask", **VERDICT)
     assert lesson.vote(ann, "accept", number=2) == "this vote is over"
     assert "choice must be one of accept, reject" in lesson.vote(ann, "maybe")
@@ -230,7 +237,7 @@ def test_a_vote_for_another_question_or_by_a_stranger_is_refused(lesson: Class) 
     assert lesson.watch()["votes"] == 0
 
 
-def test_guesses_of_a_lesson_are_kept_by_their_step_while_the_class_goes_on(
+def test_guesses_in_a_lesson_are_kept_per_step_while_the_class_continues(
     lesson: Class,
 ) -> None:
     ann, bob = lesson.join(), lesson.join()
@@ -245,10 +252,11 @@ def test_guesses_of_a_lesson_are_kept_by_their_step_while_the_class_goes_on(
     for step in range(room.MAX_POLLS + 5):
         lesson.lead("ask", **GUESS | {"place": f"step {step}"})
     lesson.lead("ask", **GUESS)
-    assert lesson.watch()["votes"] == 0  # forgotten: the table is bounded
+    # The class keeps only the last MAX_POLLS polls, so the first poll and its votes are gone.
+    assert lesson.watch()["votes"] == 0
 
 
-def test_who_leaves_is_not_counted_and_takes_an_open_vote_along(lesson: Class) -> None:
+def test_a_member_who_leaves_is_not_counted_and_their_open_vote_is_removed(lesson: Class) -> None:
     ann, bob = lesson.join(), lesson.join()
     lesson.lead("ask", **VERDICT)
     lesson.vote(ann, "accept")
@@ -258,14 +266,14 @@ def test_who_leaves_is_not_counted_and_takes_an_open_vote_along(lesson: Class) -
     assert "join it again" in lesson.look(ann)["error"]
 
 
-def test_whoever_was_silent_for_a_while_is_not_counted_as_here_until_they_look(
+def test_a_silent_member_is_not_counted_as_present_until_the_next_request(
     lesson: Class, clock: Clock
 ) -> None:
     ann, bob = lesson.join(), lesson.join()
     clock.now += room.HERE_SECONDS
     lesson.look(ann)
     assert lesson.watch()["here"] == 1
-    assert lesson.look(bob)["error"] is None  # a phone that woke up
+    assert lesson.look(bob)["error"] is None  # bob's phone was asleep and woke up
     assert lesson.watch()["here"] == 2
     clock.now += room.AWAY_SECONDS
     assert lesson.look(ann)["away"]
@@ -273,7 +281,7 @@ def test_whoever_was_silent_for_a_while_is_not_counted_as_here_until_they_look(
     assert "away" not in lesson.look(ann)
 
 
-def test_a_class_is_gone_when_its_teacher_ends_it(lesson: Class) -> None:
+def test_a_class_ends_when_its_teacher_ends_it(lesson: Class) -> None:
     ann = lesson.join()
     assert lesson.lead("end") is None
     assert lesson.look(ann)["error"] == room.GONE
@@ -281,7 +289,7 @@ def test_a_class_is_gone_when_its_teacher_ends_it(lesson: Class) -> None:
     assert lesson.lead("show", page="") == room.GONE
 
 
-def test_a_class_is_gone_when_nobody_was_there_or_its_teacher_stays_away(
+def test_a_class_ends_if_nobody_was_there_or_its_teacher_stays_away(
     lesson: Class, clock: Clock
 ) -> None:
     ann = lesson.join()
@@ -297,12 +305,14 @@ def test_a_class_is_gone_when_nobody_was_there_or_its_teacher_stays_away(
     assert left == room.GONE
 
 
-def test_rooms_and_members_are_bounded_and_places_of_the_absent_are_given_away(
+def test_classes_and_members_are_limited_and_absent_members_lose_their_places(
     lesson: Class, clock: Clock
 ) -> None:
     for _ in range(room.MAX_ROOMS - 1):
         Class(lesson.rooms)
-    assert "classes are open here already" in lesson.rooms.open_room({"home": HOME})["error"]
+    assert (
+        "classes are open on this server already" in lesson.rooms.open_room({"home": HOME})["error"]
+    )
     first = [lesson.join() for _ in range(room.MAX_MEMBERS)]
     assert "this class is full" in lesson.rooms.join_room({"room": lesson.name})["error"]
     clock.now += room.HERE_SECONDS
@@ -314,26 +324,26 @@ def test_rooms_and_members_are_bounded_and_places_of_the_absent_are_given_away(
     assert lesson.rooms.open_room({"home": HOME})["error"] is None
 
 
-def test_one_address_takes_neither_all_classes_nor_all_places_of_one(
+def test_one_address_cannot_take_all_classes_or_all_places_of_a_class(
     lesson: Class, clock: Clock
 ) -> None:
     asked = {"home": HOME, "address": "one"}
     errors = [lesson.rooms.open_room(asked)["error"] for _ in range(room.ROOMS_OF_ADDRESS + 1)]
-    assert errors[:-1] == [None] * room.ROOMS_OF_ADDRESS and "of your address" in errors[-1]
+    assert errors[:-1] == [None] * room.ROOMS_OF_ADDRESS and "from your address" in errors[-1]
     assert 9 * room.ROOMS_OF_ADDRESS < room.MAX_ROOMS / 2, "nor do nine"
     assert lesson.rooms.open_room(asked | {"address": "another"})["error"] is None
     asked = {"room": lesson.name, "address": "one"}
     told = [lesson.rooms.join_room(asked)["error"] for _ in range(room.MEMBERS_OF_ADDRESS + 1)]
-    assert told[:-1] == [None] * room.MEMBERS_OF_ADDRESS and "of your network" in told[-1]
+    assert told[:-1] == [None] * room.MEMBERS_OF_ADDRESS and "from your network" in told[-1]
     clock.now += room.HERE_SECONDS
     assert lesson.rooms.join_room(asked)["error"] is None, "those who have gone leave room"
     assert lesson.rooms.join_room(asked | {"address": "another"})["error"] is None
 
 
-def test_a_few_addresses_that_open_all_classes_give_up_empty_ones_to_a_teacher(
+def test_a_few_addresses_that_open_all_classes_lose_empty_ones_to_another_teacher(
     lesson: Class, clock: Clock
 ) -> None:
-    """A school of telephones could else keep everybody from teaching."""
+    """Without this rule, a few addresses could keep all teachers from opening a class."""
     greedy = [f"10.0.0.{at % 25}" for at in range(room.MAX_ROOMS - 1)]
     for address in greedy:
         last = lesson.rooms.open_room({"home": HOME, "address": address})
@@ -353,10 +363,12 @@ def test_a_few_addresses_that_open_all_classes_give_up_empty_ones_to_a_teacher(
     assert lesson.watch()["error"] is None, "a class that somebody is in stays"
     assert lesson.rooms.watch_room(last | {"version": 0})["error"] is None
     again = lesson.rooms.open_room({"home": HOME, "address": "10.0.0.0"})
-    assert "classes are open here already" in again["error"], "whoever has most gets no more"
+    assert "classes are open on this server already" in again["error"], (
+        "whoever has most gets no more"
+    )
 
 
-def test_strangers_who_fill_a_class_keep_nobody_out_and_erase_no_vote(
+def test_strangers_who_fill_a_class_exclude_nobody_and_delete_no_vote(
     lesson: Class, clock: Clock
 ) -> None:
     lesson.lead("ask", **VERDICT)
@@ -378,7 +390,9 @@ def test_strangers_who_fill_a_class_keep_nobody_out_and_erase_no_vote(
     assert len(poll.votes) == room.MAX_MEMBERS
 
 
-def test_who_lost_a_place_comes_back_to_their_vote_and_nobody_else_does(lesson: Class) -> None:
+def test_a_member_who_lost_a_place_gets_it_back_with_the_vote_and_nobody_else_does(
+    lesson: Class,
+) -> None:
     ann = lesson.join()
     lesson.lead("ask", **VERDICT)
     lesson.vote(ann, "accept")
@@ -391,13 +405,13 @@ def test_who_lost_a_place_comes_back_to_their_vote_and_nobody_else_does(lesson: 
     assert lesson.look(ann)["state"]["mine"] == "accept"
 
 
-def test_the_codes_for_cameras_that_an_address_has_drawn_are_bounded_in_public(
+def test_on_a_public_server_the_qr_codes_per_address_are_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One takes 15 ms and more, during which nobody would be answered."""
+    """Drawing one code takes 15 ms or more, during which the server answers nobody."""
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
     monkeypatch.setattr(spending, "spending", Spending(Clock()))
-    spending.spending.add("one", 5.5)  # seconds of those that an address has
+    spending.spending.add("one", 5.5)  # the address has already used 5.5 s of CPU time
     rooms = Rooms()
 
     def asked(name: str, host: str, **question: Any) -> Any:
@@ -413,13 +427,12 @@ def test_the_codes_for_cameras_that_an_address_has_drawn_are_bounded_in_public(
     assert found["error"] == TOO_MUCH and opened > 0
     ours = asked("open_room", "another", home=HOME)
     assert ours["error"] is None
-    joined = asked(
-        "join_room", "one", room=ours["room"]
-    )  # what goes on needs no processor to speak of
+    # Joining a class that is open costs almost no CPU time.
+    joined = asked("join_room", "one", room=ours["room"])
     assert joined["error"] is None
 
 
-def test_what_a_question_costs_does_not_grow_with_what_other_classes_hold(
+def test_the_cost_of_a_request_does_not_grow_with_other_classes(
     lesson: Class, clock: Clock
 ) -> None:
     looks = 0
@@ -441,20 +454,20 @@ def test_what_a_question_costs_does_not_grow_with_what_other_classes_hold(
     assert looks >= room.ROOMS_OF_ADDRESS
 
 
-def test_the_name_of_a_class_is_not_found_by_trying_through_a_lesson() -> None:
+def test_a_class_name_cannot_be_guessed_within_a_lesson() -> None:
     assert len(set(room._WORDS)) == len(room._WORDS)
     tries = PER_MINUTE * 90
     assert tries * room.MAX_ROOMS / len(room._WORDS) ** room.WORDS < 1 / 500
 
 
-def test_whoever_types_wrong_names_closes_no_class_to_others_of_the_address(lesson: Class) -> None:
+def test_wrong_class_names_do_not_lock_out_others_at_the_same_address(lesson: Class) -> None:
     guess = {"room": "sun-moon-star", "member": "x", "version": 0, "address": "one"}
     told = {lesson.rooms.join_room(guess)["error"] for _ in range(1000)}
     assert told == {room.GONE}
     assert lesson.rooms.join_room(guess | {"room": lesson.name})["error"] is None
 
 
-def test_members_of_a_large_class_or_of_many_behind_one_router_look_more_rarely(
+def test_members_of_a_large_class_or_behind_one_router_poll_less_often(
     lesson: Class, clock: Clock
 ) -> None:
     members = [lesson.join() for _ in range(2 * room.LOOKS_A_SECOND)]
@@ -477,19 +490,24 @@ def test_members_of_a_large_class_or_of_many_behind_one_router_look_more_rarely(
         ("ask", VERDICT | {"kind": ["verdict"]}, "kind must be one of verdict, prediction"),
         ("ask", VERDICT | {"words": "x" * (room.MOST_WORDS + 1)}, "words must be Unicode text"),
         ("ask", GUESS | {"options": []}, "options must be an array of 2 to 8"),
+        (
+            "ask",
+            GUESS | {"options": [{"name": "a", "text": "A"}] * 2},
+            "options must have different names",
+        ),
         ("ask", GUESS | {"options": [1, 2]}, "options must hold objects, got 1"),
         ("ask", GUESS | {"options": [{"name": "a"}] * 2}, "options.text must be Unicode text"),
         ("reveal", {}, "there is no question"),
     ],
 )
-def test_what_a_class_cannot_take_is_refused_in_one_line(
+def test_invalid_actions_in_a_class_are_refused_in_one_line(
     lesson: Class, do: str, question: dict[str, Any], told: str
 ) -> None:
     assert lesson.lead(do, **question).startswith(told)
     assert lesson.watch()["state"]["poll"] is None
 
 
-def test_numbers_that_are_revealed_are_probabilities(lesson: Class) -> None:
+def test_revealed_numbers_must_be_probabilities(lesson: Class) -> None:
     told = lesson.lead("ask", **VERDICT | {"facts": FACTS | {"u": 2}})
     assert told == "facts.u must be a number from 0 to 1, got 2"
     assert "facts must be an object" in lesson.lead("ask", **VERDICT | {"facts": [0.3]})
@@ -498,7 +516,7 @@ def test_numbers_that_are_revealed_are_probabilities(lesson: Class) -> None:
 
 @pytest.mark.parametrize("name", ROOM_ASKED)
 @pytest.mark.parametrize("given", [None, {}, [], "x" * 10_000, -1, {"room": []}])
-def test_nonsense_is_answered_with_one_line(lesson: Class, name: str, given: Any) -> None:
+def test_an_invalid_request_is_answered_with_one_line(lesson: Class, name: str, given: Any) -> None:
     fields = ("version", "member", "secret", "number", "choice", "do", "home")
     for question in (given, {"room": lesson.name} | {field: given for field in fields}):
         error = getattr(lesson.rooms, name)(question)["error"]
@@ -507,6 +525,6 @@ def test_nonsense_is_answered_with_one_line(lesson: Class, name: str, given: Any
 
 
 @pytest.mark.parametrize("home", ["javascript:alert(1)", "https://x/?a=1", "https://x/#a", "", 7])
-def test_a_link_leads_to_a_page_and_nowhere_else(home: object) -> None:
+def test_a_link_can_lead_only_to_a_page_of_the_app(home: object) -> None:
     told = Rooms().open_room({"home": home})["error"]
     assert told.startswith("home must be")

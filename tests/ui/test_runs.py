@@ -1,4 +1,4 @@
-"""Runs and the pages that see them: places, sharing, stops, silence, bounds."""
+"""Runs and the pages that watch them: queue, sharing, stops, limits, pages that stop asking."""
 
 from threading import Thread
 
@@ -8,7 +8,7 @@ from specviz.errors import InputError
 from specviz.pause import Gate
 from specviz.ui import runs
 from specviz.ui.runs import Runs
-from specviz.ui.turns import QueuedOrder, State, Work
+from specviz.ui.turns import MAX_LIVE, QueuedOrder, State, Work
 from tests.ui.clocked import Workshop
 
 
@@ -17,11 +17,12 @@ def ticket(number: int) -> str:
 
 
 class Room(Workshop):
-    """A workshop whose orders pages ask for."""
+    """A queue of work that several pages request."""
 
     def __init__(self, most_live: int = 48) -> None:
         super().__init__(most_live)
-        self.runs = Runs(self.turns, self.clock)
+        self.lacks_memory = False
+        self.runs = Runs(self.turns, self.clock, lambda: self.lacks_memory)
 
     def join(self, number: int, name: str, *given: object, is_heard: bool = True) -> QueuedOrder:
         order = self.order(name, *given)  # type: ignore[arg-type]
@@ -36,8 +37,23 @@ class Room(Workshop):
     def run(self, turns: int = 10_000) -> None:
         for _ in range(turns):
             self.runs.tidy()
-            if not self.turns.move():
+            if not self.turns.move(self.may_begin):
                 return
+
+    def may_begin(self, order: QueuedOrder) -> bool:
+        return order.is_wanted and not (self.lacks_memory and self.turns.live)
+
+    def wait(self, seconds: float, *pages: int) -> None:
+        """Let the fake clock advance by `seconds` seconds.
+
+        Once in each second, the given pages ask about their runs.
+        """
+        ends = self.clock.now + seconds
+        while self.clock.now < ends:
+            self.clock.now += 1
+            for number in pages:
+                self.look(number)
+            self.run(1)
 
 
 def state(room: Room, number: int) -> object:
@@ -58,7 +74,7 @@ def test_each_run_knows_how_many_are_ahead_and_what_it_waits_for() -> None:
     assert round(room.look(1)["running"]["seconds_left"]) == 26  # type: ignore[index]
 
 
-def test_runs_of_many_pages_go_on_at_once() -> None:
+def test_runs_of_many_pages_proceed_at_the_same_time() -> None:
     room = Room()
     for number in range(40):
         room.join(number, str(number))
@@ -67,7 +83,7 @@ def test_runs_of_many_pages_go_on_at_once() -> None:
     assert room.look(0)["beside"] == 39
 
 
-def test_those_who_ask_for_the_same_see_one_run_from_its_beginning() -> None:
+def test_pages_with_the_same_request_see_one_run_from_its_beginning() -> None:
     room = Room()
     room.join(0, "same")
     room.run(2)
@@ -96,7 +112,7 @@ def test_a_run_that_has_ended_or_is_held_is_not_shared() -> None:
     assert room.look(2)["pages"] == room.look(3)["pages"] == 1
 
 
-def test_a_page_that_stops_a_shared_run_leaves_it_and_it_ends_when_nobody_is_left() -> None:
+def test_a_page_that_stops_a_shared_run_leaves_it_and_the_last_page_ends_it() -> None:
     room = Room()
     order = room.join(0, "same", Work.RACE, 50)
     room.join(1, "same")
@@ -118,12 +134,14 @@ def test_a_shared_run_cannot_be_held_by_one_of_its_pages() -> None:
     room.run(1)
     assert room.runs.hold(ticket(0), Gate.resume)
     room.join(1, "same")
-    with pytest.raises(InputError, match="2 pages see this run: it cannot be held for one of them"):
+    with pytest.raises(
+        InputError, match="2 pages show this run, so it cannot be paused for one of them"
+    ):
         room.runs.hold(ticket(0), Gate.pause)
     assert not room.runs.hold("somebody-elses-ticket", Gate.pause)
 
 
-def test_who_joins_while_a_run_is_being_held_gets_one_of_their_own() -> None:
+def test_a_page_that_joins_a_run_while_it_is_being_held_gets_its_own_run() -> None:
     room = Room()
     held = room.join(0, "same")
     room.run(1)
@@ -140,7 +158,7 @@ def test_who_joins_while_a_run_is_being_held_gets_one_of_their_own() -> None:
     assert own is not held and own.gate.is_open
 
 
-def test_a_run_stopped_while_waiting_never_starts_and_frees_its_place() -> None:
+def test_a_run_stopped_while_waiting_never_starts_and_frees_its_position() -> None:
     room = Room(most_live=1)
     room.join(0, "a"), room.join(1, "b")
     room.runs.stop(ticket(0))
@@ -149,7 +167,7 @@ def test_a_run_stopped_while_waiting_never_starts_and_frees_its_place() -> None:
     assert room.moved == ["b"] * 3
 
 
-def test_a_strange_ticket_learns_nothing() -> None:
+def test_an_unknown_ticket_learns_nothing() -> None:
     room = Room()
     room.join(0, "a")
     nothing = {"ahead": 0, "running": None, "messages": [], "pages": 0, "beside": 0}
@@ -157,7 +175,7 @@ def test_a_strange_ticket_learns_nothing() -> None:
     room.runs.stop("somebody-elses-ticket")
 
 
-def test_missed_messages_come_from_the_asked_number_on() -> None:
+def test_missed_messages_are_sent_from_the_requested_number_on() -> None:
     room = Room()
     order = room.join(0, "a")
     room.run()
@@ -166,7 +184,7 @@ def test_missed_messages_come_from_the_asked_number_on() -> None:
 
 
 @pytest.mark.parametrize("is_held", [False, True])
-def test_a_page_that_is_away_frees_its_run_within_15_seconds(is_held: bool) -> None:
+def test_a_run_whose_page_is_gone_is_freed_within_15_seconds(is_held: bool) -> None:
     room = Room()
     order = room.join(0, "a", Work.RACE, 10_000)
     room.run(3)
@@ -180,7 +198,7 @@ def test_a_page_that_is_away_frees_its_run_within_15_seconds(is_held: bool) -> N
     assert order.state is State.DONE and state(room, 0) == "unknown"
 
 
-def test_a_page_that_asks_keeps_its_run_however_long() -> None:
+def test_a_page_that_keeps_asking_keeps_its_run() -> None:
     room = Room()
     order = room.join(0, "a")
     room.run(1)
@@ -195,7 +213,7 @@ def test_a_page_that_asks_keeps_its_run_however_long() -> None:
     assert state(room, 0) == "done"
 
 
-def test_what_nobody_asks_for_is_never_begun_and_soon_forgotten() -> None:
+def test_a_run_that_nobody_asks_for_is_never_started_and_soon_deleted() -> None:
     room = Room()
     for number in range(1000):
         room.join(number, str(number), is_heard=False)
@@ -208,21 +226,112 @@ def test_what_nobody_asks_for_is_never_begun_and_soon_forgotten() -> None:
     assert room.turns.waiting == []
 
 
-def test_the_queue_has_an_end_and_an_address_a_part_of_it() -> None:
+def state_of_last(room: Room) -> object:
+    return room.look(runs.MAX_OF_ADDRESS - 1)["messages"]
+
+
+def test_the_queue_is_limited_and_an_address_has_a_part_of_it() -> None:
     room = Room(most_live=1)
     for number in range(runs.MAX_OF_ADDRESS):
         room.join(number, str(number))
-    with pytest.raises(InputError, match="runs of your address go on already"):
+    with pytest.raises(InputError, match="runs from your address are running already"):
         room.join(998, "one more")
     for number in range(runs.MAX_OF_ADDRESS, runs.MAX_WAITING):
         room.runs.join(ticket(number), room.order(str(number), visitor="another"))
         room.look(number)
-    with pytest.raises(InputError, match="waiting already"):
-        room.runs.join(ticket(999), room.order("one more", visitor="a third"))
-    room.join(1000, "7")  # beside one that is there already there is always room
+    room.join(999, "one more", Work.RACE, 3, 0.1, "a third")
+    assert runs.GIVEN_UP in str(state_of_last(room)), "it is taken from the address that has most"
+    room.join(1000, "7")  # a page that joins an existing run needs no place in the queue
 
 
-def test_an_address_gains_nothing_by_looking_at_its_runs_later() -> None:
+def test_two_addresses_cannot_close_the_queue_to_a_third() -> None:
+    room = Room()
+    for number in range(2 * runs.MAX_OF_ADDRESS):
+        visitor = f"greedy {number // runs.MAX_OF_ADDRESS}"
+        room.join(number, str(number), Work.RACE, 4000, 0.01, visitor)
+        room.run(1)
+    assert len(room.turns.live) == MAX_LIVE and len(room.turns.waiting) >= runs.MAX_WAITING
+    began = room.clock.now
+    late = room.join(900, "late", Work.RACE, 400, 0.1, "a third")
+    while not late.has_shown:
+        room.run(1)
+    assert room.clock.now - began < 2
+    told = [room.look(number) for number in range(2 * runs.MAX_OF_ADDRESS)]
+    given_up = [each for each in told if runs.GIVEN_UP in str(each["messages"])]
+    assert len(given_up) == 1 and given_up[0]["state"] == "done"
+    paused = [each for each in told if (each["running"] or {}).get("has_given")]  # type: ignore
+    assert len(paused) == 1 and paused[0]["ahead"] >= 1 and paused[0]["state"] == "waiting"
+
+
+def test_a_page_is_told_that_its_run_waits_for_memory() -> None:
+    room = Room()
+    room.join(0, "a", Work.RACE, 4000, 0.1, "one")
+    room.run(2)
+    room.lacks_memory = True
+    room.join(1, "b", Work.RACE, 3, 0.1, "another")
+    room.run(5)
+    waiting = {"title": "a", "seconds_left": None, "lacks_memory": True}
+    told = room.look(1)
+    assert (told["state"], told["ahead"], told["running"]) == ("waiting", 1, waiting)
+    room.lacks_memory = False
+    assert room.look(1)["running"] is None
+    room.run(5)
+    assert state(room, 1) != "waiting"
+
+
+def test_a_held_run_ends_if_others_wait_for_its_memory() -> None:
+    room = Room()
+    held = room.join(0, "a", Work.RACE, 4000, 0.1, "one")
+    room.run(2)
+    room.runs.hold(ticket(0), Gate.pause)
+    room.run(2)
+    room.lacks_memory = True
+    room.join(1, "b", Work.RACE, 3, 0.1, "another")
+    room.wait(runs.HELD_SECONDS + 3, 0, 1)
+    assert "it was held for 20 s" in held.limit
+    assert state(room, 1) != "waiting"
+
+
+def test_the_address_with_most_runs_gives_one_up_if_others_wait_for_memory() -> None:
+    room = Room()
+    greedy = [room.join(n, str(n), Work.RACE, 4000, 0.1, "greedy") for n in range(3)]
+    other = room.join(3, "other", Work.RACE, 4000, 0.1, "other")
+    room.run(8)
+    room.lacks_memory = True
+    room.join(4, "late", Work.RACE, 3, 0.1, "late")
+    room.wait(runs.HELD_SECONDS - 3, *range(5))
+    assert not any(each.limit for each in greedy), "most runs end by themselves"
+    room.wait(6, *range(5))
+    assert [each.limit for each in greedy] == ["", "", runs.GAVE_MEMORY]
+    room.wait(runs.HELD_SECONDS + 1, *range(5))
+    assert [bool(each.limit) for each in (*greedy, other)] == [False, True, True, False]
+    room.wait(2 * runs.HELD_SECONDS, *range(5))
+    assert not greedy[0].limit and not other.limit, "everybody keeps one"
+    room.lacks_memory = False
+    room.run(5)
+    assert state(room, 4) != "waiting"
+
+
+def test_an_address_with_no_more_runs_than_others_loses_none() -> None:
+    room = Room(most_live=1)
+    for number in range(runs.MAX_WAITING):
+        room.join(number, str(number), Work.RACE, 3, 0.1, f"visitor {number}")
+    with pytest.raises(InputError, match="64 runs are waiting already"):
+        room.join(900, "late", Work.RACE, 3, 0.1, "a third")
+
+
+def test_a_run_that_lost_its_position_can_be_held() -> None:
+    room = Room(most_live=2)
+    for number in range(2):
+        room.join(number, str(number), Work.RACE, 400, 0.1, "one")
+    room.run(4)
+    room.join(2, "late", Work.RACE, 400, 0.1, "another")
+    room.run(1)
+    assert state(room, 1) == "waiting"
+    assert room.runs.hold(ticket(1), Gate.pause)
+
+
+def test_an_address_gains_nothing_by_asking_about_its_runs_later() -> None:
     room = Room()
     for number in range(99):
         room.join(number, str(number), is_heard=False)
@@ -230,20 +339,20 @@ def test_an_address_gains_nothing_by_looking_at_its_runs_later() -> None:
     assert len(active) == runs.MAX_OF_ADDRESS
 
 
-def test_an_address_does_not_take_all_places_by_looking_at_one_run_again_and_again() -> None:
+def test_an_address_cannot_use_up_the_limit_by_watching_one_run_many_times() -> None:
     room = Room()
     long = room.join(0, "a", Work.RACE, 10_000)
-    with pytest.raises(InputError, match="256 runs of your address are open"):
+    with pytest.raises(InputError, match="256 runs from your address are open"):
         for number in range(1, runs.MAX_PLACES):
             room.join(number, "a")
-    with pytest.raises(InputError, match="256 runs of your address are open"):
+    with pytest.raises(InputError, match="256 runs from your address are open"):
         seen = QueuedOrder("a recording", Work.RACE, None, long.visitor, "r", is_recording=True)
         room.runs.begin(ticket(998), seen)
     room.runs.join(ticket(999), room.order("a", visitor="another"))
     assert state(room, 0) == state(room, 999) == "waiting"
 
 
-def test_where_all_places_are_taken_the_address_that_has_most_gives_its_last(
+def test_at_the_limit_of_open_runs_the_address_with_most_loses_its_newest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runs, "MAX_PLACES", 6)
@@ -257,7 +366,7 @@ def test_where_all_places_are_taken_the_address_that_has_most_gives_its_last(
         room.runs.join(ticket(12), room.order("mine", visitor="a third"))
 
 
-def test_one_look_takes_a_part_of_much_and_the_run_goes_on_until_all_is_told(
+def test_a_large_answer_is_sent_in_parts_and_the_run_stays_until_all_is_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runs, "MAX_ANSWER_BYTES", 100)
@@ -272,7 +381,7 @@ def test_one_look_takes_a_part_of_much_and_the_run_goes_on_until_all_is_told(
     assert told == order.messages and len(states) > 10 and states[-1] == "done"
 
 
-def test_a_server_that_slept_waits_for_the_pages_that_it_could_not_hear() -> None:
+def test_after_the_server_slept_pages_get_time_to_ask_again() -> None:
     room = Room()
     order = room.join(0, "a", Work.RACE, 400)
     room.run(2)
@@ -283,7 +392,7 @@ def test_a_server_that_slept_waits_for_the_pages_that_it_could_not_hear() -> Non
     assert order.stop.is_set(), "a page that is really gone is left"
 
 
-def test_finished_runs_are_forgotten_after_a_while() -> None:
+def test_finished_runs_are_deleted_after_a_while() -> None:
     room = Room()
     room.join(0, "a")
     room.run()
@@ -300,7 +409,9 @@ def test_a_ticket_must_be_new_and_long_enough_to_be_secret(bad: str) -> None:
         room.runs.join(bad, room.order("b"))
 
 
-def test_of_too_many_held_runs_the_oldest_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_held_runs_the_oldest_is_ended_with_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(runs, "MAX_HELD", 2)
     room = Room()
     orders = [room.join(number, str(number)) for number in range(3)]
@@ -313,7 +424,7 @@ def test_of_too_many_held_runs_the_oldest_ends_with_a_word(monkeypatch: pytest.M
     assert "2 runs are held on this server, and this was the oldest" in orders[0].messages[-1]
 
 
-def test_holding_is_bounded_where_runs_go_one_by_one_and_others_wait() -> None:
+def test_if_runs_are_sequential_a_held_run_is_limited_while_others_wait() -> None:
     room = Room(most_live=1)
     held = room.join(0, "h", Work.RACE, 50)
     room.run(1)
@@ -331,7 +442,7 @@ def test_holding_is_bounded_where_runs_go_one_by_one_and_others_wait() -> None:
     assert "ended: others wait, and it was held for 20 s" in held.messages[-1]
 
 
-def test_what_runs_say_is_bounded_and_what_is_done_goes_first(
+def test_the_messages_of_runs_are_limited_and_finished_runs_are_deleted_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runs, "MAX_RUN_BYTES", 3000)
@@ -357,7 +468,7 @@ def recording(name: str) -> QueuedOrder:
     return QueuedOrder("a recording", Work.RACE, None, request=name, is_recording=True)
 
 
-def test_a_recording_waits_for_nobody_and_is_made_once_for_all() -> None:
+def test_a_recording_does_not_wait_and_is_prepared_once_for_all_pages() -> None:
     room = Room(most_live=1)
     room.join(0, "a")
     room.run(1)
@@ -374,7 +485,7 @@ def test_a_recording_waits_for_nobody_and_is_made_once_for_all() -> None:
     assert room.look(3)["state"] == "done" and room.look(3)["pages"] == 1
 
 
-def test_recordings_that_are_being_opened_and_those_that_are_kept_are_bounded() -> None:
+def test_recordings_being_opened_and_stored_recordings_are_limited() -> None:
     room = Room()
     made = [recording(str(number)) for number in range(runs.MAX_OPENINGS)]
     for number, each in enumerate(made):
@@ -390,7 +501,7 @@ def test_recordings_that_are_being_opened_and_those_that_are_kept_are_bounded() 
     assert len(room.runs._orders()) <= runs.MAX_RECORDINGS + 1
 
 
-def test_places_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_runs_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "MAX_PLACES", 5)
     room = Room()
     for number in range(12):
@@ -402,7 +513,7 @@ def test_places_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         room.join(999, "one more")
 
 
-def test_what_pages_send_with_their_questions_is_bounded_until_their_runs_end() -> None:
+def test_the_size_of_requests_is_limited_until_their_runs_end() -> None:
     room = Room(most_live=1)
     half = runs.MAX_WEIGHT // 2
     for number in range(2):
@@ -412,7 +523,7 @@ def test_what_pages_send_with_their_questions_is_bounded_until_their_runs_end() 
         room.look(number)
     late = recording("one more")
     late.weight = half
-    with pytest.raises(InputError, match="recordings that were sent take all the room"):
+    with pytest.raises(InputError, match="uploaded recordings use all their memory"):
         room.runs.begin(ticket(2), late)
     room.join(3, "without any")
     room.run()
@@ -420,14 +531,17 @@ def test_what_pages_send_with_their_questions_is_bounded_until_their_runs_end() 
 
 
 def sent(name: str, visitor: str, weight: int = 1) -> QueuedOrder:
-    """A recording that came with its question."""
+    """Return a request to open a recording that this visitor has uploaded."""
     made = recording(name)
     made.visitor, made.weight = visitor, weight
     return made
 
 
-def test_recordings_that_one_address_sends_leave_room_for_those_of_others() -> None:
-    """Their figures are made one by one, which takes a large one many seconds."""
+def test_recordings_uploaded_by_one_address_do_not_exclude_those_of_others() -> None:
+    """The server makes the figures of one recording at a time, which takes seconds for a large one.
+
+    So recordings wait, and the number that wait is limited for each address and in total.
+    """
     room = Room()
     for number in range(runs.OPENINGS_OF_ADDRESS):
         room.runs.begin(ticket(number), sent(f"one {number}", "one"))
@@ -442,11 +556,11 @@ def test_recordings_that_one_address_sends_leave_room_for_those_of_others() -> N
     assert room.runs.begin(ticket(92), recording("one of the app's"))
 
 
-def test_what_one_address_sends_leaves_room_for_what_others_send() -> None:
+def test_requests_of_one_address_do_not_exclude_those_of_others() -> None:
     room = Room()
     most = runs.WEIGHT_OF_ADDRESS
     assert 2 * most < runs.MAX_WEIGHT
     assert room.runs.begin(ticket(1), sent("large", "one", most))
-    with pytest.raises(InputError, match="recordings that were sent take all the room"):
+    with pytest.raises(InputError, match="uploaded recordings use all their memory"):
         room.runs.begin(ticket(2), sent("more", "one", 1))
     assert room.runs.begin(ticket(3), sent("more", "another", most))

@@ -1,4 +1,4 @@
-"""`serve` refuses what it cannot do, in one line."""
+"""`serve` refuses invalid arguments in one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.environment import Environment
 from specviz.ui.serve_command import exposure
 
 
-def test_a_port_that_is_taken_is_named_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_named_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -19,11 +19,11 @@ def test_a_port_that_is_taken_is_named_in_one_line(capsys: pytest.CaptureFixture
         assert main(["serve", "--port", str(port)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    said = f"specviz: host and port must be free to listen at, got 127.0.0.1:{port}\n"
+    said = f"specviz: host and port must be free to listen on, got 127.0.0.1:{port}\n"
     assert captured.err == said
 
 
-def test_a_port_that_is_none_is_refused_before_anything_is_built(
+def test_an_invalid_port_is_refused_before_anything_is_built(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["serve", "--port", "70000"]) == 2
@@ -32,13 +32,13 @@ def test_a_port_that_is_none_is_refused_before_anything_is_built(
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "laptop.local"])
-def test_whoever_serves_others_without_the_rules_for_strangers_is_told_what_those_may_do(
+def test_serving_others_without_the_public_rules_prints_a_warning(
     host: str,
 ) -> None:
-    assert f"Everybody who reaches {host} may load" in exposure(Environment(host=host))
+    assert f"Everyone who can reach {host} may load" in exposure(Environment(host=host))
     assert exposure(Environment(host=host, is_public=True)) == ""
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.5", "::1", "localhost"])
-def test_one_s_own_machine_needs_no_warning(host: str) -> None:
+def test_serving_only_this_machine_prints_no_warning(host: str) -> None:
     assert exposure(Environment(host=host)) == ""

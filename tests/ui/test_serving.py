@@ -1,4 +1,4 @@
-"""What the page Serve asks is answered with a size and charts, or with one line."""
+"""The page Serve gets a plan with charts as an answer, or an error of one line."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ import pytest
 
 from specviz.engines.model_deployment import ModelDeployment
 from specviz.figures.batch_speedup import batch_speedup_figure
-from specviz.sizing.serving_plan import FIELDS
-from specviz.ui import engine_answers, serving
+from specviz.shape_source import shape_of_source
+from specviz.sizing.serving_plan import FIELDS, read_plan
+from specviz.sizing.shape import MODELS, ModelShape
+from specviz.sizing.sizing_answer import size as asked_size
+from specviz.ui import engine_answers, own_models, serving
 from specviz.ui.answers import UNEXPECTED
 from specviz.ui.handlers import Handlers
-from specviz.ui.serving import FETCHES, OWN, SIMULATIONS, WAITING, serving_offer
+from specviz.ui.own_models import COUNTS, FETCHES
+from specviz.ui.serving import OWN, SIMULATIONS, WAITING, serving_offer
+from specviz.ui.spending import spending
 from tests.sizing.test_measured_times import LOAD
 
 SMALL = {"target": "llama-3-1-8b", "gpus": "1", "output": "16"}
@@ -37,7 +42,7 @@ def size(**fields: Any) -> dict[str, Any]:
     return Handlers().serving.size({"plan": fields})
 
 
-def test_the_form_has_a_field_for_everything_that_can_be_planned() -> None:
+def test_the_form_has_a_field_for_every_value_of_a_plan() -> None:
     offer = serving_offer()
     assert [field["name"] for field in offer["fields"]] == list(FIELDS)
     assert all(field["title"] and field["meaning"].endswith(".") for field in offer["fields"])
@@ -64,7 +69,7 @@ def test_every_plan_has_its_charts_and_numbers(fields: dict[str, Any]) -> None:
     assert bool(load["results"]) == (reply["size"]["largest_batch"] > 0)
 
 
-def test_a_file_of_measured_times_is_simulated_with_and_changes_nothing_else() -> None:
+def test_measured_times_change_only_the_simulation() -> None:
     given = {"plan": SMALL | {"target": "llama-3-1-405b"}, "measured": FILE}
     reply, load = (ask(given) for ask in (Handlers().serving.size, Handlers().serving.arrivals))
     assert reply["error"] is load["error"] is None
@@ -76,24 +81,27 @@ def test_a_file_of_measured_times_is_simulated_with_and_changes_nothing_else() -
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (FILE | {"text": "{}"}, "measured must be JSON of load, of bench over batch sizes"),
-        ({"name": "load.json"}, "measured must be a file's name and text, got an object of 1"),
-        ([FILE], "measured must be a file's name and text, got an array of 1 item"),
+        (FILE | {"text": "{}"}, "measured must be the JSON of load, of bench over batch sizes"),
+        (
+            {"name": "load.json"},
+            "measured must be an object with a file's name and text, got an object of 1",
+        ),
+        ([FILE], "measured must be an object with a file's name and text, got an array of 1 item"),
     ],
 )
-def test_a_file_of_something_else_is_refused(given: Any, said: str) -> None:
+def test_a_file_with_other_content_is_refused(given: Any, said: str) -> None:
     for ask in (Handlers().serving.size, Handlers().serving.arrivals):
         assert said in ask({"plan": SMALL, "measured": given})["error"]
 
 
-def test_the_line_is_dotted_where_memory_is_full() -> None:
+def test_the_line_is_dotted_where_the_memory_is_full() -> None:
     gains = [(1, 2.0), (4, 1.5), (16, 0.8)]
     whole, cut = batch_speedup_figure(gains, (4, 1.5)), batch_speedup_figure(gains, (4, 1.5), 4)
     assert whole["data"][0]["x"] == [1, 4, 16] and whole["data"][1]["x"] == []
     assert (cut["data"][0]["x"], cut["data"][1]["x"]) == ([1, 4], [4, 16])
 
 
-def test_a_pasted_configuration_is_a_model_of_ones_own() -> None:
+def test_a_pasted_configuration_can_be_used_as_a_model() -> None:
     plan = {"plan": SMALL | {"target": OWN}, "target_config": json.dumps(CONFIG)}
     own = Handlers().serving.size(plan)["size"]
     assert own["speedup"] == size(**SMALL)["size"]["speedup"]
@@ -101,7 +109,7 @@ def test_a_pasted_configuration_is_a_model_of_ones_own() -> None:
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the Hub's downloads are kept; the Hub itself is a port at which nobody listens."""
+    """Return an empty Hub cache; the Hub's address is a port without a server."""
     constants = huggingface_hub.constants
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     closed = "http://127.0.0.1:9/{repo_id}/{revision}/{filename}"
@@ -110,7 +118,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def keep(cache: Path, repository: str) -> None:
-    """A download, as the Hub's client lays it down."""
+    """Write a downloaded model as the Hub's client stores it."""
     place = cache / f"models--{repository.replace('/', '--')}"
     snapshot = place / "snapshots" / ("1" * 40)
     for folder in (place / "refs", snapshot):
@@ -123,7 +131,7 @@ def own(name: str, **fields: Any) -> dict[str, Any]:
     return {"plan": SMALL | fields | {"target": OWN}, "target_config": name}
 
 
-def test_a_repository_of_the_hub_is_a_model_of_ones_own(nowhere: Path) -> None:
+def test_a_repository_of_the_hub_can_be_used_as_a_model(nowhere: Path) -> None:
     keep(nowhere, "owner/model")
     reply = Handlers().serving.size(own(" owner/model "))
     assert reply["size"]["speedup"] == size(**SMALL)["size"]["speedup"]
@@ -132,7 +140,7 @@ def test_a_repository_of_the_hub_is_a_model_of_ones_own(nowhere: Path) -> None:
     assert Handlers().serving.size(as_draft)["configuration"]["draft"] == "owner/model"
 
 
-def test_a_hub_that_cannot_be_reached_is_one_line_of_that_field(nowhere: Path) -> None:
+def test_if_the_hub_cannot_be_reached_the_field_gets_one_error_line(nowhere: Path) -> None:
     assert Handlers().serving.size(own("owner/model"))["error"] == (
         "target model 'owner/model' is not on this machine and the Hub cannot be reached "
         "(ConnectError); choose a preset, or give its config.json"
@@ -142,12 +150,12 @@ def test_a_hub_that_cannot_be_reached_is_one_line_of_that_field(nowhere: Path) -
 @pytest.mark.parametrize(
     "path", ["/etc", "~/models/a", "./owner/model", "a/b/c", "model", "x.gguf"]
 )
-def test_no_path_of_the_server_is_a_model_of_ones_own(path: str) -> None:
+def test_a_path_on_the_server_cannot_be_used_as_a_model(path: str) -> None:
     error = Handlers().serving.size(own(path))["error"]
     assert error.startswith("target must be a repository of the Hub, such as owner/model, or a")
 
 
-def test_a_folder_called_as_a_repository_is_not_read(
+def test_a_folder_with_the_name_of_a_repository_is_not_read(
     nowhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "owner" / "model"
@@ -157,7 +165,7 @@ def test_a_folder_called_as_a_repository_is_not_read(
     assert "the Hub cannot be reached" in Handlers().serving.size(own("owner/model"))["error"]
 
 
-def test_in_public_only_repositories_that_are_offered_are_looked_for(
+def test_on_a_public_server_only_offered_repositories_are_requested(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for repository in ("owner/model", "owner/other"):
@@ -170,34 +178,89 @@ def test_in_public_only_repositories_that_are_offered_are_looked_for(
     assert ask(own(json.dumps(CONFIG)))["error"] is None
 
 
-def test_models_that_are_fetched_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_of_configurations_block_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     may_end = threading.Event()
 
     def slow(repository: str, _: object) -> Path:
         may_end.wait(20)
         return Path(repository)
 
-    monkeypatch.setattr(serving, "fetch_configuration", slow)
+    monkeypatch.setattr(own_models, "fetch_configuration", slow)
     ask = Handlers().serving.size
     with ThreadPoolExecutor(FETCHES + 1) as pool:
         answers = [pool.submit(ask, own(f"owner/{each}")) for each in range(FETCHES + 1)]
         (refused,) = wait(answers, return_when=FIRST_COMPLETED).done
         assert ask({"plan": SMALL})["error"] is None
         may_end.set()
-    assert "other models are being fetched" in refused.result()["error"]
+    assert "must wait while other models are fetched" in refused.result()["error"]
+
+
+# The fields of this configuration alone do not give the number of parameters, because OPT's
+# feed-forward block has two matrices and biases.
+OPT = {
+    **{"model_type": "opt", "num_hidden_layers": 2, "hidden_size": 512, "ffn_dim": 2048},
+    **{"num_attention_heads": 8, "vocab_size": 50272, "word_embed_proj_dim": 512},
+}
+
+
+def test_the_page_counts_parameters_as_the_command_does(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(OPT))
+    plan = read_plan(SMALL, shape_of_source(str(file)))
+    reply = Handlers().serving.size(own(json.dumps(OPT)))
+    assert reply["error"] is None
+    assert reply["size"]["memory"] == asked_size(plan)["memory"]
+
+
+def test_a_configuration_that_many_request_is_counted_once_and_others_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_end, counted = threading.Event(), list[str]()
+
+    def slow(content: dict[str, Any], title: str) -> ModelShape:
+        counted.append(content["model_type"])
+        may_end.wait(20)
+        return MODELS["llama-3-1-8b"]
+
+    monkeypatch.setattr(own_models, "shape_of_content", slow)
+    ask = Handlers().serving.size
+    with ThreadPoolExecutor(COUNTS + 1) as pool:
+        answers = [pool.submit(ask, own(json.dumps(OPT))) for _ in range(COUNTS + 1)]
+        (refused,) = wait(answers, return_when=FIRST_COMPLETED).done
+        assert ask({"plan": SMALL})["error"] is None
+        may_end.set()
+    assert refused.result()["error"] == (
+        "target must wait while other models are counted: try again in a moment"
+    )
+    assert [each.result()["error"] for each in answers if each is not refused] == [None] * COUNTS
+    assert ask(own(json.dumps(OPT)))["error"] is None and counted == ["opt"]
+
+
+def test_counting_a_configuration_uses_the_visitor_s_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = iter((1.0, 8.0))
+    monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
+    monkeypatch.setattr(own_models, "children_seconds", lambda: next(times))
+    monkeypatch.setattr(own_models, "shape_of_content", lambda *_: MODELS["llama-3-1-8b"])
+    ask = Handlers().serving.size
+    assert ask(own(json.dumps(OPT)) | {"address": "counts"})["error"] is None
+    assert spending.is_over("counts") and not spending.is_over("others")
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
-def test_what_is_planned_is_a_configuration_of_every_engine(engine: str) -> None:
-    """And what was written for one is read back as nothing but flags of today."""
+def test_a_plan_becomes_a_configuration_of_every_engine(engine: str) -> None:
+    """Each engine's command is read again and contains only current flags."""
     asked = Handlers().serving
     planned = asked.size({"plan": {}})["configuration"]
     reply = asked.configuration({"engine": engine, "fields": planned})
     assert reply["error"] is None
     command = reply["forms"]["command"]
     assert planned["target"] in command and planned["draft"] in command
-    assert ("1, 25, 5" in command) == (engine == "vllm")  # K by batch; the others have a remark
-    assert any(each.startswith("schedule has no place") for each in reply["remarks"]) == (
+    # Only vLLM accepts a K for each batch size. The answers for the other engines say that they
+    # have no such option.
+    assert ("1, 25, 5" in command) == (engine == "vllm")
+    assert any(each.startswith("schedule has no equivalent") for each in reply["remarks"]) == (
         engine != "vllm"
     )
     read_back = asked.translation({"text": command, "to": ""})
@@ -205,7 +268,7 @@ def test_what_is_planned_is_a_configuration_of_every_engine(engine: str) -> None
     assert {each["fate"] for each in read_back["changes"]} == {"the same"}
 
 
-def test_a_plan_fills_in_what_keeps_its_limits_what_pays_and_the_head_that_is_known() -> None:
+def test_a_plan_fills_in_the_batch_the_method_and_a_known_head() -> None:
     asked = Handlers().serving
     reply = asked.size({"plan": {"token_limit": "20"}})
     kept = reply["size"]["speculative"]["batch_within_limits"]
@@ -232,7 +295,7 @@ def test_a_plan_fills_in_what_keeps_its_limits_what_pays_and_the_head_that_is_kn
     assert '"num_speculative_tokens": 5' in commands[1], "the most of its schedule"
 
 
-def test_a_batch_job_is_filled_in_as_it_is_done_soonest() -> None:
+def test_a_batch_job_gets_the_configuration_that_finishes_first() -> None:
     asked = Handlers().serving
     prompts = {"target": "llama-3-1-8b", "gpus": "1", "prompt": "2000", "output": "5"}
     reply = asked.size({"plan": prompts | {"job": "500000"}})
@@ -259,7 +322,7 @@ def test_a_planned_head_and_its_weights_are_fields_of_the_form() -> None:
     assert "draft-tensor-parallel must be the target's 4 for a draft model in vLLM" in refused
 
 
-def test_each_pasted_flag_is_told_with_what_became_of_it() -> None:
+def test_each_pasted_flag_is_listed_with_its_translation() -> None:
     text = "--model a/b --speculative-model [ngram] --num-speculative-tokens 5"
     reply = Handlers().serving.translation({"text": text, "to": "vllm"})
     assert [each["typed"] for each in reply["changes"]] == [
@@ -294,17 +357,17 @@ def test_each_pasted_flag_is_told_with_what_became_of_it() -> None:
         ("configuration", {"engine": "vllm", "fields": {"colour": "1"}}, "field must be one of"),
         ("translation", {"text": "  "}, "text must be a command, code, JSON or YAML"),
         ("translation", {"text": "x" * 20_001}, "text must have at most 20000 characters"),
-        ("translation", {"text": "--model a", "to": "tgi"}, "engine must be one of"),
+        ("translation", {"text": "vllm serve a", "to": "tgi"}, "engine must be one of"),
     ],
 )
-def test_a_wrong_question_of_engines_is_one_line(
+def test_an_invalid_request_about_engines_is_one_line(
     asked: str, question: dict[str, Any], said: str
 ) -> None:
     error = getattr(Handlers().serving, asked)(question)["error"]
     assert said in error and len(error) < 400
 
 
-def test_in_public_no_model_that_a_visitor_names_is_looked_at(
+def test_on_a_public_server_no_model_named_by_a_visitor_is_examined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def looked(deployment: ModelDeployment) -> None:
@@ -315,7 +378,9 @@ def test_in_public_no_model_that_a_visitor_names_is_looked_at(
     fields = {"target": "/etc", "draft": "/tmp", "method": "draft-model", "draft_tokens": "3"}
     asked = {"engine": "vllm", "fields": fields}
     text = "vllm serve /etc --speculative-model /tmp --num-speculative-tokens 3"
-    assert handlers.configuration(asked)["error"] == UNEXPECTED  # where the server is one's own
+    # The test makes reading a local model an error. A server that is not public reads the folders
+    # that the user names, so it reports the error; a public server does not read them.
+    assert handlers.configuration(asked)["error"] == UNEXPECTED
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
     assert handlers.configuration(asked)["error"] is None
     assert handlers.translation({"text": text, "to": ""})["error"] is None
@@ -328,7 +393,7 @@ def test_in_public_no_model_that_a_visitor_names_is_looked_at(
         ({"plan": 3}, "plan must be an object, got 3"),
         ({"plan": {"gpus": "x"}}, "gpus must be a whole number from 1 to 64, got 'x'"),
         ({"plan": {"target": OWN}}, "target must be a preset, a name on the Hub or a config.json"),
-        ({"plan": {"draft": OWN}, "draft_config": '{"a":' * 9_000}, "it is no JSON"),
+        ({"plan": {"draft": OWN}, "draft_config": '{"a":' * 9_000}, "it is not a JSON object"),
         ({"plan": {"draft": OWN}, "draft_config": "[]"}, "or a config.json, got '[]'"),
         ({"plan": {"draft": OWN}, "draft_config": " " * 100_001 + "1"}, "of at most 100,000"),
         (
@@ -341,13 +406,13 @@ def test_in_public_no_model_that_a_visitor_names_is_looked_at(
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(question: dict[str, Any], said: str) -> None:
+def test_an_invalid_request_is_refused_in_one_line(question: dict[str, Any], said: str) -> None:
     for ask in (Handlers().serving.size, Handlers().serving.arrivals):
         error = ask(question)["error"]
         assert said in error and len(error) < 500
 
 
-def test_loads_that_wait_keep_few_of_the_threads_that_answer(
+def test_waiting_load_simulations_use_few_of_the_answering_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     may_end, asked = threading.Event(), SIMULATIONS + WAITING
@@ -361,7 +426,7 @@ def test_loads_that_wait_keep_few_of_the_threads_that_answer(
     assert [each.result()["error"] for each in answers if each is not refused] == [None] * asked
 
 
-def test_a_plans_weights_are_said_as_the_engine_needs_them() -> None:
+def test_the_format_of_a_plan_s_weights_is_written_as_the_engine_needs_it() -> None:
     asked = Handlers().serving
     planned = asked.size({"plan": {"precision": "fp8", "draft_precision": "bf16"}})
     fields = planned["configuration"]
@@ -373,4 +438,4 @@ def test_a_plans_weights_are_said_as_the_engine_needs_them() -> None:
     fields = asked.size({"plan": {"precision": "q4_k_m"}})["configuration"]
     reply = asked.configuration({"engine": "llama.cpp", "fields": fields})
     assert f"--hf-repo {fields['target']}:Q4_K_M" in reply["forms"]["command"]
-    assert any("must be a repository of that" in each for each in reply["remarks"])
+    assert any("must be a GGUF repository" in each for each in reply["remarks"])

@@ -1,4 +1,4 @@
-"""The form as a request: everything that breaks a rule is named, nothing is silently mended."""
+"""The form as a request: every broken rule is named, and nothing is corrected silently."""
 
 import math
 import re
@@ -17,7 +17,7 @@ from specviz.ui.settings_form import form_pair, race_request, refusal
 LOOKUP = {"method": "prompt-lookup"}
 
 
-def test_an_order_of_texts_becomes_a_request() -> None:
+def test_a_form_of_texts_becomes_a_request() -> None:
     request = race_request(
         {
             "prompt": " def f():\n",
@@ -44,7 +44,7 @@ def test_an_order_of_texts_becomes_a_request() -> None:
     assert (request.pair.name, request.dtype) == ("bundled", "bfloat16")
 
 
-def test_a_prompt_is_put_behind_a_system_prompt_or_raw_but_not_both() -> None:
+def test_a_prompt_may_have_a_system_prompt_or_be_raw_but_not_both() -> None:
     system, user = Turn("system", "Be brief."), Turn("user", "Why?")
     framed = race_request({**LOOKUP, "prompt": "Why?", "system": " Be brief. ", "raw": ""})
     assert framed.prompt == Conversation((system, user))
@@ -82,24 +82,24 @@ def test_options_are_read_by_name_and_checked_by_the_method(method: Method) -> N
 
 
 def test_options_must_be_values_by_name() -> None:
-    with pytest.raises(InputError, match="^options must be values by name, got 'nodes'"):
+    with pytest.raises(InputError, match="^options must map names to values, got 'nodes'"):
         race_request({"prompt": "x", "options": "nodes"})
 
 
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
-def test_without_a_rule_a_method_has_its_first(method: Method) -> None:
+def test_without_a_chosen_rule_a_method_uses_its_first(method: Method) -> None:
     form = {"prompt": "x", "method": method.name}
     if refusal(form_pair(form), method):
         pytest.skip("the bundled pair cannot do it")
     assert race_request(form).config.tree_kind is method.kinds[0]
 
 
-def test_what_is_left_out_takes_the_default() -> None:
+def test_omitted_settings_have_their_defaults() -> None:
     assert race_request({"prompt": "x"}).config == DecodingConfig()
     assert race_request({"prompt": "x", "task": None}).task is None
 
 
-def test_a_custom_pair_is_two_sources() -> None:
+def test_a_custom_pair_consists_of_two_sources() -> None:
     pair = race_request({"prompt": "x", "pair": "custom", "target": " a ", "draft": "b"}).pair
     assert (pair.target, pair.draft) == ("a", "b")
 
@@ -171,7 +171,7 @@ def test_a_custom_pair_needs_a_target() -> None:
 
 
 @pytest.mark.parametrize("method", list(DRAFTERS))
-def test_a_target_without_a_draft_does_the_methods_that_need_none(method: str) -> None:
+def test_a_target_without_a_draft_can_use_methods_that_need_none(method: str) -> None:
     form = {"prompt": "x", "pair": "custom", "target": str(models_folder() / "target")}
     form |= {"draft": "", "method": method}
     title = needs_missing(custom_pair(form["target"]), DRAFTERS[method].needs)

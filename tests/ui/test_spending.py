@@ -1,4 +1,4 @@
-"""A visitor has so much of the processor in public, and again after a while."""
+"""A public visitor has a budget of CPU time that refills after a while."""
 
 import asyncio
 import threading
@@ -13,7 +13,9 @@ from tests.ui.clocked import Clock
 from tests.ui.heard import awaited
 
 
-def test_who_has_asked_for_much_waits_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_visitor_who_used_much_time_waits_and_others_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
     clock = Clock()
     seconds = Spending(clock)
@@ -25,7 +27,7 @@ def test_who_has_asked_for_much_waits_and_others_do_not(monkeypatch: pytest.Monk
     assert seconds.is_over("one"), "it has not all been forgiven yet"
 
 
-def test_a_visitor_has_a_fifth_of_a_core_on_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_visitor_has_a_fifth_of_a_core_permanently(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
     clock = Clock()
     seconds = Spending(clock)
@@ -39,13 +41,13 @@ def test_a_visitor_has_a_fifth_of_a_core_on_and_on(monkeypatch: pytest.MonkeyPat
     assert seconds.is_over("one")
 
 
-def test_one_s_own_page_is_not_bounded() -> None:
+def test_a_private_server_has_no_budget() -> None:
     seconds = Spending()
     seconds.add("one", 99.0)
     assert not seconds.is_over("one")
 
 
-def test_only_so_many_visitors_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_limited_number_of_visitors_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")
     monkeypatch.setattr(spending, "MAX_VISITORS", 3)
     seconds = Spending(Clock())
@@ -56,7 +58,7 @@ def test_only_so_many_visitors_are_remembered(monkeypatch: pytest.MonkeyPatch) -
     assert len(seconds._spent) == 3
 
 
-def test_of_a_burst_a_visitor_has_so_many_answers_at_once_and_the_rest_is_weighed_after_them(
+def test_a_visitor_s_burst_is_answered_a_few_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SPECVIZ_PUBLIC", "1")

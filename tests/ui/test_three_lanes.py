@@ -1,4 +1,4 @@
-"""A race of three lanes streams, is recorded, saved, loaded, replayed and measured."""
+"""A race of three lanes is streamed, recorded, saved, loaded, replayed and measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = [BASELINE, SPECULATIVE, "generate"]
 
 
 def recorded(trace: Trace) -> Trace:
-    """The trace as a recorder keeps it while its lanes race."""
+    """Return the trace as a recorder stores it while its lanes race."""
     recorder = Recorder()
     for event in race({lane.name: lane.events for lane in trace.lanes}):
         recorder.add(event.lane, event.event)
@@ -33,7 +33,7 @@ def streamed(trace: Trace) -> list[dict[str, Any]]:
     return list(RaceMessages(Replay(trace)).messages(threading.Event()))
 
 
-def test_it_is_recorded_saved_and_loaded(tmp_path: Path) -> None:
+def test_a_race_of_three_lanes_is_recorded_saved_and_loaded(tmp_path: Path) -> None:
     trace = three_lanes()
     assert recorded(trace) == trace
     save(trace, tmp_path / "three.json.gz")
@@ -45,7 +45,7 @@ def test_it_is_recorded_saved_and_loaded(tmp_path: Path) -> None:
     assert again.main.name == SPECULATIVE and again.baseline == again.lane(BASELINE)
 
 
-def test_each_event_names_its_lane_on_the_way_to_the_page() -> None:
+def test_each_event_sent_to_the_page_names_its_lane() -> None:
     trace = three_lanes()
     header, *messages, end = streamed(trace)
     assert [lane["name"] for lane in header["trace"]["lanes"]] == NAMES
@@ -56,11 +56,11 @@ def test_each_event_names_its_lane_on_the_way_to_the_page() -> None:
         rounds = [each["record"] for each in own if each["type"] == "round"]
         assert rounds == [encode(each) for each in lane.rounds]
     drawn = {each["lane"] for each in messages if "tree" in each}
-    assert drawn == {SPECULATIVE}  # figures are made of the main lane's rounds only
+    assert drawn == {SPECULATIVE}  # the server draws figures only for the rounds of the main lane
     assert trace.main.finish is not None and end["reason"] == trace.main.finish.value
 
 
-def test_the_lane_behind_on_its_own_clock_moves_next() -> None:
+def test_the_lane_whose_clock_is_behind_moves_next() -> None:
     clocks, ended = dict.fromkeys(NAMES, 0.0), set()
     for event in Replay(three_lanes()):
         going = [clocks[name] for name in NAMES if name not in ended]
@@ -71,7 +71,7 @@ def test_the_lane_behind_on_its_own_clock_moves_next() -> None:
     assert ended == set(NAMES)
 
 
-def test_a_third_lane_has_numbers_of_its_own_and_changes_none_of_the_others() -> None:
+def test_a_third_lane_has_its_own_numbers_and_changes_none_of_the_others() -> None:
     trace = three_lanes()
     assert summarise(trace) == summarise(replace(trace, lanes=trace.lanes[:2]))
     meter = RunMeter(trace)

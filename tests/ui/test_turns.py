@@ -1,4 +1,7 @@
-"""Who moves next: everybody in turn, classes by their shares, budgets, what was measured beside."""
+"""The order in which runs take steps: turns, shares of each kind of work, budgets.
+
+Some measurements must run without any other work.
+"""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +35,7 @@ def test_races_of_all_sessions_move_in_turn() -> None:
     assert "".join(shop.moved) == "abcabcabc"
 
 
-def test_short_steps_share_a_turn_and_whoever_comes_later_moves_at_once() -> None:
+def test_short_steps_share_a_turn_and_a_newcomer_moves_at_once() -> None:
     shop = Workshop()
     shop.add("a", Work.RACE, 20, 0.01)
     shop.run(2)
@@ -42,7 +45,7 @@ def test_short_steps_share_a_turn_and_whoever_comes_later_moves_at_once() -> Non
     assert shop.moved[6:] == ["b"] * 3
 
 
-def test_a_first_round_goes_before_all_others_however_long_it_takes() -> None:
+def test_a_first_round_comes_before_all_others_however_long_it_takes() -> None:
     shop = Workshop()
     shop.add("l", Work.LAB, 100, 0.25)
     for name in "ab":
@@ -56,7 +59,7 @@ def test_a_first_round_goes_before_all_others_however_long_it_takes() -> None:
     assert {"a", "b"} <= set(shop.moved[2:]), "and then the others have their turns"
 
 
-def test_what_shows_nothing_for_long_goes_before_others_no_more() -> None:
+def test_a_run_without_a_result_for_long_loses_its_priority() -> None:
     shop = Workshop()
 
     def make(order: QueuedOrder) -> Iterator[Message]:
@@ -73,7 +76,7 @@ def test_what_shows_nothing_for_long_goes_before_others_no_more() -> None:
     assert shop.moved[:4] == ["s"] * 4 and shop.moved[4] == "a"
 
 
-def test_many_first_rounds_of_a_visitor_keep_nobody_waiting_for_long() -> None:
+def test_many_first_rounds_of_one_visitor_do_not_delay_others_for_long() -> None:
     shop = Workshop()
     shop.add("a", Work.RACE, 400)
     shop.run(10)
@@ -89,12 +92,12 @@ def test_many_first_rounds_of_a_visitor_keep_nobody_waiting_for_long() -> None:
     assert max(waits) < AHEAD_SECONDS + 1.2
 
 
-def test_first_rounds_go_ahead_again_after_many_of_them() -> None:
+def test_first_rounds_have_priority_again_after_many_of_them() -> None:
     shop = Workshop()
     shop.add("a", Work.RACE, 4000)
     for number in range(30):
         shop.add(f"many {number}", Work.RACE, 1, 1.0, "another")
-    shop.run(400)  # of which "a" has had some ten seconds alone
+    shop.run(400)  # for about 10 s of the fake clock, only run "a" can move
     shop.add("b", Work.RACE, 4000)
     shop.run(40)
     shop.moved.clear()
@@ -103,7 +106,7 @@ def test_first_rounds_go_ahead_again_after_many_of_them() -> None:
     assert shop.moved[0] == "n"
 
 
-def test_short_asks_of_one_who_is_alone_delay_no_first_round_later() -> None:
+def test_short_requests_of_a_single_visitor_do_not_delay_later_first_rounds() -> None:
     shop = Workshop()
     for number in range(60):
         shop.add(f"ask {number}", Work.ASK, 1, 1.5)
@@ -111,7 +114,7 @@ def test_short_asks_of_one_who_is_alone_delay_no_first_round_later() -> None:
     assert shop.turns._ahead == AHEAD_SECONDS
 
 
-def test_who_asks_for_much_at_once_takes_no_more_time_than_another_visitor() -> None:
+def test_a_visitor_with_many_runs_gets_no_more_time_than_another() -> None:
     shop = Workshop()
     for number in range(30):
         shop.add(f"many {number}", Work.RACE, 400, 0.1, "one")
@@ -122,7 +125,7 @@ def test_who_asks_for_much_at_once_takes_no_more_time_than_another_visitor() -> 
     assert 45 <= shop.moved.count("a") <= 55
 
 
-def test_one_visitor_leaves_room_for_others_to_begin() -> None:
+def test_one_visitor_leaves_positions_for_others_to_start() -> None:
     shop = Workshop()
     for number in range(MAX_LIVE):
         shop.add(f"many {number}", Work.RACE, 400, 0.1, "one")
@@ -133,7 +136,62 @@ def test_one_visitor_leaves_room_for_others_to_begin() -> None:
     assert shop.moved[-1] == "a"
 
 
-def test_a_race_hardly_notices_a_sweep_and_the_sweep_gets_on() -> None:
+def test_a_new_visitor_starts_in_a_position_of_the_visitor_with_most_runs() -> None:
+    shop = Workshop(6, dict.fromkeys(Work, 1e6))
+    sweeps = [shop.add(f"l{number}", Work.LAB, 400, 0.5, "one") for number in range(3)]
+    shop.run(3)
+    races = [shop.add(f"r{number}", Work.RACE, 400, 0.1, "one") for number in range(9)]
+    others = [shop.add(f"o{number}", Work.RACE, 400, 0.1, "two") for number in range(2)]
+    shop.run(60)
+    assert len(shop.turns.live) == 6
+    began = shop.clock.now
+    late = shop.add("late", Work.RACE, 40, 0.1, "a third")
+    while not late.has_shown:
+        shop.run(1)
+    assert shop.clock.now - began < 1
+    returned = [each for each in sweeps + races if each.has_begun and each.state is State.WAITING]
+    assert sweeps[-1] in returned and len(shop.turns.live) == 6
+    assert all(each in shop.turns.begun for each in returned)
+    assert any(each.state is State.RUNNING for each in others), "who holds less keeps a place"
+    shop.run()
+    assert {each.state for each in [*sweeps, *races, *others, late]} == {State.DONE}
+    assert {last(each)["reason"] for each in sweeps + races} == {"done"}, "it went on where it was"
+    assert all(shop.moved.count(each.title) == 400 for each in sweeps + races + others)
+
+
+def test_nobody_loses_a_position_to_a_visitor_with_as_many_runs() -> None:
+    shop = Workshop(most_live=2)
+    for visitor in ("one", "two"):
+        shop.add(visitor, Work.RACE, 5, 0.1, visitor)
+    shop.run(2)
+    shop.add("late", Work.RACE, 1, 0.1, "a third")
+    shop.run()
+    assert shop.moved[:10].count("one") == shop.moved[:10].count("two") == 5
+
+
+def test_if_runs_are_sequential_a_running_one_is_not_interrupted() -> None:
+    shop = Workshop(most_live=1)
+    for name in "ab":
+        shop.add(name, Work.RACE, 5, 0.1, "one")
+    shop.run(1)
+    shop.add("c", Work.RACE, 1, 0.1, "another")
+    shop.run()
+    assert "".join(shop.moved) == "aaaaacbbbbb"
+
+
+def test_a_run_that_lost_its_position_can_be_stopped() -> None:
+    shop = Workshop(most_live=2)
+    first, second = (shop.add(name, Work.RACE, 400, 0.1, "one") for name in "ab")
+    shop.run(4)
+    shop.add("c", Work.RACE, 400, 0.1, "another")
+    shop.run(1)
+    assert second.state is State.WAITING and not shop.turns.drop(second)
+    second.cancel()
+    shop.run(6)
+    assert last(second)["reason"] == "stopped" and first.state is State.RUNNING
+
+
+def test_a_sweep_slows_a_race_only_slightly_and_still_proceeds() -> None:
     shop = Workshop()
     shop.add("l", Work.LAB, 100, 0.25)
     shop.run(4)
@@ -150,7 +208,7 @@ def test_a_race_hardly_notices_a_sweep_and_the_sweep_gets_on() -> None:
     assert longest <= 2, "a slice of a sweep is half a second"
 
 
-def test_who_slept_while_others_worked_is_owed_a_moment_and_not_all_that_time() -> None:
+def test_a_run_that_was_idle_gets_only_a_moment_and_not_all_missed_time() -> None:
     shop = Workshop()
     race = shop.add("r", Work.RACE, 400, 0.1)
     shop.run(1)
@@ -163,7 +221,7 @@ def test_who_slept_while_others_worked_is_owed_a_moment_and_not_all_that_time() 
     assert "l" in shop.moved[:90]
 
 
-def test_an_order_that_is_held_takes_no_turn_and_keeps_nobody_waiting() -> None:
+def test_held_work_takes_no_turn_and_delays_nobody() -> None:
     shop = Workshop()
     held = shop.add("h")
     held.gate.pause()
@@ -178,7 +236,7 @@ def test_an_order_that_is_held_takes_no_turn_and_keeps_nobody_waiting() -> None:
     assert held.state is State.DONE and last(held)["reason"] == "stopped"
 
 
-def test_an_order_joined_held_says_what_it_is_before_it_waits() -> None:
+def test_work_that_starts_held_sends_its_header_before_it_waits() -> None:
     shop = Workshop()
     seen: list[str] = []
 
@@ -195,7 +253,7 @@ def test_an_order_joined_held_says_what_it_is_before_it_waits() -> None:
     assert len(order.messages) == 2 and seen == ["asked"]
 
 
-def test_who_is_over_the_budget_is_ended_with_a_sentence_and_keeps_what_was_measured() -> None:
+def test_work_over_its_budget_ends_with_a_sentence_and_keeps_its_measurements() -> None:
     shop = Workshop(budgets=BUDGETS | {Work.LAB: 1.0})
     sweep, race = shop.add("l", Work.LAB, 100, 0.25), shop.add("r", Work.RACE, 40)
     shop.run()
@@ -205,7 +263,7 @@ def test_who_is_over_the_budget_is_ended_with_a_sentence_and_keeps_what_was_meas
     assert last(race)["limit"] is None
 
 
-def test_the_last_message_says_how_many_had_turns_meanwhile() -> None:
+def test_the_last_message_says_how_many_other_runs_had_turns() -> None:
     shop = Workshop()
     alone = shop.add("a")
     shop.run()
@@ -216,7 +274,7 @@ def test_the_last_message_says_how_many_had_turns_meanwhile() -> None:
     assert [last(each)["beside"] for each in (alone, *both)] == [0, 1, 1]
 
 
-def test_only_so_many_go_on_at_once_and_the_others_begin_in_their_order() -> None:
+def test_only_a_limited_number_runs_at_once_and_the_others_start_in_order() -> None:
     shop = Workshop(most_live=1)
     for name in "abc":
         shop.add(name)
@@ -229,7 +287,7 @@ def test_only_so_many_go_on_at_once_and_the_others_begin_in_their_order() -> Non
     assert "".join(shop.moved) == "aaabbbccc"
 
 
-def test_nobody_begins_whom_nobody_wants_to_hear() -> None:
+def test_work_that_nobody_watches_does_not_start() -> None:
     shop = Workshop(most_live=1)
     shop.add("a")
     wanted = shop.add("b")
@@ -238,7 +296,7 @@ def test_nobody_begins_whom_nobody_wants_to_hear() -> None:
     assert shop.moved == ["b"] * 3
 
 
-def test_an_order_that_fails_is_over_and_the_others_go_on() -> None:
+def test_failed_work_ends_and_the_others_continue() -> None:
     shop = Workshop()
 
     def broken(order: QueuedOrder):  # type: ignore[no-untyped-def]
@@ -252,7 +310,7 @@ def test_an_order_that_fails_is_over_and_the_others_go_on() -> None:
     assert shop.moved == ["a"] * 3 and order.request is order.make is order.steps is None
 
 
-def test_what_has_ended_holds_nothing_but_its_words() -> None:
+def test_finished_work_keeps_nothing_but_its_messages() -> None:
     shop = Workshop()
     order = shop.add("a")
     shop.run()
@@ -261,7 +319,7 @@ def test_what_has_ended_holds_nothing_but_its_words() -> None:
     assert isinstance(order.gate, Gate)
 
 
-def test_whoever_waits_is_told_what_an_order_says_of_its_time() -> None:
+def test_waiting_pages_see_the_remaining_time_that_running_work_reports() -> None:
     shop = Workshop()
 
     def told(order: QueuedOrder):  # type: ignore[no-untyped-def]
@@ -279,7 +337,7 @@ def test_whoever_waits_is_told_what_an_order_says_of_its_time() -> None:
     assert shop.turns.seconds_left(order) is None
 
 
-def test_an_order_that_waits_for_a_download_lets_the_others_move_and_hears_a_stop() -> None:
+def test_work_that_waits_for_a_download_lets_others_move_and_can_be_stopped() -> None:
     shop = Workshop()
     download: Future[None] = Future()
 

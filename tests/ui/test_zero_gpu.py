@@ -1,4 +1,4 @@
-"""Runs where a GPU is lent by the call: the same messages, from a process of its own."""
+"""Runs on a GPU that is lent for each call send the same messages from a separate process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_race_is_one_call_in_another_process_with_the_same_messages(
     assert told(there) == told(messages_of(handlers()))
 
 
-def test_a_run_that_is_stopped_gives_the_gpu_back(gpu: ForkedGpu) -> None:
+def test_a_stopped_run_returns_the_gpu(gpu: ForkedGpu) -> None:
     server = handlers()
     server.join({"ticket": TICKET, "form": FORM | {"max_new_tokens": "1000"}})
     while len(server.look({"ticket": TICKET, "after": 0})["messages"]) < 2:
@@ -63,7 +63,7 @@ def test_a_run_that_is_stopped_gives_the_gpu_back(gpu: ForkedGpu) -> None:
     assert not any(each.is_alive() for each in gpu.processes)
 
 
-def test_a_run_asks_for_no_more_seconds_than_it_may_have() -> None:
+def test_a_run_requests_at_most_the_allowed_seconds() -> None:
     from specviz.ui.settings_form import race_request
 
     asked = [race_request(FORM | {"max_new_tokens": count}) for count in ("100", "4000")]
@@ -76,10 +76,11 @@ def test_an_error_in_the_other_process_arrives_as_its_sentence(gpu: ForkedGpu) -
     assert last["kind"] == "error" and last["text"] == "draft must be there, got nothing"
 
 
-def test_a_run_whose_gpu_is_lent_cannot_be_held(gpu: ForkedGpu) -> None:
+def test_a_run_on_a_lent_gpu_cannot_be_held(gpu: ForkedGpu) -> None:
     server = handlers()
-    assert "cannot be held" in server.hold({"ticket": TICKET, "do": "pause"})["error"]
+    refused = server.hold({"ticket": TICKET, "do": "pause"})["error"]
+    assert refused.startswith("this run cannot be paused, because this page borrows its GPU")
 
 
-def test_any_other_machine_decodes_in_its_own_process() -> None:
+def test_other_machines_decode_in_their_own_process() -> None:
     assert zero_gpu.lent(lambda: iter(())) is None  # type: ignore[arg-type, return-value]

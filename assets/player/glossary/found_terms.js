@@ -1,9 +1,9 @@
-// Which terms a search finds. Knows no page.
+// The search for terms of the glossary.
 
 /** @typedef {{ title: string, definition: string, formula: string }} Meaning */
 
-// The keys of the terms whose words hold all of the search's, those that have it in their title first;
-// else in the alphabet's order.
+// Return the keys of the terms that contain all words of the search. Terms whose title contains the
+// words come first; otherwise the order is alphabetical.
 /**
  * @param {Record<string, Meaning>} glossary
  * @param {string} text
@@ -17,7 +17,7 @@ export function foundTerms(glossary, text) {
   return found.sort(([, one], [, other]) => rank(one) - rank(other) || order.compare(one.title, other.title)).map(([key]) => key);
 }
 
-// Without hyphens and capitals, as one types.
+// Remove capitals and hyphens, because users often type neither.
 /** @param {string} text */
 function plain(text) {
   return text.toLowerCase().replaceAll("-", " ");

@@ -1,4 +1,5 @@
-// The glossary's page: every term with its meaning and where it can be seen, a search, an address for each.
+// The page of the glossary: every term with its definition and a link to a place in the app that
+// shows it, a search, and an address for each term.
 
 import { element, setText } from "../shared/dom.js";
 import { counted } from "../shared/number_words.js";
@@ -6,7 +7,7 @@ import { Page } from "../shared/page.js";
 import { pageLink } from "../shared/page_parameter.js";
 import { foundTerms } from "./found_terms.js";
 
-const TERM = "term"; // parameter
+const TERM = "term"; // parameter of the address
 
 export class GlossaryPage extends Page {
   static id = "glossary";
@@ -19,23 +20,22 @@ export class GlossaryPage extends Page {
     this.refs = refs;
     this.glossary = setup.glossary;
     this.places = setup.places;
-    this.chosen = ""; // the key of the term that the address names
+    this.chosen = ""; // key of the term in the address
     /** @type {string[]} */
-    this.found = []; // keys of the terms that are shown
+    this.found = []; // keys of the listed terms
     /** @type {Map<string, HTMLElement>} */
     this.entries = new Map();
     refs.glossarySearch.addEventListener("input", () => this.search());
     refs.glossarySearch.addEventListener("keydown", (/** @type {any} */ event) => this.press(event));
   }
 
-  // ---- as a page
-
   /** @param {boolean} isShown */
   setShown(isShown) {
     this.isShown = isShown;
     if (!isShown) return;
     if (!this.entries.size) this.fill();
-    requestAnimationFrame(() => this.isShown && this.land()); // a page that is shown begins at its top
+    // wait one frame, because otherwise the browser scrolls to the top afterwards
+    requestAnimationFrame(() => this.isShown && this.land());
   }
 
   returned() {
@@ -56,8 +56,6 @@ export class GlossaryPage extends Page {
       search: () => this.refs.glossarySearch.select(),
     };
   }
-
-  // ---- the terms
 
   fill() {
     for (const key of foundTerms(this.glossary, "")) this.entries.set(key, this.entry(key));
@@ -91,7 +89,7 @@ export class GlossaryPage extends Page {
     return line;
   }
 
-  // Those that the search finds, in its order.
+  // Show the terms that the search finds, in its order.
   search() {
     const { glossarySearch, glossaryTerms, glossaryCount } = this.refs;
     this.found = foundTerms(this.glossary, glossarySearch.value);
@@ -100,7 +98,7 @@ export class GlossaryPage extends Page {
     setText(glossaryCount, this.found.length ? counted(this.found.length, "term") : `no term has “${word}”`);
   }
 
-  // Enter leads to the first that was found, Escape to all.
+  // Enter moves to the first term of the search. Escape clears the search.
   /** @param {KeyboardEvent} event */
   press(event) {
     if (event.key === "Enter" && this.found.length) {
@@ -113,9 +111,7 @@ export class GlossaryPage extends Page {
     }
   }
 
-  // ---- the address
-
-  // To the term that the address names; a search that hides it ends.
+  // Move to the term in the address. Clear the search if it hides the term.
   land() {
     const key = new URLSearchParams(window.location.search).get(TERM) ?? "";
     this.mark(this.entries.has(key) ? key : "");

@@ -1,4 +1,4 @@
-// "Should I speculate?": one button, one sentence, the reasons.
+// The card "Should I speculate?": a button that measures, and the advice with its reasons.
 
 import { element, setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
@@ -7,22 +7,24 @@ import { got, numberProblem } from "../shared/settings.js";
 import { body, bodyRow, headRow } from "./cells.js";
 import { LabRun } from "./lab_run.js";
 
-const NAME = "advice"; // under which a tab remembers it
-const HEADINGS = ["method", "speedup", "interval", "acceptance α", "tokens per round", "from"];
+const NAME = "advice"; // the name under which the tab stores the advice
+const HEADINGS = ["method", "speedup", "interval", "acceptance rate α", "tokens per target forward τ", "from"];
 
 export class AdviceCard {
-  // `setting()`: what is measured; `onSweep(method)` sweeps what was advised; `onResult()`
-  // hears that there is one.
+  // `setting()` returns the form with the models and prompts. `sweepFile()` returns the file of the
+  // current sweep; the advisor first tries the fastest setting in it. `onSweep(method)` starts a
+  // sweep of the recommended method. `onResult()` is called when there is a result.
   /**
    * @param {Refs} refs
    * @param {Setup} setup
    * @param {GradioLink} gradio
-   * @param {{ setting: () => SettingForm, onSweep: (method: string) => void, onResult: () => void }} on
+   * @param {{ setting: () => SettingForm, sweepFile: () => string, onSweep: (method: string) => void, onResult: () => void }} on
    */
-  constructor(refs, { lab, methods }, gradio, { setting, onSweep, onResult }) {
+  constructor(refs, { lab, methods }, gradio, { setting, sweepFile, onSweep, onResult }) {
     this.refs = refs;
     this.methods = methods.map(({ name }) => name);
     this.setting = setting;
+    this.sweepFile = sweepFile;
     this.onResult = onResult;
     this.advice = null;
     refs.adviceSeconds.value = String(lab.advice.seconds);
@@ -42,7 +44,7 @@ export class AdviceCard {
     for (const ref of ["adviceMethods", "adviceBatch", "adviceSeconds"]) refs[ref].addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.start());
   }
 
-  // What this tab had before a reload.
+  // Show again the advice that this tab showed before a reload.
   recall() {
     const advice = tab.recall(NAME, isAdvice);
     if (!advice) return;
@@ -54,10 +56,10 @@ export class AdviceCard {
     const { adviceMethods, adviceBatch, adviceSeconds } = this.refs;
     this.setting().clearErrors();
     if (this.errors.refuses() || this.setting().refuses()) return;
-    this.run.start("advice", { ...this.setting().order, methods: adviceMethods.value, batch_size: adviceBatch.value, seconds: adviceSeconds.value });
+    this.run.start("advice", { ...this.setting().order, methods: adviceMethods.value, batch_size: adviceBatch.value, seconds: adviceSeconds.value, sweep: this.sweepFile() });
   }
 
-  // What is wrong with names of methods, "" for nothing.
+  // Return what is wrong with the names of methods, or "" if nothing is.
   /** @param {string} text */
   methodsProblem(text) {
     const unknown = text.split(",").map((word) => word.trim()).find((word) => word && !this.methods.includes(word));
@@ -108,7 +110,7 @@ function reason({ sentence, speaks_for: speaksFor }) {
   return made;
 }
 
-// Every method once, at its first place in the ranking.
+// Return the best entry of each method, in the order of the ranking.
 /** @param {any[]} ranking */
 function bestOfEach(ranking) {
   const best = new Map();

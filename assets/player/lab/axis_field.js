@@ -1,15 +1,18 @@
-// One axis of a sweep: what is varied, and its values, typed as numbers or chosen as names.
-// Knows the axes as the server lists them.
+// One axis of a sweep: what is varied, and the values, which are typed numbers or chosen names. The
+// server sends the list of axes.
 
 import { element } from "../shared/dom.js";
 import { brief, got, numberProblem } from "../shared/settings.js";
 
-const SPAN = /^(\d+)-(\d+)$/; // 1-8 is every number from 1 to 8
+const SPAN = /^(\d+)-(\d+)$/; // for example, 1-8 is every number from 1 to 8
 const OF_METHOD = "of this method";
-const FIRST_CHOSEN = 3; // names that are on where an axis of names is first taken
+const FIRST_CHOSEN = 3; // number of names that are chosen at first
 
 export class AxisField {
-  // `axes`: {name, title, usual, settings, bounds of a number, methods that have it}; `names`: axis -> [{name, title}] of those that take names.
+  // `axes` are {name, title, usual, settings, bounds, methods}: `usual` are the default values,
+  // `settings` the settings that the axis changes, `bounds` the bounds of a number, and `methods`
+  // the methods that support the axis. `names` maps an axis of names to its choices, [{name,
+  // title}].
   /**
    * @param {{ menu: import("../shared/menu.js").Menu, input: any, choices: any }} parts
    * @param {SweepAxis[]} axes
@@ -33,8 +36,9 @@ export class AxisField {
     choices.addEventListener("click", (/** @type {any} */ event) => this.turn(event));
   }
 
-  // The axes that all the chosen methods have, those that some methods have in a group of their own. One that is
-  // chosen and that they lack stays in the menu, out of reach.
+  // Offer the axes that all chosen methods support. Axes that only some methods of the app support
+  // are listed in a separate group. If the chosen methods do not support the current axis, the axis
+  // stays in the menu, with the reason why it cannot be used.
   /** @param {Choice[]} chosen */
   offerAxes(chosen) {
     this.chosen = chosen;
@@ -50,14 +54,14 @@ export class AxisField {
     return axis ? lackProblem(axis, this.methods, this.chosen) : "";
   }
 
-  // The methods that are varied, where these are what it varies.
+  // The chosen methods if this axis varies the method, otherwise none.
   get variedMethods() {
     if (this.axis?.name !== "method") return [];
     const words = this.input.value.split(",");
     return this.methods.filter(({ name }) => words.includes(name));
   }
 
-  // Why a name in an address is no axis, "" where it is one.
+  // Return why a name in the address is not a valid axis, or "" if it is.
   /** @param {string} name */
   axisProblem(name) {
     const lack = this.lackProblem(name);
@@ -70,12 +74,12 @@ export class AxisField {
     return this.axes.find(({ name }) => name === this.select.value) ?? null;
   }
 
-  // What is sent: its name, and its values as they are typed.
+  // This axis as the server expects it in the request: its name, and its values as text.
   get order() {
     return this.axis && { name: this.axis.name, values: this.input.value };
   }
 
-  // How many values there will be, null where the text does not say.
+  // The number of values, or null if the text is not valid.
   get count() {
     if (!this.axis) return 1;
     const words = this.input.value.split(",").map((/** @type {string} */ word) => word.trim()).filter(Boolean);
@@ -87,14 +91,14 @@ export class AxisField {
     return sum > 0 && counts.every((/** @type {number} */ each) => each > 0) ? sum : null;
   }
 
-  // What is wrong with values, "" for nothing.
+  // Return what is wrong with the values, or "" if nothing is.
   /** @param {string} text */
   problem(text) {
     const { axis } = this;
     return axis ? this.lackProblem(axis.name) || valuesProblem(axis, this.names[axis.name], text) : "";
   }
 
-  // Another axis was chosen: its usual values.
+  // Prepare the fields for the chosen axis. Without `values` it gets its default values.
   /** @param {string | null} [values] */
   take(values = null) {
     const { axis, listed } = this;
@@ -105,7 +109,7 @@ export class AxisField {
     if (listed) this.choices.replaceChildren(...listed.map((each) => this.choice(each)));
   }
 
-  // Other names for some axes; of those chosen, what is still there remains.
+  // Replace the choices of some axes of names. Chosen names that still exist stay chosen.
   /** @param {Record<string, Choice[]>} names */
   offer(names) {
     const before = JSON.stringify(this.listed);
@@ -116,7 +120,8 @@ export class AxisField {
     this.take(there.join(",") || firstOf(listed));
   }
 
-  // The names of an axis that takes names.
+  // The names that can be chosen, if the values of this axis are names; undefined if they are
+  // numbers.
   get listed() {
     return this.axis && this.names[this.axis.name];
   }
@@ -141,10 +146,11 @@ export class AxisField {
   }
 }
 
-// Why an axis is none of the chosen methods, as a clause behind its title or name; "" where it is one.
+// Return why one of the chosen methods does not have an axis, or "" if all have it. The text is a
+// clause that follows the title of the axis.
 /**
  * @param {{ methods: string[] }} axis
- * @param {Choice[]} methods all that there are
+ * @param {Choice[]} methods all methods of the app
  * @param {Choice[]} chosen
  */
 export function lackProblem(axis, methods, chosen) {
@@ -153,8 +159,9 @@ export function lackProblem(axis, methods, chosen) {
   return lacking ? `is varied with ${having.join(", ")} alone, not with ${lacking.title}` : "";
 }
 
-// As a clause behind the axis's title. `listed`: [{name}] of an axis of names. Whether there are too many, and
-// whether a method takes its own, the server says.
+// Return what is wrong with the values, as a clause that follows the title of the axis. `listed`
+// are the choices of an axis of names, [{name}]. Only the server checks the number of values, and
+// whether a method accepts the values of its own axis.
 /**
  * @param {{ bounds: Bounds | null }} axis
  * @param {{ name: string }[] | undefined} listed

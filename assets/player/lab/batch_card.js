@@ -1,11 +1,12 @@
-// The batch of the point that is looked at, row by row: decoded at a press, then walked through round by round.
+// The card that decodes the batch of the selected point on request, and then shows it text by text
+// and round by round.
 
 import { setText } from "../shared/dom.js";
 import { BatchRows, roundWords } from "../shared/batch_rows.js";
 import { LabRun } from "./lab_run.js";
 
 export class BatchCard {
-  // `sweep()`: the text of the sweep's file.
+  // `sweep()` returns the text of the sweep's file.
   /**
    * @param {Refs} refs
    * @param {GradioLink} gradio
@@ -16,8 +17,8 @@ export class BatchCard {
     this.sweep = sweep;
     /** @type {number | null} */
     this.picked = null;
-    this.point = ""; // the one that is looked at, of its sweep
-    this.words = ""; // of the point that was decoded
+    this.point = ""; // the sweep's plan and the index of the selected point
+    this.words = ""; // description of the point that was decoded
     /** @type {import("../shared/batch_rows.js").BatchMessage | null} */
     this.found = null;
     this.rows = new BatchRows();
@@ -31,7 +32,8 @@ export class BatchCard {
     refs.batchRound.addEventListener("input", () => this.draw());
   }
 
-  // Another point, of a sweep perhaps that is another one; a single text is no batch.
+  // Show another point, perhaps of another sweep. The card is hidden for a point with a single
+  // text, because that is not a batch.
   /** @param {{ picked: number | null, picked_rows: number, picked_words: string }} reply */
   setPoint({ picked, picked_rows: rows, picked_words: words }) {
     const [plan] = this.sweep().split("\n", 1);

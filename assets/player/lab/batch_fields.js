@@ -1,5 +1,6 @@
-// How many texts a sweep decodes together, and what these share: a field for each setting of a batch.
-// Knows the settings as the server lists them. What only several texts share is hidden while there is one.
+// The fields of a batch: how many texts a sweep decodes together, and the settings that apply to
+// all of them together, such as a common draft budget. The server sends the list of these settings.
+// While the batch has one text, the fields that need several texts are hidden.
 
 import { element } from "../shared/dom.js";
 import { numberProblem } from "../shared/settings.js";
@@ -11,7 +12,7 @@ const ALONE = "1";
 
 export class BatchFields {
   /**
-   * @param {HTMLElement} before the field behind them
+   * @param {HTMLElement} before the element before which the fields are inserted
    * @param {BatchSetting[]} settings
    */
   constructor(before, settings) {
@@ -39,8 +40,9 @@ export class BatchFields {
     return field;
   }
 
-  // Hides what an axis varies, and what a single text has no use for.
-  /** @param {string[]} varied names of axes */
+  // Hide the fields whose settings are varied by an axis. If the batch has a single text, also hide
+  // the fields that need several texts.
+  /** @param {string[]} varied names of the chosen axes */
   refresh(varied) {
     const sized = this.settings.find(({ name }) => name === SIZE);
     const isAlone = !varied.includes(sized?.axis ?? "") && this.inputs[SIZE].value.trim() === ALONE;
@@ -53,19 +55,19 @@ export class BatchFields {
     return this.settings.filter(({ name }) => !this.inputs[name].closest(".field").hidden);
   }
 
-  // What is sent.
+  // The part of the request that describes the batch.
   get order() {
     return Object.fromEntries(this.shown.map(({ name }) => [name, this.inputs[name].value]));
   }
 
-  // The fields with a rule, as FieldErrors takes them.
+  // The visible fields that the browser can check.
   get checked() {
     return this.shown.map(({ name, title, bounds }) => {
       return { name, title, control: this.inputs[name], problem: (/** @type {string} */ text) => numberProblem(bounds, text) };
     });
   }
 
-  // For the address: parameter -> control, and what is wrong with a text.
+  // The fields whose values are written into the address, keyed by the name of their parameter.
   get controls() {
     return Object.fromEntries(this.settings.map(({ name, key }) => [key, this.inputs[name]]));
   }
@@ -74,7 +76,7 @@ export class BatchFields {
     return Object.fromEntries(this.settings.map(({ key, bounds }) => [key, (/** @type {string} */ text) => numberProblem(bounds, text)]));
   }
 
-  // What is unusual, in words.
+  // The fields that are not at their defaults, in words.
   get words() {
     const unusual = this.shown.filter(({ name, default: usual }) => this.inputs[name].value !== usual);
     return unusual.map(({ name, title }) => `${title.toLowerCase()} ${this.inputs[name].value}`);

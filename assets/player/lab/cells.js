@@ -1,10 +1,10 @@
-// Rows of a table out of texts: headings, and cells that may hold numbers.
+// Helpers that make table rows from texts: headings, and cells for names and numbers.
 
 import { element } from "../shared/dom.js";
 import { heldMemory } from "../shared/memory_words.js";
 import { termButton } from "../shared/terms.js";
 
-// a heading -> the term that it is
+// The keys of the glossary terms that explain some of the headings.
 /** @type {Record<string, string>} */
 const TERMS = {
   speedup: "speedup",
@@ -25,7 +25,8 @@ export function headRow(titles) {
   return head;
 }
 
-// A corner heads nothing.
+// Return the cell of a column heading. A column without a heading gets an ordinary cell, so that
+// screen readers do not read it as a heading.
 /**
  * @param {string} title
  * @param {string} className
@@ -38,7 +39,7 @@ export function headCell(title, className) {
   return made;
 }
 
-// The first cell names the row.
+// Return a table row. Its first cell is the row's heading, and the other cells are values.
 /** @param {string[]} given */
 export function bodyRow([name, ...values], className = "") {
   const row = element("tr", className);
@@ -67,7 +68,8 @@ export function milliseconds(seconds) {
   return seconds === null || seconds === undefined ? DASH : `${(1000 * seconds).toFixed(0)} ms`;
 }
 
-// Weights and caches; of a sweep that did not see its caches, that is said.
+// Return the memory for weights and caches in words. Say so if the sweep did not measure the
+// caches.
 /** @param {any} point */
 export function memoryWords(point) {
   const weights = point?.drafter_bytes;

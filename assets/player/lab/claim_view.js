@@ -1,10 +1,11 @@
-// One claim: its sentence, its verdict as a word with a shape, theory, what was measured, a button.
+// The view of one claim: its sentence, its verdict as a word with a shape, the theory, the
+// measurements, and the button that measures it here.
 
 import { lessonLink } from "../learn/learn_address.js";
 import { element } from "../shared/dom.js";
 import { body, bodyRow, DASH, headRow } from "./cells.js";
 
-// verdict -> class of its shape and colour
+// The CSS class that sets the shape and colour of each verdict.
 /** @type {Record<string, string>} */
 export const VERDICTS = {
   holds: "holds",
@@ -50,7 +51,7 @@ function claimBody(claim, budget, place) {
   return made;
 }
 
-// Where the matter is explained.
+// Return a line with a link to the lesson that explains the claim.
 /** @param {{ name: string, title: string }} lesson */
 function explained({ name, title }) {
   const line = element("p", "hint", "Explained in the lesson ");
@@ -61,7 +62,8 @@ function explained({ name, title }) {
   return line;
 }
 
-// Fields for numbers of one's own; what theory makes of them appears below (see `triedView`).
+// Return the fields for the user's own numbers. The result that theory gives for them appears below
+// (see `triedView`).
 /** @param {any} claim */
 function tryForm({ number, own_numbers: fields }) {
   const form = element("div", "claim-try");
@@ -100,7 +102,7 @@ function ownField({ name, title, text }, id, error) {
   return made;
 }
 
-// What theory makes of the numbers that were typed.
+// Return the result that theory gives for the typed numbers.
 /** @param {{ verdict: string | null, sentence: string, numbers: any[] }} theory */
 export function triedView({ verdict, sentence, numbers: listed }) {
   const line = element("p");
@@ -170,7 +172,7 @@ function measure(measured, budget) {
   return row;
 }
 
-// Three significant digits, whole from 1000 on.
+// Write a number with three significant digits, or as a whole number from 1000 on.
 /**
  * @param {number} value
  * @param {string} unit

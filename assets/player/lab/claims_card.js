@@ -1,11 +1,11 @@
-// All claims, one below the other: filtered by verdict, opened one by one, measured at a press.
+// The list of all claims. The user filters them by verdict, opens them, and measures one at a time.
 
 import { element, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
 import { claimView, triedView, VERDICTS } from "./claim_view.js";
 import { LabRun } from "./lab_run.js";
 
-const REST_MILLISECONDS = 150; // after the last key
+const REST_MILLISECONDS = 150; // pause after the last key before the server is asked
 
 export class ClaimsCard {
   /**
@@ -17,7 +17,7 @@ export class ClaimsCard {
     /** @type {Reply[]} */
     this.claims = [];
     this.chosen = "";
-    /** @type {WeakMap<object, number>} a form of numbers -> its timer */
+    /** @type {WeakMap<object, number>} form with the user's own numbers -> its timer */
     this.waiting = new WeakMap();
     this.run = new LabRun(null, gradio, {
       message: (message) => this.take(message),
@@ -37,8 +37,6 @@ export class ClaimsCard {
     this.refs.claims.replaceChildren(...this.claims.map((claim) => claimView(claim, this)));
     this.drawFilter();
   }
-
-  // ---- which are shown
 
   drawFilter() {
     const count = (/** @type {string} */ verdict) => this.claims.filter((claim) => claim.verdict === verdict).length;
@@ -68,9 +66,7 @@ export class ClaimsCard {
     this.refs.claimsFilter.querySelector("[aria-pressed=true]").focus({ preventScroll: true });
   }
 
-  // ---- one is tried with other numbers
-
-  // Asked for once the last key has been at rest; the next claim's do not wait for it.
+  // Ask the server after a pause in typing. Each claim has a timer of its own.
   /** @param {any} form */
   typed(form) {
     if (!form) return;
@@ -83,7 +79,8 @@ export class ClaimsCard {
     const fields = [...form.querySelectorAll("[data-own]")];
     const numbers = Object.fromEntries(fields.map(({ dataset, value }) => [dataset.own, value]));
     const reply = await this.run.transport.ask("try_claim", { number: Number(form.dataset.try), numbers });
-    if (fields.some(({ dataset, value }) => numbers[dataset.own] !== value)) return; // more was typed
+    // ignore this answer, because the user has changed the numbers in the meantime
+    if (fields.some(({ dataset, value }) => numbers[dataset.own] !== value)) return;
     const problem = reply === null ? "The server cannot be reached." : (reply.error ?? "");
     const line = form.querySelector(".error");
     setText(line, problem);
@@ -91,8 +88,6 @@ export class ClaimsCard {
     for (const field of fields) markWrong(field, problem.startsWith(`${field.labels[0].textContent} must `));
     form.querySelector(".claim-tried").replaceChildren(...(problem ? [] : triedView(/** @type {Reply} */ (reply).theory)));
   }
-
-  // ---- one is measured
 
   /** @param {any} event */
   press(event) {
@@ -107,7 +102,7 @@ export class ClaimsCard {
     this.run.start("claim", { number: this.number });
   }
 
-  // One at a time; the others wait for it.
+  // Disable the buttons of all claims while one is measured.
   /** @param {boolean} isLocked */
   lock(isLocked) {
     for (const button of this.refs.claims.querySelectorAll("[data-measure]")) button.disabled = isLocked;

@@ -1,4 +1,5 @@
-// What a load costs a day, plain and speculative, from the rates of the chosen point or typed ones.
+// The card that computes the daily cost of a load, with plain and with speculative decoding. The
+// two rates are typed, or measured at the chosen point of the sweep.
 
 import { withoutThousands } from "../shared/decimal_comma.js";
 import { setText } from "../shared/dom.js";
@@ -6,7 +7,7 @@ import { FieldErrors } from "../shared/field_errors.js";
 import { numberProblem } from "../shared/settings.js";
 import { body, bodyRow, DASH, headRow, memoryWords, milliseconds } from "./cells.js";
 
-const REST_MILLISECONDS = 150; // after the last key
+const REST_MILLISECONDS = 150; // pause after the last key before the server is asked
 const HEADINGS = ["", "machines", "cost a day", "cost per million tokens", "time at work", "first token after", "memory beside the target"];
 /** @type {Record<string, string>} */
 const LABELS = {
@@ -20,7 +21,7 @@ const LABELS = {
 const ROWS = { baseline: "plain decoding", speculative: "speculation" };
 
 export class CostCard {
-  // `bounds` of the fields by name; `ask(name, question)` asks the server.
+  // `bounds` are the bounds of the fields, keyed by name. `ask(name, question)` asks the server.
   /**
    * @param {Refs} refs
    * @param {Record<string, Bounds>} bounds
@@ -42,7 +43,8 @@ export class CostCard {
     });
   }
 
-  // What is wrong with a field's text, "" for nothing. Thousands may have commas.
+  // Return what is wrong with a field's text, or "" if nothing is. Thousands may be separated by
+  // commas.
   /**
    * @param {string} name
    * @param {string} text
@@ -51,7 +53,7 @@ export class CostCard {
     return numberProblem(this.bounds[name], withoutThousands(text));
   }
 
-  // The rates follow the chosen point.
+  // Fill in the rates that were measured at the chosen point of the sweep.
   /**
    * @param {any} point
    * @param {string} words
@@ -65,7 +67,8 @@ export class CostCard {
     this.reckon();
   }
 
-  // A rate of one's own: what was measured beside it says nothing of it.
+  // React to a rate that the user typed. The other rate then no longer belongs to the same point of
+  // the sweep, so the card forgets this point.
   typed() {
     this.point = null;
     setText(this.refs.costsPoint, "The two rates are as typed.");

@@ -1,5 +1,5 @@
-// The losslessness laboratory: the next two tokens of a text drawn thousands of times by any method, what came
-// out beside the target's own distribution, and a verdict.
+// The card of the losslessness test. The next two tokens of a text are drawn thousands of times by
+// a method, and their frequencies are compared with the target's own distribution.
 
 import { CURVE } from "../shared/came_out.js";
 import { withoutThousands } from "../shared/decimal_comma.js";
@@ -11,9 +11,9 @@ import { numberProblem, problemOf, settingOf } from "../shared/settings.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { LabRun } from "./lab_run.js";
 
-const MANY = "4000"; // draws of the method that draws them side by side
-const FEW = "300"; // of any other, which decodes for each
-const NO_TOKENS = { max_new_tokens: "1" }; // of the shared setting; a place has no length
+const MANY = "4000"; // default number of draws for the method that makes all draws from one evaluation of the models
+const FEW = "300"; // default number of draws for any other method, which decodes again for every draw
+const NO_TOKENS = { max_new_tokens: "1" }; // a value is required, although the test does not use it
 
 export class ExactCard {
   /**
@@ -29,7 +29,9 @@ export class ExactCard {
     this.heldOut = heldOut;
     this.methods = methods;
     this.bounds = lab.bounds.draws;
-    this.quick = lab.zoo.form.method; // it is drawn side by side, and its draft can roll dice
+    // A method with quick draws: one evaluation of the models serves all of them, and its draft can
+    // draw tokens at random.
+    this.quick = lab.zoo.form.method;
     this.menu = new Menu(refs.exactMethod);
     const fields = { method: refs.exactMethod, draft_length: refs.exactLength, draft: refs.exactDraft, draws: refs.exactDraws, prompt: refs.exactText };
     this.errors = new FieldErrors(refs.exactError.closest("section"), fields, () => [
@@ -41,7 +43,7 @@ export class ExactCard {
       message: (message) => this.take(message),
       failed: (text) => this.failed(text),
     });
-    /** @type {any[]} counts of this series */
+    /** @type {any[]} the counts after each part of this series */
     this.history = [];
     this.goal = 0;
     this.isGreedy = false;
@@ -74,7 +76,8 @@ export class ExactCard {
     this.refs.exactResult.replaceChildren(redraw);
   }
 
-  // The menu for the models: `refusals` says which methods they cannot do, and why.
+  // Offer the methods for the chosen models. `refusals` maps each method that they cannot run to
+  // the reason.
   /** @param {Record<string, string>} refusals */
   offer(refusals) {
     this.menu.fill(this.methods.map(({ name, title, summary, group }) => ({ name, title, group, note: summary, refusal: refusals[name] })));
@@ -84,12 +87,13 @@ export class ExactCard {
     return this.refs.exactMethod.value === this.quick;
   }
 
-  // At temperature 0, as the shared setting has it.
+  // Return whether the lab's settings have temperature 0.
   get isCold() {
     return Number(this.setting().controls.temperature.value || "0") === 0;
   }
 
-  // Another method: as many draws as it has time for, unless one's own number stands there.
+  // Set the number of draws to the default of the chosen method, unless the user has typed a
+  // number.
   chosen() {
     const { exactDraws } = this.refs;
     if ([MANY, FEW].includes(exactDraws.value)) exactDraws.value = this.isQuick ? MANY : FEW;
@@ -108,8 +112,6 @@ export class ExactCard {
     return numberProblem(this.bounds, withoutThousands(text));
   }
 
-  // ---- drawing
-
   start() {
     const { refs } = this;
     this.setting().clearErrors();
@@ -121,7 +123,7 @@ export class ExactCard {
     this.run.start("losslessness", { form, rule: "right", draft: this.isQuick ? refs.exactDraft.value : "", draws: this.goal });
   }
 
-  // As typed, or the first prompt of the task.
+  // The typed text, or the first prompt of the chosen task.
   get text() {
     const { pairs, controls } = this.setting();
     const own = this.refs.exactText.value;
@@ -163,7 +165,7 @@ export class ExactCard {
     refs.exactResult.hidden = !last;
     refs.exactBar.value = last ? last.draws / goal : 0;
     if (!last) return;
-    const titles = ["The next token", `The one after it, behind ${tokenLabel(last.usual)}`];
+    const titles = ["The next token", `The one after it, if the first is ${tokenLabel(last.usual)}`];
     this.cells?.forEach(({ title, bins }, at) => {
       setText(title, titles[at]);
       bins.setAttribute("aria-label", titles[at]);

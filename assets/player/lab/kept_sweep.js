@@ -1,5 +1,5 @@
-// The sweep at hand, as the lines of its file, and the noise beside them; kept in this tab, so that a
-// reload loses nothing that was measured.
+// The current sweep as the lines of its file, and the noise of the machine. The tab stores it, so
+// that a reload loses no measurement.
 
 import { tab } from "../shared/kept.js";
 
@@ -54,12 +54,13 @@ export class KeptSweep {
     return JSON.parse(this.lines[0]);
   }
 
-  // As they were measured: not in the plan's order where a sweep went on.
+  // The points in the order in which they were measured. If a sweep was continued, this order
+  // differs from the order of the plan.
   get points() {
     return this.lines.slice(1).map((/** @type {any} */ line) => JSON.parse(line));
   }
 
-  // How many points there will be.
+  // The number of points that the plan has.
   get size() {
     return this.plan.axes.reduce((/** @type {any} */ product, /** @type {any} */ [, values]) => product * values.length, 1);
   }
@@ -72,7 +73,7 @@ export class KeptSweep {
     tab.keep(NAME, { lines: this.lines, noise: this.noise });
   }
 
-  // Whether this tab had one.
+  // Restore the sweep that this tab stored, and return whether there was one.
   recall() {
     const { lines = [], noise = [] } = tab.recall(NAME, isSweep) ?? {};
     this.lines = lines;

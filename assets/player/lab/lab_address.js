@@ -1,5 +1,6 @@
-// The lab's forms in the address, so that a link and a reload bring them back.
-// Knows the names of the parameters; what a field may hold, its form says.
+// Writes the lab's forms into the address and reads them from it, so that links and reloads restore
+// the forms. This class knows the names of the parameters; the forms know the rules of their
+// fields.
 
 import { tab } from "../shared/kept.js";
 import { pageIn, pageLink } from "../shared/page_parameter.js";
@@ -7,17 +8,18 @@ import { brief, got } from "../shared/settings.js";
 import { OWN } from "./own_prompts.js";
 
 const PAGE = "lab";
-export const PREFIX = "lab-"; // the race's setting has the plain names
-const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
-const WRITE_MILLISECONDS = 250; // browsers refuse an address that changes too often
+export const PREFIX = "lab-"; // prefix of the lab's parameters; the settings of a race have no prefix
+const LONGEST_TEXT = 4000; // characters; longer prompts do not fit well in a link
+const WRITE_MILLISECONDS = 250; // delay, because browsers reject too frequent changes of the address
 const LONGEST_VALUE = 500;
-const ALL = "prompts"; // an empty count is all of them
-const [FORM, TEXT] = ["lab-form", "lab-prompts"]; // what a tab remembers
+const ALL = "prompts"; // number of prompts; an empty value means all
+const [FORM, TEXT] = ["lab-form", "lab-prompts"]; // names under which the tab stores the forms and the prompts
 
 export class LabAddress {
-  // `fields`: parameter -> its control; `rules`: parameter -> what is wrong with a text, as a clause, where
-  // the field has a rule; `own`: the prompts of one's own; `onTake()`: the field that was just taken may
-  // decide what others offer.
+  // `fields` maps a parameter to its control. `rules` maps a parameter to a function that checks a
+  // text and returns the problem as a clause, or "". `own` holds the user's own prompts. `onTake()`
+  // is called each time a field has been filled, because its value may change the choices of other
+  // fields.
   /**
    * @param {Record<string, any>} fields
    * @param {Record<string, (text: string) => string>} rules
@@ -31,8 +33,8 @@ export class LabAddress {
     this.own = own;
   }
 
-  // Fill the forms from the address, or from what this tab remembers; one sentence per parameter that
-  // makes no sense.
+  // Fill the forms from the address, or from what this tab stored. Return one sentence for each
+  // invalid parameter.
   read() {
     const asked = new URLSearchParams(window.location.search);
     const isAsked = [...asked.keys()].some((name) => name.startsWith(PREFIX));
@@ -70,12 +72,12 @@ export class LabAddress {
     return `must be one of ${names.filter(Boolean).join(", ")}, got “${brief(text)}”`;
   }
 
-  // For others: of this page alone.
+  // A link to this page that other people can open.
   get link() {
     return this.filled(new URL(pageLink(PAGE), window.location.href));
   }
 
-  // What the link leaves out.
+  // Say what the link leaves out, or return "" if it is complete.
   get linkLimit() {
     return this.isOwn && !this.hasText ? "without the long prompts" : "";
   }
@@ -88,7 +90,8 @@ export class LabAddress {
     return this.isOwn && this.own.text.length <= LONGEST_TEXT;
   }
 
-  // What breaks a rule is no part of it: its field says so, and no link brings it back.
+  // Write the fields into an address. Invalid values are left out, because the form already marks
+  // them as wrong.
   /** @param {URL} url */
   filled(url) {
     const given = url.searchParams;
@@ -101,7 +104,7 @@ export class LabAddress {
     return url.href;
   }
 
-  // Soon; only the last of many changes counts.
+  // Write the address after a delay, so that only the last of many quick changes is written.
   writeSoon() {
     window.clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.write(), WRITE_MILLISECONDS);
@@ -110,7 +113,7 @@ export class LabAddress {
   write() {
     window.clearTimeout(this.timer);
     const url = new URL(window.location.href);
-    const isShown = pageIn(url.searchParams) === PAGE; // the other pages have addresses of their own
+    const isShown = pageIn(url.searchParams) === PAGE; // every page writes only its own address
     if (isShown) window.history.replaceState(window.history.state, "", this.filled(url));
     tab.keep(FORM, new URL(this.link).search);
     tab.keep(TEXT, this.own.order);

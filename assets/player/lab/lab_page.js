@@ -1,4 +1,4 @@
-// The lab's page: its cards, what they share, and what keys do on it.
+// The lab's page. It connects its cards and defines what its keys do.
 
 import { setText } from "../shared/dom.js";
 import { Page } from "../shared/page.js";
@@ -34,7 +34,7 @@ export class LabPage extends Page {
     this.peers = new PeersCard(refs, gradio, { setting, onResult });
     this.exact = new ExactCard(refs, setup, gradio, prompts, { setting });
     this.claims = new ClaimsCard(refs, gradio);
-    this.advice = new AdviceCard(refs, setup, gradio, { setting, onResult, onSweep: (method) => this.sweep.startWith(method) });
+    this.advice = new AdviceCard(refs, setup, gradio, { setting, sweepFile: () => (this.sweep.sweep.isEmpty ? "" : this.sweep.sweep.file), onResult, onSweep: (method) => this.sweep.startWith(method) });
     this.fields = labAddress(this, setup.lab.bounds);
     this.readAddress();
     for (const kind of ["input", "change", "click"]) refs.lab.addEventListener(kind, () => this.fields.writeSoon());
@@ -42,7 +42,7 @@ export class LabPage extends Page {
     this.isOpened = false;
   }
 
-  // What is odd about the prompts.
+  // Show a warning about the prompts.
   /** @param {string} text */
   showWarning(text) {
     this.refs.labPromptNotice.hidden = !text;
@@ -80,7 +80,7 @@ export class LabPage extends Page {
     };
   }
 
-  // Whatever of this page runs or waits.
+  // Stop everything on this page that runs or waits.
   halt() {
     for (const { run } of [this.sweep, this.sweep.batch, this.peers, this.exact, this.claims, this.advice]) run.stop();
   }
@@ -99,7 +99,7 @@ export class LabPage extends Page {
   }
 }
 
-// Every field of the page that a link brings back.
+// Return all fields of the page that a link restores.
 /**
  * @param {LabPage} page
  * @param {Record<string, Bounds>} bounds
@@ -108,7 +108,7 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs, exact }, bo
   const shared = Object.entries(setting.controls).map(([name, control]) => [settingOf(name).key, control]);
   const costFields = { load: "tokens_per_day", peak: "peak_factor", price: "price_per_hour" };
   const sweep = {
-    method: refs.labMethod, // it decides which axes there are
+    method: refs.labMethod, // this field must be first, because the method decides which axes exist
     vary: refs.axis1,
     values: refs.values1,
     and: refs.axis2,

@@ -1,11 +1,13 @@
-// A measurement of one card: its button, its stop, its place in the queue, its messages.
+// A measurement that the server makes for one card: its start button, its stop button, its position
+// in the queue, and its messages.
 
 import { giveTurn, setText } from "../shared/dom.js";
 import { endWords, waitingWords } from "../shared/number_words.js";
 import { Transport } from "../shared/transport.js";
 
 export class LabRun {
-  // `parts`: the elements { go, stop, state }, null where `attach` brings them; `on`: { begun(), message(message),
+  // `parts` are the start button, the stop button and the status line: { go, stop, state }. It is
+  // null if `attach` passes them later. `on` has the listeners { begun(), message(message),
   // failed(text), ended() }.
   /**
    * @param {{ go: any, stop: any, state: any } | null} parts
@@ -23,12 +25,15 @@ export class LabRun {
     if (parts) this.attach(parts);
   }
 
-  // Another button, stop and line than before: where one card measures many things.
+  // Use other buttons and another status line. A card that measures many things calls this before
+  // each measurement.
   /** @param {{ go: any, stop: any, state: any }} parts */
   attach({ go, stop, state }) {
     if (stop !== this.stopButton) {
       stop.addEventListener("click", () => this.stop());
-      stop.addEventListener("keydown", (/** @type {any} */ event) => event.repeat && event.preventDefault()); // the Enter that started it
+      // Ignore a repeated Enter key, because the key press that started the measurement must not
+      // stop it.
+      stop.addEventListener("keydown", (/** @type {any} */ event) => event.repeat && event.preventDefault());
     }
     this.go = go;
     this.stopButton = stop;
@@ -39,7 +44,7 @@ export class LabRun {
     return this.transport.isBusy;
   }
 
-  // `what`: a name of the server's orders.
+  // `what` is the server's name of the measurement.
   /**
    * @param {string} what
    * @param {object} question
@@ -63,7 +68,7 @@ export class LabRun {
     if (message.kind === "end") this.end(endWords(message));
   }
 
-  // Of the prompts, which all cards share: "warned" on the way up to the page.
+  // Warn about the prompts, which all cards share. The event "warned" bubbles up to the page.
   /** @param {string} text */
   warn(text) {
     this.state.dispatchEvent(new CustomEvent("warned", { bubbles: true, detail: text }));
@@ -76,7 +81,7 @@ export class LabRun {
     this.on.failed(text);
   }
 
-  // `note`: what else is known of its end.
+  // `note` says why the server ended the measurement; it is "" if the measurement is complete.
   /** @param {string} note */
   end(note) {
     this.setBusy(false);

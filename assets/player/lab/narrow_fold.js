@@ -1,5 +1,5 @@
-// A form that goes behind one line on a narrow screen once there is a result, which then comes first.
-// On a wide one nothing happens: lab.css. Knows the form, and the button that brings it back.
+// A form that becomes a single line on a narrow screen once there is a result, so that the result
+// is visible first. On a wide screen it has no effect (lab.css).
 
 export class NarrowFold {
   /**
@@ -14,7 +14,7 @@ export class NarrowFold {
     });
   }
 
-  // Not under the hands of whoever edits it.
+  // Fold the form, unless the user is editing it.
   close() {
     const { activeElement } = document;
     const isEdited = this.form.contains(activeElement) && activeElement?.matches("input, textarea, select");

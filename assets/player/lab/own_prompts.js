@@ -1,10 +1,10 @@
-// Prompts of one's own: typed, or read from a file, and how many they are.
-// Knows the text and where it came from; how it is parted the server says.
+// The user's own prompts: the typed text or the content of a file, and the number of prompts in it.
+// The server splits the text into prompts.
 
 import { setText, takeFile } from "../shared/dom.js";
 
-export const OWN = "own"; // in the place of a task: prompts of one's own
-const REST_MILLISECONDS = 300; // after the last key
+export const OWN = "own"; // value of the task menu for the user's own prompts
+const REST_MILLISECONDS = 300; // pause after the last key before the server is asked
 const RULE = "One a line; or blocks with an empty line between; or JSON lines with the text under “prompt”, or turns under “messages”.";
 
 export class OwnPrompts {
@@ -29,7 +29,8 @@ export class OwnPrompts {
     return this.refs.ownText.value;
   }
 
-  // A file's name tells how it is written; what is edited is the file's no longer.
+  // The prompts as they are sent to the server: their text, and the name of the file they come
+  // from. The name shows the format of the file; it is forgotten once the user edits the text.
   get order() {
     return { text: this.text, name: this.name };
   }

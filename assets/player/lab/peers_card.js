@@ -1,4 +1,5 @@
-// The library's ways to decode beside ours, as pairs of bars that come as they are measured.
+// The card that compares the decoding methods of the transformers library with ours, as pairs of
+// bars. A pair appears as soon as it is measured.
 
 import { element, setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
@@ -7,7 +8,8 @@ import { leftWords } from "../shared/number_words.js";
 import { problemOf, settingOf } from "../shared/settings.js";
 
 export class PeersCard {
-  // `setting()`: what is measured; `onResult()` hears that there is one.
+  // `setting()` returns the form with the models and prompts. `onResult()` is called when there is
+  // a result.
   /**
    * @param {Refs} refs
    * @param {GradioLink} gradio
@@ -98,7 +100,7 @@ function bar(name, row, most, className) {
 /** @param {Reply} row */
 function facts({ speedup, speedup_spread: [low, high], acceptance_rate: rate, block_efficiency: tau }) {
   const parts = [`${speedup.toFixed(2)}× our baseline (${low.toFixed(2)}–${high.toFixed(2)})`];
-  if (rate !== null) parts.push(`α ${rate.toFixed(2)}`);
-  if (tau !== null) parts.push(`τ ${tau.toFixed(2)}`);
+  if (rate !== null) parts.push(`acceptance rate α ${rate.toFixed(2)}`);
+  if (tau !== null) parts.push(`tokens per forward τ ${tau.toFixed(2)}`);
   return parts.join(" · ");
 }

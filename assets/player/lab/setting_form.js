@@ -1,5 +1,5 @@
-// What is measured: the models, the prompts and the sampling, which all cards of the lab share.
-// Knows the fields; the server's own checks decide, but for numbers that are plainly out of bounds.
+// The form that all cards of the lab share: models, prompts and sampling. The browser checks only
+// whether numbers are within their bounds; the server checks everything.
 
 import { setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
@@ -11,8 +11,10 @@ import { NarrowFold } from "./narrow_fold.js";
 import { OWN, OwnPrompts } from "./own_prompts.js";
 
 export class SettingForm {
-  // `heldOut`: the prompts for each pair; `ask(name, question)` asks the server; `on`: { changed(), offer(refusals, tasks) },
-  // which says what the pair can do.
+  // `heldOut` holds the held-out prompts of each pair of models. `ask(name, question)` asks the
+  // server. `on` has the listeners { changed(), offer(refusals, tasks) }; `offer` is called with
+  // the methods that the chosen pair refuses and the tasks that it has, as soon as the server has
+  // reported them.
   /**
    * @param {Refs} refs
    * @param {Setup} setup
@@ -61,7 +63,8 @@ export class SettingForm {
     this.draw();
   }
 
-  // What the pair can do: its tasks here, the rest elsewhere. A task that it lacks gives way to its first.
+  // Offer the tasks for which the chosen models have prompts, and pass the refused methods on to
+  // the other cards.
   /** @param {Record<string, string>} refusals */
   offer(refusals) {
     const tasks = this.heldOut.tasks(this.tasks, this.pairs.pair);
@@ -73,8 +76,6 @@ export class SettingForm {
   get isOwn() {
     return this.controls.task.value === OWN;
   }
-
-  // ---- what is sent
 
   /** @returns {Record<string, string>} */
   get form() {
@@ -89,16 +90,15 @@ export class SettingForm {
     return { form: this.form, prompts: this.isOwn ? { count, ...this.own.order } : { count } };
   }
 
-  // How many prompts there will be, null where that is not known.
+  // The number of prompts, or null if it is unknown.
   get count() {
     const typed = this.refs.labPrompts.value.trim();
     if (this.isOwn && typed === "") return this.own.count;
     return /^\d+$/.test(typed) ? Number(typed) : null;
   }
 
-  // ---- what is shown
-
-  // Of prompts of one's own all are wanted, of held-out ones a few.
+  // React to a change between held-out prompts and the user's own prompts. Reset the number of
+  // prompts: all prompts if they are the user's own, otherwise a few.
   sourceChanged() {
     this.refs.labPrompts.value = this.isOwn ? "" : this.usualCount;
     this.changed();
@@ -119,7 +119,7 @@ export class SettingForm {
     setText(refs.settingWords, this.words);
   }
 
-  // The setting in a line, for where the fields are folded away.
+  // The settings in one line, which is shown while the fields are folded.
   get words() {
     const { target, draft, task, temperature, max_new_tokens: tokens } = this.controls;
     const pair = this.pairs.isCustom ? [target.value || "?", draft.value].filter(Boolean).join(" and ") : this.pairs.pair?.title;
@@ -128,9 +128,7 @@ export class SettingForm {
     return [pair, prompts, `temperature ${temperature.value}`, `${tokens.value} new tokens`].join(" · ");
   }
 
-  // ---- errors
-
-  // Whether it is plain that the server would say no.
+  // Return whether the server would certainly refuse the settings.
   refuses() {
     if (this.errors.wrong.length) this.fold.open();
     return this.errors.refuses();
@@ -141,7 +139,7 @@ export class SettingForm {
     return [...own, { name: "prompts", control: this.refs.labPrompts, problem: (/** @type {string} */ text) => this.countProblem(text) }];
   }
 
-  // What is wrong with a count of prompts, "" for nothing.
+  // Return what is wrong with the number of prompts, or "" if nothing is.
   /** @param {string} text */
   countProblem(text) {
     if (this.isOwn && text.trim() === "") return "";
@@ -149,7 +147,7 @@ export class SettingForm {
     return numberProblem({ low: 1, high: Math.min(there ?? Infinity, this.mostPrompts), is_whole: true }, text);
   }
 
-  // Whether a sentence of the server is about a field of this form; then it stands there.
+  // Show an error sentence of the server if it is about a field of this form. Return whether it is.
   /** @param {string} text */
   show(text) {
     const line = this.errors.lineOf(settingNamed(text));
@@ -166,7 +164,9 @@ export class SettingForm {
   }
 }
 
-// Of a field with many: the one whose value is quoted, or else a text that is typed.
+// Return the control that an error sentence is about. A field may have several controls. Choose the
+// control whose value the sentence quotes, otherwise the text area, otherwise the field's first
+// control.
 /**
  * @param {any} field
  * @param {string} text
@@ -176,7 +176,8 @@ function controlOf(field, text) {
   return all.find(({ value }) => text.endsWith(`got '${value}'`)) ?? all.find(({ type }) => type === "textarea") ?? all[0];
 }
 
-// The parts of the lab under the names that the race's form gives to its own.
+// Return the lab's elements, keyed by the names that the race page's form uses for its own
+// elements.
 /** @param {Refs} refs */
 function pairRefs(refs) {
   return {

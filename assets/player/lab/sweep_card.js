@@ -1,4 +1,5 @@
-// A sweep from its order to its charts: runs it, keeps it, shows it, opens and saves it.
+// The card of a sweep. It runs the sweep, stores it, shows its charts, and opens and saves its
+// file.
 
 import { setText, takeFile } from "../shared/dom.js";
 import { download } from "../step/trace_file.js";
@@ -12,8 +13,8 @@ import { leftWords } from "../shared/number_words.js";
 const NAME = "specviz-sweep";
 
 export class SweepCard {
-  // `setting()`: what is measured; `onPoint(point)` hears of the point that is looked at,
-  // `onResult()` that there is one.
+  // `setting()` returns the form with the models and prompts. `onPoint(point)` is called with the
+  // selected point. `onResult()` is called when there is a result.
   /**
    * @param {Refs} refs
    * @param {Theme} theme
@@ -28,7 +29,7 @@ export class SweepCard {
     this.onResult = onResult;
     this.sweep = new KeptSweep();
     this.picked = null;
-    this.hasFailed = false; // the run, and its error says so
+    this.hasFailed = false; // true if the run failed and its error is shown
     this.form = new SweepForm(refs, setup, setting);
     this.views = new SweepViews(refs, theme, setup.lab.sweep.axes, (place) => ((this.picked = place), this.draw()));
     this.batch = new BatchCard(refs, gradio, () => this.sweep.file);
@@ -46,7 +47,7 @@ export class SweepCard {
     refs.sweepCsv.addEventListener("click", () => this.saveTable());
   }
 
-  // What this tab had before a reload; whatever ran then went with its page.
+  // Restore the sweep that this tab had before a reload. The reload has ended a running sweep.
   recall() {
     if (!this.sweep.recall()) return;
     const { length } = this.sweep.points;
@@ -63,7 +64,7 @@ export class SweepCard {
     if (!this.form.refuses()) this.run.start("sweep", this.form.order);
   }
 
-  // The draft length of a method, as the form begins.
+  // Reset the form to a sweep over the default draft lengths of a method, and start it.
   /** @param {string} method */
   startWith(method) {
     this.form.varyLength(method);
@@ -83,7 +84,7 @@ export class SweepCard {
     this.isPlanned = this.hasFailed = false;
     refs.sweepRest.hidden = true;
     refs.sweepBar.hidden = false;
-    refs.sweepBar.removeAttribute("value"); // of unknown length before the first run
+    refs.sweepBar.removeAttribute("value"); // without a value the bar shows that the length is unknown
     if (refs.sweepState.getBoundingClientRect().top > window.innerHeight) refs.sweepSentence.closest("section").scrollIntoView();
   }
 
@@ -101,7 +102,8 @@ export class SweepCard {
     return this.isPlanned ? `stopped: ${this.sweep.points.length} of ${this.sweep.size} points` : "stopped before it began";
   }
 
-  // Only now does the sweep before it go: one that is refused costs nothing.
+  // Take the plan of the new sweep. The previous sweep is replaced only now, so that a sweep that
+  // the server refuses does not remove it.
   /** @param {string} line */
   planned(line) {
     this.isPlanned = true;
@@ -120,9 +122,8 @@ export class SweepCard {
     this.run.showState(`${done} of ${points} points${leftWords(left)}`);
   }
 
-  // ---- what is shown
-
-  // One drawing at a time is asked for; what changed meanwhile is drawn after it.
+  // Ask the server for the charts. Only one request runs at a time; if the sweep changes in the
+  // meantime, another request follows.
   /** @returns {Promise<void>} */
   async draw() {
     if (this.sweep.isEmpty) return;
@@ -132,7 +133,7 @@ export class SweepCard {
     const reply = await this.run.transport.ask("draw", { file, noise, picked: this.picked });
     this.isDrawing = false;
     if (this.isStale) return (this.isStale = false), this.draw();
-    if (reply === null && this.hasFailed) return; // that is said already
+    if (reply === null && this.hasFailed) return; // the error of the failed run is already shown
     if (reply === null || reply.error) return this.showError(reply?.error ?? "The server cannot be reached.");
     setText(this.refs.sweepSentence, reply.sentence);
     setText(this.refs.sweepSetting, reply.setting);
@@ -155,7 +156,7 @@ export class SweepCard {
   /** @param {string} text */
   failed(text) {
     this.hasFailed = true;
-    this.refs.sweepError.hidden = true; // one error: the run's, beside its button
+    this.refs.sweepError.hidden = true; // show only one error: the one next to the button
     this.form.showError(text);
     this.drawState();
   }
@@ -165,8 +166,6 @@ export class SweepCard {
     setText(this.refs.sweepError, text);
     this.refs.sweepError.hidden = false;
   }
-
-  // ---- files
 
   async openFile() {
     const file = takeFile(this.refs.sweepFile);

@@ -1,5 +1,6 @@
-// What a sweep varies, with which method and how often, and the errors beside the fields.
-// Knows its own fields; what is measured, the lab's setting says. The server's own checks decide.
+// The form of a sweep: what it varies, the method, and the number of repeats, with the errors next
+// to the fields. The models and prompts are in the lab's other form (`SettingForm`). The server
+// checks everything.
 
 import { setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
@@ -12,10 +13,11 @@ import { NarrowFold } from "./narrow_fold.js";
 const NOTHING_ELSE = "nothing else";
 const CUSTOM = "custom";
 /** @type {Record<string, string>} */
-const OTHER_NAMES = { repeat: "repeats" }; // what a rule calls a field
+// Name of a field in the server's sentences -> its name in this form, if the two differ.
+const OTHER_NAMES = { repeat: "repeats" };
 
 export class SweepForm {
-  // `setting()`: what is measured.
+  // `setting()` returns the form with the models and prompts.
   /**
    * @param {Refs} refs
    * @param {Setup} setup
@@ -50,8 +52,8 @@ export class SweepForm {
     this.varyLength(settingOf("method").default);
   }
 
-  // The menu of methods for the models; `refusals` says which they cannot do, and why. An axis has only
-  // what they can do.
+  // Offer the methods and tasks for the chosen models. `refusals` maps each method that they cannot
+  // run to the reason. An axis that varies the method offers only methods that can run.
   /**
    * @param {Record<string, string>} refusals
    * @param {Choice[]} tasks
@@ -64,7 +66,7 @@ export class SweepForm {
     for (const field of this.fields) field.offer({ task: tasks, method });
   }
 
-  // The first axis as at the beginning, and no other one.
+  // Reset the first axis to its default and remove the second.
   /** @param {string} method */
   varyLength(method) {
     const { refs, usual } = this;
@@ -76,7 +78,8 @@ export class SweepForm {
     this.changed();
   }
 
-  // The axes that the method has, or each of those that are varied.
+  // Offer the axes that the chosen method has. If the method itself is varied, offer the axes that
+  // all varied methods have.
   offerAxes() {
     const varied = this.fields.flatMap((field) => field.variedMethods);
     const chosen = varied.length ? varied : this.methods.filter(({ name }) => name === this.refs.labMethod.value);
@@ -87,7 +90,7 @@ export class SweepForm {
     return this.fields.flatMap((field) => field.axis ?? []);
   }
 
-  // What is sent.
+  // The request for the server.
   get order() {
     const { labMethod, labLength, labRepeats } = this.refs;
     const { form, prompts } = this.setting().order;
@@ -110,20 +113,20 @@ export class SweepForm {
     setText(this.refs.sweepWords, this.words);
   }
 
-  // The order in a line, for where the fields are folded away.
+  // The sweep in one line, which is shown while the fields are folded.
   get words() {
     const axes = this.fields.flatMap(({ axis, input }) => (axis ? `${axis.title} ${input.value}` : []));
     const method = this.methods.find(({ name }) => name === this.refs.labMethod.value);
     return [axes.join(" and "), method?.title, ...this.batch.words, `${this.refs.labRepeats.value} repeats`].join(" · ");
   }
 
-  // The values as an address or a reload has put them into the fields.
+  // React to new values of the fields, which come from an address or from before a reload.
   taken() {
     for (const field of this.fields) field.take(field.input.value);
     this.changed();
   }
 
-  // How much there is to do, as far as the text says.
+  // The number of points and runs in words, or "" if the form is not valid.
   get sizeWords() {
     const counts = this.fields.map((field) => field.count);
     const points = counts[0] * counts[1];
@@ -132,15 +135,14 @@ export class SweepForm {
     return `${points} ${points === 1 ? "point" : "points"}, ${runs} runs`;
   }
 
-  // ---- errors
-
-  // Whether it is plain that the server would say no.
+  // Return whether the server would certainly refuse the sweep.
   refuses() {
     if (this.errors.wrong.length) this.fold.open();
     return this.errors.refuses() || this.setting().refuses();
   }
 
-  // A method or a length that is varied has a hidden field.
+  // The fields that the browser can check. The draft length is left out if it is hidden because an
+  // axis varies it.
   get checked() {
     const { labLength, labRepeats } = this.refs;
     const varied = this.fields.map((field, at) => ({ name: `axis${at + 1}`, title: field.axis?.title, control: field.input, problem: (/** @type {string} */ text) => field.problem(text) }));

@@ -1,4 +1,4 @@
-// A sweep's charts and table round one picked point.
+// The charts and the table of a sweep, with one selected point.
 
 import { Chart } from "../shared/charts.js";
 import { element, setText } from "../shared/dom.js";
@@ -6,7 +6,7 @@ import { DASH, headCell, memoryWords, milliseconds } from "./cells.js";
 import { KeptSweep } from "./kept_sweep.js";
 
 export class SweepViews {
-  // `ask(picked)` has the sweep drawn anew round another point.
+  // `ask(picked)` asks the server for the charts with another selected point.
   /**
    * @param {Refs} refs
    * @param {Theme} theme
@@ -39,7 +39,7 @@ export class SweepViews {
     if (place !== undefined && place !== this.reply.picked) this.ask(place);
   }
 
-  // To the next or the previous measured point.
+  // Select the next or the previous measured point.
   /** @param {number} by */
   step(by) {
     const known = this.places.map((/** @type {any} */ { place }) => place);
@@ -69,7 +69,7 @@ export class SweepViews {
     this.drawTable();
   }
 
-  // The measured points in the plan's order, each with its place there.
+  // The measured points in the order of the plan, each with its index in the plan.
   get places() {
     if (!this.reply || this.sweep.isEmpty) return [];
     const { axes } = this.sweep.plan;
@@ -94,16 +94,17 @@ export class SweepViews {
   }
 }
 
-// All points of a sweep as a table; a row's first cell picks its point.
+// The table of all points of a sweep. A click on the first cell of a row selects its point. A
+// column is its heading and a function from a point to its text.
 /** @type {[string, (point: any) => string][]} */
 const COLUMNS = [
   ["speedup", (point) => `${point.speedup.toFixed(2)}×`],
   ["spread", ({ speedup_spread: [low, high] }) => (low < high ? `${low.toFixed(2)}–${high.toFixed(2)}` : DASH)],
-  ["theory", (point) => digits(point.theory_speedup, 2, "×")],
-  ["acceptance α", (point) => digits(point.acceptance_rate, 2)],
-  ["rejection", (point) => digits(point.rejection_rate, 2)],
-  ["utilization", (point) => digits(point.draft_utilization, 2)],
-  ["tokens per round", (point) => digits(point.block_efficiency, 2)],
+  ["explained", (point) => digits(point.theory_speedup, 2, "×")],
+  ["acceptance rate α", (point) => digits(point.acceptance_rate, 2)],
+  ["rejection rate", (point) => digits(point.rejection_rate, 2)],
+  ["draft utilization", (point) => digits(point.draft_utilization, 2)],
+  ["tokens per target forward τ", (point) => digits(point.block_efficiency, 2)],
   ["tok/s", (point) => point.tokens_per_second.toFixed(1)],
   ["baseline tok/s", (point) => point.baseline_tokens_per_second.toFixed(1)],
   ["first token after", (point) => milliseconds(point.ttft_seconds)],
@@ -113,14 +114,15 @@ const COLUMNS = [
 ];
 
 /**
- * @param {number | null | undefined} value undefined in older files that lack it
+ * @param {number | null | undefined} value undefined in files of older versions, which do not have it
  * @param {number} count
  */
 function digits(value, count, unit = "") {
   return value === null || value === undefined ? DASH : value.toFixed(count) + unit;
 }
 
-// `places`: each point with its place in the plan; `titles`: those of the axes.
+// Return the rows of the table. `places` are the points with their indexes in the plan. `titles`
+// are the titles of the axes.
 /**
  * @param {{ place: number, point: any }[]} places
  * @param {string[]} titles

@@ -1,10 +1,11 @@
-// What lessons have the server run: one order at a time, of whichever widget asks.
+// Runs that the server makes for the course's widgets. Only one runs at a time.
 
 import { waitingWords } from "../shared/number_words.js";
 import { Transport } from "../shared/transport.js";
 
-// `message(message)` hears what is the order's own, `state(words)` what to say while it waits or loads,
-// `failed(text)` a sentence; `ended()` comes last, unless it failed.
+// The listeners of a run. `message(message)` receives the run's own messages. `state(words)`
+// receives a status text while the run waits or loads models. `failed(text)` receives an error
+// sentence. `ended()` is called last, unless the run failed.
 /** @typedef {{ message: (message: any) => void, state: (words: string) => void, failed: (text: string) => void, ended: () => void }} DriveEvents */
 
 /** @type {DriveEvents} */
@@ -26,7 +27,8 @@ export class Drive {
     return this.transport.isBusy;
   }
 
-  // `what`: a name of the server's orders (specviz/ui/course/course.py). What another widget has under way ends.
+  // Start a run; the run of another widget is stopped first. `what` is the server's name of the run
+  // (specviz/ui/course/course.py).
   /**
    * @param {string} what
    * @param {object} question
@@ -38,7 +40,7 @@ export class Drive {
     return this.transport.start("drive", { what, ...question });
   }
 
-  // An order that was recorded: all its messages at once.
+  // Replay a recorded run by delivering all its messages at once.
   /**
    * @param {RecordedOrder} recorded
    * @param {(message: any) => void} take
@@ -48,18 +50,18 @@ export class Drive {
     for (const message of messages) if (message.kind !== "end") take(message);
   }
 
-  // Soon: what was measured until then still comes.
+  // Stop the run soon. Measurements that finish before that still arrive.
   stop() {
     return this.transport.stop();
   }
 
-  // The lesson was left: nobody hears any more.
+  // Stop listening after the learner has left the lesson.
   leave() {
     this.transport.leave();
     this.on = NOBODY;
   }
 
-  // A plain question, answered at once; null where no answer came.
+  // Ask the server a question that needs no run. Return null if there is no answer.
   /**
    * @param {string} name
    * @param {object} question

@@ -1,4 +1,5 @@
-// A formula as MathML, each symbol with its meaning, and below it the same with this moment's values.
+// A formula as MathML, the meaning of each symbol, and below it the same formula with the current
+// values.
 
 import { drawing, element } from "../shared/dom.js";
 

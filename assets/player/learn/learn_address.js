@@ -1,9 +1,10 @@
-// The place in the course: ?view=learn&lesson=accept-or-reject&step=cases. Without a lesson, the list.
+// The address of a step in the course: ?view=learn&lesson=accept-or-reject&step=cases. Without a
+// lesson it is the address of the list of lessons.
 
 import { element } from "../shared/dom.js";
 import { pageLink, setPage } from "../shared/page_parameter.js";
 
-export const OF_A_LESSON = ["lesson", "step"]; // parameters
+export const OF_A_LESSON = ["lesson", "step"]; // parameters of the address that belong to a lesson
 
 /** @returns {{ lesson: string | null, step: string | null }} */
 export function placeInAddress() {
@@ -24,7 +25,7 @@ export function linkTo(lesson, step = null) {
   return url.href;
 }
 
-// The same exercise as a notebook, to keep; null where a lesson has none.
+// Return a link to the same exercise as a notebook, or null if the lesson has none.
 /** @param {LessonRecord} lesson */
 export function notebookLink({ notebook }) {
   if (!notebook) return null;
@@ -36,7 +37,7 @@ export function notebookLink({ notebook }) {
   return made;
 }
 
-// From other pages: to a lesson's first step, without anything else.
+// Return a link to the first step of a lesson, for other pages.
 /** @param {string} lesson */
 export function lessonLink(lesson) {
   return new URL(`${pageLink("learn")}&lesson=${encodeURIComponent(lesson)}`, window.location.href).href;

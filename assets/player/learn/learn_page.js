@@ -1,4 +1,4 @@
-// The course's page: the list of lessons, or one of them, as the address says.
+// The page of the course. It shows the list of lessons or one lesson, depending on the address.
 
 import { element, setText } from "../shared/dom.js";
 import { counted } from "../shared/number_words.js";
@@ -11,7 +11,7 @@ import { Recordings } from "./recordings.js";
 
 const COURSE = new URL("../../../lessons.json", import.meta.url);
 /** @type {Partial<Record<LessonGroupName, string>>} */
-const MARKS = { optional: "+", exercise: "=", misconception: "?" }; // in the place of a number
+const MARKS = { optional: "+", exercise: "=", misconception: "?" }; // marks for lessons without a number
 
 export class LearnPage extends Page {
   static id = "learn";
@@ -35,8 +35,6 @@ export class LearnPage extends Page {
     refs.lessonSteps.addEventListener("click", (/** @type {any} */ event) => this.followStep(event));
     refs.learnList.addEventListener("click", (/** @type {any} */ event) => this.followLesson(event));
   }
-
-  // ---- as a page
 
   /** @param {boolean} isShown */
   async setShown(isShown) {
@@ -79,8 +77,6 @@ export class LearnPage extends Page {
     this.view?.widget.halt();
   }
 
-  // ---- where in the course
-
   async load() {
     if (this.offer) return;
     const { learnError } = this.refs;
@@ -98,7 +94,7 @@ export class LearnPage extends Page {
     }
   }
 
-  // To where the address leads: a lesson's step, or the list for anything else.
+  // Show the step of a lesson that the address names, or the list of lessons.
   land(isMoved = true) {
     if (!this.offer) return;
     const { lesson: name, step } = placeInAddress();
@@ -121,7 +117,7 @@ export class LearnPage extends Page {
     if (isMoved) this.focus(this.refs.lessonStepTitle);
   }
 
-  // Keys go on from the heading; a screen reader says it.
+  // Focus the heading, so that the Tab key continues from it and a screen reader reads it aloud.
   /** @param {HTMLElement} heading */
   focus(heading) {
     window.scrollTo(0, 0);
@@ -135,14 +131,14 @@ export class LearnPage extends Page {
     return new LessonView(this.refs, lesson, kinds, this.course, { progress: this.progress, onward: this.onward(lesson), go: (at) => this.go(lesson.name, lesson.steps[at].name), link });
   }
 
-  // The next one of its group.
+  // Return the next lesson of the same group, or undefined after the last one.
   /** @param {LessonRecord} lesson */
   after(lesson) {
     const group = this.offer?.lessons.filter((each) => each.group === lesson.group) ?? [];
     return group[group.indexOf(lesson) + 1];
   }
 
-  // What the last step's button says.
+  // Return the label of the button on the last step.
   /** @param {LessonRecord} lesson */
   onward(lesson) {
     const next = this.after(lesson);
@@ -198,8 +194,6 @@ export class LearnPage extends Page {
     if (link) this.follow(event, link.dataset.lessonName, link.dataset.step);
   }
 
-  // ---- the list
-
   drawList() {
     const lessons = this.offer?.lessons ?? [];
     const cards = (/** @type {string} */ group) => lessons.filter((lesson) => lesson.group === group).map((lesson) => this.card(lesson));
@@ -219,7 +213,7 @@ export class LearnPage extends Page {
     setText(lessonDone, done ? `${whole} Of these and of all below, ${done} ${done === 1 ? "is" : "are"} done.` : whole);
   }
 
-  // Where to go on: the first lesson of the course that is not done.
+  // Show the button that continues with the first lesson that is not done.
   /** @param {LessonRecord[]} lessons */
   drawBeginning(lessons) {
     const { lessonBegin } = this.refs;

@@ -1,7 +1,7 @@
-// Which answer of a step is the right one: the one that says so, or the one whose bounds hold the value that
-// was measured. And which number it is that somebody has typed.
+// Decides which answer of a step is right: the option that is marked as right, or the option whose
+// bounds contain the measured value. It also compares a number that the learner typed.
 
-const NEAR = 0.01; // of a number, within which a typed one is taken for it
+const NEAR = 0.01; // a typed number within this relative distance of a value is accepted as that value
 
 /**
  * @param {LessonStepRecord} step
@@ -11,7 +11,7 @@ export function optionOf(step, name) {
   return step.options.find((option) => option.name === name);
 }
 
-// Undefined while what decides is not known yet.
+// Return the right option of a step, or undefined while the value that decides is unknown.
 /**
  * @param {LessonStepRecord} step
  * @param {Record<string, any>} values
@@ -23,9 +23,9 @@ export function rightOption({ options, value }, values) {
   return options.find(({ low, high }) => found >= (low ?? -Infinity) && found < (high ?? Infinity));
 }
 
-/** @typedef {{ number: number, isPercent: boolean, places: number, isExact: boolean }} Typed decimal places, and whether two digits tell something */
+/** @typedef {{ number: number, isPercent: boolean, places: number, isExact: boolean }} Typed `places` counts decimals; `isExact` is true if the number has at least two significant digits */
 
-// What was typed: 1.49, 1,49, 66 % or 1.5×; null for what is no number.
+// Read a typed number such as 1.49, 1,49, 66 % or 1.5×. Return null for any other text.
 /**
  * @param {string} text
  * @returns {Typed | null}
@@ -38,8 +38,8 @@ export function typedNumber(text) {
   return { number: Number(digits), isPercent: found[2] === "%", places, isExact: digits.replace(/^[+-]?[0.]*/, "").length > 1 };
 }
 
-// The option whose value was typed, the right one before any other; undefined for none of them. A share may
-// be written in percent, and every number be rounded to two digits.
+// Return the option whose value the learner typed, or undefined if there is none. The right option
+// is tried first. A share may be typed in percent, and every number may be rounded to two digits.
 /**
  * @param {LessonStepRecord} step
  * @param {Record<string, any>} values

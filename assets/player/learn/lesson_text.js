@@ -1,5 +1,5 @@
-// Texts of lessons as elements: values by name, which follow their widget, words of the glossary, emphasis.
-// Knows nothing of steps or widgets.
+// Turns the texts of lessons into elements, with emphasis, glossary words, and named values that
+// follow the widget. It is independent of steps and widgets.
 
 import { element } from "../shared/dom.js";
 import { probability } from "../shared/number_words.js";
@@ -7,7 +7,7 @@ import { termButton } from "../shared/terms.js";
 import { tokenLabel } from "../shared/token_label.js";
 
 const PARTS = /\{([^{}]*)\}|\[([^[\]]+)\]\(([^()]+)\)|\*([^*]+)\*|`([^`]+)`/g;
-const UNKNOWN = "…"; // of a value that is still to come
+const UNKNOWN = "…"; // text in place of a value that is not known yet
 
 /** @type {Record<string, (value: any) => string>} */
 const WRITTEN = {
@@ -26,7 +26,8 @@ function decimal(value) {
   return value.toFixed(Math.abs(value) < 10 ? 2 : 1);
 }
 
-// Whole, but for shares so near to an end that they would read as 0 or 100.
+// Write a percentage without decimals. It gets one decimal if it would otherwise read as 0 or 100
+// without being exactly that.
 /** @param {number} value */
 function percentDigits(value) {
   const isEdge = (value > 0 && value < 1) || (value > 99 && value < 100);
@@ -41,7 +42,7 @@ export function written(value, format) {
   return value === undefined || value === null ? UNKNOWN : WRITTEN[format](value);
 }
 
-// Writes texts of one lesson, and keeps their values as the widget has them.
+// Writes the texts of one lesson and updates the values in them when the widget changes.
 export class LessonText {
   /** @param {WidgetKindRecord} widget */
   constructor({ values }) {
@@ -55,7 +56,7 @@ export class LessonText {
     return written(this.values[name], /** @type {ValueFormatName} */ (this.formats.get(name)));
   }
 
-  // Paragraphs of a text; a blank line ends one.
+  // Return the paragraphs of a text. Blank lines separate them.
   /** @param {string} text */
   paragraphs(text) {
     return text.trim() ? text.trim().split(/\n\s*\n/).map((each) => this.inline(element("p"), each)) : [];
@@ -65,7 +66,7 @@ export class LessonText {
    * @template {HTMLElement} Box
    * @param {Box} box
    * @param {string} text
-   * @param {Record<string, any>} [values] written for good; else the widget's, which are kept up to date
+   * @param {Record<string, any>} [values] fixed values; without them the widget's values are written and later updated
    */
   inline(box, text, values) {
     const own = this.values;
@@ -88,7 +89,7 @@ export class LessonText {
     return made;
   }
 
-  // Every value that stands in `box`, as the widget has it now.
+  // Update every value in `box` to the widget's current one.
   /**
    * @param {HTMLElement} box
    * @param {Record<string, any>} values
@@ -102,7 +103,7 @@ export class LessonText {
   }
 }
 
-// A line may break beside any button: not between it and the bracket or the stop that it stands at.
+// Keep a button on one line with the brackets or punctuation marks that touch it.
 /** @param {Element} button */
 function glue(button) {
   const [before, after] = [button.previousSibling, button.nextSibling];

@@ -1,4 +1,4 @@
-// One lesson: the step that is shown, its widget beside it, what was answered. The page says which step.
+// One lesson: the current step with its widget, and the answers so far. The page chooses the step.
 
 import { element, setText } from "../shared/dom.js";
 import { FormulaView } from "./formula_view.js";
@@ -9,21 +9,21 @@ import { NumberForm } from "./number_form.js";
 import { WIDGETS } from "./widgets.js";
 
 /** @typedef {import("./progress.js").Progress} Progress */
-/** @typedef {{ widget: import("./widget.js").Widget, box: HTMLElement, text: LessonText }} Staged a widget on the stage */
+/** @typedef {{ widget: import("./widget.js").Widget, box: HTMLElement, text: LessonText }} Staged a widget of this lesson, its element, and the texts that contain its values */
 
-const OTHER = { name: "·", text: "another number" }; // the answer that is a number of no option
+const OTHER = { name: "·", text: "another number" }; // the answer if a typed number matches no option
 /** @type {Partial<Record<LessonGroupName, string>>} */
 const PLACES = { optional: "A further lesson", exercise: "An exercise", misconception: "Often believed" };
 
-const MOST_WORDS = 600; // of a question to a class
+const MOST_WORDS = 600; // longest question to a class, in characters
 
 export class LessonView {
   /**
    * @param {Refs} refs
    * @param {LessonRecord} lesson
-   * @param {WidgetKindRecord[]} kinds of all widgets
+   * @param {WidgetKindRecord[]} kinds the kinds of widgets, from the server
    * @param {Course} course
-   * @param {{ progress: Progress, go: (step: number) => void, link: (step: number) => string, onward: string }} on `onward`: where the way on leads from the end
+   * @param {{ progress: Progress, go: (step: number) => void, link: (step: number) => string, onward: string }} on `onward` is the label of the button on the last step
    */
   constructor(refs, lesson, kinds, course, { progress, go, link, onward }) {
     this.refs = refs;
@@ -35,11 +35,11 @@ export class LessonView {
     this.link = link;
     this.onward = onward;
     this.at = 0;
-    /** @type {Record<string, string>} answers of this visit, which stand when one comes back to them */
+    /** @type {Record<string, string>} step -> answer given since the page was loaded; it is shown again if the learner returns */
     this.given = {};
-    /** @type {Set<string>} checks of this visit that were answered rightly */
+    /** @type {Set<string>} steps whose question was answered correctly since the page was loaded */
     this.solved = new Set();
-    /** @type {Map<string, Record<string, any>>} the values that stood in a question when it was answered */
+    /** @type {Map<string, Record<string, any>>} step -> values that its question contained when it was answered */
     this.asked = new Map();
     this.isReached = false;
     this.number = new NumberForm((typed) => this.choose(typedOption(this.step, this.widget.values, (value) => this.text.formats.get(value), typed)?.name ?? OTHER.name));
@@ -50,7 +50,8 @@ export class LessonView {
     setText(refs.lessonTitle, lesson.title);
   }
 
-  // The step's widget, made when it is first needed. What happens in one that is not shown says nothing.
+  // Return the widget of a step. A widget is made when it is first needed. Its events are ignored
+  // while it is hidden.
   /** @param {LessonStepRecord} step */
   stagedFor(step) {
     const name = step.widget || this.lesson.widget;
@@ -105,7 +106,8 @@ export class LessonView {
     this.refresh();
   }
 
-  // It was answered before, and what it hid may be seen.
+  // Return whether the learner has come back to a question that was answered before. In that case,
+  // the widget may show the parts that it hides until the question is answered.
   get isShownAgain() {
     return this.step.kind !== "predict" && this.given[this.step.name] !== undefined && this.isAnswered;
   }
@@ -136,14 +138,16 @@ export class LessonView {
     return `${this.lesson.name}/${this.step.name}`;
   }
 
-  // What a step asks, as it stands on the page; some of its numbers come late.
+  // The question of the current step as the page shows it, or null. Some of its numbers may arrive
+  // later.
   /** @returns {PageQuestion | null} */
   get question() {
     const { step, refs, place } = this;
     if (!step.options.length) return null;
     const options = step.options.map(({ name, text }) => ({ name, text: this.text.inline(element("span"), text).textContent ?? "" }));
     if (step.kind === "number") {
-      // the options are what people come to, and are told each which one is right
+      // When the result is shown, a class also sees the options of this question. So mark each
+      // right option.
       for (const [at, { right }] of step.options.entries()) if (right) options[at].text += " (right)";
       options.push(OTHER);
     }
@@ -151,7 +155,7 @@ export class LessonView {
     return { kind: "prediction", place, words, guess: "", options };
   }
 
-  // The title of the part that this step is in.
+  // A lesson is divided into parts. This is the title of the part that contains the current step.
   get part() {
     return this.lesson.steps.slice(0, this.at + 1).findLast(({ part }) => part)?.part ?? "";
   }
@@ -164,21 +168,20 @@ export class LessonView {
     const { step } = this;
     const given = this.given[step.name];
     if (step.kind !== "check" && step.kind !== "number") return given !== undefined;
-    return this.solved.has(step.name) || (given !== undefined && given === this.rightOption?.name); // once right it may be asked for the other replies
+    // A learner who has given the right answer may also read the replies to the wrong answers.
+    return this.solved.has(step.name) || (given !== undefined && given === this.rightOption?.name);
   }
 
   get rightOption() {
     return rightOption(this.step, this.widget.values);
   }
 
-  // Whether there is nothing left to do here.
+  // Return whether the learner has done everything in this step.
   get isOver() {
     const { kind } = this.step;
     if (kind === "read") return true;
     return kind === "try" ? this.isReached : this.isAnswered;
   }
-
-  // ---- drawing
 
   draw() {
     const { refs, step, text, lesson } = this;
@@ -195,7 +198,8 @@ export class LessonView {
     this.drawLink();
     this.drawOptions();
     refs.lessonAfter.replaceChildren(...this.replies());
-    this.formula.show(step.options.length && !this.isAnswered ? null : step.formula); // it may hold the answer
+    // the formula may contain the answer, so it stays hidden until then
+    this.formula.show(step.options.length && !this.isAnswered ? null : step.formula);
     this.drawMoves();
     refs.lessonSteps.replaceChildren(...lesson.steps.map((_, at) => this.dot(at)));
   }
@@ -206,7 +210,7 @@ export class LessonView {
     if (!step.link) return;
     const link = element("a", "", `${step.link.text} ↗`);
     link.href = new URL(`?${step.link.address}`, window.location.href).href;
-    link.target = "_blank"; // the lesson stays where it is
+    link.target = "_blank"; // a new tab, so that the lesson stays open
     refs.lessonLink.replaceChildren(link, element("span", "hint", " in a tab of its own"));
   }
 
@@ -234,7 +238,7 @@ export class LessonView {
     if (held) refs.lessonOptions.querySelector(`[data-option="${held}"]`)?.focus({ preventScroll: true });
   }
 
-  // What is said once there was an answer, or the goal was reached.
+  // Return the texts that follow an answer or a reached goal.
   replies() {
     const { step } = this;
     const said = [];
@@ -246,7 +250,7 @@ export class LessonView {
     return said.filter((each) => each !== null);
   }
 
-  // What one takes along.
+  // Return the summary at the end of the lesson.
   ending() {
     const made = element("p", "lesson-ending");
     made.append(element("b", "", "To take along: "), this.lesson.learned);
@@ -256,7 +260,7 @@ export class LessonView {
   /**
    * @param {LessonStepRecord} step
    * @param {string} name
-   * @param {Record<string, any>} [values] that stood in the question, instead of the present ones
+   * @param {Record<string, any>} [values] the values when the question was asked, instead of the current ones
    */
   reply(step, name, values) {
     const option = optionOf(step, name);
@@ -268,7 +272,8 @@ export class LessonView {
     return made;
   }
 
-  // The prediction of an earlier step, once this one has shown what happens.
+  // Return a text that compares the learner's prediction from an earlier step with what this step
+  // has shown.
   compared() {
     const { step, lesson } = this;
     const asked = lesson.steps.find(({ name }) => name === step.compare);
@@ -276,9 +281,9 @@ export class LessonView {
     if (!asked || !given || !this.isOver || !optionOf(asked, given)) return [];
     const made = element("p", "lesson-predicted");
     const { fixed, locked } = Object.fromEntries(asked.scene);
-    const isHeld = fixed === "true" || locked === "true"; // the learner's own setting is another one
+    const isHeld = fixed === "true" || locked === "true"; // the question had a fixed setting, which the learner has changed since
     const values = isHeld ? this.asked.get(asked.name) : undefined;
-    if (isHeld && !values) return []; // predicted before the page was loaded
+    if (isHeld && !values) return []; // the prediction is from before a reload, so its values are lost
     made.append(element("span", "hint", "You predicted: "), this.text.inline(element("em"), optionOf(asked, given)?.text ?? "", values));
     return [made, this.reply(asked, given, values)];
   }
@@ -307,14 +312,16 @@ export class LessonView {
     return item;
   }
 
-  // What was measured may also decide which answer is right.
+  // React to new values of the widget. If they are a measurement, another answer may now be right.
   changed() {
     if (this.step.kind === "case" && this.step.value && this.isAnswered) this.draw();
-    if (this.asked.has(this.step.name)) this.asked.set(this.step.name, this.widget.values); // some come late
+    // The learner answered the question before these values arrived, so store them with the
+    // question now.
+    if (this.asked.has(this.step.name)) this.asked.set(this.step.name, this.widget.values);
     this.refresh();
   }
 
-  // Numbers have changed: those that stand in texts follow.
+  // Update the numbers in the texts.
   refresh() {
     const { refs, text } = this;
     text.refresh(refs.lessonPage, this.widget.values);

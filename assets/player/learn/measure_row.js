@@ -1,5 +1,5 @@
-// The buttons of a widget that shows something measured: measure it on this machine, or show what was
-// recorded on another; a line says which of both is seen.
+// The buttons of a widget that shows a measurement: one measures on this machine, the other shows a
+// recording from another machine. A line below says which of the two is shown.
 
 import { element, setText } from "../shared/dom.js";
 
@@ -18,7 +18,7 @@ export class MeasureRow {
     this.old.type = "button";
     this.old.dataset.replay = "";
     this.old.addEventListener("click", replay);
-    this.end = element("button", "secondary", "Stop"); // while it measures, where that can be ended
+    this.end = element("button", "secondary", "Stop"); // visible during a measurement that the learner can stop
     this.end.type = "button";
     this.end.hidden = true;
     if (stop) this.end.addEventListener("click", stop);
@@ -43,14 +43,15 @@ export class MeasureRow {
     setText(this.state, words);
   }
 
-  // A recorded run can be seen meanwhile: it ends what is waited for.
+  // Disable the measure button during a measurement. The button of the recording stays enabled, so
+  // that the learner need not wait.
   /** @param {boolean} isBusy */
   setBusy(isBusy) {
     this.go.disabled = isBusy;
     this.end.hidden = !isBusy || !this.canEnd;
   }
 
-  // What is seen was measured just now, or is recorded.
+  // Say whether the shown numbers were measured just now or recorded.
   /** @param {boolean} isRecorded */
   tell(isRecorded) {
     this.setBusy(false);

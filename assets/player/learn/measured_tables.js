@@ -1,5 +1,6 @@
-// A widget that shows what one order of a real engine has found, as tables: one of them at a step. Where no
-// engine is started, what was recorded is all there is, and a line says how to get it live.
+// A widget that runs a real serving engine once and shows the results as tables. Each step of the
+// lesson shows another table. If the server cannot start an engine, the widget has only the
+// recording and explains how to measure.
 
 import { body, bodyRow, headRow } from "../lab/cells.js";
 import { element, setText } from "../shared/dom.js";
@@ -34,7 +35,8 @@ export class MeasuredTables extends OrderWidget {
     box.replaceChildren(this.scroller, this.words, this.row.box, this.live);
   }
 
-  // Of the step's scene: its recording, and what is asked of the server.
+  // Return the name of the recording that a step uses, and the question with which the server
+  // measures the same.
   /**
    * @param {Record<string, string>} _scene
    * @returns {{ name: string, question: object }}
@@ -43,7 +45,7 @@ export class MeasuredTables extends OrderWidget {
     return { name: this.what, question: {} };
   }
 
-  // The numbers of a message.
+  // Return the named values that the texts of the lesson show, computed from the server's message.
   /**
    * @param {any} _found
    * @returns {Record<string, any>}
@@ -52,7 +54,8 @@ export class MeasuredTables extends OrderWidget {
     return {};
   }
 
-  // What a step shows of a message.
+  // Return the table that a step shows, made from the server's message `_found`. `_show` is the
+  // step's name for the table.
   /**
    * @param {string} _show
    * @param {any} _found
@@ -78,7 +81,8 @@ export class MeasuredTables extends OrderWidget {
     this.on.changed();
   }
 
-  // Before anything is measured the texts know what is asked for, and no more.
+  // The values for the texts. Before a measurement only the values that do not depend on it are
+  // known.
   get values() {
     const { found, planned } = this;
     if (found) return this.numbers(found);
@@ -107,5 +111,5 @@ export class MeasuredTables extends OrderWidget {
   }
 }
 
-// What does not depend on the machine.
+// These values are known before a measurement, because they do not depend on the machine.
 const ASKED = ["model", "K", "look", "texts", "prompts", "most", "f16_size", "q4_size", "size_ratio"];

@@ -1,4 +1,4 @@
-// The field of a step that asks for a number, in the place of answers to choose from.
+// The field of a step that asks the learner for a number.
 
 import { element } from "../shared/dom.js";
 import { typedNumber } from "./lesson_answers.js";

@@ -1,5 +1,6 @@
-// A widget that shows what one order of the course has found: measured on this machine, or recorded on
-// another. Keeps what was found by the name of its recording, so that steps can go back and forth.
+// A widget that shows the result of one run of the course, which is measured on this machine or
+// recorded on another. It stores results by the name of their recording, so that the learner can
+// move between steps.
 
 import { MeasureRow } from "./measure_row.js";
 import { Widget } from "./widget.js";
@@ -9,12 +10,12 @@ export class OrderWidget extends Widget {
    * @param {HTMLElement} box
    * @param {Course} course
    * @param {WidgetEvents} on
-   * @param {string} what the order, which sends one message of this kind
+   * @param {string} what the server's name of the run, which is also the kind of its result message
    */
   constructor(box, course, on, what) {
     super(box, course, on);
     this.what = what;
-    this.name = what; // of the recording
+    this.name = what; // the name of the recording
     /** @type {object} */
     this.question = {};
     /** @type {Map<string, { message: any, isRecorded: boolean }>} */
@@ -24,12 +25,13 @@ export class OrderWidget extends Widget {
     this.row = new MeasureRow(undefined, { measure: () => this.measure(), replay: () => this.replay(), stop: () => this.halt() });
   }
 
-  // The pair that the page begins with.
+  // The pair of models that the app uses by default, as a form.
   get pairForm() {
     return { pair: this.course.setup.settings.find(({ name }) => name === "pair")?.default };
   }
 
-  // What is asked from now on; `isShown`: whatever is known is shown at once, a recording if need be.
+  // Set what the current step asks the server to measure. If `isShown`, show a result at once: the
+  // latest measurement, or the recording if nothing was measured.
   /**
    * @param {string} name
    * @param {object} question
@@ -46,12 +48,13 @@ export class OrderWidget extends Widget {
     else this.row.say("");
   }
 
-  // The message of the order, null while there is none.
+  // The message with the current result, or null if there is none.
   get found() {
     return this.results.get(this.name)?.message ?? null;
   }
 
-  // The recorded message: what does not depend on the machine is known before anything is measured.
+  // The message of the recording, or null if there is none. The widget shows some of its values
+  // even before a measurement, because they are the same on every machine.
   get planned() {
     return this.row.recorded?.messages.find(({ kind }) => kind === this.what) ?? null;
   }
@@ -75,7 +78,7 @@ export class OrderWidget extends Widget {
     if (recorded) this.course.drive.replay(recorded, (message) => this.take(name, message, true));
   }
 
-  /** @param {any} message of kind progress */
+  /** @param {any} message a message of the kind "progress" */
   progress({ done, points }) {
     return points ? `${done} of ${points}` : "under way …";
   }
@@ -93,7 +96,7 @@ export class OrderWidget extends Widget {
     this.on.changed();
   }
 
-  // The order's message is there.
+  // Called when a result has arrived.
   came() {
     this.draw();
     this.on.reached("shown");
@@ -101,7 +104,8 @@ export class OrderWidget extends Widget {
 
   draw() {}
 
-  // What a question hid may be seen: what was measured, else the recording.
+  // Show the result that was hidden while the learner answered a question: the measurement if there
+  // is one, otherwise the recording.
   showFound() {
     this.row.box.hidden = false;
     if (!this.found) this.replay();

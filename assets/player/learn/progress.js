@@ -1,4 +1,4 @@
-// What of the course is done and what was predicted: kept in this browser, nowhere else.
+// The finished lessons and the predictions. They are stored only in this browser.
 
 import { browser } from "../shared/kept.js";
 
@@ -35,7 +35,7 @@ export class Progress {
     this.set(lesson, { answers: { ...this.of(lesson).answers, [step]: option } });
   }
 
-  // A goal that was reached once stays so.
+  // Record that the learner reached a goal. A reached goal is never removed.
   /**
    * @param {string} lesson
    * @param {string} step

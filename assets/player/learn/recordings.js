@@ -1,4 +1,5 @@
-// Recorded runs for lessons, each opened once: they need no model, and are real.
+// Recorded runs for lessons. A recording is loaded once. It shows a real run, and the server needs
+// no model to play it.
 
 import { Trace } from "../shared/trace.js";
 import { Transport } from "../shared/transport.js";
@@ -12,7 +13,7 @@ export class Recordings {
     /** @type {{ done(trace: Trace): void, failed(error: Error): void } | null} */
     this.waiting = null;
     /** @type {Promise<any>} */
-    this.last = Promise.resolve(); // one at a time
+    this.last = Promise.resolve(); // recordings load one after another
     this.transport = new Transport(gradio, {
       accepted: () => {},
       message: (message) => this.take(message),
@@ -21,7 +22,8 @@ export class Recordings {
     });
   }
 
-  // The whole recording; rejected with a sentence where it cannot be had, and asked for again next time.
+  // Load a whole recording. If that fails, the promise is rejected with a sentence, and the next
+  // call tries again.
   /** @param {string} name */
   open(name) {
     const known = this.opened.get(name);

@@ -1,12 +1,13 @@
-// What every widget of a lesson is: an object of this shape, listed in widgets.js. What lessons may ask of
-// it stands in assets/lessons/widgets.toml; docs/lesson.md tells how to make one.
+// The base class of every widget in a lesson; widgets.js lists them. assets/lessons/widgets.toml
+// lists what a lesson can ask of each widget, and docs/lesson.md explains how to add one.
 
 export class Widget {
-  // Of the subclass: its name in widgets.toml.
+  // Each subclass sets this to its name in widgets.toml.
   static id = "";
 
-  // `box` is the element that it fills. `course` has what lessons share: setup, theme, gradio, recordings, recorded.
-  // `on.changed()` is to be called when values may have changed, `on.reached(goal)` when a goal was.
+  // `box` is the element that the widget fills. `course` has the fields that all lessons share:
+  // setup, theme, gradio, recordings, recorded. The widget calls `on.changed()` when its values may
+  // have changed, and `on.reached(goal)` when the learner has reached a goal.
   /**
    * @param {HTMLElement} box
    * @param {Course} course
@@ -18,25 +19,27 @@ export class Widget {
     this.on = on;
   }
 
-  // A step begins: everything as its scene says, whatever was done before. May wait for a recording.
+  // Begin a step: show everything as the step's scene describes, whatever the learner did before. A
+  // widget that must load a recording for this returns a promise.
   /**
    * @param {Record<string, string>} _scene
    * @returns {Promise<void> | void}
    */
   set(_scene) {}
 
-  // Whatever the scene hides until an answer was given.
+  // The learner has answered the step's question: show what the step's scene hid until then.
   reveal() {}
 
-  // By the names of widgets.toml; undefined for what is not known yet.
+  // The values for the texts, keyed by their names in widgets.toml. A value is undefined if it is
+  // not known yet.
   /** @returns {Record<string, any>} */
   get values() {
     return {};
   }
 
-  // Another theme, or another size of type.
+  // Called after a change of theme or text size.
   repaint() {}
 
-  // Escape, or the lesson was left: end whatever runs.
+  // Called on Escape and when the learner leaves the lesson. It stops everything that runs.
   halt() {}
 }

@@ -1,15 +1,18 @@
-// The setting in the address bar: a link reproduces a race, and leads to the stop that was chosen in it.
+// The settings of a race in the browser's address. A link contains all of them, so that it repeats
+// the race. It also contains the user's selection: a round, and a stop in it, which is an examined
+// node or the extra token.
 
 import { pageIn } from "../shared/page_parameter.js";
 import { OF_PROMPT, OPTION, putSetting } from "../shared/setting_parameters.js";
 import { addressSettings, brief, optionProblem, problemOf, settingOf } from "../shared/settings.js";
 
-const LONGEST_TEXT = 4000; // longer prompts do not travel well in a link
+const LONGEST_TEXT = 4000; // characters; a longer prompt is left out of the link
 
-const OF_A_STOP = ["round", "pos"]; // both from 1
+const OF_A_STOP = ["round", "pos"]; // round and stop in the address, which count from 1
 
 export class Address {
-  // `chosen()`: round and stop, from 0, that were chosen in a race of the setting in the form; null for none.
+  // `chosen()` returns the round and the stop that the user selected, counted from 0. It returns
+  // null if the user selected none, or if the race has other settings than the form.
   /**
    * @param {any} form
    * @param {Setup} setup
@@ -21,7 +24,8 @@ export class Address {
     this.chosen = chosen;
   }
 
-  // The stop that the address names, null for none. Those of another page are not ours.
+  // Return the round and stop in the address, counted from 0, or null if there are none. Stops of
+  // other pages are ignored.
   get stop() {
     const given = new URLSearchParams(window.location.search);
     if (!["race", null].includes(pageIn(given))) return null;
@@ -29,13 +33,13 @@ export class Address {
     return given.has("round") && [round, at].every((each) => Number.isInteger(each) && each >= 0) ? { round, at } : null;
   }
 
-  // Whether the address names a setting.
+  // Return whether the address contains any setting of a race.
   get isNamed() {
     const given = new URLSearchParams(window.location.search);
     return [...addressSettings().map(({ key }) => key), ...OF_PROMPT].some((key) => given.has(key));
   }
 
-  // Whether the address names the same setting as these parameters.
+  // Return whether the address contains the same settings as the parameters `query`.
   /** @param {string} [query] */
   isOf(query) {
     const [given, other] = [window.location.search, query].map((each) => new URLSearchParams(each));
@@ -43,7 +47,7 @@ export class Address {
     return query !== undefined && [...names].every((name) => given.get(name) === other.get(name));
   }
 
-  // Fill the form from the address; returns one sentence per parameter that made no sense.
+  // Fill the form from the address. Return one sentence for each invalid parameter.
   read(search = window.location.search) {
     const given = new URLSearchParams(search);
     const problems = [];
@@ -62,7 +66,8 @@ export class Address {
     return problems;
   }
 
-  // Which rules there are depends on the method.
+  // Check the verification rule in the address, because each method allows only some rules. If it
+  // is not allowed, leave it out and report it.
   /**
    * @param {Record<string, any>} given
    * @param {string[]} problems
@@ -100,7 +105,7 @@ export class Address {
    * @param {string[]} problems
    */
   readPrompt(given, problems) {
-    const { prompts } = this.form.picker; // those of the pair that the address names
+    const { prompts } = this.form.picker; // the prompts for the pair of models in the address
     const tasks = Object.keys(prompts);
     let task = given.get("task");
     if (task !== null && !tasks.includes(task)) {
@@ -130,8 +135,9 @@ export class Address {
     return names.includes(text) ? "" : `must be one of ${names.join(", ")}, got “${brief(text)}”`;
   }
 
-  // The parameters of the present setting, whole: later defaults may change. What breaks a rule is no part of
-  // them: its field says so, and no link brings it back.
+  // Return every setting of the form as address parameters, including those at their defaults,
+  // because defaults may change later. Invalid values are left out, because the form already marks
+  // them as wrong.
   get query() {
     const given = new URLSearchParams();
     const { picker } = this.form;
@@ -161,7 +167,7 @@ export class Address {
     return url.href;
   }
 
-  // What the link leaves out.
+  // Say which part of the race the link leaves out, or "" if it is complete.
   get linkLimit() {
     const { picker, order } = this.form;
     const texts = [picker.isHeldOut ? "" : picker.text, order.system ?? ""];

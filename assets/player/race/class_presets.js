@@ -1,4 +1,5 @@
-// Experiments for a class: a question first, then the races that answer it, side by side in numbers.
+// Experiments for a class. Each shows a question first, and then the races that answer it, with
+// their numbers side by side.
 
 import { element, setText } from "../shared/dom.js";
 import { measured, presetAnswer } from "./preset_answer.js";
@@ -7,17 +8,17 @@ export class ClassPresets {
   /**
    * @param {Refs} refs
    * @param {ClassPreset[]} presets
-   * @param {{ onRun: (query: Record<string, string>) => void, onClose: () => void }} on `onClose`: no experiment is open any more
+   * @param {{ onRun: (query: Record<string, string>) => void, onClose: () => void }} on `onClose` is called when the open experiment is closed
    */
   constructor(refs, presets, { onRun, onClose }) {
     this.refs = refs;
     this.onRun = onRun;
     this.onClose = onClose;
-    /** @type {ClassPreset | null} the one that is open */
+    /** @type {ClassPreset | null} the open experiment */
     this.shown = null;
-    /** @type {({ summary: RunSummaryRecord, words: string } | null)[]} what each run of it measured, null before */
+    /** @type {({ summary: RunSummaryRecord, words: string } | null)[]} the result of each race of the experiment, null before the race has run */
     this.found = [];
-    this.running = -1; // the run that was pressed for
+    this.running = -1; // index of the experiment's race that is running, -1 if none is
     this.isBusy = false;
     this.buttons = presets.map((preset) => this.button(preset));
     refs.presets.append(...this.buttons);
@@ -34,7 +35,8 @@ export class ClassPresets {
     return made;
   }
 
-  // The row of all of them, which nobody needs who sees the page for the first time.
+  // Show or hide the list of all experiments. It is hidden at first, because a new visitor does not
+  // need it.
   /** @param {boolean} isOpen */
   open(isOpen) {
     this.refs.experiments.hidden = !isOpen;
@@ -42,7 +44,7 @@ export class ClassPresets {
     if (!isOpen) this.show(null);
   }
 
-  // Its question, before anything has run.
+  // Open an experiment and show its question before any of its races has run.
   /** @param {ClassPreset | null} preset */
   show(preset) {
     this.shown = preset;
@@ -60,7 +62,9 @@ export class ClassPresets {
     this.draw();
   }
 
-  // While a race goes on there is no other; one that is over without numbers was none of ours.
+  // Record whether a race is running. This also resets `running`, the index of the experiment's
+  // race. For a new race of the experiment, run() sets `running` afterwards; `ended` has already
+  // stored the race before.
   /** @param {boolean} isBusy */
   setBusy(isBusy) {
     this.isBusy = isBusy;
@@ -68,7 +72,7 @@ export class ClassPresets {
     this.draw();
   }
 
-  // A race has ended by itself; one of somebody's own setting is no run of ours.
+  // Record the result of a finished race, if it was one of the experiment's races.
   /**
    * @param {RunSummaryRecord} summary
    * @param {Lane} lane

@@ -1,6 +1,5 @@
-// The settings as a person edits them, and the errors beside them.
-// Knows the fields and what the server offers. Numbers out of their bounds are reported at once; whatever
-// else is wrong the server names.
+// The form of the race's settings, with its error messages. The browser checks at once whether
+// numbers are within their bounds. The server checks everything else.
 
 import { option, setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
@@ -14,7 +13,8 @@ import { PromptPicker } from "./prompt_picker.js";
 import { Slider } from "./slider.js";
 
 export class Form {
-  // `heldOut`: the prompts for each pair; `ask(form)` asks the server about the models that the form names.
+  // `heldOut` holds the held-out prompts of each pair of models. `ask(form)` asks the server for a
+  // report on the models in the form.
   /**
    * @param {Refs} refs
    * @param {Setup} setup
@@ -59,7 +59,8 @@ export class Form {
     this.refs.raceAllowed.append(...(this.setup.servers ?? []).map((address) => option(address, "")));
   }
 
-  // The serving engines that are to be raced, no part of a setting: neither a link nor a kept race has them.
+  // The serving engines that take part in the race. They are not settings, so they are saved
+  // neither in a link nor with a race.
   get servers() {
     const { raceServer, racePlainServer, raceKey } = this.refs;
     return { server: raceServer.value.trim(), plain_server: racePlainServer.value.trim(), key: raceKey.value.trim() };
@@ -70,7 +71,7 @@ export class Form {
     return [server, plain].filter(Boolean).length;
   }
 
-  // "2 servers", of those.
+  // The number of serving engines in words, such as "2 servers".
   get serverWords() {
     return this.serverCount ? [counted(this.serverCount, "server")] : [];
   }
@@ -84,25 +85,26 @@ export class Form {
     return this.pairPart.pair;
   }
 
-  // The fields with a rule that the browser knows.
+  // The fields that the browser itself can check.
   get checked() {
     const bounded = allSettings().filter(({ bounds }) => bounds);
     const own = bounded.map((setting) => ({ name: setting.name, control: this.controls[setting.name], problem: (/** @type {string} */ text) => problemOf(setting, text) }));
     return [...own, ...this.methodPart.checked];
   }
 
-  // Why the chosen method cannot run on the chosen models, "" where it can.
+  // The reason why the chosen method cannot run on the chosen models, or "" if it can.
   get refusal() {
     return this.methodPart.refusal;
   }
 
-  // Whether it is plain that the server would say no; then the first such field has the focus.
+  // Return whether the server would certainly refuse the form. If so, move the focus to the first
+  // wrong field.
   refuses() {
     if (this.refusal) return this.refs.method.focus(), true;
     return this.errors.refuses();
   }
 
-  // The chosen method stays, so that only the models change.
+  // Choose another pair of models without changing the method.
   /** @param {string} name */
   usePair(name) {
     this.refs.pair.value = name;
@@ -110,12 +112,13 @@ export class Form {
     this.onChange();
   }
 
-  // All settings as text, under the server's names (prompt, task and the method's options apart).
+  // All settings as text, keyed by the server's names. The prompt, the task and the method's own
+  // options are not included.
   get fields() {
     return Object.fromEntries(Object.entries(this.controls).map(([name, control]) => [name, textOf(control)]));
   }
 
-  // The method goes first: it says which rules and options there are.
+  // The method is set first, because the available rules and options depend on it.
   set fields({ method, ...values }) {
     if (method !== undefined) this.refs.method.value = method;
     this.methodPart.methodChanged();
@@ -126,7 +129,7 @@ export class Form {
     this.refresh();
   }
 
-  // What is sent: settings that do not apply are left out.
+  // The request for the server, without settings that do not apply.
   /** @returns {Record<string, any>} */
   get order() {
     const { target, draft, branching: _branching, tree_kind: _kind, system, ...order } = this.fields;
@@ -136,7 +139,7 @@ export class Form {
     return { ...order, prompt: this.picker.text, task: this.picker.task || null };
   }
 
-  // The setting in a few words, for a line about it.
+  // The form's settings in a few words.
   get words() {
     const { draft_length, temperature, max_new_tokens, seed } = this.fields;
     const task = this.setup.tasks.find((each) => each.name === this.picker.task)?.title ?? "free text";
@@ -147,7 +150,8 @@ export class Form {
     return [`${task}${place}${prompt}`, ...this.framing, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
   }
 
-  // What is folded away: the models, and each setting that is not what it usually is.
+  // The text on the folded part of the form: the models, and each setting that is not at its
+  // default.
   get foldedWords() {
     const { draft_length, max_new_tokens } = this.fields;
     const unusual = plainNumbers().filter(({ name, slider, default: usual }) => !slider && this.fields[name] !== usual);
@@ -155,7 +159,7 @@ export class Form {
     return [this.pair?.title ?? "", `K ${draft_length}`, `${max_new_tokens} tokens`, ...this.methodPart.words, ...this.framing, ...others, ...this.serverWords].join(" · ");
   }
 
-  // Of the prompt, where it is unusual.
+  // The words "raw prompt" or "system prompt" if the prompt is not framed in the usual way.
   get framing() {
     const { raw, system } = this.fields;
     return raw ? ["raw prompt"] : system.trim() ? ["system prompt"] : [];
@@ -167,10 +171,11 @@ export class Form {
     this.picker.use(this.heldOut.of(this.pair));
     this.methodPart.refresh(Number(this.controls.temperature.value) === 0);
     setText(this.refs.foldedSettings, this.foldedWords);
-    this.refs.system.disabled = this.refs.raw.checked; // a raw prompt is all that the model gets
+    this.refs.system.disabled = this.refs.raw.checked; // a raw prompt is sent without a system prompt
   }
 
-  // Each message goes beside the control it names first, or above the button.
+  // Show an error message next to the first setting that it names, or above the button if it names
+  // none.
   /** @param {string} text */
   showError(text) {
     this.clearErrors();
@@ -181,7 +186,7 @@ export class Form {
     line.scrollIntoView({ block: "nearest" });
   }
 
-  // Those that the fields themselves know of stay.
+  // Remove the server's error messages. Errors that the browser finds itself stay.
   clearErrors() {
     this.errors.recheck([this.refs.methodRefusal]);
   }

@@ -1,4 +1,5 @@
-// One round: its draft tree, what the drafter did, p against q at the selected token, its timeline.
+// The details of one round: its draft tree, the drafter's notes, the distributions p and q at the
+// selected token, and the timeline.
 
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
@@ -25,9 +26,9 @@ export class Inspector {
     this.table = new VerdictTable(refs.verdicts, { onSelect });
     this.remarks = new Remarks(refs.remarks, glossary);
     this.redraw = new RedrawCard(refs.raceRedraw, onExample, exampleWords);
-    /** @type {any} the timeline that is drawn, and in which look */
+    /** @type {any} the timeline chart that is shown, and its theme */
     this.timed = null;
-    /** @type {Round | null} whose words stand there */
+    /** @type {{ round: Round, node: number } | null} the token that the sentences describe */
     this.told = null;
     this.clear();
   }
@@ -46,22 +47,29 @@ export class Inspector {
     this.refs.barsTitle.textContent = "Target p against draft q";
   }
 
-  // The round's heading and sentence, which are cheap: at every frame, while charts may be held back.
+  // Draw the headings, the sentences and the table in every frame, because this is cheap. So they
+  // always name the same round and token, even if the charts follow later.
   /**
    * @param {Trace} trace
    * @param {number} index
+   * @param {number} node
    */
-  drawWords(trace, index) {
+  drawWords(trace, index, node) {
     const round = trace.rounds[index];
-    if (!round || this.told === round) return;
-    this.told = round;
+    const { told } = this;
+    if (!round || (told?.round === round && told.node === node)) return;
+    this.told = { round, node };
+    this.drawTable(trace, round, node);
+    this.refs.barsTitle.replaceChildren(element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${outcomeTitle(round, node)}`);
+    this.refs.tokenSentence.replaceChildren(...remarkNodes(trace, round.sentenceOf(node)));
+    if (told?.round === round) return;
     setText(this.refs.treeTitle, `Round ${index + 1} · ${round.counts}`);
     this.refs.roundSentence.replaceChildren(...remarkNodes(trace, round.sentences?.commit ?? []));
   }
 
-  // True while something is left for the next frame: the tree comes first, the bars after it, so
-  // that dragging along the timeline stays smooth. While the race runs both are drawn at once, but
-  // only where they are in sight.
+  // Draw the charts of a round. The tree comes first and the bars in the next frame, so that
+  // dragging along the timeline stays smooth. While the race runs, both are drawn in one frame, but
+  // only if they are visible. Return true if something is left for the next frame.
   /**
    * @param {Trace} trace
    * @param {number} index
@@ -82,15 +90,15 @@ export class Inspector {
     if (isTreeDue) this.drawTree(treeFigure(drawing), ring, isRunning);
     else if (isNewStop) this.tree.drawShapes(ring);
     if (isNewStop) this.reveal(ring);
-    if (isNewStop) this.drawTable(trace, round, node);
     if (!isRunning) this.redraw.show({ trace, round, node, isWhole: true });
-    if (isNewStop ? isRunning : this.isBarsDue || this.bars.isStale) this.drawBars(trace, round, node, isRunning);
+    if (isNewStop ? isRunning : this.isBarsDue || this.bars.isStale) this.drawBars(round, node, isRunning);
     if (!isNewStop || isRunning) this.drawTimeline(round, look, isRunning);
     this.isBarsDue = isNewStop && !isRunning;
     return this.isBarsDue;
   }
 
-  // Comes again when the next round does, which it shows too.
+  // Draw the timeline of a round. It also shows the following round, so it is drawn again when that
+  // round arrives.
   /**
    * @param {Round} round
    * @param {string} look
@@ -113,7 +121,7 @@ export class Inspector {
     this.tree.draw({ data, layout: { ...layout, shapes } }, isLazy);
   }
 
-  // On a small screen the tree scrolls: to where the selected node is.
+  // On a small screen, scroll the tree so that the selected node is visible.
   /** @param {any[]} rings */
   reveal(rings) {
     const ring = rings.at(0);
@@ -135,22 +143,19 @@ export class Inspector {
   }
 
   /**
-   * @param {Trace} trace
    * @param {Round} round
    * @param {number} node
    */
-  drawBars(trace, round, node, isLazy = false) {
+  drawBars(round, node, isLazy = false) {
     const figure = round.barsFigure(node);
     if (figure) this.bars.draw(figure, isLazy);
     else this.bars.clear();
     setText(this.refs.barsNote, figure?.layout.meta.heading ?? "");
     setText(this.refs.barsRemark, figure?.layout.meta.remark ?? "");
-    this.refs.barsTitle.replaceChildren(element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${outcomeTitle(round, node)}`);
-    this.refs.tokenSentence.replaceChildren(...remarkNodes(trace, round.sentenceOf(node)));
   }
 }
 
-// The walk of one round as a table: what was examined, in order, and what decided it.
+// The table of one round's walk: the examined tokens in order, and the numbers that decided each.
 class VerdictTable {
   /**
    * @param {HTMLTableElement} table
@@ -167,7 +172,8 @@ class VerdictTable {
     this.rows.clear();
   }
 
-  // Whether a row compared a residual, which the star explains.
+  // Return whether a row compares u with a residual. The table marks such a row with a star and
+  // explains the star below.
   get hasResidual() {
     return [...this.table.querySelectorAll(".number")].some((cell) => cell.textContent.endsWith("*"));
   }

@@ -1,23 +1,24 @@
-// The lanes of a race beside each other, in the header's order: their texts, tokens per second, target
-// forwards.
+// The lanes of a race side by side, in the order of the trace's header. A lane is one way of
+// decoding the same prompt; its card shows its text, tokens per second and target forwards.
 
 import { element, setText } from "../shared/dom.js";
 import { engineWords } from "../shared/engine_words.js";
-import { counted } from "../shared/number_words.js";
+import { counted, rateText } from "../shared/number_words.js";
 import { Ribbon } from "../shared/ribbon.js";
 
 /** @type {Record<number, string>} */
 const COUNTS = { 2: "two", 3: "three", 4: "four" };
 
-// What a reader who has never heard the names may know of a lane.
+// Explanations of the lanes' names.
 /** @type {Record<string, string>} */
 const WHO = { baseline: "the large model alone", speculative: "guesses first, then checks", engine: "over the network" };
 
 const REPLAY = "replay";
 
-// One lane's card, a copy of the page's template.
+// The card of one lane, a copy of a template in the page.
 class Card {
-  // `words`: the template of its kind, with a lesson for the time before the first race; may be missing.
+  // `words` is the template of the text that the card shows before the first race. It may be
+  // missing.
   /**
    * @param {HTMLTemplateElement} template
    * @param {{ name: string, kind: string }} lane
@@ -38,13 +39,13 @@ class Card {
     this.meta.dataset.ref = `${name}Meta`;
     this.rate.dataset.ref = `${name}Rate`;
     box.dataset.ref = `${name}Ribbon`;
-    const isNamed = name !== kind; // else the kind is name enough
+    const isNamed = name !== kind; // a lane whose name equals its kind needs no second name
     const title = `${kind[0].toUpperCase()}${kind.slice(1)}${isNamed ? ` · ${name}` : ""}`;
     part("h2").replaceChildren(title, " ", element("span", "hint", WHO[kind] ?? ""));
     const label = words?.getAttribute("aria-label") ?? `Text of the ${kind}’s run`;
     box.setAttribute("aria-label", isNamed ? `${label} (${name})` : label);
     if (words) box.append(words.content.cloneNode(true));
-    if (kind !== "speculative") this.loss.remove(); // only our own decoder has lossy rules
+    if (kind !== "speculative") this.loss.remove(); // a lossy rule exists only in our own decoder
     this.facts = part(".engine-facts");
     if (kind !== "engine") this.facts.remove();
     this.ribbon = new Ribbon(box, { ...on, isRunning: true });
@@ -65,11 +66,12 @@ class Card {
     this.loss.hidden = !text;
   }
 
-  // What `lane` had at this moment of its own time; Infinity: all of it.
+  // Show the state of the lane at `moment`, in seconds of the lane's own clock. Infinity shows the
+  // whole lane.
   /**
    * @param {Lane} lane
    * @param {number} moment
-   * @param {boolean} isOver nothing more comes
+   * @param {boolean} isOver true if the race has ended
    */
   draw(lane, moment, isOver) {
     const count = lane.tokensAt(moment);
@@ -91,18 +93,20 @@ class Card {
    */
   numbers(words, rate) {
     setText(this.meta, words);
-    setText(this.rate, rate ? rate.toFixed(rate < 100 ? 1 : 0) : "–");
+    setText(this.rate, rateText(rate));
   }
 }
 
-// The prompt's own forward, which brings the first token, apart: without it they are the rounds or steps.
+// Name the forward of the prompt separately, because it gives the first token before any round or
+// step.
 /** @param {number} count */
 export function forwardWords(count) {
   return count ? `prompt + ${counted(count - 1, "target forward")}` : "reading the prompt";
 }
 
 export class Lanes {
-  // `lossOf`: what to say of a lane's setting if its rule is lossy, else "".
+  // `lossOf(config)` says in words that the verification rule in the settings `config` is lossy. It
+  // returns "" if the rule is lossless.
   /**
    * @param {Refs} refs
    * @param {Trace} trace
@@ -119,14 +123,14 @@ export class Lanes {
     this.words = Object.fromEntries(kinds.map((each) => [each.dataset.kind, each]));
     /** @type {Card[]} */
     this.cards = [];
-    /** @type {Record<string, number[]>} of servers in several runs, tokens a second */
+    /** @type {Record<string, number[]>} server's lane -> tokens per second in each of several runs */
     this.rates = {};
-    this.isLed = true; // false while a reader has scrolled away from the tokens that are shown
-    this.led = ""; // what the texts were last scrolled to show
-    this.lay(Object.keys(this.words).map((kind) => ({ name: kind, kind }))); // until a race says its own
+    this.isLed = true; // false after the user has scrolled away from the current tokens
+    this.led = ""; // key of the position that the texts last scrolled to
+    this.lay(Object.keys(this.words).map((kind) => ({ name: kind, kind }))); // shown until the first race names its own lanes
   }
 
-  // A card for each lane; those that are there already stay.
+  // Make a card for each lane. Keep the present cards if they are for these lanes.
   /** @param {{ name: string, kind: string }[]} lanes */
   lay(lanes) {
     const { cards } = this;
@@ -142,13 +146,12 @@ export class Lanes {
     this.box.setAttribute("aria-label", count === 1 ? "The text" : `The ${COUNTS[count] ?? count} texts`);
   }
 
-  // Of every lane, above what it wrote.
   /** @param {string | string[]} prompt */
   showPrompt(prompt) {
     for (const { ribbon } of this.cards) ribbon.showPrompt(prompt);
   }
 
-  // By the lanes' names.
+  // The text views, keyed by the name of the lane.
   get ribbons() {
     return Object.fromEntries(this.cards.map(({ name, ribbon }) => [name, ribbon]));
   }
@@ -164,7 +167,8 @@ export class Lanes {
     else this.tooltip.hide();
   }
 
-  // Who scrolls one text reads the same lines in all of them; at the end of one that grows, the newest.
+  // The user has scrolled the text of one lane. Scroll the other texts to the same height. If the
+  // scrolled text is at its end and still grows, scroll every text to its own end.
   /** @param {number} at */
   scrolled(at) {
     const { box, isAtEnd } = this.cards[at].ribbon;
@@ -173,7 +177,9 @@ export class Lanes {
       if (ribbon.box !== box) ribbon.scrollTo(isNewest ? ribbon.box.scrollHeight : box.scrollTop);
     }
     const inSight = this.cards.filter(({ ribbon }) => ribbon.isGoalInSight).length;
-    this.isLed = inSight === this.cards.length || (inSight > 0 && this.led === REPLAY); // in which one lane is ahead
+    // Decide whether the texts still follow the selected position. In a replay the lanes have
+    // reached different positions, so it is enough if the position of one lane is visible.
+    this.isLed = inSight === this.cards.length || (inSight > 0 && this.led === REPLAY);
   }
 
   clear() {
@@ -192,8 +198,9 @@ export class Lanes {
     }
   }
 
-  // `place`: the selected token, and its round's from .. to; `moment`: own time up to which tokens show in
-  // full; Infinity shows all.
+  // Draw all lanes. `selected` is the index of the selected token, and `from` and `to` bound the
+  // tokens of its round. `moment` is in seconds on each lane's own clock. Tokens that were written
+  // after it are faint. If it is Infinity, no token is faint.
   /**
    * @param {{ selected: number, from: number, to: number }} place
    * @param {number} moment
@@ -201,15 +208,16 @@ export class Lanes {
    */
   draw({ selected, from, to }, moment, { isFollowing, isPlaying }) {
     const led = isPlaying ? REPLAY : `${selected} ${from}`;
-    if (led !== this.led) this.isLed = true; // there is something else to see
+    if (led !== this.led) this.isLed = true; // the position has changed, so the texts scroll to it again
     this.led = led;
     for (const [at, card] of this.cards.entries()) {
       const { ribbon } = card;
       const lane = this.trace.lanes[at];
       ribbon.grow(lane.tokens);
       const isOwn = lane === this.trace.main;
-      // Above temperature 0 the texts differ by chance: the same place is not the same token. In a replay
-      // the lanes stand at different places.
+      // Mark the selected token in every lane only at temperature 0 and outside a replay. Above
+      // temperature 0 the texts differ by chance, so the same index is not the same token. In a
+      // replay the lanes have reached different indices.
       const marked = isOwn || (this.trace.isGreedy && !isPlaying) ? selected : -1;
       ribbon.mark(marked, isOwn ? from : 0, isOwn ? to : 0, lane.tokensAt(moment));
       if (!isFollowing && this.isLed) ribbon.reveal();
@@ -221,7 +229,7 @@ export class Lanes {
     if (this.trace.isGreedy) this.markDifferences();
   }
 
-  // Where a text first differs from the baseline's, in both.
+  // Mark the first token at which a text differs from the baseline's text, in both texts.
   markDifferences() {
     const { baseline, lanes } = this.trace;
     for (const [at, card] of this.cards.entries()) {

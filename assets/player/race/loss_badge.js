@@ -1,9 +1,9 @@
-// Says wherever a result is claimed that its rule was lossy: colour, shape and words.
+// A badge on every result of a lossy rule. It differs in colour, shape and words from other badges.
 
 import { setText } from "../shared/dom.js";
 
-// What to say of a rule, "" for a lossless one. At temperature 0 the target's distribution is one token, and
-// a rule that accepts by a threshold on it keeps just that token.
+// Return the words for a lossy rule, or "" for a lossless one. At temperature 0 the target's
+// distribution is a single token, and a rule that accepts by a threshold keeps exactly that token.
 /**
  * @param {{ lossless: boolean } | undefined} kind
  * @param {boolean} isGreedy
@@ -13,7 +13,8 @@ export function lossOf(kind, isGreedy) {
   return isGreedy ? "lossy rule, without effect at temperature 0" : "lossy: not the target’s distribution";
 }
 
-// How far the rule was found from the target's distribution, in words; `bias` may be missing.
+// Say how far the rule's distribution was measured to be from the target's. `bias` is missing if it
+// was never measured.
 /** @param {Bias | null | undefined} bias */
 export function biasWords(bias) {
   if (!bias) return "";
@@ -33,7 +34,7 @@ export class LossBadges {
     this.show(null);
   }
 
-  // The setting of the race on screen, null for none.
+  // Show the badge for the settings of the current race, or hide it if there is no race.
   /** @param {DecodingConfigRecord | null} config */
   show(config) {
     this.text = this.textOf(config);

@@ -1,5 +1,5 @@
-// The part of the form that depends on the method: its menu, its tree, its rule, its own options.
-// Knows what the server says of each method; no method by name.
+// The part of the form that depends on the method: the menu of methods, the tree, the rule, and the
+// method's own options. The server describes each method; this class knows no method by name.
 
 import { element, option as choice, setText } from "../shared/dom.js";
 import { optionProblem, problemOf, settingOf } from "../shared/settings.js";
@@ -9,7 +9,7 @@ import { Menu } from "../shared/menu.js";
 import { Slider } from "./slider.js";
 
 const OUT_OF_REACH = "Not with the chosen models";
-const MOST_STEPS = 64; // a slider with more could not be set exactly
+const MOST_STEPS = 64; // a slider with more steps is too fine to set by hand
 
 export class MethodFields {
   /**
@@ -21,8 +21,9 @@ export class MethodFields {
     this.setup = setup;
     this.menu = new Menu(refs.method);
     this.kindMenu = new Menu(refs.treeKind);
-    this.inputs = new Map(); // option name -> input, of the method shown
-    this.typed = new Map(); // "method option" -> text, so that a look at another method costs nothing
+    this.inputs = new Map(); // the input fields of the current method's options, keyed by the option's name
+    // The typed texts, keyed by "method option", so that they survive a change of the method.
+    this.typed = new Map();
     /** @type {Record<string, string>} */
     this.refusals = {};
     /** @type {MethodOffer | null} */
@@ -38,7 +39,8 @@ export class MethodFields {
     return this.setup.kinds.find((each) => each.name === this.refs.treeKind.value);
   }
 
-  // The menu for a pair; `refusals` says which methods it cannot do, and why.
+  // Offer the methods for a pair of models. `refusals` maps each method that the pair cannot run to
+  // the reason.
   /** @param {Record<string, string>} refusals */
   offer(refusals) {
     this.refusals = refusals;
@@ -50,7 +52,8 @@ export class MethodFields {
     this.showOthers();
   }
 
-  // How many methods are out of reach, and the models that would bring them.
+  // Show how many methods the chosen models cannot run. A button next to it chooses other models
+  // that can run them.
   showOthers() {
     const { otherModels, otherCount, otherPair } = this.refs;
     const found = pairFor([...this.setup.pairs], Object.keys(this.refusals));
@@ -61,7 +64,7 @@ export class MethodFields {
     otherPair.value = found.pair.name;
   }
 
-  // Another method was chosen: its usual tree, its usual rule, its own options.
+  // Change to another method with its default tree, its default rule and its own options.
   methodChanged() {
     const { branching, treeKind } = this.refs;
     const { method } = this;
@@ -108,7 +111,8 @@ export class MethodFields {
     return field;
   }
 
-  // Texts by option name, for the method shown; unknown names are left alone.
+  // Set the options of the current method from texts, keyed by option name. Unknown names are
+  // ignored.
   /** @param {Record<string, string>} values */
   set options(values) {
     for (const [name, text] of Object.entries(values)) {
@@ -119,7 +123,7 @@ export class MethodFields {
     }
   }
 
-  // The fields with a rule, as FieldErrors takes them.
+  // The fields of the method that the browser can check.
   get checked() {
     const { method, refs } = this;
     const tree = method?.tree ? [{ name: "branching", control: refs.branching, problem: (/** @type {string} */ text) => problemOf(settingOf("branching"), text) }] : [];
@@ -130,12 +134,12 @@ export class MethodFields {
     return [...tree, ...own];
   }
 
-  // Why the pair cannot do the method, "" where it can.
+  // The reason why the pair of models cannot run the method, or "" if it can.
   get refusal() {
     return this.refusals[this.method?.name ?? ""] ?? "";
   }
 
-  // What applies to the method, under the server's names.
+  // The fields that apply to the current method, keyed by the server's names.
   get order() {
     const { method, refs } = this;
     /** @type {Record<string, any>} */
@@ -148,7 +152,7 @@ export class MethodFields {
     return order;
   }
 
-  // What of it is unusual, in words.
+  // The fields that are not at their defaults, in words.
   get words() {
     const { method, refs, kind } = this;
     if (!method) return [];
@@ -160,7 +164,7 @@ export class MethodFields {
     return [...tree, ...rule, ...own];
   }
 
-  // What a method just chosen brings with it, in sight.
+  // Scroll to the fields that a newly chosen method adds.
   reveal() {
     this.refs.methodFields.scrollIntoView({ block: "nearest" });
   }
@@ -198,7 +202,7 @@ function numberField() {
   return Object.assign(element("input"), { type: "text", inputMode: "numeric" });
 }
 
-// Of the few values that an option may have.
+// Return a menu with the values that an option may have.
 /** @param {number[]} choices */
 function menuOf(choices) {
   const menu = element("select");
@@ -206,8 +210,9 @@ function menuOf(choices) {
   return menu;
 }
 
-// "3,2" and K = 4 -> "21 nodes a round", 3 + 6 + 6 + 6; the server refuses what is too large.
-// Without a branching the method alone knows.
+// Return the size of the tree in words. For example, the branching "3,2" with K = 4 gives "21 nodes
+// a round", which is 3 + 6 + 6 + 6. Return "" without a branching, because then only the method
+// knows the size. The server refuses trees that are too large.
 /**
  * @param {string} branching
  * @param {string} draftLength

@@ -1,11 +1,16 @@
-// Replays a race on its own clock: the moment moves, the cursor follows it. One factor slows the whole race
-// down, so every lane keeps its own time, and the replay ends when the last lane does.
+// The replay of a finished race. The replay advances a moment in time, and the cursor follows it.
+// All lanes are slowed down by the same factor, so their speeds stay comparable. The replay ends
+// with the last lane.
 
-const READ_TOKENS = 12; // a second, which the eye can follow
-const MOST_MILLISECONDS = 500; // of a frame: a page that stood still, or was hidden, goes on where it was
+const READ_TOKENS = 12; // tokens per second, slow enough to read along
+
+// longest step of the replay per frame; after a freeze or in a hidden tab, the replay continues
+// where it was
+const MOST_MILLISECONDS = 500;
 
 /**
- * What a replay's speed can be. `rate`: own seconds of the race per second of the replay.
+ * The speeds of a replay. `rate` returns how many seconds of the race pass in one second of the
+ * replay.
  * @type {{ name: string, title: string, rate: (trace: Trace) => number }[]}
  */
 export const PACES = [
@@ -27,23 +32,23 @@ export class Playback {
     this.onChange = onChange;
     this.pace = PACES[0].name;
     /** @type {number | null} */
-    this.moment = null; // null: the end of the round under the cursor
+    this.moment = null; // seconds of the race; null shows the end of the round under the cursor
     this.isPlaying = false;
     /** @type {number | null} */
-    this.before = null; // the last frame
+    this.before = null; // time of the last animation frame, in milliseconds
   }
 
-  // Own seconds of the race per second of the replay.
+  // The number of seconds of the race that pass in one second of the replay.
   get rate() {
     return PACES.find(({ name }) => name === this.pace)?.rate(this.trace) || 1;
   }
 
-  // How many rounds have ended at the moment of the replay: what comes after them is not to be seen yet.
+  // The number of rounds that have ended at the replay's moment. Later rounds are hidden.
   get ended() {
     return this.moment === null ? this.trace.rounds.length : this.trace.roundsAt(this.moment);
   }
 
-  // "slowed 2.4 times", of the pace at hand.
+  // The current speed in words, such as "slowed 2.4 times".
   get words() {
     const times = 1 / this.rate;
     if (times === 1) return "in real time";
@@ -86,7 +91,7 @@ export class Playback {
     requestAnimationFrame((then) => this.tick(then));
   }
 
-  // All lanes are written: the race as a whole again, where it tells most.
+  // End the replay. Show the whole race again and select its most informative round.
   arrive() {
     this.pause();
     this.cursor.setFollowing(true);

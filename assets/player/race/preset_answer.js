@@ -1,9 +1,10 @@
-// The answer of an experiment, from what its runs have measured: the sentence of the run that leads, or of those that
-// are too close to tell apart, then what holds in any case. The words are in specviz/ui/class_presets.py.
+// The answer of an experiment, computed from the results of its races. It begins with the sentence
+// about the race that leads clearly, or with the sentence for a close result. A last sentence,
+// which is true for every result, follows. The sentences are in specviz/ui/class_presets.py.
 
 import { NOISE, speedupScope, speedupText } from "../shared/speedup_words.js";
 
-const CERTAIN = 2; // standard errors between two shares, from which the larger one leads
+const CERTAIN = 2; // a difference of this many standard errors counts as a lead
 const VALUES = /\{(\w+)\.(\d)\}/g;
 
 /** @type {Record<string, (run: RunSummaryRecord) => number | null>} */
@@ -17,9 +18,10 @@ const MEASURES = {
 /** @type {Record<string, (value: number | null) => string>} */
 const WRITTEN = { speedup: speedupText, acceptance: share, used: share, tokens: (value) => (value === null ? "–" : value.toFixed(2)) };
 
-/** @type {Record<string, (most: RunSummaryRecord, next: RunSummaryRecord) => boolean>} whether one has more than another beyond chance */
+/** @type {Record<string, (most: RunSummaryRecord, next: RunSummaryRecord) => boolean>} whether the first run's value exceeds the second's by more than chance */
 const IS_MORE = {
-  // each may differ by as much from run to run, and what is shown decides: nobody sees other digits
+  // Each speedup varies by about NOISE from run to run. The rounded values are compared, because
+  // the page shows only them.
   speedup: (most, next) => rounded(shown(most.speedup) - shown(next.speedup)) > 2 * NOISE,
   acceptance: (most, next) => {
     const [a, b] = [most, next].map(({ speculative }) => examined(speculative));
@@ -30,13 +32,14 @@ const IS_MORE = {
 
 /**
  * @param {Pick<ClassPreset, "finding" | "lesson">} preset
- * @param {RunSummaryRecord[]} runs in the order of its runs
+ * @param {RunSummaryRecord[]} runs one result per race of the experiment, in the same order
  */
 export function presetAnswer({ finding, lesson }, runs) {
   return [found(finding, runs), lesson].filter(Boolean).map((sentence) => filled(sentence, runs)).join(" ");
 }
 
-// Nothing where a run has too little to be measured.
+// Return the sentence about the race that leads, or about a close result. Return "" if one of the
+// races has too few tokens for the quantity that the experiment compares.
 /**
  * @param {ClassPreset["finding"]} finding
  * @param {RunSummaryRecord[]} runs
@@ -56,8 +59,8 @@ function filled(sentence, runs) {
   return sentence.replace(VALUES, (_, measure, at) => WRITTEN[measure](MEASURES[measure](runs[Number(at)])));
 }
 
-// "1.4× the baseline’s speed over all 128 tokens · 61 % of the examined guesses accepted · …"; where the speedup is of
-// fewer tokens than were written, the other numbers say that they are of all.
+// Return the numbers of a race in one line, such as "1.4× the baseline’s speed over all 128 tokens
+// · acceptance rate 61 % · …".
 /**
  * @param {RunSummaryRecord} summary
  * @param {number} temperature
@@ -66,10 +69,10 @@ export function measured(summary, temperature) {
   const { speedup, speculative, identical } = summary;
   const scope = speedupScope(summary);
   const rate = speculative.acceptance_rate;
-  const over = scope ? scope.slice(1) : ` over all ${speculative.tokens} tokens`;
+  const over = scope || ` over all ${speculative.tokens} tokens`;
   const parts = [
     speedup === null ? "nothing to compare" : `${speedupText(speedup)} the baseline’s speed${over}`,
-    `${scope ? `of all ${speculative.tokens} tokens: ` : ""}${rate === null ? "nothing guessed" : `${share(rate)} of the examined guesses accepted`}`,
+    rate === null ? "nothing guessed" : `acceptance rate ${share(rate)}`,
   ];
   if (speculative.block_efficiency !== null) parts.push(`${speculative.block_efficiency.toFixed(2)} tokens per target forward`);
   if (temperature === 0) parts.push(identical ? "text identical" : "text differs");
@@ -86,7 +89,7 @@ function shown(speedup) {
   return Number((speedup ?? 0).toFixed(1));
 }
 
-// 0.3 and not 0.30000000000000004.
+// Round away floating-point errors: 0.3 instead of 0.30000000000000004.
 /** @param {number} difference */
 function rounded(difference) {
   return Number(difference.toFixed(1));

@@ -1,12 +1,13 @@
-// Task and prompt: one of the held-out prompts, that prompt edited, or free text without a task.
-// Knows nothing of the rest of the form.
+// The choice of task and prompt: a held-out prompt, an edited one, or free text without a task. It
+// is independent of the rest of the form.
 
 import { element, setText } from "../shared/dom.js";
 
-const FREE = ""; // the task of free text
+const FREE = ""; // task name of free text
 
 export class PromptPicker {
-  // `tasks`: all that there are; `prompts`: task -> texts, of those that the models take.
+  // `tasks` lists all tasks. `prompts` maps each task that the models support to its held-out
+  // prompts.
   /**
    * @param {Refs} refs
    * @param {Choice[]} tasks
@@ -29,7 +30,8 @@ export class PromptPicker {
     this.show(this.task, 0);
   }
 
-  // The prompts of other models. One that was edited stays.
+  // Replace the held-out prompts after another pair of models was chosen. A prompt that the user
+  // edited stays.
   /** @param {Record<string, string[]>} prompts */
   use(prompts) {
     if (prompts === this.prompts) return;
@@ -71,7 +73,8 @@ export class PromptPicker {
     if (task === FREE) this.refs.prompt.focus();
   }
 
-  // A held-out prompt by place; places wrap around.
+  // Choose the held-out prompt with this index. After the last prompt the first one follows, and
+  // before the first one the last.
   /**
    * @param {string} task
    * @param {number} place

@@ -1,5 +1,6 @@
-// The race page: its form and address, the race that it starts, and how that stands.
-// Others may watch its race: began(isHeld), grew(), ended(reason), failed(text).
+// The race page: its form and address, the race that it starts, and the state of that race. Other
+// pages can watch the race. A watcher has the methods began(isHeld), grew(), ended(reason) and
+// failed(text).
 
 import { giveTurn, setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
@@ -11,21 +12,23 @@ import { Transport } from "../shared/transport.js";
 import { Address } from "./address.js";
 import { ClassPresets } from "./class_presets.js";
 import { Form } from "./form.js";
+import { lostSentence } from "./lost_words.js";
 import { RaceView } from "./race_view.js";
-import { isOf } from "./recorded.js";
+import { isOf, madeWords } from "./recorded.js";
 import { Repeats } from "./repeats.js";
 import { serverNumbers } from "../shared/speedup_words.js";
 
-const LAST = "race"; // under which a tab remembers the race that it shows
-const GOING = "going"; // and the one that goes on
-const FORM = "race-form"; // and its form
-const WHY_EXACT = "#why-exact"; // in an address: what is drawn at a place, and why p comes out
+const LAST = "race"; // storage key of the race that this tab shows
+const GOING = "going"; // storage key of the race that is still running
+const FORM = "race-form"; // storage key of the form
+const WHY_EXACT = "#why-exact"; // anchor in the address that opens the repeated draws, which show why the output follows p
 const RACING = "racing …";
-const DRAWN = "0.7"; // the temperature at which draws are shown
+const DRAWN = "0.7"; // temperature of races that demonstrate random draws
 const WRITE_MILLISECONDS = 200;
 const HELD = "held: nothing is decoded until it goes on";
 
-// By the lane of a serving engine (specviz/experiments/run/engine_lane.py).
+// The status texts that the page shows while a serving engine writes, keyed by the name of the
+// engine's lane (specviz/experiments/run/engine_lane.py).
 /** @type {Record<string, string>} */
 const ASKING = { server: "the server writes …", "plain-server": "the server without drafts writes …" };
 
@@ -36,11 +39,13 @@ const ENDINGS = {
   stopped: "stopped",
 };
 
-// What is raced, in words, and as parameters of an address, null where no address says all of it; of a race that a tab
-// remembers also how many servers were to race, for their addresses and key are kept nowhere.
+// A race as it was requested: the request, its settings in words, and the address parameters, which
+// are null if no address can hold all settings. If a tab remembers the race, it also stores the
+// number of its serving engines. It never stores their addresses and the key.
 /** @typedef {{ order: any, words: string, query: string | null, servers?: number }} Ordered */
 
-// A form: its setting as parameters of an address, and its prompt, which may be longer than an address can be.
+// The contents of a form: the settings as address parameters, and the prompt, which may be too long
+// for an address.
 /** @typedef {{ query: string, task: string, text: string }} KeptForm */
 
 export class RacePage extends Page {
@@ -55,21 +60,21 @@ export class RacePage extends Page {
     this.refs = refs;
     /** @type {Record<string, (...given: any[]) => void>[]} */
     this.watchers = [];
-    /** @type {[any, string] | null} what is raced, and in words */
+    /** @type {[any, string] | null} the request of the current race, and its settings in words */
     this.ordered = null;
-    /** @type {string | null} the same as parameters of an address, null where no address says all of it */
+    /** @type {string | null} the address parameters of the current race, null if no address can hold all settings */
     this.query = null;
-    this.isReopening = false; // a recording, or the race that the tab showed before a load of the page
-    /** @type {Choice | undefined} the recording that a visitor sees first, until then */
+    this.isReopening = false; // true while the page opens a recording, or the race that the tab showed before a reload
+    /** @type {Choice | undefined} the recording that a first visitor sees, undefined once it was opened */
     this.opening = setup.traces.find(({ name }) => name === setup.opening);
-    /** @type {Choice | null} the recording that is shown, null for a race of one's own */
+    /** @type {Choice | null} the recording that is shown, null if the user's own race is shown */
     this.recording = null;
     /** @type {string | null} */
     this.command = null;
     this.sampled = setup.traces.find(({ name }) => name === setup.sampled);
     this.sampledRound = setup.sampled_round - 1;
-    this.isExample = false; // the race or the recording is asked for because of its draws
-    /** @type {Choice | null | undefined} what was shown before such a recording: another one, null for a race of one's own */
+    this.isExample = false; // true if the race or recording was opened to show random draws
+    /** @type {Choice | null | undefined} what was shown before such an example: another recording, or null for the user's own race */
     this.before = undefined;
     this.view = new RaceView(root, refs, theme, setup, {
       onMove: () => this.recording || this.writeSoon(),
@@ -88,10 +93,10 @@ export class RacePage extends Page {
     this.repeats = new Repeats();
     this.raced = new RacedSetting(refs.staleNotice);
     this.setting = new Address(this.form, setup, () => this.chosen);
-    /** @type {{ round: number, at: number } | null} where the link leads, until a race of its setting has ended */
+    /** @type {{ round: number, at: number } | null} the stop in the address, until a race with these settings has ended */
     this.wanted = this.setting.stop;
     this.company = "";
-    /** @type {KeptForm | undefined} as it was before an experiment */
+    /** @type {KeptForm | undefined} the form before the first experiment changed it */
     this.own = undefined;
     this.transport = new Transport(gradio, {
       accepted: () => this.isReopening || this.showResults(),
@@ -103,7 +108,7 @@ export class RacePage extends Page {
     this.wire();
     this.showProblems(this.setting.read());
     this.recallForm();
-    // On a narrow screen the texts come first, once there are any to come.
+    // On a narrow screen, move the lanes' texts above the form as soon as there are texts.
     this.order = new NarrowOrder([refs.form], (isNarrow) => ({ after: isNarrow && this.hasTexts ? refs.legendRow : refs.experiments }));
     this.setBusy(false, "");
     this.showLost();
@@ -117,17 +122,16 @@ export class RacePage extends Page {
     refs.repeat.addEventListener("click", () => this.repeat());
     refs.lostAgain.addEventListener("click", () => this.lost && this.raceOrder(this.lost));
     refs.recordedBack.addEventListener("click", () => this.goBack());
-    // The Enter that started the race, held down, must not stop it.
+    // Ignore a repeated Enter key, because the key press that started the race must not stop it.
     refs.stop.addEventListener("keydown", (/** @type {any} */ event) => event.repeat && event.preventDefault());
   }
-
-  // ---- as a page
 
   get address() {
     return this.setting;
   }
 
-  // Its address has the setting only, and of a race of one's own a stop.
+  // Say what this page shows but its address does not contain, or "" if a link is complete. The
+  // address contains only the settings of a race and the stop that the user chose in it.
   get unseen() {
     const { isOwn, moment } = this.view;
     const what = isOwn ? this.trace.header && "your race, only its setting" : moment < Infinity && "where you stand";
@@ -151,7 +155,7 @@ export class RacePage extends Page {
     if (isShown) this.playOpening();
   }
 
-  // Another setting, unless a race of this visitor's own goes on.
+  // Load the settings of a new address, unless the user's own race is running.
   followed() {
     if (this.setting.isNamed && !this.transport.isBusy) this.fill(new URLSearchParams(window.location.search));
   }
@@ -164,8 +168,6 @@ export class RacePage extends Page {
     return this.stop();
   }
 
-  // ---- the race
-
   get trace() {
     return this.view.trace;
   }
@@ -174,12 +176,15 @@ export class RacePage extends Page {
     return Boolean(this.trace.header || this.isReopening || this.last || this.hasOpening);
   }
 
-  // Not where a link, or this tab, has its own race.
+  // Return whether the opening recording may be shown. It is not shown if the address or this tab has a
+  // race of its own.
   get hasOpening() {
     return Boolean(this.opening && !this.last && !this.setting.isNamed);
   }
 
-  // The stop of a race of the setting in the form that a person chose, or its link leads to.
+  // The stop for the address: the one that the address already names, until the race has ended.
+  // After that, the stop that the user chose in the race, if the form still has the settings of
+  // this race.
   /** @returns {{ round: number, at: number } | null} */
   get chosen() {
     return this.wanted ?? (this.raced.isOf(this.form.order) ? this.view.chosen : null);
@@ -198,12 +203,13 @@ export class RacePage extends Page {
     for (const watcher of this.watchers) watcher[what](...given);
   }
 
-  // `isHeld`: it waits before its first round, and goes on from the debugger.
+  // Start a race with the form's settings. `isHeld` is true if it must wait before its first round
+  // until the debugger continues it.
   async race(isHeld = false) {
     if (this.transport.isBusy && !this.isReopening) return;
     this.form.clearErrors();
     if (this.form.refuses()) return;
-    if (!this.section.hidden) this.setting.write(); // else a link of another page asked for it
+    if (!this.section.hidden) this.setting.write(); // otherwise a link of another page started this race
     tab.keep(FORM, this.filled);
     const query = this.isSent ? this.setting.query.toString() : null;
     await this.raceOrder({ order: this.form.order, words: this.form.words, query }, isHeld);
@@ -233,25 +239,28 @@ export class RacePage extends Page {
     if (this.ordered) tab.keep(GOING, { order: this.ordered[0], words: this.ordered[1], query: this.query, servers: this.form.serverCount });
   }
 
-  // The race that went on when this tab loaded the page again, null for none.
+  // The race that was running when the page was reloaded, or null.
   /** @returns {Ordered | null} */
   get lost() {
     return tab.recall(GOING, ({ order, words }) => typeof words === "string" && order !== null);
   }
 
-  // It ended with the page, for nobody may wait for what a closed page runs; its setting is still there.
-  showLost() {
+  // Show the settings of the race that was lost by a reload, with a button to run it again. The
+  // server stops a race when its page closes. `isOlder` is true if the page now shows an earlier
+  // race.
+  showLost(isOlder = false) {
     const { lost } = this;
     this.refs.lostNotice.hidden = !lost;
-    if (lost) setText(this.refs.lostWords, `Your race was still going on when this page was loaded again, and ended with it: ${lost.words}.${serversLost(lost.servers ?? 0)}`);
+    if (lost) setText(this.refs.lostWords, lostSentence(lost.words, lost.servers ?? 0, isOlder));
   }
 
-  // Whether a link makes the race of the form again: not with models that may have to be fetched.
+  // Return whether a link can repeat the race of the form. It cannot if the models may have to be
+  // downloaded first.
   get isSent() {
     return Boolean(this.form.pair?.is_here) && !this.setting.linkLimit;
   }
 
-  // Another setting than the form's, as an address would give it; what it leaves out is as usual.
+  // Race with settings given as address parameters. Missing settings have their defaults.
   /** @param {Record<string, string>} query */
   async raceSetting(query) {
     if (this.transport.isBusy && !this.isReopening) return;
@@ -259,7 +268,7 @@ export class RacePage extends Page {
     await this.race();
   }
 
-  // What was in the form comes back when the experiment is closed.
+  // Run a race of an experiment. The user's own form is restored when the experiment is closed.
   /** @param {Record<string, string>} query */
   experiment(query) {
     this.own ??= this.filled;
@@ -286,8 +295,9 @@ export class RacePage extends Page {
     if (this.form.picker.text !== text) this.form.picker.showText(task, text);
   }
 
-  // After a load of the page: the form that this tab had, where the address names none, or the same but for a prompt
-  // that is too long for it.
+  // Restore the form that this tab had before a reload. If the address contains settings, they come
+  // first. In that case restore only the prompt, which may be too long for the address, and only if
+  // all settings are the same.
   recallForm() {
     const kept = tab.recall(FORM, ({ query, task, text }) => [query, task, text].every((each) => typeof each === "string"));
     if (!kept) return;
@@ -296,7 +306,8 @@ export class RacePage extends Page {
     if (this.setting.isOf(kept.query) && picker.text !== kept.text) picker.showText(kept.task, kept.text);
   }
 
-  // The same for whoever opened a link: the answer is why it is not raced, as a clause, "" where it is.
+  // Race with the settings of a link. Return why the race did not start, as a clause, or "" if it
+  // ran.
   /** @param {string} query */
   async raceLink(query) {
     if (this.transport.isBusy && !this.isReopening) return "another race goes on here";
@@ -311,13 +322,13 @@ export class RacePage extends Page {
   /** @param {URLSearchParams} query */
   fill(query) {
     this.form.fields = defaults();
-    this.wanted = null; // a link's stop is one of another race
+    this.wanted = null; // the old stop belongs to another race
     const problems = this.setting.read(`?${query}`);
     this.showProblems(problems);
     return problems;
   }
 
-  // The race that is shown, five times.
+  // Run the current race several times.
   async repeat() {
     if (this.transport.isBusy || !this.ordered) return;
     this.repeats.begin();
@@ -331,27 +342,28 @@ export class RacePage extends Page {
     await this.transport.start("join", { form: this.ordered?.[0], held: false, servers: this.form.servers });
   }
 
-  // The run in the middle is shown with the spread of all.
+  // Show the run with the median speedup, together with the spread of all runs' speedups.
   showMiddle() {
-    const { middle, speedups, servers } = this.repeats;
+    const { middle, speedups, servers, disturbed } = this.repeats;
     if (!middle) return;
     for (const message of middle) this.take(message);
-    this.view.showSpread(speedups, servers);
+    this.view.showSpread(speedups, servers, disturbed);
   }
 
-  // What this tab showed before a load of the page, or null: { name } of the kept run, and what belongs to it.
+  // The name and the request of the race that this tab showed before a reload, or null.
   get last() {
     return tab.recall(LAST, ({ name, order, words }) => [name, words].every((each) => typeof each === "string") && order !== null);
   }
 
-  // How the race on stage can be shown again once it is kept; null for a recording.
+  // The values that the tab must remember to show the current race again; null for a recording.
   get ran() {
     if (!this.ordered || this.recording) return null;
     const [order, words] = this.ordered;
     return { order, words, command: this.view.result.command, query: this.query };
   }
 
-  // `isOver`: no other race goes on meanwhile, so whoever leaves has nothing to run again.
+  // Remember the race that the tab shows. `isOver` is true if no other race is running, so that
+  // none can be lost by a reload.
   /**
    * @param {string} name
    * @param {NonNullable<RacePage["ran"]>} ran
@@ -362,7 +374,8 @@ export class RacePage extends Page {
     if (isOver) tab.forget(GOING);
   }
 
-  // `recording`: the file of that run. A race that is pressed for meanwhile goes first.
+  // Show a stored race again. `recording` is the file of the run. If the user starts a race in the
+  // meantime, that race replaces this one.
   /**
    * @param {object} recording
    * @param {{ order: any, words: string, command: string | null, query?: string }} last
@@ -377,7 +390,7 @@ export class RacePage extends Page {
     await this.transport.open(recording);
   }
 
-  // What a visitor sees first: a recorded race that plays.
+  // Play the recorded race that a first visitor sees.
   async playOpening() {
     const { opening, hasOpening } = this;
     this.opening = undefined;
@@ -390,7 +403,7 @@ export class RacePage extends Page {
     await this.transport.open({ golden: opening.name });
   }
 
-  // Whether the models of the form are at hand and can do its method.
+  // Return whether the form's models are on this machine and can run the form's method.
   get isRaceable() {
     return Boolean(this.form?.pair?.is_here) && !this.form.refusal;
   }
@@ -399,7 +412,7 @@ export class RacePage extends Page {
     return this.isRaceable ? `Race ${this.section.hidden ? "the question of the race page" : "this question"} at temperature ${DRAWN}` : `Show a recording at temperature ${DRAWN}`;
   }
 
-  // The visitor's own question above temperature 0, for its draws.
+  // Race the form's prompt at a temperature above 0, to show its random draws.
   async raceDrawn() {
     if (this.transport.isBusy) return;
     this.form.fields = { temperature: DRAWN };
@@ -409,7 +422,8 @@ export class RacePage extends Page {
     await racing;
   }
 
-  // A recording in which something is drawn, where the one on stage has temperature 0 and no model can race.
+  // Show a recording with random draws. This is used if the current run has temperature 0 and no
+  // model can race.
   async showSampled() {
     if (!this.sampled || this.transport.isBusy) return;
     this.before = this.trace.header ? this.recording : undefined;
@@ -420,18 +434,19 @@ export class RacePage extends Page {
     await this.transport.open({ golden: this.sampled.name });
   }
 
-  // The same, in the place of another recording only: a race of one's own stays.
+  // If the page shows a recording without random draws, show one with draws instead. A race of the
+  // user stays on the page.
   showSampledInstead() {
     if (!this.recording || !this.sampled || this.transport.isBusy) return false;
     this.showSampled();
     return true;
   }
 
-  // What was shown before the recording with its draws.
+  // Return to the run that the page showed before it opened an example with random draws.
   async goBack() {
     const { before, transport } = this;
     if (before === undefined || (transport.isBusy && !this.isReopening)) return;
-    transport.leave(); // the recording may still be arriving
+    transport.leave(); // stop loading the example, which may be incomplete
     this.before = undefined;
     if (before === null) return this.heard("wanted");
     this.recording = before;
@@ -439,43 +454,49 @@ export class RacePage extends Page {
     await transport.open({ golden: before.name });
   }
 
-  // Only now does the race before it go: one that is refused, or cannot start, costs nothing.
+  // React to the start of a run. The previous race is replaced only now, so that a race that the
+  // server refuses does not remove it.
   begun() {
     const { recording } = this;
     this.root.classList.remove("is-opening");
     const [order, words] = this.ordered ?? [this.form.order, this.form.words];
     this.raced.keep(recording ? null : order, words);
     this.raced.compare(this.form.order);
-    this.refs.repeat.hidden = Boolean(recording); // not ours to run again
+    this.refs.repeat.hidden = Boolean(recording); // a recording cannot be run again
     this.view.isOwn = !recording;
     this.showStage();
     this.showHeader(this.trace);
     if (this.order.draw() && !this.isReopening) this.refs.results.scrollIntoView();
     if (!recording) this.writeSoon();
     this.heard("began", this.isHeld);
+    if (this.isReopening && !recording && !this.refs.lostNotice.hidden) this.showLost(true);
   }
 
-  // Whether this is a recording, and one of what the form says, or a race of one's own.
+  // Say whether the page shows a recording or the user's own race, and whether a recording has the
+  // form's settings.
   showStage() {
-    const { recordedNotice, recordedTitle, recordedHere, recordedBack, ownNotice, staleNotice, proofRun } = this.refs;
+    const { recordedNotice, recordedTitle, recordedMaker, recordedHere, recordedBack, ownNotice, staleNotice, proofRun } = this.refs;
     recordedNotice.hidden = !this.recording;
     recordedBack.hidden = this.before === undefined;
     setText(recordedBack, this.before ? "Back to the recording before it" : "Back to your race");
     ownNotice.hidden = Boolean(this.recording) || !this.trace.header || !staleNotice.hidden;
     const isOfForm = !this.recording || isOf(this.trace, this.form.order);
-    proofRun.hidden = isOfForm;
-    if (!this.recording) return;
+    const isHere = Boolean(this.trace.header); // false if the form changes before the recording has loaded
+    proofRun.hidden = isOfForm || !isHere;
+    if (!this.recording || !isHere) return;
     const greedy = this.trace.isGreedy ? ", at temperature 0: nothing is drawn by chance" : "";
-    setText(recordedTitle, isOfForm ? ` of this setting${greedy}` : `, not your setting: ${this.recording.title}`);
+    const title = isOfForm ? ` of this setting${greedy}` : `, not your setting: ${this.recording.title}`;
+    setText(recordedTitle, title);
+    setText(recordedMaker, madeWords(this.trace.header));
     setText(proofRun, `Of a recording, not of your setting: ${this.recording.title}, temperature ${this.trace.main.config.temperature}.`);
     setText(recordedHere, isOfForm ? "it here" : "the question of the form");
   }
 
-  // To what is about to happen, where the form fills a narrow view or someone has come down the page.
+  // Scroll to the results if the form fills a narrow screen or the user has scrolled past them.
   showResults() {
     const { results } = this.refs;
     const { top } = results.getBoundingClientRect();
-    const isAbove = top < parseFloat(getComputedStyle(results).scrollMarginTop); // under the page's own head
+    const isAbove = top < parseFloat(getComputedStyle(results).scrollMarginTop); // hidden behind the page's header
     if (top > window.innerHeight * 0.7 || isAbove) results.scrollIntoView();
   }
 
@@ -490,7 +511,8 @@ export class RacePage extends Page {
     return this.company ? `${words} · ${this.company}` : words;
   }
 
-  // Others who have part in the race, as long as it goes on.
+  // Show how many pages watch the race and how many other runs alternate with it, as long as it
+  // runs.
   /** @param {string} words */
   showCompany(words) {
     if (words === this.company || this.recording) return;
@@ -519,26 +541,27 @@ export class RacePage extends Page {
     if (message.kind === "end") this.ended(message.reason, message.limit ?? (message.cut ? "the server’s answer was stopped" : ""), message.cut);
   }
 
-  // What is odd about the prompt.
+  // Show what is unusual about the prompt.
   /** @param {string} text */
   showWarning(text) {
     this.refs.promptNotice.hidden = !text;
     setText(this.refs.promptNotice, text);
   }
 
-  // `note`: why the server ended it, "" where it did not.
+  // React to the end of a run. `note` says why the server ended the run; it is "" if the run is
+  // complete.
   /**
    * @param {string} reason
    * @param {string} note
-   * @param {boolean} [isCut] stopped while a serving engine wrote
+   * @param {boolean} [isCut] true if it was stopped while a serving engine was writing
    */
   ended(reason, note, isCut = false) {
     const isRepeated = this.repeats.isOn;
-    const isExperiment = this.presets.running >= 0; // its numbers and its answer are of the whole run: no replay beneath them
-    if (isRepeated && this.repeats.ended(isCut ? "stopped" : reason, this.trace.summary?.speedup, serverNumbers(this.trace))) return void this.startAgain();
+    const isExperiment = this.presets.running >= 0; // an experiment shows the numbers of the whole run, so no replay follows
+    if (isRepeated && this.repeats.ended(isCut ? "stopped" : reason, this.trace.summary?.speedup, serverNumbers(this.trace), this.trace.summary?.is_disturbed)) return void this.startAgain();
     if (!this.trace.summary) this.view.result.clear();
     if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
-    if (!this.isReopening && !this.trace.header) tab.forget(GOING); // else once it is kept
+    if (!this.isReopening && !this.trace.header) tab.forget(GOING); // otherwise this happens once the race is stored
     if (!this.isReopening) this.setBusy(false, [ENDINGS[reason], note].filter(Boolean).join(" · "));
     const { isExample } = this;
     const isNews = (!this.isReopening || this.recording !== null) && !this.wanted && !isExample;
@@ -551,14 +574,15 @@ export class RacePage extends Page {
     if (isExample) this.showRedraw();
   }
 
-  // The draws that the race or the recording was asked for.
+  // After a run was opened to show repeated draws, start to repeat them.
   showRedraw() {
-    if (this.section.hidden) return; // whoever asked shows them
+    if (this.section.hidden) return; // the page that requested the run shows them
     this.view.redraw();
-    this.refs.proof.scrollIntoView(); // only now it has room for its bars
+    this.refs.proof.scrollIntoView(); // last, because the bars have their height only after they are drawn
   }
 
-  // The round and node that were chosen since they were last taken or given, null for none.
+  // Return the round and node that the user chose on this page since the debugger last asked for
+  // them, or null.
   takeStop() {
     const { chosen, cursor } = this.view;
     const { round, node } = cursor;
@@ -567,7 +591,8 @@ export class RacePage extends Page {
     return isNew ? this.shared : null;
   }
 
-  // Another page of the same race stands there; without a node, at the round as a whole.
+  // Select the round that the user reached in the debugger. Without a node, select the round as a
+  // whole.
   /**
    * @param {number} round
    * @param {number | null} node
@@ -578,7 +603,7 @@ export class RacePage extends Page {
     this.shared = { round, node: view.cursor.node };
   }
 
-  // At the stop that the link leads to, unless another one was chosen meanwhile.
+  // Move to the stop in the address, unless the user has chosen another one in the meantime.
   land() {
     const { wanted, view } = this;
     this.wanted = null;
@@ -593,7 +618,8 @@ export class RacePage extends Page {
     setText(this.refs.device, deviceWords(header));
   }
 
-  // What goes on before there are numbers, beside the button and where the numbers will stand.
+  // Show the state of the race next to the button and, until there are numbers, in place of the
+  // numbers.
   /** @param {string} text */
   showState(text) {
     setText(this.refs.runState, text);
@@ -607,7 +633,7 @@ export class RacePage extends Page {
     this.root.classList.remove("is-opening");
     if (this.trace.isLive) this.view.interrupt();
     if (!this.trace.summary) this.view.result.clear();
-    if (!this.isReopening) this.form.showError(text); // nobody asked for it
+    if (!this.isReopening) this.form.showError(text); // no message for a recording, because the user did not request it
     this.isReopening = this.isExample = false;
     this.order.draw();
     this.setBusy(false, "");
@@ -630,9 +656,7 @@ export class RacePage extends Page {
     setText(this.refs.runState, text);
   }
 
-  // ---- the setting
-
-  // A method that the models cannot do: no race, and the reason beside the button.
+  // Disable the race button if the models cannot run the method, and show the reason.
   drawRefusal() {
     const { race, raceHeld, raceRefusal } = this.refs;
     const { refusal, method } = this.form;
@@ -646,11 +670,12 @@ export class RacePage extends Page {
     this.drawRefusal();
     this.raced.compare(this.form.order);
     this.showStage();
-    this.wanted = null; // it is a stop of another race
+    this.wanted = null; // the old stop belongs to another race
     this.writeSoon();
   }
 
-  // Browsers refuse an address that changes too often; another page writes its own.
+  // Write the address after a delay, because browsers reject too frequent changes. If another page
+  // is shown, do not write at all.
   writeSoon() {
     window.clearTimeout(this.writing);
     this.writing = window.setTimeout(() => {
@@ -668,14 +693,6 @@ export class RacePage extends Page {
     linkNotice.hidden = !unread && !goal;
     setText(linkNotice, unread || goal);
   }
-}
-
-// Of the servers that raced with it, whose fields a load of the page leaves empty.
-/** @param {number} count */
-function serversLost(count) {
-  if (!count) return "";
-  const [whose, them] = count === 1 ? ["The server’s address", "it"] : ["The servers’ addresses", "them"];
-  return ` ${whose} and key are kept nowhere: to race ${them} again, too, type them under More settings first.`;
 }
 
 /**
@@ -698,7 +715,7 @@ function millions(count) {
   return count >= 1e9 ? `${(count / 1e9).toFixed(1)} B` : `${(count / 1e6).toFixed(1)} M`;
 }
 
-// The setting that the results on screen belong to, and a quiet line where the form has left it.
+// The settings of the results on screen, and a line that appears once the form has other settings.
 class RacedSetting {
   /** @param {HTMLElement} line */
   constructor(line) {
@@ -707,7 +724,7 @@ class RacedSetting {
   }
 
   /**
-   * @param {any} order null where no form could order it
+   * @param {any} order null for a recording
    * @param {string} words
    */
   keep(order, words) {
@@ -726,7 +743,7 @@ class RacedSetting {
   }
 }
 
-// "0.70" and "0.7" are one setting.
+// Return a text that is equal for equal settings. For example, "0.70" and "0.7" are equal.
 /**
  * @param {any} order
  * @returns {string}

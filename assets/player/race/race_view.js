@@ -1,4 +1,4 @@
-// One race on screen: gives each of its views what it shows, once per frame.
+// The views of one race. Each view is updated once per frame.
 
 import { Chart } from "../shared/charts.js";
 import { Cursor, EXTRA } from "../shared/cursor.js";
@@ -18,7 +18,7 @@ import { Tooltip } from "../shared/tooltip.js";
 import { Trace } from "../shared/trace.js";
 
 const COLUMNS = "A column per round: accepted, rejected, never examined; on top what the target added. Click one to go there.";
-const LIVE_CHART_MILLISECONDS = 200; // while it runs: decoding needs the processor more
+const LIVE_CHART_MILLISECONDS = 200; // shortest interval between charts during a run, because decoding needs the CPU more
 
 /** @typedef {import("./repeats.js").ServerNumbers} ServerNumbers */
 
@@ -28,7 +28,7 @@ export class RaceView {
    * @param {Refs} refs
    * @param {Theme} theme
    * @param {Setup} setup
-   * @param {{ onMove: () => void, onWhy: () => boolean, onExample: () => void, exampleWords: () => string }} on `onWhy`: it was asked why a run is exact in which nothing is drawn; whether another one will show it. `onExample`: a run in which something is drawn is asked for, as `exampleWords` say
+   * @param {{ onMove: () => void, onWhy: () => boolean, onExample: () => void, exampleWords: () => string }} on `onWhy` is called if the user asks why a greedy run is exact; it returns true if another run will be shown. `onExample` is called to open a run with random draws, which `exampleWords` describe
    */
   constructor(root, refs, theme, setup, { onMove, onWhy, onExample, exampleWords }) {
     this.root = root;
@@ -55,7 +55,7 @@ export class RaceView {
     refs.legend.append(...legendRows());
     this.template = new TemplateToggle(refs.showTemplate, () => Object.values(this.lanes.ribbons), () => this.showPrompt());
     this.lastCharts = 0;
-    this.isOwn = false; // a race, no recording: its replay is said to be one
+    this.isOwn = false; // true for a race of this page, so that its replay is labelled as a replay
     this.wireTransport();
     this.clear();
   }
@@ -70,18 +70,21 @@ export class RaceView {
     on(refs.follow, () => cursor.setFollowing(!cursor.isFollowing));
     refs.play.addEventListener("click", () => this.playback.toggle());
     for (const end of [refs.replayEnd, refs.replaySkip]) end.addEventListener("click", () => this.playback.arrive());
-    // whoever asks why it is exact sees the whole run, of which any position can be drawn anew
+    // End a replay if the user asks about exactness, because draws can be repeated only in the
+    // whole run.
     refs.racePage.addEventListener("click", (/** @type {MouseEvent} */ event) => {
       const isAsked = event.target instanceof Element && event.target.closest(`[href="#why-exact"]`);
       if (isAsked && this.playback.isPlaying) this.playback.arrive();
-      if (isAsked && this.trace.isGreedy && !this.onWhy()) this.inspector.redraw.openProof(); // it is all there is to see
+      // At temperature 0 there are no draws to repeat. `onWhy` tries to open another run, with
+      // draws. If it opens none, show only the proof.
+      if (isAsked && this.trace.isGreedy && !this.onWhy()) this.inspector.redraw.openProof();
     });
     refs.rate.append(...PACES.map(({ name, title }) => option(name, title)));
     refs.rate.value = this.playback.pace;
     refs.rate.addEventListener("change", () => (this.playback.pace = refs.rate.value));
   }
 
-  // What keys do.
+  // The actions that keys call.
   get actions() {
     const { cursor, playback } = this;
     const still = (/** @type {(...given: any[]) => void} */ action) => (/** @type {any[]} */ ...given) => (playback.pause(), action(...given));
@@ -96,8 +99,6 @@ export class RaceView {
     };
   }
 
-  // ---- what happens
-
   clear() {
     this.playback.isPlaying = false;
     this.playback.moment = null;
@@ -110,14 +111,15 @@ export class RaceView {
     this.template.show(null);
     for (const chart of Object.values(this.charts)) chart.clear();
     this.shownFigures = null;
-    this.isReplayed = false; // the speedup that stands there is that of a moment
+    this.isReplayed = false; // true if the shown speedup is the speedup at a moment of the replay
     /** @type {boolean} */
-    this.showsWhole = true; // the lanes stand at the end of the run
+    this.showsWhole = true; // true if the lanes show the end of the run
     this.lastCharts = 0;
     this.frame.ask();
   }
 
-  // Until a race begins, the one before it stays.
+  // Take a message of the server. The previous race stays on the page until the `header`
+  // message of a new race arrives.
   /** @param {any} message */
   take(message) {
     const isNew = message.kind === "header";
@@ -140,14 +142,15 @@ export class RaceView {
     this.lanes.showPrompt(this.template.promptOf(this.trace));
   }
 
-  // Once more from its start, at a speed that the eye can follow. Not for readers who want less to move.
+  // Replay the race from its start, at a speed that the eye can follow. Do not replay it if the
+  // system setting asks for reduced motion.
   replay() {
     const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.isUnplayed = this.refs.racePage.hidden && !this.isOwn;
     if (!isStill && !this.refs.racePage.hidden) this.playback.play();
   }
 
-  // What came out of many draws at the selected place.
+  // Repeat the draw at the selected position many times.
   redraw() {
     this.draw();
     this.inspector.redraw.start();
@@ -168,13 +171,13 @@ export class RaceView {
     this.cursor.select(round, node);
   }
 
-  // The round and the stop in it that were chosen, null where the cursor stands where it is led.
+  // The round and stop that the user chose, or null if the cursor follows the race.
   get chosen() {
     const { isFollowing, round, stops, node } = this.cursor;
     return isFollowing || this.playback.isPlaying || round < 0 ? null : { round, at: Math.max(0, stops.indexOf(node)) };
   }
 
-  // A round that it does not have: the nearest.
+  // Choose a stop. If its round does not exist, choose the nearest round.
   /** @param {{ round: number, at: number }} stop */
   choose({ round, at }) {
     const last = Math.min(round, this.trace.rounds.length - 1);
@@ -186,8 +189,6 @@ export class RaceView {
     const token = this.trace.main.tokens[at];
     if (token && token.round >= 0) this.select(token.round, token.node);
   }
-
-  // ---- drawing
 
   get moment() {
     const { cursor, playback, trace } = this;
@@ -207,7 +208,7 @@ export class RaceView {
     if (!trace.header) return;
     this.drawLanes();
     this.drawNumbers();
-    this.inspector.drawWords(trace, cursor.round);
+    this.inspector.drawWords(trace, cursor.round, cursor.node);
     this.drawCharts();
   }
 
@@ -231,7 +232,8 @@ export class RaceView {
     this.lanes.draw(place, this.moment, { isFollowing: cursor.isFollowing, isPlaying: playback.isPlaying });
   }
 
-  // In a replay the speedup is that of its moment, where the curve is cut.
+  // Show the numbers. During a replay, the speedup is the value of the speedup curve at the
+  // replay's moment.
   drawNumbers() {
     const { trace, result } = this;
     const { summary, ending } = trace;
@@ -240,54 +242,63 @@ export class RaceView {
     const isWhole = /** @type {boolean} */ (this.moment === Infinity);
     if (summary !== this.shownSummary || (this.isReplayed && !replayed) || isWhole !== this.showsWhole) result.draw(summary, trace, ending, this.loss.text);
     if (replayed) result.drawReplayed(speedupAt(replayed.curve, replayed.moment));
-    else if (!trace.isLive && !isWhole) result.drawWhole();
+    else if (trace.isLive) result.drawLive(trace, this.moment);
+    else if (!isWhole) result.drawWhole();
     this.shownSummary = summary;
     this.isReplayed = replayed !== null;
     this.showsWhole = isWhole;
   }
 
-  // The curve of the speedup while a replay goes on, and the moment up to which it counts.
+  // The speedup curve during a replay, and the moment up to which it is shown. Null outside of a
+  // replay.
   get replayed() {
     const { trace: { figures }, playback: { isPlaying, moment } } = this;
     return figures && isPlaying && moment !== null ? { curve: figures.speedup, moment } : null;
   }
 
-  // Of several runs, of which this one has the middle speedup.
+  // Show the speedups of several runs, and say that the run on the page has the median speedup.
   /**
    * @param {number[]} speedups
    * @param {ServerNumbers[]} servers
    */
-  showSpread(speedups, servers) {
+  showSpread(speedups, servers, disturbed = 0) {
     const ofServers = servers.map(({ speedup }) => speedup).filter((each) => each !== null);
     this.result.speedups = speedups;
+    this.result.disturbed = disturbed;
     this.result.serverSpeedups = ofServers.length > 1 ? ofServers : null;
     for (const { name } of this.trace.lanes) this.lanes.rates[name] = servers.flatMap(({ rates }) => rates[name] ?? []);
     this.shownSummary = null;
     this.frame.ask();
   }
 
-  // While something runs they follow the lanes and the numbers, which are cheap, at intervals.
+  // Draw the charts. During a run they are drawn less often than the lanes and numbers, because
+  // they are expensive.
   drawCharts() {
     const now = performance.now();
     const isRunning = this.playback.isPlaying || (this.trace.isLive && this.cursor.isFollowing);
+    const { round, node } = this.cursor;
+    // Draw the tree and the bars in every frame of a replay. This is possible because no decoder
+    // uses the CPU at that time.
+    if (this.playback.isPlaying) this.inspector.draw(this.trace, round, node, true);
     const wait = isRunning ? LIVE_CHART_MILLISECONDS - (now - this.lastCharts) : 0;
     window.clearTimeout(this.heldBack);
-    if (wait > 0) return void (this.heldBack = window.setTimeout(() => this.frame.ask(), wait)); // the run may be held now
+    // If it is too early to draw the charts again, request a frame for later. Otherwise the charts
+    // of a run that is paused now would never be drawn.
+    if (wait > 0) return void (this.heldBack = window.setTimeout(() => this.frame.ask(), wait));
     this.lastCharts = now;
-    const { round, node } = this.cursor;
     if (this.inspector.draw(this.trace, round, node, isRunning)) this.askAgain();
     const { figures } = this.trace;
     if (!figures) return;
     const { replayed } = this;
     if (replayed) this.charts.speedup.draw(curveUntil(replayed.curve, replayed.moment), isRunning);
     if (figures === this.shownFigures) return;
-    this.shownFigures = replayed ? null : figures; // the curve as a whole is still to be drawn
+    this.shownFigures = replayed ? null : figures; // after a replay the whole curve must be drawn
     for (const [name, chart] of Object.entries(this.charts)) {
       if (!replayed || name !== "speedup") chart.draw(figures[name], isRunning);
     }
   }
 
-  // One frame later, even where live charts are held back.
+  // Request another frame. If the run is not live, its charts need not wait.
   askAgain() {
     if (!this.trace.isLive) this.lastCharts = 0;
     this.frame.ask();
@@ -318,7 +329,7 @@ export class RaceView {
     this.frame.ask();
   }
 
-  // For measurements: draws a stop now and returns the milliseconds it took.
+  // Draw a stop at once and return the milliseconds that this took. Only measurements use it.
   /**
    * @param {number} round
    * @param {number} [node]

@@ -1,10 +1,10 @@
-// The numbers of a race in words: speedup, statistics, the verdict on the text.
+// The numbers of a race in words: speedup, statistics, and the verdict on the texts.
 
 import { element, setText } from "../shared/dom.js";
 import { bytes, heldMemory } from "../shared/memory_words.js";
 import { counted } from "../shared/number_words.js";
 import { termButton } from "../shared/terms.js";
-import { FEW_TOKENS, firstTokens, serverSpeedupWords, speedupScope, speedupText, speedupWord, spreadWords } from "../shared/speedup_words.js";
+import { disturbedWords, exceeded, FEW_TOKENS, serverSpeedupWords, speedupOfLanes, speedupScope, speedupText, speedupWord, spreadWords } from "../shared/speedup_words.js";
 import { checkSentence, milliseconds, timeSentence } from "../shared/time_words.js";
 
 const NOTHING = "–";
@@ -18,16 +18,17 @@ export class Result {
   constructor(refs, glossary) {
     this.refs = refs;
     this.glossary = glossary;
-    this.draftBytes = 0; // what the draft of the pair would take
-    /** @type {number[] | null} the speedups of several runs, of which the middle one is shown */
+    this.draftBytes = 0; // size of the pair's draft model in bytes
+    /** @type {number[] | null} speedups of several runs, whose median is shown */
     this.speedups = null;
-    /** @type {number[] | null} those of the servers in these runs */
+    /** @type {number[] | null} speedups of the servers in the same runs */
     this.serverSpeedups = null;
+    this.disturbed = 0; // number of runs that were repeated because of an impossible speedup
     this.scope = "";
     this.clear();
   }
 
-  // `command` runs the same race again and again; null where it is not known.
+  // `command` is a command line that repeats the race; null if it is unknown.
   /** @param {string | null} command */
   setCommand(command) {
     this.command = command;
@@ -41,19 +42,22 @@ export class Result {
     this.refs.speedupSpread.hidden = true;
     this.refs.textVerdict.replaceChildren();
     for (const line of [this.refs.timeWords, this.refs.checkWords]) line.hidden = true;
-    this.refs.stats.replaceChildren(); // nothing is measured yet
+    this.refs.stats.replaceChildren();
     setText(this.refs.statsOf, "");
     this.speedups = this.serverSpeedups = null;
+    this.disturbed = 0;
     show(this.refs.serverSpeedup, "");
+    show(this.refs.disturbed, "");
+    show(this.refs.copyWords, "");
   }
 
-  // The lanes show a moment of the run, the number does not.
+  // Say that the speedup covers the whole run, because the lanes show only a part of it.
   drawWhole() {
     const { speedupWord: line } = this.refs;
     if (!this.scope && !line.textContent.endsWith(WHOLE)) setText(line, `${line.textContent}${WHOLE}`);
   }
 
-  // `loss` says that the rule was a lossy one, "" for a lossless one.
+  // `loss` says in words that the rule is lossy. It is "" for a lossless rule.
   /**
    * @param {RunSummaryRecord} summary
    * @param {Trace} trace
@@ -63,10 +67,14 @@ export class Result {
     const { refs } = this;
     const isWhole = ending !== null && ending !== "stopped";
     const speedup = !isWhole && summary.speedup_tokens < FEW_TOKENS ? null : summary.speedup;
-    this.scope = speedup === null ? "" : speedupScope(summary); // which tokens, where not all
+    const scope = isWhole ? speedupScope(summary) : speedupOfLanes(trace, Infinity)?.rates ?? "";
+    this.scope = speedup === null ? "" : scope; // the part of the run that the speedup covers, "" for all of it
     setText(refs.speedup, speedupText(speedup, this.speedups));
-    setText(refs.speedupWord, `${speedupWord(speedup, ending, this.speedups)}${this.scope}${this.scope && ending === null ? " so far" : ""}`);
-    setText(refs.spreadWords, spreadWords(this.speedups, trace.header));
+    setText(refs.speedupWord, `${speedupWord(speedup, ending, this.speedups)}${this.scope}`);
+    if (ending === null) this.drawLive(trace, Infinity);
+    show(refs.copyWords, trace.copyWords);
+    show(refs.disturbed, disturbedWords(speedup === null ? "" : exceeded(speedup, summary.speedup_limit)));
+    setText(refs.spreadWords, spreadWords(this.speedups, trace.header, this.disturbed));
     refs.speedupSpread.hidden = speedup === null || ending === null;
     setText(refs.statsOf, ending === null ? "So far:" : "Of the whole run:");
     for (const name of ["timesOf", "depthOf"]) setText(refs[name], ending === null ? "so far" : "of the whole run");
@@ -79,15 +87,28 @@ export class Result {
     refs.stats.replaceChildren(...statistics(summary, trace, this.draftBytes).map((each) => this.row(each)));
   }
 
-  // While the run is replayed: the speedup so far, and no count of all tokens beside texts that are still being
-  // written. The other numbers stay, those of the whole run.
+  // While the race runs, show the speedup at the moment that the lanes show. It is computed from
+  // the lanes, because the server's last summary may be older than this moment.
+  /**
+   * @param {Trace} trace
+   * @param {number} moment
+   */
+  drawLive(trace, moment) {
+    const known = speedupOfLanes(trace, moment);
+    setText(this.refs.speedup, speedupText(known?.speedup ?? null));
+    setText(this.refs.speedupWord, known ? `the baseline’s speed so far${known.rates}` : speedupWord(null, null));
+  }
+
+  // Show the speedup so far during a replay. The verdict on the texts is hidden until the texts are
+  // complete. All other numbers stay those of the whole run.
   /** @param {SpeedupSoFar} replayed */
-  drawReplayed({ speedup, tokens }) {
+  drawReplayed({ speedup, tokens, limit }) {
     const known = tokens < FEW_TOKENS ? null : speedup;
     this.refs.textVerdict.hidden = this.isGreedy;
     this.refs.serverSpeedup.hidden = true;
     setText(this.refs.speedup, speedupText(known));
-    setText(this.refs.speedupWord, known === null ? "from its start …" : `${speedupWord(known, null)}${firstTokens(tokens)} so far`);
+    setText(this.refs.speedupWord, known === null ? "from its start …" : `${speedupWord(known, null)}, so far`);
+    show(this.refs.disturbed, disturbedWords(known === null ? "" : limit));
   }
 
   /** @param {{ label: string, value: string, term: string }} given */
@@ -99,7 +120,7 @@ export class Result {
     return row;
   }
 
-  // What became of the two texts, beside the speedup; nothing until they can be compared.
+  // Return the parts of the verdict on the two texts, or nothing until they can be compared.
   /** @param {TextVerdict | null} verdict */
   verdictParts(verdict) {
     if (!verdict) return [];
@@ -110,7 +131,8 @@ export class Result {
   }
 }
 
-// Each word in a box of its own, for else a browser breaks a line behind the hyphens of a flag.
+// Put each word of the command in an element of its own. Otherwise the browser breaks lines after
+// the hyphens of a flag.
 /** @param {string} command */
 function unbroken(command) {
   return command.split(" ").flatMap((word, index) => [index ? " " : "", element("span", "", word)]);
@@ -125,12 +147,25 @@ function statistics(summary, trace, draftBytes = 0) {
   const baseline = summary?.baseline;
   const speculative = summary?.speculative;
   return [
-    { label: "acceptance rate α", term: "acceptance_rate", value: ratio(speculative?.acceptance_rate) },
+    { label: "acceptance rate α: accepted / examined", term: "acceptance_rate", value: ratio(speculative?.acceptance_rate) },
+    { label: "draft utilization: accepted / drafted", term: "draft_utilization", value: ratio(speculative?.draft_utilization) },
     { label: "tokens per target forward τ", term: "block_efficiency", value: ratio(speculative?.block_efficiency) },
     { label: "target forwards, for tokens after the first", term: "target_forward", value: forwards(speculative) },
+    ...reading(baseline),
     { label: firstTokenLabel(baseline, speculative), term: "ttft", value: speculative?.ttft_seconds == null ? NOTHING : milliseconds(speculative.ttft_seconds) },
     memory(trace, draftBytes),
   ];
+}
+
+// Return the statistic that compares the time of a baseline step with the time to read the weights
+// from memory. Return no statistic if the run did not measure the memory's speed, as in recordings
+// of older versions.
+/** @param {BaselineSummaryRecord | undefined} baseline */
+export function reading(baseline) {
+  const share = baseline?.reading_share;
+  if (share == null) return [];
+  const cached = share > 1 ? ": its weights came from the processor’s cache, or other work slowed the measurement of the limit" : "";
+  return [{ label: `of the reading limit reached by the baseline${cached}`, term: "reading_limit", value: `${Math.round(100 * share)} %` }];
 }
 
 /**
@@ -143,14 +178,16 @@ function firstTokenLabel(baseline, speculative) {
   return `time to first token; the baseline’s: ${milliseconds(plain)}`;
 }
 
-// As many forwards as rounds: the prompt's own, which brought the first token, is the same in both lanes.
+// Return the number of target forwards and the number of tokens that they produced, such as
+// "20 for 63". The prompt's own forward and the first token are not counted, because they are the
+// same in both lanes.
 /** @param {SpeculativeSummaryRecord | undefined} speculative */
 function forwards(speculative) {
   return speculative ? `${Math.max(0, speculative.target_forwards - 1)} for ${Math.max(0, speculative.tokens - 1)}` : NOTHING;
 }
 
-// How many tokens a forward of the target was given, on average: the guesses, the token before them, and the window of
-// lookahead that rides along.
+// Return the mean number of tokens that the target checks in one forward: the drafted tokens, the
+// root, and the tokens of the lookahead window if there is one.
 /** @param {Trace} trace */
 function meanChecked({ rounds }) {
   const given = rounds.map(({ outcomes, record: { notes } }) => outcomes.length + 1 + windowOf(notes));
@@ -174,8 +211,9 @@ function show(line, text) {
 /** @typedef {{ value: string, label: string, tone?: string, term?: string, link?: string }} TextVerdict */
 /** @typedef {import("./speedup_curve.js").SpeedupSoFar} SpeedupSoFar */
 
-// Above temperature 0 the texts are two draws: never "same" or "identical". A lossy rule does not keep the
-// distribution. Null until there is something to compare.
+// Return the verdict on the two texts, or null until there is something to compare. Above
+// temperature 0 both texts are random, so the verdict is never "same" or "identical". A lossy rule
+// does not keep the distribution.
 /**
  * @param {RunSummaryRecord | null} summary
  * @param {Lane | undefined} lane
@@ -211,8 +249,8 @@ function ratio(value) {
   return value == null ? NOTHING : value.toFixed(2);
 }
 
-// What the method holds beside the target, which both lanes need; without a draft model also what
-// the pair's would take.
+// Return the memory that the method needs in addition to the target, which both lanes need. If the
+// method has no draft model, also say how much memory the pair's draft model would need.
 /**
  * @param {any} trace
  * @param {number} [draftBytes]
@@ -232,9 +270,10 @@ export function memory(trace, draftBytes = 0) {
 }
 
 /** @type {Record<string, number>} */
-const WIDTHS = { float32: 4, bfloat16: 2, float16: 2 }; // bytes of a weight
+const WIDTHS = { float32: 4, bfloat16: 2, float16: 2 }; // bytes per weight
 
-// All that it holds; what it holds a second time, packed for the processor, apart.
+// Return the target's memory in words. If the CPU keeps packed copies of some weights, they are
+// listed separately.
 /**
  * @param {ModelInfoRecord} target
  * @param {string} dtype

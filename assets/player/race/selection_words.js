@@ -1,6 +1,7 @@
-// Which round is selected where nobody has chosen one: an ended race stands on the round that tells most.
+// The sentence about the round that the page selects after a race, if the user has not chosen one.
 
-// "" where a person has chosen the round, and while a race goes on.
+// Return the sentence about the selected round. Return "" if the user has chosen another round or
+// if the race is still running.
 /**
  * @param {Trace} trace
  * @param {Cursor} cursor

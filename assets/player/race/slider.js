@@ -1,5 +1,6 @@
-// A number one can type exactly or drag roughly: a text field and a range that follow each other.
-// Knows nothing of what the number means. The range covers the useful part; the text may go beyond.
+// A number that the user can type exactly in a text field or drag roughly with a slider. Each of
+// the two follows the other. The slider covers the useful range, and the text field also accepts
+// numbers outside of it. This class does not know what the number means.
 
 import { element } from "../shared/dom.js";
 

@@ -1,5 +1,5 @@
-// The question to a class, over the whole screen: while it is asked p, q and the draw are hidden behind it;
-// then what the class chose, beside what was hidden.
+// The question to a class of students, over the whole screen. It hides p, q and the draw until the
+// teacher shows the result. Then it shows the students' votes next to these numbers.
 
 import { element, setText } from "../shared/dom.js";
 import { choices, hiddenWords, hintSentence, mineWords, percent, verdictBars, verdictSentence, votedWords } from "./room_words.js";
@@ -22,8 +22,10 @@ export class AskView {
     this.shown = "";
     const { roomAsk, roomText, roomVotes, roomHint, roomReveal, roomAskNext, roomAskInvite, roomAskClose, roomAskLeave } = refs;
     roomVotes.addEventListener("click", (/** @type {any} */ { target }) => this.chose(target.closest("button")?.dataset.choice));
-    document.addEventListener("keydown", (event) => this.pressed(event), true); // wherever the focus is
-    roomAsk.addEventListener("cancel", (/** @type {Event} */ event) => event.preventDefault()); // what it hides stays hidden
+    // The document listens, so that the keys work whichever element has the focus.
+    document.addEventListener("keydown", (event) => this.pressed(event), true);
+    // Keep the dialog open, because closing it would reveal the hidden parts of the page.
+    roomAsk.addEventListener("cancel", (/** @type {Event} */ event) => event.preventDefault());
     roomAsk.addEventListener("close", () => this.isWanted && roomAsk.showModal());
     roomText.addEventListener("scroll", () => this.fade());
     roomHint.addEventListener("click", on.hint);
@@ -47,7 +49,8 @@ export class AskView {
     if (choice && !this.refs.roomVotes.hidden) this.on.vote(choice);
   }
 
-  // `poll` null: nothing is asked. `mine`: what this member chose; a teacher only asks.
+  // Show a question, or none if `poll` is null. `mine` is the option that this student voted for;
+  // it is null for a teacher.
   /**
    * @param {RoomPoll | null} poll
    * @param {{ isTeacher: boolean, mine: string | null, votes: number, here: number, problem: string }} seen
@@ -71,12 +74,14 @@ export class AskView {
     refs.roomSaid.classList.toggle("room-count", isTeacher);
     setText(refs.roomSaid, problem || (!isTeacher ? voted : isOver ? "" : `${votedWords(votes, here)}. ${hidden}`));
     if (!refs.roomAsk.open) refs.roomAsk.showModal();
-    if (isNew) refs.roomText.scrollTop = refs.roomText.scrollHeight; // of a long text, its end with the guess
+    // scroll to the end of a long text, where the drafted token is
+    if (isNew) refs.roomText.scrollTop = refs.roomText.scrollHeight;
     this.fade();
-    if (isNew) (isTeacher ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)") : refs.roomAskTitle).focus({ preventScroll: true }); // no answer stands out
+    // Set the focus, but not on an answer, because the focus would highlight that answer.
+    if (isNew) (isTeacher ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)") : refs.roomAskTitle).focus({ preventScroll: true });
   }
 
-  // No further down than the text reaches above its box.
+  // Set how much of the text is scrolled away, so that the upper edge of the text fades out.
   fade() {
     const { roomText } = this.refs;
     roomText.style.setProperty("--above", `${roomText.scrollTop}px`);
@@ -107,19 +112,21 @@ export class AskView {
     refs.roomResult.hidden = !isOver;
   }
 
-  // Whose counts may grow.
+  // Draw the bar chart of the votes. Votes may still arrive.
   /** @param {RoomPoll} poll */
   drawResult(poll) {
     const { refs } = this;
     const isVerdict = poll.kind === "verdict";
     setText(refs.roomSentence, isVerdict ? verdictSentence(poll) : "");
     const bars = isVerdict ? verdictBars(poll) : choices(poll).map(({ text, count, share }) => ({ name: text, share: share ?? 0, words: share === null ? "0" : `${count} · ${percent(share)}`, mark: null }));
-    refs.roomBars.classList.toggle("is-worded", !isVerdict); // whole sentences, above their bars
+    // The options of a prediction are whole sentences, so they are written above their bars.
+    refs.roomBars.classList.toggle("is-worded", !isVerdict);
     refs.roomBars.replaceChildren(...bars.map(bar));
   }
 }
 
-// A row of the chart: its name, its share of the track, what it comes to, and perhaps a mark on the track.
+// Return one bar of the chart: its name, its share of the track, its label, and optionally a mark
+// on the track.
 /** @param {{ name: string, share: number, words: string, mark: { at: number, words: string } | null }} of */
 function bar({ name, share, words, mark }) {
   const row = element("li");

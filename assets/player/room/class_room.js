@@ -1,6 +1,7 @@
-// A class, for its teacher and for whoever came by its link: who follows whom, and what is asked. Pages know
-// nothing of it: it reads the address of the page that is shown, opens another one, and asks what the page
-// offers as a question (shared/page.js).
+// A class of students, as one browser takes part in it: the teacher's, or that of a student who
+// opened the class's link. This module decides which page students see and when they are asked a
+// question. The pages themselves know nothing about classes. This module reads the address of the
+// shown page, opens other pages, and asks the question that a page offers (shared/page.js).
 
 import { setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
@@ -8,8 +9,8 @@ import { AskView } from "./ask_view.js";
 import { RoomLine } from "./room_line.js";
 import { followWords, hereWords, homeOf, isOfThisMachine, roomIn, votedWords, withoutRoom } from "./room_words.js";
 
-const SEAT = "class"; // what the tab remembers
-const GLANCE_MILLISECONDS = 300; // between two looks at the address of the page that is shown
+const SEAT = "class"; // the name under which the tab stores its role in a class
+const GLANCE_MILLISECONDS = 300; // interval at which the address of the shown page is compared
 /** @type {Record<string, number>} keys of a presenter's remote control */
 const REMOTE = { PageUp: -1, PageDown: 1 };
 const STILL = "This page has no steps";
@@ -30,24 +31,24 @@ export class ClassRoom {
   constructor(app, gradio) {
     this.app = app;
     this.refs = app.refs;
-    /** @type {any} the class as the server told it last */
+    /** @type {any} the last state of the class that the server sent */
     this.state = null;
     this.here = this.votes = 0;
     this.isLost = this.isAway = false;
     this.problem = "";
-    /** @type {{ number: number, choice: string } | null} a vote that did not arrive */
+    /** @type {{ number: number, choice: string } | null} a vote that did not reach the server */
     this.unsent = null;
-    this.left = ""; // the class that was left last
-    /** @type {{ room: string, secret?: string, link?: string, qr?: string, isLarge?: boolean, isHinted?: boolean, page?: string } | null} `isHinted`: p and q are shown with a question, `page`: what a teacher showed last */
+    this.left = ""; // id of the class that the user left last
+    /** @type {{ room: string, secret?: string, link?: string, qr?: string, isLarge?: boolean, isHinted?: boolean, page?: string } | null} `isHinted` is true if a question shows p and q; `page` is the address that the teacher showed last */
     this.seat = null;
-    /** @type {Record<string, string>} by the places of a lesson's questions: what was chosen here */
+    /** @type {Record<string, string>} position of a lesson's question -> the answer chosen in this tab */
     this.chosen = {};
-    this.offered = ""; // the lesson's question that a teacher has asked, in full
-    this.landed = ""; // the address to which the teacher's page led a member, who has done nothing since
+    this.offered = ""; // the lesson's question that the teacher has asked, as JSON
+    this.landed = ""; // the address to which the teacher led this student, as long as the student has not moved away
     this.hasActed = this.isElsewhere = false;
-    /** @type {string | undefined} what a teacher showed last: its address */
+    /** @type {string | undefined} the address that the teacher showed last */
     this.shown = undefined;
-    this.isShownInPart = false; // the class sees less of it
+    this.isShownInPart = false; // true if the address does not contain everything that the teacher sees
     this.line = new RoomLine(gradio, {
       news: (reply) => this.heard(reply),
       seated: (seat) => this.keep({ ...seat }),
@@ -94,7 +95,7 @@ export class ClassRoom {
     this.app.root.addEventListener("answered", (/** @type {any} */ { detail }) => this.answered(detail));
   }
 
-  // By a class's link; or again, in a tab that was in one.
+  // Join a class by its link, or join it again after a reload.
   enter() {
     const room = roomIn(window.location.search);
     const kept = tab.recall(SEAT, (seat) => typeof seat?.room === "string");
@@ -105,7 +106,8 @@ export class ClassRoom {
     else if (kept) this.sit(kept);
   }
 
-  // Another class's link, in a tab that leads one: the class goes on where it was.
+  // The teacher has opened the link of another class in the tab that leads this class. Stay in this
+  // class, and say why.
   /** @param {{ page?: string }} kept */
   stay({ page }) {
     this.problem = LEADS;
@@ -133,7 +135,8 @@ export class ClassRoom {
 
   rise() {
     const { seat, refs } = this;
-    if (seat?.secret && !seat.isLarge && this.app.theme.isLarge) refs.large.click(); // as it was before the class
+    // restore the text size that was set before the class
+    if (seat?.secret && !seat.isLarge && this.app.theme.isLarge) refs.large.click();
     window.clearInterval(this.timer);
     this.line.rise();
     this.seat = this.state = null;
@@ -147,8 +150,6 @@ export class ClassRoom {
     refs.roomOpen.close();
     refs.roomEnding.close();
   }
-
-  // ---- the teacher
 
   showInvitation() {
     const { refs, seat } = this;
@@ -181,7 +182,8 @@ export class ClassRoom {
     this.glance();
   }
 
-  // What a projector shows may be at another place by now.
+  // Send the class the current address of the teacher's page. It may have changed by any action of
+  // the teacher, so it is compared regularly.
   glance() {
     const { address, unseen } = this.app.shown;
     const search = address.linkLimit ? (this.shown ?? "") : this.search;
@@ -190,7 +192,7 @@ export class ClassRoom {
     this.drawTeacher();
   }
 
-  // Of the page that is shown.
+  // The query part of the shown page's address.
   get search() {
     return new URL(this.app.shown.address.link).search;
   }
@@ -202,15 +204,16 @@ export class ClassRoom {
     this.isShownInPart = unseen;
     if (this.state) this.state.page = search;
     const reply = await this.line.say("lead_room", { do: "show", page: search, unseen });
-    if (!reply || reply.error) this.shown = undefined; // tried again
+    if (!reply || reply.error) this.shown = undefined; // undefined, so that the next comparison sends it again
   }
 
-  // Another tab of theirs leads.
+  // Return whether another tab of the same teacher leads the class now.
   get isOvertaken() {
     return this.state !== null && this.shown !== undefined && this.state.page !== this.shown;
   }
 
-  // A lesson's question is asked as soon as it is shown, again where numbers in it came later; it goes with its page.
+  // Ask the class the question of a lesson as soon as the teacher's page shows it. If numbers of
+  // the question arrive later, ask it again with them. End the question when the teacher moves on.
   offer() {
     const { question } = this.app.shown;
     const poll = this.state?.poll;
@@ -222,7 +225,7 @@ export class ClassRoom {
     this.offered = offered;
   }
 
-  // The next verdict is asked for before anybody sees it.
+  // Ask the class about the next verdict of the run, which no page has shown yet.
   freeze() {
     this.land();
     const { question } = this.app.shown;
@@ -231,7 +234,8 @@ export class ClassRoom {
     this.lead("ask", { ...asking(question), facts: question.facts, hinted: Boolean(this.seat?.isHinted) });
   }
 
-  // Whichever tab of the teacher's showed the result, and whether or not it was reloaded meanwhile.
+  // If the result of the current question was shown, move the page past this question. This also
+  // works after a reload, and if another tab of the teacher showed the result.
   land() {
     const { question } = this.app.shown;
     const poll = this.state?.poll;
@@ -245,11 +249,12 @@ export class ClassRoom {
   async lead(what, told = {}) {
     const reply = await this.line.say("lead_room", { do: what, ...told });
     this.problem = reply ? (reply.error ?? "") : UNREACHED;
-    if (!reply) this.offered = ""; // asked again
+    if (!reply) this.offered = ""; // empty, so that the question is asked again
     this.draw();
   }
 
-  // It ends for everybody, and cannot be opened again.
+  // Ask the teacher to confirm the end of the class, because it ends for everyone and cannot be
+  // opened again.
   askToEnd() {
     const { refs, here } = this;
     const who = here ? `It ends for everybody: ${hereWords(here)}.` : "Nobody follows it now.";
@@ -276,12 +281,10 @@ export class ClassRoom {
     this.move(REMOTE[event.key]);
   }
 
-  // Of the page that is shown.
+  // The key actions of the shown page.
   get actions() {
     return /** @type {Actions} */ (this.app.shown.actions);
   }
-
-  // ---- the class
 
   /** @param {string} choice */
   async vote(choice) {
@@ -289,7 +292,7 @@ export class ClassRoom {
     if (!poll) return;
     const before = this.state.mine;
     this.unsent = null;
-    this.state.mine = choice; // seen at once
+    this.state.mine = choice; // show the vote before the server has confirmed it
     this.problem = "";
     this.draw();
     const reply = await this.line.vote({ number: poll.number, choice });
@@ -302,7 +305,7 @@ export class ClassRoom {
     this.draw();
   }
 
-  // The connection is back.
+  // Send a vote again that was lost with the connection.
   sendAgain() {
     const { unsent } = this;
     this.unsent = null;
@@ -310,21 +313,23 @@ export class ClassRoom {
     if (unsent && this.state?.poll?.number === unsent.number) this.vote(unsent.choice);
   }
 
-  // In a lesson: it counts once its teacher stands at the same question.
+  // Send an answer that the student chose in a lesson. It counts once the teacher asks the same
+  // question.
   /** @param {{ place: string, option: string }} answer */
   answered({ place, option }) {
     this.chosen[place] = option;
     this.sendGuess();
   }
 
-  // What a member does from now on may lead away from the teacher's page.
+  // Record that the user has clicked or pressed a key. Before the first of these, a change of the
+  // address cannot mean that the student left the teacher's page.
   acted() {
     if (this.problem === LEADS) this.problem = "";
     if (!this.hasActed && this.seat && !this.isTeacher) this.landed = this.search;
     this.hasActed = true;
   }
 
-  // Where the page stands, and whether that is still where the teacher's page led.
+  // Check whether the student still sees the page that the teacher chose.
   wander() {
     const { search, state } = this;
     if (!this.hasActed) this.landed = search;
@@ -347,7 +352,7 @@ export class ClassRoom {
     if (poll.options.some((/** @type {Choice} */ { name }) => name === choice)) this.vote(choice);
   }
 
-  // Whoever did not mean to may come back.
+  // Leave the class. The button "Come back" undoes it.
   leave() {
     const { seat } = this;
     if (seat) this.line.ask("leave_room", {});
@@ -359,8 +364,6 @@ export class ClassRoom {
     this.refs.roomReturn.hidden = false;
     setText(this.refs.roomReturn, "Come back");
   }
-
-  // ---- what is told
 
   /** @param {Reply} reply */
   heard(reply) {
@@ -391,8 +394,6 @@ export class ClassRoom {
     this.draw();
     this.say(state === null ? why : isTeacher ? "The class has ended." : "The class has ended. The page is yours now.");
   }
-
-  // ---- drawing
 
   draw() {
     const { refs, state, seat, isTeacher } = this;
@@ -442,7 +443,7 @@ export class ClassRoom {
     refs.roomNext.title = isStill ? STILL : isLast ? LAST : `${NEXT}${lead ? PAST : ""}`;
   }
 
-  // Once, after the class: until it is put away.
+  // Show a message after the class has ended, until the user dismisses it.
   /** @param {string} words */
   say(words) {
     const { refs } = this;
@@ -452,13 +453,13 @@ export class ClassRoom {
   }
 }
 
-// What everybody may see of a question.
+// Return the part of a question that students may see before the result.
 /** @param {PageQuestion} question */
 function asking({ kind, place, words, guess, options }) {
   return { kind, place, words, guess, options };
 }
 
-// Whether a class was asked just this.
+// Return whether a poll asks exactly this question.
 /**
  * @param {PageQuestion} question
  * @param {RoomPoll} poll

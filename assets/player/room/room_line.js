@@ -1,17 +1,17 @@
-// The line to a class: asks again and again what is new in it, and says what is done there. Knows nothing of
-// what a class shows.
+// The connection to a class of students. It asks the server for news again and again, and sends
+// actions. It is independent of what the page shows.
 
 const RETRY_MILLISECONDS = 2000;
-const PATIENCE = 3; // looks without an answer, until the line counts as lost
+const PATIENCE = 3; // number of failed requests after which the connection counts as lost
 
 /**
- * @typedef {{ room: string, member?: string, was?: string, secret?: string }} Seat a teacher's has the secret
+ * @typedef {{ room: string, member?: string, was?: string, secret?: string }} Seat who takes part in which class; only a teacher has the `secret`
  * @typedef {{ number: number, choice: string }} Vote
  * @typedef {{ news: (reply: Reply) => void, seated: (seat: Seat) => void, lost: (isLost: boolean) => void, ended: (why: string) => void }} LineEvents
  */
 
 export class RoomLine {
-  // `on.news` hears every answer; one with something new has a `state`.
+  // `on.news` is called with every answer of the server. An answer with news has a `state`.
   /**
    * @param {Pick<GradioLink, "server">} gradio
    * @param {LineEvents} on
@@ -24,14 +24,15 @@ export class RoomLine {
     this.version = this.misses = 0;
     this.isLooking = false;
     /** @type {Vote | null} */
-    this.unsaid = null; // the vote that the server has not answered yet
+    this.unsaid = null; // the vote that the server has not confirmed yet
     /** @type {Promise<void>} */
     this.voting = Promise.resolve();
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
   }
 
-  // A teacher has a secret; somebody who was here before has a name of their own; anybody else gets one.
+  // Join a class. The seat of a teacher has the class's secret. The seat of a student who was in
+  // the class before has the student's member name; a new student receives one from the server.
   /** @param {Seat} seat */
   async sit(seat) {
     this.seat = seat;
@@ -55,7 +56,7 @@ export class RoomLine {
     this.isLooking = true;
     const reply = await this.asked(seat);
     this.isLooking = false;
-    if (this.seat !== seat) return void this.look(); // another one meanwhile, or none
+    if (this.seat !== seat) return void this.look(); // the page has joined another class or left this one
     if (reply?.error) return this.refused(seat, reply.error);
     const wasLost = this.isLost;
     this.misses = reply ? 0 : this.misses + 1;
@@ -76,7 +77,8 @@ export class RoomLine {
     return this.ask("look_room", { version: 0 });
   }
 
-  // A member whom the class has forgotten, as after a long sleep, comes in anew, to the same vote.
+  // React to the server's refusal. If the class has forgotten the student, for example while the
+  // computer slept, join again with the same vote. Otherwise report that the class has ended.
   /**
    * @param {Seat} seat
    * @param {string} why
@@ -87,7 +89,7 @@ export class RoomLine {
     this.on.ended(why);
   }
 
-  // The server's answer, null where none came.
+  // Return the server's answer, or null if there is none.
   /**
    * @param {string} name
    * @param {object} question
@@ -102,7 +104,8 @@ export class RoomLine {
     }
   }
 
-  // What was done is seen at once.
+  // Send an action. If the server accepts it, ask for news at once, so that the page shows its
+  // effect.
   /**
    * @param {string} name
    * @param {object} question
@@ -113,8 +116,8 @@ export class RoomLine {
     return reply;
   }
 
-  // One after another, so that the last that was pressed is the last to arrive. Undefined: another
-  // one took its place before it was sent.
+  // Send a vote after the votes before it, so that the last vote also arrives last. If the student
+  // votes again before this vote was sent, skip it and return undefined.
   /**
    * @param {Vote} vote
    * @returns {Promise<Reply | null | undefined>}

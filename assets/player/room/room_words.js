@@ -1,10 +1,10 @@
-// What a class is told: links, the count of who is here, and the result of a vote beside the rule's own
-// probability. Knows no elements.
+// The texts about a class of students: its link, the number of people, and the result of a vote
+// next to the probability by the rule. This module creates no elements.
 
 import { compared, counted, decimals, drawn, inChances } from "../shared/number_words.js";
 import { RULE } from "../shared/verdict_row.js";
 
-const ROOM = "class"; // the parameter of a link to a class
+const ROOM = "class"; // the parameter in the address of a class's link
 const OF_THIS_MACHINE = /^(localhost|127(\.\d+){3}|\[::1\]|0\.0\.0\.0)$/;
 
 /** @param {string} search */
@@ -12,7 +12,7 @@ export function roomIn(search) {
   return new URLSearchParams(search).get(ROOM);
 }
 
-// The address without its class, for this tab remembers that.
+// Return the address without the id of the class, which the tab stores separately.
 /** @param {string} address */
 export function withoutRoom(address) {
   const url = new URL(address);
@@ -20,14 +20,14 @@ export function withoutRoom(address) {
   return url.href;
 }
 
-// What a class's link begins with.
+// Return the address of the app, with which the link of a class begins.
 /** @param {string} address */
 export function homeOf(address) {
   const url = new URL(address);
   return `${url.origin}${url.pathname}`;
 }
 
-// Whether other devices cannot open it.
+// Return whether the link works only on this computer.
 /** @param {string} link */
 export function isOfThisMachine(link) {
   return OF_THIS_MACHINE.test(new URL(link).hostname);
@@ -46,7 +46,8 @@ export function votedWords(votes, here) {
   return `${votes} of ${Math.max(votes, here)} ${votes === 1 && here <= 1 ? "has" : "have"} answered`;
 }
 
-// How many chose each option, and their share of all, null where nobody answered.
+// Return how many students chose each option, and their share of all votes. The share is null if
+// nobody voted.
 /** @param {RoomPoll} poll */
 export function choices({ options, counts = {} }) {
   const all = options.reduce((sum, { name }) => sum + (counts[name] ?? 0), 0);
@@ -56,8 +57,10 @@ export function choices({ options, counts = {} }) {
   });
 }
 
-// The bars of a verdict: the class beside the rule, both as numbers from 0 to 1, the draw as a mark on the rule's. At temperature 0, where
-// nothing is drawn, the rule's is empty or full.
+// Return the two bars that show the result of a question about a verdict. Both have a scale from 0
+// to 1. One is the share of students who voted for "accept". The other is the acceptance
+// probability, with the draw as a mark. At temperature 0 nothing is drawn, so the second bar is
+// empty or full and has no mark.
 /** @param {RoomPoll} poll */
 export function verdictBars(poll) {
   const { accept, u, greedy } = /** @type {VerdictFacts} */ (poll.facts);
@@ -69,7 +72,7 @@ export function verdictBars(poll) {
   ];
 }
 
-// The one sentence of a reveal.
+// Return the sentence that reveals the result of a verdict.
 /** @param {RoomPoll} poll */
 export function verdictSentence(poll) {
   const { p, q, accept, u, accepted, greedy, residual } = /** @type {VerdictFacts} */ (poll.facts);
@@ -84,7 +87,8 @@ export function verdictSentence(poll) {
   return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${quotient(p, q, rule).map((each) => (each.includes("in") ? `(${each})` : each)).join(" / ")}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
 }
 
-// p and q of a guess that is still to be judged, for those who are to reckon; the draw stays hidden.
+// Write p and q of a drafted token before its verdict, for students who want to compute the
+// probability. The draw stays hidden.
 /** @param {VerdictHint} hint */
 export function hintSentence({ p, q, greedy, residual }) {
   const ratio = p !== null && q ? decimals(Math.min(1, p / q)) : "";
@@ -104,7 +108,7 @@ function quotient(p, q, ratio) {
   return compared(p, q).map((text) => text.replace("—", "?"));
 }
 
-// A member's own vote.
+// Say how this student voted.
 /**
  * @param {RoomPoll} poll
  * @param {string} mine
@@ -115,18 +119,18 @@ export function mineWords({ revealed, facts }, mine) {
   return `You said ${mine}${isSo ? ", and so it came out" : ". It came out otherwise"}.`;
 }
 
-// What a question hides until its result.
+// Say which numbers stay hidden until the result is shown.
 /** @param {Pick<RoomPoll, "hint" | "greedy">} poll */
 export function hiddenWords({ hint, greedy }) {
   if (greedy) return `${hint ? "The verdict is" : "p, q and the verdict are"} hidden until the result is shown.`;
   return hint ? "The draw u, a random number from 0 to 1, is hidden until the result is shown." : "p, q and the draw u are hidden until the result is shown.";
 }
 
-// Of a member's own line.
+// Say whether this student's page follows the teacher's page.
 /**
  * @param {any} state
- * @param {boolean} isElsewhere whether the member went away from what the teacher shows
- * @param {boolean} isAway whether the teacher did
+ * @param {boolean} isElsewhere true if the student has left the page that the teacher shows
+ * @param {boolean} isAway true if the teacher's page has not contacted the server for a while
  */
 export function followWords(state, isElsewhere, isAway) {
   if (!state) return "Coming into the class …";

@@ -1,13 +1,15 @@
-// A deployment in the words of a serving engine: from a form, which the plan can fill, or from pasted older flags.
+// The card that writes the configuration of a serving engine for a deployment. The user fills in a
+// form, or lets the plan on this page fill it, or pastes old flags.
 
 import { element, option, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
 import { EngineForms } from "./engine_forms.js";
 
-const REST_MILLISECONDS = 300; // after the last key
+const REST_MILLISECONDS = 300; // pause after the last key before the server is asked
 const NONE = "none";
-const OF_MODELS = ["draft_device", "draft_tensor_parallel", "quantization", "draft_quantization"]; // shown where an engine has a place for them
-const WEIGHTS = "sv-engine-weights"; // a list of formats
+// fields about GPUs and weight formats, which are hidden if the engine has no option for them
+const OF_MODELS = ["draft_device", "draft_tensor_parallel", "quantization", "draft_quantization"];
+const WEIGHTS = "sv-engine-weights"; // id of the list of weight formats
 
 export class ConfigurationCard {
   /**
@@ -19,8 +21,8 @@ export class ConfigurationCard {
     this.refs = refs;
     this.offer = offer;
     this.ask = ask;
-    this.asked = 0; // the latest question counts
-    this.wanted = NONE; // the method that was chosen, which not every engine has
+    this.asked = 0; // number of the last request; earlier answers are ignored
+    this.wanted = NONE; // the method that the user chose, even if the engine does not have it
     /** @type {Record<string, string> | null} */
     this.planned = null;
     /** @type {Record<string, HTMLInputElement>} */
@@ -63,7 +65,7 @@ export class ConfigurationCard {
     return /** @type {EnginesOffer["engines"][number]} */ (this.offer.engines.find(({ name }) => name === this.refs.engine.value));
   }
 
-  // Those of the engine; one that it has not gives way to plain decoding.
+  // Offer the engine's methods. If it does not have the chosen one, choose plain decoding.
   showMethods() {
     const { engineMethod } = this.refs;
     engineMethod.replaceChildren(...this.engine.methods.map(({ name, title }) => option(name, title)));
@@ -71,7 +73,7 @@ export class ConfigurationCard {
     this.showFields();
   }
 
-  // Whether the engine has no such method.
+  // Return whether the engine does not have the chosen method.
   get isLacking() {
     return !this.engine.methods.some(({ name }) => name === this.wanted);
   }
@@ -82,8 +84,8 @@ export class ConfigurationCard {
     return `${this.engine.title} cannot draft with ${title}: this is plain decoding.`;
   }
 
-  // What has no meaning for the method is neither shown nor asked; nor is a field of cards or weights that the
-  // engine has no place for, while it is empty.
+  // Show only the fields that the chosen method uses. An empty field about GPUs or weights is also
+  // hidden if the engine has no option for it.
   showFields() {
     const { engine, offer } = this;
     const method = this.refs.engineMethod.value;
@@ -100,7 +102,7 @@ export class ConfigurationCard {
     this.weights.replaceChildren(...engine.weights.map((name) => option(name, name)));
   }
 
-  // What a field is called now.
+  // Return the current title of a field, which may depend on the method.
   /** @param {{ name: string, title: string }} field */
   titleOf({ name, title }) {
     return this.labels[name].textContent || title;
@@ -112,7 +114,7 @@ export class ConfigurationCard {
     this.waiting = window.setTimeout(() => this.configure(), REST_MILLISECONDS);
   }
 
-  // Null where there is none that fits.
+  // Take the configuration of a plan, or null if no configuration fits.
   /** @param {Record<string, string> | null} planned */
   setPlan(planned) {
     this.planned = planned;

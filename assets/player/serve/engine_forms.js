@@ -1,9 +1,10 @@
-// A configuration in its forms (command line, YAML, …): one of them is shown, and can be copied.
+// A configuration in several formats (command line, YAML, …). One format is shown and can be
+// copied.
 
 import { element, setText } from "../shared/dom.js";
 import { copied } from "../shared/surround.js";
 
-const BACK_MILLISECONDS = 2500; // until the button says again what it does
+const BACK_MILLISECONDS = 2500; // time until the button shows its usual word again
 
 export class EngineForms {
   /**
@@ -30,11 +31,11 @@ export class EngineForms {
     box.append(head, this.text, this.remarks);
   }
 
-  // Nothing to copy where there is no form.
+  // Show a configuration. If it has no format, the copy button is hidden.
   /**
    * @param {Record<string, string>} forms
    * @param {string[]} remarks
-   * @param {string} [level] of the remarks
+   * @param {string} [level] CSS class of the remarks
    */
   show(forms, remarks, level = "warning") {
     this.forms = forms;

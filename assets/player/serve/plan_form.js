@@ -1,5 +1,6 @@
-// The plan's fields, made from the server's table (specviz/sizing/serving_plan.py): what they hold, which of them
-// breaks a rule, and the part of the address that brings them back.
+// The form of a deployment plan. Its fields are made from the server's table
+// (specviz/sizing/serving_plan.py). It returns their values, shows errors below them, and stores
+// them in the address.
 
 import { element, option, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
@@ -10,16 +11,16 @@ import { termButton } from "../shared/terms.js";
 export const PREFIX = "serve-";
 const FIRST = ["target", "draft", "gpu", "gpus", "draft_gpus", "acceptance", "draft_length", "batch", "load"];
 const MODELS = ["target", "draft"];
-const OWN = "own"; // a choice: by its name on the Hub or its config.json
-const FORM = "serve-form"; // what a tab remembers
+const OWN = "own"; // menu value for a model that the user names, by its name on the Hub or by its config.json
+const FORM = "serve-form"; // the name under which the tab stores the form
 const LONGEST_CONFIG = 100000;
-const LONGEST_NAME = 96; // on the Hub
+const LONGEST_NAME = 96; // longest name of a model on the Hub
 
 export class PlanForm {
   /**
    * @param {Refs} refs
    * @param {PlanField[]} rows
-   * @param {(isName: boolean) => void} onChange whether a model's name is being typed
+   * @param {(isName: boolean) => void} onChange is called after a change, with true if the user is typing the name of a model
    */
   constructor(refs, rows, onChange) {
     this.refs = refs;
@@ -70,15 +71,15 @@ export class PlanForm {
     for (const name of MODELS) this.configs[name].hidden = this.controls[name].value !== OWN;
   }
 
-  // What the server is asked.
+  // The request for the server.
   get question() {
     const plan = Object.fromEntries(Object.entries(this.controls).map(([name, { value }]) => [name, value.trim()]));
     const configs = MODELS.filter((name) => plan[name] === OWN).map((name) => [`${name}_config`, this.configs[name].value]);
     return { plan, ...Object.fromEntries(configs) };
   }
 
-  // A sentence of the server, which begins with the name of a field, stands under that field; "" where nothing is
-  // wrong. Gives it with the field's title.
+  // Show an error sentence of the server, which begins with the name of a field, below that field.
+  // An empty sentence removes the error. Return the sentence with the field's title.
   /** @param {string} sentence */
   report(sentence) {
     const [name] = sentence.split(" ", 1);
@@ -94,9 +95,8 @@ export class PlanForm {
     return told;
   }
 
-  // ---- the address
-
-  // From the address, or from what this tab remembers; a sentence for each parameter that makes no sense.
+  // Fill the form from the address, or from what this tab stored. Return one sentence for each
+  // invalid parameter.
   read() {
     const asked = new URLSearchParams(window.location.search);
     const isAsked = [...asked.keys()].some((name) => name.startsWith(PREFIX));
@@ -118,7 +118,8 @@ export class PlanForm {
     return problems;
   }
 
-  // The fields that are not at their defaults. A pasted configuration is no part of a link, a name on the Hub is.
+  // Write the fields that are not at their defaults into an address. A link contains the name of a
+  // model on the Hub, but never a pasted configuration.
   /** @param {URL} url */
   filled(url) {
     for (const { name, default: usual } of this.rows) {
@@ -135,7 +136,7 @@ export class PlanForm {
     tab.keep(FORM, new URL(link).search);
   }
 
-  // What stands beside a choice of one's own, where it is no configuration.
+  // Return the name of the user's model, or "" if the field holds a configuration.
   /** @param {string} model */
   nameOf(model) {
     const text = this.configs[model].value.trim();

@@ -1,4 +1,5 @@
-// The page on which a deployment is planned: a form, and what the server computes of it while one types.
+// The page that plans a deployment: a form, and the results that the server computes while the user
+// types.
 
 import { Chart } from "../shared/charts.js";
 import { element, setText, takeFile } from "../shared/dom.js";
@@ -9,10 +10,13 @@ import { PlanForm, PREFIX } from "./plan_form.js";
 import { ServerCard } from "./server_card.js";
 import { lengthWords, roomWords, servedWords, showFacts, showList, showTable, showTrust } from "./size_view.js";
 
-const REST_MILLISECONDS = 200; // after the last key
-const NAME_MILLISECONDS = 900; // of a model's name: half of one may be another's, and the Hub is asked
-const BUSY_MILLISECONDS = 700; // an answer that takes longer is announced
-const SIMULATE_MILLISECONDS = 500; // after the answer: a load takes the server longer
+const REST_MILLISECONDS = 200; // pause after the last key before the server is asked
+
+// A longer pause after a key in the name of a model. Half of a name may be another model's name,
+// and the server would ask the Hub for that model.
+const NAME_MILLISECONDS = 900;
+const BUSY_MILLISECONDS = 700; // the page says "Computing…" if an answer takes longer than this
+const SIMULATE_MILLISECONDS = 500; // pause after the answer, because the simulation of a load takes the server longer
 const CHARTS = { batch: "planBatch", memory: "planMemory", first: "planFirst", token: "planToken" };
 
 export class ServePage extends Page {
@@ -33,16 +37,14 @@ export class ServePage extends Page {
     this.charts = Object.fromEntries(Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]));
     /** @type {Record<string, Figure>} */
     this.figures = {};
-    this.asked = 0; // the latest question counts
+    this.asked = 0; // number of the last request; earlier answers are ignored
     /** @type {{ name: string, text: string } | null} */
-    this.measured = null; // a file of measured times
+    this.measured = null; // a file with the user's own measured times
     refs.planMeasure.addEventListener("click", () => refs.planMeasured.click());
     refs.planMeasured.addEventListener("change", () => this.measure());
     refs.planCompute.addEventListener("click", () => (this.setMeasured(null), refs.planMeasure.focus()));
     setText(refs.planTrust, this.trust.sentence);
   }
-
-  // ---- as a page
 
   /** @param {boolean} isShown */
   setShown(isShown) {
@@ -58,7 +60,7 @@ export class ServePage extends Page {
     this.size();
   }
 
-  // Or what the tab remembers; the page enters with it each time that it is shown.
+  // Read the address, or what the tab stored. This happens each time the page is shown.
   readAddress() {
     this.server.read();
     const problems = this.form.read();
@@ -98,8 +100,6 @@ export class ServePage extends Page {
     this.server.repaint();
   }
 
-  // ---- the answer
-
   /** @param {number} rest */
   changed(rest) {
     window.clearTimeout(this.waiting);
@@ -133,7 +133,8 @@ export class ServePage extends Page {
     setText(refs.planAnswer, size.answer);
     showList(refs.planReasons, size.reasons);
     setText(refs.planUnit, size.unit);
-    this.form.controls.acceptance.setAttribute("placeholder", String(size.acceptance)); // what an empty one stands for
+    // show the server's estimate in the empty field
+    this.form.controls.acceptance.setAttribute("placeholder", String(size.acceptance));
     showList(refs.planWarnings, size.warnings, "warning");
     showFacts(refs.planFacts, size);
     showTable(refs.planTable, size);
@@ -141,16 +142,15 @@ export class ServePage extends Page {
     setText(refs.planLengths, lengthWords(size));
     setText(refs.planRoom, roomWords(size));
     refs.planCharts.hidden = false;
-    for (const part of [refs.planFacts, refs.planGains, refs.planNumbers]) part.hidden = !size.fits; // what cannot be is not timed
-    const isSimulated = size.fits || this.measured !== null; // a measured engine had room
+    // A plan that does not fit into memory has no times.
+    for (const part of [refs.planFacts, refs.planGains, refs.planNumbers]) part.hidden = !size.fits;
+    const isSimulated = size.fits || this.measured !== null; // if times were measured, the engine had enough memory
     refs.planLoad.hidden = !isSimulated;
     this.drawFigures(figures);
-    refs.planLoad.classList.toggle("is-stale", true); // until it is simulated
+    refs.planLoad.classList.toggle("is-stale", true); // pale until the new load is simulated
     setText(refs.planServed, "Simulating…");
     return isSimulated;
   }
-
-  // ---- measured times
 
   async measure() {
     const file = takeFile(this.refs.planMeasured);
@@ -159,7 +159,7 @@ export class ServePage extends Page {
 
   /**
    * @param {{ name: string, text: string } | null} measured
-   * @param {string} [problem] why a file was not taken
+   * @param {string} [problem] why the server refused the file
    */
   setMeasured(measured, problem = "") {
     this.measured = measured;

@@ -1,4 +1,5 @@
-// Serving engines that run: whether they speculate, their counters while one watches, and one text by each.
+// The card for running serving engines: whether they speculate, their counters over time, and one
+// text of each.
 
 import { body, bodyRow, headRow } from "../lab/cells.js";
 import { Chart } from "../shared/charts.js";
@@ -7,10 +8,12 @@ import { markWrong } from "../shared/field_errors.js";
 import { PREFIX } from "./plan_form.js";
 import { comparedTexts, textFacts } from "./server_texts.js";
 
-const MOST_FAILURES = 5; // readings one behind the other: an engine that is started again is gone for a while
+// number of failed readings in a row before the card gives up; an engine that restarts does not
+// answer for a while
+const MOST_FAILURES = 5;
 /** @type {Record<string, string>} */
 const CHARTS = {
-  acceptance: "watchAcceptance",
+  draft_utilization: "watchAcceptance",
   positions: "watchPositions",
   length: "watchLength",
   rate: "watchRate",
@@ -18,8 +21,10 @@ const CHARTS = {
   requests: "watchRequests",
   cache: "watchCache",
 };
-const ADDRESSES = { server: "watchUrl", plain: "watchPlain" }; // by their names in the page's address; a key is in none
-const EXPECTED = `${PREFIX}speculates`; // in the page's address: 1 where the servers should speculate
+// Name of a field -> the parameter of the page's address that stores it. The server's key is never
+// stored there.
+const ADDRESSES = { server: "watchUrl", plain: "watchPlain" };
+const EXPECTED = `${PREFIX}speculates`; // parameter of the address: 1 if the servers are expected to speculate
 const EXAMPLE = "def add(a, b):\n    return a + b\n\n\ndef subtract(a, b):\n";
 
 export class ServerCard {
@@ -28,7 +33,7 @@ export class ServerCard {
    * @param {WatchingOffer} offer
    * @param {(name: string, question: object) => Promise<any>} ask
    * @param {Theme} theme
-   * @param {() => void} onChange of an address
+   * @param {() => void} onChange is called when an address of a server changes
    */
   constructor(refs, offer, ask, theme, onChange) {
     this.refs = refs;
@@ -38,10 +43,10 @@ export class ServerCard {
     this.charts = Object.fromEntries(Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]));
     /** @type {Record<string, Figure>} */
     this.figures = {};
-    /** @type {object | null} what was read before, for the next question */
+    /** @type {object | null} the last reading, which the next question sends along */
     this.kept = null;
-    this.attached = ""; // the addresses that are watched
-    this.turn = 0; // what was asked before the latest attaching or stopping counts no more
+    this.attached = ""; // the addresses of the watched servers
+    this.turn = 0; // increases with every start and stop; answers to older requests are ignored
     this.failures = 0;
     refs.watchAllowed.append(...(offer.allowed ?? []).map((address) => option(address, "")));
     refs.writtenPrompt.value = EXAMPLE;
@@ -60,8 +65,6 @@ export class ServerCard {
     return this.refs.watchKey.value.trim();
   }
 
-  // ---- as a part of the page
-
   /** @param {boolean} isShown */
   setShown(isShown) {
     this.isShown = isShown;
@@ -79,7 +82,7 @@ export class ServerCard {
   fill(url) {
     for (const [name, ref] of Object.entries(ADDRESSES)) {
       const value = this.refs[ref].value.trim();
-      if (value && !value.includes("@")) url.searchParams.set(PREFIX + name, value); // before an @ stands a secret
+      if (value && !value.includes("@")) url.searchParams.set(PREFIX + name, value); // the part before an @ may be a password
       else url.searchParams.delete(PREFIX + name);
     }
     if (this.refs.watchExpected.checked) url.searchParams.set(EXPECTED, "1");
@@ -90,8 +93,6 @@ export class ServerCard {
   repaint() {
     for (const [name, figure] of Object.entries(this.figures)) this.charts[name].draw(figure);
   }
-
-  // ---- watching
 
   async attach() {
     const { refs } = this;
@@ -182,7 +183,7 @@ export class ServerCard {
     setText(watchError, problem.replace(/^url /, "Address "));
   }
 
-  // ---- a text, by one server after the other: they may share a machine
+  // Let one server after the other write a text, because they may share a machine.
 
   async write() {
     const { refs } = this;

@@ -1,10 +1,11 @@
-// What is said of texts that servers wrote.
+// Words about the texts that servers wrote.
 
-const CLOSE = 0.05; // of a speed: runs of one server differ by as much
+const CLOSE = 0.05; // share of the speed by which two runs of one server often differ
 
 /** @typedef {{ text: string, tokens: number, seconds: number, first_token: number, drafted: number | null, accepted: number | null }} WrittenText */
 
-// Times, and what of the drafts was accepted where the engine says so of one request.
+// Write the times of a text, and the number of accepted drafted tokens if the engine reports it per
+// request.
 /** @param {WrittenText} written */
 export function textFacts({ tokens, seconds, first_token: first, drafted, accepted }) {
   const drafts = drafted === null ? "drafts not told of one request" : drafted ? `${accepted} of ${drafted} drafted tokens accepted` : "nothing drafted";

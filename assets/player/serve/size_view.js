@@ -1,4 +1,4 @@
-// What the server says of a plan, as facts, tables and words.
+// The server's results for a plan, as facts, tables and sentences.
 
 import { body, bodyRow, headRow } from "../lab/cells.js";
 import { element } from "../shared/dom.js";
@@ -9,14 +9,14 @@ const POLICIES = [["plain", "plain decoding"], ["speculative", "speculation"], [
 /**
  * @param {HTMLElement} list
  * @param {string[]} texts
- * @param {string} [kind] of each
+ * @param {string} [kind] CSS class of each item
  */
 export function showList(list, texts, kind = "") {
   list.hidden = !texts.length;
   list.replaceChildren(...texts.map((text) => element("li", kind, text)));
 }
 
-// Whole requests first; what is of a token alone says so.
+// Show the main results. Results for whole requests come first; results per token say so.
 /**
  * @param {HTMLElement} box
  * @param {any} size
@@ -33,8 +33,9 @@ export function showFacts(box, size) {
     [[["first token", "ttft"]], both((way) => time(way.first_token))],
     [["draft length ", ["K", "draft_length"]], size.draft_length === size.best_length ? `${size.draft_length}, ${size.request_speedup < 1 ? "which loses least" : "the best here"}` : `${size.draft_length}; best here: ${size.best_length}`],
     [["speedup without prompts"], gain(size.speedup)],
-    [["acceptance rate α"], size.acceptance.toFixed(2)],
-    [[["tokens a round", "block_efficiency"]], size.tokens_per_round.toFixed(2)],
+    [[["acceptance rate α", "acceptance_rate"]], size.acceptance.toFixed(2)],
+    [[["draft utilization", "draft_utilization"]], size.draft_utilization.toFixed(2)],
+    [[["tokens per target forward τ", "block_efficiency"]], size.tokens_per_round.toFixed(2)],
     [[["cost of a guess c", "cost_ratio"]], size.cost_ratio.toFixed(3)],
     [[["cost of checking v", "verify_overhead"]], size.verification_overhead.toFixed(2)],
     [[["with this K a token gains from α", "break_even"]], size.break_even_acceptance === null ? "never" : size.break_even_acceptance < 0.005 ? "any rate" : size.break_even_acceptance.toFixed(2)],
@@ -42,11 +43,12 @@ export function showFacts(box, size) {
   box.replaceChildren(...facts.map(([name, value]) => fact(/** @type {any[]} */ (name), /** @type {string} */ (value))));
 }
 
-// K by as many requests at once as fit; plain decoding where it loses.
+// Say which draft length K is best for each number of concurrent requests that fits into memory. If
+// drafts would slow the server down, the best choice is plain decoding.
 /** @param {{ lengths: { first: number, last: number, K: number }[], largest_batch: number }} size */
 export function lengthWords({ lengths, largest_batch: most }) {
   const all = lengths.at(-1)?.last ?? 0;
-  const until = most || all; // where not even one fits: of more memory
+  const until = most || all; // if not even one request fits, show the lengths that more memory would allow
   const shown = lengths.filter(({ first }) => first <= until).map((each) => ({ ...each, last: Math.min(each.last, until) }));
   const ranges = shown.map(({ first, last, K }) => `${K ? `K = ${K}` : "none"} for ${first === last ? first : `${first} to ${last}`}`);
   return `Guesses a round by requests at once: ${ranges.join(", ")}${until < all ? "; more do not fit" : ""}.`;
@@ -96,7 +98,7 @@ export function roomWords({ fits, largest_batch: largest, weights }) {
   return `${fits ? "" : "too much; "}room for ${largest.toLocaleString("en")} requests at once${largest === 1024 ? " or more" : ""}; ${cache}`;
 }
 
-// Requests a second within both limits, at the load that was typed.
+// Return the shares of requests that stay within both limits, at the load that the user typed.
 /**
  * @param {any[]} results
  * @param {number} load
@@ -106,7 +108,7 @@ export function servedWords(results, load) {
   if (here.some(([, found]) => !found)) return "";
   const served = (/** @type {any} */ found) => (found.keeps_up ? `${Math.round(100 * found.within_limits)} %` : "not all: the queue grows");
   const words = here.map(([title, found]) => `${title}: ${served(found)}`);
-  return `At ${load.toLocaleString("en")} requests a second, so many stay within both limits. ${words.join("; ")}.`;
+  return `At ${load.toLocaleString("en")} requests a second, these shares stay within both limits. ${words.join("; ")}.`;
 }
 
 /**
@@ -122,7 +124,7 @@ export function showTrust({ planAssumed, planGroups, planRuns, planSources }, tr
   planSources.replaceChildren(...Object.entries(trust.sources).map(([name, each]) => source(name, /** @type {any} */ (each))));
 }
 
-// A group's measurements, folded under its name.
+// Return the measurements of one group as a folded table.
 /**
  * @param {{ group: string, count: number }} of
  * @param {any[]} runs
@@ -169,12 +171,12 @@ function carried({ plain, speculative: fast }) {
   return texts.map((text, at) => (ways[at].carried_requests ? text : "none"));
 }
 
-// Two numbers with as many digits as it takes to see by how much they differ, as the server tells them (`apart` of
-// specviz/sizing/sizing_words.py).
+// Write two numbers with as many digits as are needed to show their difference. `apart` of
+// specviz/sizing/sizing_words.py is the same rule in Python.
 /**
  * @param {number} first
  * @param {number} second
- * @param {number} least digits behind the point
+ * @param {number} least smallest number of decimals
  */
 export function apart(first, second, least) {
   const difference = Math.abs(first - second);

@@ -1,5 +1,6 @@
-// A batch of texts that are decoded together, row by row: how far each has come after some rounds, its guesses
-// in the last of them and what became of these, and who has ended. Knows the message of a batch, and no page.
+// Shows a batch of texts that are decoded together, one row per text: how far each text is after
+// some rounds, the drafted tokens of the last round with their outcomes, and which texts have
+// ended. It reads the server's message about a batch and is independent of any page.
 
 import { element } from "./dom.js";
 import { tokenLabel } from "./token_label.js";
@@ -9,10 +10,10 @@ import { tokenLabel } from "./token_label.js";
 /** @typedef {{ seconds: number, rows: number, tokens: number, padding: number }} BatchStep */
 /** @typedef {{ model: string, drafter: string, length: number, rows: BatchRow[], plain: BatchStep[], steps: BatchStep[] }} BatchMessage */
 
-const SEEN = 74; // characters of a text, the last ones
-const SHOWN = 48; // characters of a prompt
+const SEEN = 74; // length of the visible end of a text, in characters
+const SHOWN = 48; // length of the visible beginning of a prompt, in characters
 
-// The first words of a prompt.
+// Return the first words of a prompt.
 /** @param {string} prompt */
 export function promptLine(prompt) {
   const line = prompt.trimStart().split("\n", 1)[0];
@@ -20,7 +21,7 @@ export function promptLine(prompt) {
 }
 
 export class BatchRows {
-  // `box` is put where the rows should be.
+  // The caller adds `box` to the page.
   constructor() {
     this.box = element("ol", "batch-rows");
     this.box.setAttribute("aria-label", "Rows of the batch");
@@ -28,7 +29,8 @@ export class BatchRows {
     this.isTold = true;
   }
 
-  // After `at` rounds; `isTold`: what became of the guesses of the last one.
+  // Show the texts after `at` rounds. If `isTold` is false, the outcomes of the last round's
+  // drafted tokens are hidden.
   /**
    * @param {BatchRow[]} rows
    * @param {number} at
@@ -51,7 +53,7 @@ export class BatchRows {
     return made;
   }
 
-  // A square for each token, those of a round together.
+  // Return one square for each token of a text, grouped by round.
   /**
    * @param {BatchRow} row
    * @param {number} rounds
@@ -95,7 +97,8 @@ export class BatchRows {
   }
 }
 
-// What the target ran in the round `at`, counted from 1; `name` is what a round is called.
+// Say what the target computed in round `at`, counted from 1. `name` is the word that the sentence
+// uses for a round.
 /**
  * @param {BatchMessage} found
  * @param {number} at

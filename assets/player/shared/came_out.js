@@ -1,17 +1,23 @@
-// What came out of many draws, beside the p that it should come to: the rows of a chart, its keys, and the
-// curve of the distance above its noise floor. Knows not who drew.
+// Shows the result of many random draws next to the distribution p that they should follow: the
+// rows of a bar chart, its legend, and a curve of the distance from p together with its noise
+// floor. It is independent of how the draws were made.
 
 import { element } from "./dom.js";
+import { percent } from "./number_words.js";
 
-const FULL = 0.8; // of a track, for the largest p; the head says what its end is
-const [WIDTH, HEIGHT] = [260, 120]; // of the curve
+const FULL = 0.8; // the bar of the largest p covers this share of the track; the table's header row has the value at the end of the track
+const [WIDTH, HEIGHT] = [260, 120]; // width and height of the curve, in pixels
 export const CURVE = `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true"><path class="ground" d="M0 0V${HEIGHT}H${WIDTH}"/><polyline class="floor"/><polyline class="distance"/></svg>`;
 
-// A bar: its name, p, the shares that came out by outcome, and what is said of their sum.
+// A row of the chart: the name of a token, its p, and its shares of all draws in numbers and in
+// words. `shares` has a share for each outcome with which the token was drawn, and `came` is their
+// sum in words.
 /** @typedef {{ name: string, p: number, shares: [string, number][], came: string }} CameOut */
 
-// With a head, and room for `room` of them. `isWide`: the track also has room for what came out, and so
-// changes its end with the draws; else a bar that is too long ends in an arrow.
+// Return the rows of the bar chart: the header, one row for each token, and empty rows until there
+// are `room` rows for tokens. If `isWide`, the scale of the bars extends to the largest drawn
+// share, so its end changes with every draw. Otherwise a bar that is too long for the scale ends in
+// an arrow.
 /**
  * @param {CameOut[]} bars
  * @param {number} room
@@ -25,7 +31,7 @@ export function cameOutRows(bars, room, isWide = false) {
 
 /**
  * @param {CameOut} bar
- * @param {number} end of the track
+ * @param {number} end the probability at the end of the track
  */
 function row({ name, p, shares, came }, end) {
   const made = element("li");
@@ -48,16 +54,16 @@ function sum(shares) {
   return shares.reduce((total, [, share]) => total + share, 0);
 }
 
-/** @param {number} end of the tracks */
+/** @param {number} end the probability at the end of the tracks */
 function headRow(end) {
   const made = element("li", "hint");
   const ends = element("span", "redraw-ends");
-  ends.append(element("span", "", "0"), element("span", "", percent(end)));
+  ends.append(element("span", "", "0"), element("span", "", drawnShare(end)));
   made.append(element("span"), ends, element("span", "number", "came out"), element("span", "number", "p"));
   return made;
 }
 
-// Rows that hold the room of those to come.
+// Return empty rows that reserve the height of later rows.
 /** @param {number} count */
 export function blankRows(count) {
   return Array.from({ length: Math.max(0, count) }, () => {
@@ -67,12 +73,14 @@ export function blankRows(count) {
   });
 }
 
+// Write the share of draws that had one result. `percent` of number_words.js writes probabilities
+// instead.
 /** @param {number} value */
-export function percent(value) {
+export function drawnShare(value) {
   return value > 0 && value < 0.0005 ? "< 0.1 %" : `${(100 * value).toFixed(1)} %`;
 }
 
-// Marks and their words; a mark is a tag and its classes.
+// Return a legend. Each entry is the tag of a mark, its CSS classes and its words.
 /** @param {["i" | "b", string, string][]} entries */
 export function keyLine(entries) {
   const key = element("p", "redraw-key hint");
@@ -84,7 +92,9 @@ export function keyLine(entries) {
   return key;
 }
 
-// Both lines, through points from 0 to 1: the share of all draws, and the height.
+// Draw the two lines "distance" and "floor". All numbers of a point are from 0 to 1: `at` is the
+// share of all draws that were made by then, and `distance` and `floor` are the heights of the
+// lines.
 /**
  * @param {SVGElement} curve
  * @param {{ at: number, distance: number, floor: number }[]} points

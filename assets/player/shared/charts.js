@@ -1,6 +1,6 @@
-// Plotly charts: drawn from plain dicts, at most one react each per frame, recoloured by theme, their
-// labels cut to the room they have. Keeps its own reference to Plotly: another copy may later take the
-// global name.
+// Plotly charts. A chart is drawn from a plain object, at most once per frame, in the colours of
+// the theme. Its labels are cut to fit. The module keeps its own reference to Plotly, because
+// another copy of Plotly may later replace the global variable.
 
 import { element, setText } from "./dom.js";
 
@@ -9,10 +9,11 @@ const MISSING = "This chart could not be drawn, for a file of the page did not c
 /** @type {any} */
 let plotly = null;
 let isMissing = false;
-/** @type {Set<Chart>} with something to draw before plotly.js is there */
+/** @type {Set<Chart>} charts that were drawn before plotly.js was loaded */
 const early = new Set();
 
-// The page does not wait for it: texts and buttons are there before charts are. The answer is whether it came.
+// Load Plotly. The promise resolves to true if that worked. The other parts of the page do not wait
+// for it.
 /**
  * @param {URL} url
  * @returns {Promise<boolean>}
@@ -28,7 +29,7 @@ export function loadPlotly(url) {
   });
 }
 
-// The page's own copy, null where there is none to be had.
+// Use this copy of Plotly for all charts. Null means that Plotly could not be loaded.
 /** @param {any} copy */
 export function takePlotly(copy) {
   plotly = copy;
@@ -40,11 +41,12 @@ export function takePlotly(copy) {
 const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false };
 
 export class Chart {
-  // `box` needs a height of its own while it is empty, or it could never come into sight.
+  // `box` needs a height while it is empty. Otherwise it never becomes visible, and a lazy chart is
+  // never drawn.
   /**
-   * @param {any} box an element, which Plotly gives methods of its own
+   * @param {any} box the element of the chart; Plotly adds methods to it
    * @param {Theme} theme
-   * @param {((of: any) => void) | null} [onClick] hears of the customdata of what is clicked
+   * @param {((of: any) => void) | null} [onClick] is called with the `customdata` of the clicked point
    */
   constructor(box, theme, onClick = null) {
     this.box = box;
@@ -55,22 +57,24 @@ export class Chart {
     this.width = 0;
     this.isSeen = false;
     this.saving = new ChartSave(box, (format, name) => this.save(format, name));
-    // The width is kept, for asking the browser for it in mid-drawing costs a layout of the page.
+    // Store the width, because to read it while drawing forces the browser to lay out the page
+    // again.
     new ResizeObserver(() => this.resized()).observe(box);
-    // A lazy drawing waits until it is in sight: a live race needs the processor more.
+    // Draw a lazy chart only when it becomes visible. Until then a live race can use the CPU.
     new IntersectionObserver(([entry]) => this.seen(entry.isIntersecting), { rootMargin: "150px" }).observe(box);
   }
 
-  // `figure` in light colours.
+  // `figure` uses the colours of the light theme.
   /** @param {Figure} figure */
   draw(figure, isLazy = false) {
     this.figure = figure;
     this.isLazy = isLazy;
-    this.box.style.minHeight = `${figure.layout.height}px`; // no jump when it comes into sight
+    // reserve the height, so that the page does not jump when the chart appears
+    this.box.style.minHeight = `${figure.layout.height}px`;
     this.react();
   }
 
-  // Only the shapes over the same figure: much cheaper than a whole drawing.
+  // Replace only the shapes of the chart, which is much cheaper than drawing all of it.
   /** @param {object[]} shapes */
   drawShapes(shapes) {
     if (!this.figure) return;
@@ -105,17 +109,20 @@ export class Chart {
     else early.add(this);
   }
 
-  // The figure in the colours and the sizes of the page.
+  // The chart in the theme's colours and sizes.
   get shown() {
     const { data: traces, layout } = recolour(this.figure, this.theme.swap);
-    const data = traces.filter((/** @type {any} */ trace) => trace.x?.length !== 0); // an empty one costs as much as a short one
+    // Leave out traces without points, because Plotly spends as much time on them as on short
+    // traces.
+    const data = traces.filter((/** @type {any} */ trace) => trace.x?.length !== 0);
     layout.width = this.drawnWidth;
     if (this.theme.isLarge) enlarge(layout, data);
     for (const trace of data) if (trace.meta?.room) fitLabels(trace, layout);
     return { data, layout };
   }
 
-  // A file of what is shown, on the card's ground; a PNG has twice the screen's points.
+  // Save the chart as a file, on the background colour of its card. A PNG has twice the resolution
+  // of the screen.
   /**
    * @param {string} format
    * @param {string} name
@@ -128,7 +135,7 @@ export class Chart {
     return plotly.downloadImage(picture, { format, width, height, scale: format === "png" ? 2 : 1, filename: name });
   }
 
-  // A chart that is wider than its box scrolls in it.
+  // The width of the drawing in pixels. If it is wider than its box, the box scrolls.
   get drawnWidth() {
     return Math.max(this.width, this.figure?.layout.meta?.min_width ?? 0);
   }
@@ -137,8 +144,7 @@ export class Chart {
     return this.width > 0 && this.drawnWidth > this.width;
   }
 
-  // From the chart's left edge to `x` of its axis.
-  // Of a place on the x-axis, in what is drawn.
+  // Return how many pixels `x` on the x-axis is to the right of the chart's left edge.
   /** @param {number} x */
   pixelAt(x) {
     const { margin, xaxis } = /** @type {Figure} */ (this.figure).layout;
@@ -166,7 +172,7 @@ export class Chart {
   }
 }
 
-// Every string that is a light colour becomes the colour of the same role.
+// Replace every colour of the light theme by the current theme's colour for the same purpose.
 /**
  * @param {any} value
  * @param {Map<string, string>} swap
@@ -182,7 +188,9 @@ export function recolour(value, swap) {
   return copy;
 }
 
-// Columns of numbers are long and hold no colour; a pair of a number and a colour is a step of a scale.
+// Return whether an array holds only numbers. Such an array may be long and contains no colour, so
+// it need not be copied. One step of a colour scale is also an array, but it holds a number and a
+// colour.
 /** @param {any[]} value */
 function isNumbers(value) {
   return typeof value[0] === "number" && typeof value.at(-1) === "number";
@@ -201,10 +209,11 @@ function enlarge(layout, data) {
   for (const font of fonts) if (font?.size) font.size *= ENLARGEMENT;
 }
 
-// Labels of a chart cut to the room that they have at its present width. In narrow columns they stand as the
-// trace's `meta.narrow` says, if it says anything.
-const CHARACTER = 0.62; // of the font size, in the chart's monospace
-const NARROW = 6.5; // font sizes
+// Cut the labels of a Plotly trace to the space that they have at the chart's current width. If the
+// columns of the chart are narrow and the trace has `meta.narrow`, move the labels to the heights
+// in `meta.narrow`.
+const CHARACTER = 0.62; // width of a character divided by the font size, in the monospace font of charts
+const NARROW = 6.5; // a column is narrow if its width is less than this many times the font size
 
 /**
  * @param {any} trace
@@ -221,7 +230,7 @@ export function fitLabels(trace, { width, margin, xaxis }) {
   trace.text = trace.text.map((/** @type {string} */ text, /** @type {number} */ index) => cut(text, Math.floor((room[index] * unit) / size)));
 }
 
-// At least one character and the mark that there is more.
+// Cut a text to at most `most` characters, but keep at least one character and the mark "…".
 /**
  * @param {string} text
  * @param {number} most
@@ -232,12 +241,12 @@ export function cut(text, most) {
   return `${characters.slice(0, Math.max(1, most - 1)).join("")}…`;
 }
 
-// "PNG" and "SVG" beside a chart's title, faint until the pointer or the focus comes near. Their room is
-// always kept, so they cover nothing.
+// The buttons "PNG" and "SVG" next to a chart's title. They are faint unless the pointer or the
+// focus is near. Their space is always reserved, so that they never cover other content.
 const FORMATS = ["png", "svg"];
 
 class ChartSave {
-  // `save(format, name)` makes the picture.
+  // `save(format, name)` saves the chart.
   /**
    * @param {HTMLElement} box
    * @param {(format: string, name: string) => void} save
@@ -277,7 +286,7 @@ class ChartSave {
   }
 }
 
-// The nearest heading before an element.
+// Return the nearest heading before an element.
 /**
  * @param {any} element
  * @returns {Element}

@@ -1,12 +1,12 @@
-// What the sixty lines (docs/sixty_lines.py) hold in their variables at a moment of a recorded round. They
-// draft a chain and draw from it; of another round they can tell nothing. The names of moments and values
-// stand in docs/sixty_lines.toml.
+// Computes the values of the variables in the sixty-line program (docs/sixty_lines.py) at a moment
+// of a recorded round. The program draws a chain of tokens, so it matches no other type of round.
+// docs/sixty_lines.toml lists the moments and their variables.
 
 import { EXTRA } from "./cursor.js";
 import { decimals, drawn, probability } from "./number_words.js";
 import { tokenLabel } from "./token_label.js";
 
-// Why the lines do not fit a round, "" where they do.
+// Explain why the sixty-line program does not match a round, or return "" if it does.
 /** @param {Round} round */
 export function whyNotTheseLines(round) {
   if (round.isTree) return "This round drafted a tree, with several guesses for a place; these lines draft one guess for each place, a chain.";
@@ -15,7 +15,7 @@ export function whyNotTheseLines(round) {
   return "";
 }
 
-// The moment's name, and its values in words.
+// Return the name of a moment as in docs/sixty_lines.toml, and the values of the variables as text.
 /**
  * @param {Trace} trace
  * @param {Round} round
@@ -84,7 +84,7 @@ function adding({ trace, round, drafted }) {
 /** @param {At} at */
 function committing({ round, known, drafted }) {
   const kept = round.accepted.length;
-  const rejected = drafted - kept; // of the target’s cache
+  const rejected = drafted - kept; // number of rejected tokens in the target's cache
   const values = { n: String(kept), rejected: String(rejected), "len(tokens)": String(known + round.emitted.length) };
   return { name: rejected ? "commit" : "nothing-to-forget", values };
 }

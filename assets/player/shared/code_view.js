@@ -1,4 +1,5 @@
-// A few lines of code, those that are executed marked, with the present values of their variables.
+// A view of some lines of code. It marks the lines that are executed and lists the values of their
+// variables.
 
 import { element } from "./dom.js";
 
@@ -22,7 +23,7 @@ export class CodeView {
     box.replaceChildren(this.values, list);
   }
 
-  // A moment's lines and values; null marks none.
+  // Show the lines and values of a moment. Null marks no line.
   /** @param {{ name: string, values: Record<string, string> } | null} shown */
   show(shown) {
     const moment = this.code.moments.find(({ name }) => name === shown?.name);

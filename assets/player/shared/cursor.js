@@ -1,9 +1,8 @@
-// The one linked cursor: which round, and which stop in it, every view highlights.
-// Knows the order of stops in a trace; knows no view. While following, it stands on the newest stop;
-// once the race has ended, on the round that tells most.
-//
-// A stop is a node that was examined, in the order of examination, or the extra token (EXTRA).
-// A click may also select a node that was never examined; stepping goes on from the round's start.
+// The cursor that all views of a race share: a round, and a stop in that round. A stop is an
+// examined node (in the order of examination) or the extra token (EXTRA). While the cursor follows
+// a race, it is at the newest stop. After the end it selects the most informative round. A click
+// may also select a node that was never examined. The next step of the cursor then goes to the
+// first stop of that round.
 
 export const ROOT = -1;
 export const EXTRA = -2;
@@ -34,7 +33,8 @@ export class Cursor {
     return this.trace.rounds[this.round]?.stops ?? [];
   }
 
-  // Called when the trace grew or ended: the newest round, or of an ended race the telling one.
+  // Move the cursor after the trace has grown or ended: to the newest round of a live race, or to
+  // the most informative round of a finished one.
   follow() {
     if (!this.isFollowing) return;
     const { isLive, rounds, tellingRound } = this.trace;
@@ -59,7 +59,8 @@ export class Cursor {
     this.onChange();
   }
 
-  // Without a node: the round's most telling stop, its rejection or else its last one.
+  // Select a stop. Without a node, select the most informative stop of the round: its last
+  // rejection, or otherwise its last stop.
   /**
    * @param {number} round
    * @param {number | null} node
@@ -74,7 +75,8 @@ export class Cursor {
     this.select(this.round + step);
   }
 
-  // The stop one on (1) or back (-1), null beyond the ends.
+  // Return the next stop (`step` 1) or the previous one (-1). Return null beyond the ends of the
+  // run.
   /** @param {number} step */
   nextStop(step) {
     const { stops } = this;

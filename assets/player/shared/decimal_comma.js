@@ -1,11 +1,13 @@
-// A decimal comma, as in 0,7, becomes a point where it is typed, and whole numbers lose their thousands, as in 4,096,
-// once they are: no field, rule or address knows another way.
+// Changes a typed decimal comma, as in 0,7, to a point at once. When the user finishes a whole
+// number, as in 4,096, its thousands separators are removed. All other code therefore sees only one
+// notation.
 
 const IN_THOUSANDS = /^\d{1,3}(,\d{3})+(\.\d*)?$/;
 const WITH_COMMA = /^\s*[+-]?\d*,\d*\s*$/;
 
-// A field for decimals says so in its inputmode; one that takes thousands too (1,200) leaves its commas to the
-// server. Heard before the fields' own listeners.
+// A field for decimals has the attribute inputmode="decimal". A field with `data-thousands` also
+// accepts numbers such as 1,200, so its commas are left to the server. This listener runs before
+// the listeners of the fields.
 /** @param {HTMLElement} root */
 export function takeCommas(root) {
   root.addEventListener("input", ({ target: field }) => {
@@ -32,7 +34,8 @@ export function withPoint(text) {
   return WITH_COMMA.test(text) ? text.replace(",", ".") : text;
 }
 
-// 4,000 is four thousand; of any other text, such as 0,5, the commas stay, for a rule to refuse.
+// Return a whole number such as 4,000 without its separators. Other text, such as 0,5, keeps its
+// commas, and the field's rule then refuses it.
 /** @param {string} text */
 export function withoutThousands(text) {
   const plain = text.replaceAll(" ", "");

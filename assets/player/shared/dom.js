@@ -1,5 +1,5 @@
-// Elements: made with textContent only, found by their data-ref. No text of a model or a person is ever
-// read as markup.
+// Functions that make elements and find them by their attribute data-ref. They set `textContent`
+// only, so no text of a model or a user is ever parsed as HTML.
 
 /**
  * @template {keyof HTMLElementTagNameMap} Tag
@@ -22,7 +22,8 @@ export function option(value, title) {
   return made;
 }
 
-// An element of MathML or SVG from markup of our own files: never from a text of a model or a person.
+// Return a MathML or SVG element from markup. Use it only for markup in our own files, never for
+// text of a model or a user.
 /** @param {string} ours */
 export function drawing(ours) {
   const { body } = new DOMParser().parseFromString(ours, "text/html");
@@ -39,7 +40,7 @@ export function references(root) {
 
 const MARKED_MILLISECONDS = 1600;
 
-// A card elsewhere on the page comes into sight and is marked for a moment, with the focus on its button.
+// Scroll to another card on the page, highlight it briefly, and focus its button.
 /**
  * @param {HTMLElement} card
  * @param {HTMLElement} button
@@ -59,7 +60,8 @@ export function setText(target, text) {
   if (target.textContent !== text) target.textContent = text;
 }
 
-// Bold and plain parts in turn: setParts(p, "round ", ["32"], " of 41") makes 32 bold.
+// Set a text with bold parts. A part in an array is bold: setParts(p, "round ", ["32"], " of 41")
+// makes 32 bold.
 /**
  * @param {HTMLElement} target
  * @param {...(string | [string])} parts
@@ -70,7 +72,8 @@ export function setParts(target, ...parts) {
   );
 }
 
-// A press on what carries the number of a node, in a box whose content comes and goes.
+// Call `onSelect` with the node's number when the user clicks an element that has the attribute
+// data-node. The listener is on the box, because the content of the box is replaced often.
 /**
  * @param {HTMLElement} box
  * @param {(node: number) => void} onSelect
@@ -82,7 +85,8 @@ export function onNode(box, onSelect) {
   });
 }
 
-// The file that was chosen; the same one can be chosen again. Undefined where none was.
+// Return the chosen file, or undefined. The input is emptied, so that the user can choose the same
+// file again.
 /** @param {HTMLInputElement} input */
 export function takeFile(input) {
   const file = input.files?.[0];
@@ -90,8 +94,8 @@ export function takeFile(input) {
   return file;
 }
 
-// Of two buttons, one to begin and one to end, the one that has a use now. A disabled button loses the
-// focus: whoever works by keys goes on at the other one.
+// Enable the button that can be used now, `begin` or `end`, and disable the other one. If the
+// disabled button had the keyboard focus, move the focus to the enabled one.
 /**
  * @param {HTMLButtonElement} begin
  * @param {HTMLButtonElement} end

@@ -1,12 +1,13 @@
-// What the losslessness laboratory has drawn so far, shown: a place's tokens beside p, the distance falling with
-// its noise floor, and what it means in words. Knows the server's `counts`, and not who asked for them.
+// Shows the draws of a losslessness test so far: the tokens of one position next to p, the
+// decreasing distance from p with its noise floor, and the conclusion in words. It reads the
+// server's `counts` and is independent of the page.
 
-import { cameOutRows, drawCurve, keyLine, percent } from "./came_out.js";
+import { cameOutRows, drawCurve, drawnShare, keyLine } from "./came_out.js";
 import { tokenLabel } from "./token_label.js";
 
-const ROWS = 8; // of a chart
-const UNDECIDED = 0.05; // a p-value from which on chance explains the draws well enough
-const LEAST_HEIGHT = 0.05; // of the distance at the top of the curve
+const ROWS = 8; // rows of the bar chart
+const UNDECIDED = 0.05; // above this p-value, chance explains the draws well enough
+const LEAST_HEIGHT = 0.05; // smallest value at the top of the curve
 
 /** @param {{ text: string, p: number, count: number }[]} counts */
 export function drawnRows(counts) {
@@ -16,12 +17,12 @@ export function drawnRows(counts) {
     const name = at === possible.length - 1 ? "all others" : tokenLabel(text);
     const share = total ? count / total : 0;
     const shares = /** @type {[string, number][]} */ ([["accepted", share]]);
-    return { name, p, shares, came: total ? percent(share) : "" };
+    return { name, p, shares, came: total ? drawnShare(share) : "" };
   });
   return cameOutRows(bars, ROWS, true);
 }
 
-// Through all counts of a series that is to have `goal` draws.
+// Draw the distance after each part of a series that ends at `goal` draws.
 /**
  * @param {SVGElement} curve
  * @param {any[]} history
@@ -50,7 +51,8 @@ export function verdictWords(counts, isDone, isGreedy) {
   return `${kept} ${numbers} ${chance} ${findingWords(counts)}`;
 }
 
-// What the draws say: another distribution, none that can be seen, or too little to tell.
+// Return what the draws show: "other" (the distributions differ), "undecided", or "none" (no
+// visible difference).
 /**
  * @param {any} counts
  * @returns {keyof typeof FINDINGS}
@@ -63,7 +65,7 @@ export function finding({ distance, is_other: isOther }) {
 const FINDINGS = {
   other: "This is another distribution.",
   undecided: "That is not decided: exact draws do so now and then, and so does a rule that is a little wrong. More draws tell.",
-  none: "No difference from the target is to be seen in so many draws.",
+  none: "No difference from the target is visible in this number of draws.",
 };
 
 /** @param {any} counts */
@@ -71,7 +73,7 @@ export function findingWords(counts) {
   return FINDINGS[finding(counts)];
 }
 
-// The colour of a finding.
+// Return the CSS class that gives a finding its colour.
 /** @param {any} counts */
 export function findingClass(counts) {
   return { other: " rejected", undecided: "", none: " accepted" }[finding(counts)];

@@ -1,4 +1,5 @@
-// What is said of a serving engine's lane: who it is, what it tells of its drafts, and whether its text is ours.
+// Describes the lane of a serving engine: which engine it is, what the engine reports about its
+// drafts, and whether its text equals the baseline's.
 
 import { counted } from "./number_words.js";
 
@@ -7,7 +8,7 @@ const ENDED = "the race was ended before its answer";
 /**
  * @param {Trace} trace
  * @param {Lane} lane
- * @param {number[]} [rates] its tokens a second in each of several runs
+ * @param {number[]} [rates] tokens per second of the lane in each of several runs
  */
 export function engineWords(trace, lane, rates = []) {
   const { engine } = lane;
@@ -22,7 +23,7 @@ export function engineWords(trace, lane, rates = []) {
   return [facts, remark && sentence(remark)].filter(Boolean).join(". ");
 }
 
-// The whole lane in one line, where its text is not to be seen.
+// Describe the whole lane in one line, for views that do not show its text.
 /**
  * @param {Trace} trace
  * @param {Lane} lane
@@ -34,7 +35,8 @@ export function engineLine(trace, lane) {
   return `Raced beside it, the ${name}: ${tokens.length ? size : ""}${engineWords(trace, lane)}`;
 }
 
-// Tokens that it says were drafted and kept; where each came from is seen in the text, or unknown.
+// Say how many drafted tokens the engine reports, and how many of them were accepted. The text
+// itself shows the origin of each token, if it is known.
 /** @param {Lane} lane */
 function draftWords({ engine, tokens }) {
   const isTold = tokens.every(({ origin }) => origin !== "unknown");
@@ -44,7 +46,8 @@ function draftWords({ engine, tokens }) {
   return drafted == null ? "its drafts are unknown" : `${engine?.accepted} of ${counted(drafted, "drafted token")} accepted${origins}`;
 }
 
-// Above temperature 0 the texts differ by chance.
+// Compare the lane's text with the baseline's. Return "" above temperature 0, where the texts
+// differ by chance.
 /**
  * @param {Trace} trace
  * @param {Lane} lane

@@ -1,14 +1,16 @@
-// Errors in words beside the fields that they are about: a line (.error) for one or more of them, whose
-// field is marked until the errors are cleared.
+// Error messages next to the fields of a form. One line (class "error") serves one or more fields.
+// A field with a wrong value is marked until its error is cleared.
 
 import { setText } from "./dom.js";
 import { labelled, settingNamed } from "./settings.js";
 
 export class FieldErrors {
-  // `root` holds the fields and their lines. A line names its settings in data-error="target draft"; the
-  // last line is for whatever has none of its own. `fields`: the server's name of a setting -> its control,
-  // where these are few and share a line. `checked()`: the fields with a rule that the browser knows:
-  // { name, control, problem(text) } and, where the table of settings has none, a title.
+  // `root` contains the fields and the error lines. An error line lists its settings in an
+  // attribute such as data-error="target draft". The last line shows the errors of all other
+  // settings. `fields` maps the server's name of a setting to its control; it is needed only for
+  // fields that share an error line. `checked()` returns the fields that the browser can check, as
+  // { name, control, problem(text) }. A field that is not in the table of settings also has a
+  // `title`.
   /**
    * @param {HTMLElement} root
    * @param {Record<string, any>} [fields]
@@ -29,23 +31,24 @@ export class FieldErrors {
   }
 
   get lastLine() {
-    return /** @type {HTMLElement} */ (this.lines.at(-1)); // every form has one
+    return /** @type {HTMLElement} */ (this.lines.at(-1)); // every form has at least one line
   }
 
-  // Undefined where the setting has no line of its own.
+  // Return the error line of a setting, or undefined if it has no line of its own.
   /** @param {string} name */
   lineOf(name) {
     return this.lines.find(({ dataset }) => name !== "" && dataset.error?.split(" ").includes(name));
   }
 
-  // The fields whose texts break a rule.
+  // The fields with an invalid value, and the problem of each.
   get wrong() {
     return this.checked()
       .map((each) => ({ ...each, problem: each.problem(each.control.value) }))
       .filter(({ problem }) => problem);
   }
 
-  // What stood here goes; what the fields themselves know of stays.
+  // Clear the old errors except those of the controls in `kept`, and show the errors that the
+  // browser itself can find.
   /** @param {HTMLElement[]} [kept] */
   recheck(kept = []) {
     this.clear(kept);
@@ -55,7 +58,8 @@ export class FieldErrors {
     }
   }
 
-  // Whether it is plain that the server would say no; then the first such field has the focus.
+  // Return whether the server would certainly refuse the form. If so, scroll to the first wrong
+  // field and focus it.
   refuses() {
     this.recheck();
     const [first] = this.wrong;
@@ -63,7 +67,8 @@ export class FieldErrors {
     return Boolean(first);
   }
 
-  // A sentence of the server, which begins with the name of a setting: in sight, its control with the focus.
+  // Show an error sentence of the server, which begins with the name of a setting. Scroll to it and
+  // focus the control of that setting.
   /** @param {string} sentence */
   report(sentence) {
     this.clear();
@@ -86,7 +91,7 @@ export class FieldErrors {
     if (control) markWrong(control, true);
   }
 
-  // To where something is to be mended.
+  // Scroll to an error line and focus the control that must be corrected.
   /**
    * @param {HTMLElement} line
    * @param {any} control
@@ -104,7 +109,7 @@ export class FieldErrors {
   }
 }
 
-// As the style sheets and screen readers know a control that is wrong.
+// Mark a control as wrong, for the style sheets and for screen readers.
 /**
  * @param {Element} control
  * @param {boolean} isWrong

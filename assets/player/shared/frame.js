@@ -1,7 +1,7 @@
-// Draws at most once per animation frame, however often it is asked.
-// Hidden tabs get no frames; what they missed is drawn when they show again.
+// Draws at most once per animation frame, however often a drawing is requested. A hidden tab gets
+// no frames and draws once it is visible again.
 
-const SHARE = 2; // of the time, one part in this many at the most goes to drawing what comes by itself
+const SHARE = 2; // drawings that the user did not cause may take at most 1/SHARE of the time
 
 export class Frame {
   /** @param {() => void} draw */
@@ -21,11 +21,13 @@ export class Frame {
       this.isAsked = false;
       this.lastBegan = performance.now();
       this.draw();
-      setTimeout(() => (this.lastTook = performance.now() - this.lastBegan)); // with the browser's own part
+      // `lastTook` includes the time of the browser's own layout and painting
+      setTimeout(() => (this.lastTook = performance.now() - this.lastBegan));
     });
   }
 
-  // For what nobody waits for, such as the next round of a run: keys and clicks find time between.
+  // Request a drawing that the user does not wait for, such as the next round of a run. It waits if
+  // drawings take so long that keys and clicks would be delayed.
   askAtLeisure() {
     if (this.isAsked || this.rest !== null) return;
     const wait = this.lastBegan + SHARE * this.lastTook - performance.now();

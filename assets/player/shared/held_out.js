@@ -1,19 +1,19 @@
-// The held-out prompts: texts to be continued for some models, messages for those that chat.
+// The held-out prompts. Base models get texts to continue, and chat models get messages.
 
 export class HeldOut {
-  // `prompts`: kind -> task -> texts, as the server sends them.
+  // `prompts` maps a type of prompt to tasks, and each task to its texts, as the server sends them.
   /** @param {Record<string, Record<string, string[]>>} prompts */
   constructor(prompts) {
     this.prompts = prompts;
   }
 
-  // Task -> texts, for the models of a pair.
+  // Return the prompts for the models of a pair, as a map from task to texts.
   /** @param {{ prompts: string } | undefined} pair */
   of(pair) {
     return this.prompts[pair?.prompts ?? "plain"];
   }
 
-  // Those of all tasks that there are prompts of, for the models of a pair.
+  // Return the tasks that have prompts for the models of a pair.
   /**
    * @template {{ name: string }} Task
    * @param {Task[]} tasks

@@ -1,15 +1,17 @@
-// What the browser keeps over a reload, by name: a tab for as long as it is open, or the browser for good.
+// Values that the browser stores under a name, so that they survive a reload. `tab` stores them
+// until the tab is closed, and `browser` stores them permanently.
 
-const PREFIX = "specviz-"; // other apps of the same host keep theirs beside ours
+const PREFIX = "specviz-"; // separates our values from those of other apps on the same host
 
 class Kept {
-  // `storage()` throws where the browser refuses it, as private windows may.
+  // `storage()` throws an error if the browser refuses storage, which private windows may do.
   /** @param {() => Storage} storage */
   constructor(storage) {
     this.storage = storage;
   }
 
-  // Anything that JSON can write. Where there is no room for it, nothing is kept.
+  // Store any value that JSON can represent. If there is not enough space, store nothing and remove
+  // the old value.
   /**
    * @param {string} name
    * @param {any} value
@@ -18,7 +20,7 @@ class Kept {
     try {
       this.storage().setItem(PREFIX + name, JSON.stringify(value));
     } catch {
-      this.forget(name); // or a reload would bring an older one back
+      this.forget(name); // otherwise the next reload would read an outdated value
     }
   }
 
@@ -27,11 +29,12 @@ class Kept {
     try {
       this.storage().removeItem(PREFIX + name);
     } catch {
-      // There is nowhere to keep anything.
+      // The browser refuses to store anything, so no old value exists that must be removed.
     }
   }
 
-  // Null where there is none, or none that `isSound` takes: others may have written there.
+  // Return the stored value, or null if there is none. Return null as well if `isSound` rejects the
+  // value, because other programs may have written it.
   /** @param {string} name */
   recall(name, isSound = (/** @type {any} */ _value) => true) {
     try {

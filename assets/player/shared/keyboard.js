@@ -1,9 +1,9 @@
-// Keys and what they do; also the list behind "?". Keys that a focused control needs itself are left to
-// it.
+// The keys, their actions, and the list of keys that "?" opens. A key that the focused control
+// needs, such as a letter in a text field, goes to that control.
 
 import { element } from "./dom.js";
 
-const NEEDS_SERVER = "needs a server"; // so a report has no such key
+const NEEDS_SERVER = "needs a server"; // a report has no server, so it lacks the keys with this mark
 
 export const KEYS = [
   ["← →", "previous, next position in the round; in Step through, moment"],
@@ -22,7 +22,7 @@ export const KEYS = [
   ["?", "this list"],
 ];
 
-// key -> name of the action, and its argument
+// For each key, a function that returns the name of its action and, if needed, an argument.
 /** @type {Record<string, (event: KeyboardEvent) => [string, number?]>} */
 const ACTIONS = {
   ArrowLeft: (event) => [event.shiftKey ? "round" : "position", -1],
@@ -43,7 +43,7 @@ const ACTIONS = {
 };
 
 export class Keyboard {
-  // `actions()`: those of the page that is shown, by name.
+  // `actions()` returns the actions of the current page, keyed by name.
   /**
    * @param {() => Actions} actions
    * @param {() => boolean} isAlive
@@ -71,7 +71,8 @@ export class Keyboard {
     if (named) this.run(event, ...named);
   }
 
-  // A key without an action on this page is left to the browser.
+  // Run an action of the current page. If the page does not have the action, the browser handles
+  // the key.
   /**
    * @param {KeyboardEvent} event
    * @param {string} name
@@ -85,7 +86,7 @@ export class Keyboard {
   }
 }
 
-// Escape closes an open dialog or menu before it stops a race.
+// Return whether Escape would close a dialog or menu. In that case it must not stop a race.
 /** @param {any} event */
 function isClosing({ target }) {
   return document.querySelector("dialog[open]") !== null || Boolean(target.closest?.("option"));
@@ -98,11 +99,12 @@ function isTyping({ target }) {
 
 /** @param {any} event */
 function isPressing({ target, key }) {
-  if (key === " ") return target.closest?.("button, summary, input") !== null; // it presses no link
+  if (key === " ") return target.closest?.("button, summary, input") !== null; // Space does not activate a link
   return key === "Enter" && target.closest?.("button, a, summary, input") !== null;
 }
 
-// `isAlone`: the debugger of a report, without a server.
+// Return the list of keys. `isAlone` is true for a report, which contains only the debugger and has
+// no server.
 /** @param {{ isAlone?: boolean }} [page] */
 export function keyRows({ isAlone = false } = {}) {
   const rows = KEYS.filter(([, , needsServer = false]) => !(isAlone && needsServer));

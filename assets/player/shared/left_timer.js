@@ -1,11 +1,13 @@
-// Gradio's loading screen counts its seconds in a loop of animation frames which goes on when the
-// screen has gone: sixty frames a second, for as long as the page is open.
+// Stops a loop that Gradio's loading screen leaves behind. The loading screen counts seconds in a
+// loop of animation frames, and that loop would run sixty times per second as long as the page is
+// open.
 
 /**
- * End that loop. It asks through a reference to requestAnimationFrame that it took before anyone
- * else could: the browser numbers a frame of its that the window was not asked for. Where there are
- * several of those, such as a loop of a browser's extension, none is ended.
- */
+ * End the loop of Gradio's loading screen. That loop calls its own reference to
+ * requestAnimationFrame, so the wrapper below does not see its requests. The browser numbers all
+ * requests, so a number that the wrapper did not see belongs to the loop. If there are several such
+ * numbers, for example because of a browser extension, no loop is ended.
+ * */
 export function endLeftTimer() {
   const ask = window.requestAnimationFrame;
   const known = new Set();

@@ -1,8 +1,9 @@
-// Sizes in memory in words: one of them, and what a method holds beside the target.
+// Sizes of memory in words: a single size, and the memory that a method needs in addition to the
+// target.
 
-const WHOLE = 1e8; // a sum from here on has whole megabytes, a smaller one tenths
+const WHOLE = 1e8; // bytes; a larger sum is written in whole megabytes, a smaller one in tenths
 
-// Two figures, three between 100 MB and 1 GB.
+// Write a size with two significant figures, or three between 100 MB and 1 GB.
 /** @param {number} count */
 export function bytes(count) {
   const size = rounded(count);
@@ -17,8 +18,9 @@ function rounded(count) {
   return Number(count.toPrecision(count >= 1e8 && count < 1e9 ? 3 : 2));
 }
 
-// Weights, caches and their sum, all to the same place, so that the parts add up to the sum beside them. `cache`: null
-// where it was not seen, which counts as nothing.
+// Write the sizes of weights and caches, and their sum. All have the same number of decimals, so
+// that the shown parts add up to the shown sum. If `cache` is null, the cache was not measured and
+// counts as 0.
 /**
  * @param {number} weights
  * @param {number | null | undefined} cache

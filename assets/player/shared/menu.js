@@ -1,6 +1,6 @@
-// A select whose choices may have a second line, stand in groups, or be out of reach. Where the browser
-// lets a page style its list, each choice shows its second line; elsewhere the list has titles, and the
-// reason behind those out of reach.
+// A select menu whose choices can have a second line, be grouped, or be disabled. If the browser
+// allows pages to style such a list, each choice shows its second line. Otherwise the list shows
+// titles only, and disabled choices also show the reason.
 
 import { element } from "./dom.js";
 
@@ -14,8 +14,9 @@ export class Menu {
     this.signature = "";
   }
 
-  // Choices are {name, title, note, refusal, group}, all but the first two may be missing. The
-  // choice that stands stays, even out of reach: whoever made it is told, not overruled.
+  // Choices have the form {name, title, note, refusal, group}; only the first two are required. The
+  // current choice is kept even if it is now disabled, so that the user sees the reason and can
+  // decide.
   /** @param {Choice[]} choices */
   fill(choices) {
     const signature = JSON.stringify(choices);
@@ -26,7 +27,8 @@ export class Menu {
     if (choices.some((each) => each.name === value)) this.select.value = value;
   }
 
-  // What the closed menu shows is the chosen option's own content, kept by the browser.
+  // Return the button of a styled menu. The browser copies the content of the chosen option into
+  // it.
   button() {
     if (!this.isRich) return [];
     const button = element("button");

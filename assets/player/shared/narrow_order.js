@@ -1,10 +1,11 @@
-// Parts of a page that stand elsewhere on a narrow screen. They move in the document itself, so that keys and
-// screen readers meet them in the order in which they are seen.
+// Moves parts of a page on a narrow screen. The elements move in the document itself, not only
+// visually, so that the Tab key and screen readers follow the visible order.
 
-const NARROW = "(max-width: 900px)"; // as in the pages' CSS
+const NARROW = "(max-width: 900px)"; // the same width as in the CSS of the pages
 
 export class NarrowOrder {
-  // `place(isNarrow)`: the element behind which they stand, before which, or at whose end.
+  // `place(isNarrow)` returns where the parts belong: after an element, before one, or at the end
+  // inside one.
   /**
    * @param {HTMLElement[]} parts
    * @param {(isNarrow: boolean) => { after: HTMLElement } | { before: HTMLElement } | { into: HTMLElement }} place
@@ -21,7 +22,7 @@ export class NarrowOrder {
     return this.media.matches;
   }
 
-  // True where the parts have moved; what has the focus keeps it.
+  // Move the parts if necessary and return true if they moved. The focused element keeps the focus.
   draw() {
     const { parts } = this;
     const goal = this.place(this.isNarrow);

@@ -1,25 +1,28 @@
-// Numbers in words: probabilities short enough for a table, and seconds and waiting as exact as a guess
-// deserves.
+// Numbers in words. Probabilities are short enough for a table, and times have no more digits than
+// the estimate justifies.
 
-// A probability as a plain number, for lessons and code: three decimals, or two significant digits where three
-// decimals would say nothing, and nothing but 1 reads as 1; null is a probability that nobody knows.
+// Write a probability as a plain number, for lessons and code. Null is unknown and becomes "—". The
+// number of digits is the same as in `percent` and in a draw, so that a value looks the same
+// everywhere.
 /** @param {number | null} value */
 export function probability(value) {
-  if (value === null) return "—";
-  if (value === 0 || value === 1) return String(value);
-  if (value >= 0.9995 && value < 1) return value < 0.99995 ? value.toFixed(4) : ">0.9999";
-  if (value >= 0.01) return value.toFixed(3);
-  return value >= 0.00001 ? value.toPrecision(2) : "<0.00001";
+  return value === null ? "—" : decimals(value);
+}
+
+// Write a number of tokens per second, or "–" before the first token.
+/** @param {number} rate */
+export function rateText(rate) {
+  return rate ? rate.toFixed(rate < 100 ? 1 : 0) : "–";
 }
 
 const [USUAL_FIGURES, REASONED_FIGURES, RECORDED_FIGURES] = [2, 5, 6];
-const [LEAST, MOST] = [1e-6, 1 - 1e-4]; // nearer to 0 or 1 no figures are given
+const [LEAST, MOST] = [1e-6, 1 - 1e-4]; // a probability nearer to 0 or 1 than this is written as "under" or "over" a limit
 const PERCENT = "\u00a0%";
 const ONE_IN = "1\u00a0in\u00a0";
 const TINY = 1e-4;
 
-// A probability in tables, charts and sentences: only 0 and 1 read as nothing or as all. The same rule as `percent`
-// of specviz/figures/labels.py.
+// Write a probability for tables, charts and sentences. Only exactly 0 and 1 are shown as 0 % and
+// 100 %. `percent` of specviz/figures/labels.py is the same rule in Python.
 /** @param {number} value */
 export function percent(value, figures = USUAL_FIGURES) {
   const isUsual = figures === USUAL_FIGURES;
@@ -30,7 +33,8 @@ export function percent(value, figures = USUAL_FIGURES) {
   return `${(100 * Number(value.toFixed(places))).toFixed(Math.max(0, places - 2))}${PERCENT}`;
 }
 
-// Decimals that show as many figures of the value, and of what it lacks to 1 one less.
+// Return with how many decimals a value between 0 and 1 must be written. They show `figures`
+// significant figures of the value, and `figures` - 1 of its distance from 1.
 /**
  * @param {number} value
  * @param {number} figures
@@ -41,8 +45,8 @@ function placesOf(value, figures) {
   return Math.max(own + figures - 1, lack + figures - 2);
 }
 
-// p and q beside each other, with as many figures as it takes to see which is larger; null is one that nobody knows.
-// The same rule as `compared` of specviz/figures/labels.py.
+// Write p and q with as many figures as are needed to see which is larger. Null is unknown and
+// becomes "—". `compared` of specviz/figures/labels.py is the same rule in Python.
 /**
  * @param {number | null} p
  * @param {number | null} q
@@ -50,14 +54,22 @@ function placesOf(value, figures) {
 export function compared(p, q) {
   if (p === null || q === null) return [p, q].map((each) => (each === null ? "—" : percent(each)));
   let texts = [percent(p), percent(q)];
-  for (let figures = USUAL_FIGURES; figures <= RECORDED_FIGURES && texts[0] === texts[1] && p !== q && Math.max(p, q) >= LEAST; figures += 1) {
+  for (let figures = USUAL_FIGURES; figures <= RECORDED_FIGURES && !differ(texts) && p !== q && Math.max(p, q) >= LEAST; figures += 1) {
     texts = [percent(p, figures), percent(q, figures)];
   }
   return texts;
 }
 
-// Two shares beside their quotient as it is shown: as many figures as it takes that whoever divides them finds it. The
-// same rule as `in_proportion` of specviz/figures/labels.py.
+// Return whether two percentages are different numbers; 1.0 % and 1.00 % are the same one.
+/** @param {string[]} texts */
+function differ(texts) {
+  const [one, other] = texts.map((text) => Number(text.replace(PERCENT, "")));
+  if (Number.isNaN(one) || Number.isNaN(other)) return texts[0] !== texts[1]; // such as "under 0.0001 %"
+  return one !== other;
+}
+
+// Write two shares with enough figures that a reader who divides them gets the quotient in `ratio`.
+// `in_proportion` of specviz/figures/labels.py is the same rule in Python.
 /**
  * @param {number} part
  * @param {number} all
@@ -69,7 +81,8 @@ export function inProportion(part, all, ratio) {
   return reckoned([part, all], ratio, ([one, other]) => one / other, RECORDED_FIGURES) ?? usual;
 }
 
-// The same of a quotient of at most 1; a share that would be nothing but zeros is a chance, such as 1 in 1,100,000.
+// Write two shares like `inProportion`, but for a quotient that is limited to 1. A share that is
+// too small to be written with decimals becomes a chance, such as 1 in 1,100,000.
 /**
  * @param {number} part
  * @param {number} all
@@ -87,11 +100,12 @@ function chance(value, figures = USUAL_FIGURES) {
   return ONE_IN + Number((1 / value).toPrecision(figures)).toLocaleString("en");
 }
 
-// Shares in percent beside what follows from them, in the fewest figures from which a reader who reckons with what is
-// shown finds what is shown; null where as many as `most` do not do. `write`: another way to show a share.
+// Write shares in percent next to a result that is computed from them. Use the smallest number of
+// figures with which a reader who repeats the computation gets the shown result. Return null if
+// more than `most` figures would be needed. `write` is the function that formats one share.
 /**
  * @param {number[]} shares
- * @param {string} result as it is shown
+ * @param {string} result the result as the page shows it
  * @param {(shares: number[]) => number} reckon
  */
 export function reckoned(shares, result, reckon, most = REASONED_FIGURES, write = percent) {
@@ -102,7 +116,8 @@ export function reckoned(shares, result, reckon, most = REASONED_FIGURES, write 
   return null;
 }
 
-// What a reader takes a text for: next to nothing for nothing, and almost all for no number.
+// Return the number that a reader takes from a formatted text. A text that begins with "under"
+// counts as 0, and one that begins with "over" gives NaN.
 /** @param {string} text */
 function shown(text) {
   if (text.startsWith("under")) return 0;
@@ -122,8 +137,8 @@ function isShown(value, text) {
   return (unit * value + 1e-12).toFixed(places) === digits;
 }
 
-// Shares that make up a whole, in percent that make up 100. The same rule as `_whole_percents` of
-// specviz/figures/time_split.py, whose bar stands beside.
+// Write the shares of a whole as percentages that add up to 100. `_whole_percents` of
+// specviz/figures/time_split.py is the same rule in Python; it draws the bar next to these words.
 /** @param {number[]} shares */
 export function wholePercents(shares) {
   const percents = shares.map((each) => Math.floor(100 * each));
@@ -134,11 +149,12 @@ export function wholePercents(shares) {
 }
 
 const DRAW_PLACES = 3;
-const MOST_PLACES = 6; // where no more are needed to tell two apart
-const PLACES_APART = 16; // of two that differ only in the sixth figure, however small
+const MOST_PLACES = 6; // decimals, unless more are needed to tell two numbers apart
+const PLACES_APART = 16; // decimals; enough for two small numbers that differ only in the sixth figure
 
-// A threshold and the uniform draw that met it, wherever either is shown: three decimals, or as many as show
-// which of the two is larger. The same rule as `drawn` of specviz/figures/labels.py.
+// Write a threshold and the draw that is compared with it. Both have three decimals, or as many as
+// are needed to see which is larger. `drawn` of specviz/figures/labels.py is the same rule in
+// Python.
 /**
  * @param {number} threshold
  * @param {number} draw
@@ -149,19 +165,22 @@ export function drawn(threshold, draw) {
   return [decimals(threshold, places), decimals(draw, places)];
 }
 
-// As many decimals; where those would read as 0, two figures, where as 1, more; in words where that is too long.
+// Write a number between 0 and 1 with the given number of decimals. Use more decimals if a small
+// value would otherwise show fewer than two figures, or if a value below 1 would be rounded to 1.
+// If too many decimals would be needed, return words such as "under 0.00001". `decimals` of
+// specviz/figures/labels.py is the same rule in Python.
 /** @param {number} value */
 export function decimals(value, places = DRAW_PLACES) {
   if (value === 0 || value === 1) return String(value);
-  const isTiny = value < 0.5 * 10 ** -places;
-  for (let count = isTiny ? 1 - Math.floor(Math.log10(value)) : places; count <= Math.max(places, MOST_PLACES); count += 1) {
+  for (let count = Math.max(places, 1 - Math.floor(Math.log10(value))); count <= Math.max(places, MOST_PLACES); count += 1) {
     const text = value.toFixed(count);
     if (Number(text) > 0 && Number(text) < 1) return text;
   }
   return value < 0.5 ? "under 0.00001" : "over 0.999999";
 }
 
-// A draw that somebody chose, in full: never 8.9e-7, as no field shows a draw.
+// Write a draw in full, as the user chose it. It is never written as 8.9e-7, because no input field
+// shows it like that.
 /** @param {number} draw */
 export function whole(draw) {
   const text = String(draw);
@@ -174,25 +193,35 @@ export function timeWords(seconds) {
   return seconds < 90 ? `about ${Math.round(seconds)} s` : `about ${Math.round(seconds / 60)} min`;
 }
 
-// Behind what goes on; "" where nothing is known.
+// Write the remaining time of a run, or "" if it is unknown.
 /** @param {number | null | undefined} seconds */
 export function leftWords(seconds) {
   return seconds === null || seconds === undefined ? "" : ` · ${timeWords(seconds)} left`;
 }
 
-// `running`: {title, seconds_left} of what runs now, null where nothing is known of it.
+// Say that a request waits in the server's queue. `ahead` is the number of runs before it.
+// `running` is {title, seconds_left} of the current run, or null if it is unknown. `has_given` is
+// true if this page's run has already started and now pauses for another visitor's run.
+// `lacks_memory` is true if the server has too little free memory to start one more run.
 /**
  * @param {number} ahead
- * @param {{ title: string, seconds_left: number | null } | null} running
+ * @param {{ title: string, seconds_left: number | null, has_given?: boolean, lacks_memory?: boolean } | null} running
  */
 export function waitingWords(ahead, running) {
   if (!ahead) return "starting …";
   const runs = ahead === 1 ? "1 run is ahead of yours" : `${ahead} runs are ahead of yours`;
   const now = running ? `${ahead === 1 ? ":" : "; now"} ${running.title}${leftWords(running.seconds_left)}` : "";
-  return `waiting: ${runs}${now}`;
+  return `${waitingReason(running)}: ${runs}${now}`;
 }
 
-// Who has part in a run that goes on: pages that see the same one, other runs that take turns with it.
+/** @param {{ has_given?: boolean, lacks_memory?: boolean } | null} running */
+function waitingReason(running) {
+  if (running?.has_given) return "this run gave its place to a visitor who had none, and goes on by itself";
+  if (running?.lacks_memory) return "waiting until another run ends, because the server is short of memory";
+  return "waiting";
+}
+
+// Say how many pages watch the same run, and how many other runs share the processor with it.
 /**
  * @param {number} pages
  * @param {number} beside
@@ -204,15 +233,16 @@ export function companyWords(pages, beside) {
   return parts.join("; ");
 }
 
-// What the last message of a run says beside its end: why the server ended it, beside how many it was measured, and
-// for what share of its time other work had the processor.
+// Return the remark of a run's last message. If the server ended the run, the remark gives the
+// reason. Otherwise it says how many other runs were measured at the same time, and how busy the
+// CPU was with other work.
 /** @param {{ limit?: string | null, beside?: number, waited?: number | null }} end */
 export function endWords({ limit, ...measured }) {
   return limit || measuredWords(measured);
 }
 
-// Under which conditions the times of a run were measured, "" for those that a figure needs not name. Of the run's end,
-// or of its header (specviz/records/trace.py).
+// Describe the conditions under which a run's times were measured, or return "" if they were good.
+// The run's last message or its header contains them (specviz/records/trace.py).
 /** @param {{ beside?: number, waited?: number | null }} measured */
 export function measuredWords({ beside, waited }) {
   const parts = [];
@@ -221,7 +251,7 @@ export function measuredWords({ beside, waited }) {
   return parts.join(" · ");
 }
 
-// Such as "1 round", "12 rounds".
+// Write a count, such as "1 round" or "12 rounds".
 /**
  * @param {number} count
  * @param {string} noun

@@ -1,5 +1,5 @@
-// How each outcome of a token looks and is called: the server's table (specviz/figures/outcomes.py),
-// as CSS variables, marks and words.
+// The colour, mark and name of each outcome of a token. The server sends them
+// (specviz/figures/outcomes.py); this module turns them into CSS variables.
 
 import { element } from "./dom.js";
 import { termButton } from "./terms.js";
@@ -7,8 +7,9 @@ import { termButton } from "./terms.js";
 /** @type {Map<string, Look>} */
 const looks = new Map();
 
-// Once, before anything is drawn. A class of an outcome's name brings its colour, mark and underline
-// as --outcome, --outcome-word, --mark, --underline and --tint to what carries it.
+// Store the outcomes and make their styles. It must be called once, before anything is drawn. An
+// element whose class is the name of an outcome then has the CSS variables --outcome,
+// --outcome-word, --mark, --underline and --tint.
 /** @param {Look[]} outcomes */
 export function takeOutcomes(outcomes) {
   for (const look of outcomes) looks.set(look.name, look);

@@ -1,77 +1,82 @@
-// What every page of the app is: an object of this shape, listed in pages.js. A further page is a folder
-// with its HTML and CSS, a class that extends this one, and a line in that list.
+// The base class of all pages of the app, which pages.js lists. To add a page, create a folder with
+// its HTML and CSS, a class that extends this one, and a line in that list.
 
 export class Page {
-  // Of the subclass: `id` is the page's name in the address (?view=…), its folder, and the name of its HTML
-  // file in it; `title` stands on its tab.
+  // Each subclass sets these. `id` is the name of the page in the address (?view=…), of its folder
+  // and of its HTML file. `title` is the text on its tab.
   static id = "";
   static title = "";
 
-  // `shell` is the app: root, refs (elements by data-ref), theme, setup, prompts, gradio, `pages` by their
-  // ids (those before this one in the list), and show(id).
+  // `shell` is the app. It has root, refs (elements by data-ref), theme, setup, prompts, gradio,
+  // `pages` (by id; only pages earlier in the list) and show(id).
   /** @param {Shell} shell */
   constructor(shell) {
     this.shell = shell;
     const { id } = /** @type {typeof Page} */ (this.constructor);
-    this.section = /** @type {HTMLElement} */ (shell.root.querySelector(`#${id}`)); // it shows and goes with the page
+    // the element of the page, which is shown or hidden
+    this.section = /** @type {HTMLElement} */ (shell.root.querySelector(`#${id}`));
   }
 
-  // It is shown now, or it went.
+  // Called when the page is shown or hidden.
   /** @param {boolean} _isShown */
   setShown(_isShown) {}
 
-  // Back or Forward led to an entry of the history that is of this page.
+  // Called when the user has moved with Back or Forward to a history entry of this page.
   returned() {}
 
-  // Its address names a place that somebody else chose.
+  // Called when the leader of a class has moved to this page's address.
   followed() {
     this.returned();
   }
 
-  // What of it its address does not show to others, "" for nothing.
+  // Say what this page shows but its address does not contain, or "" if a link is complete.
   /** @returns {string} */
   get unseen() {
     return this.address.linkLimit ? "this: it is in your browser only" : "";
   }
 
-  // Why it has no question, where one is missed.
+  // Explain to a teacher why the page offers no question, or return "".
   /** @returns {string} */
   get unasked() {
     return "";
   }
 
-  // What people may be asked about what it shows, null for nothing.
+  // The question that a teacher can ask a class about the shown content, or null.
   /** @returns {PageQuestion | null} */
   get question() {
     return null;
   }
 
-  // What keys do on it, by the names in keyboard.js; `lead` goes one step on or back for whoever leads a class, also
-  // past a question that only the class has answered.
+  // The actions of this page, keyed by their names in keyboard.js, which maps keys to them. The
+  // action `lead` is for the leader of a class. It moves the page one step forward or back. If the
+  // page waits for the answer to a question, `lead` moves forward without an answer, because only
+  // the class has to answer.
   get actions() {
     return {};
   }
 
-  // Whether a step forward (1) or back (-1) leads anywhere now.
+  // Return whether the user can move one step forward (`_by` is 1) or back (-1) now.
   /** @param {number} _by */
   canMove(_by) {
     return true;
   }
 
-  // For the button that copies a link: { link, linkLimit, write() }.
+  // The current address, with the parts that the copy button for links needs: { link, linkLimit,
+  // write() }.
   get address() {
     return { link: window.location.href, linkLimit: "", write() {} };
   }
 
-  // Whether a parameter of the address is of this page alone: it goes where another page is entered.
+  // Return whether a parameter of the address belongs only to this page. The app removes such
+  // parameters when another page opens.
   /** @param {string} _parameter */
   owns(_parameter) {
     return false;
   }
 
-  // Another theme, or another size of type.
+  // Called after a change of theme or text size, to draw everything again.
   repaint() {}
 
-  // Escape: end whatever of it runs or waits.
+  // Called on Escape. It ends everything on the page that runs or waits.
   halt() {}
 }

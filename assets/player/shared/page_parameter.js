@@ -1,8 +1,8 @@
-// The parameter of the address that names the page which is shown.
+// The parameter of the address that names the shown page.
 
-const PARAMETER = "view"; // Gradio keeps "page" for itself
+const PARAMETER = "view"; // "page" is not possible, because Gradio uses it
 
-// The name of the page, null where the address names none.
+// Return the page's name, or null if the address has none.
 /** @param {URLSearchParams} parameters */
 export function pageIn(parameters) {
   return parameters.get(PARAMETER);
@@ -16,7 +16,7 @@ export function setPage(parameters, name) {
   parameters.set(PARAMETER, name);
 }
 
-// A link to a page, without anything else.
+// Return a link to a page without any other parameter.
 /** @param {string} name */
 export function pageLink(name) {
   return `?${PARAMETER}=${name}`;

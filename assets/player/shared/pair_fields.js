@@ -1,6 +1,5 @@
-// The part of the form that names the models: the menu of pairs, sources of one's own, and what
-// is known of them before anything is loaded.
-// Knows what the server offers and how to ask it; the report comes in the server's words.
+// The part of the form that chooses the models: the menu of pairs, the fields for the user's own
+// models, and the server's report about models before they are loaded.
 
 import { element, setText } from "./dom.js";
 import { Menu } from "./menu.js";
@@ -8,8 +7,9 @@ import { Menu } from "./menu.js";
 const CUSTOM = "custom";
 
 export class PairFields {
-  // `ask(question)` gives the server's report or null; `onOffer(refusals)` hears what methods remain,
-  // `onReport()` that there is a report.
+  // `ask()` resolves to the server's report, or null if the server cannot be reached.
+  // `onOffer(refusals)` is called with the methods that the models cannot run. `onReport()` is
+  // called after a report has arrived.
   /**
    * @param {Refs} refs
    * @param {Setup} setup
@@ -38,7 +38,8 @@ export class PairFields {
     return this.refs.pair.value === CUSTOM;
   }
 
-  // Which models the report would be about, and for which of their uses.
+  // A text that identifies what the report is about: the models, the method, the device and the
+  // data type.
   get subject() {
     const { pair, custom, method, deviceChoice, dtype } = this.refs;
     /** @type {HTMLInputElement[]} */
@@ -60,7 +61,8 @@ export class PairFields {
     this.onOffer(this.found ?? this.withHeads((isAlone ? pair?.refusals_alone : pair?.refusals) ?? {}));
   }
 
-  // A field of heads says which method it makes possible, where it is filled in.
+  // Return the refused methods and their reasons, without those methods that the user has made
+  // possible by naming extra heads in a field.
   /** @param {Record<string, string>} refusals */
   withHeads(refusals) {
     if (!this.isCustom) return refusals;
@@ -81,7 +83,7 @@ export class PairFields {
     this.setChecking(true);
     const reply = await this.ask();
     this.setChecking(false);
-    if (subject !== this.subject) return; // the form has moved on
+    if (subject !== this.subject) return; // the form has changed while the server was working
     const failure = reply === null ? "The server cannot be reached." : reply.error;
     this.reported = subject;
     this.found = failure ? null : reply.refusals;

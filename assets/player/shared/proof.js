@@ -1,5 +1,5 @@
-// Why drafting changes nothing about the distribution of the text: the proof behind "same distribution".
-// Static words; knows nothing of a run.
+// The proof that the lossless rules do not change the distribution of the text. It opens below the
+// words "same distribution". The text is the same for every run.
 
 import { element } from "./dom.js";
 
@@ -55,14 +55,14 @@ const PARTS = [
   ],
 ];
 
-// Folded, under a line that says what it proves.
+// Return the proof as an element that is folded at first.
 export function proofFold() {
   const fold = element("details", "proof-words");
   fold.append(element("summary", "", "Why the lossless rules keep the target’s distribution: the proof"), ...PARTS.map(part));
   return fold;
 }
 
-// A formula that is wider than the page scrolls, by keys too.
+// Make the formula focusable, so that keys can scroll it if it is wider than the page.
 /** @param {["p" | "pre", string]} given */
 function part([tag, text]) {
   const made = element(tag, tag === "pre" ? "formula" : "", text);

@@ -1,18 +1,21 @@
-// One place of the text drawn anew, many times, from the distributions that verification computed there: a
-// guess is drawn from q, kept with probability min(1, p/q), else replaced from what is left of p. Knows a
-// round's record; knows no view.
+// Repeats the draws of one position of the text, with the distributions that verification computed.
+// Each repetition draws a token from q and accepts it with probability min(1, p/q). Otherwise it
+// draws a token from the residual.
 //
-// A recording keeps the most probable tokens and what all others sum up to: those are one bin here. What p
-// and q have in common in it follows from the recorded overlap, so the first guess passes as often as in the
-// run; a later sibling takes it for one token. Either way the bins come out as p, as single tokens would.
+// A recording keeps the most probable tokens of a position and the summed probability of all
+// others. Here, each kept token is a bin, and all others together are one more bin. The recorded
+// overlap says how much mass p and q share in this last bin, so the first drafted token is accepted
+// as often as in the run. For later siblings the bin is treated as one token. In both cases the
+// drawn bins follow p.
 
 export const DRAWS = 1000;
-const KEPT = 10; // a position's tokens beside the target's own, which is drawn later (TOP_TOKENS of the records)
-const DEVIATIONS = 3.6; // above the floor, as in the laboratory (specviz/experiments/run/losslessness.py)
+const KEPT = 10; // recorded tokens per position, without the target's own token (TOP_TOKENS of the records)
+const DEVIATIONS = 3.6; // standard deviations above the noise floor, the same as in specviz/experiments/run/losslessness.py
 
-// What is needed to draw anew behind `parent`: bins with p and q, the last one that of all others (id null),
-// how many guesses are tried, and by which rule. Null where the record does not keep the distributions, and
-// at temperature 0, where nothing is drawn. `written` is a token that gets a bin of its own, however rare.
+// Return a plan with everything that is needed to repeat the draws after the node `parent`: the
+// bins with p and q, the drafted tokens and the rule. The last bin holds all other tokens together;
+// its id is null. Return null at temperature 0, where nothing is drawn, or if the record has no
+// distributions. `written` is the id of a token that gets a separate bin even if it is rare.
 /**
  * @param {Round} round
  * @param {number | undefined} parent
@@ -56,7 +59,9 @@ function binsOf(round, position, children, written) {
   return [...known, { id: null, p: rest("p"), q: rest("q") }];
 }
 
-// Without replacement a sibling's own q is scaled to what those before it had left.
+// Return the probability that the drafter gave to a node's token before any sibling was drawn.
+// Without replacement, the recorded q of a sibling is relative to the mass that earlier siblings
+// left.
 /**
  * @param {Round} round
  * @param {number[]} children
@@ -73,14 +78,15 @@ function firstQ(round, children, node) {
   return q[node] * left;
 }
 
-// Sums to 1, or is all 0.
+// Scale the values so that they sum to 1, unless all are 0.
 /** @param {number[]} values */
 function scaled(values) {
   const total = values.reduce((sum, each) => sum + each, 0);
   return total > 0 ? values.map((each) => each / total) : values;
 }
 
-// Counts of many draws by bin: of guesses that were kept, and of tokens that the target drew itself.
+// Counts many repeated draws by bin. It counts accepted drafted tokens and tokens drawn by the
+// target separately.
 export class Redraw {
   /**
    * @param {RedrawPlan} plan
@@ -104,14 +110,14 @@ export class Redraw {
     this.count += draws;
   }
 
-  // One token, by the rule of the round.
+  // Draw one token by the rule of the round.
   token() {
     const { kind } = this.plan;
     if (kind === "typical") return this.byThreshold();
     return kind === "deterministic" ? this.picked() : this.guessed();
   }
 
-  // Guesses are drawn; each that fails leaves less of p.
+  // Draw and judge one sibling after the other. Each rejection removes mass from p.
   guessed() {
     const { plan, random } = this;
     let { p, q } = plan;
@@ -125,7 +131,9 @@ export class Redraw {
     return { bin: pick(p, random()), isKept: false };
   }
 
-  // The guesses are those of the run: each passes with what is left of p at its token.
+  // Draw a token if the drafter makes no random draws. Each repetition then judges the same drafted
+  // tokens as the run. Each is accepted with its probability in p, from which earlier rejected
+  // siblings were removed.
   picked() {
     const { plan, random } = this;
     let { p } = plan;
@@ -136,39 +144,43 @@ export class Redraw {
     return { bin: pick(p, random()), isKept: false };
   }
 
-  // The lossy rule asks for no draw, and takes nothing away from p.
+  // Draw a token by the lossy rule. This rule accepts a drafted token without a random draw, and a
+  // rejection removes nothing from p.
   byThreshold() {
     const kept = this.plan.guesses.find(({ passes }) => passes);
     return kept ? { bin: kept.bin, isKept: true } : { bin: pick(this.plan.p, this.random()), isKept: false };
   }
 
-  // How often a bin came out, of all draws.
+  // Return the share of all draws that ended in a bin.
   /** @param {number} bin */
   share(bin) {
     return (this.accepted[bin] + this.drawn[bin]) / Math.max(1, this.count);
   }
 
-  // Total variation between what came out and p.
+  // The total variation between the draws and p.
   get distance() {
     return this.plan.p.reduce((sum, p, bin) => sum + Math.abs(this.share(bin) - p), 0) / 2;
   }
 
-  // How far as many draws from p itself would be from it on average: E|X/n - p| of a binomial X, summed.
+  // The noise floor: the expected distance from p if the same number of tokens was drawn from p
+  // itself. It is the sum of E|X/n - p| over the bins, where X is binomial.
   get floor() {
     const terms = this.plan.p.map((p) => Math.sqrt((p * (1 - p)) / (2 * Math.PI * Math.max(1, this.count))));
     return terms.reduce((sum, each) => sum + each, 0);
   }
 
-  // Up to here as many draws from p itself come, but for one series in a hundred or fewer: the floor, what
-  // its spread adds, and one whole draw, for few draws of rare tokens are far from normal.
+  // A limit for the distance. Of a hundred series of draws from p itself, at most one exceeds it.
+  // It is the noise floor plus a multiple of the standard deviation. One draw is added, because the
+  // counts of rare tokens are not normally distributed.
   get ceiling() {
     const count = Math.max(1, this.count);
     return this.floor + DEVIATIONS * Math.sqrt(spread(this.plan.p) / count) + 1 / count;
   }
 }
 
-// The variance of sqrt(n) times the distance of n draws from p, of which the counts are taken for normal:
-// for two of them with the correlation r, |x| and |y| vary together by 2/π (sqrt(1 - r²) + r asin r - 1).
+// Return the variance of sqrt(n) times the distance of n draws from p, if the counts are normal.
+// For two counts with correlation r, |x| and |y| have the covariance 2/π (sqrt(1 - r²) + r asin r -
+// 1).
 /** @param {number[]} p */
 function spread(p) {
   const deviations = p.map((each) => Math.sqrt(each * (1 - each)));
@@ -181,7 +193,7 @@ function spread(p) {
   return sum / (2 * Math.PI);
 }
 
-// min(p, q) by bin; in the last one, where it is given, what its tokens have in common.
+// Return min(p, q) of each bin. `ofOthers`, if given, is the shared mass of the last bin.
 /**
  * @param {number[]} p
  * @param {number[]} q
@@ -193,7 +205,8 @@ export function sharedOf(p, q, ofOthers) {
   return shared;
 }
 
-// What p has beyond what it shares with q, scaled to sum to 1; p itself where that is nothing.
+// Return p without the mass that it shares with q, scaled to sum to 1. Return p itself if nothing
+// is left.
 /**
  * @param {number[]} p
  * @param {number[]} shared
@@ -212,7 +225,7 @@ function without(values, bin) {
   return left.some((each) => each > 0) ? scaled(left) : values;
 }
 
-// The bin in which a uniform number falls.
+// Return the bin into which a uniform number falls.
 /**
  * @param {number[]} probs
  * @param {number} u
@@ -226,7 +239,7 @@ function pick(probs, u) {
   return probs.findLastIndex((each) => each > 0);
 }
 
-// Numbers in [0, 1) that follow from the seed (mulberry32).
+// Return a generator of uniform numbers in [0, 1) that depends only on the seed (mulberry32).
 /** @param {number} seed */
 function uniforms(seed) {
   let state = seed >>> 0;

@@ -1,5 +1,5 @@
-// Exactness, shown: the place under the cursor drawn anew a thousand times, with what verification
-// computed.
+// A card that shows that the text follows p exactly: it repeats the draw at the cursor's position a
+// thousand times, with the distributions that verification computed.
 
 import { EXTRA } from "./cursor.js";
 import { element, setText } from "./dom.js";
@@ -10,10 +10,10 @@ import { tokenLabel } from "./token_label.js";
 import { LIKELIEST, twoWaysNodes, waysAt } from "./two_ways.js";
 
 export class RedrawCard extends RedrawView {
-  // `onExample` shows a run in which something is drawn, null where there is none at hand; `exampleWords`
-  // says which.
+  // `onExample` opens another run, whose draws are random; it is null if there is no such run.
+  // `exampleWords` returns the label of the button for it.
   /**
-   * @param {HTMLElement} box with the drawing of the curve
+   * @param {HTMLElement} box the element of the card, which already contains the curve
    * @param {(() => void) | null} [onExample]
    * @param {() => string} [exampleWords]
    */
@@ -29,9 +29,9 @@ export class RedrawCard extends RedrawView {
     this.how.after(this.sum);
     this.proof = proofFold();
     box.append(this.proof);
-    /** @type {any} the place: its run, round and node */
+    /** @type {any} the position: its run, round and node */
     this.place = {};
-    /** @type {WeakMap<Round, Map<number, import("./redraw_view.js").Drawn>>} what was drawn, by the place's parent */
+    /** @type {WeakMap<Round, Map<number, import("./redraw_view.js").Drawn>>} round -> parent node -> the draws made there */
     this.past = new WeakMap();
     this.clear();
   }
@@ -40,8 +40,9 @@ export class RedrawCard extends RedrawView {
     this.show({ trace: null, round: null, node: null, words: "Once a run has ended, each position of its text can be drawn anew." });
   }
 
-  // The place to draw anew: that of a stop of `round`. `words` say why there is none; `isWhole`: what was
-  // written there may be told, though a guess at hand failed, as it did where it `isRejected`.
+  // Show the text position of a stop. If no position can be shown, `words` say why. If the drafted
+  // token was rejected, `isRejected` is true. `isWhole` is true if the card may name the token that
+  // the text finally has at this position.
   /** @param {{ trace: Trace | null, round: Round | null, node: number | null, words?: string, isWhole?: boolean, isRejected?: boolean }} place */
   show(place) {
     const { trace, round, node, words = "", isWhole = false, isRejected = false } = place;
@@ -68,7 +69,7 @@ export class RedrawCard extends RedrawView {
     this.proof.open = true;
   }
 
-  // What was drawn here stands here again.
+  // Store the draws of this position, to show them again if the user returns.
   keep() {
     const { round, node } = this.place;
     if (!round || node === null || !this.subject) return;
@@ -76,7 +77,8 @@ export class RedrawCard extends RedrawView {
     this.past.set(round, drawn.set(round.parentOf(node), this.drawn));
   }
 
-  // How the two ways add up to p, for the token that was written.
+  // Show how the two ways to a token (accepted draft, or draw from the residual) add up to p, for
+  // the token that the text has here.
   /**
    * @param {RedrawPlan | null} plan
    * @param {number | null} written
@@ -93,7 +95,8 @@ export class RedrawCard extends RedrawView {
   }
 }
 
-// The token that came to stand at a stop's place: the guess that was kept there, else the target's own.
+// Return the token that the text has at a stop's position: the accepted drafted token, or otherwise
+// the target's own token.
 /**
  * @param {Round} round
  * @param {number} node
@@ -125,7 +128,7 @@ function whyNot({ trace, round, node }) {
   return "This place was never examined, so the record keeps no distributions of it.";
 }
 
-// Which one that is here, where the record keeps it.
+// Name the most probable token at this position, if the record has it.
 /**
  * @param {Trace} trace
  * @param {Round} round

@@ -1,28 +1,30 @@
-// A position of the text drawn anew, live: bars of kept guesses and of the target's own draws fill up to p,
-// and the distance from p falls with its noise floor. Knows no run: a plan, and what its bins are called.
+// An animated repetition of the draws at one position. Bars of accepted drafted tokens and of the
+// target's own draws grow towards p, and the distance from p decreases with its noise floor. The
+// view needs only a plan and the names of its bins, no run.
 
-import { blankRows, cameOutRows, CURVE, drawCurve, keyLine, percent } from "./came_out.js";
+import { blankRows, cameOutRows, CURVE, drawCurve, drawnShare, keyLine } from "./came_out.js";
 import { drawing, element, setText } from "./dom.js";
 import { DRAWS, Redraw } from "./redraw.js";
 
-const SHOWN = 10; // bins of their own
-const SECONDS = 3.5; // of a thousand draws
-const BEGIN = 2.4; // how slowly the first draws come: the power of time by which they add up
+const SHOWN = 10; // number of bins that have a bar of their own
+const SECONDS = 3.5; // duration of a thousand draws
+const BEGIN = 2.4; // exponent of the animation's speed; a larger one starts more slowly
 const MOST = 0.5; // the distance at the top of the curve
 const NOTHING = { redraw: null, history: [], series: 0 };
 
-// What is drawn: `label` names a bin by its token's id, `own` is the outcome of the target's own draws,
-// `Rule` draws, `isLossy` says that it cannot come out as p, and `written` is a token that has a bar, however
-// rare.
+// The position whose draws are repeated. `plan` is a plan of shared/redraw.js. `label` returns the
+// name of a bin from its token id. `own` is the name of the outcome of tokens that the target draws
+// itself. `Rule` is the class that makes the draws. `isLossy` is true if the rule is lossy, so that
+// the draws need not follow p. `written` is the id of a token that has a bar even if it is rare.
 /** @typedef {{ plan: RedrawPlan, seed: number, label: (id: number | null) => string, own: string, isLossy?: boolean, written?: number | null, Rule?: typeof Redraw }} RedrawSubject */
 
-// What was drawn of a place so far.
+// The draws of a position so far.
 /** @typedef {{ redraw: Redraw | null, history: { count: number, distance: number, floor: number }[], series: number }} Drawn */
 
 export class RedrawView {
   /**
    * @param {HTMLElement} box
-   * @param {() => void} [onDraw] hears when something was drawn
+   * @param {() => void} [onDraw] is called after each drawing
    */
   constructor(box, onDraw = () => {}) {
     this.box = box;
@@ -34,10 +36,10 @@ export class RedrawView {
     this.how = element("p", "redraw-how");
     /** @type {{ count: number, distance: number, floor: number }[]} */
     this.history = [];
-    this.series = 0; // how many times it began here
-    this.goal = 0; // as many draws are to be made
+    this.series = 0; // how often drawing was started at this position
+    this.goal = 0; // how many draws are wanted in total
     this.frame = 0;
-    this.isOpen = false; // the bars have their room once someone asks for them
+    this.isOpen = false; // false until the first draw; the bars then appear
     this.go = element("button", "primary");
     this.go.type = "button";
     this.go.title = "Redraw this position (R)";
@@ -66,8 +68,9 @@ export class RedrawView {
     return this.subject?.plan ?? null;
   }
 
-  // Another position, null for none; `how` says how it is drawn, or why there is none.
-  // `drawn`: what `drawn` of this view was when the place was left.
+  // Show another position, or none if `subject` is null. `how` says how the tokens of the position
+  // are drawn, or why there is none. The last argument has the earlier draws (`drawn`) of this
+  // position, if the user has come back to it.
   /**
    * @param {RedrawSubject | null} subject
    * @param {string} how
@@ -92,7 +95,7 @@ export class RedrawView {
     return { redraw, history, series };
   }
 
-  // No draws are on their way.
+  // Return whether all wanted draws were made.
   get isDone() {
     return this.redraw !== null && this.redraw.count >= this.goal;
   }
@@ -106,7 +109,8 @@ export class RedrawView {
     this.go.focus({ preventScroll: true });
   }
 
-  // A thousand draws, or a thousand more; at once for who wants no motion.
+  // Start a thousand draws, or a thousand more. They appear at once if the system setting asks for
+  // reduced motion.
   start() {
     const { subject } = this;
     if (!subject) return;
@@ -146,8 +150,6 @@ export class RedrawView {
     this.onDraw();
   }
 
-  // ---- drawing
-
   draw() {
     const { subject, redraw } = this;
     this.box.classList.toggle("is-off", !subject);
@@ -160,7 +162,7 @@ export class RedrawView {
     setText(this.said, subject && redraw ? resultWords(redraw, subject.isLossy ?? false, this.isDone) : "");
   }
 
-  // The distance and its floor, as they fell.
+  // Draw the curves of the distance and its noise floor.
   drawCurve() {
     const last = Math.max(DRAWS, this.history.at(-1)?.count ?? 0);
     const height = (/** @type {number} */ value) => Math.min(1, value / MOST);
@@ -168,7 +170,8 @@ export class RedrawView {
   }
 }
 
-// The verdict comes when the draws stand still, so that it does not change its mind on the way.
+// Return the result of the draws in words. The verdict appears only after the last draw, because an
+// earlier verdict could change again.
 /**
  * @param {Redraw} redraw
  * @param {boolean} isLossy
@@ -184,7 +187,8 @@ function resultWords({ count, distance, ceiling, accepted }, isLossy, isDone) {
   return `${told} More than chance: ${chance}. ${isLossy ? "More draws bring it no nearer: the rule is lossy." : "Draw more."}`;
 }
 
-// By falling p, the written token in the last place if not in one before, then all others together.
+// Return the rows, sorted by decreasing p, and a last row for all other tokens. If the token
+// `written` is too rare for the list, it replaces the last single token.
 /**
  * @param {RedrawSubject} subject
  * @param {Redraw | null} redraw
@@ -201,7 +205,7 @@ function rows({ plan, label, own, written = null }, redraw) {
     const id = plan.ids[group[0]];
     const name = at === groups.length - 1 || id === null ? "all others" : label(id);
     const shares = /** @type {[string, number][]} */ ([["accepted", kept], [own, drawn]]);
-    return { name, p: sum(plan.p), shares, came: kept + drawn > 0 ? percent(kept + drawn) : "" };
+    return { name, p: sum(plan.p), shares, came: kept + drawn > 0 ? drawnShare(kept + drawn) : "" };
   });
   return cameOutRows(bars, SHOWN + 1);
 }

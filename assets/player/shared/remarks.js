@@ -1,10 +1,10 @@
-// Words of the server about a round: text, and tokens as small chips. What the drafter did, one line per
-// remark, whatever the drafter; and the sentences of the moments.
+// The server's words about a round: the notes of the drafter, one line each, and the sentences
+// about its moments. Tokens appear as small chips.
 
 import { element } from "./dom.js";
 import { tokenLabel } from "./token_label.js";
 
-const MOST_CHIPS = 48; // of one list: a drafter may name hundreds
+const MOST_CHIPS = 48; // tokens in one list, because a drafter may name hundreds
 
 export class Remarks {
   /**
@@ -43,7 +43,7 @@ export class Remarks {
   }
 }
 
-// The parts of a remark or of a sentence, for an element.
+// Return the parts of a note or sentence as nodes for an element.
 /**
  * @param {Trace} trace
  * @param {Remark} parts

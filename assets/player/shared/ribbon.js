@@ -1,16 +1,16 @@
-// One lane's text as a row of tokens; each carries where it came from as colour and line. Only grows while
-// a race runs. The text stands in blocks, parted where a line ends anyway: the browser lays out a growing
-// text's last block alone.
+// The text of one lane as a row of tokens, whose colour and underline show their origin. While a
+// race runs, the text only grows. It consists of blocks that end at a line break, so that the
+// browser lays out only the last block when the text grows.
 
 import { element } from "./dom.js";
 import { endsInBytes, isOpen, joined } from "./split_characters.js";
 import { tokenText } from "./token_label.js";
 
-const BLOCK = 200; // tokens, and then those up to the end of the line
+const BLOCK = 200; // tokens per block; the block then continues to the next line break
 
 export class Ribbon {
-  // `isRunning`: a text that is read while it is written: its end stays in sight, and a character of several
-  // tokens is that character.
+  // `isRunning` is true if users read this text while a run writes it. The end of the text then
+  // stays visible, and a character that consists of several tokens is shown as one character.
   /**
    * @param {HTMLElement} box
    * @param {{ onSelect: (at: number) => void, onHover: (at: number, span: HTMLElement | null) => void, onScroll?: () => void, isRunning?: boolean }} on
@@ -19,8 +19,8 @@ export class Ribbon {
     this.box = box;
     this.isRunning = isRunning;
     /** @type {HTMLElement[]} */
-    this.split = []; // the tokens of a character that is not whole yet
-    this.ledTop = 0; // where the text was scrolled to, but for what its reader did
+    this.split = []; // the tokens of a character that is not complete yet
+    this.ledTop = 0; // the last scroll position that the page set itself
     this.empty = [...box.children];
     box.replaceChildren(...this.empty);
     /** @type {HTMLElement[]} */
@@ -29,8 +29,8 @@ export class Ribbon {
     this.selected = null;
     /** @type {HTMLElement[]} */
     this.marked = [];
-    this.later = 0; // tokens from here on lie behind the moment shown
-    this.block = element("div"); // the last one
+    this.later = 0; // index of the first token after the shown moment
+    this.block = element("div"); // the last block of the text, to which new tokens are added
     const tokenOf = (/** @type {any} */ event) => event.target.closest?.(".token");
     box.addEventListener("click", (event) => {
       const span = tokenOf(event);
@@ -44,7 +44,9 @@ export class Ribbon {
       onHover(span ? this.spans.indexOf(span) : -1, span);
     };
     box.addEventListener("mousemove", (event) => point(tokenOf(event) ?? null));
-    box.addEventListener("mouseover", (event) => tokenOf(event) !== this.pointed && point(null)); // the text moved, not the pointer
+    // If the text scrolls below a pointer that stands still, the token under the pointer changes.
+    // The earlier token is then no longer the one that the user points at.
+    box.addEventListener("mouseover", (event) => tokenOf(event) !== this.pointed && point(null));
     box.addEventListener("mouseleave", () => point(null));
     box.addEventListener("scroll", () => {
       if (Math.abs(box.scrollTop - this.ledTop) <= 1) return;
@@ -62,7 +64,8 @@ export class Ribbon {
     this.later = 0;
   }
 
-  // A question stands on lines of its own; any other prompt is gone on with.
+  // Start the text with its prompt. A question is on lines of its own; the text continues any other
+  // prompt directly.
   /**
    * @param {string} prompt
    * @param {boolean} isQuestion
@@ -74,17 +77,18 @@ export class Ribbon {
     this.startBlock();
     this.block.append(span);
     this.box.replaceChildren(this.block);
-    this.scrollTo(this.isRunning ? this.box.scrollHeight : 0); // where new tokens come, or the prompt
+    this.scrollTo(this.isRunning ? this.box.scrollHeight : 0); // show the newest tokens, or the prompt
   }
 
-  // The prompt in another form: as text, or as tokens, whose control tokens stand out.
+  // Show the prompt in another form: as text, or as tokens with marked control tokens.
   /** @param {string | string[]} prompt */
   showPrompt(prompt) {
     const parts = typeof prompt === "string" ? visible(prompt) : prompt.flatMap(promptToken);
     this.box.querySelector(".prompt")?.replaceChildren(...parts);
   }
 
-  // Add what is new of `tokens`; one that is read while it runs stays at its end if the reader is there.
+  // Add the tokens that are not shown yet. A growing text scrolls with its end if the user is at
+  // the end.
   /** @param {Token[]} tokens */
   grow(tokens) {
     if (tokens.length === this.spans.length) return;
@@ -96,7 +100,8 @@ export class Ribbon {
     if (isFollowed) this.scrollTo(this.box.scrollHeight);
   }
 
-  // Of tokens that stand there, where it was told only behind the last one.
+  // Show the origins of tokens that were unknown at first, because some engines report them only at
+  // the end.
   /** @param {Token[]} tokens */
   showOrigins(tokens) {
     for (const [at, span] of this.spans.entries()) span.classList.replace("unknown", tokens[at].origin);
@@ -122,7 +127,7 @@ export class Ribbon {
     if (this.isRunning) this.join(span);
   }
 
-  // With its last token a character that several tokens share stands there.
+  // Show a character as soon as the last token of its bytes has arrived.
   /** @param {HTMLElement} span */
   join(span) {
     if (!this.split.length && !endsInBytes(span.textContent ?? "")) return;
@@ -137,7 +142,8 @@ export class Ribbon {
     return (this.block = element("div"));
   }
 
-  // Highlight a token and its round [from, to); fade what lies behind the moment shown.
+  // Highlight the selected token and the tokens [from, to) of its round. Tokens from `shown` on are
+  // faint.
   /**
    * @param {number} selected
    * @param {number} from
@@ -164,7 +170,8 @@ export class Ribbon {
     this.later = shown;
   }
 
-  // The selected token; without one, what the text ends with at the moment shown.
+  // The element to which the text scrolls: the selected token, or the last token at the shown
+  // moment if none is selected.
   get goal() {
     return this.selected ?? this.spans[Math.max(0, this.later - 1)];
   }
@@ -174,7 +181,7 @@ export class Ribbon {
     return !goal || (goal.offsetTop >= box.scrollTop && goal.offsetTop + goal.offsetHeight <= box.scrollTop + box.clientHeight);
   }
 
-  // By whole lines, so that none is cut.
+  // Scroll so that the token is visible. Scroll by whole lines, so that no line is cut.
   reveal() {
     if (this.isGoalInSight) return;
     const { lineHeight } = this;
@@ -199,15 +206,15 @@ function tokenSpan({ text, origin }) {
   return span;
 }
 
-const CONTROL = /^(<.+>|\[.+\])$/; // as tokenizers name them
+const CONTROL = /^(<.+>|\[.+\])$/; // the usual forms of control tokens
 
 /** @param {string} text */
 function promptToken(text) {
   return CONTROL.test(text) ? [element("span", "control", text)] : visible(text);
 }
 
-// Text nodes, with an empty mark before each line break: the mark is drawn by CSS alone, so the
-// text stays the model's own.
+// Return text nodes, with an empty element before each line break. Only CSS draws a mark there, so
+// that a copied text is exactly the model's text.
 /** @param {string} text */
 function visible(text) {
   return text

@@ -1,11 +1,13 @@
-// One round as the views need it, from its record on the wire (specviz/records/rounds.py).
-// Knows nothing of other rounds.
+// One round as the views need it, made from its record in a message (specviz/records/rounds.py). A
+// round is independent of other rounds.
 
 import { EXTRA } from "./cursor.js";
 
 export class Round {
-  // `figures` are differences from `templates`: the tree, its mask, the bars per node and extra token,
-  // the residual per examined prefix, and the timeline. `remarks` are what the drafter said, each in parts: text, or a list of token ids.
+  // `figures` are the charts of the round: the tree, its mask, the bars of each node and of the
+  // extra token, the residual after each examined prefix, and the timeline. Each contains only its
+  // differences from a template in `templates`. `remarks` are the notes of the drafter. A note is a
+  // list of parts, each a text or a list of token ids.
   /**
    * @param {RoundRecord} record
    * @param {number} clock
@@ -15,21 +17,21 @@ export class Round {
   constructor(record, clock, figures, templates) {
     /** @type {RoundRecord} */
     this.record = record;
-    this.clock = clock; // own seconds of the lane after this round
+    this.clock = clock; // seconds on the lane's clock at the end of the round
     this.figures = figures;
     this.templates = templates;
     /** @type {Remark[]} */
     this.remarks = [];
-    /** @type {RoundSentences | null} of a round of the main lane */
+    /** @type {RoundSentences | null} sentences about the moments; only rounds of the main lane have them */
     this.sentences = null;
-    this.isGreedy = false; // decoded at temperature 0
+    this.isGreedy = false; // true at temperature 0
     this.outcomes = record.verdicts.outcome;
     this.indices = this.outcomes.map((_, index) => index);
     this.accepted = this.indices.filter((index) => this.outcomes[index] === "accepted");
     /** @type {{ node: number, u: number } | null} */
-    this.forced = null; // another draw that is thought of
-    this.hasOtherWalk = false; // by that draw
-    this.firstToken = this.endToken = 0; // of the text: from the round's first token to behind its last one
+    this.forced = null; // a draw that the user changed in the debugger
+    this.hasOtherWalk = false; // true if the changed draw leads to other verdicts
+    this.firstToken = this.endToken = 0; // indexes in the text: the first token of the round, and the one after its last token
     this.stops = this.walk();
     this.levels = this.judgedLevels();
   }
@@ -42,7 +44,8 @@ export class Round {
     return this.extra?.kind ?? null;
   }
 
-  // Neither the end of the text nor the limit of tokens cut it short.
+  // Return whether the round is complete. It is incomplete if the text ended or reached the token
+  // limit in the middle of it.
   get isWhole() {
     return Boolean(this.extra);
   }
@@ -51,7 +54,7 @@ export class Round {
     return this.accepted.length > 0 && this.outcomes.includes("rejected");
   }
 
-  // Examined nodes in the order of examination, then the extra token.
+  // Return the examined nodes in the order of examination, followed by the extra token.
   walk() {
     const { depth } = this.record.tree.nodes;
     const examined = this.indices.filter((index) => this.outcomes[index] !== "unreached");
@@ -65,7 +68,8 @@ export class Round {
     return rejected.at(-1) ?? this.accepted.at(-1) ?? stops.at(-1) ?? EXTRA;
   }
 
-  // From depth 1 down: what became of each level, by the outcomes of all nodes.
+  // Return the outcome of each level of the tree, from depth 1 on: "accepted" if any node was
+  // accepted, otherwise "rejected" if any was rejected.
   /** @param {string[]} [outcomes] */
   judgedLevels(outcomes = this.outcomes) {
     const { depth } = this.record.tree.nodes;
@@ -80,7 +84,7 @@ export class Round {
     return levels;
   }
 
-  // The tokens that the round added: the accepted path, then the extra token.
+  // The tokens that the round added to the text: the accepted path, followed by the extra token.
   get emitted() {
     const { id } = this.record.tree.nodes;
     const path = this.accepted.map((node) => ({ id: id[node], origin: "accepted", node }));
@@ -88,7 +92,8 @@ export class Round {
     return [...path, { id: this.extra.id, origin: this.extra.kind, node: EXTRA }];
   }
 
-  // Whether some nodes are siblings: then only one path of them can be accepted.
+  // Return whether some nodes are alternatives at the same position, so that at most one of them
+  // can be accepted.
   get isTree() {
     const { depth } = this.record.tree.nodes;
     return new Set(depth).size < depth.length;
@@ -106,14 +111,16 @@ export class Round {
     return prefill + draft + verify + host;
   }
 
-  // An earlier sibling failed, so the rule compared what was left of p: the residual.
+  // Return whether an earlier sibling of the node was rejected, so that the rule compared u with
+  // the residual instead of p.
   /** @param {number} node */
   followsRejection(node) {
     const { parent } = this.record.tree.nodes;
     return this.indices.some((each) => each < node && parent[each] === parent[node] && this.outcomes[each] === "rejected");
   }
 
-  // The node behind which a stop's distributions stand: -1 the root.
+  // Return the node after which a stop's token comes. The stop's distributions are those of the
+  // next token after this node. The root is -1.
   /** @param {number} node */
   parentOf(node) {
     return node === EXTRA ? this.extra?.parent : this.record.tree.nodes.parent[node];
@@ -124,7 +131,7 @@ export class Round {
     return /** @type {number} */ (node === EXTRA ? this.extra?.id : this.record.tree.nodes.id[node]);
   }
 
-  // What is said of a stop: how it was judged, or where the target's own token came from.
+  // Return the sentence about a stop: its verdict, or the origin of the target's own token.
   /**
    * @param {number} node
    * @returns {Remark}
@@ -133,12 +140,14 @@ export class Round {
     return (node === EXTRA ? this.sentences?.extra : this.sentences?.judge[node]) ?? [];
   }
 
-  // The figures of a round of the main lane; those of other lanes have none.
+  // The charts of a round, for callers that know that it has charts. Only rounds of the main lane
+  // have them.
   get known() {
     return /** @type {RoundFigures & { timeline: Figure }} */ (this.figures);
   }
 
-  // Of specviz/figures/tree.py; shared/tree_drawing.js makes the figure of it.
+  // The drawing made by specviz/figures/tree.py. shared/tree_drawing.js turns it into a Plotly
+  // chart.
   get treeDrawing() {
     return compose(this.templates.tree, this.known.tree);
   }
@@ -147,7 +156,7 @@ export class Round {
     return compose(this.templates.mask, this.known.mask);
   }
 
-  // What was left of p behind `parent`, null where nothing was drafted there.
+  // Return the chart of the residual after the node `parent`, or null if nothing was drafted there.
   /** @param {number} parent */
   residualFigure(parent) {
     const delta = this.known.residuals[parent];
@@ -164,23 +173,25 @@ export class Round {
     return compose(this.templates.timeline, this.known.timeline);
   }
 
-  // Its rule compared p with a threshold, not with q and a draw.
+  // Return whether the rule compared p with a threshold instead of comparing p/q with a random
+  // draw.
   get isTypical() {
     return this.record.tree.kind === "typical";
   }
 
-  // For its rule every guess was certain: q is 1.
+  // Return whether the rule treated every drafted token as certain, with q = 1.
   get isPointMass() {
     return this.record.tree.kind === "deterministic";
   }
 
-  // Whether the drafter knows how probable its guesses are; one that copies does not.
+  // Return whether the drafter knows the probabilities of its tokens. A drafter that copies tokens
+  // does not.
   get hasConfidence() {
     return this.record.positions.some(({ q, raw_q }) => q.length + raw_q.length > 0);
   }
 
-  // The drafter's probability of a node: the rule's q, or its own where the rule saw none or 1; null
-  // where it has none.
+  // Return the q that the page shows for a node. It is the q that the rule used. If the rule used
+  // no q, or treated it as 1, it is the drafter's own q, or null if the drafter has none.
   /** @param {number} node */
   shownQ(node) {
     const { q, raw_q } = this.verdict(node);
@@ -188,7 +199,8 @@ export class Round {
     return this.hasConfidence ? raw_q : null;
   }
 
-  // p, q, u … of a node as the rule used them, and unprocessed.
+  // Return p, q, u and the other numbers of a node: those that the rule used, and the raw ones
+  // before the sampling settings.
   /** @param {number} node */
   verdict(node) {
     const { verdicts } = this.record;
@@ -198,7 +210,8 @@ export class Round {
   }
 }
 
-// A figure out of its template and what differs (`delta` in specviz/ui/race_messages.py).
+// Build a chart from its template and the differences that the server sent (`delta` in
+// specviz/ui/race_messages.py).
 /**
  * @param {Figure} template
  * @param {Figure} delta

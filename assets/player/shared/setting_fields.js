@@ -1,11 +1,13 @@
-// The fields of the settings: made from the table where a page has a place for them, found by the name of
-// their setting. Those of the models are copies of the ones in page.html.
+// The input fields of the settings. They are made from the table of settings where a page has a
+// template for them, and found by the name of their setting. The fields of the models are copies of
+// those in page.html.
 
 import { element } from "./dom.js";
 import { plainNumbers, SWITCHED_ON } from "./settings.js";
 
-// In place of <template data-settings="temperature|others|all" data-prefix="lab">: a field for the setting of
-// that name, for each plain number that has no place of its own, or for each of them without sliders.
+// Replace every element <template data-settings="…" data-prefix="lab"> by fields. The value of
+// data-settings can be the name of one setting. "others" stands for all plain numbers that no other
+// template names. "all" stands for all plain numbers; their fields have no sliders.
 /** @param {HTMLElement} root */
 export function makeFields(root) {
   const places = [.../** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("template[data-settings]"))];
@@ -18,7 +20,8 @@ export function makeFields(root) {
   }
 }
 
-// In place of <template data-models data-prefix="lab">: the fields of the models, named after the page.
+// Replace every element <template data-models data-prefix="lab"> by the fields of the models. The
+// prefix keeps their ids unique on each page.
 /** @param {HTMLElement} root */
 export function makeModelFields(root) {
   const { content } = /** @type {HTMLTemplateElement} */ (root.querySelector("template[data-model-fields]"));
@@ -55,7 +58,7 @@ function field(setting, prefix, hasSlider) {
   const id = ["sv", prefix, key].filter(Boolean).join("-");
   const label = element("label", "", title);
   label.htmlFor = id;
-  const isOfSlider = Boolean(setting.slider); // how far it goes beyond it
+  const isOfSlider = Boolean(setting.slider); // the hint says by how much the typed value may exceed the slider
   if (hint && (hasSlider || !isOfSlider)) label.append(" ", element("span", "hint", hint));
   const input = element("input");
   Object.assign(input, { id, type: "text", inputMode: bounds?.is_whole ? "numeric" : "decimal" });
@@ -69,14 +72,14 @@ function field(setting, prefix, hasSlider) {
   return made;
 }
 
-// ["lab", "top", "k"] -> "labTopK"
+// Join words in camel case: ["lab", "top", "k"] -> "labTopK".
 /** @param {string[]} words */
 function camel(words) {
   const [first, ...others] = words.filter(Boolean);
   return first + others.map((word) => word[0].toUpperCase() + word.slice(1)).join("");
 }
 
-// What a control holds, as text: of a switch "yes" or nothing.
+// Return the value of a control as text. A checkbox gives "yes" or "".
 /** @param {any} control */
 export function textOf(control) {
   return control.type === "checkbox" ? (control.checked ? SWITCHED_ON : "") : control.value;
@@ -91,7 +94,7 @@ export function putText(control, text) {
   else control.value = text;
 }
 
-// Setting -> its control, of a form.
+// Return the controls of a form, keyed by the name of their setting.
 /** @param {HTMLElement} form */
 export function controlsOf(form) {
   const controls = /** @type {NodeListOf<HTMLElement>} */ (form.querySelectorAll("[data-setting]"));

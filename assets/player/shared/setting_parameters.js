@@ -1,8 +1,8 @@
-// The parameters of a race's setting in an address, whatever else stands in it.
+// The parameters of the address that describe the settings of a race.
 
 import { addressSettings } from "./settings.js";
 
-export const OPTION = "option-"; // before the name of an option that only one method has
+export const OPTION = "option-"; // prefix of the parameters for options that only one method has
 export const OF_PROMPT = ["task", "prompt", "text"];
 
 /** @param {string} name */
@@ -10,7 +10,8 @@ function isOfSetting(name) {
   return name.startsWith(OPTION) || OF_PROMPT.includes(name) || addressSettings().some(({ key }) => key === name);
 }
 
-// Another race's setting in the place of the one that `given` has; what else `query` has stays out.
+// Replace the race settings in the parameters `given` by those in `query`. Parameters of `query`
+// that are no settings are ignored.
 /**
  * @param {URLSearchParams} given
  * @param {URLSearchParams} query

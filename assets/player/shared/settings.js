@@ -1,13 +1,16 @@
-// The settings as the server's table lists them (specviz/records/settings.py): what each is called, and
-// what a text that is typed for it may be.
+// The settings, from the server's table (specviz/records/settings.py): the title of each, and which
+// texts are valid for it.
 
 const WHOLE = /^\s*[+-]?\d+\s*$/;
 const BRANCHING = /^\s*(0*[1-9]\d*\s*(,\s*0*[1-9]\d*\s*)*)?$/;
-const ENDLESS = 10 ** 9; // a bound that nobody meets by hand is not named
-// what else the server's sentences begin with
+const ENDLESS = 10 ** 9; // error messages do not name an upper bound that is this large
+
+// Titles of names that are not in the table of settings, but with which an error sentence of the
+// server may begin.
 /** @type {Record<string, string>} */
 const OTHER_TITLES = {
   prompts: "Prompts",
+  count: "Prompts",
   repeats: "Repeats",
   batch_size: "Batch size",
   "batch-size": "Batch size",
@@ -17,12 +20,12 @@ const OTHER_TITLES = {
 };
 
 const OF_PROMPT = new Set(["task", "prompt"]);
-export const SWITCHED_ON = "yes"; // a switch as text; an empty one is off
+export const SWITCHED_ON = "yes"; // the text of a checkbox that is on; the text is empty if it is off
 
 /** @type {Map<string, SettingRow>} */
 const table = new Map();
 
-// Once, before anything is made of it.
+// Store the table of settings. It must be called once, before anything uses the settings.
 /** @param {SettingRow[]} settings */
 export function takeSettings(settings) {
   for (const setting of settings) table.set(setting.name, setting);
@@ -37,36 +40,36 @@ export function settingOf(name) {
   return /** @type {SettingRow} */ (table.get(name));
 }
 
-// Those that stand in the address, but for task and prompt: they have parameters of their own.
+// Return the settings that are in the address, without task and prompt, which have parameters of
+// their own.
 export function addressSettings() {
   return allSettings().filter(({ key, name }) => key && !OF_PROMPT.has(name));
 }
 
-// The numbers that every method takes: those with a slider come first.
+// Return the settings that are numbers and that every method has, those with a slider first.
 export function plainNumbers() {
   const plain = allSettings().filter(({ bounds, part }) => bounds && part !== "method");
   return [...plain.filter(({ slider }) => slider), ...plain.filter(({ slider }) => !slider)];
 }
 
-// name -> default, as a field holds it.
+// Return the default of each setting as text, keyed by name.
 export function defaults() {
   return Object.fromEntries(allSettings().map((setting) => [setting.name, setting.default]));
 }
 
-// ---- what a text may be
-
-// "" where the text is what the setting may be, else what it must be. Menus are not looked at.
+// Return "" if a text is valid for a setting, otherwise what it must be. Menus are not checked.
 /**
  * @param {{ name: string, type?: string, bounds?: Bounds | null }} setting
  * @param {string} text
  */
 export function breachOf({ name, type, bounds }, text) {
   if (type === "switch") return ["", SWITCHED_ON].includes(text) ? "" : `must be ${SWITCHED_ON} or empty`;
-  if (name === "branching") return BRANCHING.test(text) ? "" : "must be whole numbers with commas, such as 3,2";
+  if (name === "branching") return BRANCHING.test(text) ? "" : "must be whole numbers separated by commas, such as 3,2";
   return bounds ? numberBreach(bounds, text) : "";
 }
 
-// A number above 0 is at least `least`.
+// Return which rule of a number a text breaks, or "". `least`, if given, is the smallest allowed
+// value above 0.
 /**
  * @param {Bounds} bounds
  * @param {string} text
@@ -96,7 +99,8 @@ function range(low, high, excludesLow, excludesHigh) {
   return excludesLow ? `above ${least} and at most ${most}` : `from ${least} to ${most}`;
 }
 
-// As a clause behind a name: what is wrong with a text, and the text; "" where nothing is.
+// Return what is wrong with a text, as a clause that follows the name of the setting, or "" if it
+// is valid.
 /**
  * @param {SettingRow} setting
  * @param {string} text
@@ -113,8 +117,9 @@ export function numberProblem(bounds, text) {
   return got(numberBreach(bounds, text), text);
 }
 
-// Of a method's own option: a whole number within its bounds, or one of the few that there are; `least` is
-// the text of the option `at_least`.
+// Check the value of an option that only one method has. It must be a whole number within the
+// option's bounds, or one of its choices. If the option has `at_least`, the name of another option,
+// its value must not be smaller than the other option's value `least`.
 /**
  * @param {{ low: number, high: number, choices: number[], at_least?: string }} option
  * @param {string} text
@@ -142,16 +147,15 @@ export function brief(text) {
   return plain.length > LONGEST_QUOTED ? `${plain.slice(0, LONGEST_QUOTED - 1)}…` : plain;
 }
 
-// ---- words
-
-// The setting that a sentence of the server is about, by the server's name of it.
+// Return the server's name of the setting with which an error sentence of the server begins.
 /** @param {string} sentence */
 export function settingNamed(sentence) {
   return sentence.split(/[^a-z_]/, 1)[0];
 }
 
-// A sentence of the server in the words of the form. Its first word may be any setting; further on, plain
-// words are only words. What a person typed, behind "got", stays. `options` are the method's: {name, title}.
+// Replace the server's names of settings in a sentence by the titles in the form. The first word is
+// always taken as a name. A later word is taken as a name only if it contains an underscore. The
+// user's own text after "got" is kept. `options` are the options of the method: {name, title}.
 /**
  * @param {string} sentence
  * @param {{ name: string, title: string }[]} [options]
@@ -169,7 +173,8 @@ function titleOf(name) {
   return (setting?.key && setting.title) || OTHER_TITLES[name];
 }
 
-// How tokens are drawn beside the temperature, such as ["top-k 40"]; what is off is left out.
+// Return the sampling settings besides the temperature in words, such as ["top-k 40"]. Settings
+// that are switched off are left out.
 /** @param {Record<string, any>} config */
 export function cutWords(config) {
   const cuts = allSettings().filter(({ part, off }) => part === "sampling" && off !== null);

@@ -1,23 +1,41 @@
-// The speedup in words: of one run, whose clock is noisy, or of several with their spread.
+// The speedup in words, for one run, whose times are noisy, or for several runs with their spread.
 
-import { counted, measuredWords } from "./number_words.js";
+import { counted, measuredWords, rateText } from "./number_words.js";
 
-export const NOISE = 0.1; // what two runs of one setting often differ by
-export const FEW_TOKENS = 8; // of a run that goes on, or was stopped: its clocks say nothing yet
+export const NOISE = 0.1; // the speedups of two runs with the same settings often differ by this much
+export const FEW_TOKENS = 8; // a run with fewer tokens is too short for a speedup
 const BASELINE = "the baseline’s speed";
 export const EQUAL = "about equal";
 export const FASTER = "faster";
-const ROUNDING = 1e-9; // 1.1 - 0.1 is a little more than 1
+const ROUNDING = 1e-9; // tolerance for rounding: 1.1 - 0.1 is a little more than 1
 
 /** @param {number[]} speedups */
 export function middleOf(speedups) {
   return [...speedups].sort((a, b) => a - b)[Math.floor((speedups.length - 1) / 2)];
 }
 
-// One run does not carry three digits.
+// Warn about an impossible speedup. `limit` is the largest possible speedup as text, or "" if the
+// speedup is possible.
+/** @param {string} limit */
+export function disturbedWords(limit) {
+  return limit ? `Disturbed: ${limit} tokens per forward allow no more than ${limit}×, so other work slowed a lane. Race again.` : "";
+}
+
+// Return the limit of a speedup as text if the speedup exceeds it, otherwise "". `exceeds` of
+// specviz/metrics/speedup_curve.py is the same rule in Python.
+/**
+ * @param {number} speedup
+ * @param {number | null} limit
+ */
+export function exceeded(speedup, limit) {
+  return limit != null && speedup > limit * (1 + ROUNDING) ? limit.toFixed(2) : "";
+}
+
+// Write a speedup. If it comes from a single run, write one decimal, because single runs are too
+// noisy for more. For several runs, write two.
 /**
  * @param {number | null} speedup
- * @param {number[] | null} [speedups] of all runs
+ * @param {number[] | null} [speedups] the speedups of all runs
  */
 export function speedupText(speedup, speedups = null) {
   if (speedup === null) return "–";
@@ -28,7 +46,7 @@ export function speedupText(speedup, speedups = null) {
  * @param {number | null} speedup
  * @param {string | null} ending
  * @param {number[] | null} [speedups]
- * @param {string} [of] whose speed it is a multiple of
+ * @param {string} [of] the lane whose speed is 1
  */
 export function speedupWord(speedup, ending, speedups = null, of = BASELINE) {
   if (speedup === null) return ending === "stopped" ? "stopped too early to compare" : "measuring …";
@@ -37,39 +55,48 @@ export function speedupWord(speedup, ending, speedups = null, of = BASELINE) {
   return ending === "stopped" && !speedups ? `${word}, up to where it was stopped` : word;
 }
 
-// Over which tokens a speedup was measured, "" over all: those of the whole rounds that both lanes have.
+// Say how many tokens each lane wrote, or return "" if both wrote the same number.
 /** @param {Pick<RunSummaryRecord, "baseline" | "speculative" | "speedup_tokens">} summary */
 export function speedupScope({ baseline, speculative, speedup_tokens: tokens }) {
   const isOfAll = tokens === baseline.tokens && tokens === speculative.tokens;
-  return isOfAll || !tokens ? "" : firstTokens(tokens);
+  return isOfAll || !tokens ? "" : `, ${speculative.tokens} tokens against ${baseline.tokens}`;
 }
 
-/** @param {number} tokens */
-export function firstTokens(tokens) {
-  return `, over the first ${counted(tokens, "token")}`;
+// Return the speedup up to a moment, and the two rates from which it is computed. Both lanes show
+// the same rates at that moment. Return null before both have enough tokens.
+/**
+ * @param {Pick<Trace, "main" | "baseline">} trace
+ * @param {number} moment
+ */
+export function speedupOfLanes({ main, baseline }, moment) {
+  if (Math.min(main.tokensAt(moment), baseline.tokensAt(moment)) < FEW_TOKENS) return null;
+  const [ours, plain] = [main.rateAt(moment), baseline.rateAt(moment)];
+  if (!ours || !plain) return null;
+  return { speedup: ours / plain, rates: ` (${rateText(ours)} against ${rateText(plain)} tokens a second)` };
 }
 
-// Of one run, or of several whose middle one it is.
+// Say whether a run is faster, slower or about equal. If there are several runs, `speedup` is their
+// median.
 /**
  * @param {number} speedup
- * @param {number[] | null} [speedups] of all runs
+ * @param {number[] | null} [speedups] the speedups of all runs
  */
 export function verdictOf(speedup, speedups = null) {
   if (speedups) return isSplit(speedup, speedups) ? comparison(speedup, [speedup]) : comparison(speedup, speedups);
-  const shown = Number(speedup.toFixed(1)); // so that equal numbers have equal words
+  const shown = Number(speedup.toFixed(1)); // rounded as on the page, so that equal numbers get equal words
   return comparison(speedup, [shown - NOISE, shown + NOISE]);
 }
 
 /**
  * @param {number} speedup
- * @param {number[]} range where it may lie
+ * @param {number[]} range values that the speedup may have by chance
  */
 function comparison(speedup, range) {
   const isEqual = Math.min(...range) <= 1 + ROUNDING && Math.max(...range) >= 1 - ROUNDING;
   return isEqual ? EQUAL : speedup > 1 ? FASTER : "slower";
 }
 
-// The middle one of several runs: where they do not agree, that is said.
+// Describe the median of several runs, and say so if the runs disagree.
 /**
  * @param {number} speedup
  * @param {number[]} speedups
@@ -88,20 +115,30 @@ function isSplit(speedup, speedups) {
   return !isNear && comparison(speedup, speedups) === EQUAL;
 }
 
-// How much a speedup is to be trusted: of how many runs it is, and how the one that is shown was measured.
+// Name the run that is shown. For an even number of runs it is the lower of the two runs in the
+// middle.
+/** @param {number} count */
+function middleName(count) {
+  if (count === 2) return "The lower of two runs";
+  return `The ${count % 2 ? "median" : "lower median"} of ${count} runs`;
+}
+
+// Say how reliable a speedup is: from how many runs it comes, and under which conditions they were
+// measured.
 /**
  * @param {number[] | null} speedups
  * @param {Parameters<typeof measuredWords>[0]} [measured]
  */
-export function spreadWords(speedups, measured = {}) {
-  const words = measuredWords(measured);
+export function spreadWords(speedups, measured = {}, disturbed = 0) {
+  const words = [disturbed ? `${counted(disturbed, "run")} above ${disturbed === 1 ? "its" : "their"} tokens per forward, which is impossible, ${disturbed === 1 ? "was" : "were"} disturbed and run again` : "", measuredWords(measured)].filter(Boolean).join(" · ");
   const how = words && ` ${words[0].toUpperCase()}${words.slice(1)}.`;
   if (!speedups) return `One run of each lane: another one may well differ by a tenth.${how}`;
   const [low, high] = [Math.min(...speedups), Math.max(...speedups)];
-  return `The middle one of ${speedups.length} runs, which went from ${low.toFixed(2)} to ${high.toFixed(2)}×.${how}`;
+  return `${middleName(speedups.length)}, which went from ${low.toFixed(2)} to ${high.toFixed(2)}×.${how}`;
 }
 
-// What the spread over several runs is made of: of each server that came to its end.
+// Return the speedup of the serving engine, and the rate of each of its servers that has finished.
+// The page collects these values over several runs.
 /** @param {Trace} trace */
 export function serverNumbers({ summary, lanes }) {
   const ended = lanes.filter((lane) => lane.isEngine && lane.hasEnded);
@@ -109,10 +146,11 @@ export function serverNumbers({ summary, lanes }) {
   return { speedup: ended.length === 2 ? summary?.server_speedup ?? null : null, rates };
 }
 
-// The engine's own speedup: its server with drafts beside the one without; "" where there are no two answers.
+// Write the serving engine's own speedup: the server with drafts compared with the server without.
+// Return "" unless both answered.
 /**
  * @param {Trace} trace
- * @param {number[] | null} speedups of several runs
+ * @param {number[] | null} speedups the servers' speedups in several runs
  */
 export function serverSpeedupWords({ summary, lanes, isLive }, speedups) {
   const servers = lanes.filter((lane) => lane.isEngine);
@@ -122,7 +160,7 @@ export function serverSpeedupWords({ summary, lanes, isLive }, speedups) {
   if (!isWhole && tokens < FEW_TOKENS) return isLive ? "" : "The servers wrote too little to compare.";
   const speedup = speedups ? middleOf(speedups) : one;
   const word = speedupWord(speedup, null, speedups, "the plain server’s speed");
-  const scope = servers.every((lane) => lane.tokens.length === tokens) ? "" : firstTokens(tokens);
+  const scope = servers.every((lane) => lane.tokens.length === tokens) ? "" : `, answers of ${servers.map((lane) => lane.tokens.length).join(" and ")} tokens`;
   const spread = speedups ? ` (${Math.min(...speedups).toFixed(2)} to ${Math.max(...speedups).toFixed(2)}× in ${speedups.length} runs)` : "";
   const isSame = new Set(servers.map(({ engine }) => `${engine?.engine} ${engine?.version} ${engine?.model}`)).size === 1;
   const caveat = isSame ? "" : " They name different engines, versions or models: this is not what drafts alone bring.";

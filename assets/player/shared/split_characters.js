@@ -1,11 +1,11 @@
-// Characters whose bytes stand in several tokens: a token shows its own as ⟨F0⟩⟨9F⟩ (specviz/models/text/
-// text_codec.py), a running text the character.
+// Characters whose bytes belong to several tokens. A single token shows such bytes as ⟨F0⟩⟨9F⟩
+// (specviz/models/text/text_codec.py), while a growing text shows the whole character.
 
 const BYTES = /(?:⟨[0-9A-F]{2}⟩)+/g;
 const LAST_BYTES = /(?:⟨[0-9A-F]{2}⟩)+$/;
-const MOST_BYTES = 4; // of a character
+const MOST_BYTES = 4; // largest number of bytes in one character
 
-// Bytes that are whole characters as those; others as they are.
+// Replace bytes that form a whole character by that character. Other bytes stay as they are.
 /** @param {string} text */
 export function withCharacters(text) {
   return text.replace(BYTES, (shown) => characters(shown) ?? shown);
@@ -16,8 +16,9 @@ export function endsInBytes(text) {
   return LAST_BYTES.test(text);
 }
 
-// The texts of tokens in turn, of which all but the last end in bytes: as they stand in the text once the
-// character is whole, which is with its last token. Null while it is not.
+// Join the texts of consecutive tokens that share a character. All texts but the last end in bytes
+// of that character. After joining, the last text has the whole character. Return null if the
+// character is not complete yet.
 /**
  * @param {string[]} texts
  * @returns {string[] | null}
@@ -31,14 +32,15 @@ export function joined(texts) {
   return [first, ...texts.slice(1, -1).map(() => ""), whole + rest.slice(shown.length)];
 }
 
-// Whether more bytes may follow those of these tokens.
+// Return whether the bytes of these tokens may be the beginning of a character that is not
+// complete.
 /** @param {string[]} texts */
 export function isOpen(texts) {
   const bytes = LAST_BYTES.exec(texts.join(""))?.[0].match(/[0-9A-F]{2}/g) ?? [];
   return bytes.length > 0 && bytes.length < MOST_BYTES;
 }
 
-// Null for bytes that are no text.
+// Return the characters for some bytes, or null if the bytes are not valid UTF-8.
 /** @param {string} shown */
 function characters(shown) {
   const bytes = Uint8Array.from(shown.match(/[0-9A-F]{2}/g) ?? [], (each) => parseInt(each, 16));

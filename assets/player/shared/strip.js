@@ -1,16 +1,16 @@
-// The timeline: one column per round, one cell per drafted level, coloured by its verdict. Drawn on a
-// canvas: a thousand rounds are a thousand columns and no elements.
+// The timeline of a run: one column per round and one cell per drafted level, coloured by its
+// verdict. It is drawn on a canvas, because a thousand rounds would need too many elements.
 
 import { lookOf } from "./outcomes.js";
 
-const SIDE = 3; // pixels
+const SIDE = 3; // margin in pixels on the left and right of the columns
 const GAP = 2;
-const NO_MARK = 7; // pixels of the line that stands for it
-const LANE = 0.24; // share of the height kept for the mark of the extra token
-const WIDEST = 26; // on average
-const LEGIBLE = 7; // where columns are narrower on average, those around the selected one are
-const CLOSE_BY = 10; // so wide, so that a finger meets the one that it means
-const NEIGHBOURS = 5; // on either side of the selected one
+const NO_MARK = 7; // width in pixels of the line that is drawn instead of a mark
+const LANE = 0.24; // share of the height that is reserved for the mark of the extra token
+const WIDEST = 26; // largest mean width of a column in pixels
+const LEGIBLE = 7; // pixels; if columns are narrower on average, those around the selected one are widened
+const CLOSE_BY = 10; // width of a widened column in pixels, enough for a finger
+const NEIGHBOURS = 5; // number of widened columns on each side of the selected one
 
 export class Strip {
   /**
@@ -25,11 +25,11 @@ export class Strip {
     /** @type {number[]} */
     this.edges = [];
     this.look = "";
-    this.middle = 0; // of the wider columns
+    this.middle = 0; // index of the round in the middle of the widened columns
     /** @type {Palette} */
     this.colours = {};
     this.isDragging = false;
-    this.picture = document.createElement("canvas"); // the columns, which only a longer run changes
+    this.picture = document.createElement("canvas"); // the drawn columns; they are drawn again only if the run has grown
     this.width = this.height = 0;
     new ResizeObserver(() => this.measure(onChange)).observe(canvas);
     const select = (/** @type {PointerEvent} */ event) => onSelect(this.roundAt(event.offsetX));
@@ -51,8 +51,10 @@ export class Strip {
     onChange();
   }
 
-  // The right edge of every column in pixels: as wide as its share of the scale; in a crowd those around the
-  // selected one are wider. The frame around the first and the last one has room at the sides.
+  // Compute the right edge of every column in pixels. Each width is proportional to the round's
+  // share of the axis. If there are so many columns that they become narrow, the columns around the
+  // selected one are made wider. The margins leave space for the frame of the first and last
+  // column.
   /** @param {{ from: number, ends: number[] }} axis */
   layOut({ from, ends }) {
     const whole = (ends.at(-1) ?? from) - from;
@@ -78,9 +80,10 @@ export class Strip {
     return at < 0 ? this.rounds.length - 1 : at;
   }
 
-  // `axis`: where the first round begins and where each one ends; without one all are as wide.
-  // `forks`: the rounds before which another run was left. `known`: what is known of the selected round,
-  // where that is not all of it. `until`: how many rounds are to be seen; of the others there is only the room.
+  // `axis` says where the first round begins and where each round ends; by default all columns have
+  // the same width. `forks` are the rounds before which the run was forked. If the selected round
+  // is not finished, `known` is the part of it that may be shown. Only the first `until` rounds are
+  // visible; the space of later rounds stays empty.
   /**
    * @param {Round[]} rounds
    * @param {number} selected
@@ -90,7 +93,7 @@ export class Strip {
     const { canvas, picture, width, height } = this;
     const scale = window.devicePixelRatio || 1;
     for (const each of [canvas, picture]) fit(each, Math.round(width * scale), Math.round(height * scale));
-    if (!this.isDragging) this.middle = selected; // under a finger no column moves away
+    if (!this.isDragging) this.middle = selected; // no column may move under a finger
     const look = [rounds.length, this.isCrowded(rounds.length) && this.middle, forks.join("-"), axis.from, axis.ends.at(-1), width, height, scale, this.theme.name].join();
     if (rounds !== this.rounds || look !== this.look) this.drawColumns(rounds, axis, scale, forks);
     this.rounds = rounds;
@@ -108,7 +111,7 @@ export class Strip {
     if (rounds[selected] && selected < until) this.frame(pen, selected, height);
   }
 
-  // A line stands for the rounds that are still to come.
+  // Draw a line in place of the rounds from `index` on, which are not visible yet.
   /**
    * @param {CanvasRenderingContext2D} pen
    * @param {number} index
@@ -137,7 +140,7 @@ export class Strip {
     for (const index of forks) if (index < rounds.length) this.fork(pen, this.left(index));
   }
 
-  // A dashed line: what lies left of it is another run's.
+  // Draw a dashed line at a fork. Everything to the left of it was decoded by the parent run.
   /**
    * @param {CanvasRenderingContext2D} pen
    * @param {number} x
@@ -184,7 +187,7 @@ export class Strip {
    */
   cell(pen, outcome, x, y, width, height) {
     pen.beginPath();
-    if (width < 4) pen.rect(x, y, width, height); // round corners are not to be seen, and slow
+    if (width < 4) pen.rect(x, y, width, height); // rounded corners would be invisible and slow here
     else pen.roundRect(x, y, width, height, Math.min(3, width / 3, height / 3));
     pen.fillStyle = this.colours[outcome];
     const look = lookOf(outcome);
@@ -216,7 +219,8 @@ export class Strip {
     pen.stroke();
   }
 
-  // `kind`: of the token that the target added, null where it added none, undefined while that is not known.
+  // Draw the mark of the token that the target added. `kind` is null if the round added none, and
+  // undefined if it is not known yet.
   /**
    * @param {CanvasRenderingContext2D} pen
    * @param {string | null | undefined} kind
@@ -226,7 +230,7 @@ export class Strip {
   mark(pen, kind, x, y) {
     if (kind === undefined) return;
     pen.fillStyle = this.colours[kind ?? "muted"];
-    if (!kind) return void pen.fillRect(x - NO_MARK / 2, y - 1, NO_MARK, 2); // the text ends with a guess
+    if (!kind) return void pen.fillRect(x - NO_MARK / 2, y - 1, NO_MARK, 2); // the text ends with a drafted token
     pen.font = "700 10px system-ui, sans-serif";
     pen.textAlign = "center";
     pen.textBaseline = "middle";
@@ -258,8 +262,9 @@ export class Strip {
   }
 }
 
-// The same width in all, more of it for those around the middle one and less for the others. The middle one stays
-// where it was, so that it comes up under the finger that chose it: either side gives what it can.
+// Widen the columns around the middle one without changing the total width. The middle column stays
+// where it is, because the user's finger is on it. The other columns on each side become narrower
+// to make space.
 /**
  * @param {number[]} widths
  * @param {number} middle
@@ -270,11 +275,12 @@ function widenedAround(widths, middle) {
     const [all, near] = [sum(those), those.slice(0, NEIGHBOURS)];
     const wide = near.map((width) => Math.max(width, CLOSE_BY));
     const [left, far] = [all - more - sum(wide), all - sum(near)];
-    if (left <= 0 || far <= 0) return those.map((width) => (width * (all - more)) / all); // no room to give
+    // The other columns are too narrow to give up space, so all widths shrink alike.
+    if (left <= 0 || far <= 0) return those.map((width) => (width * (all - more)) / all);
     return [...wide, ...those.slice(NEIGHBOURS).map((width) => (width * left) / far)];
   };
   const [before, after] = [widths.slice(0, middle).reverse(), widths.slice(middle + 1)];
-  const more = Math.max(0, CLOSE_BY - widths[middle]); // of the middle one
+  const more = Math.max(0, CLOSE_BY - widths[middle]); // additional width of the middle column
   const share = sum(before) / (sum(before) + sum(after));
   return [...side(before, more * share).reverse(), widths[middle] + more, ...side(after, more * (1 - share))];
 }
@@ -289,7 +295,8 @@ function deepestOf(rounds) {
   return Math.max(1, ...rounds.map((round) => round.levels.length));
 }
 
-// A canvas that is given a size, even its own, is empty.
+// Set the size of a canvas only if it differs, because a canvas loses its content when its size is
+// set.
 /**
  * @param {HTMLCanvasElement} canvas
  * @param {number} width

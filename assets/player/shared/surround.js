@@ -1,5 +1,5 @@
-// What surrounds the pages, in the app as in a report: theme, size of type, the list of keys, words that
-// explain themselves, the button that copies a link.
+// The parts around all pages, in the app and in a report: theme, text size, the list of keys, words
+// with a definition, and the button that copies a link.
 
 import { setText } from "./dom.js";
 import { Keyboard, keyRows } from "./keyboard.js";
@@ -7,7 +7,8 @@ import { Terms } from "./terms.js";
 import { Theme } from "./theme.js";
 
 export class Surround {
-  // `page()` is the one that is shown, `repaint()` draws all anew; `isAlone`: the debugger without a server.
+  // `page()` returns the current page, and `repaint()` draws everything again. `isAlone` is true
+  // for a report, which contains only the debugger.
   /**
    * @param {HTMLElement} root
    * @param {Refs} refs
@@ -37,11 +38,12 @@ export class Surround {
   }
 }
 
-// The button that copies a link to what is shown, and says what came of it.
+// After this time, the button that copies a link shows its usual label again, instead of saying
+// whether copying worked.
 const BACK_MILLISECONDS = 3500;
 
 class LinkButton {
-  // `address()`: that of the page which is shown.
+  // `address()` returns the address of the current page.
   /**
    * @param {HTMLElement} button
    * @param {HTMLElement} word
@@ -64,7 +66,8 @@ class LinkButton {
     window.setTimeout(() => this.showAnswer("Copy link", false), BACK_MILLISECONDS);
   }
 
-  // `isAnswer`: what came of it is read on a narrow screen too, which has room for the icon alone.
+  // Show a text in the button. `isAnswer` is true if the text is the result of a click. It is then
+  // also visible on a narrow screen, where the button otherwise has only an icon.
   /**
    * @param {string} text
    * @param {boolean} isAnswer
@@ -75,13 +78,13 @@ class LinkButton {
   }
 }
 
-// Whether it is on the clipboard now.
+// Copy a text to the clipboard. The promise resolves to true if that worked.
 /** @param {string} text */
 export async function copied(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return false; // pages without https may not write to the clipboard
+    return false; // browsers let only pages with https write to the clipboard
   }
 }

@@ -1,18 +1,18 @@
-// A button that shows the prompt as the model got it: in its chat template, with the control tokens. Only
-// there where a run has a template.
+// A button that shows the prompt as the model received it, in its chat template with the control
+// tokens. The button is visible only if the run has a template.
 
 export class TemplateToggle {
   /**
    * @param {HTMLButtonElement} button
-   * @param {() => Ribbon[]} texts that begin with the prompt
-   * @param {() => void} onChange hears that the prompt is to be shown in the other form
+   * @param {() => Ribbon[]} texts returns the texts that begin with the prompt
+   * @param {() => void} onChange is called after a click, to show the prompt in the other form
    */
   constructor(button, texts, onChange) {
     this.button = button;
     button.addEventListener("click", () => {
       button.setAttribute("aria-pressed", String(!this.isOn));
       onChange();
-      for (const text of texts()) text.scrollTo(0); // there it is seen
+      for (const text of texts()) text.scrollTo(0); // scroll to the prompt
     });
   }
 
@@ -20,13 +20,13 @@ export class TemplateToggle {
     return this.button.getAttribute("aria-pressed") === "true";
   }
 
-  // Another run, null for none.
+  // Show or hide the button for another run. Null means that there is no run.
   /** @param {Trace | null} trace */
   show(trace) {
     this.button.hidden = !trace?.templatedPrompt;
   }
 
-  // A run's prompt in the form that was chosen: tokens, or the text that was typed.
+  // Return the prompt of a run in the chosen form: as tokens, or as the typed text.
   /** @param {Trace} trace */
   promptOf(trace) {
     return (this.isOn ? trace.templatedPrompt : null) ?? trace.header.prompt;

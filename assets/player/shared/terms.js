@@ -1,12 +1,12 @@
-// A word and its definition: a card that opens where a word is pointed at, focused or touched, and goes
-// with Escape.
+// Words with a definition. A card with the definition opens when the user points at a word, focuses
+// it or touches it. Escape closes the card.
 
 import { element } from "./dom.js";
 
 const GAP = 8;
-const PHONE_PIXELS = 640; // of the width, as in the style sheets
+const PHONE_PIXELS = 640; // largest width of a phone's screen, the same as in the style sheets
 
-// A word that explains itself.
+// Return a word that shows its definition.
 /**
  * @param {string} text
  * @param {string} key
@@ -39,7 +39,7 @@ export class Terms {
     window.addEventListener("scroll", () => this.follow(), { passive: true, capture: true });
   }
 
-  // The pointer may rest on the card itself.
+  // The card stays open while the pointer is on it.
   /** @param {any} target */
   pointed(target) {
     if (!this.card.contains(target) && !target.closest("[data-term]:focus")) this.turn(target);
@@ -52,7 +52,7 @@ export class Terms {
     else if (!this.card.contains(target)) this.hide();
   }
 
-  // Escape is spent on the card: it stops no race.
+  // Escape closes the card. It does not also stop a race.
   /** @param {KeyboardEvent} event */
   press(event) {
     if (event.key !== "Escape" || this.card.hidden) return;
@@ -72,7 +72,7 @@ export class Terms {
     this.place(word.getBoundingClientRect());
   }
 
-  // A word of the glossary, or one that brings its meaning along.
+  // Return the definition of a word: from the glossary, or from the word's own attributes.
   /** @param {HTMLElement} word */
   meaningOf({ dataset: { term = "", title = "", meaning } }) {
     return meaning ? { title, definition: meaning, formula: "" } : this.glossary[term];
@@ -82,7 +82,8 @@ export class Terms {
     if (this.word) this.place(this.word.getBoundingClientRect());
   }
 
-  // Beside the word; on a phone, where it would cover the numbers that the word names, at the edge farther from it.
+  // Place the card next to the word. On a phone it would cover the numbers next to the word, so it
+  // goes to the top or bottom edge, whichever is farther away.
   /** @param {DOMRect} word */
   place({ left, top, bottom }) {
     const { offsetWidth: width, offsetHeight: height } = this.card;
@@ -96,7 +97,8 @@ export class Terms {
     this.card.style.top = `${isBelow ? bottom + GAP / 2 : Math.max(GAP, top - height - GAP / 2)}px`;
   }
 
-  // Keys are the page's again: a word that kept the focus would open its card anew at Space.
+  // Close the card and take the focus from the word. Otherwise the Space key would open the card
+  // again instead of playing the run.
   hide() {
     const { word } = this;
     word?.removeAttribute("aria-describedby");

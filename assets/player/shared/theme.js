@@ -1,8 +1,9 @@
-// Light or dark, normal or large type: follows the system until a person chooses, then remembers.
+// The theme: light or dark colours, normal or large text. It follows the system until the user
+// makes a choice, which the browser remembers.
 
 import { browser } from "./kept.js";
 
-const [THEME, LARGE] = ["theme", "large"]; // what the browser remembers
+const [THEME, LARGE] = ["theme", "large"]; // names of the stored choices
 
 export class Theme {
   /**
@@ -33,7 +34,8 @@ export class Theme {
     return this.palette.select;
   }
 
-  // Figures arrive in light colours; this maps each to the colour shown.
+  // A map from each colour of the light theme to the current theme's colour. Charts arrive in light
+  // colours.
   get swap() {
     const light = this.palettes.light;
     return new Map(Object.keys(light).map((role) => [light[role], this.palette[role]]));

@@ -1,18 +1,18 @@
-// Where the time of a round goes, in a sentence each: what a round costs and what it brings, and why the
-// target checks several tokens in about the time of one.
+// Sentences about the time of a round: what a round costs and gains, and why the target checks
+// several tokens in about the time of one.
 
 import { wholePercents } from "./number_words.js";
 import { EQUAL, FASTER, verdictOf } from "./speedup_words.js";
 
-const DEAR = 1.25; // times a step: from there on it is not about the same
-const SLOW = 0.05; // of a lane's time: from there on a later first token is told
+const DEAR = 1.25; // from this many baseline steps on, a check no longer takes "about the same" time
+const SLOW = 0.05; // share of a lane's time; a first token that is later by more than this is mentioned
 const WHOLE_RUN = "but a small one over the whole run, the reading of the prompt included.";
 
-// "" until both lanes have gone on from their first token. What a round gains or loses is judged as the speedup beside
-// it is, with the same limit.
+// Return a sentence on the cost and gain of a round, or "" until both lanes have more than one
+// token. The gain is judged by the same rule as the speedup next to it.
 /**
  * @param {RunSummaryRecord} summary
- * @param {number[] | null} [speedups] of several runs
+ * @param {number[] | null} [speedups] the speedups of several runs
  */
 export function timeSentence({ baseline, speculative, speedup }, speedups = null) {
   const rounds = speculative.target_forwards - 1;
@@ -35,7 +35,8 @@ export function timeSentence({ baseline, speculative, speedup }, speedups = null
   return `${takes}, ${drafting([draft, verify, host])}and ${brings}: ${loss} To break even it would have to bring ${cost.toFixed(2)}.${late}`;
 }
 
-// A first token that came clearly later than the baseline's, which the speedup counts and a round does not.
+// If the first token came clearly later than in the baseline, return a sentence that says so. The
+// speedup includes this delay, but the cost of a round does not. Otherwise return "".
 /**
  * @param {BaselineSummaryRecord} baseline
  * @param {SpeculativeSummaryRecord} speculative
@@ -45,8 +46,8 @@ function lateWords({ ttft_seconds: plain }, { ttft_seconds: first, seconds }) {
   return ` The first token took ${milliseconds(first)}, against ${milliseconds(plain)}: the speedup counts that, too.`;
 }
 
-// What checking took, beside a step of the baseline. `tokens`: how many a forward of the target was given, on
-// average.
+// Compare the time of one verification with the time of one baseline step. `tokens` is the mean
+// number of tokens per forward of the target.
 /**
  * @param {RunSummaryRecord} summary
  * @param {number} tokens
@@ -61,27 +62,27 @@ export function checkSentence({ baseline, speculative }, tokens) {
   return `${took}: every weight is read once either way, and that is much of the work.`;
 }
 
-// Seconds of a token that the baseline writes, after the first; null until there is one.
+// Return the baseline's seconds per token after the first token, or null if it has only one token.
 /** @param {BaselineSummaryRecord} baseline */
 function stepSeconds({ tokens, seconds, ttft_seconds: first }) {
   return tokens > 1 ? (seconds - (first ?? 0)) / (tokens - 1) : null;
 }
 
-// One reading of a clock: two digits.
+// Write a single measured time with two significant digits.
 /** @param {number} seconds */
 export function milliseconds(seconds) {
   return `${Number((seconds * 1000).toPrecision(2))} ms`;
 }
 
-// A mean over the rounds, or over the steps: three digits, as the bars beside it have.
+// Write a mean over rounds or steps with three significant digits, like the chart next to it.
 /** @param {number} seconds */
 export function meanMilliseconds(seconds) {
   const value = seconds * 1000;
   return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)} ms`;
 }
 
-// "" where drafting is little of it.
-/** @param {number[]} parts seconds of drafting, verifying, and the rest */
+// Return the share of the time that drafting takes, in words, or "" if it is small.
+/** @param {number[]} parts seconds of drafting, of verification, and of the rest */
 function drafting(parts) {
   const whole = parts.reduce((sum, each) => sum + each, 0);
   const [draft] = wholePercents(parts.map((each) => each / whole));

@@ -1,13 +1,13 @@
-// What a token is called where it is named: its text on one line, spaces and breaks visible; one that ends
-// a text by what it does (specviz/figures/labels.py).
+// The name of a token: its text on one line, with visible spaces and line breaks. A token that ends
+// a text is named by its function (specviz/figures/labels.py).
 
 /** @type {Record<string, string>} */
 const MARKS = { " ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍" };
-const SPACE = "⟨space⟩"; // a token of its own: a dot alone would say nothing
+const SPACE = "⟨space⟩"; // name of a token that is only a space, because a single dot would be unclear
 /** @type {Map<string, string>} */
 const endings = new Map();
 
-// Once, before anything is drawn.
+// Store the names of tokens that end a text. It must be called once, before anything is drawn.
 /** @param {Record<string, string>} names */
 export function takeEndings(names) {
   for (const [text, name] of Object.entries(names)) endings.set(text, name);
@@ -19,7 +19,8 @@ export function tokenLabel(text) {
   return endings.get(text) ?? [...(text || "∅")].map((character) => MARKS[character] ?? character).join("");
 }
 
-// The text as it stands among others, where an ending has none.
+// Return the text of a token as a part of a longer text. A token that ends a text has no text, so
+// its name is returned.
 /** @param {string} text */
 export function tokenText(text) {
   return text === "" ? "∅" : (endings.get(text) ?? text);

@@ -1,11 +1,11 @@
-// What the pointer rests on, in a small card: text, origin, p, q, u, round.
+// A small card about the token under the pointer: its text, origin, p, q, u and round.
 
 import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";
 import { compared, drawn, percent } from "./number_words.js";
 import { tokenLabel } from "./token_label.js";
 
-// of tokens that are no outcome of a round
+// Names of the origins of tokens that come from no round.
 /** @type {Record<string, string>} */
 const ORIGINS = {
   first: "first token, from the prompt’s forward",

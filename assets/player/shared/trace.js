@@ -1,10 +1,11 @@
-// The race as far as it is known in this browser: every lane's tokens, every round, the numbers.
-// Fed by messages (specviz/ui/race_messages.py); knows nothing of how they came or who draws.
+// A race as far as the browser has received it: the tokens of every lane, every round, and the
+// numbers. It reads messages (specviz/ui/race_messages.py) and is independent of the connection and
+// of the views.
 
 import { Round } from "./round.js";
 import { withCharacters } from "./split_characters.js";
 
-// One lane of a run: what the header says of it (specviz/records/trace.py), and what has happened in it.
+// One lane of a run: its part of the header (specviz/records/trace.py), and its events so far.
 class Lane {
   /** @param {LaneRecord} header */
   constructor(header) {
@@ -17,18 +18,18 @@ class Lane {
     this.drafter_bytes = header.drafter_bytes;
     this.total_variation = header.total_variation;
     this.engine = header.engine;
-    Object.assign(this, header); // and what else the header says of it
+    Object.assign(this, header); // also copy the header's remaining fields
     this.header = header;
     /** @type {Token[]} */
     this.tokens = [];
     this.clock = 0;
     /** @type {{ clock: number }[]} */
-    this.forwards = []; // of the target, as far as they are known: the prefill, each round, each plain step
+    this.forwards = []; // the target's forwards, if they are known: the prefill, then every round or plain step
     /** @type {any} */
     this.records = { prefill: null, rounds: [], steps: [], arrivals: [], finish: null };
   }
 
-  // A lane that was stopped has not.
+  // Return whether the lane has finished. A stopped lane has not.
   get hasEnded() {
     return this.records.finish !== null;
   }
@@ -41,7 +42,7 @@ class Lane {
     return this.kind === "baseline";
   }
 
-  // A lane that was stopped has no finish.
+  // Add an event to the lane. The finish of a stopped lane is recorded as null.
   /** @param {EventMessage} message */
   keep({ type, record, clock }) {
     this.clock = clock;
@@ -54,7 +55,8 @@ class Lane {
     else if (type === "finish") this.records.finish = record === "stopped" ? null : record;
   }
 
-  // Where its tokens came from, by an engine that says so behind the last one.
+  // Set the origin of each token of a serving engine's lane. Some engines report all origins only
+  // after the last token.
   /** @param {TokenOriginName[]} origins */
   tellOrigins(origins) {
     const { arrivals } = this.records;
@@ -67,33 +69,37 @@ class Lane {
     }
   }
 
-  // Of a serving engine: whether the token begins what a forward of its target brought, as far as it tells.
+  // Return whether a token of a serving engine is the first token that one of the target's forwards
+  // wrote. Return false if the engine reports no origins.
   /** @param {EngineTokenRecord} arrival */
   isNewForward({ origin }) {
     return origin !== null && this.records.arrivals.at(-1)?.origin !== "accepted";
   }
 
-  // How many tokens it had at this moment of its own time.
+  // Return how many tokens the lane had at a moment, in seconds of its own clock.
   /** @param {number} moment */
   tokensAt(moment) {
     return countAt(this.tokens, moment);
   }
 
-  // Tokens a second up to this moment, 0 before it began.
+  // Return the tokens per second up to a moment: the number of tokens divided by the time of the
+  // last one, or 0 before the first token. specviz/metrics/speedup_curve.py uses the same rule, so
+  // that the headline and the lanes agree.
   /** @param {number} moment */
   rateAt(moment) {
-    const seconds = Math.min(moment, this.clock);
-    return seconds > 0 ? this.tokensAt(moment) / seconds : 0;
+    const count = this.tokensAt(moment);
+    const seconds = this.tokens[count - 1]?.clock ?? 0;
+    return seconds > 0 ? count / seconds : 0;
   }
 
-  // How many forwards of the target it had taken by then.
+  // Return how many forwards the target had run by a moment of the lane's clock.
   /** @param {number} moment */
   forwardsAt(moment) {
     return countAt(this.forwards, moment);
   }
 }
 
-// How many of `items`, in the order of their clocks, had happened at a moment.
+// Return how many of the `items` had happened at a moment. The items are sorted by their clocks.
 /**
  * @param {{ clock: number }[]} items
  * @param {number} moment
@@ -115,7 +121,7 @@ const TELLING = [(round) => round.isWhole && round.isMixed, (round) => round.isW
 
 export class Trace {
   constructor() {
-    /** @type {any} null before the run began */
+    /** @type {any} null before the run starts */
     this.header = null;
     /** @type {Map<number, string>} */
     this.texts = new Map();
@@ -137,13 +143,14 @@ export class Trace {
     this.rounds = [];
     this.lanes = [];
     this.summary = null;
+    this.copyWords = ""; // a note about the target's copy in four bits, if there is one
     this.figures = null;
     this.ending = null;
     this.isLive = false;
-    this.isChain = true; // no round so far has two guesses at one place
+    this.isChain = true; // true as long as no round has two drafted tokens at one position
   }
 
-  // As it is now: what comes later, or another run in its place, leaves the copy alone.
+  // Return a copy that later messages and other runs do not change.
   copy() {
     return Object.assign(new Trace(), this);
   }
@@ -163,8 +170,8 @@ export class Trace {
     }
   }
 
-  // The prompt as the target got it, token by token, null where that is but the text that was typed: where a
-  // chat template stands around it, more comes behind it, such as the beginning of an answer.
+  // The prompt as the target received it, as a list of tokens. It is null if that is just the typed
+  // text. A chat template adds tokens around the typed text, such as the start of an answer.
   /** @returns {string[] | null} */
   get templatedPrompt() {
     if (!this.header) return null;
@@ -174,7 +181,7 @@ export class Trace {
     return isTyped ? null : tokens;
   }
 
-  // What the run is about: the first lane that is not the plain baseline.
+  // The lane that the run is about: the first lane that is not the baseline.
   get main() {
     return this.lanes.find((lane) => !lane.isBaseline) ?? NO_LANE;
   }
@@ -183,8 +190,8 @@ export class Trace {
     return this.lanes.find((lane) => lane.isBaseline) ?? NO_LANE;
   }
 
-  /** @param {any} message a NumbersMessage */
-  numbers({ kind, summary, figures, reason, beside, waited, drafter_cache_bytes: cache, engines }) {
+  /** @param {any} message of the type NumbersMessage */
+  numbers({ kind, summary, figures, reason, beside, waited, drafter_cache_bytes: cache, engines, copy_words: copyWords }) {
     for (const [name, facts] of Object.entries(engines ?? {})) {
       const lane = /** @type {Lane} */ (this.lanes.find((each) => each.name === name));
       lane.engine = lane.header.engine = facts;
@@ -194,6 +201,7 @@ export class Trace {
       this.main.header.drafter_cache_bytes = cache;
     }
     this.summary = summary ?? this.summary;
+    this.copyWords = copyWords ?? this.copyWords;
     this.figures = figures ?? this.figures;
     if (kind === "end" && this.header) Object.assign(this.header, { beside: beside ?? 0, waited: waited ?? null });
     if (kind === "end") this.end(reason);
@@ -218,7 +226,7 @@ export class Trace {
     else if (message.type === "step") this.addToken(lane, message, message.record.id, "plain", message.record);
   }
 
-  // The tokens that a lane shows to end a text.
+  // The ids of the tokens that ended a text, as the lanes show them.
   get endIds() {
     const ended = this.lanes.filter(({ records }) => records.finish === "end-of-sequence");
     return ended.flatMap(({ tokens }) => tokens.slice(-1)).map(({ id }) => id);
@@ -229,13 +237,14 @@ export class Trace {
    * @param {{ clock: number }} event
    * @param {number} id
    * @param {string} origin
-   * @param {{ prob: number } | null} [record] of a plain step
+   * @param {{ prob: number } | null} [record] the record of a plain step
    */
   addToken(lane, { clock }, id, origin, record = null) {
     lane.tokens.push({ id, text: this.text(id), origin, round: -1, node: -1, clock, record });
   }
 
-  // The tokens that a round emitted; `index` is its number where the page shows it, else -1.
+  // Add the tokens that a round emitted. `index` is the number of the round in the main lane, or -1
+  // for a round of another lane.
   /**
    * @param {Lane} lane
    * @param {Round} round
@@ -261,7 +270,8 @@ export class Trace {
     this.takeTimelines(timelines);
   }
 
-  // A round's timeline shows the next round too, so each comes again with that one.
+  // Replace the timelines of some rounds. The timeline of a round also shows the round after it. So
+  // when the next round arrives, the server sends the timeline of the round before it again.
   /** @param {Record<number, Figure>} timelines */
   takeTimelines(timelines) {
     for (const [index, figure] of Object.entries(timelines)) this.rounds[Number(index)].figures.timeline = figure;
@@ -272,7 +282,8 @@ export class Trace {
     return this.texts.get(id) ?? `#${id}`;
   }
 
-  // The setting that made a round: before a fork, that of its parent.
+  // Return the settings with which a round was decoded. Before a fork these are the parent's
+  // settings.
   /** @param {number} index */
   configOf(index) {
     const { forks, config } = this.main;
@@ -287,13 +298,14 @@ export class Trace {
     return this.rounds.at(-1)?.clock ?? 0;
   }
 
-  // When the last lane ended, in the race's own seconds.
+  // The moment at which the slowest lane ended, in seconds on the lanes' clocks.
   get endClock() {
     return Math.max(0, ...this.lanes.map(({ clock }) => clock));
   }
 
-  // Where an ended race is shown first, for its last round is often cut by the limit of tokens: the
-  // last whole round with guesses both accepted and rejected, else the last whole one with any.
+  // The index of the round that a finished race shows first: the last complete round with both
+  // accepted and rejected tokens, otherwise the last complete round with either. The last round of
+  // a run is often cut off by the token limit.
   get tellingRound() {
     for (const holds of TELLING) {
       const at = this.rounds.findLastIndex(holds);
@@ -302,13 +314,13 @@ export class Trace {
     return this.rounds.length - 1;
   }
 
-  // How many rounds had ended by this moment of the lane's own time.
+  // Return how many rounds had ended at a moment of the lane's clock.
   /** @param {number} moment */
   roundsAt(moment) {
     return countAt(this.rounds, moment);
   }
 
-  // The main lane's token that a stop became, or -1.
+  // Return the index of the text token that a stop of the main lane became, or -1.
   /**
    * @param {number} round
    * @param {number} node
@@ -321,7 +333,7 @@ export class Trace {
     return -1;
   }
 
-  // Where a lane's text first differs from the baseline's, or -1.
+  // Return the index of the first token that differs between a lane and the baseline, or -1.
   /** @param {Lane} lane */
   differenceOf(lane) {
     const [plain, other] = [this.baseline.tokens, lane.tokens];

@@ -1,14 +1,13 @@
-// One race, or one recording, at a time between this page and the server: order, place in the queue,
-// messages, stop.
-// Knows nothing of what a message says, but for the two kinds that end a race.
-//
-// The page asks again and again; the server answers once there is something new. So a page that is gone or
-// asleep is known by its silence.
+// The connection between this page and the server for one run or recording at a time: the request,
+// its position in the queue, its messages, and its stop. The page polls: it asks again and again,
+// and the server answers once there is something new. If a page stops asking, the server knows that
+// it is closed or asleep. This class passes all messages on, and interprets only the two kinds that
+// end a run.
 
-const MISSED_MILLISECONDS = 500; // until the next try where no answer came
+const MISSED_MILLISECONDS = 500; // pause before the next try after a failed one
 const LAST_KINDS = new Set(["end", "error"]);
 const LEFT = new URL("../../../left", import.meta.url);
-const PATIENCE = 12; // failed tries before the race is given up
+const PATIENCE = 12; // number of failed tries in a row before the run is given up
 
 export class Transport {
   /**
@@ -17,7 +16,7 @@ export class Transport {
    */
   constructor(gradio, on) {
     this.gradio = gradio;
-    this.on = on; // { accepted(), message(message), queued(ahead, running), failed(text), company?(pages, beside) }
+    this.on = on; // the listeners { accepted(), message(message), queued(ahead, running), failed(text), company?(pages, beside) }
     this.ticket = null;
     this.next = this.misses = 0;
     window.addEventListener("pagehide", () => this.abandon());
@@ -27,7 +26,8 @@ export class Transport {
     return this.ticket !== null;
   }
 
-  // An order, checked and given its place before this is over; true where it was. `name`: what the server calls it.
+  // Send a request to the server. The promise resolves once the server has checked it: to true if
+  // the request is in the queue, and to false if it was refused. `name` is the server's function.
   /**
    * @param {string} name
    * @param {any} order
@@ -46,7 +46,7 @@ export class Transport {
     return true;
   }
 
-  // A recording: it waits for nobody.
+  // Open a recording. The server does not queue it.
   /** @param {object} recording */
   async open(recording) {
     await this.start("open", recording);
@@ -56,19 +56,20 @@ export class Transport {
     if (this.isBusy) await this.ask("stop", { ticket: this.ticket });
   }
 
-  // Whatever is under way is wanted no more.
+  // Stop the current run and ignore its remaining messages.
   leave() {
     if (!this.isBusy) return;
     this.stop();
     this.finish();
   }
 
-  // The page goes: nobody has to wait for what it ran or held. A question would go with the page.
+  // Tell the server that the page closes, so that it frees the page's runs and positions in the
+  // queue. Send a beacon, because the browser cancels ordinary requests of a page that closes.
   abandon() {
     if (this.isBusy) navigator.sendBeacon(LEFT, this.ticket);
   }
 
-  // Everything that the run says, as long as it is wanted.
+  // Deliver all messages of a run to the listeners, until the page leaves the run.
   /** @param {string} ticket */
   async follow(ticket) {
     while (this.ticket === ticket) {
@@ -89,8 +90,9 @@ export class Transport {
     else if (state === "done") this.finish(), this.on.message({ kind: "end", reason: "stopped" });
   }
 
-  // Messages in order. Who hears one may leave the run, and begin another: the rest is not for that one; false then,
-  // and after the last one.
+  // Deliver messages in order. If a listener leaves the run or starts another one, drop the
+  // remaining messages and return false. Also return false after the last message of the run;
+  // otherwise return true.
   /** @param {string[]} messages */
   deliver(messages) {
     const { ticket } = this;
@@ -110,7 +112,8 @@ export class Transport {
     else await new Promise((again) => window.setTimeout(again, MISSED_MILLISECONDS));
   }
 
-  // The server's answer, an object; null where none came (Gradio then gives undefined, or throws).
+  // Return the server's answer as an object. Return null if there is none: Gradio then returns
+  // undefined or throws an error.
   /**
    * @param {string} name
    * @param {object} question

@@ -1,13 +1,16 @@
-// A round's draft tree as a figure, with each node in the role that it has at some moment, and the ring
-// around a selected node. The server sends the drawing (specviz/figures/tree.py): traces without points,
-// one style for each role of a part, and in the layout's `meta.nodes` what is drawn of every node.
+// The draft tree of a round as a chart. Each node has the colour and mark of its state at some
+// moment, and a ring marks the selected node. The server sends the drawing
+// (specviz/figures/tree.py). Its layout has a list of all nodes, `meta.nodes`. Its traces have no
+// points yet: there is one trace for each style that a part of the tree can have. This module puts
+// the points of the nodes into the traces.
 
 import { ROOT } from "./cursor.js";
 
-const RING_RADIUS = 9; // pixels; the labels of a node keep clear of it
+const RING_RADIUS = 9; // pixels; the labels of a node stay outside of the ring
 
-// `roleOf(node)` is "absent", or the role whose colour and mark a node has; `cardOf(node, lines)` are the
-// lines of its card. Without them the tree stands as the round has left it.
+// `roleOf(node)` returns the state of a node, or "absent" if it is not drawn. `cardOf(node, lines)`
+// returns the lines of its tooltip. Without these functions the chart shows the tree after the
+// round.
 /**
  * @param {Figure} drawing
  * @param {((node: number) => string) | null} [roleOf]
@@ -20,7 +23,7 @@ export function treeFigure({ data, layout }, roleOf = null, cardOf = null) {
   return { data: data.map((style) => ({ ...style, ...columns(style.meta, nodes) })), layout: { ...layout, meta } };
 }
 
-// The points of a style: those of the nodes that are drawn in it.
+// Return the points of one trace: those of the nodes that have its style.
 /**
  * @param {any} meta
  * @param {any[]} nodes
@@ -56,14 +59,14 @@ function labelColumns(meta, labels) {
   return meta.part === "token" ? { ...made, meta: { ...meta, ...rooms(labels) } } : made;
 }
 
-// What a chart needs to fit the labels to its width.
+// Return how much space each label has. The chart cuts a label that is longer than its space.
 /** @param {any[]} labels */
 function rooms(labels) {
   const narrow = labels[0]?.narrow && { y: labels.map((each) => each.narrow.y), room: labels.map((each) => each.narrow.room) };
   return { room: labels.map(({ room }) => room), ...(narrow && { narrow }) };
 }
 
-// The shapes of the ring around a node: none where the tree has no such node.
+// Return the ring around a node as shapes, or an empty list if the tree does not have the node.
 /**
  * @param {Figure} drawing
  * @param {number | null} node

@@ -1,17 +1,23 @@
-// Why p comes out, in the numbers of one place: a token is a guess that was kept, or it is drawn from the
-// residual after a rejection, and the two ways add up to p. Knows a plan of shared/redraw.js.
+// Explains with the numbers of one position why the output follows p. There are two ways to a
+// token: it is an accepted drafted token, or it is drawn from the residual after a rejection. The
+// probabilities of the two ways add up to p. The input is a plan of shared/redraw.js.
 
 import { element } from "./dom.js";
 import { percent, reckoned } from "./number_words.js";
 import { residual, sharedOf } from "./redraw.js";
 
-// The first guess decides: siblings after it draw from the same residual. `kept` is min(p, q) at the token,
-// `rejected` how often the guess fails there, `residual` how often the token is drawn then. A guess that was
-// picked counts as q = 1. Null where the rule is lossy, or the token has no bin of its own.
+// Return the probabilities of the two ways in which a token can be written. First, it can be
+// drafted and accepted: `kept` is min(p, q) of the token. Second, the first drafted token can be
+// rejected, with probability `rejected`, and the token is then drawn from the residual, with
+// probability `residual`.
+//
+// If the drafter makes no random draw, its token counts as q = 1. Later siblings are not treated
+// separately, because they would be examined against the same residual. Return null if the rule is
+// lossy, or if the plan does not list this token separately but counts it among all other tokens.
 /**
  * @param {RedrawPlan} plan
- * @param {number} id of a token
- * @returns {{ kept: number, rejected: number, residual: number, sum: number, p: number, hasMore: boolean } | null} `hasMore`: guesses at the same place
+ * @param {number} id the id of a token
+ * @returns {{ kept: number, rejected: number, residual: number, sum: number, p: number, hasMore: boolean } | null} `hasMore` is true if there are several guesses at this position
  */
 export function twoWays({ kind, ids, p, q, guesses, shared }, id) {
   const bin = ids.indexOf(id);
@@ -24,7 +30,8 @@ export function twoWays({ kind, ids, p, q, guesses, shared }, id) {
   return { kept: common[bin], rejected, residual: left, sum: common[bin] + rejected * left, p: p[bin], hasMore: guesses.length > 1 };
 }
 
-// The token that a rejection of the first guess makes likeliest; null where none has a bin of its own.
+// Return the token that is drawn most probably after a rejection of the first drafted token. Return
+// null if the plan does not list that token separately.
 /**
  * @param {RedrawPlan} plan
  * @returns {number | null}
@@ -35,8 +42,9 @@ function likeliestThen(plan) {
   return left(best ?? null) > 0 ? best : null;
 }
 
-// What the sum of a place is about: a token, or in place of a rejected guess, which has no part in the residual,
-// the one that is likeliest then: which one comes is not drawn yet.
+// Return the token for which the card shows that the probabilities of the two ways add up to p. If
+// the drafted token was rejected, its probability in the residual is 0, so the residual's most
+// probable token is shown instead. The token that really replaces it is not known at that moment.
 /**
  * @param {RedrawPlan} plan
  * @param {number} id
@@ -49,9 +57,10 @@ export function waysAt(plan, id, isRejected) {
   return other === null ? { id, ways, isOther: false } : { id: other, ways: twoWays(plan, other), isOther: true };
 }
 
-export const LIKELIEST = ", the likeliest in its place"; // behind the name of such a token
+export const LIKELIEST = ", the likeliest in its place"; // words after the name of a token that replaces a rejected one
 
-// The sum in words, behind the token's name: in figures that add up as they are shown.
+// Write the sum of both ways, which follows the token's name. It has enough figures that the shown
+// numbers add up.
 /**
  * @param {NonNullable<ReturnType<typeof twoWays>>} ways
  * @param {boolean} isDrafted
@@ -66,16 +75,16 @@ export function twoWaysWords({ kept, rejected, residual: left, p, hasMore }, isD
   return `kept ${first} + ${failed} ${second} × ${rest} ${third} ${exact ? "=" : "≈"} ${whole} = p.`;
 }
 
-// Where the parts of the sum come from.
+// Explain where the parts of the sum come from.
 /** @param {NonNullable<ReturnType<typeof twoWays>>} ways */
 export function partsWords({ hasMore }) {
   return ` Kept: the smaller of p and q of this token. Rejected: any ${hasMore ? "first guess" : "guess"} at this place, not this token.`;
 }
 
-// Both for an element.
+// Return the sum and the explanation as nodes for an element.
 /**
- * @param {string} name of the token
- * @param {string} which, behind it
+ * @param {string} name the name of the token
+ * @param {string} which words that follow the name
  * @param {NonNullable<ReturnType<typeof twoWays>>} ways
  * @param {boolean} isDrafted
  */

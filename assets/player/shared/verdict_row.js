@@ -1,17 +1,19 @@
-// What the tables of a walk have in common: the row of one stop, and the mark of each verdict.
+// The row of one stop in a table of a round's walk, and the mark of each verdict. All such tables
+// use this module.
 
 import { EXTRA } from "./cursor.js";
 import { element } from "./dom.js";
 import { lookOf } from "./outcomes.js";
 import { compared, decimals, drawn, inProportion, percent } from "./number_words.js";
 
-// What u has to be below: how the rule is written wherever it stands.
+// The threshold for u as a formula. All tables use this text.
 export const RULE = "min(1,\u00a0p/q)";
-export const PICKED_RULE = "min(1,\u00a0p/1)"; // a guess that was picked counts as q = 1
+export const PICKED_RULE = "min(1,\u00a0p/1)"; // a token that was drafted without a random draw counts as q = 1
 const GREEDY_RULE = "most probable?";
 export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s most probable token. p and q are raw, at T = 1.";
 
-// `values` fill the numbers' columns; `outcome` is "" while it is not known.
+// Return the row of a stop. `values` are the texts of the number columns. `outcome` is "" while it
+// is unknown.
 /**
  * @param {number} stop
  * @param {string} text
@@ -52,7 +54,7 @@ export function outcomeOf(round, stop) {
   return stop === EXTRA ? round.extraKind : round.outcomes[stop];
 }
 
-// What became of it, as the legend calls it.
+// Return the outcome of a stop in the words of the legend.
 /**
  * @param {Round} round
  * @param {number} stop
@@ -62,7 +64,8 @@ export function outcomeTitle(round, stop) {
   return outcome === null ? "" : lookOf(outcome).title;
 }
 
-// The numbers of a node that is judged: p and q as its sentence writes them, what the rule compares with u, and u.
+// Return the numbers of an examined node as text: p, q, the threshold for u, and u. They have the
+// same figures as in the sentence about the node.
 /**
  * @param {Round} round
  * @param {number} node
@@ -70,16 +73,18 @@ export function outcomeTitle(round, stop) {
 export function judgedNumbers(round, node) {
   const { p, residual, accept, u, raw_p } = round.verdict(node);
   const q = round.shownQ(node);
-  const [left, isDrawn] = [residual ?? p, !round.isTypical && !round.isGreedy]; // null where whoever recorded the run could not see it
+  // `residual` is null if another program made the recording and could not see the residual. In
+  // that case, show p in its place.
+  const [left, isDrawn] = [residual ?? p, !round.isTypical && !round.isGreedy];
   if (!isDrawn) return [...compared(round.isGreedy ? raw_p : left, q), accept > 0 ? "yes" : "no", "–"];
   const [threshold, draw] = u === null ? [decimals(accept), "unseen"] : drawn(accept, u);
   const [target, draft] = q === null || round.isPointMass ? compared(left, q) : inProportion(left, q, threshold);
   return [`${target}${round.followsRejection(node) ? "*" : ""}`, draft, threshold, draw];
 }
 
-// The numbers of the extra token, which was not examined but drawn: from the residual (r), which is
-// what p has beyond q, scaled to sum to 1, or from p itself. At temperature 0 nothing is drawn: it is
-// the target's most probable token.
+// Return the numbers of the extra token. It was not examined but drawn, either from the residual
+// (r), which is p minus q scaled to sum to 1, or from p itself. At temperature 0 it is the target's
+// most probable token.
 /** @param {Round} round */
 export function extraNumbers(round) {
   if (round.isGreedy) return [mostProbable(round), "", "yes", ""];
@@ -88,7 +93,7 @@ export function extraNumbers(round) {
   return [`${name} ${prob === null ? "?" : percent(prob)}`, "", "", ""];
 }
 
-// Its raw p, where the record has it.
+// Return the raw p of the extra token, if the record has it.
 /** @param {Round} round */
 function mostProbable({ extra, record }) {
   const position = record.positions.find(({ parent }) => parent === extra?.parent);
@@ -96,7 +101,7 @@ function mostProbable({ extra, record }) {
   return position && at >= 0 ? percent(position.raw_p[at]) : "";
 }
 
-// What q says where the rule takes every guess as certain.
+// Explain the column q if the rule treats every drafted token as certain.
 /** @param {Round} round */
 export function pointMassNote(round) {
   if (!round.isPointMass || !round.outcomes.length) return "";

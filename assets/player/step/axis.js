@@ -1,15 +1,17 @@
-// What the timeline counts: rounds, emitted tokens, target forwards, or milliseconds of the lane's own
-// clock. Gives each round its place, and finds the round at a place.
+// The units that the timeline can count: rounds, emitted tokens, target forwards, or milliseconds
+// on the lane's own clock. This module maps a round to its position on the timeline and a position
+// back to its round.
 
 /** @type {Axis[]} */
 export const AXES = [
   { name: "round", title: "round", end: (round, index) => index + 1, unit: "" },
   { name: "token", title: "token", end: (round) => round.endToken, unit: "" },
-  { name: "forward", title: "target forward", end: (round, index) => index + 2, unit: "" }, // the prompt's is the first
+  // Target forward 1 reads the prompt, so the round with index 0 ends at target forward 2.
+  { name: "forward", title: "target forward", end: (round, index) => index + 2, unit: "" },
   { name: "ms", title: "ms of its clock", end: (round) => round.clock * 1000, unit: " ms" },
 ];
 
-// Where the first round begins.
+// Return the position on the axis at which the first round begins.
 /**
  * @param {Axis} axis
  * @param {Trace} trace
@@ -22,7 +24,8 @@ export function originOf(axis, trace) {
   return origins[axis.name];
 }
 
-// The index of the round that holds a place on the axis, the nearest one where none does.
+// Return the index of the round that contains a position on the axis, or of the nearest round if
+// the position is outside the run.
 /**
  * @param {Axis} axis
  * @param {Trace} trace
@@ -34,7 +37,7 @@ export function roundAtPlace(axis, trace, place) {
   return at < 0 ? rounds.length - 1 : at;
 }
 
-// The last one that there is, as it is shown.
+// Return the last position on the axis, rounded as the page shows it.
 /**
  * @param {Axis} axis
  * @param {Trace} trace

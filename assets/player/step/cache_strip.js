@@ -1,4 +1,5 @@
-// The target's key-value cache around one round: committed slots, then the root's and the tree's.
+// The card that shows the target's KV cache during one round: the committed slots, then the slots
+// of the root and of the draft tree.
 
 import { element, onNode, setText } from "../shared/dom.js";
 import { tokenLabel } from "../shared/token_label.js";
@@ -82,7 +83,7 @@ function slot(state, text, title) {
 export function wordsOf(round, { phase }) {
   const { committed, speculative: added, rolled_back: dropped } = round.record.cache;
   if (phase === "draft") return `${committed} committed slots; the target has not run yet`;
-  const known = `${committed} committed, 1 root`; // its slot is none of the draft's
+  const known = `${committed} committed, 1 root`; // the slot of the root is not counted as a drafted slot
   if (phase !== "commit") return `${known}, ${added - 1} speculative`;
   const moved = round.accepted.filter((node, rank) => node !== rank).length;
   return `${known}, ${added - 1 - dropped} kept${moved ? ` (${moved} moved)` : ""}, ${dropped} rolled back`;

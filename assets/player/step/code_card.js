@@ -1,4 +1,5 @@
-// The debugger's card of the code: the sixty lines, in step with every moment. It is drawn while it is open.
+// The card that shows the sixty-line program next to the moment that the debugger shows. The card
+// is updated only while it is open.
 
 import { codeMoment, whyNotTheseLines } from "../shared/code_moments.js";
 import { CodeView } from "../shared/code_view.js";

@@ -1,5 +1,5 @@
-// "Compare with": another recorded run, or the race of this page, beside the run that is shown. Opens it,
-// and asks the server what differs first and why.
+// The menu "Compare with". It opens a second run (a recording, or the race of this page) next to
+// the run in the debugger, and asks the server for the first difference and its cause.
 
 import { option } from "../shared/dom.js";
 import { Trace } from "../shared/trace.js";
@@ -9,10 +9,11 @@ import { base64, traceBlob } from "./trace_file.js";
 
 const NOTHING = "";
 const RACE = "race";
-const PARENT = "parent"; // of a fork
+const PARENT = "parent"; // the run that a fork was made from
 
 export class CompareMenu {
-  // `page` is the step page, `race` the run of the race page, `fail` shows what went wrong.
+  // `page` is the debugger's page, `race` is the run on the race page, and `fail(text)` shows an
+  // error message.
   /**
    * @param {HTMLSelectElement} menu
    * @param {Choice[]} recorded
@@ -26,7 +27,7 @@ export class CompareMenu {
     this.race = race;
     this.fail = fail;
     this.other = new Trace();
-    this.parent = this.other; // until there is a fork
+    this.parent = this.other; // empty until a fork exists
     this.title = "";
     menu.append(option(NOTHING, "nothing"), option(RACE, "The race of this page"), ...recordedGroups(recorded));
     this.ofFork = option(PARENT, "The run it was forked from");
@@ -39,14 +40,14 @@ export class CompareMenu {
     });
   }
 
-  // Another run is shown: whatever stood beside the last one is gone.
+  // Remove the comparison when the debugger opens another run.
   clear() {
     this.transport.leave();
     this.ofFork.remove();
     this.menu.value = NOTHING;
   }
 
-  // Beside a fork stands what it was forked from.
+  // Compare a fork with the run that it was made from.
   /** @param {Trace} parent */
   showParent(parent) {
     this.parent = parent;

@@ -1,4 +1,5 @@
-// Another run beside the one that is shown: both texts, and the first token in which they differ.
+// A comparison of the debugger's run with a second run: both texts, and the first token that
+// differs.
 
 import { setText } from "../shared/dom.js";
 import { Ribbon } from "../shared/ribbon.js";
@@ -13,7 +14,7 @@ export class Comparison {
     this.refs = refs;
     /** @type {Trace | null} */
     this.other = null;
-    this.index = -1; // of the first token that differs
+    this.index = -1; // index of the first token that differs, -1 if none does
     this.text = new Ribbon(refs.otherText, { onSelect: () => {}, onHover: () => {} });
     refs.toDifference.addEventListener("click", () => this.index >= 0 && onGo(this.index));
     refs.toTexts.addEventListener("click", () => refs.textCard.scrollIntoView({ block: "center" }));
@@ -27,7 +28,7 @@ export class Comparison {
     otherBox.hidden = ownTitle.hidden = differenceRow.hidden = forkOutcome.hidden = true;
   }
 
-  // `title` says what the other run is.
+  // `title` names the second run.
   /**
    * @param {Trace} other
    * @param {string} title
@@ -41,7 +42,8 @@ export class Comparison {
     this.refs.otherBox.hidden = this.refs.ownTitle.hidden = false;
   }
 
-  // Again whenever the run has grown; `ribbon` is its text.
+  // Find the first difference again, because a live run may have grown. `ribbon` shows the text of
+  // the debugger's own run.
   /**
    * @param {Trace} trace
    * @param {Ribbon} ribbon
@@ -66,14 +68,16 @@ export class Comparison {
     this.showDifference(own[index], theirs[index]);
   }
 
-  // The server's sentence, which knows the reason, instead of what the records alone say here.
+  // Show the server's sentence about the difference, which gives the cause. Until it arrives, the
+  // page shows a sentence that the browser made from the two texts alone.
   /** @param {string} sentence */
   explain(sentence) {
     setText(this.refs.difference, sentence);
     this.refs.differenceRow.hidden = false;
   }
 
-  // As the server begins its sentence, which says why too (specviz/trace_diff/sentence.py).
+  // Show where the texts differ. The wording equals the first half of the server's sentence
+  // (specviz/trace_diff/sentence.py), which then adds the cause.
   /**
    * @param {Token | undefined} own
    * @param {Token | undefined} theirs
@@ -88,7 +92,8 @@ export class Comparison {
   }
 }
 
-// What became of a comparison, in a few words; `index` of the first token that differs, -1 for none.
+// Return a short result of a comparison. `index` is the index of the first token that differs, -1
+// if none does.
 /**
  * @param {number} index
  * @param {boolean} [isLive]

@@ -1,16 +1,18 @@
-// The distributions at a stop: the figure of them as far as a moment knows them, and their numbers.
+// The distributions at one stop: the chart, reduced to what is known at a given moment, and the
+// numbers below the chart.
 //
-// q is known when it is drafted, p when the target has seen it, the draw when it is judged. The figure is
-// that of a judged stop (specviz/figures/bars.py), whose traces are named by their roles; what shows before
-// p is known stands in its `meta.drafted`.
+// q is known once the token is drafted, p once the target has run, and the draw once the token is
+// judged. The server sends the chart of a judged stop (specviz/figures/bars.py). Each trace of the
+// chart has a role, by which this module finds and removes the traces that are not known yet. As
+// long as p is unknown, the bars come from the chart's field `meta.drafted`.
 
 import { element } from "../shared/dom.js";
 import { drawn, percent, probability } from "../shared/number_words.js";
 import { cutWords } from "../shared/settings.js";
 
-const PIN_FLIPS = 0.8; // from there on the pin's label stands on its left, as in specviz/figures/coin.py
+const PIN_FLIPS = 0.8; // if u is larger, its label is drawn on its left, as in specviz/figures/coin.py
 
-// The figure at this stage; null where nothing of it is known yet.
+// Return the chart for one stage of a token, or null if nothing is known yet.
 /**
  * @param {Figure} figure
  * @param {string} stage
@@ -20,7 +22,8 @@ export function barsAt(figure, stage) {
   return stage === "drafted" ? draftAlone(figure) : distributionsAlone(figure);
 }
 
-// With another draw than the recorded one; `accept` is the threshold that it meets.
+// Return the chart with the draw `u` in place of the recorded draw. `accept` is the acceptance
+// threshold with which the rule compares u.
 /**
  * @param {Figure} figure
  * @param {number} u
@@ -34,7 +37,8 @@ export function withDraw({ data, layout }, u, accept) {
   return { data: data.map((trace) => ({ ...trace, ...parts(trace) })), layout };
 }
 
-// The residual once its token is drawn: the token is among the bars, however rare.
+// Return the chart of the residual after a token was drawn from it. The drawn token gets a bar even
+// if its probability is small.
 /** @param {Figure} figure */
 export function residualDrawn({ data, layout }) {
   const { drawn: after } = layout.meta;
@@ -47,7 +51,7 @@ export function residualDrawn({ data, layout }) {
 /** @param {Figure} figure */
 function distributionsAlone({ data, layout }) {
   const { yaxis } = layout;
-  const ticktext = [...yaxis.ticktext.slice(0, -1), ""]; // the last row is the draw's
+  const ticktext = [...yaxis.ticktext.slice(0, -1), ""]; // the last row shows the draw
   const both = data.filter(({ meta }) => meta.part === "overlap" || meta.role === "target" || meta.role === "draft");
   return { data: both, layout: { ...layout, yaxis: { ...yaxis, ticktext } } };
 }
@@ -60,13 +64,12 @@ function draftAlone({ data, layout }) {
   return { data: [{ ...draft, ...bars }], layout: { ...layout, yaxis: { ...layout.yaxis, ...axis } } };
 }
 
-// ---- their numbers
-
 const HALF_A_DIGIT = 5e-7;
 
-// Entropy, overlap, divergence and margin of one examined position, as terms and values. Each names the
-// distribution that it is of: that of the rule where the record keeps it, else the raw one, at T = 1.
-// `rule` names the rule's distribution, such as "T = 0.7".
+// Return the entropy, overlap, divergence and margin of one examined position as pairs of term and
+// value. Each term names its distribution. That is the distribution after the sampling settings if
+// the record has it, otherwise the raw one at temperature 1. `rule` describes the sampling
+// settings, such as "T = 0.7".
 /**
  * @param {PositionRecord | undefined} position
  * @param {string | null} rule
@@ -95,29 +98,32 @@ function comparedDistributions({ p, q, raw_p, raw_q, overlap, raw_overlap }, rul
   return raw_q.length ? { p: raw_p, q: raw_q, overlap: raw_overlap, name: "T = 1" } : null;
 }
 
-// The rule's distribution in words, null at temperature 0, where it is 0 or 1.
+// Describe the sampling settings of a run in words. Return null at temperature 0, where every
+// probability is 0 or 1.
 /** @param {DecodingConfigRecord} config */
 export function ruleDistribution(config) {
   if (config.temperature === 0) return null;
   return [`T = ${config.temperature}`, ...cutWords(config)].join(", ");
 }
 
-// Merging tokens can only lower a divergence, so the tokens kept and one rest bound it from below; each q
-// may be larger by half of the last digit that a record keeps.
+// Return a lower bound of the KL divergence of p from q. A record keeps only the most probable
+// tokens, so all other tokens are merged into one. Merging can only lower the divergence. Recorded
+// numbers are rounded, so each q is first raised by half of its last digit, which also can only
+// lower it.
 /**
  * @param {number[]} kept_p
  * @param {number[]} kept_q
  */
 export function divergence(kept_p, kept_q) {
   const rest = (/** @type {number[]} */ kept) => Math.max(0, 1 - kept.reduce((sum, each) => sum + each, 0));
-  const doubt = HALF_A_DIGIT * (kept_p.length + 1); // of a rest, which is what all digits leave
+  const doubt = HALF_A_DIGIT * (kept_p.length + 1); // largest rounding error of the merged probability
   const p = [...kept_p, Math.max(0, rest(kept_p) - doubt)];
   const q = [...kept_q.map((each) => each + HALF_A_DIGIT), rest(kept_q) + doubt];
   const terms = p.map((each, at) => (each > 0 ? each * Math.log(each / q[at]) : 0));
   return Math.max(0, terms.reduce((sum, each) => sum + each, 0));
 }
 
-// Nothing that is more than 0 reads as 0.
+// Format a number so that a positive value never reads as 0.
 /**
  * @param {number} value
  * @param {number} count
@@ -127,13 +133,13 @@ function decimals(value, count) {
   return value > 0 && Number(text) === 0 ? probability(value) : text;
 }
 
-// A lower bound must not be rounded up.
+// Round down, because a lower bound must not be rounded up.
 /** @param {number} value */
 function floored(value) {
   return Math.floor(value * 1000) / 1000 || value;
 }
 
-// What the value is of stands behind it; the term has a card of its own.
+// The tooltip of the value explains the number. The term has a glossary card of its own.
 /** @param {[string, string, string]} given */
 function pair([term, text, title]) {
   const [made, value] = [element("div"), element("dd", "", text)];

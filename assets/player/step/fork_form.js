@@ -1,5 +1,6 @@
-// "Fork here": what to change before the real decoder goes on from the round under the cursor.
-// Knows the form's fields and the draws that "what if" holds; the debugger sends the order.
+// The form "Fork here", which collects the settings to change before the real decoder continues
+// from the selected round. It reads its own fields and the draws that the user changed under "What
+// if". The debugger's page sends the request.
 
 import { option, setText } from "../shared/dom.js";
 import { whole } from "../shared/number_words.js";
@@ -7,7 +8,7 @@ import { controlsOf } from "../shared/setting_fields.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { FieldErrors } from "../shared/field_errors.js";
 
-const SAME = ""; // of the menu: the method of the run
+const SAME = ""; // menu value: keep the method of the run
 
 export class ForkForm {
   /**
@@ -34,7 +35,7 @@ export class ForkForm {
     return { round: this.round, forced: this.whatIf.forced, changes: given };
   }
 
-  // `ahead`: how many other runs go first.
+  // Show that the fork waits. `ahead` is the number of runs before it in the server's queue.
   /** @param {number} ahead */
   wait(ahead) {
     setText(this.refs.forkStop, ahead ? "Waiting for another run to end · stop" : "Stop the fork");

@@ -1,4 +1,5 @@
-// The last runs of this browser, kept in it so that an address survives a reload.
+// Storage for the last runs of this browser, so that an address that names a run still works after
+// a reload.
 
 import { traceBlob } from "./trace_file.js";
 
@@ -6,8 +7,8 @@ const DATABASE = "specviz";
 const STORE = "runs";
 const MOST = 24;
 
-export const KEPT = "kept-"; // begins the name of every kept run
-export const LIVE = "live"; // the race of a page while it goes on
+export const KEPT = "kept-"; // prefix of the name of every stored run
+export const LIVE = "live"; // name of this page's race while it is running
 
 export function newRunName() {
   return KEPT + [...crypto.getRandomValues(new Uint32Array(2))].map((word) => word.toString(36)).join("");
@@ -24,25 +25,26 @@ export async function keepRun(id, blob) {
   for (const run of old) await change((store) => store.delete(run.id));
 }
 
-// The blob of a kept run, or null.
+// Return the stored run as a blob, or null if this browser does not have it.
 /** @param {string} id */
 export async function keptRun(id) {
   return (await change((store) => store.get(id)))?.blob ?? null;
 }
 
-// The races of this page under the names that they have in this browser.
+// The names under which this browser has stored the races that were shown on this page.
 export class KeptRaces {
   constructor() {
-    this.names = new WeakMap(); // by the run's header
+    this.names = new WeakMap(); // the name of each stored run; the key is the run's header
   }
 
-  // Undefined for one that has not begun.
+  // Return the name under which a run is stored, or the general name of a live run. Return
+  // undefined if the run is not stored.
   /** @param {Trace} trace */
   nameOf(trace) {
     return trace.isLive ? LIVE : this.names.get(trace.header);
   }
 
-  // One that was kept before the page was loaded.
+  // Remember the name of a race that was already stored before this page was loaded.
   /**
    * @param {Trace} trace
    * @param {string} name
@@ -51,7 +53,8 @@ export class KeptRaces {
     this.names.set(trace.header, name);
   }
 
-  // Its new name; null for one that has a name already, or was stopped before it began.
+  // Store a finished race and return its new name. Return null if it has a name already or was
+  // stopped before it started.
   /** @param {Trace} trace */
   async keep(trace) {
     const { header } = trace;

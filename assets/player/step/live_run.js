@@ -1,11 +1,12 @@
-// A run that goes on: follow it, hold it, let it through by one round. While it is held the decoder really
-// waits. A race and a fork may both be under way: it remembers of each whether it is held, and tells
-// whoever listens to "held" of the race.
+// The controls of a running decode: follow it, pause it, or let it run one more round. While it is
+// paused the decoder on the server really waits. A race and a fork can run at the same time, so
+// this class stores two states, one for each. It sends the event "held" when the race is paused or
+// continues.
 
 import { setText } from "../shared/dom.js";
 
 export class LiveRun {
-  // `ask(what)` tells the server "pause", "advance" or "resume" of the run at hand.
+  // `ask(what)` sends "pause", "advance" or "resume" to the server for the current run.
   /**
    * @param {Refs} refs
    * @param {(what: string) => void} ask
@@ -15,7 +16,7 @@ export class LiveRun {
     this.ask = ask;
     /** @type {Record<string, boolean>} */
     this.held = { race: false, fork: false };
-    this.name = "race"; // of the run at hand
+    this.name = "race"; // which run the buttons control: "race" or "fork"
     refs.hold.addEventListener("click", () => this.toggle());
     refs.advance.addEventListener("click", () => this.isHeld && this.ask("advance"));
   }
@@ -24,7 +25,7 @@ export class LiveRun {
     return this.held[this.name];
   }
 
-  // A race began, perhaps held.
+  // Start to control a new race. `isHeld` is true if it starts paused.
   /** @param {boolean} isHeld */
   begin(isHeld) {
     this.keep("race", isHeld);
@@ -39,7 +40,7 @@ export class LiveRun {
     if (name === "race") this.refs.live.dispatchEvent(new CustomEvent("held", { detail: isHeld }));
   }
 
-  // It could not be held.
+  // Show the run as running again, because the server refused to pause it.
   letGo() {
     this.keep(this.name, false);
     this.show();
@@ -51,7 +52,7 @@ export class LiveRun {
     this.show();
   }
 
-  // `isLive`: the run that is shown goes on, and is this page's to hold.
+  // `isLive` is true if the run in the debugger is still running and this page may pause it.
   /**
    * @param {boolean} isLive
    * @param {boolean} isForking

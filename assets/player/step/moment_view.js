@@ -1,5 +1,5 @@
-// The views of one moment: tree, walk, distributions, residual, mask, cache. Draws each chart only when
-// what it shows has changed.
+// The views of one moment: tree, walk, distributions, residual, mask, cache. A chart is drawn again
+// only if its content has changed.
 
 import { Chart } from "../shared/charts.js";
 import { EXTRA, ROOT } from "../shared/cursor.js";
@@ -37,7 +37,7 @@ export class MomentView {
     this.redraw = new RedrawCard(refs.stepRedraw, onExample, exampleWords);
     this.rates = new RunningRates(refs.stepRates);
     /** @type {Record<string, any>} */
-    this.drawn = {}; // part -> what its picture shows
+    this.drawn = {}; // for each chart by its name, a key of the content that it shows
     this.noMask = element("p", "lesson", NO_MASK_YET);
     refs.stepMask.before(this.noMask);
     this.clear();
@@ -49,12 +49,13 @@ export class MomentView {
     this.forget();
   }
 
-  // Everything is drawn anew: another theme, another size.
+  // Forget which content the charts show, so that all are drawn again after a change of theme or
+  // size.
   forget() {
     this.drawn = {};
   }
 
-  // True where a part's picture differs from the one that it last drew.
+  // Return whether a chart must be drawn again, and remember its new content.
   /**
    * @param {string} part
    * @param {any} key
@@ -65,9 +66,9 @@ export class MomentView {
     return true;
   }
 
-  // True while the charts below the tree are left for the next frame: they come when the cursor rests,
-  // so that stepping and dragging stay smooth. `thought` is the round as it would have been with
-  // another draw, or null.
+  // Draw the moment. While the cursor still moves, leave the charts below the tree for a later
+  // frame, so that stepping and dragging stay smooth; return true in that case. `thought` is the
+  // round with a changed draw, or null if the user changed none.
   /**
    * @param {Trace} trace
    * @param {StepCursor} cursor
@@ -116,7 +117,7 @@ export class MomentView {
    * @param {Round} round
    * @param {{ moments: Moment[], at: number }} seen
    * @param {any} node
-   * @param {number} unreached as recorded, by now
+   * @param {number} unreached drafted tokens of the recorded round that can no longer be examined
    */
   drawNotes(round, seen, node, unreached) {
     const { refs } = this;
@@ -142,7 +143,8 @@ export class MomentView {
     this.refs.stepBarsTitle.replaceChildren(...(isNamed ? named(node) : ["Target p against draft q"]));
   }
 
-  // `known`: the node whose distributions show, its stage, the moment's phase, and what is judged by then.
+  // `known` has the node whose distributions are shown, its stage, the phase of the moment, and the
+  // levels that are judged so far.
   /**
    * @param {Trace} trace
    * @param {Round} round
@@ -166,7 +168,7 @@ export class MomentView {
     this.refs.stepNumbers.replaceChildren(...distributionNumbers(position, ruleDistribution(trace.configOf(index))));
   }
 
-  // What is not known yet keeps its room, so that nothing jumps when it comes.
+  // Keep the size of a chart that is not known yet, so that the page does not jump when it appears.
   /**
    * @param {Round} round
    * @param {boolean} isRun
@@ -197,7 +199,7 @@ export class MomentView {
    * @param {any} known
    */
   drawResidual(round, parent, { node, stage, judged }) {
-    this.refs.residualCard.hidden = round.isGreedy; // p lies on one token: the sentence says it all
+    this.refs.residualCard.hidden = round.isGreedy; // p has all its mass on one token, which the sentence already names
     const isKnown = stage !== "drafted" && !round.isGreedy;
     const figure = isKnown ? round.residualFigure(parent) : null;
     veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));
@@ -208,7 +210,7 @@ export class MomentView {
     setText(this.refs.stepNoResidual, words);
   }
 
-  // Why nothing but p comes out, in the numbers of the token that the moment is about.
+  // Show why the output follows p exactly, with the numbers of the token that this moment judges.
   /**
    * @param {Trace} trace
    * @param {Round} round
@@ -225,8 +227,9 @@ export class MomentView {
   }
 }
 
-// `figure` is one like that which is to come, false where it shows: until then its rows stand empty. A card of
-// its own that has none yet is a dashed outline.
+// Cover a chart while its numbers are not known. `figure` gives the size of the chart that will
+// appear; it is false once the chart is visible. If the card holds nothing but this chart, show
+// only a dashed outline of the card.
 /**
  * @param {HTMLElement} box
  * @param {Figure | false} figure
@@ -237,7 +240,7 @@ function veil(box, figure) {
   if (figure && figure.layout) box.style.minHeight = `${figure.layout.height}px`;
 }
 
-// The draw that is thought of, as part of a key.
+// Return the changed draw as text, to be part of a chart's key.
 /** @param {Round} round */
 function draw(round) {
   return round.forced ? `${round.forced.u} ${round.hasOtherWalk}` : "";
@@ -248,7 +251,8 @@ function judgedBy({ moments, at }) {
   return moments.slice(0, at + 1).flatMap(({ phase, node }) => ((phase === "judge" || phase === "extra") && node !== null ? [node] : []));
 }
 
-// In whose colour and mark a node stands: what was not judged yet looks like what was never examined.
+// Return the outcome whose colour and mark a node gets. A token that is not judged yet looks like
+// one that was never examined.
 /**
  * @param {Round} round
  * @param {string} stage

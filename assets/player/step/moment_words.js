@@ -1,5 +1,5 @@
-// What the debugger says of a moment: of the tree, the walk, the distributions, the residual, and of where a
-// token of the text came from.
+// The debugger's sentences about a moment: about the tree, the walk, the distributions, the
+// residual, and the origin of a token of the text.
 
 import { EXTRA } from "../shared/cursor.js";
 import { element } from "../shared/dom.js";
@@ -33,7 +33,8 @@ function extraWords(round) {
   return round.extraKind === "bonus" ? "every guess on the way passed: a bonus token" : "no guess to judge: the target’s own token";
 }
 
-// The sentence of a moment, or of what it would be with another draw, with its parts in turn.
+// Return the sentence of a moment as a list of parts. If the user changed the draw, the sentence
+// describes the round with the new draw.
 /**
  * @param {Round} round
  * @param {Moment} moment
@@ -58,7 +59,8 @@ function thoughtSentence(round, { node, u }) {
   return [`With ${whole(u)} as the draw nothing changes: `, [round.tokenId(node)], ` is ${round.outcomes[node]} all the same.`];
 }
 
-// What stands behind the name of a stop.
+// Return the words after the name of a stop in the chart's heading: its outcome, or that it is not
+// judged yet.
 /**
  * @param {Round} round
  * @param {number} node
@@ -69,13 +71,13 @@ export function stopWords(round, node, stage) {
   return round.forced ? `counterfactual: ${outcomeTitle(round, node)}` : outcomeTitle(round, node);
 }
 
-// What the bars of q are, while p is not known.
+// Return the heading of the chart while only q is known.
 /** @param {Figure | null} figure */
 export function draftedWords(figure) {
   return `${figure?.layout.meta.drafted.heading ?? "Nothing was drafted"}; p comes with the target’s forward`;
 }
 
-// Why there is no residual to show.
+// Explain why the residual chart is empty.
 /**
  * @param {Round} round
  * @param {number} parent
@@ -89,7 +91,7 @@ export function noResidualWords(round, parent, stage) {
   return isExamined ? "Whoever recorded this run could not see it." : "Never examined: no accepted guess led here.";
 }
 
-// What becomes of the residual that shows: most are never drawn from.
+// Say whether the residual in the chart is used. Most residuals are never drawn from.
 /**
  * @param {Round} round
  * @param {number} parent
@@ -108,7 +110,8 @@ export function residualWords(round, parent, judged, stage) {
   return judged.includes(EXTRA) ? "The recovered token was drawn from it." : "The recovered token will be drawn from it.";
 }
 
-// What of a node's card (specviz/figures/hover.py) is known at a stage: its text, p, q, and the rest.
+// Return the lines of a node's tooltip (specviz/figures/hover.py) that are known at a stage: its
+// text, p, q, and the verdict.
 /**
  * @param {string[]} given
  * @param {string} stage
@@ -119,7 +122,7 @@ export function knownLines([text, p, q, ...verdict], stage) {
   return [text, q, "drafted, not judged yet"];
 }
 
-// What the signs in the table of a walk mean, as far as the table shows them.
+// Explain the signs that occur in the table of the walk.
 /**
  * @param {Round} round
  * @param {number[]} judged
@@ -131,7 +134,9 @@ export function walkNote(round, judged, node) {
   return [pointMassNote(round), residualNote(round, judged, node), extraNote(round, judged)].filter(Boolean).join(" ");
 }
 
-// After a rejected sibling p is what was left of it: said once, for the row under the cursor.
+// Explain the star in the table. It marks a token that was examined after a rejected sibling, so
+// that the residual takes the place of p. If the row under the cursor has a star, also give its
+// numbers.
 /**
  * @param {Round} round
  * @param {number[]} judged
@@ -152,12 +157,14 @@ function residualNote(round, judged, node) {
  */
 function extraNote(round, judged) {
   if (!judged.includes(EXTRA)) return "";
-  if (round.extra?.prob === null) return "?: unknown, for the record keeps of each distribution only the most probable tokens, and none behind a node that was not examined.";
+  if (round.extra?.prob === null) return "?: unknown, for the record keeps of each distribution only the most probable tokens, and none after a node that was not examined.";
   return round.extraKind === "recovered" && !round.isTypical ? "r: the probability with which it was drawn from the residual." : "";
 }
 
-// Where a token of the text came from: its place and what it is, and the sentence of that moment where that does
-// not stand above the text already. `isThought`: of another draw, while this is as recorded.
+// Say where a token of the text came from: its round, its position in the tree and its kind. If
+// `hasSentence`, the page already shows the sentence about the moment, so it is not repeated here.
+// If `isThought`, the debugger shows a changed draw; the result then says that the origin is the
+// recorded one.
 /**
  * @param {Trace} trace
  * @param {Token} token

@@ -1,8 +1,8 @@
-// The moments of one round, in the order in which they happen: what a debugger steps through.
-// Knows a round's record; knows no view.
+// The moments of one round in the order in which they happen. The debugger steps through them. This
+// module uses only the record of the round.
 //
-// draft: one moment per level of the tree; verify: the target's one forward; judge: one per node
-// that was examined; extra: the token that the target adds; commit: the cache is brought in order.
+// draft: one moment per level of the tree; verify: one forward of the target; judge: one moment per
+// examined node; extra: the token that the target adds; commit: the cache drops the rejected slots.
 
 import { EXTRA } from "../shared/cursor.js";
 
@@ -12,7 +12,8 @@ const PHASE_WORDS = { draft: "draft", verify: "verify", judge: "accept/reject", 
 /** @type {Record<string, string>} */
 const EXTRA_WORDS = { recovered: "recover", bonus: "bonus", plain: "plain token" };
 
-// The name of a phase as far as a moment may tell: what the target adds has its own once it is drawn.
+// Return the name of a phase. The phase of the target's own token has a general name until the
+// token is drawn, because the name would give away the outcome.
 /**
  * @param {string} phase
  * @param {Round} round
@@ -21,7 +22,7 @@ const EXTRA_WORDS = { recovered: "recover", bonus: "bonus", plain: "plain token"
  */
 export function phaseWord(phase, round, moments, at) {
   if (phase !== "extra" || (!isExtraKnown(round, moments, at) && round.outcomes.length)) return PHASE_WORDS[phase];
-  return round.extraKind ? EXTRA_WORDS[round.extraKind] : "nothing added"; // the text ended
+  return round.extraKind ? EXTRA_WORDS[round.extraKind] : "nothing added"; // the text ended before the target added a token
 }
 
 /**
@@ -51,8 +52,8 @@ export function momentsOf(round) {
   return moments;
 }
 
-// Where a node of the round stands at a moment: absent, drafted, verified (the target has seen it),
-// judged (its outcome then shows).
+// Return the stage of a node at a moment: "absent", "drafted", "verified" (the target has run on
+// it) or "judged" (its outcome is visible).
 /**
  * @param {Round} round
  * @param {Moment[]} moments
@@ -67,11 +68,11 @@ export function stageOf(round, moments, at, node) {
   const own = moments.findIndex((each) => each.node === node && each.phase !== "draft");
   if (node === EXTRA) return own >= 0 && own <= at ? "judged" : "absent";
   if (own >= 0) return own <= at ? "judged" : "verified";
-  return phase === "extra" || phase === "commit" ? "judged" : "verified"; // never examined
+  return phase === "extra" || phase === "commit" ? "judged" : "verified"; // the node was never examined
 }
 
-// What the strip of rounds may show of this round: the outcome of each level as far as it is judged, and the
-// mark of the target's own token once it is drawn.
+// Return what the strip of rounds may show of this round: the outcome of each level that is judged
+// so far, and the mark of the target's own token once it is drawn.
 /**
  * @param {Round} round
  * @param {Moment[]} moments
@@ -83,10 +84,12 @@ export function knownColumn(round, moments, at) {
   return { levels: round.judgedLevels(judged), extraKind };
 }
 
-/** @typedef {{ levels: string[], drafted: number, unreached: number, undecided: number }} Judged what is known of a round: the outcomes of its levels, its drafted tokens, how many of them are sure never to be examined, and how many were rejected where a sibling may still pass */
+/** @typedef {{ levels: string[], drafted: number, unreached: number, undecided: number }} Judged what is known of a round: the outcomes of its levels, the number of drafted tokens, how many of them can no longer be examined, and how many were rejected although a sibling may still be accepted */
 
-// Of a round at a moment. What was never examined shows among the levels once it is over, and a rejection counts
-// once no sibling is left that may still pass; until then its guess is one of `undecided`.
+// Return what is known of a round at a moment. Tokens that were never examined appear among the
+// levels only at the end of the round. A level is rejected once none of its siblings can be
+// accepted any more. Until then it is neither accepted nor rejected, and its token counts as
+// `undecided`.
 /**
  * @param {Round} round
  * @param {Moment[]} moments
@@ -106,7 +109,7 @@ export function judgedSoFar(round, moments, at) {
   return { levels: known, drafted, unreached: phase === "extra" ? unreachedIn(round) : givenUp(round, past), undecided };
 }
 
-// Of a round that is over.
+// Return what is known of a round after its last moment.
 /**
  * @param {Round} round
  * @returns {Judged}
@@ -120,7 +123,8 @@ function unreachedIn({ outcomes }) {
   return outcomes.filter((outcome) => outcome === "unreached").length;
 }
 
-// Guesses below a rejected one, and beside or below the sibling of an accepted one: nothing leads to them any more.
+// Count the drafted tokens that can no longer be examined: those below a rejected token, and the
+// siblings of an accepted token with everything below them.
 /**
  * @param {Round} round
  * @param {Moment[]} past
@@ -138,7 +142,9 @@ function givenUp(round, past) {
   return round.indices.filter((node) => !judged.has(node) && isOff(node)).length;
 }
 
-// The node whose distributions are shown: that of the moment, else the one that was judged last, else the first.
+// Return the node whose distributions are shown at a moment. It is the node that this moment
+// judges, otherwise the node that was judged last. Before any verdict it is the node that will be
+// judged first.
 /**
  * @param {Moment[]} moments
  * @param {number} at
@@ -150,7 +156,8 @@ export function standing(moments, at) {
   return (before ?? moments.find(isOf))?.node ?? null;
 }
 
-// Of a walk with another draw every moment is past: the whole of it shows.
+// Return the moments of a round with a changed draw. All of them are in the past, so that the whole
+// walk is visible.
 /**
  * @param {Round} round
  * @param {number | null} node

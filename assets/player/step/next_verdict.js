@@ -1,12 +1,14 @@
-// The verdict that comes next at the debugger's place, as a question to people who have not seen it: the text
-// so far and the guess; p, q, the draw and the outcome are its facts, for later.
+// The next verdict after the debugger's cursor, as a question for a class. The question shows the
+// text so far and the guess. It hides p, q, the draw and the outcome, which belong to the answer.
 
 import { tokenText } from "../shared/token_label.js";
 import { momentsOf } from "./moments.js";
 
-const LONGEST = 400; // characters of the text that are shown
+const LONGEST = 400; // characters of the text in the question
 
-// Where it stands, null where the run has no further one; a lossy rule has another question.
+// Return the position of the next verdict, or null if the run has none after the cursor. Skip
+// rounds with the lossy rule, because it compares p with a threshold, and the question would not
+// fit.
 /**
  * @param {Round[]} rounds
  * @param {number} round
@@ -56,7 +58,8 @@ export function verdictFacts(round, node) {
   return { ...numbers, accept, u, accepted: outcome === "accepted", greedy: round.isGreedy, residual: isLater };
 }
 
-// The prompt, what was written before the round, and the guesses on the way to this one.
+// Return the text before a node: the prompt, the tokens written before the round, and the guesses
+// on the path to the node.
 /**
  * @param {Trace} trace
  * @param {Round} round

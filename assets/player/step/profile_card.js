@@ -1,5 +1,5 @@
-// "Where acceptance is lost": decodes many prompts and ranks the rejections; an example opens in the
-// debugger.
+// The card "Where acceptance is lost". The server decodes many prompts and ranks the rejections. A
+// click on an example opens its run in the debugger.
 
 import { endWords, waitingWords } from "../shared/number_words.js";
 import { element, setText, takeFile } from "../shared/dom.js";
@@ -8,10 +8,11 @@ import { Transport } from "../shared/transport.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { Menu } from "../shared/menu.js";
 
-const OWN_FILE = "file"; // the menu's value for prompts of one's own
+const OWN_FILE = "file"; // menu value: prompts from the user's own file
 
 export class ProfileCard {
-  // `form()` is the race page's setting; `onExample(data, title, round, node)` opens a run there.
+  // `form()` returns the settings of the race page. `onExample(data, title, round, node)` opens a
+  // run in the debugger.
   /**
    * @param {Refs} refs
    * @param {Setup} setup
@@ -27,8 +28,8 @@ export class ProfileCard {
     this.methods = methods;
     this.form = form;
     this.onExample = onExample;
-    this.examples = new Map(); // number of a prompt -> its run
-    /** @type {any} what the server measured */
+    this.examples = new Map(); // the recorded runs of the examples, keyed by the number of the prompt
+    /** @type {any} the profile as the server measured it, null before */
     this.profile = null;
     this.errors = new FieldErrors(refs.profile, { count: refs.profileCount });
     this.taskMenu = new Menu(refs.profileTask, false);
@@ -46,7 +47,8 @@ export class ProfileCard {
     refs.profileDimensions.addEventListener("click", (/** @type {any} */ event) => this.turn(event));
   }
 
-  // With what it would decode now, and the tasks that there are for it.
+  // Show the settings that the next profile would use, and list the tasks that the chosen models
+  // have held-out prompts for.
   showSetting() {
     const order = this.form();
     const there = this.heldOut.tasks(this.tasks, this.pairs.find(({ name }) => name === order.pair));
@@ -98,7 +100,7 @@ export class ProfileCard {
     if (message.kind === "end") this.ended(endWords(message));
   }
 
-  // `note`: what else is known of its end.
+  // `note` says why the measurement ended, "" if it is complete.
   /** @param {string} note */
   ended(note) {
     this.setBusy(false);
@@ -194,11 +196,11 @@ function fact(term, value) {
   return made;
 }
 
-// One ranking of an acceptance profile as tabs and a table: a group takes a row of numbers and a row of
-// examples.
+// One ranking of an acceptance profile as tabs and a table. Each group has one line of numbers and
+// one line of examples.
 const MOST_ROWS = 14;
 const SHOWN_EXAMPLES = 3;
-// heading, and what a group shows below it
+// pairs of a column heading and a function from a group to its value
 /** @type {[string, (group: any) => string | number][]} */
 const NUMBERS = [
   ["ms lost", (group) => group.milliseconds_lost.toFixed(group.milliseconds_lost < 10 ? 1 : 0)],
@@ -219,7 +221,8 @@ function dimensionTabs(titles) {
   });
 }
 
-// The parts of the table. Roles are said, for a narrow screen lays rows out as blocks.
+// The parts of the table. Each part has its ARIA role in the HTML, because a narrow screen shows
+// table rows as blocks.
 /** @param {any[]} groups */
 function rankingRows(groups) {
   const head = part("thead", "rowgroup", "", row("", ["where", "share of the loss", ...NUMBERS.map(([name]) => name)].map(heading)));

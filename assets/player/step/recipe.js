@@ -1,18 +1,20 @@
-// How a run can be made again elsewhere: a recording, or a race of a setting, and each fork after it. As
-// parameters of an address: of=race&fork=6_k-2_u3-0.25 is a race of the address's own setting, forked before
+// A recipe, from which another browser can produce the same run again: the name of a recording or
+// the settings of a race, then each fork. It is written into the parameters of an address. For
+// example, of=race&fork=6_k-2_u3-0.25 is a race with the settings in the address, forked before
 // round 6 with K = 2 and the draw of node 3 forced to 0.25.
 
 import { putSetting } from "../shared/setting_parameters.js";
 import { addressSettings, brief } from "../shared/settings.js";
 
-export const OF_A_RECIPE = ["of", "fork"]; // parameters
-export const OF_A_RACE = "race"; // the value of "of" that is no recording's name
+export const OF_A_RECIPE = ["of", "fork"]; // parameters of the address that belong to a recipe
+export const OF_A_RACE = "race"; // value of "of" for a race instead of a recording
 const MOST_FORKS = 8;
 const ROUND = /^[1-9]\d{0,6}$/;
 const DRAW = /^u(0|[1-9]\d{0,2})$/;
-const UNIFORM = /^0(\.\d+)?$|^\d(\.\d+)?e-\d+$/; // as JavaScript writes numbers from 0 to 1
+const UNIFORM = /^0(\.\d+)?$|^\d(\.\d+)?e-\d+$/; // a number from 0 to 1 as JavaScript prints it
 
-// Null where the run before it has none, or a link has no room for one fork more.
+// Return the recipe of a fork. Return null if its parent has no recipe or the link already has the
+// largest number of forks.
 /**
  * @param {Recipe | null | undefined} recipe
  * @param {ForkOrder} order
@@ -23,7 +25,7 @@ export function forkedRecipe(recipe, { round, changes, forced }) {
   return { ...recipe, forks: [...recipe.forks, { round, changes, forced }] };
 }
 
-// Into the parameters of an address, with the setting of its race.
+// Write a recipe, with the settings of its race, into the parameters of an address.
 /**
  * @param {URLSearchParams} given
  * @param {Recipe} recipe
@@ -34,7 +36,8 @@ export function writeRecipe(given, { of, setting, forks }) {
   for (const fork of forks) given.append("fork", forkText(fork));
 }
 
-// Null where the address has none; `problem` is a sentence about what cannot be read.
+// Read a recipe from the parameters of an address. If the address has no recipe, `recipe` is null.
+// If the recipe cannot be read, `recipe` is also null, and `problem` says why.
 /**
  * @param {URLSearchParams} given
  * @returns {{ recipe: Recipe | null, problem: string }}
@@ -62,7 +65,8 @@ function forkText({ round, changes, forced }) {
   return [round + 1, ...changed, ...draws].join("_");
 }
 
-// Null where it is none. Whether a fork may change this, and to that, the server says.
+// Read one fork from its text, or return null if the text has the wrong form. This function checks
+// only the form; the server checks whether the values are allowed.
 /**
  * @param {string} text
  * @returns {ForkOrder | null}

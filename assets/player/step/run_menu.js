@@ -1,4 +1,4 @@
-// The card that says which run is shown: menu, file, save, and what came of it.
+// The card about the run in the debugger: menu of runs, file buttons, and the last message.
 
 import { element, option, setText, takeFile } from "../shared/dom.js";
 import { engineLine } from "../shared/engine_words.js";
@@ -8,12 +8,12 @@ import { FASTER, speedupScope, speedupText, speedupWord, verdictOf } from "../sh
 import { timeSentence } from "../shared/time_words.js";
 import { tokenLabel } from "../shared/token_label.js";
 
-const SHOWN_EVERY = 100; // rounds of a recording that is being opened
-const LARGEST_FILE = 16e6; // bytes; the server refuses more
+const SHOWN_EVERY = 100; // show the progress after this many rounds of an opening recording
+const LARGEST_FILE = 16e6; // bytes; the server refuses a larger file
 
-export const RACE = ""; // the menu's value for the race of this page
+export const RACE = ""; // menu value: the race of this page
 
-// One group for each of the models that the runs were recorded with.
+// Return one menu group for each pair of models that runs were recorded with.
 /** @param {Choice[]} recorded */
 export function recordedGroups(recorded) {
   const titles = [...new Set(recorded.map(({ group }) => group ?? ""))];
@@ -89,12 +89,12 @@ export class RunMenu {
     setText(this.note, text);
   }
 
-  // Another run is asked for: what went wrong before is past.
+  // Hide the last error when the user asks for another run.
   forgive() {
     this.error.hidden = true;
   }
 
-  // What the run that is shown is; `more`: what else is known of it.
+  // Describe the run in the debugger. `more` is added at the end of the line.
   /** @param {Trace} trace */
   showRun(trace, more = "") {
     this.run = trace.header ? [runWords(trace), more].filter(Boolean).join(" · ") : "";
@@ -104,12 +104,12 @@ export class RunMenu {
     showServers(this.servers, trace);
   }
 
-  // What was under way came to nothing.
+  // After another run failed to open, show the line about the current run again.
   showRunAgain() {
     this.showNote(this.run);
   }
 
-  // A long recording takes a while.
+  // Show how many rounds of a recording have arrived, because opening a long one takes a while.
   /**
    * @param {string} title
    * @param {number} rounds
@@ -127,7 +127,8 @@ export class RunMenu {
   }
 }
 
-// How much faster the whole run was than plain decoding, and where it gained nothing why; "" where nobody knows.
+// Return the speedup over plain decoding, with a reason if there was no gain. Return "" if the run
+// has no speedup.
 /** @param {Trace} trace */
 export function speedWords({ summary, ending }) {
   if (!summary || ending === null || summary.speedup === null) return "";
@@ -136,7 +137,8 @@ export function speedWords({ summary, ending }) {
   return `Beside plain decoding: ${word}.${why}`.trim();
 }
 
-// The setting, the models and the size of a run, in one line; a live one grows too fast for its size.
+// Return the settings, the models and the size of a run in one line. A live run is listed without a
+// size, because it would change too often.
 /** @param {Trace} trace */
 export function runWords(trace) {
   const { header, rounds, main } = trace;
@@ -147,7 +149,7 @@ export function runWords(trace) {
   return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, ...size, ...forkWords(trace), measured].filter(Boolean).join(" · ");
 }
 
-// Serving engines that were raced beside the run.
+// List the serving engines that took part in the race.
 /**
  * @param {HTMLElement} box
  * @param {Trace} trace
@@ -157,7 +159,7 @@ export function showServers(box, trace) {
   box.replaceChildren(...lanes.map((lane) => element("p", "hint", engineLine(trace, lane))));
 }
 
-// What a run's forks changed, one clause for each.
+// Say what the forks of a run changed, one clause for each fork.
 /** @param {Trace} trace */
 function forkWords(trace) {
   const { forks, config } = trace.main;

@@ -1,5 +1,5 @@
-// Where the debugger stands, as the browser's address and history have it: an entry for each run that was
-// opened, in which every move replaces the one before.
+// The debugger's current position in the browser's address and history. Each opened run has one
+// history entry, and every move inside the run replaces that entry.
 
 import { KEPT, LIVE } from "./kept_runs.js";
 import { RACE } from "./run_menu.js";
@@ -8,8 +8,8 @@ import { StepAddress } from "./step_address.js";
 const DRAWN_MILLISECONDS = 150;
 
 export class RunPlace {
-  // `name()`: the address's name of the run at hand, undefined where it has none; `recipe()`: how it can be
-  // made again.
+  // `name()` returns the name that the current run has in the address, or undefined if it has none.
+  // `recipe()` returns the recipe with which another browser can make the same run again.
   /**
    * @param {any} page
    * @param {{ name: () => string | undefined, recipe: () => Recipe | null }} of
@@ -29,8 +29,9 @@ export class RunPlace {
     return this.address.readRecipe();
   }
 
-  // What the address asks for: a run and a moment of it, or what is usual; `isGone`: a live run that
-  // went with its page.
+  // Return the run and the moment that the address names. If it names none, return the defaults.
+  // `isGone` is true if the address names a live run that no longer exists, because its page was
+  // closed.
   /**
    * @param {boolean} hasRace
    * @param {{ name: string, moment: { round: number, at: number } }} usual
@@ -56,19 +57,20 @@ export class RunPlace {
     return this.address.link(this.moment);
   }
 
-  // What a link cannot do for others.
+  // Return why the current link does not work for other people, or "" if it does.
   get linkLimit() {
     const { trace = "", recipe } = this.moment;
     if (trace === LIVE) return "of a run that goes on: it can be sent once it has ended";
     return trace.startsWith(KEPT) && !recipe ? "for this browser only: Save the run to send it" : "";
   }
 
-  // Whether the address is of the run at hand.
+  // Return whether the address names the current run.
   get isNamed() {
     return (this.read().trace ?? "") === (this.name() ?? "");
   }
 
-  // By Back: how far down the page stood is only right again once its run is drawn.
+  // After the user pressed Back, restore the scroll position. Wait until the run is drawn, because
+  // the page has its full height only then.
   scrollBack() {
     const top = window.history.state?.scroll;
     if (top !== undefined) window.setTimeout(() => window.scrollTo(0, top), DRAWN_MILLISECONDS);
@@ -80,14 +82,14 @@ export class RunPlace {
     else this.forget();
   }
 
-  // The run at hand takes the place of the one that is shown: Back leads to that one again.
+  // Add a history entry for the current run, so that Back returns to the previous run.
   /** @param {{ round: number, at?: number } | null} wanted */
   enter(wanted) {
     if (!this.page.isShown || !this.page.trace || this.isNamed) return;
     this.address.push({ ...this.moment, round: wanted?.round ?? 0, at: wanted?.at ?? 0 });
   }
 
-  // What was to be written holds no more.
+  // Cancel a delayed write of the address.
   forget() {
     this.address.forget();
   }

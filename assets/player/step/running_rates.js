@@ -1,12 +1,13 @@
-// Acceptance and rejection rate up to the moment that is shown, level by level, as lines and in words.
+// Acceptance and rejection rates up to the shown moment, level by level, as two curves and a
+// sentence.
 
 import { CURVE, drawCurve, keyLine } from "../shared/came_out.js";
 import { drawing, element, setText } from "../shared/dom.js";
 
 /** @typedef {import("./moments.js").Judged} Judged */
 
-// What became of the levels of these rounds, in order: a share after each one that was examined. `drafted` and
-// `unreached` count tokens, as the draft utilization does: a level of a tree has several.
+// Return the acceptance rate after each examined level of these rounds. The rates count levels.
+// `drafted` and `unreached` count tokens, because a level of a tree can have several.
 /** @param {Judged[]} rounds */
 export function runningRates(rounds) {
   const levels = rounds.flatMap((round) => round.levels);
@@ -25,7 +26,7 @@ export function runningRates(rounds) {
 
 /**
  * @param {ReturnType<typeof runningRates>} found
- * @param {boolean} isTree of several guesses at one place
+ * @param {boolean} isTree true if a level may have several guesses
  */
 export function ratesWords({ accepted, examined, drafted, unreached, undecided }, isTree) {
   const siblings = `${undecided} ${undecided === 1 ? "guess was" : "guesses were"} rejected, another one at the same place may still pass`;
@@ -42,7 +43,8 @@ export function ratesWords({ accepted, examined, drafted, unreached, undecided }
   return `${told} ${never}${waiting}of all ${drafted} drafted ${share(accepted / drafted)} were used.`;
 }
 
-// Together 100 %; neither is told as all or nothing where it is not.
+// Write two shares as percentages that add up to 100 %. Write 0 % or 100 % only if the share is
+// exactly that.
 /**
  * @param {number} accepted
  * @param {number} examined
@@ -68,9 +70,9 @@ export class RunningRates {
   }
 
   /**
-   * @param {Judged[]} rounds those that are judged at this moment
+   * @param {Judged[]} rounds what is judged of each round at this moment
    * @param {boolean} isTree
-   * @param {boolean} [isThought] another draw is thought of, which the run does not know
+   * @param {boolean} [isThought] true if the debugger shows a changed draw, which is not in these rates
    */
   show(rounds, isTree, isThought = false) {
     const found = runningRates(rounds);

@@ -1,14 +1,15 @@
-// A moment's address: ?view=step&trace=…&round=12&pos=3&axis=token, and how its run can be made again.
-// Rounds and moments count from 1. A report, which holds one run and no other page, has the same after the #.
+// The address of a moment: ?view=step&trace=…&round=12&pos=3&axis=token, followed by the recipe of
+// the run. Rounds and moments count from 1. A report holds only one run. It uses the same
+// parameters, but after the # instead of the ?.
 
 import { setPage } from "../shared/page_parameter.js";
 import { OF_A_RECIPE, readRecipe, writeRecipe } from "./recipe.js";
 
-const WRITE_MILLISECONDS = 250; // browsers refuse an address that changes too often
-export const OF_A_MOMENT = ["trace", "round", "pos", "axis", ...OF_A_RECIPE]; // parameters
+const WRITE_MILLISECONDS = 250; // browsers reject too frequent changes of the address
+export const OF_A_MOMENT = ["trace", "round", "pos", "axis", ...OF_A_RECIPE]; // parameters of the address that belong to a moment
 
 export class StepAddress {
-  // `part` of the address: "search" or "hash".
+  // `part` is the part of the address to use: "search" or "hash".
   constructor(part = "search") {
     this.part = part;
   }
@@ -23,12 +24,13 @@ export class StepAddress {
     };
   }
 
-  // How the run can be made again where it is not at hand: see readRecipe.
+  // Read the recipe of a run that this browser does not have. See readRecipe in recipe.js.
   readRecipe() {
     return readRecipe(this.given(window.location));
   }
 
-  // `moment`: { trace, round, at, axis }, from 0, and the run's recipe, null for none.
+  // Return the address of a moment. `moment` is { trace, round, at, axis, recipe } with numbers
+  // from 0; `recipe` is null if the run has none.
   /** @param {StepPlace} moment */
   link({ trace, round, at, axis, recipe = null }) {
     const url = new URL(window.location.href);
@@ -62,7 +64,7 @@ export class StepAddress {
     this.forget();
   }
 
-  // A new entry of the history; the one before it remembers how far down the page stood.
+  // Add a history entry. The entry before it stores the scroll position of the page.
   /** @param {StepPlace} moment */
   push(moment) {
     this.flush();
@@ -76,7 +78,8 @@ export class StepAddress {
   }
 }
 
-// From the address's count to ours; null where it is no number of it.
+// Convert a number of the address, which counts from 1, to one that counts from 0. Return null for
+// other text.
 /** @param {string | null} text */
 function whole(text) {
   const number = Number(text);

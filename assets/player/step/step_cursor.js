@@ -1,4 +1,5 @@
-// Where the debugger stands: a round, and a moment in it. Moves by moment, phase, round, token, time.
+// The debugger's cursor: a round, and a moment in it. The cursor moves by moment, phase, round or
+// token.
 
 import { EXTRA } from "../shared/cursor.js";
 import { momentsOf } from "./moments.js";
@@ -11,11 +12,11 @@ export class StepCursor {
     this.trace = null;
     this.round = this.at = 0;
     /** @type {WeakMap<Round, Moment[]>} */
-    this.known = new WeakMap(); // a round -> its moments
+    this.known = new WeakMap(); // the moments of each round that the cursor has visited
     this.reset();
   }
 
-  // Another run: stand at its first moment.
+  // Move to the first moment of another run.
   /** @param {Trace} trace */
   show(trace) {
     this.trace = trace;
@@ -50,12 +51,12 @@ export class StepCursor {
     return this.moments[this.at] ?? null;
   }
 
-  // The node under the cursor, or null where a moment is of the whole tree.
+  // The node under the cursor, or null if the moment concerns the whole tree.
   get node() {
     return this.moment?.node ?? null;
   }
 
-  // ---- moving; each ends where there is no more
+  // Every move stops at the first and the last moment of the run.
 
   /**
    * @param {number} round
@@ -87,7 +88,8 @@ export class StepCursor {
     if (next) this.go(this.round + side, side > 0 ? 0 : this.momentsOf(next).length - 1);
   }
 
-  // To the same phase of a neighbouring round, or to the nearest that it has.
+  // Move to the same phase of a neighbouring round. If that round does not have the phase, move to
+  // its first moment.
   /** @param {number} by */
   stepRound(by) {
     const next = this.trace?.rounds[this.round + by];
@@ -106,7 +108,7 @@ export class StepCursor {
     if (last >= 0) this.go(last, this.momentsOf(this.trace?.rounds[last]).length - 1);
   }
 
-  // To the next or previous phase, across rounds.
+  // Move to the next or previous phase, also across rounds.
   /** @param {number} by */
   stepPhase(by) {
     const phase = this.moment?.phase;
@@ -120,11 +122,12 @@ export class StepCursor {
   /** @param {string} phase */
   toPhase(phase) {
     const at = this.moments.findIndex((each) => each.phase === phase);
-    const isCut = at < 0 && phase === "extra"; // the text ended: nothing was drawn
+    const isCut = at < 0 && phase === "extra"; // the text ended, so that no token was added
     if (at >= 0 || isCut) this.go(this.round, isCut ? this.moments.length - 1 : at);
   }
 
-  // To the moment that judged a node or drew the extra token; a node never examined: its draft.
+  // Move to the moment that judged a node or drew the extra token. For a node that was never
+  // examined, move to the moment that drafted it.
   /**
    * @param {number} round
    * @param {number} node
@@ -137,7 +140,8 @@ export class StepCursor {
     this.go(round, Math.max(0, judged >= 0 ? judged : drafted));
   }
 
-  // To the moment that a token of the text came from; the first one came from the prompt.
+  // Move to the moment that produced a token of the text. The first token has no such moment,
+  // because it came from the prompt.
   /** @param {number} index */
   toToken(index) {
     const token = this.trace?.main.tokens[index];
@@ -148,7 +152,7 @@ export class StepCursor {
     return this.trace && this.current ? this.trace.tokenOf(this.round, this.node ?? EXTRA) : -1;
   }
 
-  // While a run goes on: stay at its newest round, once it is whole.
+  // Stay at the newest complete round of a live run.
   follow() {
     if (!this.isFollowing || !this.trace?.rounds.length) return;
     const last = this.trace.rounds.length - 1;

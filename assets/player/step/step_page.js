@@ -1,5 +1,5 @@
-// The debugger's page: which run it shows and how it got here (the race, a recorded run, a file, a fork, a
-// link from which a run is made again).
+// The debugger's page. It decides which run is shown and where that run comes from: the race, a
+// recording, a file, a fork, or a link with a recipe.
 
 import { setText } from "../shared/dom.js";
 import { Page } from "../shared/page.js";
@@ -21,7 +21,8 @@ export class StepPage extends Page {
   static id = "step";
   static title = "Step through";
 
-  // Steps through the race of the race page too, whose models and device a fork takes.
+  // The debugger can also step through the race of the race page. If the user forks a run, the fork
+  // uses the models and the device that are chosen on the race page.
   /** @param {Shell} shell */
   constructor(shell) {
     super(shell);
@@ -31,19 +32,19 @@ export class StepPage extends Page {
     this.race = race;
     this.setup = setup;
     this.opened = new Trace();
-    this.title = ""; // of the run that is opened
+    this.title = ""; // title of the opened run
     this.source = RACE;
-    /** @type {any} a moment: { round, at } or { round, node } */
+    /** @type {any} the moment to move to once it exists: { round, at } or { round, node } */
     this.wanted = null;
-    /** @type {WeakMap<object, Recipe | null>} by the header of a run */
+    /** @type {WeakMap<object, Recipe | null>} header of a run -> its recipe */
     this.recipes = new WeakMap();
-    /** @type {Recipe | null} of the run that is to come */
+    /** @type {Recipe | null} the recipe of the run that is being opened */
     this.recipe = null;
-    this.isExample = false; // the run that is to come is to be drawn anew
-    this.hasNewRace = false; // one that was not stepped through yet
-    /** @type {Promise<any> | undefined} until every race that has ended is kept */
+    this.isExample = false; // true if the run that is being opened is an example whose draws are repeated
+    this.hasNewRace = false; // true if the debugger has not shown the newest race yet
+    /** @type {Promise<any> | undefined} resolves when every finished race is stored */
     this.keeping = undefined;
-    /** @type {{ forks: ForkOrder[], wanted: any } | null} what is still to be made of a link's run */
+    /** @type {{ forks: ForkOrder[], wanted: any } | null} the forks of a link that must still be made, and the moment to show at the end */
     this.remaking = null;
     this.transport = new Transport(gradio, {
       accepted: () => {},
@@ -94,7 +95,7 @@ export class StepPage extends Page {
     this.bringBack();
   }
 
-  // The race of this tab, where the page was loaded again.
+  // Open the last race of this tab again after the page was reloaded.
   async bringBack() {
     const { race } = this;
     await this.keeping;
@@ -104,8 +105,6 @@ export class StepPage extends Page {
     this.broughtBack = last.name;
     await race.reopen({ data: await base64(blob) }, last);
   }
-
-  // ---- as a page
 
   get address() {
     return this.place;
@@ -120,7 +119,7 @@ export class StepPage extends Page {
     return this.view.actions;
   }
 
-  // The next verdict, before it is shown.
+  // The next verdict as a question for a class, before the page shows the answer.
   get question() {
     const { trace, cursor } = this.view;
     const place = trace ? nextVerdict(trace.rounds, cursor.round, cursor.at) : null;
@@ -142,7 +141,7 @@ export class StepPage extends Page {
     this.view.repaint();
   }
 
-  // What is shown: a fork, or the race of the race page.
+  // Stop the running fork, or the race if no fork is running.
   halt() {
     this.endRemaking();
     return this.view.isForking ? this.transport.stop() : this.race.stop();
@@ -153,7 +152,7 @@ export class StepPage extends Page {
     this.profile.showSetting();
     this.view.setShown(isShown);
     if (!isShown) return this.place.forget(), this.shareStop();
-    const isFree = this.place.read().round === null; // the address asks for no moment
+    const isFree = this.place.read().round === null; // true if the address names no moment
     const stop = isFree ? this.race.takeStop() : null;
     const hasNewRace = isFree && this.hasNewRace && !this.remaking;
     this.hasNewRace = false;
@@ -164,7 +163,8 @@ export class StepPage extends Page {
     this.write();
   }
 
-  // A link stays in the address until all of its run is there, and the moment that it names.
+  // Write the current moment into the address. Do not write as long as a link's run is still being
+  // made or its moment is not reached yet, so that the link stays in the address.
   write() {
     if (!this.remaking && !this.wanted) this.place.write();
   }
@@ -173,7 +173,7 @@ export class StepPage extends Page {
     if (!this.remaking) this.place.enter(this.wanted);
   }
 
-  // The stop that was chosen on the race page is the one to step through, whatever was shown before.
+  // Show the stop that the user chose on the race page, whatever the debugger showed before.
   /** @param {{ round: number, node: number }} stop */
   goToStop(stop) {
     this.endRemaking();
@@ -182,7 +182,7 @@ export class StepPage extends Page {
     else this.choose(RACE);
   }
 
-  // And the race page shows the round that was stepped to.
+  // Tell the race page which round the user reached here, so that it shows the same round.
   shareStop() {
     const { cursor } = this.view;
     const { round, at } = this.place.moment;
@@ -190,17 +190,18 @@ export class StepPage extends Page {
     if (this.source === RACE && hasMoved && !cursor.isFollowing) this.race.giveStop(round, cursor.node);
   }
 
-  // By Back or Forward, to another entry of the history.
+  // React to Back or Forward when another history entry becomes current.
   returned() {
     this.place.forget();
-    if (!this.view.trace) return; // being shown restores it
+    if (!this.view.trace) return; // the run is opened when the page is shown
     const { round, at } = this.place.read();
     if (this.place.isNamed) this.view.cursor.go(round ?? 0, at ?? 0);
     else this.isBack = true, this.restore();
   }
 
-  // The moment that the address names; without one, the race of this page's own or a stop that was chosen in the
-  // recording there, else a recording with accepted and rejected draws.
+  // Open the moment that the address names. If it names none, open this page's race or the stop
+  // that was chosen on the race page. If there is no race, open a recording, at a round in which
+  // some tokens were accepted and others rejected.
   /** @param {{ round: number, node: number } | null} [stop] */
   async restore(stop = null) {
     const { trace, transport, recording } = this.race;
@@ -213,7 +214,7 @@ export class StepPage extends Page {
     if (isGone) this.menu.fail("The run of this link was still going on, and went with its page. Here is a recorded one.");
   }
 
-  // The recording that is shown where no other is asked for, from a round on that shows both verdicts.
+  // The recording that is shown by default, at a round with both an accepted and a rejected token.
   get sampled() {
     return { name: this.setup.sampled, moment: { round: this.setup.sampled_round - 1, at: 0 } };
   }
@@ -221,16 +222,15 @@ export class StepPage extends Page {
   /** @param {string} name */
   async openKept(name) {
     const blob = await keptRun(name);
-    if (this.chosen !== name) return; // another one meanwhile
+    if (this.chosen !== name) return; // the user has chosen another run in the meantime
     const { recipe, problem } = this.place.readRecipe();
     if (!blob && recipe) return this.remake(recipe);
     if (!blob) return this.failed(problem || "The run of this link had not ended, or was kept in another browser, or too long ago: ask for its file.");
     this.open(name, { data: await base64(blob) }, "The run of this link", recipe);
   }
 
-  // ---- a run that is made again from its link
-
-  // What it was forked from first: a recording, or a race of the link's setting; then its forks.
+  // Make the run of a link again. First open the recording or run the race, and then make its forks
+  // one after another.
   /**
    * @param {Recipe} recipe
    * @returns {Promise<void>}
@@ -247,8 +247,9 @@ export class StepPage extends Page {
     if (problem) this.failed(problem);
   }
 
-  // The run before has ended: the next fork leaves it, unless it was stopped.
-  /** @param {string | null} reason why it ended */
+  // A link may name a run with several forks, which are made one after another. Make the next one
+  // as soon as the run before it has ended. If that run was stopped, make no further one.
+  /** @param {string | null} reason why the run before it ended */
   goOnRemaking(reason) {
     const { remaking } = this;
     if (!remaking) return;
@@ -273,8 +274,6 @@ export class StepPage extends Page {
     this.refs.remaking.hidden = true;
   }
 
-  // ---- choosing a run
-
   /** @param {string} name */
   choose(name) {
     this.chosen = name;
@@ -286,12 +285,12 @@ export class StepPage extends Page {
     return this.open(name, { golden: name }, known.title, { of: name, setting: "", forks: [] });
   }
 
-  // There is always one to look at.
+  // Open the first recording and say that the requested one does not exist.
   /** @param {string} name */
   async chooseUnknown(name) {
     const names = this.setup.traces.map((trace) => trace.name);
     await this.choose(names[0] ?? RACE);
-    this.menu.fail(`trace must be a recording such as ${names[0]}, got “${String(name).slice(0, 40)}”. Here is the first one.`);
+    this.menu.fail(`trace must be the name of a recording, such as ${names[0]}, got “${String(name).slice(0, 40)}”. Here is the first one.`);
   }
 
   showRace() {
@@ -315,7 +314,7 @@ export class StepPage extends Page {
     if (this.source === name) keepRun(name, file);
   }
 
-  // A rejection of a profile: its run opens where it happened.
+  // Open the run of a rejection from the profile at the round of that rejection.
   /**
    * @param {string} data
    * @param {string} title
@@ -343,7 +342,7 @@ export class StepPage extends Page {
     await this.transport.open(recording);
   }
 
-  // A recording in which something is drawn, where the run at hand has temperature 0.
+  // Open a recording with random draws, because the current run has temperature 0.
   async showSampled() {
     this.wanted = this.sampled.moment;
     this.endRemaking();
@@ -351,7 +350,7 @@ export class StepPage extends Page {
     await this.choose(this.setup.sampled);
   }
 
-  // The question of the race page, with draws.
+  // Race the prompt of the race page again with random draws.
   async raceDrawn() {
     if (this.race.transport.isBusy) return;
     this.wanted = null;
@@ -361,7 +360,8 @@ export class StepPage extends Page {
     await this.race.raceDrawn();
   }
 
-  // Where it tells most, and drawn at once; not for who has gone elsewhere meanwhile.
+  // After an example with random draws was opened, move to its most informative stop and repeat the
+  // draw there. Do nothing if the user has moved elsewhere in the meantime.
   redrawExample() {
     const { cursor, trace } = this.view;
     const { rounds, tellingRound } = trace;
@@ -371,7 +371,7 @@ export class StepPage extends Page {
     this.view.redraw();
   }
 
-  // A run is to come, or a fork; until it does, the one before it stays.
+  // Prepare for a new run or fork. The previous run stays on the page until the new one starts.
   /**
    * @param {string} name
    * @param {string} title
@@ -391,13 +391,14 @@ export class StepPage extends Page {
     this.parent = null;
   }
 
-  // The real decoder goes on from a round of the run that is shown, which then stands beside it.
+  // Fork the run: the real decoder continues from one of its rounds. The fork is then compared with
+  // its parent.
   /**
    * @param {ForkOrder} order
    * @param {{ round: number, at: number }} [wanted]
    */
   async fork(order, wanted = { round: order.round, at: 0 }) {
-    const parent = this.view.trace?.copy(); // a later race of the page is not what it was forked from
+    const parent = this.view.trace?.copy(); // a copy, because a later race would overwrite the original
     if (this.transport.isBusy || !parent?.rounds.length) return;
     const title = `${this.menu.title}, forked before round ${order.round + 1}`;
     this.menu.showNote(`${title}: starting …`);
@@ -414,10 +415,10 @@ export class StepPage extends Page {
     const transport = this.source === RACE ? this.race.transport : this.transport;
     const asked = transport.ask("hold", { ticket: transport.ticket, do: what });
     asked.then((/** @type {Reply} */ reply) => reply?.error && transport.isBusy && this.refuseHold(reply.error));
-    if (what === "advance") this.view.cursor.setFollowing(true); // to see what is let through
+    if (what === "advance") this.view.cursor.setFollowing(true); // show the round that the decoder now runs
   }
 
-  // A run that other pages see too is not this page's to hold.
+  // Report that the run cannot be paused, because other pages share it.
   /** @param {string} text */
   refuseHold(text) {
     this.view.live?.letGo();
@@ -438,11 +439,11 @@ export class StepPage extends Page {
     this.view.grew();
   }
 
-  // `note`: why the server ended it, "" where it did not.
+  // `note` says why the server ended the run, "" if the run is complete.
   /** @param {string} note */
   ended(note) {
     if (!this.opened.header) return this.failed("The run was stopped before it began.");
-    if (this.wanted) this.land(); // a round that it does not have: the nearest
+    if (this.wanted) this.land(); // the run ended before the wanted round: go to the nearest one
     if (this.isExample) this.redrawExample();
     this.menu.showRun(this.opened, note);
     this.view.expect(null);
@@ -471,7 +472,7 @@ export class StepPage extends Page {
     if (this.parent) this.compare.showParent(this.parent);
   }
 
-  // Once the round that was asked for is there.
+  // Move to the wanted moment once its round exists.
   land() {
     const { wanted } = this;
     this.wanted = null;
@@ -497,7 +498,8 @@ export class StepPage extends Page {
     if (!this.view.trace) this.view.show(this.race.trace);
   }
 
-  // What was made of the run stays; without any, there is a recording to look at.
+  // A link's run could not be made completely. Keep the part of it that exists. If nothing exists,
+  // open a recording.
   /** @param {string} text */
   async failedToRemake(text) {
     this.endRemaking();
@@ -509,7 +511,8 @@ export class StepPage extends Page {
     this.menu.fail(`The run of this link cannot be made again: ${text.replace(/\.$/, "")}.`);
   }
 
-  // The recording that had not come in full when another one was asked for, which is refused.
+  // Open the recording `source` again. A request for another run had cancelled its loading, but the
+  // server then refused that request with the error `text`.
   /**
    * @param {string} source
    * @param {string} text
@@ -520,7 +523,7 @@ export class StepPage extends Page {
     this.menu.fail(text);
   }
 
-  // What was to come is not to be: the run before it, which a fork that was refused late had replaced.
+  // Return to the previous run after the server refused the new one.
   /** @param {any} before */
   goBack({ source, isOurs, trace }) {
     const isReplaced = this.wanted && trace && this.view.trace !== trace;
@@ -532,16 +535,17 @@ export class StepPage extends Page {
     if (isReplaced) this.view.show(trace), this.land();
   }
 
-  // ---- the race of this page
-
-  // `isHeld`: it waits before its first round, and goes on from here.
+  // React to the start of a race. `isHeld` is true if it waits before its first round and is
+  // controlled from the debugger.
   /** @param {boolean} isHeld */
   raceBegan(isHeld) {
     if (this.race.isReopening) this.keptRaces.name(this.race.trace, this.race.recording?.name ?? this.broughtBack);
     if (isHeld) this.shell.show(StepPage.id);
     if (isHeld) this.wanted = null, this.choose(RACE);
     else if (this.source === RACE && this.view.trace) this.compare.clear(), this.menu.showRun(this.race.trace), this.view.show(this.race.trace);
-    this.hasNewRace = this.source !== RACE && !this.race.isReopening && !this.remaking; // one of a link is for its fork
+    // To make the fork of a link, the page first repeats the fork's parent. The user did not start
+    // that race, so it is not announced as a new one.
+    this.hasNewRace = this.source !== RACE && !this.race.isReopening && !this.remaking;
     this.view.live.begin(isHeld);
     this.recipes.set(/** @type {object} */ (this.race.trace.header), this.recipeOfRace);
     if (isHeld) this.view.draw(), this.refs.advance.focus({ preventScroll: true });
@@ -559,7 +563,7 @@ export class StepPage extends Page {
     if (this.source !== RACE) this.choose(RACE);
   }
 
-  // One that was asked for here.
+  // Show the error of a failed race, but only if the debugger has started this race.
   /** @param {string} text */
   raceFailed(text) {
     const isOurs = this.isExample || this.remaking !== null;
@@ -571,7 +575,7 @@ export class StepPage extends Page {
     if (this.source === RACE) this.view.grew();
   }
 
-  // So that a link to its moments survives a reload.
+  // Store a finished race, so that links to its moments still work after a reload.
   /** @param {string} reason */
   async raceEnded(reason) {
     const { trace } = this.race;
@@ -581,7 +585,7 @@ export class StepPage extends Page {
     await this.keeping;
   }
 
-  // Meanwhile another run may come on stage: this one is kept all the same.
+  // Store a finished race in this browser, even if the page shows another run by now.
   /** @param {Trace} trace */
   async keepRace(trace) {
     const { header } = trace;

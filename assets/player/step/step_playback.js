@@ -1,4 +1,4 @@
-// Plays a run moment by moment at a chosen pace.
+// Play a run moment by moment at a chosen speed.
 
 import { option } from "../shared/dom.js";
 
@@ -30,7 +30,7 @@ export class StepPlayback {
     else this.play();
   }
 
-  // From the start again where the run is at its end.
+  // Start from the first moment again if the run is at its end.
   play() {
     const { cursor } = this;
     if (!cursor.current) return;

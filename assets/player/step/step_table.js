@@ -1,5 +1,5 @@
-// The walk of one round as far as it has come: what was drafted or examined, in order, and what decided
-// it.
+// The table of one round's walk up to the current moment: the drafted or examined tokens in order,
+// and the numbers that decided each.
 
 import { EXTRA } from "../shared/cursor.js";
 import { element, onNode } from "../shared/dom.js";
@@ -8,9 +8,9 @@ import { tokenLabel } from "../shared/token_label.js";
 import { extraNumbers, judgedNumbers, outcomeOf, verdictHead, verdictRow } from "../shared/verdict_row.js";
 import { stageOf } from "./moments.js";
 
-const MOST_KEPT = 10; // rows
+const MOST_KEPT = 10; // rows for which space is reserved
 const ROW_EMS = 2.17;
-const LONG_NUMBER = 7; // characters
+const LONG_NUMBER = 7; // characters above which a number gets a smaller font
 
 export class StepTable {
   /**
@@ -45,7 +45,9 @@ export class StepTable {
     if (isEnding) body.append(say("next: the target adds a token of its own"));
     body.querySelector(`[data-node="${moments[at].node}"]`)?.classList.add("is-selected");
     this.table.replaceChildren(top, body);
-    // Room for the round's guesses, the target's token, the head and two second lines of small numbers: what comes in by and by moves no card.
+    // Rows are added while the user steps through the round. So that the cards below do not move,
+    // reserve the height of all rows: the guesses, the target's token, the header row and two
+    // wrapped lines.
     const rows = Math.min(round.outcomes.length, MOST_KEPT) + 2;
     /** @type {HTMLElement} */ (this.table.parentElement).style.minHeight = `${rows * ROW_EMS + 2}em`;
   }
@@ -59,11 +61,12 @@ function wordsRow(words, columns) {
   const made = element("tr", "is-later");
   const cell = element("td", "", words);
   cell.colSpan = columns - 1;
-  made.append(cell, element("td")); // the last column is the verdict's
+  made.append(cell, element("td")); // the last column holds the verdict
   return made;
 }
 
-// Nothing shows before it is known: p when the target has seen the token, u when it is compared.
+// Return one row of the table. Each number appears only once it is known: p after the target has
+// run, u when the rule compares it.
 /**
  * @param {Trace} trace
  * @param {Round} round
@@ -77,11 +80,12 @@ function row(trace, round, stop, stage) {
   const made = verdictRow(stop, text, values, isKnown ? (outcomeOf(round, stop) ?? "") : "");
   made.classList.toggle("is-later", !isKnown);
   for (const cell of made.querySelectorAll(".number")) cell.classList.toggle("is-long", (cell.textContent ?? "").length > LONG_NUMBER);
-  /** @type {HTMLElement} */ (made.firstElementChild).title = text; // it may be cut
+  /** @type {HTMLElement} */ (made.firstElementChild).title = text; // the visible text may be cut off
   return made;
 }
 
-// p, q, what the rule compares with u, and u.
+// Return the texts of the cells: p, q, the acceptance threshold, and u. A number that is not known
+// at this stage is "".
 /**
  * @param {Round} round
  * @param {number} stop
@@ -95,12 +99,12 @@ function numbers(round, stop, stage) {
   return [...compared(round.isGreedy ? raw_p : p, q), "", round.isTypical || round.isGreedy ? "–" : ""];
 }
 
-// Which rows the table of a walk has at a moment: what was drafted by then, or what was examined by then
-// and whose turn may come next. No row shows how the walk will end.
-const SHOWN = 10; // of those that are not judged
+// The rows of the table at a moment: the tokens drafted so far, or the tokens examined so far and
+// those that may be examined next. No row may show how the walk ends.
+const SHOWN = 10; // largest number of rows for tokens that are not judged yet
 
-// { before, stops, after, isEnding }: how many stops were left out on either side, and whether the
-// target's own token comes next.
+// Return { before, stops, after, isEnding }. `before` and `after` count the stops that were left
+// out on each side. `isEnding` is true if the target's own token is next.
 /**
  * @param {Round} round
  * @param {Moment[]} moments
@@ -132,7 +136,7 @@ function draftedBy(round, level) {
   return round.indices.filter((index) => depth[index] <= level);
 }
 
-// At most SHOWN of them, the one under the cursor always among them.
+// Return at most SHOWN of the nodes, always including the one under the cursor.
 /**
  * @param {number[]} nodes
  * @param {number | null} selected
@@ -144,7 +148,8 @@ function around(nodes, selected) {
   return { before: from, stops, after: nodes.length - from - stops.length, isEnding: false };
 }
 
-// Whose turn comes after this verdict: the children of what was accepted, else the siblings left.
+// Return the nodes that may be examined after the verdict on a node. If the node was accepted,
+// these are its children. If it was rejected, these are its later siblings.
 /**
  * @param {Round} round
  * @param {number} node

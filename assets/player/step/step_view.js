@@ -1,4 +1,4 @@
-// One run, one moment of it, every view of that moment; in a report too, where no server is.
+// All views of one moment of one run. A report uses this class as well, without a server.
 
 import { option, setParts, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
@@ -24,9 +24,10 @@ import { StopList } from "./stop_list.js";
 import { WhatIf } from "./what_if.js";
 
 export class StepView {
-  // `ask(name, question)` asks the server, null where there is none; `onMove` hears of every move,
-  // `onFork` of an order to fork, `onHold` of one to hold the run, `onExample` that a run is asked for in
-  // which something is drawn, as `exampleWords` say.
+  // `ask(name, question)` sends a question to the server; it is null in a report. `onMove` is
+  // called after every move of the cursor. `onFork` forks the run, and `onHold` pauses it.
+  // `onExample` opens another run, whose draws are random; `exampleWords` is the label of its
+  // button.
   /**
    * @param {any} refs
    * @param {any} theme
@@ -37,12 +38,12 @@ export class StepView {
     this.theme = theme;
     this.onMove = onMove;
     const { glossary, methods, code } = setup;
-    /** @type {any} the run that is shown, null for none */
+    /** @type {any} the shown run, null if there is none */
     this.trace = null;
     this.isShown = false;
-    this.isOurs = false; // a run of this page's own, which it may hold
+    this.isOurs = false; // true if this page started the run and may pause it
     this.coming = null;
-    this.hasMoved = false; // by hand, in this run
+    this.hasMoved = false; // true if the user has moved the cursor in this run
     this.frame = new Frame(() => this.draw());
     this.cursor = new StepCursor(() => this.moved());
     this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
@@ -51,7 +52,7 @@ export class StepView {
     this.code = new CodeCard(refs, code, () => this.frame.ask());
     this.views = new MomentView(refs, theme, { onSelect: toNode, onExample, exampleWords, glossary });
     this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
-    /** @type {any} what only a server can do */
+    /** @type {any} parts that need a server, null in a report */
     this.whatIf = this.fork = this.live = null;
     if (ask) {
       this.whatIf = new WhatIf(refs, ask, {
@@ -64,7 +65,9 @@ export class StepView {
     this.orderCards();
     this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
     this.strip = new Strip(refs.stepStrip, {
-      onSelect: (round) => this.still(() => this.cursor.go(round, Infinity)), // whole, as its column is
+      // A column of the strip shows a complete round, so a click on it goes to the round's last
+      // moment.
+      onSelect: (round) => this.still(() => this.cursor.go(round, Infinity)),
       onChange: () => this.frame.ask(),
       theme,
     });
@@ -76,12 +79,15 @@ export class StepView {
     this.wire();
   }
 
-  // On a narrow screen the moment comes first: the text so far, the sentence, the chart that the sentence is about.
+  // On a narrow screen, put the moment first: the text so far, the sentence, and the chart that the
+  // sentence describes.
   orderCards() {
     const { runCard, stopsCard, fork, side, stepEmpty, momentCard, barsCard, residualCard, textCard, hood } = this.refs;
-    new NarrowOrder([barsCard], (isNarrow) => (isNarrow ? { after: momentCard } : { before: residualCard })); // which grows: the tree above it stays
+    // The card with the bars may grow when its chart appears. On a narrow screen it is placed after
+    // the tree, so that the tree does not move.
+    new NarrowOrder([barsCard], (isNarrow) => (isNarrow ? { after: momentCard } : { before: residualCard }));
     new NarrowOrder([textCard], (isNarrow) => ({ after: isNarrow ? stepEmpty : momentCard }));
-    const cards = [runCard, stopsCard, fork].filter((card) => card.isConnected); // a report has no fork
+    const cards = [runCard, stopsCard, fork].filter((card) => card.isConnected); // a report has no card for forks
     new NarrowOrder(cards, (isNarrow) => (isNarrow ? { after: hood } : { into: side }));
   }
 
@@ -102,7 +108,7 @@ export class StepView {
     refs.stepGo.addEventListener("blur", () => this.forgiveGo());
   }
 
-  // What keys do.
+  // The actions that keys call.
   get actions() {
     const { cursor, playback, stops, refs } = this;
     const still = (/** @type {(...given: any[]) => void} */ action) => (/** @type {any[]} */ ...given) => this.still(() => action(...given));
@@ -131,7 +137,7 @@ export class StepView {
     return item;
   }
 
-  // A move by hand ends the play.
+  // Stop the playback before a move by hand.
   /** @param {() => void} action */
   still(action) {
     this.playback.pause();
@@ -152,7 +158,7 @@ export class StepView {
     const [place, first, last] = [Number(field.value), this.axis.unit ? 0 : 1, lastPlace(this.axis, this.trace)];
     const holds = field.value.trim() !== "" && place >= first && place <= last;
     if (!holds) return this.refuseToGo(field, `from ${first} to ${last}`);
-    this.forgiveGo(); // the next move would leave it behind
+    this.forgiveGo(); // empty the field, because its number is wrong after the next move
     this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
     if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.main.tokens.length) - 1);
   }
@@ -167,14 +173,12 @@ export class StepView {
     this.refs.stepGoError.hidden = false;
   }
 
-  // It says nothing more, and is no longer wrong.
+  // Empty the field "go to" and remove its error mark.
   forgiveGo() {
     this.refs.stepGo.value = "";
     this.refs.stepGoError.hidden = true;
     markWrong(this.refs.stepGo, false);
   }
-
-  // ---- the run
 
   /** @param {Trace} trace */
   show(trace) {
@@ -190,7 +194,7 @@ export class StepView {
     this.cursor.show(trace);
   }
 
-  // The run went on.
+  // React to a new round of a live run.
   grew() {
     if (!this.isShown) return;
     this.cursor.follow();
@@ -202,7 +206,7 @@ export class StepView {
     else this.frame.ask();
   }
 
-  // What is to come: a "run", a "fork", or nothing more.
+  // Set what the page is waiting for: "run", "fork", or null for nothing.
   /** @param {string | null} coming */
   expect(coming) {
     this.coming = coming;
@@ -230,14 +234,12 @@ export class StepView {
     if (this.isShown) this.onMove();
   }
 
-  // What came out of many draws at this moment's place.
+  // Repeat the draw at the position of this moment many times, and show the results.
   redraw() {
     this.draw();
-    this.draw(); // the charts come with the second one
+    this.draw(); // the charts are only drawn by the second call
     this.views.redraw.start();
   }
-
-  // ---- drawing
 
   draw() {
     const { trace, cursor, refs } = this;
@@ -263,7 +265,8 @@ export class StepView {
     explainNumbers(refs.stepNumbers);
   }
 
-  // Before the first round: the prompt, and what is to come.
+  // Show the time before the first round: the prompt, and a message about what the page is waiting
+  // for.
   /** @param {boolean | undefined} isHeld */
   drawBeginning(isHeld) {
     const { trace, refs } = this;
@@ -273,7 +276,8 @@ export class StepView {
     setText(refs.stepOrigin, "nothing is decoded yet");
   }
 
-  // Whether the run is held: it can be before it has a round.
+  // Draw the controls of a live run and return whether it is paused. A run can be paused before its
+  // first round.
   drawLive() {
     const isLive = Boolean(this.trace?.isLive && this.isOurs);
     this.live?.draw(isLive, this.isForking);
@@ -282,7 +286,7 @@ export class StepView {
 
   /**
    * @param {Round} round
-   * @param {any} thought the round as it would have been with another draw, or null
+   * @param {any} thought the round as another draw would have made it, or null
    */
   drawTransport(round, thought) {
     const { trace, cursor, refs, axis } = this;
@@ -293,7 +297,7 @@ export class StepView {
     const known = knownColumn(thought ?? round, seen.moments, seen.at);
     this.strip.draw(trace.rounds, cursor.round, { axis: { from: originOf(axis, trace), ends }, forks, known, until: cursor.round + 1 });
     const words = placeWords(axis, trace, cursor.round);
-    const isOver = cursor.moment.phase === "commit"; // before, nothing tells how many moments are left
+    const isOver = cursor.moment.phase === "commit"; // earlier, the number of moments must not be shown
     this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}${isOver ? `: ${round.counts}` : ""}`);
     const place = axis.name === "round" ? "" : ` · ${words.title} ${words.here} of ${words.whole}`;
     setParts(refs.stepMoment, "Round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · moment ${at + 1}${isOver ? ", the last" : ""}${place}`);
@@ -307,7 +311,7 @@ export class StepView {
     refs.stepFollow.setAttribute("aria-pressed", String(cursor.isFollowing));
   }
 
-  // Only another sentence is set, for a screen reader reads out what is.
+  // Replace the sentence only if it differs, because a screen reader reads every replacement aloud.
   /** @param {Round} round */
   drawSentence(round) {
     const sentence = momentSentence(round, this.cursor.moment);
@@ -342,7 +346,8 @@ export class StepView {
     this.text.showPrompt(this.template.promptOf(this.trace));
   }
 
-  // Tokens that stand fast at this moment: all before the round, and what it has accepted so far.
+  // Return how many tokens of the text are final at this moment: all tokens before the round and
+  // those that the round has accepted so far.
   /** @param {Round} round */
   emittedSoFar(round) {
     const { moments, at } = this.cursor;
@@ -352,15 +357,16 @@ export class StepView {
     return round.firstToken + accepted + (isDrawn ? 1 : 0);
   }
 
-  // The token of the text that the stop under the cursor became, -1 where none or before it is judged.
+  // The index of the text token that the stop under the cursor became. It is -1 if there is none or
+  // if the stop is not judged yet.
   get judgedToken() {
     const { trace, cursor } = this;
     const isJudged = cursor.moment?.phase === "judge" || cursor.moment?.phase === "extra";
     return isJudged ? trace.tokenOf(cursor.round, cursor.node) : -1;
   }
 
-  // Where a token of the text came from: the one under the pointer, else the one under the cursor,
-  // once it is judged.
+  // Show where a token of the text came from: the token under the pointer, otherwise the token
+  // under the cursor once it is judged.
   /** @param {number} at */
   hovered(at) {
     const { trace, cursor, refs } = this;
@@ -381,10 +387,9 @@ function emptyWords(trace, isHeld) {
   return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
 }
 
-// Which words of the debugger explain themselves: the heads of the walk's table, the letter of a drawn
-// token's probability, the names of the numbers. The views write them; here they become terms.
-// Knows labels and keys of the glossary; no view.
-// the beginning of a label -> its term
+// The words of the debugger that open a glossary card: the column headings of the walk, the letter
+// of a drawn token's probability, the names of the numbers. The views write plain words, and this
+// module turns them into terms.
 /** @type {Record<string, string>} */
 const HEADS = { "raw p": "target", "raw q": "draft", p: "target", q: "draft", [RULE]: "acceptance_prob", [PICKED_RULE]: "point_mass", u: "uniform_draw" };
 /** @type {Record<string, string>} */
@@ -412,7 +417,7 @@ function explainNumbers(list) {
   }
 }
 
-// Those that explain nothing yet.
+// Return the elements with words that have no glossary card yet.
 /**
  * @param {HTMLElement} box
  * @param {string} selector
@@ -422,7 +427,7 @@ function wordsOf(box, selector) {
   return box.querySelectorAll(`${selector}:not(:has(.term))`);
 }
 
-// The first letters of `place`, which are `text`, become the term.
+// Give a glossary card to the beginning of an element's text. `text` is that beginning.
 /**
  * @param {HTMLElement} place
  * @param {string} text

@@ -1,4 +1,6 @@
-// "Jump to": which rules are on, how often each matches, and the way to the next match.
+// The card "Jump to". The user switches on rules such as "rejection". The card shows how many stops
+// of the run match each rule, lists these stops, and has buttons that move to the previous and the
+// next of them. A matching stop is called a match.
 
 import { element, setText } from "../shared/dom.js";
 import { markWrong } from "../shared/field_errors.js";
@@ -34,7 +36,7 @@ export class StopList {
     box.checked = rule.name === "rejection";
     box.dataset.rule = rule.name;
     label.append(box, element("span", "", rule.title));
-    /** @type {any} with its input, where the rule has a value, and its matches */
+    /** @type {any} the row of a rule; `input` (if the rule has a value) and `matches` are added later */
     const row = { rule, item, box, count: element("span", "count") };
     item.append(label);
     if ("value" in rule) item.append(this.field(row));
@@ -62,7 +64,7 @@ export class StopList {
 
   clear() {
     for (const row of this.rows) row.matches = null;
-    /** @type {string | null} what is listed */
+    /** @type {string | null} key of the current list of matches */
     this.listed = null;
     /** @type {{ by: number, moment: string } | null} */
     this.end = null;
@@ -84,7 +86,8 @@ export class StopList {
     return holds ? number : null;
   }
 
-  // Every match of the rules that are on, in the order of the run.
+  // Every stop that matches at least one of the rules that are switched on, in the order of the
+  // run.
   get all() {
     const found = new Map();
     for (const row of this.rows) {
@@ -111,7 +114,8 @@ export class StopList {
     this.onChange();
   }
 
-  // Where one asked for a match beyond the last or before the first, until the cursor moves.
+  // Return the note that there is no further match before or after the cursor. The note appears
+  // when the user asks for one in vain, and stays until the cursor moves.
   /** @param {boolean} isMatch */
   endWords(isMatch) {
     if (this.end?.moment !== this.moment) return "";
@@ -120,7 +124,9 @@ export class StopList {
     return isLast ? " · none after this moment" : " · none before this moment";
   }
 
-  // Said in every round that is not over, whether it has a match or none: that would tell.
+  // A note that says that matches of the current round are listed once the cursor reaches them. The
+  // note appears in every round until the cursor reaches its end, even if no match follows, so that
+  // the note reveals nothing.
   get aheadWords() {
     const { moments, at } = this.cursor;
     return moments[at]?.phase === "commit" ? "" : " · those of this round are listed once reached";
@@ -130,8 +136,8 @@ export class StopList {
     return `${this.cursor.round} ${this.cursor.at}`;
   }
 
-  // A match that lies ahead is told by its round alone; one ahead in this round is left out, for what stops
-  // there is not known yet.
+  // List a match without revealing what has not happened yet. A match in a later round shows only
+  // its round. A match later in this round is left out.
   /**
    * @param {Trace} trace
    * @param {Match} match
@@ -144,7 +150,8 @@ export class StopList {
     return isAhead ? [] : [listed(trace, match, index, false)];
   }
 
-  // Among the round's stops: before the first of them while it is still being drafted.
+  // The position of the cursor among the stops of its round: the index of the stop at the cursor.
+  // Between two stops it ends in .5, and before the first stop it is -0.5.
   get standing() {
     const { moments, at, current } = this.cursor;
     const stops = moments.slice(0, at + 1).filter((each) => each.phase === "judge" || each.phase === "extra");
@@ -159,7 +166,8 @@ export class StopList {
     if (match) this.cursor.toNode(match.round, match.node);
   }
 
-  // `isThought`: another draw is thought of, of which the matches know nothing.
+  // `isThought` is true if the debugger shows a changed draw. The matches are still those of the
+  // recorded run.
   /**
    * @param {Trace} trace
    * @param {boolean} isThought

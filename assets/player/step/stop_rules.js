@@ -1,9 +1,11 @@
-// What a debugger may jump to: each rule says of one stop of a round whether it matches. A stop is an
-// examined node or the extra token.
+// The rules of the debugger's card "Jump to", such as "rejection" or "bonus token". A rule says
+// which stops of a run the user wants to jump to. A stop is an examined node of a round, or the
+// round's extra token.
 
 import { EXTRA } from "../shared/cursor.js";
 
-// `value`: what the rule compares with, entered by the person; `low` and `high` bound it.
+// If the user can enter a number or a text for a rule, `value` is its default, and `low` and `high`
+// are the bounds of a number.
 /** @type {StopRule[]} */
 export const RULES = [
   { name: "rejection", title: "rejection", holds: (at) => at.outcome === "rejected" },
@@ -12,7 +14,8 @@ export const RULES = [
   { name: "over", title: "draft surer than target: q > p", holds: (at) => at.isNode && at.q > at.p },
   {
     name: "tie", title: "close call: u from p/q less than", value: 0.05, low: 0, high: 1,
-    holds: (at, value) => at.isNode && at.u !== null && at.p < at.q && Math.abs(at.u - at.p / at.q) < value, // else no u could have rejected it
+    // no draw is close if p >= q, because the token is then always accepted
+    holds: (at, value) => at.isNode && at.u !== null && at.p < at.q && Math.abs(at.u - at.p / at.q) < value,
   },
   { name: "depth", title: "depth", value: 3, low: 1, high: 32, holds: (at, value) => at.isNode && at.depth === value },
   { name: "entropy", title: "target unsure: entropy of p over", value: 2, low: 0, high: 20, holds: (at, value) => at.entropy > value },
@@ -23,7 +26,7 @@ export const RULES = [
   },
 ];
 
-// Everything that rules ask about one stop.
+// Return the facts about one stop by which the rules decide whether it matches.
 /**
  * @param {Trace} trace
  * @param {Round} round
@@ -48,7 +51,8 @@ export function factsOf(trace, round, node) {
   };
 }
 
-// Whether a text that is split into tokens ends with this one; -1: not a token of the text.
+// Return whether the token at `index` completes a text that may span several tokens. An `index` of
+// -1 means that the stop is not a token of the text.
 /**
  * @param {Trace} trace
  * @param {number} index
@@ -64,7 +68,8 @@ function completesText(trace, index, value) {
   return text.indexOf(value, from) >= 0;
 }
 
-// Of equally probable tokens that of the lowest id, which is what the decoder takes at temperature 0.
+// Return the most probable token. Of several equally probable ones, return the lowest id, as the
+// decoder does at temperature 0.
 /**
  * @param {number[] | undefined} ids
  * @param {number[] | undefined} probs
@@ -75,7 +80,8 @@ export function best(ids, probs) {
   return Math.min(...ids.filter((_, at) => probs[at] === most));
 }
 
-// All stops of the run that match a rule, in order: [{round, node}]. Grows with a live run.
+// All stops of a run that match one rule, in the order of the run: [{round, node}]. While the run
+// is live, later rounds can add stops to the list.
 export class Matches {
   /**
    * @param {StopRule} rule

@@ -1,7 +1,7 @@
-// A run as the file that the package specviz/trace_file reads, made in the browser; and a person's file as text
-// for the server. Knows the run's records; asks nobody.
+// Converts a run to the file format of the package specviz/trace_file, and a user's file to text
+// for the server.
 
-// The whole trace as one object; a live run gives what there is of it.
+// Return the whole trace as one object. For a live run, return the part that exists.
 /** @param {Trace} trace */
 export function traceObject(trace) {
   const { header, lanes } = trace;
@@ -15,7 +15,8 @@ function laneObject({ header, records }) {
   return { ...header, ...records, steps, arrivals };
 }
 
-// The header of a lane has every column, still empty.
+// Turn a list of records into columns, one for each key of `empty`. `empty` is the lane's part of
+// the header, which names every column.
 /**
  * @param {object} empty
  * @param {Record<string, any>[]} records
@@ -53,7 +54,7 @@ export function blobOfBase64(text) {
   return new Blob([Uint8Array.from(atob(text), (character) => character.charCodeAt(0))]);
 }
 
-// The bytes of a file in base64, as JSON can carry them.
+// Return the bytes of a file in base64, so that they can be sent as JSON.
 /** @returns {Promise<string>} */
 /** @param {Blob} blob */
 export function base64(blob) {

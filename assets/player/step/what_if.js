@@ -1,5 +1,6 @@
-// What if the draw had been another: drag u of the token under the cursor, or type it; the server walks
-// the round again over what verification already computed, by the one rule in Python. Nothing is decoded.
+// The card "What if", which changes the draw u of the token under the cursor. The server repeats
+// the walk of the round with the new draw and the stored probabilities, using the same Python rule.
+// Nothing is decoded.
 
 import { EXTRA } from "../shared/cursor.js";
 import { element, leadTo, setText } from "../shared/dom.js";
@@ -8,7 +9,8 @@ import { drawn, whole } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/token_label.js";
 
 export class WhatIf {
-  // `onChange` hears that another draw is thought of, `onBack` that one is wanted again: of which round and node.
+  // `onChange()` is called when the user changes the draw. `onBack(round, node)` is called when the
+  // user wants to return to a node whose draw was changed earlier.
   /**
    * @param {Refs} refs
    * @param {(name: string, question: object) => Promise<Reply>} ask
@@ -22,26 +24,26 @@ export class WhatIf {
     refs.whatIfReset.addEventListener("click", () => (this.remember(undefined), this.reset(), this.onChange()));
     refs.whatIfFork.addEventListener("click", () => leadTo(refs.fork, refs.forkGo));
     refs.whatIfBack.addEventListener("click", () => this.left && onBack(...this.left.place));
-    /** @type {{ trace: Trace, place: [number, number], words: string } | null} the draw last thought of, until it is given up */
+    /** @type {{ trace: Trace, place: [number, number], words: string } | null} the last changed draw, null after it was given up */
     this.left = null;
-    /** @type {{ u: number } | null} the draw of which the server is to tell, null for none */
+    /** @type {{ u: number } | null} the draw that the server must still answer, null for none */
     this.wanted = null;
     this.isAsking = false;
-    this.key = ""; // round and node
-    /** @type {any} the round as it would have been, and its draw */
+    this.key = ""; // numbers of the current round and node, separated by a space
+    /** @type {any} the round as the changed draw would have made it, null for the recorded round */
     this.thought = null;
     /** @type {any} */
     this.round = this.trace = null;
     /** @type {number} */
     this.node = -1;
-    this.thoughts = new WeakMap(); // trace -> place -> the draw last thought of there
+    this.thoughts = new WeakMap(); // the draw that the user chose last, keyed by trace and position
     this.clear();
   }
 
   clear() {
     this.key = "";
     this.thought = null;
-    this.wanted = null; // a reply under way is of another place
+    this.wanted = null; // ignore a reply that is still under way, because it belongs to another token
     this.refs.whatIf.hidden = true;
   }
 
@@ -63,13 +65,13 @@ export class WhatIf {
   settle(trace, cursor) {
     const { refs } = this;
     const { node } = cursor;
-    const round = /** @type {Round} */ (cursor.current); // there is one wherever this is drawn
+    const round = /** @type {Round} */ (cursor.current); // never null, because this card is drawn only if there is a round
     const isOffered = !round.isGreedy && !round.isTypical;
     const isJudging = node !== null && node !== EXTRA && cursor.moment.phase === "judge";
     const u = isOffered && isJudging ? round.verdict(node).u : null;
     refs.whatIf.classList.toggle("is-waiting", u === null);
     if (u === null) this.clear();
-    refs.whatIf.hidden = !isOffered; // else it keeps its room: the cards below stay where they are
+    refs.whatIf.hidden = !isOffered; // otherwise it keeps its height, so that the cards below do not move
     if (u === null) return void setText(refs.whatIfText, isJudging ? "The record does not keep this draw." : "Step on to a guess that is judged to change its draw.");
     if (this.key === `${cursor.round} ${node}` && this.trace === trace) return;
     this.key = `${cursor.round} ${node}`;
@@ -83,12 +85,12 @@ export class WhatIf {
     if (before !== undefined) this.field.take(before);
   }
 
-  // The draws that differ from the record's, by node.
+  // The draws that differ from the recorded ones: the changed u, keyed by its node.
   get forced() {
     return this.thought ? { [this.node]: this.thought.forced.u } : {};
   }
 
-  // Whoever comes back to a place finds what was thought of there.
+  // Store the changed draw, so that the user finds it again after moving away.
   /** @param {number | undefined} u */
   remember(u) {
     const { trace, round, node } = this;
@@ -109,8 +111,9 @@ export class WhatIf {
     refs.whatIfActions.hidden = true;
   }
 
-  // Only on which side of the threshold u lies decides: what is known of the other side stands until the sentence
-  // with this very draw comes.
+  // Show the round with the draw u. The outcome depends only on whether u is below the threshold.
+  // So as long as the server has not answered for this exact draw, show the known result for
+  // another draw on the same side of the threshold.
   /** @param {number} u */
   async think(u) {
     const { round, node, refs } = this;
@@ -126,7 +129,7 @@ export class WhatIf {
     if (!this.isAsking) await this.askUntilTold();
   }
 
-  // One question at a time, and the last draw at last.
+  // Ask the server one question at a time, and always ask about the latest draw.
   async askUntilTold() {
     this.isAsking = true;
     for (let asked = this.wanted; asked; asked = this.wanted === asked ? null : this.wanted) {
@@ -190,7 +193,7 @@ function thresholdWords(text, outcome, accept) {
   return outcome === "accepted" ? `Drag u: at ${accept} or above ${text} is rejected.` : `Drag u: below ${accept} ${text} is accepted.`;
 }
 
-// The round as it would have been. Another draw that changes no verdict: only the number is another.
+// Return a copy of the round in which one node has another draw, but all verdicts stay the same.
 /**
  * @param {Round} round
  * @param {number} node
@@ -224,13 +227,14 @@ function counterfactual(round, { outcomes, extra, emitted, tree, sentences }, no
   return made;
 }
 
-// The uniform draw that is thought of, as a slider, as a field that takes every number in [0, 1), and as a
-// button to the other side of the threshold.
-const DIGITS = 6; // of a recorded draw and of a threshold
-const FEW_DIGITS = 3; // of a draw that is offered
+// The changed draw as a slider, as a text field for every number in [0, 1), and as a button that
+// jumps to the other side of the threshold.
+const DIGITS = 6; // decimals of a recorded draw and of a threshold
+const FEW_DIGITS = 3; // decimals of a draw that the button offers
 
 class DrawField {
-  // `onDraw` hears of another draw, `onRefusal` why one is none.
+  // `onDraw` is called with a changed draw, `onRefusal` with the reason if the typed text is not a
+  // draw.
   /**
    * @param {Refs} refs
    * @param {(u: number) => void} onDraw
@@ -242,9 +246,11 @@ class DrawField {
     this.onRefusal = onRefusal;
     const { whatIfDraw: slider } = refs;
     slider.max = String(1 - 10 ** -DIGITS);
-    slider.step = "any"; // or a recorded draw would be rounded, and a threshold near 1 never passed
+    slider.step = "any"; // a fixed step would round the recorded draw and could not cross a threshold near 1
     this.field = element("input");
-    this.beyond = element("button", "chip", "Just below the threshold"); // the longer of its words: they wrap alike
+    // The button has one of two labels. Start with the longer one, so that the line wraps in the
+    // same way with both.
+    this.beyond = element("button", "chip", "Just below the threshold");
     this.u = this.threshold = 0;
     this.made();
     slider.addEventListener("input", () => this.take(Number(slider.value)));
@@ -258,14 +264,14 @@ class DrawField {
     const label = element("label", "go");
     Object.assign(this.field, { type: "text", inputMode: "decimal", size: 14 });
     this.field.setAttribute("aria-label", "The uniform draw u, exactly");
-    this.field.style.width = "9.5em"; // twelve digits
+    this.field.style.width = "9.5em"; // wide enough for twelve digits
     label.append(element("span", "hint", "exactly"), this.field);
     Object.assign(this.beyond, { type: "button", hidden: true });
     row.append(label, this.beyond);
     this.refs.whatIfDraw.closest("label").after(row);
   }
 
-  // The recorded draw; from `threshold` on the verdict is another.
+  // Show a recorded draw. The verdict changes at `threshold`.
   /**
    * @param {number} u
    * @param {number} threshold
@@ -294,8 +300,8 @@ class DrawField {
     setText(beyond, u < this.threshold ? "Just past the threshold" : "Just below the threshold");
   }
 
-  // A draw on the other side with as few digits as lie there: nearer ones than a record keeps may round to
-  // the threshold itself.
+  // The nearest draw on the other side of the threshold that can be written with few digits. A draw
+  // with more digits than a record keeps could be rounded to the threshold itself.
   get other() {
     const { u, threshold } = this;
     const isAbove = u < threshold;
@@ -316,7 +322,8 @@ class DrawField {
     else this.onRefusal(`u must be from 0 to below 1, got “${text.slice(0, 20)}”`);
   }
 
-  // Without a step of its own the browser would move by a hundredth of the slider.
+  // Move the slider by 0.001 per arrow key. Without this, the browser would move it by a hundredth
+  // of its range.
   /** @param {KeyboardEvent} event */
   nudge(event) {
     /** @type {Record<string, number>} */

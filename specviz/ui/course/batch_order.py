@@ -1,4 +1,4 @@
-"""A lesson's batch: a few texts that are not equally lucky with their guesses."""
+"""A lesson's batch: a few prompts, decoded together, with different acceptance rates."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from specviz.ui.messages import Message
 from specviz.ui.turns import Work
 
 ROWS = 4
-TOKENS = 28  # of each row
-LENGTH = 4  # guesses of each row in a round
-TEMPERATURE = 0.7  # so that rows are not equally lucky
+TOKENS = 28  # tokens to decode per prompt
+LENGTH = 4  # drafted tokens per prompt and round
+TEMPERATURE = 0.7  # high enough that the acceptance differs between the prompts
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOrder(LabOrder):
-    """Its messages are those of `batch_messages`."""
+    """A job that decodes the batch of a lesson; it sends the messages of `batch_messages`."""
 
     title: ClassVar[str] = "a lesson"
     work: ClassVar[Work] = Work.ASK
@@ -41,7 +41,7 @@ class BatchOrder(LabOrder):
 
 
 def batch_order(_: Mapping[str, Any]) -> BatchOrder:
-    """Of the pair that comes with the app: its draft is lucky often enough, and not always."""
+    """Return the job for the bundled pair, whose target accepts many of the drafts, but not all."""
     config = method_named("draft-model").usual(
         LENGTH, max_new_tokens=TOKENS, temperature=TEMPERATURE
     )

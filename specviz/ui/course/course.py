@@ -1,4 +1,4 @@
-"""The course's server side: what its lessons are, and what their widgets have run."""
+"""The server side of the course: its lessons, and the measurements that their widgets start."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ ORDERS: dict[str, Take] = {
 
 
 def course_offer() -> dict[str, Any]:
-    """All lessons, what each widget offers to them, what was recorded for them, and why no engine
-    is started here, for the page.
+    """Return all data that the course's page needs when it opens.
+
+    The data are all lessons, their widgets, the recorded measurements, and the reason why no engine
+    can be started.
     """
     return {
         "lessons": [encode(lesson) for lesson in read_lessons()],
@@ -50,14 +52,17 @@ def course_offer() -> dict[str, Any]:
 
 
 class Course:
-    """One per app; shared by all sessions."""
+    """The handlers of the course's page; one object per app, shared by all sessions."""
 
     def __init__(self, take: TakePlace) -> None:
         self._take = take
 
     @answers
     def drive(self, question: Question) -> Question:
-        """Check an order, {"what": …} and its own fields, and take a place in the queue."""
+        """Check a job of a lesson and add it to the queue.
+
+        The job is {"what": its kind, …}, with the fields that jobs of this kind have.
+        """
         take = ORDERS.get(str(question["what"]))
         if take is None:
             raise InputError(f"what must be one of {', '.join(ORDERS)}")
@@ -65,20 +70,17 @@ class Course:
 
     @answers
     def theory(self, question: Question) -> Question:
-        """See `theory_answer`."""
         return theory_answer(question)
 
     @answers
     def roofline(self, question: Question) -> Question:
-        """See `roofline_answer`."""
         return roofline_answer(question)
 
     @answers
     def deployment(self, question: Question) -> Question:
-        """See `deployment_answer`."""
         return deployment_answer(question)
 
     @answers
     def ready(self, question: Question) -> Question:
-        """{"form": the pair} -> whether its target is in memory, so that a run begins at once."""
+        """Return whether the target model that the page's form names is already in memory."""
         return {"is_ready": is_loaded(form_pair(question["form"]))}

@@ -1,8 +1,10 @@
-"""A lesson's calculator: what theory says of speculation on a deployment that somebody plans.
+"""A lesson's calculator: what theory predicts for speculation on a planned deployment.
 
-Target and draft are taken for rooflines: each forward reads its weights or computes with them,
-whichever takes longer, and then reads the cache of its rows. What is left out only adds time: the
-arithmetic of attention, the host. The page Serve says more of a deployment, from the same forwards.
+The target and the draft are each modelled as a roofline: a forward takes the time to read its
+weights or the time to compute with them, whichever is longer. To this the calculator adds the time
+to read the KV cache of its sequences. The calculator leaves out the arithmetic of attention and the
+work of the host, which can only add time. The page Serve uses the same model of a forward and
+reports more about a deployment.
 """
 
 from __future__ import annotations
@@ -20,17 +22,18 @@ from specviz.sizing.forward_time import GIGA, TERA, Hardware
 from specviz.sizing.shape import Weights
 
 MOST_ROWS = 512
-DRAWN_ROWS = tuple(sorted({round(2 ** (step / 4)) for step in range(37)}))  # 1 to MOST_ROWS
+# Batch sizes (numbers of sequences) in the figure, from 1 to MOST_ROWS.
+DRAWN_ROWS = tuple(sorted({round(2 ** (step / 4)) for step in range(37)}))
 KILO = 1e3
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Parameters in billions, memory in GB and GB/s, arithmetic in TFLOP/s, lengths in tokens,
-    caches in kB for each token of a row's text.
+    """A planned deployment.
 
-    A target of several experts reads, per forward, those that its tokens take, and computes with
-    `active` of them per token; `experts` is 1 for any other target.
+    Units: parameters in billions, memory in GB, bandwidth in GB/s, arithmetic in TFLOP/s, lengths
+    in tokens, caches in kB per token. In a mixture of experts, a forward reads the experts that its
+    tokens select and computes with `active` experts per token. `experts` is 1 for a dense target.
     """
 
     parameters: float
@@ -50,56 +53,67 @@ class Deployment:
     active: int
 
     def target_seconds(self, rows: int, tokens: int) -> float:
-        """Of a forward that gives each of `rows` rows `tokens` new tokens, halfway through their
-        answers.
+        """Return the time of a forward that adds `tokens` new tokens to each of `rows` sequences.
+
+        The function assumes that every sequence is halfway through its answer.
         """
         return self._target_seconds(rows * tokens, rows * self._context)
 
     def draft_seconds(self, rows: int) -> float:
-        """Of one guess for each row."""
+        """Return the time to draft one token for each of `rows` sequences."""
         return self._draft_seconds(rows, rows * self._context)
 
     @property
     def ridge(self) -> float:
-        """Tokens of a forward from which the target's arithmetic takes longer than reading all its
-        weights.
-        """
+        """Return the tokens per target forward above which arithmetic, not memory, limits it."""
         hardware = self._hardware
         reading = self.bytes_per_weight * self.parameters * GIGA / hardware.bytes_per_second
         return reading * hardware.flops_per_second / (2 * self._target.used)
 
     @property
     def cache_bytes(self) -> float:
-        """That a forward of the target reads for all rows, halfway through their answers."""
+        """Return the bytes of KV cache that a target forward reads, halfway through all answers."""
         return self.rows * self._context * self.cache * KILO
 
     @property
     def fitting_rows(self) -> int:
-        """Whose whole texts the memory holds beside the weights of both; 0: not even those."""
+        """Return how many sequences fit in memory next to both models' weights; 0 if none fits."""
         weights = (self.parameters + self.draft_parameters) * self.bytes_per_weight * GIGA
         row = (self.prompt + self.answer) * (self.cache + self.draft_cache) * KILO
         room = self.memory * GIGA - weights
         return 0 if room < row else int(min(MOST_ROWS, room / row)) if row else MOST_ROWS
 
     def speedup(self, rows: int, length: int) -> float:
-        """Of a token after the first, with `length` guesses a round."""
+        """Return the speedup over plain decoding, without the time to the first token.
+
+        `length` is the number of drafted tokens per round.
+        """
         look = self.target_seconds(rows, 1)
         overhead = self.target_seconds(rows, length + 1) / look - 1
         return theory.speedup(self.a, length, self.draft_seconds(rows) / look, overhead)
 
     @property
     def paying_rows(self) -> int:
-        """Rows up to which it pays with every number of them; 0: not with one."""
+        """Return the largest batch up to which speculation always beats plain decoding.
+
+        The result is 0 if speculation is slower even for a single sequence.
+        """
         paying = takewhile(lambda rows: self.speedup(rows, self.K) > 1, range(1, MOST_ROWS + 1))
         return sum(1 for _ in paying)
 
     def prefill_seconds(self, is_drafted: bool) -> float:
-        """Of one row's prompt, and with it the first token; a draft reads it too."""
+        """Return the time until a sequence's first token.
+
+        If `is_drafted`, it includes the time in which the draft model reads the prompt.
+        """
         own = self._target_seconds(self.prompt, 0)
         return own + self._draft_seconds(self.prompt, 0) if is_drafted else own
 
     def request_seconds(self, length: int) -> float:
-        """Of one row, prompt included, that drafts `length` tokens a round; 0: plain decoding."""
+        """Return the time of one request; `length` is the number of drafted tokens per round.
+
+        A length of 0 is plain decoding.
+        """
         survival = [self.a**depth for depth in range(1, length + 1)]
         draft = self.draft_seconds(1)
         costs = [self.target_seconds(1, k + 1) + k * draft for k in range(length + 1)]
@@ -108,7 +122,6 @@ class Deployment:
 
     @property
     def _hardware(self) -> Hardware:
-        """At its peaks."""
         return Hardware(self.bandwidth * GIGA, self.arithmetic * TERA)
 
     @property
@@ -129,7 +142,10 @@ class Deployment:
 
 
 def deployment_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `Deployment` by name -> a figure over the rows, and its numbers."""
+    """Return a figure of the speedup over the batch size, and the numbers of a deployment.
+
+    The question holds the fields of `Deployment` by name.
+    """
     plan = _deployment(question)
     speedup, look = plan.speedup(plan.rows, plan.K), plan.target_seconds(plan.rows, 1)
     drawn = [(rows, plan.speedup(rows, plan.K)) for rows in DRAWN_ROWS]

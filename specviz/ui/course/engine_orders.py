@@ -1,7 +1,8 @@
-"""Exercises with a real engine: llama.cpp, started for a few requests and closed at the end.
+"""Exercises with a real engine: llama.cpp runs for a few requests and is then closed.
 
-Each order ends with `end`; its own kinds of message stand at its class. What others do on the
-machine only adds time, so everything is timed in several passes, every second one backwards.
+Each job ends with the message `end`; the docstring of its class lists the other kinds of message.
+Other work on the machine can only add time, so everything is timed in several passes, every second
+one in reverse order.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ TASK = "story"
 
 
 def no_engine() -> str:
-    """Why none is started here: "public", "missing", or "" where one is."""
+    """Return why no engine can be started here: "public" or "missing"; "" if one can be started."""
     if Environment.read().is_public:
         return "public"
     return "" if is_installed() else "missing"
@@ -56,7 +57,7 @@ def _check_engine() -> None:
 
 @dataclass(frozen=True, slots=True)
 class EngineOrder(LabOrder):
-    """An exercise that starts servers; `steps` is how many `progress` messages it sends."""
+    """A job of an exercise that starts servers; it sends `points` messages of kind `progress`."""
 
     title: ClassVar[str] = "an exercise"
 
@@ -68,7 +69,7 @@ class EngineOrder(LabOrder):
 
     def messages(self, stop: threading.Event) -> Generator[Message]:
         done = count(1)
-        with ExitStack() as opened:  # the servers end with it, however this ends
+        with ExitStack() as opened:  # the stack closes the servers, also after an error
             for found in until_stopped(self.found(opened), stop):
                 yield found or {"kind": "progress", "done": next(done), "points": self.points}
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
@@ -76,21 +77,23 @@ class EngineOrder(LabOrder):
     @property
     @abstractmethod
     def points(self) -> int:
-        """How often `found` says that it is further."""
+        """Return the number of measurements of this job, which `found` makes."""
 
     @abstractmethod
     def found(self, opened: ExitStack) -> Generator[Message | None]:
-        """None after each of its `points`, then the result."""
+        """Make all measurements of this job.
+
+        Yield None after each measurement, so that the caller can report progress. At the end, yield
+        the message with the result.
+        """
 
 
 def _folder(opened: ExitStack) -> Path:
     return Path(opened.enter_context(TemporaryDirectory(prefix="specviz-gguf-")))
 
 
-# ---- one model in several precisions
-
 KINDS = ("F16", "Q8_0", "Q4_0")
-DRAFTED = "drafted"  # F16 with Q4_0 as its draft
+DRAFTED = "drafted"  # name of the F16 target that has Q4_0 as its draft
 MODELS = (BUNDLED, CHAT)
 LENGTH = 4
 TEXTS, TOKENS = 3, 32
@@ -98,11 +101,12 @@ TEXTS, TOKENS = 3, 32
 
 @dataclass(frozen=True, slots=True)
 class QuantisedOrder(EngineOrder):
-    """A target as F16, Q8_0 and Q4_0, and Q4_0 as the draft of F16: `quantised`.
+    """A job that measures a target as F16, as Q8_0, as Q4_0, and as F16 with Q4_0 as its draft.
 
-    For each server its tokens, and its seconds in every pass; of the files their bytes, and at how
-    many places of F16's texts they write the same token; drafts as the engine counts them; seconds
-    of a look of F16 over a token, and over a draft and one more.
+    Its message `quantised` holds, for each server, its tokens and the seconds of every pass. For
+    the model file of each format it holds the size in bytes, and at how many positions the model
+    chooses the same token as in F16. It also holds the engine's draft counters, and the seconds of
+    an F16 forward over one token and over one token more than a whole draft.
     """
 
     @property
@@ -122,7 +126,8 @@ class QuantisedOrder(EngineOrder):
             yield None
         prompts = self._prompts()
         for each in servers.values():
-            complete(each, prompts[0], 2)  # what only a first request costs
+            # A server's first request pays one-time costs, so this request is not timed.
+            complete(each, prompts[0], 2)
         texts: dict[str, list[Sequence[int]]] = {}
         seconds: dict[str, list[float]] = {name: [] for name in servers}
         counters = EngineCounters()
@@ -170,7 +175,7 @@ def _quantised(name: str, files: Mapping[str, Path]) -> ModelDeployment:
 
 
 def _drafted(target: str, draft: str, length: int, **fields: Any) -> ModelDeployment:
-    """So many tokens in each draft, however unsure it is."""
+    """Return a deployment that always drafts `length` tokens, even if the draft is unsure."""
     return ModelDeployment(
         target=target,
         draft=draft,
@@ -182,7 +187,7 @@ def _drafted(target: str, draft: str, length: int, **fields: Any) -> ModelDeploy
 
 
 def engine_threads() -> int:
-    """Of each server: one, unless the environment says otherwise."""
+    """Return the threads of each server: one, unless the environment sets a number."""
     return Environment.read().threads or 1
 
 
@@ -192,7 +197,10 @@ def _counted(counters: EngineCounters) -> dict[str, Any]:
 
 
 def quantised_order(question: Mapping[str, Any]) -> QuantisedOrder:
-    """{"model": one of MODELS}, the chat model only where it is on this machine."""
+    """Return the job for the question {"model": one of MODELS}.
+
+    Raises InputError if the chat model is not on this machine.
+    """
     _check_engine()
     name = str(question["model"])
     if name not in MODELS:
@@ -203,22 +211,23 @@ def quantised_order(question: Mapping[str, Any]) -> QuantisedOrder:
     return QuantisedOrder(pair)
 
 
-# ---- with and without a draft
-
-TEXTS_OF = "summarise"  # hard enough for the draft that a load is soon too much
+# This task is so hard for the draft that speculation stops paying at a moderate load.
+TEXTS_OF = "summarise"
 AHEAD = 3
 AT_ONCE = (1, 2, 4, 8, 16)
-COMPARED = 4  # prompts
-SHORT = 32  # tokens of a request
-SERVERS = ("plain", "draft", "foreign")  # without, with one, and with one of another vocabulary
+COMPARED = 4  # number of different prompts that the requests at each load level use
+SHORT = 32  # tokens that each request writes
+# A server without a draft, one with the bundled draft, and one whose draft has another vocabulary.
+SERVERS = ("plain", "draft", "foreign")
 
 
 @dataclass(frozen=True, slots=True)
 class ServersOrder(EngineOrder):
-    """The same target with and without a draft: `servers`.
+    """A job that serves the same target with and without a draft.
 
-    What each server says of its health and what it counts, drafts of the engine beside ours, and
-    tokens per second of both by how many requests there are at once, in every pass.
+    Its message `servers` has each server's health and counters. It also compares the engine's
+    drafts with the drafts of specviz. For each number of concurrent requests, it has the tokens per
+    second of both servers in every pass.
     """
 
     @property
@@ -295,9 +304,14 @@ def _together(compared: Sequence[SideBySide]) -> dict[str, Any]:
 def _level(
     servers: Mapping[str, EngineAddress], at_once: int
 ) -> Generator[None, None, dict[str, Any]]:
-    """Tokens per second of each pass; the acceptance is that of the drafts."""
+    """Measure both servers with `at_once` requests at the same time.
+
+    Yield None after every measurement. Return the tokens per second of every pass, and the
+    acceptance of the drafts.
+    """
     rows = held_out_rows(TEXTS_OF, COMPARED)
-    prompts = rows * max(1, at_once // COMPARED)  # the same, so that as much is accepted
+    # Every load level decodes the same prompts. The acceptance is then the same at all levels.
+    prompts = rows * max(1, at_once // COMPARED)
     rates: dict[str, list[float]] = {"plain": [], "draft": []}
     acceptance = None
     for turn in range(PASSES):
@@ -305,12 +319,12 @@ def _level(
             address = servers[name]
             level = load_level(address, model_at(address), prompts, at_once, SHORT)
             rates[name].append(level.tokens_per_second)
-            acceptance = level.acceptance or acceptance
+            acceptance = level.draft_utilization or acceptance
             yield None
     return {"at_once": at_once, **rates, "acceptance": acceptance}
 
 
 def servers_order(_: Mapping[str, Any]) -> ServersOrder:
-    """Of the pair that comes with the app."""
+    """Return the job that serves the bundled pair with and without a draft."""
     _check_engine()
     return ServersOrder(pair_named(BUNDLED))

@@ -1,14 +1,13 @@
-"""What lessons show while no model is loaded: messages of their own orders, recorded.
+"""Recorded messages that a lesson shows while no model is loaded.
 
-`make lessons` records them; each file says on which machine. Nothing in them is made up: they are
-what an order of the course has sent.
+`make lessons` runs the jobs of the course and records their messages. Each file of messages names
+the machine on which they were recorded.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import platform
 import re
 import sys
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 from specviz.experiments.run.racing import device_name
 from specviz.experiments.run.typed_recording import record_typed
 from specviz.lessons import LESSONS
+from specviz.machine import processor_name, version
 from specviz.models.files.loading import resolve_device
 from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
 from specviz.serving.engine_process import ENGINE
@@ -39,10 +39,10 @@ from specviz.ui.messages import Message
 
 RECORDED = LESSONS / "recorded"
 SUFFIX = ".json.gz"
-REPEATS = 3  # of each point of a sweep
-BLOCKS = 12  # of a recorded measurement of draws
+REPEATS = 3  # number of times that each point of a sweep is measured
+BLOCKS = 12  # number of messages with draws that the recording of a losslessness test keeps
 _LONG = re.compile(r"\d+\.\d{6,}(?:e[+-]?\d+)?")
-DRAWN = {  # name -> rule, draft, temperature, draws
+DRAWN = {  # name of a recording -> acceptance rule, draft, temperature and number of draws
     "draws-right": ("right", "", "1", 4000),
     "draws-random": ("right", "random", "1", 4000),
     "draws-favourite": ("equal-argmax", "", "1", 4000),
@@ -51,14 +51,17 @@ DRAWN = {  # name -> rule, draft, temperature, draws
 
 
 def recorded(folder: Path = RECORDED) -> dict[str, Any]:
-    """All recordings by name: {"machine": words, "messages": […]}."""
+    """Return all recordings: name -> {"machine": description of the machine, "messages": […]}."""
     paths = sorted(folder.glob(f"*{SUFFIX}"))
     texts = {path.name.removesuffix(SUFFIX): gzip.decompress(path.read_bytes()) for path in paths}
     return {name: json.loads(text) for name, text in texts.items()}
 
 
 def record(folder: Path, names: Iterable[str] = ()) -> None:
-    """Write those recordings, or all: one file each, packed by zopfli, a tool of developers."""
+    """Write the recordings in `names`, or all recordings if `names` is empty.
+
+    The developer tool zopfli compresses them.
+    """
     from zopfli.gzip import compress
 
     makers = _makers()
@@ -74,7 +77,9 @@ def record(folder: Path, names: Iterable[str] = ()) -> None:
 
 
 def in_few_digits(text: str) -> str:
-    """JSON with the numbers in it rounded to six digits, of which a clock tells fewer.
+    """Round the numbers in a JSON text to six significant digits, which keeps the files small.
+
+    No measurement here is more precise.
 
     >>> in_few_digits('{"seconds": [0.12345678901, 1e-05, 2.5], "tokens": 12345678}')
     '{"seconds": [0.123457, 1e-05, 2.5], "tokens": 12345678}'
@@ -83,28 +88,19 @@ def in_few_digits(text: str) -> str:
 
 
 def machine() -> str:
-    """The processor that ran it, and with how many threads."""
-    return f"{_processor()}, {device_name(resolve_device('auto'))}"
+    """Return this machine's processor and threads, and the version of specviz."""
+    return f"{processor_name()}, {device_name(resolve_device('auto'))}, specviz {version()}"
 
 
 def engine_machine() -> str:
-    """The processor, and with how many threads an engine ran on it."""
+    """Return this machine's processor, the engine's threads, and the version of specviz."""
     threads = engine_threads()
-    return f"{_processor()}, {ENGINE} ({threads} {'thread' if threads == 1 else 'threads'})"
-
-
-def _processor() -> str:
-    """As the system calls it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    counted = f"{threads} {'thread' if threads == 1 else 'threads'}"
+    return f"{processor_name()}, {ENGINE} ({counted}), specviz {version()}"
 
 
 def _makers() -> Mapping[str, Callable[[], list[Message]]]:
-    """What measures each recording."""
+    """Return, for each recording, the function that measures it."""
     form = {"pair": CHAT if pair_named(CHAT).is_here else BUNDLED}
     return {
         "forwards": lambda: _messages(forwards_order({"form": form})),
@@ -144,13 +140,16 @@ def _drawn(name: str) -> list[Message]:
 
 
 def _messages(order: LabOrder) -> list[Message]:
-    """But for those that only tell how far it is."""
+    """Return the messages of a job, except those of kind `progress`."""
     told = order.messages(threading.Event())
     return [message for message in told if message["kind"] != "progress"]
 
 
 def _thinned(messages: list[Message]) -> list[Message]:
-    """A dozen of the blocks of draws, the last one among them, and the end."""
+    """Return at most BLOCKS of the messages with draws, and the end message.
+
+    The returned messages are evenly spaced, and the last message with draws is one of them.
+    """
     *blocks, end = messages
     step = max(1, len(blocks) // BLOCKS)
     return [*blocks[step - 1 : -1 : step][: BLOCKS - 1], blocks[-1], end]

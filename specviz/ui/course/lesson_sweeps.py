@@ -1,7 +1,7 @@
-"""The sweeps that lessons measure, by name: few points, so that each is quick wherever it runs.
+"""The sweeps that lessons measure, by name; each has few points, so that it is quick anywhere.
 
-Most are of the pair that comes with the app; drafters are compared on the chat model where that is
-on this machine. Their messages are those of a sweep of the lab.
+Most use the bundled pair. The sweep of drafters uses the chat model if it is on this machine. A
+lesson's sweep sends the same messages as a sweep of the lab.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ def _sweep(task: str, axis: str, values: str, prompts: int = 1, **changes: str) 
 
 DRAFTERS = "draft-model,quantised-self,early-exit,eagle,medusa,lookahead,prompt-lookup"
 TASKS = "code,story,maths,translate,summarise"
-SHAPES = "1x1x1x1x1x1,2x1x1,2x2,6"  # six nodes each
+SHAPES = "1x1x1x1x1x1,2x1x1,2x2,6"  # tree shapes with six nodes each
 SWEEPS = {
-    # lesson 5: how far ahead
+    # Lesson 5 asks how many tokens to draft.
     "lengths": _sweep("story", "draft-length", "1,2,4,8", max_new_tokens="24"),
-    # lesson 6: shapes of a tree where the draft is often right and often wrong, and all drafters
+    # Lesson 6: tree shapes, for a draft that is often right and one that is often wrong; then all
+    # drafters.
     "shapes": _sweep("story", "tree", SHAPES, 3, method="draft-tree", temperature="0.7"),
     "shapes-hard": _sweep("summarise", "tree", SHAPES, 4, method="draft-tree", temperature="1"),
     "drafters-summary": _sweep("summarise", "method", DRAFTERS, pair=CHAT, method="prompt-lookup"),
     "drafters-story": _sweep("story", "method", DRAFTERS, pair=CHAT, method="prompt-lookup"),
-    # lesson 7: when not to
+    # Lesson 7 shows when speculation does not pay.
     "temperatures": _sweep("story", "temperature", "0,0.7,1,1.5", 2),
     "batches": _sweep("story", "batch-size", "1,4,16", 16, max_new_tokens="24"),
     "answers": _sweep("summarise", "output-length", "2,8,64"),
     "dear-draft": _sweep("summarise", "method", "draft-model,early-exit"),
-    # further: drafting while the target verifies
+    # The section on further reading measures a drafter that works while the target verifies.
     "ahead": _sweep("story", "method", "draft-model,pre-speculation", 2, max_new_tokens="48"),
     "models": _sweep("translate", "pair", f"{BUNDLED},{CHAT}", method="quantised-self"),
-    # exercises
+    # The exercises measure these sweeps.
     "three-lengths": _sweep("story", "draft-length", "2,5,10", max_new_tokens="64"),
     "tasks": _sweep("code", "task", TASKS, max_new_tokens="48"),
     "tasks-lookup": _sweep("code", "task", TASKS, method="prompt-lookup", max_new_tokens="48"),
@@ -51,7 +52,10 @@ SWEEPS = {
 
 
 def lesson_sweep(question: Mapping[str, Any], repeats: int = 1) -> SweepOrder:
-    """{"sweep": one of SWEEPS}; each of its points measured so often."""
+    """Return the job for the question {"sweep": one of SWEEPS}.
+
+    The job measures each point `repeats` times.
+    """
     name = str(question["sweep"])
     if name not in SWEEPS:
         raise InputError(f"sweep must be one of {', '.join(SWEEPS)}, got {short(name)}")

@@ -1,6 +1,6 @@
-"""Lessons' measurements of a pair's models: times of forwards, what a head foretells, rounding.
+"""Lessons that measure a pair's models: forward times, an EAGLE head's predictions, rounding.
 
-Each order ends with `end`; its own kinds of message stand at its class.
+Each job ends with the message `end`; the docstring of its class lists the other kinds of message.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from specviz.decoding.forward_times import forward_passes
 from specviz.errors import InputError, short
 from specviz.experiments.run.foretold import foretold_text, mean_text
 from specviz.experiments.run.rounding import rounded_places
+from specviz.models.matrix_kernels.choice import MOST_ALIKE
 from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.prompts import held_out_prompt, tasks
@@ -27,7 +28,7 @@ from specviz.ui.turns import Work
 
 @dataclass(frozen=True, slots=True)
 class PairOrder(LabOrder):
-    """A short question of a lesson about the models of a pair."""
+    """A short measurement that a lesson asks for, about the models of a pair."""
 
     title: ClassVar[str] = "a lesson"
     work: ClassVar[Work] = Work.ASK
@@ -43,15 +44,16 @@ def _end(stop: threading.Event) -> Message:
     return {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
 
-# ---- times of forwards
-
 COUNTS = (1, 2, 4, 6, 8, 16, 32, 64)
 REPEATS = 7
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardsOrder(PairOrder):
-    """How long forwards of the target take, by their number of tokens: `forwards`, one a pass."""
+    """A job that times forwards of the target over 1, 2, … tokens, as listed in COUNTS.
+
+    It sends one message `forwards` per pass.
+    """
 
     def messages(self, stop: threading.Event) -> Generator[Message]:
         target = load_pair(self.measured, needs=frozenset()).target
@@ -68,19 +70,21 @@ class ForwardsOrder(PairOrder):
 
 
 def forwards_order(question: Mapping[str, Any]) -> ForwardsOrder:
-    """{"form": the pair}."""
+    """Return a job that times forwards of the target in {"form": the pair}."""
     return ForwardsOrder(form_pair(question["form"]))
 
 
-# ---- a head
-
-HEAD_PLACES = 24  # of each text, one of every task
-DEPTH = 4  # guesses in a row
+HEAD_PLACES = 24  # positions per text at which the head guesses; each task gives one text
+DEPTH = 4  # number of consecutive tokens that the head guesses at a position
 
 
 @dataclass(frozen=True, slots=True)
 class HeadOrder(PairOrder):
-    """How well an EAGLE head foretells: `progress`, then `head`, the mean over texts."""
+    """A job that measures how well an EAGLE head predicts.
+
+    Its messages are `progress`, then `head` with the quality of the predictions, averaged over
+    several texts.
+    """
 
     def messages(self, stop: threading.Event) -> Generator[Message]:
         pair, found = self.measured, []
@@ -96,26 +100,31 @@ class HeadOrder(PairOrder):
 
 
 def head_order(question: Mapping[str, Any]) -> HeadOrder:
-    """{"form": the pair}; the bundled pair in place of one that has no EAGLE head."""
+    """Return a job that measures the EAGLE head of the pair in {"form": the pair}.
+
+    If the pair has no EAGLE head, the job uses the bundled pair.
+    """
     pair = form_pair(question["form"])
     return HeadOrder(pair if pair.eagle else pair_named(BUNDLED))
 
 
-# ---- rounding
-
-PLACES = 64  # of the text
-TOGETHER = 6  # tokens of the forward that is set beside one of a single token
+PLACES = 64  # number of positions in the text whose logits are compared
+# One long forward, of this many tokens, is compared with forwards of one token. The compiled
+# kernels add numbers in the same order for up to MOST_ALIKE tokens, so a shorter forward would
+# round like forwards of one token.
+TOGETHER = MOST_ALIKE + 8
 NUMBERS = ("float32", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
 class RoundingOrder(PairOrder):
-    """How far rounding moves the logits of a text: `progress`, then `rounding`, all places.
+    """A job that measures how much rounding changes the logits of a text.
 
-    When stopped, it tells the places that it has looked at.
+    Its messages are `progress`, then `rounding` with the results for all positions. If stopped, it
+    reports the positions measured so far.
     """
 
-    numbers: str  # one of NUMBERS
+    numbers: str  # number format, one of NUMBERS
 
     def messages(self, stop: threading.Event) -> Generator[Message]:
         pair, found = self.measured, []
@@ -131,7 +140,10 @@ class RoundingOrder(PairOrder):
 
 
 def rounding_order(question: Mapping[str, Any]) -> RoundingOrder:
-    """{"form": the pair, "numbers": one of NUMBERS}."""
+    """Return a job that measures rounding in the target of a pair.
+
+    The question is {"form": the pair, "numbers": one of NUMBERS}.
+    """
     numbers = str(question["numbers"])
     if numbers not in NUMBERS:
         raise InputError(f"numbers must be one of {', '.join(NUMBERS)}, got {short(numbers)}")

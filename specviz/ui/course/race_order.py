@@ -1,4 +1,4 @@
-"""An exercise's race, in numbers as they are read off a clock. Kinds of message: `race`, `end`."""
+"""The race of an exercise, with its times and outcomes. Its messages are `race` and `end`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.messages import Message
 
 LENGTH = 5
-RACES = {"pair": ("code", 64), "hundred": ("story", 100)}  # name -> task, tokens
+# Name of a race -> its task and number of tokens.
+RACES = {"pair": ("code", 64), "hundred": ("story", 100)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class RaceOrder(LabOrder):
 
 
 def race_order(question: Mapping[str, Any]) -> RaceOrder:
-    """{"race": one of RACES}, of the pair that comes with the app."""
+    """Return the job for {"race": one of RACES}, which runs this race on the bundled pair."""
     name = str(question["race"])
     if name not in RACES:
         raise InputError(f"race must be one of {', '.join(RACES)}, got {short(name)}")

@@ -1,6 +1,6 @@
-"""What sliders of lessons show: the roofline of measured forwards, theory of a draft length.
+"""The answers to the sliders of lessons: a fitted roofline, and theory for a draft length.
 
-Nothing of a question is trusted.
+Every field of a question is checked.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from specviz.figures.draft_length import draft_length_figure
 from specviz.figures.roofline import roofline_figure
 from specviz.records import MAX_DRAFT_LENGTH
 
-# ---- the roofline
-
 MOST_COUNTS = 32
 LARGEST_COUNT = 100_000
 
 
 def roofline_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """{"counts", "seconds", "chosen": a count or None} -> its figure and the two fitted numbers."""
+    """Return the roofline figure and its two fitted numbers.
+
+    The question is {"counts", "seconds", "chosen"}. "counts" are numbers of tokens in a forward,
+    "seconds" are the measured times of these forwards, and "chosen" is the number of tokens at the
+    slider, or null.
+    """
     counts, seconds = question["counts"], question["seconds"]
     if not isinstance(counts, list) or not isinstance(seconds, list) or len(counts) > MOST_COUNTS:
         raise InputError(f"counts and seconds must be lists of at most {MOST_COUNTS} numbers")
@@ -42,14 +45,15 @@ def roofline_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# ---- a draft length
-
 MAX_MEASURED = 32
 LARGEST = 1e6
 
 
 def theory_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """{"a", "K", "c", "v", "measured": [[K, speedup], …]} -> its figure and its numbers."""
+    """Return the figure and the numbers for a draft length.
+
+    The question is {"a", "K", "c", "v", "measured": [[K, speedup], …]}.
+    """
     a = number_between(question.get("a"), "a", 0, 1)
     c, v = (number_between(question.get(name), name, 0, LARGEST) for name in ("c", "v"))
     length = whole_between(question.get("K"), "K", 1, MAX_DRAFT_LENGTH)

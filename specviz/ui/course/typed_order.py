@@ -1,4 +1,4 @@
-"""A lesson's round: the person is the draft. Kinds of message: `typed`, `end`."""
+"""A round of a lesson in which the user writes the draft. Its messages are `typed` and `end`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from specviz.ui.messages import Message
 from specviz.ui.settings_form import race_request
 from specviz.ui.turns import Work
 
-PLAIN = {"method": "prompt-lookup"}  # it needs nothing beside the target, and does not count
+# Every request must name a drafting method, although the lesson does not use it. Prompt lookup is
+# chosen because it needs no model except the target.
+PLAIN = {"method": "prompt-lookup"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,10 @@ class TypedOrder(LabOrder):
 
 
 def typed_order(question: Mapping[str, Any]) -> TypedOrder:
-    """{"form": prompt, pair, temperature, seed …, "written": token ids, "typed": text}."""
+    """Return the job for a round with the user's draft.
+
+    The question is {"form": prompt, pair, …, "written": token ids, "typed": text}.
+    """
     asked = race_request({**question["form"], **PLAIN})
     request = TypedRequest(
         asked.pair,

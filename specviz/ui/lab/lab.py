@@ -1,4 +1,7 @@
-"""The lab's server side: a card's question is answered at once, or its order joins the queue."""
+"""The server side of the lab, a page with several panels.
+
+It answers a panel's question at once, or adds the panel's measurement to the queue.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,12 @@ if TYPE_CHECKING:
     from specviz.ui.lab.lab_claims import LabClaims
 
 Take = Callable[[Mapping[str, Any]], LabOrder]
-TakePlace = Callable[[Question, LabOrder], Question]  # in the queue, by the question's ticket
+# A function that queues a job under the ticket of its question.
+TakePlace = Callable[[Question, LabOrder], Question]
 
 
 def lab_offer() -> dict[str, Any]:
-    """What the lab's page starts with: defaults, axes and bounds."""
+    """Return what the lab's page needs at its start: defaults, axes and bounds."""
     setting = {"prompts": PROMPTS, "tokens": TOKENS}
     bounds = {
         "prompts": number_bounds(1, MAX_PROMPTS),
@@ -52,7 +56,7 @@ def lab_offer() -> dict[str, Any]:
 
 
 class Lab:
-    """One per app; shared by all sessions."""
+    """The handlers of the lab's page; one object per app, shared by all sessions."""
 
     def __init__(self, take: TakePlace) -> None:
         self._take = take
@@ -67,14 +71,20 @@ class Lab:
 
     @cached_property
     def _claims(self) -> LabClaims:
-        """Loaded with the first question, as that takes a while."""
+        """All claims, with the results that were measured for them.
+
+        They are loaded at the first question, because loading takes a while.
+        """
         from specviz.ui.lab.lab_claims import LabClaims
 
         return LabClaims()
 
     @answers
     def measure(self, question: Question) -> Question:
-        """Check an order, {"what": …} and its own fields, and take a place in the queue."""
+        """Check a measurement of the lab and add it to the queue.
+
+        The job is {"what": its kind, …}, with the fields that jobs of this kind have.
+        """
         take = self._orders.get(str(question["what"]))
         if take is None:
             raise InputError(f"what must be one of {', '.join(self._orders)}")
@@ -82,12 +92,15 @@ class Lab:
 
     @answers
     def prompts(self, question: Question) -> Question:
-        """How many prompts the user's own text holds: {"count"}."""
+        """Return {"count"}: how many prompts the user's own text holds."""
         return {"count": len(own_prompts(question))}
 
     @answers
     def draw(self, question: Question) -> Question:
-        """{"file", "noise", "picked"} -> the sweep's charts and words; InputError if it is none."""
+        """Return the charts and sentences of a sweep.
+
+        The question is {"file", "noise", "picked"}. Raises InputError if the file holds no sweep.
+        """
         sweep = read_sweep(question["file"])
         picked = question.get("picked")
         views = SweepViews(
@@ -97,7 +110,7 @@ class Lab:
 
     @answers
     def table(self, question: Question) -> Question:
-        """The sweep of a file's text as CSV."""
+        """Return the sweep in a file's text as a table in CSV format."""
         return {"csv": csv_text(read_sweep(question["file"]).points, "\n")}
 
     @answers
@@ -106,10 +119,10 @@ class Lab:
 
     @answers
     def claims(self, question: Question) -> Question:
-        """Every claim, with theory's answer and what was measured so far."""
+        """Return every claim, with theory's answer and the results that were measured so far."""
         return self._claims.reports()
 
     @answers
     def try_claim(self, question: Question) -> Question:
-        """A claim by numbers of one's own: see `LabClaims.tried`."""
+        """Return theory's answer for the user's own numbers: see `LabClaims.tried`."""
         return self._claims.tried(question)

@@ -1,4 +1,4 @@
-"""The lab's advice: what is being tried, then the verdict with its reasons.
+"""The lab's advice: progress messages during the measurement, then the verdict with its reasons.
 
 Kinds of message: `progress`, `advice`, `end`.
 """
@@ -11,24 +11,31 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from specviz.advisor.advice import Wording
+from specviz.advisor.measured_before import fastest_of_sweep
 from specviz.advisor.probe import Candidate
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, read_number, read_whole, short
 from specviz.experiments.advice.advising import DEFAULT_SECONDS, Advising
 from specviz.experiments.advice.probing import AdviceRequest
 from specviz.models.pair_catalog import Pair
+from specviz.sizing.file_acceptance import read_object
 from specviz.slices import until_stopped
 from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import LabSetting, lab_setting
+from specviz.ui.lab.lab_sweeps import MAX_CHARACTERS
 from specviz.ui.messages import Message
 
-SECONDS = (10.0, 600.0)  # that may be given
+# Shortest and longest time that a user may choose for the measurement, in seconds.
+SECONDS = (10.0, 600.0)
 SHOWN = Wording(lambda name: method_named(name).title, "×")
 
 
 @dataclass(frozen=True, slots=True)
 class AdviceOrder(LabOrder):
-    """Probe and race for `seconds`; when stopped, advise from what was measured until then."""
+    """A job that probes and races for `seconds`.
+
+    If stopped, it gives advice from what it measured.
+    """
 
     title: ClassVar[str] = "advice"
 
@@ -84,9 +91,12 @@ class AdviceOrder(LabOrder):
 
 
 def advice_order(question: Mapping[str, Any]) -> AdviceOrder:
-    """{"form" and "prompts" as `lab_setting` takes them, "batch_size", "seconds", "methods"}.
+    """Return the job for a request for advice.
 
-    "methods" are names with commas; where it is empty or missing all are tried.
+    The question is {"form", "prompts", "batch_size", "seconds", "methods", "sweep"}.
+    `lab_setting` reads "form" and "prompts". "methods" holds names separated by commas. If it is
+    empty or missing, all methods are tried. "sweep" is the file of the sweep on the page. If that
+    sweep used the same pair, its fastest setting is probed first.
     """
     setting = lab_setting(question)
     request = AdviceRequest(
@@ -98,6 +108,7 @@ def advice_order(question: Mapping[str, Any]) -> AdviceOrder:
         AdviceRequest.methods_of(_methods(question)),
         device=setting.device,
         dtype=setting.dtype,
+        before=fastest_of_sweep(read_object(_sweep(question)), setting.pair.name),
     )
     seconds = read_number(question.get("seconds"), "seconds")
     if not SECONDS[0] <= seconds <= SECONDS[1]:
@@ -110,8 +121,15 @@ def advice_offer() -> dict[str, Any]:
     return {"seconds": DEFAULT_SECONDS}
 
 
+def _sweep(question: Mapping[str, Any]) -> str:
+    value = question.get("sweep", "")
+    if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
+        raise InputError(f"sweep must be the text of a sweep's file, got {short(value)}")
+    return value
+
+
 def _methods(question: Mapping[str, Any]) -> str:
     value = question.get("methods", "")
     if not isinstance(value, str):
-        raise InputError(f"methods must be names with commas, got {short(value)}")
+        raise InputError(f"methods must be names separated by commas, got {short(value)}")
     return value

@@ -1,6 +1,6 @@
-"""A batch row by row: texts decoded together, first plain and then with drafts.
+"""A batch of prompts, decoded without drafts and then with them, shown sequence by sequence.
 
-Kinds of message: `progress`, `batch` (all rounds of all rows), `end`.
+Kinds of message: `progress`, `batch` (all rounds of all sequences), `end`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from specviz.ui.messages import Message
 
 @dataclass(frozen=True, slots=True)
 class PointBatch(LabOrder):
-    """The first batch that a point of a sweep decodes."""
+    """A job that picks one point of a sweep and decodes the first batch of that point."""
 
     title: ClassVar[str] = "a batch"
 
@@ -43,14 +43,23 @@ class PointBatch(LabOrder):
 
 
 def batch_order(question: Mapping[str, Any]) -> PointBatch:
-    """{"file" of a sweep, "picked": a point's index in its plan}; InputError for what is none."""
+    """Return the job that decodes the first batch of one point of a sweep.
+
+    The question is {"file": the sweep, "picked": the index of the point in the sweep's plan}.
+
+    Raises InputError if the file is no sweep, or if the index is outside the plan.
+    """
     plan = checked_sweep(question.get("file")).plan
     picked = whole_between(question.get("picked"), "picked", 0, len(plan.places) - 1)
     return PointBatch(plan.setting_at(plan.places[picked]))
 
 
 def batch_messages(request: BatchRequest, stop: threading.Event) -> Generator[Message]:
-    """When stopped, it tells nothing: what a batch takes is known when all its rows have ended."""
+    """Decode a batch without and with drafts, and yield the messages of both runs.
+
+    A stopped run sends no result, because the cost of a batch is known only when all its sequences
+    have ended.
+    """
     warm_up_rows(request.rows, request.options)
     steps: dict[str, list[dict[str, Any]]] = {BASELINE: [], SPECULATIVE: []}
     with closing(BatchRace(request)) as race:
@@ -69,7 +78,8 @@ def batch_messages(request: BatchRequest, stop: threading.Event) -> Generator[Me
         "drafter": method_named(config.method).title,
         "length": config.draft_length,
         "rows": [_row(trace) for trace in traces],
-        "plain": steps[BASELINE][1:],  # behind the prefill
+        # The first step is the prefill, which the page does not show.
+        "plain": steps[BASELINE][1:],
         "steps": steps[SPECULATIVE][1:],
     }
     yield {"kind": "end", "reason": "done"}
@@ -91,7 +101,7 @@ def _row(trace: Trace) -> dict[str, Any]:
 
 
 def _round(record: Round, texts: Mapping[int, str]) -> dict[str, Any]:
-    """Its guesses with what became of them, and the token that the target added, if any."""
+    """Return a round's guesses, their outcomes, and the tokens that the round emitted."""
     return {
         "guesses": [texts[node.token_id] for node in record.tree.nodes],
         "outcomes": [verdict.outcome.value for verdict in record.verdicts],

@@ -1,7 +1,7 @@
-"""The lab's claims: the list, and the measurement of one.
+"""The lab's claims: the list, and the measurement of one claim.
 
-Measurements are kept for all users as long as the server runs: claims share them, and each says on
-what machine it was made. Kinds of message: `line`, `claim`, `end`.
+Claims share measurements, which the server keeps for all users while it runs. Each measurement
+names the machine that made it. Kinds of message: `line`, `claim`, `end`.
 """
 
 from __future__ import annotations
@@ -24,31 +24,36 @@ BUDGET = "short"
 
 
 class LabClaims:
-    """All claims and what was measured of them."""
+    """All claims, and the results that were measured for them."""
 
     def __init__(self) -> None:
         self._judged: dict[int, MeasuredFinding] = {}
         self._known: dict[Setting, dict[str, Any]] = {}
-        self.place: dict[str, str] = {}  # the machine that measured, once it has
+        # Facts about the machine that measured; empty until the first measurement.
+        self.place: dict[str, str] = {}
 
     def reports(self) -> dict[str, Any]:
         return {"claims": [self.report(claim) for claim in CLAIMS.values()], "budget": self.budget}
 
     def report(self, claim: Claim) -> dict[str, Any]:
-        """As the claim's own, the lesson with its title."""
+        """Return the report of a claim, with the title of the lesson about it."""
         lesson = {"name": claim.lesson, "title": _lesson_titles()[claim.lesson]}
         return claim.report(self._judged.get(claim.number)) | {"lesson": lesson}
 
     def tried(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """{"number", "numbers": texts by name} -> {"theory"} by these; InputError for a bad one."""
+        """Return {"theory": theory's answer for the numbers that a user typed}.
+
+        The question is {"number", "numbers"}: the number of the claim in the list, and the typed
+        numbers as texts by name. Raises InputError if a number breaks a rule.
+        """
         claim, typed = _claim(question.get("number")), question.get("numbers")
         if not isinstance(typed, dict) or not all(isinstance(each, str) for each in typed.values()):
-            raise InputError("numbers must be texts by name")
+            raise InputError("numbers must be an object from name to text")
         return {"theory": finding_report(claim.tried(typed))}
 
     @property
     def budget(self) -> str:
-        """How much a measurement decodes, in words."""
+        """Return a text that says how much the measurement of one claim decodes."""
         from specviz.experiments.benchmark.claim_measuring import BUDGETS
 
         size = BUDGETS[BUDGET]
@@ -58,14 +63,20 @@ class LabClaims:
         )
 
     def order(self, number: object) -> ClaimOrder:
-        """InputError for a number without a claim, or a claim that cannot be measured."""
+        """Return the job that measures a claim.
+
+        Raises InputError if no claim has this number, or if the claim cannot be measured.
+        """
         claim = _claim(number)
         if not claim.settings:
             raise InputError(f"claim {claim.number} cannot be measured: it {claim.reason}")
         return ClaimOrder(self, claim)
 
     def measure(self, claim: Claim, tell: Tell) -> None:
-        """Blocks; what an earlier claim measured is not measured again."""
+        """Measure a claim; reuse the results that earlier claims have already measured.
+
+        This call returns only after the measurement.
+        """
         from specviz.experiments.benchmark.claim_measuring import BUDGETS, ClaimMeasuring
 
         measuring = ClaimMeasuring(BUDGETS[BUDGET], progress=tell, known=self._known)
@@ -74,7 +85,7 @@ class LabClaims:
 
 
 class ClaimOrder(LabOrder):
-    """One claim to be measured on the bundled pair."""
+    """A job that measures one claim on the bundled pair."""
 
     title: ClassVar[str] = "a claim"
 

@@ -1,4 +1,4 @@
-"""What a load costs a day with and without speculation, from the numbers of a form."""
+"""The daily cost of a load with and without speculation, from the numbers in a form."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from specviz.errors import read_number
 from specviz.serving_cost import DailyCost, Load, Machine, daily_cost
 
-RATES = ("baseline_rate", "speculative_rate")  # tokens per second of a machine
-# what is believable of a load or a machine: low, high
+RATES = ("baseline_rate", "speculative_rate")  # tokens per second of one machine
+# A field of a load or a machine -> the lowest and the highest accepted value.
 BOUNDS = {
     "tokens_per_day": (1.0, 1e13),
     "peak_factor": (1.0, 100.0),
@@ -20,7 +20,7 @@ BOUNDS = {
 
 
 def daily_costs(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The form's load, price and RATES -> the day's cost at each rate, None where it is empty."""
+    """Return the cost of a day at each of the RATES; if a rate is empty, its cost is None."""
     load = Load(_number(form, "tokens_per_day"), _number(form, "peak_factor"))
     price = _number(form, "price_per_hour")
     baseline, speculative = (_cost(load, form, name, price) for name in RATES)
@@ -41,7 +41,7 @@ def _fields(cost: DailyCost | None) -> dict[str, Any] | None:
 
 
 def _sentence(baseline: DailyCost | None, speculative: DailyCost | None) -> str:
-    """What speculation changes, "" where a rate is missing."""
+    """Return a sentence on how speculation changes the cost, or "" if a rate is missing."""
     if baseline is None or speculative is None:
         return ""
     saved = baseline.machines - speculative.machines

@@ -1,7 +1,8 @@
-"""The losslessness laboratory's orders: a place of a text drawn thousands of times, by a rule.
+"""The losslessness laboratory: a test of one acceptance rule.
 
-Questions are checked: nothing in them is trusted. Kinds of message: `counts` (all that is drawn so
-far), `end`.
+The laboratory draws the token at one position of a text thousands of times.
+
+Every question is checked. Kinds of message: `counts` (everything drawn so far), `end`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from specviz.ui.messages import Message
 from specviz.ui.settings_form import race_request
 
 DRAFTS = ("", "random")
-# A place where the bundled draft is nearly sure of a token that the target says seldom: a rule that
-# treats rejections wrongly has much to do.
+# At this position the bundled draft is nearly sure of a token to which the target gives little
+# probability. Rejections are therefore frequent, and they expose a rule that treats them wrongly.
 PLACE = {
     "pair": BUNDLED,
     "method": SIDE_BY_SIDE,
@@ -39,13 +40,16 @@ PLACE = {
 
 
 def zoo_offer() -> dict[str, Any]:
-    """What the page knows of the zoo: its specimens, and the form of the place to draw."""
+    """Return the data that the page needs before a test.
+
+    The data are the acceptance rules, and the values of the form's fields for the default position.
+    """
     return {"specimens": [asdict(each) for each in specimens().values()], "form": PLACE}
 
 
 @dataclass(frozen=True, slots=True)
 class LosslessnessOrder(LabOrder):
-    """When stopped, it keeps what was drawn until then."""
+    """A job that samples one position of a text; if stopped, it keeps the draws so far."""
 
     title: ClassVar[str] = "a test of losslessness"
 
@@ -72,10 +76,14 @@ def _counts(step: LaboratoryStep, laboratory: Laboratory) -> Message:
 
 
 def losslessness_order(question: Mapping[str, Any]) -> LosslessnessOrder:
-    """{"form": as of a race, its prompt the text before the place; "rule", "draft", "draws"}."""
+    """Return the job for a test of an acceptance rule.
+
+    The question is {"form", "rule", "draft", "draws"}. The form has the fields of a race's form.
+    Its prompt is the text before the position.
+    """
     form = question.get("form")
     if not isinstance(form, dict):
-        raise InputError("form must be settings by name, each a text")
+        raise InputError(f"form must be an object from setting to value, got {short(form)}")
     usual = race_request(form)
     draft = question.get("draft", "")
     if draft not in DRAFTS:

@@ -1,4 +1,4 @@
-"""What the lab puts into the decoding queue: a measurement with its pair and its messages."""
+"""A measurement in the decoding queue, with its models and its messages."""
 
 from __future__ import annotations
 
@@ -15,25 +15,29 @@ from specviz.ui.turns import Work
 
 
 class LabOrder(ABC):
-    """One measurement of the lab, checked before it takes its place in the queue."""
+    """A measurement for the decoding queue; its setting is checked before it enters the queue."""
 
-    title: ClassVar[str]  # shown to others while they wait for it
-    work: ClassVar[Work] = Work.LAB  # how it takes turns with others
+    title: ClassVar[str]  # other users read this title while they wait until this measurement ends
+    # The class of work, which decides how the measurement takes turns with other jobs.
+    work: ClassVar[Work] = Work.LAB
 
     @property
     @abstractmethod
     def pair(self) -> Pair:
-        """The models to load before it starts."""
+        """Return the pair whose models are loaded before the measurement starts."""
 
     @abstractmethod
     def messages(self, stop: threading.Event) -> Generator[Message]:
-        """Measure, yielding messages; once `stop` is set end soon and keep what there is."""
+        """Measure and yield messages.
+
+        When `stop` is set, end soon and keep the results so far.
+        """
 
 
 def prompt_warnings(
     pair: Pair, device: str, dtype: str, prompts: Sequence[Prompt]
 ) -> Iterator[Message]:
-    """A `warning` where prompts of one's own hold the tokens of the model's chat template."""
+    """Yield a `warning` if the user's own prompts contain tokens of the model's chat template."""
     warning = pair_warning(pair, device, dtype, prompts) if prompts else None
     if warning:
         yield {"kind": "warning", "text": warning}

@@ -1,6 +1,6 @@
-"""The lab's comparison of this app with the library's own ways to decode.
+"""The lab's comparison of this app with the Transformers library's own ways to decode.
 
-Kinds of message: `progress`, `peers` (all that is measured so far), `end`.
+Kinds of message: `progress`, `peers` (everything measured so far), `end`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specviz.ui.lab.lab_setting import LabSetting, lab_setting, prompts_words
 from specviz.ui.messages import Message
 from specviz.ui.settings_form import refusal
 
-# what both sides can do: our method, the library's call
+# Methods that this app and the library both have: a title, this app's method, the library's call.
 PLAIN = ("Plain decoding", "baseline", "generate()")
 SAME = (
     ("A draft model", "draft-model", "generate(assistant_model)"),
@@ -33,9 +33,9 @@ TITLES = {ours: f"{title}, this app" for title, ours, _ in (PLAIN, *SAME)}
 
 @dataclass(frozen=True, slots=True)
 class PeersOrder(LabOrder):
-    """Greedy: both sides with the same models, prompts and draft length.
+    """A job that compares this app with the library, with equal models, prompts and draft length.
 
-    When stopped, it keeps what was measured until then.
+    Both decode greedily. If stopped, the job keeps what it has measured.
     """
 
     title: ClassVar[str] = "a comparison of peers"
@@ -50,7 +50,7 @@ class PeersOrder(LabOrder):
 
     @property
     def _compared(self) -> list[tuple[str, str, str]]:
-        """The rows of SAME that these models can run."""
+        """Return the methods in the list SAME that these models can run."""
         return [each for each in SAME if refusal(self.pair, method_named(each[1])) is None]
 
     def messages(self, stop: threading.Event) -> Generator[Message]:
@@ -65,7 +65,7 @@ class PeersOrder(LabOrder):
                     "kind": "progress",
                     "doing": TITLES.get(step.doing, step.doing),
                     "repeat": None if step.seconds_left is None else step.repeat + 1,
-                    "repeats": self.repeats,
+                    "repeats": max(self.repeats, step.repeat + 1),
                     "seconds_left": step.seconds_left,
                 }
                 yield self._peers(measuring.result()["rows"])
@@ -115,18 +115,28 @@ class PeersOrder(LabOrder):
 def _pair(
     title: str, call: str, ours: dict[str, Any] | None, theirs: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """One way to decode: ours, the library's, and how many times as fast ours is; None: not yet."""
+    """Return one row of the table: this app's result, the library's, and the ratio of their speeds.
+
+    The ratio is None until both results are known.
+    """
     ratio = _ratio(ours["rates"], theirs["rates"]) if ours and theirs else None
     return {"title": title, "call": call, "ours": ours, "theirs": theirs, "ratio": ratio}
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Over the passes that both have: a stop may have left one of them with more."""
+    """Return this app's median speed divided by the library's.
+
+    If the user stopped the job, one of the two may have completed one pass more than the other.
+    This additional pass is ignored.
+    """
     both = min(len(ours), len(theirs))
     return median(ours[:both]) / median(theirs[:both])
 
 
 def peers_order(question: Mapping[str, Any]) -> PeersOrder:
-    """{"form" and "prompts" as `lab_setting` takes them, "draft_length"}."""
+    """Return the job that compares this app with the library.
+
+    The question is {"form", "prompts", "draft_length"}. `lab_setting` reads "form" and "prompts".
+    """
     length = read_whole(question.get("draft_length"), "draft_length", 1, MAX_DRAFT_LENGTH)
     return PeersOrder(lab_setting(question), length)

@@ -1,7 +1,8 @@
-"""The lab's sweeps: one that a form asks for, and one read back from a file, to show or to finish.
+"""The sweeps of the lab's page.
 
-Questions and files are checked: nothing in them is trusted. Kinds of message: `plan` and `point`
-(each a line of the file that `sweep --output` writes), `progress`, `noise`, `end`.
+A new sweep is described by a form. A sweep in a file can be shown, and also finished if the user
+stopped it. Every question and file is checked. Kinds of message: `plan` and `point` (each is a line
+of the file that `sweep --output` writes), `progress`, `noise`, `end`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import OPTIONS, method_named
-from specviz.errors import InputError, read_whole
+from specviz.errors import InputError, read_whole, sized
+from specviz.experiments.run.repeats import DEFAULT_REPEATS
 from specviz.experiments.sweep.sweep_axis import AXES, Axis, Value, axis_named
 from specviz.experiments.sweep.sweep_file import (
     Point,
@@ -23,7 +25,7 @@ from specviz.experiments.sweep.sweep_file import (
     read_points,
 )
 from specviz.experiments.sweep.sweep_setting import SweepSetting
-from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, noise_ratios
+from specviz.experiments.sweep.sweeping import MAX_REPEATS, Place, Sweep, SweepPlan, noise_ratios
 from specviz.models.files.loading import DEVICES, DTYPES
 from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.prompts import prompt_from_json
@@ -36,18 +38,27 @@ from specviz.ui.messages import Message
 from specviz.ui.settings_form import refusal
 from specviz.ui.setup import number_bounds, setting_bounds, setting_entry
 
-DEFAULTS = {"axis": "draft-length", "values": "1-8", "repeats": 2}
+DEFAULTS = {"axis": "draft-length", "values": "1-8", "repeats": DEFAULT_REPEATS}
 MAX_CHARACTERS = 4_000_000
-MAX_WRITTEN = 800  # characters of a field as JSON; an axis of the form comes to some 700
-TYPES = {  # of what no rule of a setting checks
+# The largest number of characters of one field of a sweep, written as JSON. The longest axis that
+# the form can send has about 700.
+MAX_WRITTEN = 800
+TYPES = {  # field -> its type, for the fields that are not settings of a run
     **dict.fromkeys(("prompts", "repeats"), (int,)),
     "prompt_tokens": (int, type(None)),
+}
+_BATCH_HINTS = {
+    "batch_size": "Prompts decoded together in one forward pass; 1 is no batch.",
+    "speculate_up_to": "Drafting stops while more sequences than this are running; 0 measures the "
+    "best number during the run.",
+    "draft_budget": "The largest number of tokens drafted in a round for all sequences together; "
+    "0 is no limit.",
 }
 CHOICES = {"device": DEVICES, "dtype": tuple(DTYPES)}
 
 
 def sweep_offer() -> dict[str, Any]:
-    """The axes as the page lists them, the fields of a batch, and what it begins with."""
+    """Return the axes that the page lists, the fields of a batch, and the initial values."""
     listed = [
         {
             "name": axis.name,
@@ -63,13 +74,16 @@ def sweep_offer() -> dict[str, Any]:
 
 
 def _batch_field(setting: RunSetting) -> dict[str, Any]:
-    """`axis` is the one that varies it, in whose place no field is needed."""
+    """Return a field of the batch settings.
+
+    `axis` names the axis that replaces the field while the axis is swept.
+    """
     assert setting.axis is not None
-    return setting_entry(setting) | {"axis": setting.axis.name, "hint": setting.flag_help}
+    return setting_entry(setting) | {"axis": setting.axis.name, "hint": _BATCH_HINTS[setting.name]}
 
 
 def _bounds(axis: Axis) -> dict[str, Any] | None:
-    """Of each of its values; None where they are names."""
+    """Return the bounds of an axis with numbers as values, or None if the values are names."""
     setting = SETTINGS.get(axis.setting) or BATCH.get(axis.setting)
     if setting is not None and setting.is_bounded:
         return setting_bounds(setting)
@@ -80,7 +94,10 @@ def _bounds(axis: Axis) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class SweepOrder(LabOrder):
-    """`known` points and `noise`, of a sweep that was cut off, are not measured again."""
+    """A job that measures a sweep.
+
+    For an interrupted sweep, `known` holds its points and `noise` its noise ratios; both are kept.
+    """
 
     title: ClassVar[str] = "a sweep"
 
@@ -110,7 +127,11 @@ class SweepOrder(LabOrder):
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
     def _noise(self, stop: threading.Event) -> Iterator[Message]:
-        """The baseline against itself, a pair of blocks at a time."""
+        """Measure by how much the speed of the baseline varies.
+
+        The baseline is timed twice in each pair of measurements. The message has the ratio of the
+        two speeds for each pair.
+        """
         ratios = list(self.noise)
         missing = max(0, self.plan.repeats - len(ratios))
         pairs = until_stopped(noise_ratios(self.plan.setting, missing), stop)
@@ -125,16 +146,16 @@ class SweepOrder(LabOrder):
 
 
 def sweep_order(question: Mapping[str, Any]) -> SweepOrder:
-    """{"form", "prompts", "axes", "repeats", "batch"}, or {"file", "noise"} of a sweep to be
-    finished.
+    """Return the job that measures a new sweep, or the missing points of an interrupted sweep.
 
-    Form and prompts as `lab_setting` takes them, with the method and its draft length in the form.
-    "batch" may be missing, and so may any of its settings.
+    The question for a new sweep is {"form", "prompts", "axes", "repeats", "batch"}. `lab_setting`
+    reads the prompts and the form, which holds the method and its draft length. "batch" and each of
+    its settings may be missing. The question for an interrupted sweep is {"file", "noise"}.
     """
     if "file" in question:
         sweep = checked_sweep(question["file"])
         return SweepOrder(sweep.plan, sweep.known, noise_of(question.get("noise")))
-    repeats = read_whole(question.get("repeats"), "repeats")
+    repeats = read_whole(question.get("repeats"), "repeats", 1, MAX_REPEATS)
     setting = _setting(question)
     axes = tuple(map(_axis, _axes(question.get("axes"))))
     plan = SweepPlan(setting, axes, repeats)
@@ -143,14 +164,14 @@ def sweep_order(question: Mapping[str, Any]) -> SweepOrder:
 
 
 def noise_of(given: object) -> tuple[float, ...]:
-    """Ratios near 1, as this page kept them; none where they are not."""
+    """Return the noise ratios that the page kept, or () if they cannot be ratios of two speeds."""
     ratios = given if isinstance(given, list) and len(given) <= 100 else []
     are_ratios = all(isinstance(each, float | int) and 0 < each < 100 for each in ratios)
     return tuple(map(float, ratios)) if are_ratios else ()
 
 
 def _setting(question: Mapping[str, Any]) -> SweepSetting:
-    """With the shape and the rule that the method has by itself."""
+    """Return the sweep's setting, with the method's default tree shape and rule."""
     found = lab_setting(question, has_method=True)
     given = found.config
     config = method_named(given.method).usual(given.draft_length, **given.beside_method)
@@ -168,15 +189,18 @@ def _setting(question: Mapping[str, Any]) -> SweepSetting:
 
 
 def _batch(given: object) -> dict[str, int]:
-    """Numbers by name; which there are, and their bounds, the table says."""
+    """Return the batch settings: name -> number.
+
+    The table BATCH has the allowed names and the bounds of the numbers.
+    """
     if not isinstance(given, dict) or not given.keys() <= BATCH.keys():
-        raise InputError(f"batch must be of {', '.join(BATCH)}")
+        raise InputError(f"batch settings must be among {', '.join(BATCH)}")
     return {name: BATCH[name].read(value) for name, value in given.items()}
 
 
 def _axes(given: object) -> list[dict[str, Any]]:
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-        raise InputError("axes must be a list, each with a name and values")
+        raise InputError("axes must be a list of objects, each with a name and values")
     return given
 
 
@@ -188,7 +212,7 @@ def _axis(given: Mapping[str, Any]) -> tuple[str, tuple[Value, ...]]:
 
 
 def _check_methods(plan: SweepPlan) -> None:
-    """InputError where a point's method does not take its settings, or its pair cannot do it."""
+    """Raise InputError if a point's method rejects its settings, or cannot run on the pair."""
     plan.check_methods()
     for place in plan.places:
         setting = plan.setting_at(place)
@@ -199,7 +223,7 @@ def _check_methods(plan: SweepPlan) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SweepSoFar:
-    """What is swept, and the points that there are, in the plan's order."""
+    """A sweep's plan, and the points measured so far, in the plan's order."""
 
     plan: SweepPlan
     known: Mapping[Place, Point]
@@ -210,16 +234,24 @@ class SweepSoFar:
 
 
 def read_sweep(text: object) -> SweepSoFar:
-    """The sweep of a file's text; InputError where it is none. A cut-off last line is left out."""
+    """Read a sweep from a file's text; an incomplete last line is ignored.
+
+    Raises InputError if the text is no sweep.
+    """
     if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
-        raise InputError(f"file must be a text of at most {MAX_CHARACTERS} characters")
+        raise InputError(
+            f"file must be a text of at most {MAX_CHARACTERS:,} characters, got {sized(text)}"
+        )
     header, *lines = text.split("\n")
     plan = _plan(json_object(header))
     return SweepSoFar(plan, read_points(plan, lines[:-1], "file"))
 
 
 def checked_sweep(text: object) -> SweepSoFar:
-    """Of a file's text, to be measured: its methods take its settings, its pair can do them."""
+    """Read a sweep that can be measured.
+
+    Raises InputError if a method rejects its settings or cannot run on its pair.
+    """
     sweep = read_sweep(text)
     _check_methods(sweep.plan)
     return sweep
@@ -230,17 +262,28 @@ def header_line(plan: SweepPlan) -> str:
 
 
 def _plan(header: dict[str, Any] | None) -> SweepPlan:
-    """Build the plan anew from the header and compare, so that nothing unknown slips through."""
+    """Rebuild the plan from `header`, the first line of a file.
+
+    Then write a header for this plan and compare it with `header`. A difference shows that `header`
+    has an unknown field.
+    """
     if header is None:
-        raise InputError("file must be that of a sweep (sweep --output), but line 1 is not")
+        raise InputError(
+            "file must be a sweep's file (sweep --output writes one), but its first line is not "
+            "a sweep's"
+        )
     try:
         plan = _built(header)
     except InputError as error:
         raise InputError(f"file cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise InputError("file must be that of a sweep, but its first line is not") from None
+        raise InputError(
+            "file must be a sweep's file, but its first line is not a sweep's"
+        ) from None
     if json.loads(header_line(plan)) != header | {"config": with_newer(header["config"])}:
-        raise InputError("file must be that of a sweep of this version, but its first line is not")
+        raise InputError(
+            "file must be a sweep's file of this version, but its first line is of another version"
+        )
     return plan
 
 
@@ -265,7 +308,11 @@ def _built(header: dict[str, Any]) -> SweepPlan:
 
 
 def _check_fields(header: dict[str, Any]) -> None:
-    """ValueError, TypeError or KeyError for what no setting refuses, or would quote without end."""
+    """Check the fields that are not settings of a run, and the length of all fields.
+
+    Without this check, an error message would quote a very long field. The error is a ValueError,
+    TypeError or KeyError.
+    """
     for name, types in TYPES.items():
         if type(header[name]) not in types:
             raise TypeError(name)
@@ -277,14 +324,14 @@ def _check_fields(header: dict[str, Any]) -> None:
 
 
 def _quoted(header: dict[str, Any]) -> list[Any]:
-    """What an error may quote as a whole."""
+    """Return the fields that an error message may quote as a whole."""
     fields = [header[name] for name in header.keys() - {"axes", "texts", "config"}]
     names = [name for name, _ in header["axes"]]
     return [*fields, *header["config"].values(), *header["axes"], names]
 
 
 def _pair(header: dict[str, Any]) -> Pair:
-    """One of the list, or two models by their sources."""
+    """Return the pair that a sweep's header describes, by a name or by its models' sources."""
     if "target" in header:
         heads = {role: header[role] for role in ("eagle", "medusa") if role in header}
         return custom_pair(header["target"], header["draft"], **heads)

@@ -19,11 +19,14 @@ from specviz.records import BATCH
 from specviz.ui.lab.lab_setting import prompts_words
 from specviz.ui.lab.lab_sweeps import SweepSoFar
 
-BUSY = 1.5  # between two runs of the baseline: then no point can be judged
+BUSY = 1.5  # if two runs of the baseline differ by more than this factor, no point can be judged
 
 
 class SweepViews:
-    """`picked` is the point to show, by its index in the plan; None is the fastest one."""
+    """The charts and sentences of a sweep.
+
+    `picked` is the index of the point to show, in the plan. None shows the fastest point.
+    """
 
     def __init__(self, sweep: SweepSoFar, noise: Sequence[float], picked: int | None) -> None:
         self._sweep, self._noise = sweep, noise
@@ -36,31 +39,36 @@ class SweepViews:
     def _places(self) -> tuple[Any, ...]:
         return self._sweep.plan.places
 
-    # ---- which points lie on one line
-
     @property
     def _axes(self) -> list[int]:
-        """The axis of the lines, then the other one: numbers before names."""
+        """Return the indices of the sweep's axes; axes of numbers come before axes of names.
+
+        The charts draw their lines along the first axis of this list.
+        """
         axes = self._sweep.plan.axes
         return sorted(range(len(axes)), key=lambda each: isinstance(axes[each][1][0], str))
 
     def _cell(self, place: int) -> tuple[int, ...]:
-        """Where a point lies along each of `_axes`."""
+        """Return where a point lies on each axis, in the order of `_axes`."""
         axes = self._sweep.plan.axes
         values = dict(self._places[place])
         return tuple(axes[each][1].index(values[axes[each][0]]) for each in self._axes)
 
     @property
     def _line(self) -> dict[int, int]:
-        """Place along the line -> point, of the line through the picked point."""
+        """Return the points that differ from the picked point only along the first axis.
+
+        The result maps a position on that axis to the index of a point.
+        """
         picked = self._cell(0 if self.picked is None else self.picked)
         cells = {place: self._cell(place) for place in self._known}
         return {cell[0]: place for place, cell in cells.items() if cell[1:] == picked[1:]}
 
-    # ---- what is shown
-
     def answer(self) -> dict[str, Any]:
-        """Everything that the page draws; `line` maps a position along the line to a point."""
+        """Return all charts and sentences of the page.
+
+        Its field `line` maps a position on the line to the index of a point.
+        """
         line = self._line
         figures: dict[str, Figure] = {}
         if self.picked is not None:
@@ -88,7 +96,7 @@ class SweepViews:
 
     @property
     def _picked_rows(self) -> int:
-        """How many texts the picked point decodes together."""
+        """Return how many sequences the picked point decodes in one batch."""
         plan = self._sweep.plan
         return (
             plan.setting_at(plan.places[self.picked]).batch_size if self.picked is not None else 0
@@ -101,7 +109,7 @@ class SweepViews:
         return self._sweep.plan.axes[axis][1]
 
     def _along(self, line: dict[int, int]) -> tuple[dict[int, Point], int | None]:
-        """The line's points, and which of them is the picked one."""
+        """Return the points on the line of the chart, and the position of the picked one."""
         at = next((each for each, place in line.items() if place == self.picked), None)
         return {each: self._known[place] for each, place in line.items()}, at
 
@@ -129,24 +137,25 @@ class SweepViews:
             _pair(self._cell(self.picked)),
         )
 
-    # ---- in words
-
     def words(self, place: int) -> str:
-        """`draft length K 4, temperature 0.7`: a point by its values."""
+        """Return the values of a point's axes in words: `draft length K 4, temperature 0.7`."""
         words = [_named(name, value) for name, value in self._places[place]]
         if "prompt-length" in dict(self._places[place]) and place in self._known:
             words.append(f"{self._known[place]['prompt_tokens']:.0f} tokens of context")
         return ", ".join(words)
 
     def _line_words(self) -> str:
-        """What the line keeps fixed, "" where there is but one axis."""
+        """Return a text with the values that all points on the line share.
+
+        The text is empty if there is only one axis.
+        """
         if len(self._axes) == 1 or self.picked is None:
             return ""
         name = self._sweep.plan.axes[self._axes[1]][0]
         return f"at {_named(name, dict(self._places[self.picked])[name])}"
 
     def _setting(self) -> str:
-        """What all points share."""
+        """Return in words the settings that all points of the sweep share."""
         plan, setting = self._sweep.plan, self._sweep.plan.setting
         varied = {name for name, _ in plan.axes}
         config = setting.config
@@ -169,18 +178,21 @@ class SweepViews:
         return "{:.2f} to {:.2f}".format(*noise_range(self._noise)) if self._noise else ""
 
     def sentence(self) -> str:
-        """The fastest point, judged by its own spread and by the noise."""
+        """Return a sentence about the fastest point.
+
+        The point's own spread and the machine's noise decide what the sentence says.
+        """
         if self.best is None:
             return ""
         best = self._found(self.best)
         least, most = noise_range(self._noise)
         if most > BUSY:
             return (
-                f"The machine is too busy to tell: plain decoding beside itself may come out at "
+                f"The machine is too busy to tell: plain decoding compared with itself gives "
                 f"{self._noise_words()}. The best was {best}; measure again."
             )
         if self._sweep.plan.repeats == 1:
-            return f"The best: {best}, in one repeat, which has no spread."
+            return f"The best: {best}, {self._one_repeat_words(self.best)}."
         if not self._noise:
             return f"The best: {best}; the noise of its machine is not known."
         clear = [place for place, point in self._known.items() if point["speedup_spread"][0] > most]
@@ -193,8 +205,22 @@ class SweepViews:
             return f"Speculation loses at every point: the best is {best}."
         return f"No clear gain: the best, {best}, is not above the noise in every repeat."
 
+    def _one_repeat_words(self, place: int) -> str:
+        """Return in words how often the point was measured, for a sweep with one repeat.
+
+        The point was measured twice if other work on the machine disturbed the first run.
+        """
+        point = self._known[place]
+        if len(point["speedups"]) == 1:
+            return "in one repeat, which has no spread"
+        return (
+            "measured twice, because other work disturbed the first run: "
+            f"its {point['speedups'][0]:.2f}× is impossible with "
+            f"{point['block_efficiency']:.2f} tokens per forward"
+        )
+
     def _found(self, place: int) -> str:
-        """`1.53× (1.49 to 1.58) at draft length K 4`."""
+        """Return a point's result in words: `1.53× (1.49 to 1.58) at draft length K 4`."""
         point = self._known[place]
         low, high = point["speedup_spread"]
         spread = f" ({low:.2f} to {high:.2f})" if low < high else ""
@@ -202,7 +228,7 @@ class SweepViews:
 
 
 def _batch_words(setting: SweepSetting) -> dict[str, str]:
-    """By axis, what of the batch is not as usual."""
+    """Return the batch settings that differ from their defaults: axis -> value in words."""
     given = batch_json(setting).get("batch", {})
     axes = {name: each.axis.name for name, each in BATCH.items() if each.axis}
     return {axes[name]: _named(axes[name], value) for name, value in given.items()}
@@ -218,7 +244,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _named(name: str, value: object) -> str:
-    """`draft length K 4`; a name speaks for itself."""
+    """Return a value in words: `draft length K 4`. A value that is a name needs no title."""
     if isinstance(value, str):
         return value
     title = axis_named(name).title

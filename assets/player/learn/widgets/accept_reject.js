@@ -1,5 +1,6 @@
-// One guess of a recorded run and its verdict: p and q as bars that can be dragged, u on a line, and the
-// position drawn a thousand times by a rule.
+// A widget about one drafted token of a recorded run and its verdict. It shows p and q as bars that
+// the learner can drag, and the draw u on a line. It also draws the position a thousand times, by
+// the right rule or by a wrong one.
 
 import { codeMoment } from "../../shared/code_moments.js";
 import { CodeView } from "../../shared/code_view.js";
@@ -13,10 +14,13 @@ import { Widget } from "../widget.js";
 import { acceptance, barsOf, beyond, changed, common, overlap, owedBin } from "./two_distributions.js";
 import { doubledBin, RedrawFromTarget } from "./wrong_redraw.js";
 
-const CONTEXT = 14; // tokens of the text before the guess
-const [WIDE, NARROW] = [0.9, 0.1]; // overlaps that exercises ask for
-const [SLIVER, NAMED] = [0.002, 0.12]; // shares of a strip that are drawn, and that have room for their name
-const STEPS = 200; // of a slider, from 0 to 1
+const CONTEXT = 14; // tokens of the text before the draft
+const [WIDE, NARROW] = [0.9, 0.1]; // overlaps that exercises ask the learner to reach
+
+// A strip shows the parts of a probability, one per token. These are the smallest share of the
+// strip that is drawn, and the smallest share with enough space for the token's name.
+const [SLIVER, NAMED] = [0.002, 0.12];
+const STEPS = 200; // steps of a slider from 0 to 1
 
 export class AcceptReject extends Widget {
   static id = "accept-reject";
@@ -30,7 +34,7 @@ export class AcceptReject extends Widget {
     super(box, course, on);
     /** @type {Record<string, string>} */
     this.scene = {};
-    /** @type {any} the recorded place: trace, round, node, plan */
+    /** @type {any} the recorded position: trace, round, node, plan */
     this.place = null;
     /** @type {ReturnType<typeof barsOf> | null} */
     this.bars = null;
@@ -38,7 +42,7 @@ export class AcceptReject extends Widget {
     this.sliders = [];
     this.u = 0;
     this.isRevealed = false;
-    this.seen = new Set(); // verdicts of this scene
+    this.seen = new Set(); // the verdicts that the learner has produced in this step
     this.context = element("p", "guess-context");
     this.key = barsKey();
     this.rows = element("div", "guess-bars");
@@ -62,14 +66,14 @@ export class AcceptReject extends Widget {
     this.seen.clear();
     this.redraw.halt();
     const trace = await this.course.recordings.open(scene.trace);
-    if (this.scene !== scene) return; // another step meanwhile
+    if (this.scene !== scene) return; // the learner has moved to another step
     const round = trace.rounds[Number(scene.round) - 1];
     const node = Number(scene.node ?? 0);
     const id = round.tokenId(node);
     const plan = /** @type {RedrawPlan} */ (redrawPlan(round, round.parentOf(node)));
     const bars = barsOf(plan, plan.ids.indexOf(id));
     const { p, q, u } = round.verdict(node);
-    bars.p[bars.guess] = p; // the record's own digits
+    bars.p[bars.guess] = p; // use p and q exactly as the verdict records them
     bars.q[bars.guess] = q;
     this.place = { trace, round, node, id, plan };
     this.bars = bars;
@@ -85,8 +89,6 @@ export class AcceptReject extends Widget {
     this.draw();
     this.on.changed();
   }
-
-  // ---- values
 
   get values() {
     const { place, bars } = this;
@@ -111,7 +113,8 @@ export class AcceptReject extends Widget {
     };
   }
 
-  // The word that came out too often by most, or too seldom.
+  // Return the token that was drawn too often (`sign` 1) or too rarely (`sign` -1) by the largest
+  // amount.
   /** @param {number} sign */
   largestGap(sign) {
     const { redraw } = this.redraw;
@@ -121,8 +124,6 @@ export class AcceptReject extends Widget {
     const bin = gaps.indexOf(Math.max(...gaps));
     return { token: trace.text(plan.ids[bin]), came: redraw.share(bin), p: plan.p[bin] };
   }
-
-  // ---- doing
 
   /** @param {number} u */
   setDraw(u) {
@@ -164,8 +165,6 @@ export class AcceptReject extends Widget {
     this.redraw.halt();
   }
 
-  // ---- drawing
-
   build() {
     const { scene, place, bars } = this;
     if (!bars) return;
@@ -192,7 +191,7 @@ export class AcceptReject extends Widget {
       `Each time a guess is drawn from q and kept with probability min(1, p/q); after a rejection the word is drawn ${from}.`);
   }
 
-  // The lines that judge this guess, or that draw the word in its place.
+  // Mark the lines of code that judge this token, or that draw its replacement.
   /**
    * @param {boolean} isTold
    * @param {number} chance
@@ -207,7 +206,7 @@ export class AcceptReject extends Widget {
     this.code.show({ ...moment, name: isRedraw ? "extra" : this.isKept ? "accepted" : "rejected" });
   }
 
-  // The text up to the guess, which stands in it as if it were kept.
+  // Show the text up to and including the drafted token, as if it were accepted.
   drawContext() {
     const { trace, round, node, id } = this.place;
     const { depth } = round.record.tree.nodes;
@@ -265,7 +264,7 @@ export class AcceptReject extends Widget {
     setText(this.verdict, isTold ? `min(1, p/q) = ${probability(chance)}, u = ${probability(this.u)}: ${words}.` : "Kept, or thrown away?");
   }
 
-  // What is thrown away and what is owed, each laid end to end, to one scale.
+  // Show by how much q exceeds p and by how much p exceeds q, as two strips of the same scale.
   /** @param {import("./two_distributions.js").Bars} bars */
   drawBalance(bars) {
     const { thrown, owed } = beyond(bars);
@@ -275,7 +274,7 @@ export class AcceptReject extends Widget {
   /**
    * @param {string} title
    * @param {string} className
-   * @param {number[]} shares of each bar
+   * @param {number[]} shares the share of each bar in the strip
    */
   strip(title, className, shares) {
     const strip = element("span", `balance-strip ${className}`);
@@ -298,7 +297,7 @@ export class AcceptReject extends Widget {
   }
 }
 
-// u on the line from 0 to 1; where it falls below the acceptance probability, the guess is kept.
+// The draw u on a line from 0 to 1. Below the acceptance probability the drafted token is accepted.
 class DrawLine {
   /** @param {(u: number) => void} onMove */
   constructor(onMove) {

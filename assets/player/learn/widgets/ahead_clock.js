@@ -1,10 +1,11 @@
-// A recorded run whose draft worked while the target verified: both on one clock, round by round.
+// A widget about a recorded run that drafted while the target verified. It shows both models on one
+// clock, round by round.
 
 import { drawing, element, setText } from "../../shared/dom.js";
 import { Widget } from "../widget.js";
 import { clockNumbers, clockRound } from "./clock_rounds.js";
 
-const WINDOW = 4; // rounds that are seen at once
+const WINDOW = 4; // rounds that are visible at the same time
 const [WIDTH, TOP, LANE, GAP, LEFT] = [640, 26, 34, 16, 58];
 const HEIGHT = TOP + 2 * LANE + GAP + 26;
 
@@ -24,7 +25,7 @@ export class AheadClock extends Widget {
     this.trace = null;
     /** @type {import("./clock_rounds.js").ClockRound[]} */
     this.rounds = [];
-    this.at = 1; // rounds that are seen
+    this.at = 1; // number of visible rounds
     this.key = element("p", "guess-key hint");
     this.key.append(...[["is-verify", "target verifies"], ["is-ahead", "draft works ahead"], ["is-draft", "draft works, target waits"]].map(([name, words]) => {
       const each = element("span");
@@ -37,7 +38,7 @@ export class AheadClock extends Widget {
     this.next = element("button", "primary", "Next round");
     this.next.type = "button";
     this.next.dataset.next = "";
-    this.next.disabled = true; // until there is a run to walk through
+    this.next.disabled = true; // disabled until the recording has loaded
     this.next.addEventListener("click", () => this.go());
     this.tally = element("p", "clock-tally");
     this.tally.setAttribute("role", "group");
@@ -50,7 +51,7 @@ export class AheadClock extends Widget {
   async set(scene) {
     this.scene = scene;
     const trace = await this.course.recordings.open(scene.trace);
-    if (this.scene !== scene) return; // another step meanwhile
+    if (this.scene !== scene) return; // the learner has moved to another step
     this.trace = trace;
     this.rounds = trace.rounds.map(clockRound).filter((each) => each !== null);
     this.at = scene.show === "whole" ? this.rounds.length : 1;
@@ -79,8 +80,6 @@ export class AheadClock extends Widget {
     return { ...none, ...clockNumbers(this.rounds), prompt: header?.prompt, model: header?.target.name, K: this.trace?.main.config?.draft_length };
   }
 
-  // ---- drawing
-
   draw() {
     const { rounds, at, scene } = this;
     if (!rounds.length) return;
@@ -95,7 +94,8 @@ export class AheadClock extends Widget {
     this.tally.replaceChildren(...rounds.slice(1, at).map(({ hit }) => element("i", hit ? "is-hit" : "is-miss", hit ? "✓" : "✗")));
   }
 
-  // Behind the first rounds of which some found their guesses ready and some did not.
+  // Return how many rounds from the first on must be shown, so that they include a round whose
+  // draft was prepared in time and a round whose draft was not.
   get mixed() {
     const missed = this.rounds.findIndex(({ hit }, at) => at > 1 && !hit);
     return Math.min(this.rounds.length, Math.max(WINDOW, missed + 2));
@@ -114,10 +114,11 @@ export class AheadClock extends Widget {
 
 const NUMBERS = ["rounds", "hits", "misses", "hit_share", "late", "soon", "verify", "wait", "ahead", "prepared", "hit_round", "miss_round", "late_cost"];
 
-// Two lanes over the time of a few rounds. `isAsked`: what the draft does meanwhile is not told yet.
+// Return a picture of when each model worked during a few rounds. If `isAsked`, the lesson is
+// asking what the draft did during verification, so the picture hides that work.
 /**
  * @param {import("./clock_rounds.js").ClockRound[]} rounds
- * @param {number} before rounds that lie further back
+ * @param {number} before number of rounds before the first shown one
  * @param {boolean} isAsked
  */
 function picture(rounds, before, isAsked) {

@@ -1,10 +1,11 @@
-// Rounds of a run that drafted ahead, on the clock: when target and draft were at work, and which rounds
-// found their draft ready. Knows no page.
+// The rounds of a run that drafted ahead, on one clock: when the target and the draft worked, and
+// for which rounds the draft was ready in time.
 
-/** @typedef {{ start: number, end: number }} Stretch in seconds of the lane's own time */
+/** @typedef {{ start: number, end: number }} Stretch seconds on the lane's own clock */
 /** @typedef {{ hit: boolean, prepared: number, start: number, end: number, verify: Stretch, ahead: Stretch | null, draft: Stretch | null, wait: Stretch | null, kept: number }} ClockRound */
 
-// Null for a round whose spans are not those of drafting ahead. The prompt's own prefill does not count.
+// Return the times of a round, or null if its record has none. The prefill of the prompt is not
+// included.
 /**
  * @param {Round} round
  * @returns {ClockRound | null}
@@ -24,7 +25,8 @@ export function clockRound(round) {
   return { hit: note.hit, prepared, start: before?.start ?? verify.start, end: host?.end ?? verify.end, verify, ahead, draft: before, wait, kept: round.accepted.length };
 }
 
-// The numbers of such a run, for a lesson: of all rounds but the first, for which nothing could be prepared.
+// Return the values of a run that drafted ahead, for a lesson. The first round is left out, because
+// nothing could be prepared for it.
 /** @param {ClockRound[]} rounds */
 export function clockNumbers(rounds) {
   const [, ...asked] = rounds;

@@ -1,15 +1,16 @@
-// A calculator: what theory says of speculation on a deployment, whose numbers one can change. The formulas
-// are the server's (specviz/ui/course/deployment_answer.py).
+// A widget that computes what speculation gains on a deployment whose numbers the learner can
+// change. The server has the formulas (specviz/ui/course/deployment_answer.py).
 
 import { Chart } from "../../shared/charts.js";
 import { element, option, setText } from "../../shared/dom.js";
 import { Widget } from "../widget.js";
 
-// The machines of a lesson, by their data sheets (specviz/sizing/gpus.toml). `own`: three fields to fill in.
+// The GPUs in the lesson and the names of their data sheets (specviz/sizing/gpus.toml). `own` is a
+// machine whose three numbers the learner enters.
 /** @type {Record<string, string>} */
 const SHEETS = { h100: "h100-sxm", a100: "a100-80", rtx4090: "rtx-4090" };
 const OWN = { title: "My own numbers", memory: 64, bandwidth: 100, arithmetic: 2 };
-const MOST_ROWS = 512; // that the server looks at
+const MOST_ROWS = 512; // largest batch that the server computes
 /** @typedef {{ title: string, low: number, high: number, step?: number, isWhole?: boolean }} Field */
 /** @type {Record<string, Field>} */
 const FIELDS = {
@@ -29,11 +30,13 @@ const FIELDS = {
   prompt: { title: "Tokens of the prompt", low: 1, high: 100000, isWhole: true },
   answer: { title: "Tokens of the answer", low: 1, high: 100000, isWhole: true },
 };
-// Sizes and caches are nearly those of Llama 3.1 8B and Qwen2.5 0.5B (specviz/sizing/models.toml).
+// Default values. Sizes and caches are close to those of Llama 3.1 8B and Qwen2.5 0.5B
+// (specviz/sizing/models.toml).
 /** @type {Record<string, number>} */
 const USUAL = { parameters: 8, draft_parameters: 0.5, bytes_per_weight: 2, cache: 131, draft_cache: 12.3, experts: 1, active: 1, a: 0.75, K: 4, rows: 1, prompt: 500, answer: 300 };
-const WORTH = 1.05; // a speedup below this is not worth a second model
-const SHORT = 1.2; // of a whole request, that an exercise asks to get below
+const WORTH = 1.05; // a smaller speedup does not justify a second model
+// In an exercise, the learner finds a plan whose speedup for whole requests is below this.
+const SHORT = 1.2;
 
 export class Deployment extends Widget {
   static id = "deployment";
@@ -52,7 +55,7 @@ export class Deployment extends Widget {
     /** @type {any} */
     this.answer = null;
     this.asked = 0;
-    this.isMoved = false; // since the step began
+    this.isMoved = false; // true if the learner has changed something in this step
     this.isLocked = false;
     this.choice = element("select");
     this.choice.append(...Object.entries(this.machines).map(([name, { title }]) => option(name, title)));
@@ -127,7 +130,7 @@ export class Deployment extends Widget {
     this.draw();
   }
 
-  // The plan can be read and not changed, and nothing is told of it before it was predicted.
+  // Lock the numbers and hide the results, until the learner has predicted them.
   /** @param {boolean} isLocked */
   lock(isLocked) {
     this.isLocked = isLocked;
@@ -136,7 +139,7 @@ export class Deployment extends Widget {
     this.choice.disabled = isLocked;
   }
 
-  // The latest question counts.
+  // Ask the server for the results. Only the answer to the latest question is used.
   async ask() {
     const number = (this.asked += 1);
     for (const { name, input } of this.fields) if (document.activeElement !== input) input.value = String(this.at[name]);
@@ -145,7 +148,8 @@ export class Deployment extends Widget {
     if (number !== this.asked) return;
     const problem = answer ? answer.error : "The server cannot be reached.";
     setText(this.error, problem ? inWords(problem) : "");
-    this.verdict.hidden = this.facts.hidden = this.picture.hidden = this.isLocked || Boolean(problem); // of another plan
+    // hide old results, because they belong to other numbers
+    this.verdict.hidden = this.facts.hidden = this.picture.hidden = this.isLocked || Boolean(problem);
     if (problem) return;
     this.answer = answer;
     this.draw();
@@ -174,7 +178,7 @@ export class Deployment extends Widget {
     if (!answer) return;
     const { speedup, request_speedup: request, best, best_speedup: most, cost, overhead, tokens, ridge, cache_weight: cache, paying_rows: paying, fitting_rows: fitting } = answer;
     const isWorth = speedup > WORTH;
-    const shown = speedup.toFixed(2); // what is said of it holds of the number that is seen
+    const shown = speedup.toFixed(2); // the sentence must agree with the rounded number that it contains
     this.verdict.className = `guess-verdict ${isWorth ? "accepted" : "rejected"}`;
     setText(this.verdict, `${isWorth ? "Speculate" : Number(shown) < 1 ? "Do not" : "Hardly worth it"}: while it writes, ${shown} times the speed of plain decoding. Best K here: ${best}, with ${most.toFixed(2)}.`);
     const facts = [
@@ -193,7 +197,7 @@ export class Deployment extends Widget {
   }
 }
 
-// A refusal with the field as the form calls it.
+// Replace the server's name of a field in an error by its title in the form.
 /** @param {string} problem */
 function inWords(problem) {
   const [name] = problem.split(" ");
@@ -204,7 +208,7 @@ const NUMBERS = ["speedup", "cost", "overhead", "tokens", "ridge", "cache_weight
 
 /**
  * @param {number} rows
- * @param {number} [most] where more were not looked at
+ * @param {number} [most] the largest batch that was computed; a larger one may pay as well
  */
 function rowsWords(rows, most = Infinity) {
   return rows >= most ? `${rows} rows and more` : `${rows || "no"} ${rows === 1 ? "row" : "rows"}`;

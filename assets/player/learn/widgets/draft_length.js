@@ -1,5 +1,6 @@
-// How far ahead to guess: acceptance, length and cost as sliders over theory, a sweep measured here or
-// recorded laid over it. Theory is the server's (specviz/theory.py).
+// A widget about the number of tokens to draft. Acceptance, draft length and cost are sliders, and
+// a chart shows the speedup by theory together with a sweep that was measured here or recorded. The
+// server computes the theory (specviz/theory.py).
 
 import { Chart } from "../../shared/charts.js";
 import { element, setText } from "../../shared/dom.js";
@@ -8,9 +9,9 @@ import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
 import { byDepth } from "./sweep_points.js";
 
-const GONE = 0.05; // a bar of less is hardly seen
-const SWEEP = "lengths"; // of specviz/ui/course/lesson_sweeps.py
-/** @type {[string, string, number, number, number][]} name, words, low, high, step */
+const GONE = 0.05; // a smaller bar is hardly visible
+const SWEEP = "lengths"; // name of the sweep in specviz/ui/course/lesson_sweeps.py
+/** @type {[string, string, number, number, number][]} name, label, lowest value, highest value, step */
 const SLIDERS = [
   ["a", "α, how often a guess passes", 0, 1, 0.05],
   ["K", "K, guesses ahead", 1, 16, 1],
@@ -29,12 +30,12 @@ export class DraftLength extends Widget {
     super(box, course, on);
     /** @type {Record<string, number>} */
     this.at = { a: 0.8, K: 5, c: 0, v: 0 };
-    /** @type {any} theory's answer */
+    /** @type {any} the result of the theory */
     this.answer = null;
     /** @type {any[]} points of the sweep */
     this.points = [];
     this.asked = 0;
-    this.isMoved = false; // since the step began
+    this.isMoved = false; // true if the learner has moved a slider in this step
     this.isSwept = false;
     this.isOver = false;
     this.isRecorded = false;
@@ -75,9 +76,10 @@ export class DraftLength extends Widget {
     this.isMoved = false;
     this.picture.hidden = this.words.hidden = scene.hidden === "true" || scene.bars === "true";
     this.sum.hidden = scene.bars !== "true";
-    for (const { name, label } of this.sliders) label.hidden = name === "c" && scene.bars === "true"; // time comes later
+    // A later step introduces the cost, so its slider is still hidden.
+    for (const { name, label } of this.sliders) label.hidden = name === "c" && scene.bars === "true";
     this.row.box.hidden = scene.sweep !== "true";
-    this.isOver = scene.sweep === "true"; // what was measured lies over the curve
+    this.isOver = scene.sweep === "true"; // true if the chart also shows the measurements
     this.drawDepths();
     if (this.isOver && this.isSwept) await this.swept();
     else await this.ask();
@@ -98,7 +100,7 @@ export class DraftLength extends Widget {
     this.ask();
   }
 
-  // The latest question counts.
+  // Ask the server for the theory. Only the answer to the latest question is used.
   async ask() {
     const number = (this.asked += 1);
     this.drawSliders();
@@ -148,7 +150,8 @@ export class DraftLength extends Widget {
     if (kind === "progress" && points) this.row.say(`${done} of ${points} draft lengths${leftWords(left)}`);
   }
 
-  // Theory at what was measured, so that both can be compared.
+  // Compute the theory for the measured acceptance and cost, so that the learner can compare theory
+  // and measurement.
   async swept() {
     this.row.tell(this.isRecorded);
     this.drawDepths();
@@ -169,9 +172,9 @@ export class DraftLength extends Widget {
     if (this.answer) this.chart.draw(this.answer.figure);
   }
 
-  // ---- values
-
-  // Of the sweep: the share of all examined guesses that passed, their mean cost, and its best length.
+  // The measured values: the share of examined tokens that were accepted, the mean cost ratio (the
+  // time of a draft forward divided by that of a target forward), and the point of the sweep with
+  // the largest speedup.
   get measured() {
     const known = this.points.filter((each) => each.acceptance_rate !== null);
     if (!known.length) return {};
@@ -191,8 +194,6 @@ export class DraftLength extends Widget {
     };
   }
 
-  // ---- drawing
-
   drawSliders() {
     for (const { name, input, number } of this.sliders) {
       input.value = String(this.at[name]);
@@ -200,7 +201,8 @@ export class DraftLength extends Widget {
     }
   }
 
-  // What each guess adds to a look on average: all before it passed, and it did.
+  // Draw how many tokens each drafted token adds to a round on average. A drafted token is added
+  // only if it and all drafted tokens before it are accepted.
   drawSum() {
     const { a, K } = this.at;
     const bars = element("ol", "sweep-bars");
@@ -209,7 +211,8 @@ export class DraftLength extends Widget {
     this.sum.replaceChildren(element("h3", "sweep-title", "What each token adds to a look, on average"), bars, element("p", "hint", `Together ${this.answer.tokens.toFixed(2)} tokens a look.`));
   }
 
-  // How often a guess passed at each depth, beside the one α that theory takes for all.
+  // Draw how often a token was accepted at each depth, next to the single α that the theory uses
+  // for all depths.
   drawDepths() {
     const { a } = this.measured;
     this.depths.hidden = !this.isOver || a === undefined;

@@ -1,5 +1,6 @@
-// Inside an EAGLE head: the pair of things that it reads at a recorded moment, its q beside the target's p
-// there, and how well it foretells from guess to guess, measured here or recorded.
+// A widget about the inside of an EAGLE head: the token and feature that it reads at a recorded
+// moment, its q next to the target's p, and how well it predicts at each depth, measured here or
+// recorded.
 
 import { element, setText } from "../../shared/dom.js";
 import { probability } from "../../shared/number_words.js";
@@ -7,7 +8,7 @@ import { tokenLabel } from "../../shared/token_label.js";
 import { OrderWidget } from "../order_widget.js";
 import { headMoment, isRead } from "./eagle_moment.js";
 
-const TOKENS = 4; // of the text that are shown before the round, the root among them
+const TOKENS = 4; // shown tokens before the round, including the root
 const MEGA = 1e6;
 
 export class EagleHead extends OrderWidget {
@@ -22,7 +23,7 @@ export class EagleHead extends OrderWidget {
     super(box, course, on, "head");
     /** @type {{ trace: Trace, round: Round } | null} */
     this.place = null;
-    this.read = new Set(); // of the pair, as far as it was found
+    this.read = new Set(); // the parts of the input that the learner has found: "token", "feature"
     this.isTold = false;
     this.context = element("p", "guess-context");
     this.tiles = element("div", "head-tiles");
@@ -44,10 +45,11 @@ export class EagleHead extends OrderWidget {
     this.scene = scene;
     this.read.clear();
     this.isTold = scene.hidden !== "true";
-    this.setOrder("head", { form: this.pairForm }, scene.known === "true"); // what is recorded of the model tells the texts enough
+    // a step that needs known values takes them from the recording, which has all of them
+    this.setOrder("head", { form: this.pairForm }, scene.known === "true");
     this.row.box.hidden = scene.show !== "levels" || !this.isTold;
     const trace = await this.course.recordings.open(scene.trace);
-    if (this.scene !== scene) return; // another step meanwhile
+    if (this.scene !== scene) return; // the learner has moved to another step
     this.place = { trace, round: trace.rounds[Number(scene.round) - 1] };
     setText(this.words, "");
     this.draw();
@@ -67,7 +69,7 @@ export class EagleHead extends OrderWidget {
     if (this.scene.show === "levels") this.on.reached("shown");
   }
 
-  // The last tokens before the round, the root at the end.
+  // The texts of the last few tokens before the round. The last of them is the root.
   get last() {
     if (!this.place) return [];
     const { trace, round } = this.place;
@@ -93,11 +95,9 @@ export class EagleHead extends OrderWidget {
     };
   }
 
-  // ---- the pair
-
   /**
    * @param {"token" | "feature"} kind
-   * @param {number} at from the root back
+   * @param {number} at how many tokens before the root, 0 is the root
    */
   press(kind, at) {
     const name = tokenLabel(this.last.at(-1 - at) ?? "");
@@ -115,8 +115,6 @@ export class EagleHead extends OrderWidget {
     }
   }
 
-  // ---- drawing
-
   draw() {
     const { place, scene } = this;
     if (!place) return;
@@ -133,7 +131,8 @@ export class EagleHead extends OrderWidget {
     if (scene.show === "levels") this.drawLevels();
   }
 
-  // A column for each of the last tokens: the token, and under it its feature where the target has made one.
+  // Draw a column for each of the last tokens: the token, and below it the target's feature if the
+  // target has computed one.
   drawTiles() {
     const held = this.tiles.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.tile : undefined;
     const columns = this.last.map((text, index) => this.column(text, this.last.length - 1 - index));

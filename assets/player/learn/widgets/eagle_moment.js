@@ -1,9 +1,10 @@
-// A recorded moment of an EAGLE head: which pair of things it reads, and its raw q beside the target's raw p.
-// Knows no page.
+// A recorded moment of an EAGLE head: the token and feature that it reads, and its raw q next to
+// the target's raw p.
 
-const SHOWN = 6; // words of the moment
+const SHOWN = 6; // number of tokens that are shown
 
-// The likeliest words behind the root by either model, the target's favourite first.
+// Return the tokens that either model gives the highest probabilities after the root, sorted by
+// decreasing p.
 /**
  * @param {Round} round
  * @returns {{ id: number, p: number, q: number }[]}
@@ -16,8 +17,9 @@ export function headMoment(round) {
   return shown.sort((a, b) => b.p - a.p);
 }
 
-// What of the last tokens is known before a round, and which of it the head reads for its first guess. `at`
-// counts back from the root, 0.
+// Return true if the head uses a given input when it drafts its first token. `kind` says whether
+// this input is a token or a feature. `at` is its distance from the root in tokens: 0 is the root,
+// 1 the token before it.
 /**
  * @param {"token" | "feature"} kind
  * @param {number} at

@@ -1,15 +1,15 @@
-// What the exercises with a real engine come to, from what was counted and timed. Knows no page.
+// Computes the values of the exercises with a real engine from counts and times.
 
 /** @typedef {{ drafts: number, drafted: number, accepted: number, tokens: number, per_position: number[] }} EngineCounts */
-/** @typedef {"F16" | "Q8_0" | "Q4_0" | "drafted"} Quantised the last one is F16 with Q4_0 as its draft */
+/** @typedef {"F16" | "Q8_0" | "Q4_0" | "drafted"} Quantised a precision; "drafted" is F16 with Q4_0 as its draft */
 /** @typedef {{ model: string, length: number, texts: number, bytes: Record<string, number>, tokens: Record<Quantised, number>, seconds: Record<Quantised, number[]>, agreed: Record<string, number>, is_same: boolean, drafts: EngineCounts, looks: [number, number] }} QuantisedMessage */
-/** @typedef {{ at_once: number, plain: number[], draft: number[], acceptance: number | null }} LoadLevel rates of each pass */
+/** @typedef {{ at_once: number, plain: number[], draft: number[], acceptance: number | null }} LoadLevel `plain` and `draft` hold the tokens per second of each pass */
 /** @typedef {EngineCounts & { name: string, health: string, state: string, refusal: string }} ServerProbe */
 /** @typedef {{ model: string, length: number, servers: ServerProbe[], compared: { prompts: number, same: number, ours: EngineCounts, theirs: EngineCounts }, levels: LoadLevel[] }} ServersMessage */
 
 const MEGA = 1e6;
 
-// Of all passes the quickest: what else the machine does only adds time.
+// Return the time of the fastest pass, because other work on the machine can only add time.
 /**
  * @param {QuantisedMessage} found
  * @param {Quantised} name
@@ -51,13 +51,15 @@ export function quantisedNumbers(found) {
   };
 }
 
-// Of many requests at once no pass is free of waiting: the middle one counts.
+// Return the median rates of all passes with and without drafts. The fastest pass would be
+// misleading, because with many concurrent requests every pass includes waiting.
 /** @param {LoadLevel} level */
 export function ratesOf({ plain, draft }) {
   return { plain: median(plain), draft: median(draft) };
 }
 
-// Slower beyond noise: the best pass with drafts falls short of the worst one without.
+// Return whether drafts are slower by more than noise: the best pass with drafts is slower than the
+// worst one without.
 /** @param {LoadLevel} level */
 function isSlower({ plain, draft }) {
   return Math.max(...draft) < Math.min(...plain);

@@ -1,8 +1,8 @@
-// How long forwards take by their number of tokens, from passes that were measured: what reading the weights
-// and what arithmetic would make of it. Knows no page.
+// The measured times of forwards with different numbers of tokens, and the speeds of memory and
+// arithmetic that follow from them.
 
 const GIGA = 1e9;
-const SURE = 0.6; // share of the passes from which a difference is not called noise
+const SURE = 0.6; // a difference that occurs in a larger share of the passes does not count as noise
 
 export class ForwardTimes {
   constructor() {
@@ -13,10 +13,10 @@ export class ForwardTimes {
     /** @type {ModelInfoRecord | null} */
     this.model = null;
     this.wanted = 0;
-    this.weightBytes = 0; // that a forward reads
+    this.weightBytes = 0; // bytes of weights that one forward reads
   }
 
-  /** @param {any} message of kind "forwards" */
+  /** @param {any} message a message of the kind "forwards" */
   take({ counts, seconds, passes, model, weight_bytes: bytes }) {
     this.counts = counts;
     this.passes.push(seconds);
@@ -33,37 +33,43 @@ export class ForwardTimes {
     return this.counts.at(-1);
   }
 
-  // The quickest of the passes, for other work on the machine only adds time; undefined for a count that was
-  // not measured.
+  // Return the seconds of the fastest pass with `count` tokens, because other work on the machine
+  // can only add time. Return undefined if that count was not measured.
   /** @param {number} count */
   seconds(count) {
     const at = this.counts.indexOf(count);
     return at < 0 ? undefined : Math.min(...this.passes.map((pass) => pass[at]));
   }
 
-  // Times of one token.
+  // Return the time of a forward with `count` tokens divided by the time with one token.
   /** @param {number} count */
   ratio(count) {
     const [many, one] = [this.seconds(count), this.seconds(1)];
     return many === undefined || one === undefined ? undefined : many / one;
   }
 
-  // Bytes of weights per second, if a forward of so many tokens reads them all and does nothing else.
+  // Return how many bytes of weights per second a forward with `count` tokens reads, if it does
+  // nothing but read all weights.
   /** @param {number} count */
   bytesPerSecond(count) {
     const seconds = this.seconds(count);
     return seconds === undefined ? undefined : this.weightBytes / seconds;
   }
 
-  // In how many of the passes it took less time than one token.
+  // Return in how many passes a forward with `count` tokens took less time than one with a single
+  // token.
   /** @param {number} count */
   quickerPasses(count) {
     const [many, one] = [this.counts.indexOf(count), this.counts.indexOf(1)];
     return this.passes.filter((pass) => pass[many] < pass[one]).length;
   }
 
-  // Why many tokens took less time than one, "" where they did not; a cause is named if it may be told. Libraries multiply several rows by another
-  // routine than one row, which may read the same weights faster; a few passes may also differ by chance.
+  // Explain how a forward with many tokens can take less time than one with a single token. Return
+  // "" if it took more time. `isTold` is false while the learner has not answered yet; the
+  // explanation then hides the cause.
+  //
+  // Libraries use one matrix kernel for several rows and another one for a single row. The first
+  // may read the same weights faster. With few passes, chance is another explanation.
   /**
    * @param {number} count
    * @param {boolean} isTold
@@ -78,7 +84,8 @@ export class ForwardTimes {
     return `${count} tokens took even less time than one, ${passes}, so it is hardly noise. ${isTold ? why : "What takes the time is asked next; the answer says why."}`;
   }
 
-  // Multiplications and additions per second in a forward of so many tokens: two for each weight and token.
+  // Return how many multiplications and additions per second a forward with `count` tokens makes:
+  // two for each weight and token.
   /** @param {number} count */
   operationsPerSecond(count) {
     const seconds = this.seconds(count);

@@ -1,5 +1,7 @@
-// The losslessness laboratory: one place of a text, drawn thousands of times by the server, by the right rule
-// or by one of the zoo; what came out beside p, the distance falling with its noise floor, and a verdict.
+// A widget that tests whether a rule is lossless. The server draws one position of a text thousands
+// of times, by the correct rule or by a wrong rule of the bug zoo. The widget shows the draws next
+// to p, a verdict, and a curve of the distance between the draws and p together with its noise
+// floor.
 
 import { CURVE } from "../../shared/came_out.js";
 import { drawing, element, giveTurn, option, setText } from "../../shared/dom.js";
@@ -12,10 +14,14 @@ import { largestGap, suspects } from "./suspects.js";
 
 const RIGHT = "right";
 const DRAWS = "4000";
-const [FURTHER, MOST] = [4, 50_000]; // how many times more draws where few did not decide, and the most (specviz/experiments/bug_zoo/laboratory.py)
+// If the first draws gave no clear result, the next series is longer by this factor. The second
+// value is the largest number of draws (specviz/experiments/bug_zoo/laboratory.py).
+const [FURTHER, MOST] = [4, 50_000];
 const PLACES = ["as the first token", "as the second"];
-const STEP_MILLISECONDS = 90; // from one block of draws to the next, so that one can watch
-// Recorded draws by rule, draft and temperature (specviz/ui/course/lesson_recordings.py).
+const STEP_MILLISECONDS = 90; // pause between two blocks of draws, so that the learner can watch
+
+// The names of the recorded draws (specviz/ui/course/lesson_recordings.py). A key consists of the
+// rule, the draft and the temperature, separated by spaces.
 /** @type {Record<string, string>} */
 const RECORDINGS = { "right  1": "draws-right", "right random 1": "draws-random", "equal-argmax  1": "draws-favourite", "right  0": "draws-greedy" };
 
@@ -31,24 +37,24 @@ export class LosslessnessLab extends Widget {
     super(box, course, on);
     /** @type {Specimen[]} */
     this.specimens = course.setup.lab.zoo.specimens;
-    /** @type {Record<string, string>} of the place that is drawn */
+    /** @type {Record<string, string>} the form of the position that is drawn */
     this.form = course.setup.lab.zoo.form;
     /** @type {Record<string, string>} */
     this.scene = {};
-    this.rule = RIGHT; // what is drawn by
-    this.found = new Set(); // wrong rules that were found
-    /** @type {any[]} blocks that came and are not shown yet */
+    this.rule = RIGHT; // the rule that draws
+    this.found = new Set(); // wrong rules that the learner has found
+    /** @type {any[]} blocks of draws that have arrived and are not shown yet */
     this.blocks = [];
     /** @type {any[]} */
     this.history = [];
     /** @type {any} the last block that is shown */
     this.last = null;
     this.isOver = false;
-    this.goal = 0; // of the draws that are shown
+    this.goal = 0; // number of draws in the whole series
     this.isRecorded = false;
-    this.isRevealed = false; // the name of a rule that is secret
+    this.isRevealed = false; // true if the name of a secret rule is shown
     this.timer = 0;
-    this.answer = ""; // of the quiz
+    this.answer = ""; // the rule that the learner named in the quiz
     this.transport = new Transport(course.gradio, {
       accepted: () => setText(this.state, "starting …"),
       message: (message) => this.take(message),
@@ -99,25 +105,25 @@ export class LosslessnessLab extends Widget {
     this.isRevealed = false;
     this.halt();
     this.menu.hidden = scene.rule !== "menu";
-    this.buttons.hidden = scene.locked === "true"; // nothing is revealed before it was predicted
+    this.buttons.hidden = scene.locked === "true"; // the learner must first make a prediction
     const rule = scene.rule === "menu" ? this.choice.value : scene.rule;
     this.choose(scene.rule === "quiz" ? this.deal() : (rule ?? RIGHT));
   }
 
-  // What was asked is answered: the recorded draws come, and a secret rule gets its name.
+  // Show the recorded draws, and name the rule that was kept secret until the learner answered.
   reveal() {
     this.isRevealed = true;
     if (this.scene.locked === "true") this.replay();
     else this.draw();
   }
 
-  // Of the rule and the place that are chosen; undefined where nothing was recorded.
+  // The recording for the current rule, draft and temperature, or undefined if there is none.
   get recording() {
     const { rule, scene } = this;
     return this.course.recorded[RECORDINGS[`${rule} ${scene.draft ?? ""} ${scene.temperature ?? "1"}`] ?? ""];
   }
 
-  // Recorded draws, shown as those that are measured here.
+  // Show recorded draws in the same way as draws that are made here.
   replay() {
     const { recording } = this;
     if (!recording || this.transport.isBusy) return;
@@ -139,7 +145,7 @@ export class LosslessnessLab extends Widget {
     this.isRecorded = isRecorded;
   }
 
-  // Another rule: nothing is drawn yet.
+  // Choose another rule and remove the draws by the rule before.
   /** @param {string} rule */
   choose(rule) {
     this.halt();
@@ -153,7 +159,7 @@ export class LosslessnessLab extends Widget {
     this.on.changed();
   }
 
-  // One that nobody is told, and four sentences of which one is its own.
+  // Choose a secret rule, and offer four descriptions, one of which is its own.
   deal() {
     const { dealt, names } = suspects(this.specimens, Math.random);
     this.names.replaceChildren(
@@ -177,7 +183,8 @@ export class LosslessnessLab extends Widget {
     this.on.changed();
   }
 
-  // So many draws are asked for, and more where they did not decide, or where the rule shifts little.
+  // The number of draws to make. It is larger than usual if the first draws gave no clear result,
+  // or if the rule changes the distribution only a little.
   get wanted() {
     const isSubtle = this.scene.rule === "menu" && (this.specimen?.siblings ?? 1) > 1;
     const usual = (isSubtle ? FURTHER : 1) * Number(this.scene.draws ?? DRAWS);
@@ -209,8 +216,6 @@ export class LosslessnessLab extends Widget {
     };
   }
 
-  // ---- drawing many
-
   async start() {
     if (this.transport.isBusy) return;
     const { scene, rule, wanted } = this;
@@ -228,7 +233,7 @@ export class LosslessnessLab extends Widget {
     if (!this.timer) this.show();
   }
 
-  // The next block; all at once for who wants no motion.
+  // Show the next block of draws. Show all at once if the system setting asks for reduced motion.
   show() {
     this.timer = 0;
     const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -252,7 +257,7 @@ export class LosslessnessLab extends Widget {
     if (!this.last) return;
     if (this.last.is_other) this.found.add(this.rule);
     this.on.reached("drawn");
-    if (this.isQuiz && this.isNamed) this.on.reached("named"); // it was named before
+    if (this.isQuiz && this.isNamed) this.on.reached("named"); // the learner named the rule before these draws
     if (this.scene.rule === "menu" && this.last.is_other) this.on.reached("found");
   }
 
@@ -271,16 +276,15 @@ export class LosslessnessLab extends Widget {
     setText(this.state, "");
   }
 
-  // ---- what is shown
-
   draw() {
     const { last, specimen, isQuiz, scene } = this;
     const isTold = isQuiz ? this.isNamed : scene.secret !== "true" || this.isRevealed;
-    this.old.hidden = !this.recording || isQuiz; // that there is one would tell the rule
+    this.old.hidden = !this.recording || isQuiz; // the quiz shows no recording, because its existence would reveal the rule
     const still = last ?? this.blank;
     this.what.hidden = !specimen || !isTold;
     this.names.hidden = !isQuiz;
-    if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", last ? specimen.seen : "")); // it tells whether the rule is wrong
+    // This text says whether the rule is wrong, so it is shown only after the answer.
+    if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", last ? specimen.seen : ""));
     this.cells.forEach(({ title, bins }, at) => {
       const behind = at && still ? [", where the next one is ", element("code", "", tokenLabel(still.usual))] : [];
       title.replaceChildren(at ? "The token after it" : "The next token", ...behind);
@@ -297,7 +301,8 @@ export class LosslessnessLab extends Widget {
     }
   }
 
-  // The place before anything is drawn: what the target says of it. From a recording, which all rules share.
+  // The position before any draws: the target's probabilities, from a recording that is the same
+  // for all rules.
   get blank() {
     const name = this.scene.temperature === "0" ? "draws-greedy" : "draws-right";
     const block = this.course.recorded[name]?.messages.find(({ kind }) => kind === "counts");
@@ -313,7 +318,7 @@ export class LosslessnessLab extends Widget {
     setText(this.verdict, last ? verdictWords(last, isDone, isGreedy) : "Nothing is drawn yet: the marks are what the target says.");
   }
 
-  // The rule that was dealt is named, with counts to name it by.
+  // Return whether the learner has named the rule and there are draws to support it.
   get isNamed() {
     return this.last !== null && this.answer === this.rule;
   }

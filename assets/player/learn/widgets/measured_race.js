@@ -1,12 +1,13 @@
-// One race of a plain and a speculative lane, in numbers as they are read off a clock: tokens and seconds,
-// every guess with what became of it, and its rates token by token. Measured here, or recorded.
+// A widget that shows one race of a plain and a speculative lane: tokens and seconds, every drafted
+// token with its outcome, and the acceptance rate token by token. The race is measured on this
+// machine or recorded on another.
 
 import { drawing, element, setText } from "../../shared/dom.js";
 import { lookOf } from "../../shared/outcomes.js";
 import { OrderWidget } from "../order_widget.js";
 import { raceNumbers, runningRates } from "./race_counts.js";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM] = [640, 230, 44, 24]; // of the picture
+const [WIDTH, HEIGHT, LEFT, BOTTOM] = [640, 230, 44, 24]; // size of the picture and its margins, in pixels
 
 export class MeasuredRace extends OrderWidget {
   static id = "measured-race";
@@ -48,8 +49,6 @@ export class MeasuredRace extends OrderWidget {
     return { ...NONE, task, length, ...raceNumbers(this.found) };
   }
 
-  // ---- drawing
-
   draw() {
     const { scene, found } = this;
     const isShown = found !== null && scene.hidden !== "true";
@@ -72,7 +71,7 @@ export class MeasuredRace extends OrderWidget {
     this.facts.replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
   }
 
-  // A mark for each guess, those of a look together.
+  // Draw a mark for each drafted token, grouped by round.
   drawStrip() {
     const { rounds } = this.found;
     const { accepted, rejected, unread } = raceNumbers(this.found);
@@ -87,7 +86,7 @@ export class MeasuredRace extends OrderWidget {
 
 const NONE = Object.fromEntries(["task", "length", "plain_tokens", "plain_seconds", "drafted_tokens", "drafted_seconds", "plain_rate", "drafted_rate", "speedup", "inverse", "saved", "looks", "guessed", "accepted", "rejected", "unread", "examined", "rate", "rejection", "used", "failed", "per_look", "early", "early_rate"].map((name) => [name, undefined]));
 
-// Both running rates over the examined tokens.
+// Return a picture of the running acceptance and rejection rates over the examined tokens.
 /** @param {string[][]} rounds */
 function picture(rounds) {
   const { acceptance, rejection } = runningRates(rounds);

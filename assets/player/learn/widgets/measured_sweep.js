@@ -1,5 +1,5 @@
-// A few settings beside each other, each raced against plain decoding: measured on this machine, or recorded
-// on another. What is measured stands in specviz/ui/course/lesson_sweeps.py.
+// A widget that compares a few settings. Each setting is raced against plain decoding, on this
+// machine or, as a recording, on another. specviz/ui/course/lesson_sweeps.py lists the settings.
 
 import { drawing, element } from "../../shared/dom.js";
 import { leftWords } from "../../shared/number_words.js";
@@ -19,7 +19,7 @@ export class MeasuredSweep extends Widget {
     super(box, course, on);
     /** @type {Record<string, string>} */
     this.scene = {};
-    /** @type {Map<string, { points: any[], noise: number[], isRecorded: boolean, isWhole: boolean }>} what is known of each sweep */
+    /** @type {Map<string, { points: any[], noise: number[], isRecorded: boolean, isWhole: boolean }>} sweep -> its points so far and the noise of the machine */
     this.found = new Map();
     this.head = element("h3", "sweep-title");
     this.bars = element("ol", "sweep-bars");
@@ -34,11 +34,11 @@ export class MeasuredSweep extends Widget {
     this.scene = scene;
     this.row.setRecorded(this.course.recorded[scene.sweep]);
     this.row.setBusy(false);
-    this.row.box.hidden = scene.hidden === "true"; // nothing is shown before it was predicted
+    this.row.box.hidden = scene.hidden === "true"; // the learner must first make a prediction
     const { now } = this;
     if (now?.isWhole) this.row.tell(now.isRecorded);
     else this.row.say("");
-    if (!now && scene.known === "true") this.replay(); // a link leads into the middle of the lesson
+    if (!now && scene.known === "true") this.replay(); // show the recording, because a link opened the middle of the lesson
     this.draw();
     if (now?.isWhole && scene.hidden !== "true") this.on.reached("shown");
   }
@@ -104,8 +104,6 @@ export class MeasuredSweep extends Widget {
     this.course.drive.stop();
   }
 
-  // ---- values
-
   get shown() {
     return SHOWN[this.scene.show ?? "speedup"];
   }
@@ -124,8 +122,6 @@ export class MeasuredSweep extends Widget {
     return { ...found, ...told, first: first && words(first), last: last && words(last) };
   }
 
-  // ---- drawing
-
   draw() {
     const { now, scene, shown } = this;
     const isHidden = scene.hidden === "true";
@@ -141,13 +137,14 @@ export class MeasuredSweep extends Widget {
     this.key.textContent = hasLine ? `The line is plain decoding: left of it speculation is slower. ${noiseWords(now?.noise ?? [])}` : "";
   }
 
-  // What all settings have in common.
+  // The plan of the recorded sweep, with what all its settings have in common, or undefined if
+  // there is no recording.
   get plan() {
     const found = (this.row.recorded?.messages ?? []).find(({ kind }) => kind === "plan");
     return found && JSON.parse(found.line);
   }
 
-  // The settings of a sweep before it is measured: those of its recording.
+  // The points of the recording. Their settings are known before the sweep is measured.
   get planned() {
     const lines = (this.row.recorded?.messages ?? []).filter(({ kind }) => kind === "point");
     return lines.map(({ line }) => JSON.parse(line));
@@ -176,14 +173,14 @@ export class MeasuredSweep extends Widget {
     return row;
   }
 
-  // Who a drafter is, before anything is known of it.
+  // Return the description of a drafting method, which is shown until the method was measured.
   /** @param {any} point */
   introduction({ setting }) {
     return this.course.setup.methods.find(({ name }) => name === setting.method)?.summary ?? "";
   }
 }
 
-// From the slowest to the fastest repeat.
+// Return a bar for a chart that spans from the slowest to the fastest repeat of a setting.
 /**
  * @param {[number, number]} spread
  * @param {number} most

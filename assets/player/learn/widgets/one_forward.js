@@ -1,5 +1,6 @@
-// Forwards of one token and of many, measured on this machine or recorded on another: bars by their number
-// of tokens, and the roofline that fits them. The fit is the server's (specviz/theory.py).
+// A widget that compares forwards with one and with many tokens, measured on this machine or
+// recorded on another. It shows a bar for each number of tokens, and the roofline that fits the
+// measured times. The server fits the roofline (specviz/theory.py).
 
 import { Chart } from "../../shared/charts.js";
 import { element, setText } from "../../shared/dom.js";
@@ -8,11 +9,11 @@ import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
 import { ForwardTimes } from "./forward_times.js";
 
-const MANY = 6; // tokens of the forward that is set beside one of a single token
+const MANY = 6; // tokens of the forward that is compared with a forward of one token
 const GIGA = 1e9;
 const RECORDING = "forwards";
-const FURTHER = 4; // times the largest count that was measured, to where the slider goes
-const STEPS_PER_DOUBLING = 2; // of the slider
+const FURTHER = 4; // the slider goes up to this multiple of the largest measured number of tokens
+const STEPS_PER_DOUBLING = 2; // steps of the slider for each doubling of the number of tokens
 
 export class OneForward extends Widget {
   static id = "one-forward";
@@ -26,13 +27,14 @@ export class OneForward extends Widget {
     super(box, course, on);
     this.times = new ForwardTimes();
     this.isRecorded = false;
-    /** @type {any} the server's answer on these times */
+    /** @type {any} the server's fit of these times */
     this.roof = null;
     this.asked = 0;
     /** @type {Record<string, string>} */
     this.scene = {};
-    this.isExplained = false; // what takes the time has been asked and told
-    this.count = 1; // that the slider points at
+    // True after the learner has answered the question "What takes the time?".
+    this.isExplained = false;
+    this.count = 1; // number of tokens that the slider selects
     const pair = course.setup.settings.find(({ name }) => name === "pair")?.default;
     this.pair = course.setup.pairs.find(({ name }) => name === pair);
     this.row = new MeasureRow(course.recorded[RECORDING], { measure: () => this.measure(), replay: () => this.replay() });
@@ -61,12 +63,14 @@ export class OneForward extends Widget {
     this.count = 1;
     this.isExplained = false;
     if (scene.show === "ask") {
-      this.row.box.hidden = true; // nothing is measured before it was predicted
+      this.row.box.hidden = true; // the learner must first make a prediction
       this.draw(true);
       return;
     }
     this.row.box.hidden = false;
-    if (!this.times.isWhole && scene.measured === "true") this.replay(); // a link leads into the middle of the lesson
+    // If the learner opened the lesson in the middle by a link, nothing is measured yet. A step
+    // that needs measured times then shows the recording.
+    if (!this.times.isWhole && scene.measured === "true") this.replay();
     if (this.times.isWhole) await this.fit();
     this.draw();
     if (this.times.isWhole) this.on.reached("measured");
@@ -117,7 +121,8 @@ export class OneForward extends Widget {
     if (this.times.isWhole) this.on.reached("measured");
   }
 
-  // The two numbers that fit what was measured, and the chart; the latest question counts.
+  // Ask the server to fit the two parameters of the roofline to the measurements: the time to read
+  // the memory, and the arithmetic time per token. Only the answer to the latest question is used.
   async fit() {
     if (!this.times.isWhole) return;
     const number = (this.asked += 1);
@@ -131,7 +136,7 @@ export class OneForward extends Widget {
     this.on.changed();
   }
 
-  // ---- the slider: even steps of the logarithm
+  // Each step of the slider multiplies the number of tokens by the same factor.
 
   get mostSteps() {
     return STEPS_PER_DOUBLING * Math.log2(FURTHER * (this.times.largest ?? 1));
@@ -157,8 +162,6 @@ export class OneForward extends Widget {
     if (this.roof) this.chart.draw(this.roof.figure);
   }
 
-  // ---- values
-
   get values() {
     const { times, pair, roof, count } = this;
     const { model, largest = 0 } = times;
@@ -173,8 +176,6 @@ export class OneForward extends Widget {
       count, count_time: roof?.chosen_seconds, alone_time: roof ? count * roof.read_seconds : undefined,
     };
   }
-
-  // ---- drawing
 
   draw(isHidden = false) {
     const { times, scene, roof } = this;
@@ -201,7 +202,7 @@ export class OneForward extends Widget {
 
   /**
    * @param {number} count
-   * @param {number} most 0: nothing is shown yet
+   * @param {number} most seconds of the longest bar; 0 shows no times
    */
   bar(count, most) {
     const seconds = most ? this.times.seconds(count) : undefined;

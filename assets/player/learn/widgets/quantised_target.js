@@ -1,5 +1,6 @@
-// One model in three precisions under llama.cpp: what each costs, how often they agree, and the coarsest one
-// as the draft of the finest.
+// A widget about one model in three precisions under llama.cpp. It shows the cost of each
+// precision, how often their tokens agree, and a run in which the least precise version drafts for
+// the most precise one.
 
 import { megabytes } from "../../lab/cells.js";
 import { MeasuredTables } from "../measured_tables.js";

@@ -1,10 +1,10 @@
-// Counts of an exercise's race, and its rates token by token. Knows no page.
+// Computes the counts of a race for an exercise, and its rates after each token.
 
 /** @typedef {{ task: string, length: number, plain: { tokens: number, seconds: number }, drafted: { tokens: number, seconds: number }, rounds: string[][] }} RaceMessage */
 
-const EARLY = 20; // examined tokens
+const EARLY = 20; // number of examined tokens
 
-// The numbers of a race, for an exercise.
+// Return the values of a race for an exercise.
 /** @param {RaceMessage | null} found */
 export function raceNumbers(found) {
   if (!found) return {};
@@ -23,7 +23,7 @@ export function raceNumbers(found) {
   };
 }
 
-// Acceptance and rejection rate after each examined token.
+// Return the acceptance and the rejection rate after each examined token.
 /** @param {string[][]} rounds */
 export function runningRates(rounds) {
   let accepted = 0;

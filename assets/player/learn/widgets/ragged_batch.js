@@ -1,5 +1,6 @@
-// A batch of texts that are decoded together, row by row: each row's guesses in a look, what became of them,
-// and how far its text has come. Real rounds, measured here or recorded.
+// A widget about a batch of texts that are decoded together. For each text it shows the drafted
+// tokens of a round, their outcomes, and the progress. The rounds are real, measured here or
+// recorded.
 
 import { BatchRows, roundWords } from "../../shared/batch_rows.js";
 import { element, setText } from "../../shared/dom.js";
@@ -16,8 +17,8 @@ export class RaggedBatch extends OrderWidget {
    */
   constructor(box, course, on) {
     super(box, course, on, "batch");
-    this.at = 0; // looks that are over
-    this.isTold = true; // what became of the guesses of the look that is shown
+    this.at = 0; // number of finished rounds
+    this.isTold = true; // true if the outcomes of the shown round are visible
     this.rows = new BatchRows();
     this.words = element("p", "forward-words");
     this.words.setAttribute("role", "status");
@@ -76,12 +77,10 @@ export class RaggedBatch extends OrderWidget {
     return { ...batchNumbers(this.found), look: this.at || undefined, ended: ended || undefined };
   }
 
-  // Rows that have ended before this look.
+  // The number of texts that ended before this round.
   get ended() {
     return (this.found?.rows ?? []).filter((/** @type {any} */ { rounds }) => rounds.length < this.at).length;
   }
-
-  // ---- drawing
 
   draw() {
     const { found, scene } = this;
@@ -116,7 +115,7 @@ export class RaggedBatch extends OrderWidget {
 /**
  * @param {string} words
  * @param {number} seconds
- * @param {number} most 0: nothing is told yet
+ * @param {number} most seconds of the longest bar; 0 shows no times
  */
 function bar(words, seconds, most) {
   const row = element("li");

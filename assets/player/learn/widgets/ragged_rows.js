@@ -1,11 +1,12 @@
-// The looks of a batch, from what its order has sent: what each row did in each of them, what a look cost,
-// and how far rows would come if all had to keep pace with the slowest. Knows no page.
+// Computes the values of a batch from the server's message: what each text did in each round, what
+// a round cost, and how many tokens each text would have if all texts had to advance as slowly as
+// the slowest one.
 
 import { promptLine } from "../../shared/batch_rows.js";
 
 /** @typedef {import("../../shared/batch_rows.js").BatchMessage} BatchMessage */
 
-// The numbers of a batch, for a lesson.
+// Return the values of a batch for a lesson.
 /** @param {BatchMessage | null} found */
 export function batchNumbers(found) {
   if (!found) return {};

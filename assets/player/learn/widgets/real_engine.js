@@ -1,4 +1,5 @@
-// llama.cpp with and without a draft: what tells that it speculates, its counts beside ours, and its load.
+// A widget about llama.cpp with and without a draft. It shows how to find out whether the engine
+// speculates, the engine's counts next to ours, and its speed under load.
 
 import { MeasuredTables } from "../measured_tables.js";
 import { ratesOf, serversNumbers } from "./engine_numbers.js";

@@ -1,5 +1,6 @@
-// A text that was recorded at temperature 0, as a game: there it goes on in the same way whatever is guessed,
-// so it judges any guess. Makes the messages that the server would send. Knows no page.
+// A text recorded at temperature 0, as a game for the learner. The text continues in the same way
+// whatever is drafted, so the recording can judge any draft. This module makes the messages that
+// the server would send for a run.
 
 /** @typedef {{ token: string, likely: [string, number][], rival: string[], seconds: number }} Place */
 /** @typedef {{ prompt: string, target: string, rival: string, begun: string[], places: Place[] }} Recorded */
@@ -8,9 +9,9 @@ export class RecordedGame {
   /** @param {Recorded} recorded */
   constructor(recorded) {
     this.recorded = recorded;
-    /** @type {string[]} a token's number is its place here */
+    /** @type {string[]} token texts; the id of a token is its index here */
     this.texts = [];
-    this.at = 0; // the place that is guessed next
+    this.at = 0; // the position that is drafted next
   }
 
   begin() {
@@ -18,7 +19,8 @@ export class RecordedGame {
     return this.message({ begun: this.recorded.begun.map((text) => this.number(text)) });
   }
 
-  // What came of a guess; an empty one has the target write a token, or is a look (`isKept` false).
+  // Return the target's verdicts on a typed draft. If the draft is empty, the target only writes
+  // one token. If `isKept` is false, the target's tokens are shown but not added to the text.
   /** @param {string} typed */
   judge(typed, isKept = true) {
     const { places, rival } = this.recorded;
@@ -66,7 +68,7 @@ export class RecordedGame {
   }
 }
 
-// A typed text in pieces: tokens as far as it is the recorded text, from there on words.
+// Split a typed text into tokens as far as it equals the recorded text, and after that into words.
 /**
  * @param {string} typed
  * @param {string[]} tokens

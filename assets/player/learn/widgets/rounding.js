@@ -1,13 +1,14 @@
-// The same logits from a forward over one token and from one over several: how far apart the best two are
-// at each place of a text, and how far rounding moved them. And why: a sum in two orders.
+// A widget about rounding. It compares the logits of a forward over one token with those of a
+// forward over several: for each position of a text, the gap between the two best logits and how
+// far rounding moved them. A sum in two orders shows the cause.
 
 import { drawing, element, setText } from "../../shared/dom.js";
 import { tokenLabel } from "../../shared/token_label.js";
 import { OrderWidget } from "../order_widget.js";
 import { isNear, roundingNumbers, shuffled, sum32 } from "./rounding_places.js";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM] = [640, 274, 46, 36]; // of the picture
-const DIGITS = 10; // of a sum
+const [WIDTH, HEIGHT, LEFT, BOTTOM] = [640, 274, 46, 36]; // size of the picture and its margins, in pixels
+const DIGITS = 10; // digits of a sum that are shown
 /** @type {Record<string, string>} */
 const BITS = { float32: "32-bit numbers", bfloat16: "16-bit numbers (bfloat16)" };
 
@@ -24,7 +25,7 @@ export class Rounding extends OrderWidget {
     /** @type {number[]} */
     this.sums = [];
     /** @type {number[]} */
-    this.leads = []; // in the order of the last sum
+    this.leads = []; // the terms, in the order of the last sum
     this.head = element("h3", "sweep-title");
     this.key = element("p", "guess-key hint");
     this.picture = element("div", "rounding-picture");
@@ -59,9 +60,7 @@ export class Rounding extends OrderWidget {
     this.on.changed();
   }
 
-  // ---- sums
-
-  // The leads that were measured, added once more in an order of chance.
+  // Sum all measured gaps once more. From the second time on, take them in a new random order.
   add() {
     this.leads = this.sums.length ? shuffled(this.leads) : this.places.map(({ margin }) => margin);
     this.sums.push(sum32(this.leads));
@@ -82,8 +81,6 @@ export class Rounding extends OrderWidget {
       bits: BITS[this.scene.numbers ?? "float32"], orders: sums.length || undefined, different: sums.length ? new Set(sums).size : undefined,
     };
   }
-
-  // ---- drawing
 
   draw() {
     const { found, scene } = this;
@@ -129,19 +126,20 @@ function raised(digits) {
   return [...digits].map((each) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(each)]).join("");
 }
 
-// Two digits, however small.
+// Write a value with two significant digits, however small it is.
 /** @param {number} value */
 function brief(value) {
   if (value === 0) return "0";
   return Math.abs(value) < 0.001 ? value.toExponential(1).replace(/e-(\d+)/, (_, power) => ` × 10⁻${raised(power)}`) : value.toPrecision(2);
 }
 
-// Leads and what rounding moved, place by place, on a logarithmic scale.
+// Return a picture of the gaps and the changes by rounding, position by position, on a logarithmic
+// scale.
 /** @param {import("./rounding_places.js").RoundedPlace[]} places */
 function picture(places) {
   const all = places.flatMap(({ margin, moved }) => [margin, moved]).filter((each) => each > 0);
   const least = Math.floor(Math.log10(Math.min(1e-6, ...all)));
-  const low = least - 1; // where 0 stands
+  const low = least - 1; // the position of 0 on the logarithmic scale
   const high = Math.ceil(Math.log10(Math.max(10, ...all)));
   const y = (/** @type {number} */ value) => HEIGHT - BOTTOM - ((Math.max(low, value > 0 ? Math.log10(value) : low) - low) / (high - low)) * (HEIGHT - BOTTOM - 12);
   const x = (/** @type {number} */ at) => LEFT + 8 + (at * (WIDTH - LEFT - 16)) / Math.max(1, (places.length || 64) - 1);

@@ -1,9 +1,10 @@
-// Places of a text whose logits were computed twice, in two orders: how near each is to a tie, how far
-// rounding moved it, and sums in 32-bit numbers in any order. Knows no page.
+// The positions of a text whose logits were computed twice, with sums in two different orders: how
+// small the gap of the two best logits is at each position, and how far rounding moved it. Also
+// sums of 32-bit numbers in any order.
 
 /** @typedef {{ token: string, second: string, other: string, margin: number, moved: number }} RoundedPlace */
 
-// The numbers of a text, for a lesson; undefined while there is none.
+// Return the values of a text for a lesson. They are undefined if nothing was measured.
 /** @param {RoundedPlace[]} places */
 export function roundingNumbers(places) {
   const closest = places.reduce((/** @type {RoundedPlace | null} */ least, each) => (least && least.margin <= each.margin ? least : each), null);
@@ -17,19 +18,21 @@ export function roundingNumbers(places) {
   };
 }
 
-// Rounding is as large as the lead: which token is best may depend on the order of sums.
+// Return whether rounding moved the logits by at least the gap between the two best. If so, the
+// best token may depend on the order of the sums.
 /** @param {RoundedPlace} place */
 export function isNear({ margin, moved }) {
   return margin <= moved;
 }
 
-// The sum of numbers of 32 bits in this order, each step rounded as a processor does it.
+// Return the sum of the numbers in the given order, where each step is rounded to 32 bits as a
+// processor does.
 /** @param {number[]} numbers */
 export function sum32(numbers) {
   return numbers.reduce((sum, each) => Math.fround(sum + Math.fround(each)), 0);
 }
 
-// The same numbers in another order.
+// Return the same items in a random order.
 /**
  * @template Item
  * @param {Item[]} items

@@ -1,10 +1,11 @@
-// Who may have done it: a rule of the zoo that is dealt, and the names beside its own. Knows no page.
+// The quiz of the bug zoo: it chooses a wrong rule, and the other rules that it offers as answers.
 
-// Differences that one can see in the charts of a few thousand draws: what is dealt is one of these.
+// The rules that the quiz uses. For each of them, a few thousand draws are enough to see that it is
+// wrong.
 const PLAIN = ["resampled-from-target", "equal-argmax", "certain-acceptance", "first-unverified", "softmax-of-residual", "stale-cache", "no-bonus"];
 const NAMES = 4;
 
-// `random` as Math.random.
+// Choose the rule of the quiz and the rules to offer. `random` is a function like Math.random.
 /**
  * @param {Specimen[]} specimens
  * @param {() => number} random
@@ -16,8 +17,8 @@ export function suspects(specimens, random) {
   return { dealt: names[Math.floor(random() * names.length)].name, names };
 }
 
-// The token that came out too often by most, and in which of the places.
-/** @param {{ text: string, p: number, count: number }[][]} cells the last bar of each all others */
+// Return the token that was drawn too often by the largest amount, and its position.
+/** @param {{ text: string, p: number, count: number }[][]} cells the bars of each position; the last bar holds all other tokens */
 export function largestGap(cells) {
   const gaps = cells.flatMap((bars, cell) => {
     const total = Math.max(1, bars.reduce((sum, { count }) => sum + count, 0));

@@ -1,5 +1,5 @@
-// Points of a sweep as lessons speak of them: what is shown of each, the words of its setting, the best and
-// the worst of them. Knows no page.
+// The points of a sweep for lessons: the shown value of each point, its setting in words, and the
+// best and the worst point.
 
 /** @typedef {{ title: string, hasOne: boolean, of: (point: any) => number, written: (value: number) => string, note: (point: any) => string }} Shown */
 
@@ -21,15 +21,16 @@ export const SHOWN = {
   },
 };
 
-// Of a tree a place passes where one of its siblings does.
+// Say which share of the examined drafted tokens was accepted. In a tree, count positions instead:
+// a position is accepted if one of its siblings is.
 /** @param {any} point */
 function passWords({ acceptance_rate: rate, setting }) {
   if (rate === null) return "";
   return `${Math.round(100 * rate)} % of examined ${setting?.tree ? "places" : "guesses"} pass`;
 }
 
-// Why the tokens of a look are fewer than its share of passed guesses gives: at the end of a text a look has no room for
-// a guess, or none for the target's own token behind those that passed.
+// Say why the rounds have fewer tokens than their share of accepted drafts suggests. At the end of
+// a text a round may have no space for a drafted token, or none for the target's own token.
 /** @param {any} point */
 function shortWords({ rounds, block_efficiency: each, acceptance_by_depth: depths }) {
   if (!depths?.length || each === null) return "";
@@ -40,7 +41,8 @@ function shortWords({ rounds, block_efficiency: each, acceptance_by_depth: depth
   return told.length ? `of ${Math.round(rounds)} looks ${told.join(" and ")}` : "";
 }
 
-// How far the repeats of one setting lie apart: what a difference to another one must be set beside.
+// Say by how much the repeats of one setting differ, so that learners can compare it with the
+// difference between settings.
 /** @param {any} point */
 function spreadWords({ speedups, speedup_spread: spread }) {
   if (!spread) return "";
@@ -48,8 +50,10 @@ function spreadWords({ speedups, speedup_spread: spread }) {
   return `${spread[0].toFixed(2)} to ${spread[1].toFixed(2)} in ${speedups.length} runs`;
 }
 
-// What plain decoding came to beside itself, where nothing differs: so much of all the numbers is noise.
-/** @param {number[]} ratios of neighbouring blocks */
+// Plain decoding was measured several times, and `ratios` compare neighbouring measurements. Return
+// the lowest and the highest ratio. All measurements do the same work, so only noise makes the
+// ratios differ from 1.
+/** @param {number[]} ratios speed ratios of neighbouring measurements of plain decoding */
 export function noiseRange(ratios) {
   return ratios.length ? { noise_low: Math.min(...ratios, 1), noise_high: Math.max(...ratios, 1) } : {};
 }
@@ -73,7 +77,7 @@ const WORDS = {
   pair: (value, { pairs }) => pairs.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
 };
 
-// What is varied, in words.
+// Describe the settings that a sweep varies.
 /**
  * @param {Record<string, any>} setting
  * @param {any} setup
@@ -82,13 +86,13 @@ export function settingWords(setting, setup) {
   return Object.entries(setting).map(([axis, value]) => WORDS[axis]?.(value, setup) ?? `${axis} ${value}`).join(", ");
 }
 
-// The children per depth of a tree as a sweep writes it: "2x1x1".
+// Return the children per depth of a tree as a sweep writes it, such as "2x1x1".
 /** @param {string} tree */
 export function childrenOf(tree) {
   return String(tree).split("x").map(Number);
 }
 
-// A tree by its children per depth.
+// Describe a tree in words, from its children per depth.
 /** @param {number[]} children */
 function treeWords(children) {
   const deep = children.length;
@@ -98,8 +102,8 @@ function treeWords(children) {
   return `${children.join(" × ")}: ${children[0]} branches${again}, ${deep} deep`;
 }
 
-// The shape of a tree by its children per depth, as markup of SVG: the last written token, and each guess behind
-// the one that it goes on from.
+// Return a picture of a tree as SVG markup, from its children per depth. It shows the root, and
+// each drafted token connected with its parent.
 /** @param {number[]} children */
 export function treeMarkup(children) {
   const leaves = children.reduce((product, each) => product * each, 1);
@@ -132,7 +136,8 @@ function dot(at, kind) {
   return `<circle class="${kind}" cx="${x}" cy="${y}" r="3.5"/>`;
 }
 
-// How guesses fared by their depth, over all points: those that were examined there, and that passed.
+// Return how many drafted tokens were examined and how many were accepted at each depth, summed
+// over all points of the sweep.
 /** @param {any[]} points */
 export function byDepth(points) {
   /** @type {{ depth: number, reached: number, passed: number }[]} */
@@ -146,7 +151,8 @@ export function byDepth(points) {
   return depths.filter(({ reached }) => reached > 0);
 }
 
-// The first, the last, the best and the worst point, for texts; undefined while there are none.
+// Return the first, the last, the best and the worst point as values for texts. They are undefined
+// if there are no points.
 /**
  * @param {any[]} points
  * @param {Shown} shown

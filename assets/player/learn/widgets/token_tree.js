@@ -1,5 +1,5 @@
-// A recorded round whose draft was a tree: its verdicts one after another, its attention mask to be filled in
-// by hand, and its slots of the cache to be kept or given back.
+// A widget about a recorded round whose draft was a tree. The learner steps through its verdicts,
+// fills in the attention mask by hand, and decides which cache slots to keep.
 
 import { Chart } from "../../shared/charts.js";
 import { EXTRA, ROOT } from "../../shared/cursor.js";
@@ -28,8 +28,8 @@ export class TokenTree extends Widget {
     this.scene = {};
     /** @type {{ trace: Trace, round: Round } | null} */
     this.place = null;
-    this.walked = 0; // stops of the round that are judged
-    this.looked = new Set(); // rows that an exercise asks for, as far as they were found
+    this.walked = 0; // number of examined stops of the round
+    this.looked = new Set(); // the rows that the learner has found
     this.context = element("p", "guess-context");
     const picture = element("div", "chart-card");
     const scroller = element("div", "scroller");
@@ -60,7 +60,7 @@ export class TokenTree extends Widget {
   async set(scene) {
     this.scene = scene;
     const trace = await this.course.recordings.open(scene.trace);
-    if (this.scene !== scene) return; // another step meanwhile
+    if (this.scene !== scene) return; // the learner has moved to another step
     const round = trace.rounds[Number(scene.round) - 1];
     this.place = { trace, round };
     this.walked = scene.show === "judged" || scene.show === "cache" ? round.stops.length : 0;
@@ -77,7 +77,7 @@ export class TokenTree extends Widget {
     this.on.changed();
   }
 
-  // The node whose row of the mask is filled in.
+  // The node whose row of the mask the learner fills in.
   get chosen() {
     return Number(this.scene.node ?? 0);
   }
@@ -87,8 +87,6 @@ export class TokenTree extends Widget {
     const { trace, round } = /** @type {{ trace: Trace, round: Round }} */ (this.place);
     return node === ROOT ? trace.main.tokens[round.firstToken - 1]?.text ?? "" : trace.text(round.tokenId(node));
   }
-
-  // ---- values
 
   get values() {
     const { place, chosen } = this;
@@ -113,8 +111,6 @@ export class TokenTree extends Widget {
     };
   }
 
-  // ---- the walk
-
   judge() {
     const { place } = this;
     if (!place || this.walked === place.round.stops.length) return;
@@ -126,8 +122,6 @@ export class TokenTree extends Widget {
     if (round.extraKind === "recovered" && !round.isGreedy) setText(this.words, `r is how probable ${tokenLabel(this.text(EXTRA))} is in the residual: in what is left of p.`);
     this.on.reached("walked");
   }
-
-  // ---- the mask
 
   /** @param {number} row */
   look(row) {
@@ -146,8 +140,6 @@ export class TokenTree extends Widget {
     }
   }
 
-  // ---- the cache
-
   /** @param {number} row */
   keep(row) {
     const { place } = this;
@@ -164,8 +156,6 @@ export class TokenTree extends Widget {
     this.drawSlots();
     if (isWhole) this.on.reached("rolled-back");
   }
-
-  // ---- drawing
 
   draw() {
     const { place, scene } = this;
@@ -190,7 +180,7 @@ export class TokenTree extends Widget {
     this.drawTree();
   }
 
-  // Nodes in the role that they have so far.
+  // Draw the nodes with their current outcomes.
   drawTree() {
     if (!this.place) return;
     const { round } = this.place;
@@ -226,7 +216,8 @@ export class TokenTree extends Widget {
     return verdictRow(stop, text, [probability(p), probability(accept), u === null ? "" : probability(u)], round.outcomes[stop]);
   }
 
-  // A row for each token that ran: the chosen one's cells are to be pressed, those of the others are shown.
+  // Draw the mask with one row for each token of the forward. The cells of the chosen row are
+  // buttons.
   drawMask() {
     const { round } = /** @type {{ round: Round }} */ (this.place);
     const rows = [ROOT, ...round.indices];
@@ -274,7 +265,7 @@ export class TokenTree extends Widget {
     keepingFocus(this.slots, () => this.slots.replaceChildren(element("span", "hint", "the text so far, then:"), ...made));
   }
 
-  // A row to be pressed; `isRight`: the exercise asks for it.
+  // Return the button for a token. `isRight` is true if the exercise asks for this token.
   /**
    * @param {number} row
    * @param {boolean} isRight
@@ -293,7 +284,7 @@ export class TokenTree extends Widget {
   }
 }
 
-// What is drawn anew has the focus where it was.
+// Draw a part of the page again, and return the focus to the element that had it.
 /**
  * @param {HTMLElement} box
  * @param {() => void} drawAnew

@@ -1,9 +1,10 @@
-// Paths of a draft tree: whom a node may look at, and which of its siblings were tried before it. Knows no
-// page.
+// Paths in a draft tree: which tokens a node may attend to, and which siblings were examined before
+// it.
 
 import { ROOT } from "../../shared/cursor.js";
 
-// The rows of the forward that `row` may look at beside the text: the root, its ancestors, itself.
+// Return the nodes of the forward that a node may attend to, besides the text: the root, its
+// ancestors and itself.
 /**
  * @param {Round} round
  * @param {number} row
@@ -16,7 +17,7 @@ export function mayLook({ record }, row) {
   return [ROOT, ...path];
 }
 
-// The siblings of a node that were rejected before its turn.
+// Return the siblings of a node that were rejected before it.
 /**
  * @param {Round} round
  * @param {number} node
@@ -26,8 +27,9 @@ export function triedBefore({ record, outcomes }, node) {
   return outcomes.map((_, each) => each).filter((each) => each < node && parent[each] === parent[node] && outcomes[each] === "rejected");
 }
 
-// What a guess that was drawn from q is judged by once one sibling was rejected: its share of the residual, and
-// how that comes about. Of `owed`, the sum of max(0, p - q) over all words, its own part is max(0, p - q).
+// Return how a token was judged after one rejected sibling: its probability in the residual, and
+// the two numbers from which this probability is computed. `taken_beyond` is the token's max(0, p -
+// q). `owed` is the sum of max(0, p - q) over all tokens.
 /**
  * @param {Round} round
  * @param {number} node

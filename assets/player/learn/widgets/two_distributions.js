@@ -1,14 +1,16 @@
-// Two distributions over a few words that one can change: what they have in common, and the chance that a
-// guess passes. Knows no page.
+// Two distributions over a few tokens that the learner can change: the mass that they share, and
+// the probability that a drafted token is accepted.
 
-// Words by falling p, the last one all others together; `together`: of those, the part of the smaller that
-// p and q have in common, which single tokens would show.
+// Tokens by decreasing p; the last bar holds all other tokens together. `together` is the mass of
+// these other tokens that p and q share, token by token.
 /** @typedef {{ labels: (string | null)[], p: number[], q: number[], together: number }} Bars */
 
-const SHOWN = 4; // words of their own
-const SEEN = 0.001; // a probability that a bar can show
+const SHOWN = 4; // number of tokens with a bar of their own
+const SEEN = 0.001; // smallest probability that a bar can show
 
-// The bars of a position, from its plan to be drawn anew; `guess` always has a bar of its own.
+// Return the bars of a position. `plan` (see shared/redraw.js) has one bin for each recorded token
+// and a last bin for all other tokens. The most probable tokens and the token of the bin `guess`
+// have separate bars. One last bar holds all other tokens together.
 /**
  * @param {RedrawPlan} plan
  * @param {number} guess
@@ -31,7 +33,7 @@ export function barsOf({ ids, p, q, shared }, guess) {
   };
 }
 
-// What p and q have in common in a bar.
+// Return the mass that p and q share in a bar.
 /**
  * @param {Bars} bars
  * @param {number} at
@@ -40,13 +42,14 @@ export function common({ p, q, together }, at) {
   return Math.min(p[at], q[at]) * (at === p.length - 1 ? together : 1);
 }
 
-// The share of guesses that pass: the sum of min(p, q).
+// Return the share of drafted tokens that are accepted, which is the sum of min(p, q).
 /** @param {Bars} bars */
 export function overlap(bars) {
   return bars.p.reduce((sum, _, at) => sum + common(bars, at), 0);
 }
 
-// Of each bar what is thrown away, q beyond p, and what is owed, p beyond q: both sum to 1 less the overlap.
+// Return for each bar by how much q exceeds p (`thrown`) and by how much p exceeds q (`owed`). Each
+// list sums to 1 minus the overlap.
 /** @param {Bars} bars */
 export function beyond(bars) {
   const { p, q } = bars;
@@ -54,8 +57,8 @@ export function beyond(bars) {
   return { thrown: over(q), owed: over(p) };
 }
 
-// The word that is missing most among guesses, one that the draft guesses at all if there is such a one: a bin
-// of the plan.
+// Return the index of the token whose p exceeds its q by the largest amount. Prefer tokens that the
+// draft may propose.
 /** @param {RedrawPlan} plan */
 export function owedBin({ p, q }) {
   const owed = p.slice(0, -1).map((each, bin) => each - q[bin]);
@@ -64,7 +67,8 @@ export function owedBin({ p, q }) {
   return from.indexOf(Math.max(...from));
 }
 
-// The probability that a guess is kept: min(1, p/q). What the draft never says is never judged.
+// Return the acceptance probability min(1, p/q), or 1 for q = 0, because such a token is never
+// drafted.
 /**
  * @param {number} p
  * @param {number} q
@@ -73,7 +77,8 @@ export function acceptance(p, q) {
   return q > 0 ? Math.min(1, p / q) : 1;
 }
 
-// The same distribution with one probability changed: the others share what is left as before.
+// Return the distribution after one probability was changed. The other probabilities are scaled so
+// that the sum stays 1.
 /**
  * @param {number[]} probs
  * @param {number} at

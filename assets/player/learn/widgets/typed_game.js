@@ -1,5 +1,5 @@
-// A text that a person and a model write together, round by round: what was written, what each has guessed.
-// Knows no page and no server.
+// A text that a learner and a model write together, round by round: the tokens so far, and the
+// drafts of the learner and of a small model.
 
 import { Round } from "../../shared/round.js";
 
@@ -11,13 +11,13 @@ export class TypedGame {
     this.written = [];
     /** @type {Map<number, string>} */
     this.texts = new Map();
-    /** @type {Round | null} the last one */
+    /** @type {Round | null} the last round, with the learner's draft */
     this.round = null;
-    /** @type {Round | null} at the same place */
+    /** @type {Round | null} a round at the same position, with the small model's draft */
     this.rival = null;
     this.rivalTitle = "";
     this.hasEnded = false;
-    this.rounds = 0; // that were judged
+    this.rounds = 0; // number of rounds with a draft
     this.own = new Score();
     this.other = new Score();
   }
@@ -26,7 +26,7 @@ export class TypedGame {
     return this.written.map(({ id }) => id);
   }
 
-  /** @param {any} message of kind "typed" */
+  /** @param {any} message a message of the kind "typed" */
   take({ begun, round, rival, rival_title: title, texts, has_ended: hasEnded }) {
     for (const [id, text] of Object.entries(texts)) this.texts.set(Number(id), text);
     this.rivalTitle = title;
@@ -48,7 +48,7 @@ export class TypedGame {
   }
 }
 
-// How many guessed tokens were kept, thrown away, and never looked at.
+// Counts the accepted, the drafted and the examined tokens.
 class Score {
   constructor() {
     this.kept = this.guessed = this.examined = 0;
@@ -61,13 +61,13 @@ class Score {
     this.examined += outcomes.filter((outcome) => outcome !== "unreached").length;
   }
 
-  // Of those that were examined; undefined before there was any.
+  // The share of examined tokens that were accepted, or undefined if there are none.
   get rate() {
     return this.examined ? this.kept / this.examined : undefined;
   }
 }
 
-// The most probable next tokens that a round has seen at its root.
+// Return the most probable tokens after the root of a round.
 /**
  * @param {RoundRecord} record
  * @param {number} most

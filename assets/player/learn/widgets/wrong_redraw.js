@@ -1,5 +1,5 @@
-// A rule that looks right and is wrong: after a rejection the token comes from p itself, not from what is
-// left of it. Only lessons draw so; the decoder never does.
+// A rule that looks right and is wrong: after a rejection it draws the token from p itself instead
+// of the residual. Only lessons use it; the decoder never does.
 
 import { Redraw } from "../../shared/redraw.js";
 
@@ -14,8 +14,9 @@ export class RedrawFromTarget extends Redraw {
   }
 }
 
-// The token that then comes too often by most, as a bin of the plan: min(p, q) of the time as a guess that is
-// kept, and with p once more after each rejection.
+// Return the index of the token that this wrong rule draws too often by the largest amount. The
+// rule writes a token with probability min(p, q) as an accepted draft. After a rejection it draws
+// from p, so the token gets a second chance.
 /** @param {RedrawPlan} plan */
 export function doubledBin({ p, q, shared }) {
   const common = p.slice(0, -1).map((each, bin) => Math.min(each, q[bin]));

@@ -1,5 +1,6 @@
-// You are the draft: the words that a person types are judged by the target in one real forward, and a
-// small model guesses at the same places. While no model is loaded, a recorded text judges them.
+// A widget in which the learner is the draft. The target judges the words that the learner types in
+// one real forward, and a small model drafts at the same positions. While no model is loaded, a
+// recorded text judges the words.
 
 import { EXTRA } from "../../shared/cursor.js";
 import { element, setText } from "../../shared/dom.js";
@@ -10,8 +11,8 @@ import { Widget } from "../widget.js";
 import { RecordedGame } from "./recorded_game.js";
 import { likeliest, TypedGame } from "./typed_game.js";
 
-const PEEKED = 6; // words that a peek shows
-const ENOUGH = 4; // rounds after which one may compare
+const PEEKED = 6; // number of tokens that the button "peek" shows
+const ENOUGH = 4; // rounds after which the learner and the small model can be compared
 const TEMPERATURE = "0.7";
 const RECORDING = "typed";
 
@@ -28,15 +29,15 @@ export class YouDraft extends Widget {
     this.game = new TypedGame();
     /** @type {Record<string, string>} */
     this.scene = {};
-    this.playedFrom = 0; // rounds before this step
+    this.playedFrom = 0; // number of rounds before this step
     this.isPeeking = false;
-    /** @type {RecordedGame | null} that judges, while no model does */
+    /** @type {RecordedGame | null} the recording that judges while no model is loaded */
     this.recorded = null;
     this.seed = Math.floor(Math.random() * 2 ** 31);
     const pair = course.setup.settings.find(({ name }) => name === "pair")?.default;
     this.pair = course.setup.pairs.find(({ name }) => name === pair);
     const tasks = course.prompts.of(this.pair);
-    this.asked = ""; // the prompt of this text
+    this.asked = ""; // the prompt of the current text
     this.prompts = (tasks.chat ?? tasks.story ?? Object.values(tasks)[0]).slice(0, 12);
     box.classList.add("you-draft");
     this.prompt = field("Ask the model something", "input");
@@ -66,31 +67,32 @@ export class YouDraft extends Widget {
     this.box.replaceChildren(asking, this.source, this.text, this.guessing, this.peeked, this.state, this.table, this.rival, this.score);
   }
 
-  // The text goes on from step to step; a first one begins by itself, on a recording until the model is loaded.
+  // Begin a step. The text continues from step to step. The first step starts a text, from a
+  // recording if the model is not loaded yet.
   /** @param {Record<string, string>} scene */
   async set(scene) {
     this.scene = scene;
     this.playedFrom = this.game.rounds;
     if (!this.game.written.length) await ((await this.isReady()) ? this.start() : this.replay());
     this.draw();
-    if (this.game.round?.outcomes.includes("unreached")) this.on.reached("thrown-rest"); // it stands there to be looked at
+    // When the step begins with a recorded round, that round may already have drafted tokens that
+    // were never examined. The goal is then reached at once.
+    if (this.game.round?.outcomes.includes("unreached")) this.on.reached("thrown-rest");
   }
-
-  // ---- doing
 
   nextPrompt() {
     const at = this.prompts.indexOf(this.prompt.input.value);
     this.prompt.input.value = this.prompts[(at + 1) % this.prompts.length];
   }
 
-  // Nothing was recorded, or the model is in memory.
+  // Return whether the model is in memory, or there is no recording to use instead.
   async isReady() {
     if (!this.course.recorded[RECORDING]) return true;
     const answer = await this.course.drive.ask("ready", { form: { pair: this.pair?.name } });
     return answer?.is_ready === true;
   }
 
-  // The recorded text from its beginning.
+  // Start the recorded text from its beginning.
   replay() {
     const { machine, messages } = this.course.recorded[RECORDING];
     this.prompt.input.value = messages[0].prompt;
@@ -122,7 +124,7 @@ export class YouDraft extends Widget {
     this.send(this.guess.input.value);
   }
 
-  // The target alone, at this place: what it draws there is not kept.
+  // Show the tokens that the target finds most probable here, without adding one to the text.
   look() {
     this.isPeeking = true;
     this.send("");
@@ -154,7 +156,7 @@ export class YouDraft extends Widget {
     this.tell();
   }
 
-  // What this round has shown to who plays.
+  // Report the goals that this round has reached.
   tell() {
     const { round } = this.game;
     this.on.changed();
@@ -207,8 +209,6 @@ export class YouDraft extends Widget {
     if (!isBusy) this.draw();
   }
 
-  // ---- values
-
   get values() {
     const { game } = this;
     const { round, rival, own, other } = game;
@@ -226,8 +226,6 @@ export class YouDraft extends Widget {
     };
   }
 
-  // ---- drawing
-
   draw() {
     const { game } = this;
     const isBusy = this.course.drive.isBusy;
@@ -237,13 +235,15 @@ export class YouDraft extends Widget {
     if (game.hasEnded) setText(this.state, "The text has ended. Begin another one.");
     this.drawTable();
     const { rival, own, other } = game;
-    this.rival.hidden = this.scene.rival !== "shown"; // whose guesses are kept more often is asked first
+    // The small model's drafts stay hidden until the learner has answered a question: are the
+    // learner's or the model's drafts accepted more often?
+    this.rival.hidden = this.scene.rival !== "shown";
     this.rival.replaceChildren(...(rival ? [element("span", "hint", `${game.rivalTitle} guessed here: `), ...this.tokens(rival)] : []));
     const its = this.rival.hidden ? "" : ` ${game.rivalTitle}: ${other.kept} of ${other.examined}.`;
     setText(this.score, game.rounds ? `You: ${own.kept} of ${counted(own.examined, "examined token")} kept.${its}` : "");
   }
 
-  // Each guess of a round, as it fared.
+  // Return the drafted tokens of a round as elements with their outcomes.
   /** @param {import("../../shared/round.js").Round} round */
   tokens(round) {
     return round.indices.map((node) => {
@@ -286,7 +286,7 @@ export class YouDraft extends Widget {
   }
 }
 
-// By how much the person's acceptance is above the other's.
+// Return by how much the learner's acceptance rate exceeds the small model's.
 /**
  * @param {{ rate: number | undefined }} own
  * @param {{ rate: number | undefined }} other
@@ -320,7 +320,7 @@ function field(words, tag) {
   return { label, input };
 }
 
-// Enter, or its last button.
+// Return a form that Enter or its last button submits.
 /**
  * @param {() => void} onSubmit
  * @param {...HTMLElement} parts
