@@ -1,7 +1,8 @@
-"""Records transformers' assisted generation: puts a watch on `generate`, and takes it off again.
+"""Record assisted generation of the library transformers, by watching calls of `generate`.
 
-Works on the user's own model objects and leaves them as they were. What is seen of a call is told
-in `experiments.generate_run`; this file makes whole traces of it. Knows no tensors.
+This module changes the user's model object while it watches, and restores the object afterwards. It
+creates complete traces; `experiments.generate_run` records the rounds of a single call. This module
+itself never reads tensors.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ from specviz.records import (
 
 
 def record(model: Any, tokenizer: Any, assistant: Any = None) -> Recording:
-    """Watch `model.generate(…, assistant_model=…)`, or `prompt_lookup_num_tokens=…`.
+    """Watch calls of `model.generate` with `assistant_model` or `prompt_lookup_num_tokens`.
 
-    `model` is a decoder of transformers, `tokenizer` its fast tokenizer; with `assistant`, a call
-    that drafts with anything else is refused. Use as a context; afterwards `recording.trace` is the
-    last call's trace and `recording.traces` holds all of them. A call without drafts passes
-    unrecorded.
+    `model` is a decoder of transformers, and `tokenizer` its fast tokenizer. If `assistant` is
+    given, calls that draft with anything else are rejected. Use the result in a `with` block.
+    Afterwards `recording.trace` is the trace of the last call, and `recording.traces` has all of
+    them. A call without drafts is not recorded.
 
-    The first forward of a watched call gets no candidates. At temperature 0 the text is that of an
-    unwatched call; a sampled one has the same distribution, but a seed gives other draws. What
-    `generate` keeps to itself is None or empty in the trace: uniform draws, residuals, tokens held
-    ready; its seed, which a trace must have, is 0. InputError for batches and for kinds of drafts
-    that a trace cannot hold.
+    In a watched call, the first forward of the target verifies no drafted tokens. At temperature 0
+    the text is the same as without watching. A sampled text has the same distribution, but the same
+    seed gives other draws. `generate` hides uniform draws, residuals and extra candidates, so the
+    trace has None or nothing for them. The seed in the trace is 0. Raises InputError for batches,
+    and for drafting that a trace cannot describe.
     """
     return Recording(model, tokenizer, assistant)
 
 
 class Recording:
-    """A context in which `model.generate` is watched; it may be entered again."""
+    """A context manager that watches `model.generate`. It can be entered several times."""
 
     def __init__(self, model: Any, tokenizer: Any, assistant: Any = None) -> None:
         _check(model, tokenizer)
@@ -60,11 +61,11 @@ class Recording:
 
     @property
     def trace(self) -> Trace:
-        """The last call's; InputError where no call drafted."""
+        """Return the trace of the last recorded call. Raises InputError if no call used drafts."""
         if not self.traces:
             raise InputError(
-                "nothing was recorded: call generate in the context, with assistant_model or "
-                "prompt_lookup_num_tokens"
+                "nothing was recorded: call generate inside the `with` block, with "
+                "assistant_model or prompt_lookup_num_tokens"
             )
         return self.traces[-1]
 
@@ -84,7 +85,7 @@ class Recording:
         self._undo.close()
 
     def _patch(self, name: str, value: Any) -> None:
-        """Set an attribute of this object alone, and remember how to take it back."""
+        """Set an attribute of the user's model object, and remember how to restore it."""
         own = vars(self._model)
         if name in own:
             self._undo.callback(setattr, self._model, name, own[name])
@@ -93,7 +94,9 @@ class Recording:
         setattr(self._model, name, value)
 
     def _generate(self, *given: Any, **named: Any) -> Any:
-        if self._is_generating:  # a target that drafts with its own first layers
+        # If the target drafts with its own first layers, `generate` calls this function again from
+        # inside, and that call must not be recorded.
+        if self._is_generating:
             return self._original_generate(*given, **named)
         self._is_generating, self._run = True, None
         reason = FinishReason.STOPPED
@@ -111,16 +114,18 @@ class Recording:
             used = named.get("assistant_model")
             if self._assistant is not None and used is not self._assistant:
                 got = "no assistant_model" if used is None else f"another {type(used).__name__}"
-                raise InputError(f"generate must get the assistant that is recorded, got {got}")
+                raise InputError(f"generate must be called with the recorded assistant, got {got}")
             self._settings = named["generation_config"]
             run = GenerateRun(self._model, generator, self._settings, named["input_ids"])
-            decoding_config(run, self._settings)  # what no trace can say is refused before the run
+            # This call raises an error before decoding starts, if a trace cannot describe the
+            # settings.
+            decoding_config(run, self._settings)
             self._run = run
             run.watch()
         return generator
 
     def _take(self, reason: FinishReason) -> None:
-        """Keep what the call left, whole or broken off."""
+        """Store the trace of the call that has just ended, even if it was interrupted."""
         run, self._run = self._run, None
         if run is None:
             return
@@ -129,7 +134,10 @@ class Recording:
             self.traces.append(run.fill(self._header(run)))
 
     def _reason(self) -> FinishReason:
-        """Why a call that returned has ended: a criterion of the user's own is a stop."""
+        """Return the reason why a complete call of `generate` ended.
+
+        If a stopping criterion of the user ended the call, the reason is STOPPED.
+        """
         if self._run is None or not self._run.emitted_ids:
             return FinishReason.STOPPED
         if self._run.emitted_ids[-1] in end_ids(self._settings):
@@ -139,7 +147,6 @@ class Recording:
         return FinishReason.LENGTH if is_full else FinishReason.STOPPED
 
     def _header(self, run: GenerateRun) -> Trace:
-        """All but the records."""
         model, assistant = self._model, run.assistant
         has_own_draft = assistant is not None and assistant is not model
         draft = describe(assistant) if has_own_draft else None
@@ -168,16 +175,17 @@ def _check(model: Any, tokenizer: Any) -> None:
             rule = f"model must be a causal language model of transformers, with {name}"
             raise InputError(f"{rule}, got {type(model).__name__}")
     if model.config.is_encoder_decoder:
-        raise InputError("model must be a decoder only, got an encoder and a decoder")
+        raise InputError("model must be a decoder-only model, got an encoder-decoder")
     if not getattr(tokenizer, "is_fast", False):
-        rule = "tokenizer must be a fast one of transformers"
+        rule = "tokenizer must be a fast tokenizer of transformers"
         raise InputError(f"{rule}, got {type(tokenizer).__name__}")
 
 
 def decoding_config(run: GenerateRun, settings: Any) -> DecodingConfig:
-    """The library's settings in our words; `draft_length` is the longest draft that was seen.
+    """Convert the settings of a call of `generate`. `draft_length` is the longest draft so far.
 
-    Processors that we have no word for (penalties, forbidden words) show in p and q alone.
+    Some settings of the library, such as penalties and forbidden words, do not exist in specviz.
+    Their effect is visible only in p and q.
     """
     is_sampled = bool(settings.do_sample)
     limit = settings.max_length - len(run.prompt_ids)
@@ -198,7 +206,6 @@ def decoding_config(run: GenerateRun, settings: Any) -> DecodingConfig:
 
 
 def end_ids(settings: Any) -> Collection[int]:
-    """The tokens that end a sequence."""
     ids = settings.eos_token_id
     if ids is None:
         return ()
@@ -206,7 +213,7 @@ def end_ids(settings: Any) -> Collection[int]:
 
 
 def describe(model: Any) -> ModelInfo:
-    """What a loaded model is."""
+    """Return the facts about a loaded model that a trace contains."""
     config, weights = model.config.get_text_config(), list(model.parameters())
     return ModelInfo(
         name=str(getattr(model, "name_or_path", "") or type(model).__name__),

@@ -1,7 +1,7 @@
-"""Target and draft probabilities after one prefix, what both have in common, and the draw.
+"""The bars of p and q after one prefix, their overlap, and the draw that decided about a token.
 
-Pure: records to a Plotly dict. Knows neither the run nor the page. The number, order, roles and
-parts of the traces never change; only their arrays do.
+The functions turn records into a Plotly dict. Only the arrays in its Plotly traces change from
+round to round. The number and the order of the Plotly traces are always the same.
 """
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ from specviz.figures.theme import (
 from specviz.records import Position, ProposalKind, Round
 
 ROW_PIXELS = 30
-BAR_WIDTH = 0.28  # of a row
-ROOMY_ROWS = 6  # as many as share the height while the draft's alone show
-_LEAST_SUM = 1e-5  # what the six digits of a recorded distribution can lose
+BAR_WIDTH = 0.28  # thickness of a bar as a share of the height of a row
+# While only the draft's bars are shown, the chart is high enough for this number of rows. It then
+# does not grow when p appears.
+ROOMY_ROWS = 6
+# The sum of a recorded distribution has at most this error, because a file keeps six significant
+# digits of its values.
+_LEAST_SUM = 1e-5
 
 
 def bars_figure(
@@ -43,16 +47,15 @@ def bars_figure(
     temperature: float,
     child: int | None = None,
 ) -> Figure:
-    """p and q over the tokens at `position`, their overlap as an area; below, min(1, p/q) and u of
-    node `child`.
+    """Return the bars of p and q at `position`, with the draw for the node `child` below them.
 
-    At temperature 0 the raw distributions are shown, for the processed ones are 0 or 1; so is q
-    where the rule takes every guess as certain. Without a position (a prefix that was never
-    examined) the bars show `child` and its siblings alone.
+    At temperature 0 the bars show the raw distributions, because the processed ones are 0 or 1.
+    They also show the raw q if the rule treats every drafted token as certain. Without a position
+    (the walk never examined this prefix) the bars show only `child` and its siblings.
 
-    A chart cannot wrap text, so `meta` of the layout has the heading and the remark for the page to
-    show above and below it. For the time before p is known it has `drafted`: the heading, and the
-    columns and the axis of the draft's bars alone.
+    A chart cannot wrap text, so `layout.meta` holds the heading and the remark, which the page
+    shows above and below the chart. `layout.meta.drafted` is for the time before p is known, when
+    the page shows only the draft's bars: their heading, their columns and their axis.
     """
     rows = distribution_rows(position, round_, child, is_raw=temperature == 0)
     has_draft = any(row.draft is not None for row in rows)
@@ -73,7 +76,10 @@ def bars_figure(
 
 
 def _draft_alone(rows: Sequence[DistributionRow], texts: Mapping[int, str]) -> dict[str, Any]:
-    """Only what the draft itself names, by falling q: no row may tell where p will be large."""
+    """Return the arrays for a chart of the draft's tokens alone, sorted by decreasing q.
+
+    The page shows this chart before p is known, so no row may reveal where p is large.
+    """
     own = [(row.draft, row) for row in rows if row.is_own and row.draft is not None]
     if not own:
         return {"bars": None, "axis": None}
@@ -88,14 +94,14 @@ def _draft_alone(rows: Sequence[DistributionRow], texts: Mapping[int, str]) -> d
         "customdata": [*(row.node for _, row in own), None],
     }
     names = [*(_tick(row, texts) for _, row in own), "other"]
-    span = [max(len(places), ROOMY_ROWS) - 0.3, -0.5]  # few rows fill the height of many
+    span = [max(len(places), ROOMY_ROWS) - 0.3, -0.5]  # range of the y-axis, from bottom to top
     return {"bars": bars, "axis": {"tickvals": places, "ticktext": names, "range": span}}
 
 
 def _rest_words(rest: float) -> str:
     if rest < _LEAST_SUM:
         return f"0{NO_BREAK}%"
-    return f"under 0.1{NO_BREAK}%" if rest < 0.0005 else f"{100 * rest:.1f}{NO_BREAK}%"
+    return percent(rest)
 
 
 def _draft_words(round_: Round, temperature: float) -> str:
@@ -124,7 +130,10 @@ def _title(round_: Round, temperature: float, coin: Coin) -> str:
 
 
 def _point_mass_title(round_: Round, temperature: float, when: str) -> str:
-    """q is 1 for the rule, so what shows as q takes no part in it."""
+    """Return the heading for a rule that uses q = 1 for every drafted token.
+
+    The bar of q then has no effect on the outcome.
+    """
     known = "q is only the draft’s own confidence, at temperature 1"
     q = known if has_own_distribution(round_) else "this draft gives no probabilities"
     p = (
@@ -167,7 +176,7 @@ def _bars(
 def _layout(
     rows: Sequence[DistributionRow], texts: Mapping[int, str], coin: Coin
 ) -> dict[str, Any]:
-    bottom = coin.y + 1.2  # the number below the bar of the draw stays clear of the remark
+    bottom = coin.y + 1.2  # this space has the value of the draw u as text, above the remark
     layout = base_layout(round((bottom + 0.5) * ROW_PIXELS) + 48)
     layout |= probability_bars()
     layout["yaxis"] = quiet_axis(

@@ -1,6 +1,7 @@
-"""Speedup over the rows of a batch, with a mark at the rows that are planned.
+"""A chart of the speedup by the number of sequences in a batch, with a mark at the planned number.
 
-Pure: numbers to a Plotly dict. The axis of the rows is logarithmic; the region below 1 is shaded.
+The functions turn numbers into a Plotly dict. The x-axis is logarithmic, and the region below 1 is
+shaded.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet
 def batch_speedup_figure(
     gains: Sequence[tuple[int, float]], chosen: tuple[int, float], largest: int | None = None
 ) -> Figure:
-    """`gains` pairs rising numbers of rows with speedups; `chosen` is such a pair.
+    """Return the curve of the speedup over the batch size, with a mark at `chosen`.
 
-    Beyond `largest`, the rows that memory holds, the line is dotted.
+    `gains` has pairs of (batch size, speedup), sorted by batch size. `chosen` is such a pair.
+    `largest` is the largest batch that fits into memory. Beyond it the line is dotted.
     """
     most = gains[-1][0] if largest is None else largest
     inside = [gain for gain in gains if gain[0] <= most]
@@ -26,7 +28,8 @@ def batch_speedup_figure(
     layout = _layout([*(gain for _, gain in gains), chosen[1]], gains[-1][0])
     if beyond:
         place = {"x": math.log10(max(1, most)), "y": 1, "yref": "paper", "yanchor": "bottom"}
-        is_late = most * most > gains[-1][0]  # in the right half of the axis
+        # True if the largest batch is in the right half of the logarithmic axis.
+        is_late = most * most > gains[-1][0]
         side = "right" if is_late else "left"
         layout["annotations"].append(note(" no more fit ", xanchor=side, **place))
     return {

@@ -1,6 +1,6 @@
-"""The coin that judged a drafted token: a bar up to min(1, p/q), and a pin at u.
+"""The draw that decided about a drafted token: a bar up to min(1, p/q), and a pin at u.
 
-Pure: a verdict to Plotly traces. Knows nothing of the distributions above it.
+The functions turn a verdict into Plotly traces. The bars of p and q above this bar are in `bars`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from specviz.records import ExtraKind, ExtraToken, Outcome, ProposalKind, Round,
 
 @dataclass(frozen=True, slots=True)
 class Coin:
-    """The acceptance bar: shaded up to acceptance_prob, a pin at u; empty without a node.
+    """The acceptance bar of one drafted node: shaded up to acceptance_prob, with a pin at u.
 
-    Without a node `extra` is the token that the target added, drawn (`is_drawn`) above temperature
-    0. Neither at temperature 0 nor by a lossy rule does u decide.
+    If no drafted node is shown, `verdict` is None and the bar is empty; `extra` is then the token
+    that the target added. `is_drawn` says whether the run's temperature is above 0. At temperature
+    0 and under a lossy rule, u has no effect on the outcome.
     """
 
     verdict: Verdict | None
@@ -45,7 +46,10 @@ class Coin:
 
     @property
     def comes_after_a_rejection(self) -> bool:
-        """An earlier sibling failed, so the rule compares what it left of p (and of q)."""
+        """Return whether an earlier sibling was rejected.
+
+        If one was rejected, the acceptance probability is computed from the residual, not from p.
+        """
         is_examined = self.verdict is not None and self.verdict.outcome is not Outcome.UNREACHED
         return is_examined and self.follows_rejection
 
@@ -57,7 +61,11 @@ class Coin:
 
     @property
     def remark(self) -> str:
-        """What the bars above do not say: a residual, a draw, or that nobody looked."""
+        """Return a sentence about what the bars of p and q do not show.
+
+        It says that the acceptance rule used a residual instead of p, that the target drew the
+        token, or that the walk ended before this node. It is "" if the bars show everything.
+        """
         if self.verdict is None:
             return self._drawn
         if self.verdict.outcome is Outcome.UNREACHED:
@@ -81,7 +89,7 @@ class Coin:
 
     @property
     def _words(self) -> tuple[str, str]:
-        """Where the bar ends and where the pin stands."""
+        """Return the hover texts of the acceptance bar and of the pin at u."""
         assert self.verdict is not None
         accept, u = self.verdict.acceptance_prob, self.verdict.uniform_draw
         return (decimals(accept, DRAW_PLACES), "") if u is None else drawn(accept, u)
@@ -111,7 +119,10 @@ class Coin:
         }
 
     def _threshold(self, chances: list[float]) -> dict[str, Any]:
-        """The number where the shaded part ends, below it: above stands that of the draw."""
+        """Return the label of the acceptance probability, at which the shading ends.
+
+        This label is below the bar, because the label of the draw u is above the bar.
+        """
         x = chances[0] if chances else 0.0
         side = "right" if x < 0.2 else "left" if x > 0.8 else "center"
         return {

@@ -1,6 +1,6 @@
-"""Acceptance at each depth of the draft, beside the constant rate that theory assumes.
+"""Acceptance at each depth of the draft, compared with the constant rate that theory assumes.
 
-Pure: counts to a Plotly dict.
+The functions turn counts into a Plotly dict.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Any
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet_axis
 from specviz.metrics import DepthAcceptance
 
-MOST_LABELS = 6  # that stand side by side on a small screen
+MOST_LABELS = 6  # number of labels that fit next to each other on a small screen
 
 
 def depth_figure(by_depth: Sequence[DepthAcceptance], rate: float | None) -> Figure:
-    """Conditional acceptance (passed / reached) per depth and the measured rate over all depths.
+    """Return the chart of the acceptance at each depth.
 
-    `customdata` is [passed, reached]. Works without counts.
+    A line shows `rate`, the mean of all depths. The acceptance at a depth is the number of rounds
+    that passed it / the number that reached it; `customdata` has both numbers. Without counts the
+    chart has no points.
     """
     deepest = max((each.depth for each in by_depth), default=5)
     ends = _range(deepest) if rate is not None else []
@@ -60,18 +62,21 @@ def _measured(by_depth: Sequence[DepthAcceptance], rate: float) -> dict[str, Any
 
 
 def _side(value: float, rate: float) -> str:
-    """Away from the constant rate's line, unless that is the axis."""
+    """Return on which side of a point its label is, "top" or "bottom".
+
+    The label must not overlap the line of the constant rate.
+    """
     return "bottom" if 0.15 < value < rate else "top"
 
 
 def _range(deepest: int) -> list[float]:
-    """Room at either end for half a label."""
+    """Return the x-range, with space for half a label at both ends."""
     room = max(0.5, 0.08 * deepest)
     return [1 - room, deepest + room]
 
 
 def _step(depths: int) -> int:
-    """Every depth has a label, or every second, third, …"""
+    """Return the distance between ticks: 1 for a tick at every depth, 2 at every second depth."""
     return max(1, math.ceil(depths / MOST_LABELS))
 
 

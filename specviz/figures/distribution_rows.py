@@ -1,7 +1,4 @@
-"""Which tokens a picture of p and q shows after one prefix: the probable ones and the drafted ones.
-
-Knows no chart.
-"""
+"""The tokens that a picture of p and q shows: the most probable ones and the drafted ones."""
 
 from __future__ import annotations
 
@@ -12,17 +9,19 @@ from specviz.records import TOP_TOKENS, Position, ProposalKind, Round
 
 SHOWN_TOKENS = 8
 MOST_DRAFTED = 12
-OWN_TOKENS = 4  # of the draft's most probable ones
-_WITH_OWN_Q = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT)  # their rule compares q
+OWN_TOKENS = 4  # number of the draft's most probable tokens that are shown
+# The kinds of proposal for which the acceptance rule uses q.
+_WITH_OWN_Q = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT)
 
 
 @dataclass(frozen=True, slots=True)
 class DistributionRow:
-    """One token with its p and q; token_id None is all others together, draft None is no
-    distribution.
+    """One token with its p and q. A token_id of None means all other tokens together.
 
-    `node` is the drafted node with this token, None where it was not drafted here. `is_own`: the
-    draft names it, so it may show before the target has looked.
+    `target` is p, and `draft` is q, or None if the drafter has no distribution. `node` is the index
+    of the drafted node with this token, or None if the token was not drafted at this position.
+    `is_own` says that the token is drafted or among the draft's most probable ones. Such a row may
+    be shown before the target has run.
     """
 
     token_id: int | None
@@ -36,12 +35,11 @@ class DistributionRow:
 def distribution_rows(
     position: Position | None, round_: Round, child: int | None, is_raw: bool
 ) -> tuple[DistributionRow, ...]:
-    """Rows by falling p: about 8 tokens, then the others.
+    """Return the rows of a position: about 8 tokens sorted by decreasing p, then all others as one.
 
-    The drafted ones are always among them, and behind the root the draft's own favourites: what
-    shows before p is known depends neither on p nor on how far the walk will come, for other
-    prefixes have distributions only once they are examined. Without a child the target's own token
-    is among them; else it is but one of p's tokens, for it is drawn later.
+    The drafted tokens always have a row. After the root, the draft's most probable tokens also have
+    one. These rows can appear before p is known, so their choice must not depend on p, or on how
+    far the walk will get. If `child` is None, the target's own token has a row as well.
     """
     known: dict[int | None, DistributionRow]
     known = {row.token_id: row for row in _drafted_rows(position, round_, child, is_raw)}
@@ -66,18 +64,27 @@ def distribution_rows(
 def _own_row(
     token_id: int, top: Sequence[DistributionRow], known: Mapping[int | None, DistributionRow]
 ) -> dict[int | None, DistributionRow]:
-    """The row of the target's own token, as far as the record keeps it."""
+    """Return the row of the target's own token by its id.
+
+    Return no row if its p is not recorded.
+    """
     row = known.get(token_id) or next((each for each in top if each.token_id == token_id), None)
     return {} if row is None else {token_id: replace(row, is_examined=True)}
 
 
 def has_own_distribution(round_: Round) -> bool:
-    """Whether the drafter knows how probable its guesses are; one that copies does not."""
+    """Return whether the drafter knows the probabilities of its tokens.
+
+    A drafter that copies tokens does not.
+    """
     return any(position.draft_probs or position.raw_draft_probs for position in round_.positions)
 
 
 def _has_raw_q(round_: Round, is_raw: bool) -> bool:
-    """Whether q is the drafter's own, unprocessed: the rule compares none, or only 0 and 1."""
+    """Return whether the bars must show the raw q.
+
+    The raw q is shown if the acceptance rule does not use q, or uses only the values 0 and 1.
+    """
     return is_raw or round_.tree.kind not in _WITH_OWN_Q
 
 
@@ -103,7 +110,11 @@ def _top_rows(position: Position, *, has_raw_q: bool, is_raw: bool) -> tuple[Dis
 def _drafted_rows(
     position: Position | None, round_: Round, child: int | None, is_raw: bool
 ) -> tuple[DistributionRow, ...]:
-    """The children here; the examined one first, so that a repeat of its token is marked too."""
+    """Return the rows of the drafted tokens at this position.
+
+    The row of `child` is last. The caller stores the rows by token, so this row replaces that of a
+    sibling with the same token.
+    """
     parent = _parent(position, round_, child)
     children = [i for i in round_.tree.children(parent) if i != child][:MOST_DRAFTED]
     ordered = children if child is None else [*children, child]
@@ -136,9 +147,10 @@ def _drafted_row(
 
 
 def first_q(round_: Round, index: int) -> float:
-    """q of a node before any sibling was drawn.
+    """Return the draft's probability of a node's token before any of its siblings was drawn.
 
-    Without replacement each sibling's own q is scaled to what the ones before it had left.
+    Without replacement, the recorded q of a sibling is relative to the mass that earlier siblings
+    left.
     """
     nodes, left = round_.tree.nodes, 1.0
     if round_.tree.kind is not ProposalKind.WITHOUT_REPLACEMENT:

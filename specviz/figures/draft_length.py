@@ -1,6 +1,6 @@
-"""Speedup over the draft length: theory's curve, the length that is chosen, what was measured.
+"""A chart of the speedup by draft length: theory's curve, the chosen length, and measurements.
 
-Pure: numbers to a Plotly dict.
+The functions turn numbers into a Plotly dict.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ LONGEST = 16
 def draft_length_figure(
     a: float, c: float, v: float, length: int, measured: Sequence[tuple[int, float]] = ()
 ) -> Figure:
-    """`measured` pairs draft lengths with speedups; a, c and v as in `theory`."""
+    """Return the figure of the speedup by draft length.
+
+    `measured` has pairs of length and speedup. a is the acceptance rate, c the cost ratio and v the
+    verification overhead, as in `theory`.
+    """
     lengths = range(1, LONGEST + 1)
     curve = [theory.speedup(a, each, c, v) for each in lengths]
     at = theory.speedup(a, length, c, v)

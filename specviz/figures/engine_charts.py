@@ -1,6 +1,6 @@
-"""What a serving engine counts while one watches: over time, and by position of the draft.
+"""The counters of a serving engine that a user watches: over time, and by draft position.
 
-Pure: numbers to a Plotly dict.
+The functions turn numbers into a Plotly dict.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from typing import Any
 from specviz.figures.plain_line import plain_line, plain_marks
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, quiet_axis
 
-LEAST_SECONDS = 60.0  # that the axis of time shows
+LEAST_SECONDS = 60.0  # the time axis shows at least this many seconds
 _HEIGHT = 200
 
 
 def over_time_figure(
     times: Sequence[float], lines: Mapping[str, Sequence[float | None]], *, is_share: bool = False
 ) -> Figure:
-    """A line for each role, its values at `times` (seconds, rising); None is a gap: nothing was
-    counted then.
+    """Return a chart with one line for each item of `lines`; the x-axis shows seconds.
 
-    A share has an axis from 0 to 1, in percent.
+    `times` are increasing seconds, and `lines` maps the role of a line's colour to the values of
+    the line at these times. A value of None makes a gap in the line. If `is_share`, the y-axis goes
+    from 0 to 100 %.
     """
     points = {
         role: [(x, y) for x, y in zip(times, values, strict=True) if y is not None]
@@ -43,7 +44,10 @@ def over_time_figure(
 
 
 def positions_figure(shares: Sequence[float]) -> Figure:
-    """A bar for each place of a draft: of all drafts, how many were accepted up to there."""
+    """Return a chart with one bar per draft position.
+
+    The bar is the share of drafts whose tokens were all accepted up to and including this position.
+    """
     layout = _layout()
     places = list(range(1, len(shares) + 1))
     title = {"text": "guess of a draft", "font": {"size": SMALL}}

@@ -1,6 +1,6 @@
-"""What a pointer on a node reads: the numbers of its verdict in words, line by line.
+"""The text that appears when the pointer is on a node: the numbers of its verdict, line by line.
 
-Knows no chart; the lines hold no model text.
+The lines hold numbers and fixed words only, and no text that a model wrote.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ _DISTRIBUTIONS = {
 
 
 def shown_draft_prob(node: DraftNode) -> float:
-    """The q to draw: that of the rule, or where it is 1 (point mass, temperature 0) the raw one."""
+    """Return the q that the page shows for a node.
+
+    It is the q that the acceptance rule uses, or the raw q if the rule's q is 0 or 1.
+    """
     return node.draft_prob if 0 < node.draft_prob < 1 else node.draft_score
 
 
 def verdict_lines(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
-    """p, q, acceptance and u of a drafted node; raw values too where the rule saw 0 or 1.
+    r"""Return p, q, acceptance and u of a drafted node as lines of text.
+
+    If p or q is 0 or 1, its line also has the raw value.
 
     >>> from specviz.records import Outcome, ProposalKind, Verdict
     >>> greedy = Verdict(1.0, 1.0, 1.0, 1.0, 0.25, Outcome.ACCEPTED, 0.62, 0.55)
@@ -57,7 +62,10 @@ def _with_raw(processed: float, raw: float) -> str:
 
 
 def extra_lines(extra: ExtraToken, kind: ProposalKind) -> tuple[str, str]:
-    """Where the token came from, and its probability there; a lossy rule leaves no residual."""
+    """Return two lines: how the target drew the round's extra token, and with what probability.
+
+    Under a lossy rule, the extra token was never drawn from a residual.
+    """
     distribution = _DISTRIBUTIONS[extra.kind] if kind.is_lossless else "the target"
     source = f"{extra.kind.value}: drawn from {distribution}"
     return source, f"probability {percent(extra.prob)}"

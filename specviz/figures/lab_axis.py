@@ -1,6 +1,6 @@
-"""The values of a sweep's axis along a chart: one place each, evenly spaced, named below.
+"""The x-axis of a chart of a sweep: the swept values, evenly spaced.
 
-Pure. Even spacing keeps 10, 50, 200 and 500 apart, and takes names as well as numbers.
+Even spacing keeps values such as 10, 50, 200 and 500 apart. It works for names as well as numbers.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 from specviz.figures.labels import plain_text
 from specviz.figures.theme import LIGHT, SMALL, quiet_axis
 
-MOST_LETTERS = 14  # of a name below its place
+MOST_LETTERS = 14  # a name with more letters is written on several lines
 Value = int | float | str
 
 
 def value_axis(title: str, values: Sequence[Value]) -> dict[str, Any]:
-    """An axis with room for half a step at either end."""
+    """Return an axis with one tick per value, and space for half a step at both ends."""
     return quiet_axis(
         range=[-0.5, len(values) - 0.5],
         showgrid=False,
@@ -31,7 +31,7 @@ def value_axis(title: str, values: Sequence[Value]) -> dict[str, Any]:
 
 
 def named(value: Value) -> str:
-    """As it stands below the axis: a long name is broken where its words meet.
+    """Return a value as the label below the axis; a long name is broken at its hyphens.
 
     >>> named(0.3), named("draft-model"), named("cross-vocabulary")
     ('0.3', 'draft-model', 'cross-<br>vocabulary')

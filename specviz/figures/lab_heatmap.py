@@ -1,6 +1,6 @@
-"""Speedup over two axes of a sweep, a cell each: blue gains, orange loses.
+"""The speedup over two axes of a sweep, with one cell per point: blue is faster, orange is slower.
 
-Pure: the points of a sweep to a Plotly dict.
+The functions turn the points of a sweep into a Plotly dict.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from specviz.figures.lab_axis import Value, value_axis
 from specviz.figures.lab_speedup import hover
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout
 
-Cell = tuple[int, int]  # place along the first axis, place along the second
+Cell = tuple[int, int]  # a cell's index along the first axis, and its index along the second
 ROW_PIXELS = 38
-STRENGTH = 0.55  # of the colours, so that the numbers on them can be read
+STRENGTH = 0.55  # opacity of the colours, low enough that the numbers in the cells are readable
 
 
 def lab_heatmap_figure(
@@ -23,7 +23,10 @@ def lab_heatmap_figure(
     points: Mapping[Cell, Mapping[str, Any]],
     picked: Cell | None = None,
 ) -> Figure:
-    """Cells that are not measured yet stay empty; `customdata` is a cell's two places."""
+    """Return the heat map of `points`, keyed by cell; the cell `picked` has a frame.
+
+    Cells without a measurement are empty. `customdata` of a cell is its two indices.
+    """
     columns, rows = (list(range(len(each))) for each in values)
     cells = [[points.get((x, y)) for x in columns] for y in rows]
     highest = max([each["speedup"] for each in points.values()], default=2.0)
@@ -79,6 +82,6 @@ def _layout(
 
 
 def _frame(x: int, y: int) -> dict[str, Any]:
-    """Round the cell that the other charts show."""
+    """Return the frame around the selected cell, which the other charts show in detail."""
     ends = {"x0": x - 0.48, "x1": x + 0.48, "y0": y - 0.47, "y1": y + 0.47}
     return {"type": "rect", **ends, "line": {"color": LIGHT["ink"], "width": 2}}

@@ -1,7 +1,7 @@
-"""Speedup along one axis of a sweep: measured with its spread, beside theory and the noise.
+"""The speedup along one axis of a sweep: measured with its spread, next to theory and noise.
 
-Pure: the points of a sweep to a Plotly dict. Three looks that cannot be taken for one another:
-points and bars for what was measured, a dashed line in a tint for theory, a hatched band for noise.
+The functions turn the points of a sweep into a Plotly dict. Measurements are points with error
+bars, theory is a dashed tinted line, and noise is a hatched band.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ def lab_speedup_figure(
     noise: Sequence[float] = (),
     picked: int | None = None,
 ) -> Figure:
-    """`points` by their place among `values`; what is not measured yet keeps its room.
+    """Return the figure of `points`, keyed by their index among `values`.
 
-    Names have no order, so nothing joins them: theory is then a mark with its band as a bar.
-    `noise`: the baseline over itself. `customdata` of the measured points is their place.
+    Values without a measurement keep their space. If the values are names, they have no order, so
+    no line joins them, and theory is a mark with an error bar. `noise` holds ratios of baseline
+    runs to each other. `customdata` of the measured points is their index.
     """
     places = sorted(points)
     theory = [place for place in places if points[place]["theory_band"]]
@@ -53,9 +54,10 @@ def _are_names(values: Sequence[Value]) -> bool:
 
 
 def noise_range(noise: Sequence[float]) -> tuple[float, float]:
-    """Where a ratio of two equal runs may lie, if those were measured; (1, 1) for none.
+    """Return the smallest and the largest ratio of the speeds of two equal runs.
 
-    Which of both runs came first is chance, so each ratio counts the other way round as well.
+    `noise` has measured ratios. Either of the two runs could have been the first, so the inverse of
+    each ratio counts as well. Without measurements the result is (1, 1).
 
     >>> noise_range([0.8, 1.1])
     (0.8, 1.25)
@@ -65,7 +67,7 @@ def noise_range(noise: Sequence[float]) -> tuple[float, float]:
 
 
 def _noise_band(count: int, noise: Sequence[float]) -> dict[str, Any]:
-    """How far two runs of the same thing lie apart here, over the whole axis of so many values."""
+    """Return the band that shows the noise, as wide as an axis of `count` values."""
     ends = noise_range(noise) if noise else ()
     left, right = -0.5, count - 0.5
     pattern = {"shape": "/", "fgcolor": LIGHT["muted"], "bgcolor": CLEAR, "size": 7}
@@ -82,14 +84,14 @@ def _rectangle(ends: Sequence[float]) -> list[float | None]:
 
 
 def _theory_band(places: Sequence[int], bands: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """From its lower ends to the right, and back along the upper ones."""
+    """Return the band of theory's speedups as a closed line around its area."""
     lows, highs = [low for low, _ in bands], [high for _, high in bands]
     outline = plain_line("expected", [*places, *places[::-1]], [*lows, *highs[::-1]], 0)
     return outline | {"fill": "toself", "fillcolor": LIGHT["expected"], "opacity": 0.18}
 
 
 def _theory_marks(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """Beside the measured points, a little to the right."""
+    """Return marks for theory, a little to the right of the measured points."""
     found = [points[place] for place in places]
     return {
         "type": "scatter",
@@ -111,7 +113,10 @@ def _theory_marks(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]
 
 
 def _error_bars(points: Sequence[Mapping[str, Any]], middle: str, ends: str) -> dict[str, Any]:
-    """From the lower to the upper of each point's `ends`."""
+    """Return the error bars of points.
+
+    `middle` is the key of a point's value, and `ends` the key of the two ends of its error bar.
+    """
     return {
         "type": "data",
         "symmetric": False,
@@ -121,7 +126,7 @@ def _error_bars(points: Sequence[Mapping[str, Any]], middle: str, ends: str) -> 
 
 
 def _joined(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """From each point to the next one; across what is not measured nothing is drawn."""
+    """Return a line through neighbouring points, with gaps where a value was not measured."""
     x: list[float] = []
     y: list[float | None] = []
     for place in places:
@@ -150,7 +155,7 @@ def _measured(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) ->
 
 
 def _ring(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """Round the point that the other charts show."""
+    """Return a ring around the selected point, which the other charts show in detail."""
     return {
         "type": "scatter",
         "mode": "markers",
@@ -169,14 +174,14 @@ def _ring(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dic
 
 
 def hover(point: Mapping[str, Any]) -> str:
-    """The numbers of a point, a line each."""
+    """Return the numbers of a point for the hover text, one per line."""
     low, high = point["speedup_spread"]
     lines = [f"{point['speedup']:.2f}× measured ({low:.2f} to {high:.2f})"]
     if point["theory_band"]:
         low, high = point["theory_band"]
-        lines.append(f"{point['theory_speedup']:.2f}× by theory ({low:.2f} to {high:.2f})")
+        lines.append(f"{point['theory_speedup']:.2f}× explained ({low:.2f} to {high:.2f})")
     if point["acceptance_rate"] is not None:
-        lines.append(f"acceptance {point['acceptance_rate']:.2f}")
+        lines.append(f"acceptance rate {point['acceptance_rate']:.2f}")
     return "<br>".join(lines)
 
 

@@ -1,6 +1,6 @@
-"""What a token costs along one axis of a sweep, and in which part of the work.
+"""The time per token along one axis of a sweep, split by the parts of the work.
 
-Pure: the points of a sweep to a Plotly dict.
+The functions turn the points of a sweep into a Plotly dict.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from specviz.figures.lab_axis import Value, value_axis
 from specviz.figures.theme import LIGHT, Figure, base_layout
 
-# part -> key of a point, role of its colour
+# Each part of the work has the key of its seconds in a point, and the role of its colour.
 _PARTS = {
     "prefill": ("prefill_seconds", "card"),
     "draft prefill": ("draft_prefill_seconds", "draft_time"),
@@ -28,9 +28,9 @@ def lab_times_figure(
     points: Mapping[int, Mapping[str, Any]],
     picked: int | None = None,
 ) -> Figure:
-    """Stacked milliseconds per emitted token, and a mark at what the baseline takes.
+    """Return stacked milliseconds per emitted token, with a mark at the baseline's time.
 
-    `points` by their place among `values`. `customdata` is the place.
+    The keys of `points` are indices into `values`. `customdata` of a bar is the same index.
     """
     places = sorted(points)
     data = [_bar(part, places, points) for part in _PARTS]
@@ -41,9 +41,11 @@ def lab_times_figure(
 
 
 def _milliseconds(point: Mapping[str, Any], part: str) -> float:
-    """The part's share of the time that a token took at the point's rate.
+    """Return the milliseconds per token that one part of the work takes.
 
-    Points of older files have the parts of all their repeats and the rate of the middle one.
+    The result is the part's share of the sum of all parts, multiplied by the time per token. The
+    seconds of the parts cannot be used directly: in files of older versions they are sums over all
+    repeats, but the tokens per second are those of the median repeat.
     """
     whole = sum(point[key] for key, _ in _PARTS.values())
     share = point[part] / whole if whole else 0.0
@@ -90,7 +92,9 @@ def _baseline(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) ->
 
 
 def _halo(places: Sequence[int], points: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """Under the baseline's mark, which may lie on a bar as dark as itself."""
+    """Return a light outline for the baseline's mark, because a bar behind it may have the same
+    colour.
+    """
     mark = _baseline(places, points)
     line = {"color": LIGHT["card"], "width": 6}
     marker = mark["marker"] | {"color": LIGHT["card"], "size": 25, "line": line}
@@ -108,7 +112,9 @@ def _layout(title: str, values: Sequence[Value], picked: int | None) -> dict[str
 
 
 def _ground(place: int) -> dict[str, Any]:
-    """Behind the bar of the point that the other charts show."""
+    """Return the shading behind the bar of the selected point, which the other charts show in
+    detail.
+    """
     ends = {"x0": place - 0.46, "x1": place + 0.46, "y0": 0, "y1": 1}
     line = {"width": 0, "color": LIGHT["grid"]}
     return {

@@ -1,7 +1,7 @@
-"""Token texts, names and numbers as chart labels.
+"""Token texts, names and numbers as labels of charts.
 
-Plotly reads tags and entities in every text of a chart, links among them. So the texts of models go
-through `visible_text`, and names that a file may bring through `plain_text`.
+Plotly interprets tags, links and entities in every text of a chart. Texts of models must therefore
+go through `visible_text`, and names from files through `plain_text`.
 """
 
 from __future__ import annotations
@@ -11,32 +11,42 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from html import escape, unescape
 
 LABEL_LENGTH = 14
-NAME_LENGTH = 40  # of a token in a sentence
-USUAL_FIGURES, KEPT_FIGURES = 2, 6  # of a probability, and of a recorded one
-LEAST, MOST = 1e-6, 1 - 1e-4  # nearer to 0 or 1 no figures are given
-ALMOST = 0.9995  # from here on three decimals read as 1
-DRAW_PLACES, MOST_PLACES = 3, 6  # decimals of a draw, where no more are needed to tell two apart
-PLACES_APART = 16  # of two draws that differ only in the sixth figure, however small
+NAME_LENGTH = 40  # a sentence cuts a longer token text to this number of characters
+# Number of significant digits of a probability in a label, and of one in a record.
+USUAL_FIGURES, KEPT_FIGURES = 2, 6
+# A probability below LEAST is written as "under" LEAST, and a probability above MOST as "over"
+# MOST.
+LEAST, MOST = 1e-6, 1 - 1e-4
+ALMOST = 0.9995  # a probability of at least this would be rounded to 1.000 with three decimals
+# The usual number of decimals of a draw, and the largest number. More are used only if two nearly
+# equal numbers must look different.
+DRAW_PLACES, MOST_PLACES = 3, 6
+# With this number of decimals, two recorded draws look different even if they are very small and
+# differ only in their sixth digit.
+PLACES_APART = 16
 NO_BREAK = "\u00a0"
 _WHITESPACE = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍"}
 
 
-# Tokens that end a text, by what they do: nobody reads a name such as <|im_end|> as that.
+# Names of tokens that end a text. A label says what the token does, because some readers do not
+# know texts such as <|im_end|>.
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>")
 _TEXT_ENDS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>")
 ENDINGS = dict.fromkeys(_TURN_ENDS, "⟨end of the answer⟩") | dict.fromkeys(
     _TEXT_ENDS, "⟨end of the text⟩"
 )
 _SHORT_ENDING = "⟨end⟩"
-_SPACE = "⟨space⟩"  # a token of its own: a dot alone would say nothing
+# A token that is only a space gets this name, because a single dot would be unclear.
+_SPACE = "⟨space⟩"
 
 
 def visible_text(text: str, length: int = LABEL_LENGTH) -> str:
-    """Token text with whitespace shown, at most `length` characters, `& < >` escaped.
+    r"""Return a token's text with visible whitespace and `& < >` escaped, at most `length`
+    characters.
 
-    A token that ends a text is called so.
+    A token that ends a text gets a label that says so.
 
-    >>> visible_text(" <b>\\n")
+    >>> visible_text(" <b>\n")
     '·&lt;b&gt;⏎'
     >>> visible_text("internationalisation", 8)
     'interna…'
@@ -54,7 +64,9 @@ def visible_text(text: str, length: int = LABEL_LENGTH) -> str:
 
 
 def token_name(text: str) -> str:
-    """Token text as a sentence of the page names it: that is no chart, so nothing is escaped.
+    """Return a token's text for a sentence on the page.
+
+    It is not escaped, because it is not in a chart.
 
     >>> token_name(" <b>")
     '·<b>'
@@ -63,7 +75,7 @@ def token_name(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """A name as it is, `& < >` escaped.
+    """Return a name with `& < >` escaped.
 
     >>> plain_text("<a href='//x'>draft</a>")
     "&lt;a href='//x'&gt;draft&lt;/a&gt;"
@@ -81,9 +93,9 @@ def _visible(character: str) -> str:
 
 
 def percent(value: float, figures: int = USUAL_FIGURES) -> str:
-    """A probability, in tables, charts and sentences: only 0 and 1 read as nothing or as all.
+    """Return a probability in percent. Only exactly 0 and 1 are shown as 0 % and 100 %.
 
-    `percent` of the browser's `number_words.js` is the same rule.
+    The browser's function `percent` in `number_words.js` follows the same rule.
 
     >>> [percent(p).replace(NO_BREAK, " ") for p in (0.27, 0.0284, 0.003, 0.9991, 0.9996, 0.0, 1.0)]
     ['27.0 %', '2.8 %', '0.30 %', '99.9 %', '99.96 %', '0 %', '100 %']
@@ -101,12 +113,14 @@ def percent(value: float, figures: int = USUAL_FIGURES) -> str:
 
 
 def compared(p: float, q: float | None) -> tuple[str, str]:
-    """p and q beside each other, with as many figures as it takes to see which is larger.
+    """Return p and q in percent, with as many decimals as are needed to see which is larger.
 
-    `compared` of the browser's `number_words.js` is the same rule; None is a q that nobody knows.
+    None is an unknown q. `compared` in the browser's `number_words.js` is the same rule.
 
     >>> [each.replace(NO_BREAK, " ") for each in compared(0.33334, 0.33327)]
     ['33.334 %', '33.327 %']
+    >>> [each.replace(NO_BREAK, " ") for each in compared(0.01, 0.009985)]
+    ['1.00 %', '0.999 %']
     >>> [each.replace(NO_BREAK, " ") for each in compared(0.25, None)], compared(6e-7, 2e-13)[0][:5]
     (['25.0 %', '—'], 'under')
     """
@@ -114,15 +128,24 @@ def compared(p: float, q: float | None) -> tuple[str, str]:
         return percent(p), "—"
     counts = range(USUAL_FIGURES, KEPT_FIGURES)
     pairs = ((percent(p, n), percent(q, n)) for n in counts)
-    told = (pair for pair in pairs if pair[0] != pair[1] or p == q or max(p, q) < LEAST)
+    told = (pair for pair in pairs if _differ(*pair) or p == q or max(p, q) < LEAST)
     return next(told, (percent(p, KEPT_FIGURES), percent(q, KEPT_FIGURES)))
 
 
-def in_proportion(part: float, whole: float, ratio: str) -> tuple[str, str]:
-    """Two shares in percent, told apart, beside their `ratio` as it is shown.
+def _differ(one: str, other: str) -> bool:
+    """Return whether two percentages are different numbers; 1.0 % and 1.00 % are the same one."""
+    try:
+        a, b = (Decimal(each.removesuffix(f"{NO_BREAK}%")) for each in (one, other))
+    except InvalidOperation:  # a text such as "under 0.0001 %" is no number
+        return one != other
+    return a != b
 
-    As many figures as it takes that a reader who divides them finds it. `inProportion` of the
-    browser's `number_words.js` is the same rule.
+
+def in_proportion(part: float, whole: float, ratio: str) -> tuple[str, str]:
+    """Return two shares in percent, with enough decimals that dividing them gives the shown
+    `ratio`.
+
+    `inProportion` in the browser's `number_words.js` is the same rule.
 
     >>> [each.replace(NO_BREAK, " ") for each in in_proportion(0.1037, 0.1071, "0.968")]
     ['10.37 %', '10.71 %']
@@ -139,16 +162,16 @@ def in_proportion(part: float, whole: float, ratio: str) -> tuple[str, str]:
 def _is_quotient(part: str, whole: str, ratio: str) -> bool:
     try:
         a, b, told = (Decimal(each.removesuffix(f"{NO_BREAK}%")) for each in (part, whole, ratio))
-    except InvalidOperation:  # one of them says only what it is under or over
+    except InvalidOperation:  # a text such as "under 0.0001 %" is no number
         return False
     return b > 0 and (a / b).quantize(told, ROUND_HALF_UP) == told
 
 
 def drawn(threshold: float, draw: float) -> tuple[str, str]:
-    """A threshold and the uniform draw that met it, wherever either is shown.
+    """Return a threshold and the uniform draw that was compared with it, as text.
 
-    Three decimals, or as many as show which of the two is larger. `drawn` of the browser's
-    `number_words.js` is the same rule.
+    Both have three decimals, or as many as are needed to see which is larger. `drawn` in the
+    browser's `number_words.js` is the same rule.
 
     >>> drawn(0.1042, 0.9951), drawn(0.10423, 0.10418), drawn(1.0, 0.99996), drawn(0.00002, 0.5)
     (('0.104', '0.995'), ('0.10423', '0.10418'), ('1', '0.99996'), ('0.000020', '0.500'))
@@ -164,20 +187,29 @@ def drawn(threshold: float, draw: float) -> tuple[str, str]:
 
 
 def decimals(value: float, places: int = DRAW_PLACES) -> str:
-    """As many decimals; where those would read as 0, two figures, where as 1, more.
+    """Return a value with `places` decimals, or more if it would otherwise be rounded to 1.
 
-    In words where that is too long.
+    A small value has enough decimals for two significant figures, so that `percent` shows the same
+    number. A value that would need too many decimals is returned as a bound, such as "under
+    0.00001".
+
+    >>> decimals(0.000061, 4), decimals(0.0051), decimals(0.104), decimals(0.9996)
+    ('0.000061', '0.0051', '0.104', '0.9996')
     """
     if value in (0, 1):
         return f"{value:.0f}"
-    first = 1 - math.floor(math.log10(value)) if value < 0.5 * 10**-places else places
+    first = max(places, 1 - math.floor(math.log10(value)))
     texts = (f"{value:.{n}f}" for n in range(first, max(places, MOST_PLACES) + 1))
     extreme = "under 0.00001" if value < 0.5 else "over 0.999999"
     return next((text for text in texts if 0 < float(text) < 1), extreme)
 
 
 def _places(value: float, figures: int) -> int:
-    """Decimal places that show `figures` of the value, and of what it lacks to 1 one less."""
+    """Return the number of decimals that a probability needs in a label.
+
+    With these decimals, the label shows at least `figures` significant digits of the value v. It
+    also shows at least `figures` - 1 significant digits of 1 - v.
+    """
     if value <= 0 or value >= 1:
         return 0
     own, lack = (-math.floor(math.log10(each)) for each in (value, 1 - value))
@@ -185,7 +217,7 @@ def _places(value: float, figures: int) -> int:
 
 
 def milliseconds(seconds: float) -> str:
-    """Three figures: 0.412 ms, 4.12 ms, 41.2 ms, 412 ms.
+    """Return seconds as milliseconds: 0.412 ms, 4.12 ms, 41.2 ms, 412 ms.
 
     >>> milliseconds(0.0412)
     '41.2 ms'

@@ -1,7 +1,7 @@
-"""The attention mask of the target forward that verified one round's tree, with its position ids.
+"""The attention mask of the target forward that verified one round's tree, with position ids.
 
-Pure: records to a Plotly dict. Knows neither the run nor the page. A row is a token that ran, a
-column one that it may see: some of the committed context, then the root and the nodes.
+The functions turn records into a Plotly dict. A row is a query token, and a column is a key token:
+some of the committed context, then the root and the nodes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from specviz.figures.theme import LIGHT, MONOSPACE, SMALL, Figure, base_layout, 
 from specviz.figures.tree_layout import ROOT
 from specviz.records import Round
 
-CONTEXT_COLUMNS = 6  # stand for the whole committed context, which every row sees
+CONTEXT_COLUMNS = 6  # columns for the whole committed context, which every row sees
 GAP_COLUMNS = 1
-_CONTEXT, _TREE, _SELF = 1.0, 2.0, 3.0  # 0: hidden
-_ROLES = ("grid", "draft", "accepted", "ink")  # of those values
-NARROW_ROWS = 4  # over which a heading has no room
-LABELLED_ROWS = 24  # more rows than that have no text beside them
+# Numbers that stand for the kinds of visible cells; 0 is a hidden cell.
+_CONTEXT, _TREE, _SELF = 1.0, 2.0, 3.0
+_ROLES = ("grid", "draft", "accepted", "ink")  # colour roles of the four values, from 0 to 3
+NARROW_ROWS = 4  # with fewer rows than this, the columns are too narrow for the heading
+LABELLED_ROWS = 24  # with more rows than this, the rows have no text next to them
 
 
 def mask_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = None) -> Figure:
-    """Who sees whom; `customdata` is the node of each row (-1: the root).
+    """Return the mask as a heat map; `customdata` is the node of each row (-1 is the root).
 
-    A node sees the context, the root, its ancestors and itself; never a sibling's branch. Position
-    ids count from 0: the root stands at context_length - 1, a node of depth d at d more.
+    A node sees the context, the root, its ancestors and itself, but no other branch. Position ids
+    count from 0. The root is at context_length - 1, and a node of depth d is at d positions after
+    the root.
     """
     rows = [ROOT, *range(len(round_.tree.nodes))]
     pixels = 17 if len(rows) <= LABELLED_ROWS else max(4.0, 400 / len(rows))
@@ -90,20 +92,24 @@ def _row_axis(
 
 
 def _label(round_: Round, row: int, texts: Mapping[int, str], root_id: int | None) -> str:
-    """The token and its position id."""
+    """Return the label of a row of the mask: its token and its position id."""
     token_id = root_id if row == ROOT else round_.tree.nodes[row].token_id
     text = "root" if token_id is None else visible_text(texts.get(token_id, f"#{token_id}"), 9)
     return f"{text} {position_id(round_, row)}"
 
 
 def position_id(round_: Round, node: int) -> int:
-    """Where the target places `node` (-1: the root) in the text, from 0."""
+    """Return the position of a node in the text, counted from 0; the node -1 is the root."""
     depth = 0 if node == ROOT else round_.tree.nodes[node].depth
     return round_.context_length - 1 + depth
 
 
 def _headings(rows: int) -> list[dict[str, Any]]:
-    """Over few columns a heading reaches to the left: right of them nothing is drawn."""
+    """Return the headings above the columns: "context", and "root and tree".
+
+    If there are few columns for the tree, their heading is wider than they are. It then extends to
+    the left.
+    """
     start = CONTEXT_COLUMNS + GAP_COLUMNS - 0.5
     above = {"y": 1, "yref": "paper", "yanchor": "bottom"}
     is_narrow = rows <= NARROW_ROWS

@@ -1,7 +1,7 @@
-"""Every moment of a round in one plain sentence with its numbers: what a debugger's reader is told.
+"""One plain sentence with its numbers for every moment of a round, shown by the debugger.
 
-Pure: records to words. A sentence is a remark, as those of the drafter are: texts, and token ids,
-which the page shows as the tokens' own text. Knows neither the run around the round nor the page.
+The functions turn records into words. A sentence is a list of texts and token ids; the page shows
+an id as the text of the token. A sentence depends only on its round.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from specviz.records import (
 
 Part = str | list[int]
 Sentence = list[Part]
-NAMED = 4  # tokens of one level that a sentence names
+NAMED = 4  # largest number of tokens of one level that a sentence names
 _COPIED = "This drafter gives no probability."
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSentences:
-    """By phase; `draft` has one for each level of the tree (one alone where nothing was drafted),
-    `judge` one for each node, the unexamined ones among them, `extra` None without a token.
+    """The sentences about each phase of a round.
+
+    `draft` has one sentence per level of the tree; if nothing was drafted, it has a single sentence
+    that says so. `judge` has one sentence per drafted node, also for nodes that were not examined.
+    `extra` is None if the target added no token.
     """
 
     draft: list[Sentence]
@@ -44,10 +47,10 @@ class RoundSentences:
 
 
 def round_sentences(round_: Round, is_greedy: bool, knows_extra: bool = True) -> RoundSentences:
-    """What is to be said of each moment of `round_`.
+    """Return the sentences for every moment of a round.
 
-    `is_greedy`: decoded at temperature 0. Where the record does not keep the probability of the
-    extra token, `knows_extra` is False.
+    `is_greedy` is True if the run decodes at temperature 0. `knows_extra` is False if the record
+    does not contain the probability of the extra token.
     """
     words = _Words(round_, is_greedy, knows_extra)
     levels = range(1, 1 + max((node.depth for node in round_.tree.nodes), default=0))
@@ -67,8 +70,6 @@ class _Words:
         depths = [node.depth for node in self.nodes]
         self.is_chain = len(set(depths)) == len(depths)
         self.has_confidence = has_own_distribution(round_)
-
-    # ---- draft and verify
 
     def draft(self, level: int) -> Sentence:
         own = [i for i, node in enumerate(self.nodes) if node.depth == level]
@@ -109,7 +110,7 @@ class _Words:
         return self.kind in drawn and not self.is_greedy
 
     def _own_q(self, node: int) -> float:
-        """The draft's probability of the node's token before any sibling was drawn."""
+        """Return the draft's probability of a node's token, before it drew any of its siblings."""
         return first_q(self.round, node) if self._is_drawn else shown_draft_prob(self.nodes[node])
 
     def verify(self) -> Sentence:
@@ -130,7 +131,10 @@ class _Words:
 
     @property
     def _riding(self) -> str:
-        """Of tokens in the same forward that are no guesses: lookahead's window."""
+        """Return a sentence about the lookahead window's tokens; "" if there are none.
+
+        They run in the target's forward together with the draft, but no rule verifies them.
+        """
         states = (each for each in self.round.notes if isinstance(each, LookaheadState))
         extra = sum(len(each.token_ids) for each in states)
         if not extra:
@@ -140,11 +144,9 @@ class _Words:
 
     @property
     def _seen(self) -> str:
-        """Why the p of many places in one forward is that of reading them in turn."""
+        """Return a sentence that explains why p is the same as in plain decoding."""
         before = "what stands before it" if self.is_chain else "the path before it"
         return f"Each sees only {before}: so p is the usual one, but for rounding"
-
-    # ---- judge
 
     def judge(self, node: int) -> Sentence:
         verdict = self.round.verdicts[node]
@@ -158,18 +160,21 @@ class _Words:
         return [*self._compared(node), told]
 
     def _lost(self, node: int) -> str:
-        """Why guesses that were never examined go with a rejected one."""
+        """Return a sentence that explains why the tokens after a rejected one are dropped.
+
+        It is "" if the node was not rejected, or if no drafted token depends on it.
+        """
         if not self._is(node, Outcome.REJECTED):
             return ""
         below = sum(node in self.round.tree.path(each)[:-1] for each in range(len(self.nodes)))
         if not below:
             return ""
         if below == 1:
-            return " The guess behind it was built on it, so it goes too."
-        return " The guesses behind it were built on it, so they go too."
+            return " The guess after it was built on it, so it goes too."
+        return " The guesses after it were built on it, so they go too."
 
     def _compared(self, node: int) -> Sentence:
-        """Both probabilities, as the rule compared them."""
+        """Return a sentence that names the p and q that the acceptance rule compared at a node."""
         verdict, x = self.round.verdicts[node], self._token(node)
         failed = _named(self._failed_before(node))
         if failed and verdict.compared_prob == 0:
@@ -233,8 +238,6 @@ class _Words:
             return [x, " was never examined: the text ends before it."]
         return [x, " was never examined: the guesses before it led to another branch of the tree."]
 
-    # ---- the token that the target adds, and commit
-
     def extra(self) -> Sentence:
         extra = self.round.extra
         assert extra is not None
@@ -244,7 +247,7 @@ class _Words:
             case ExtraKind.PLAIN:
                 return ["Nothing was drafted, so nothing is judged: ", *self._own_draw(), "."]
         return [
-            f"{self._passed()}. The same forward has p for the place behind: ",
+            f"{self._passed()}. The same forward has p for the next position: ",
             *self._own_draw(),
             ", a bonus.",
         ]
@@ -302,7 +305,7 @@ class _Words:
         return [start, *self._brought(), f".{slots if dropped else ''}"]
 
     def _brought(self) -> Sentence:
-        """The new tokens by where they came from."""
+        """Return the end of a sentence: the new tokens, and what each of them came from."""
         extra, accepted = self.round.extra, len(self.round.accepted)
         guesses = _count(accepted, "accepted guess", "accepted guesses")
         if extra is None:
@@ -314,8 +317,6 @@ class _Words:
         if accepted:
             return [f"{guesses} and {kind}", self._extra]
         return [kind, self._extra, ", for no guess passed"]
-
-    # ---- who is who
 
     def _token(self, node: int) -> list[int]:
         return [self.nodes[node].token_id]
@@ -329,19 +330,22 @@ class _Words:
         return self.round.verdicts[node].outcome is outcome
 
     def _failed_before(self, node: int) -> list[int]:
-        """Tokens of the siblings that were rejected before this one was examined."""
+        """Return the tokens of those siblings of a node that were rejected before it."""
         siblings = self.round.tree.children(self.nodes[node].parent)
         failed = [i for i in siblings if i < node and self._is(i, Outcome.REJECTED)]
         return [self.nodes[i].token_id for i in failed]
 
     def _best(self, parent: int) -> tuple[int, float] | None:
-        """The target's most probable token after `parent` and its raw p, where they were kept."""
+        """Return the target's most probable token after `parent` and its raw p.
+
+        The result is None if the record has no distribution there.
+        """
         position = next((each for each in self.round.positions if each.parent == parent), None)
         return None if position is None else _favourite(position)
 
 
 def _named(failed: list[int]) -> Sentence:
-    """Rejected siblings; one token that was drawn again and again stands there once.
+    """Return the part of a sentence that lists rejected siblings, each different token once.
 
     >>> _named([7, 5]), _named([7, 7]), _named([])
     ([[7, 5]], [[7], ' (drawn 2 times)'], [])
@@ -356,20 +360,24 @@ def _named(failed: list[int]) -> Sentence:
 
 
 def _favourite(position: Position) -> tuple[int, float] | None:
-    """At temperature 0 the processed p is 1 for one token, also where two raw ones tie."""
+    """Return the target's most probable token and its raw p, or None if no token is recorded.
+
+    If two raw probabilities are equal, the processed ones decide: at temperature 0 one of them is
+    1.
+    """
     rows = zip(position.target_probs, position.raw_target_probs, position.token_ids, strict=True)
     best = max(rows, default=None)
     return None if best is None else (best[2], best[1])
 
 
 def _threshold(verdict: Verdict) -> str:
-    """The probability of acceptance, beside the draw that met it."""
+    """Return the acceptance probability as text, with enough decimals to compare it with u."""
     accept, draw = verdict.acceptance_prob, verdict.uniform_draw
     return decimals(accept) if draw is None else drawn(accept, draw)[0]
 
 
 def _listed(items: Sequence[Sentence], is_open: bool) -> Sentence:
-    """a, b and c; with more to come: a, b, c."""
+    """Join texts to a list in a sentence: "a, b and c", or "a, b, c" if more texts will follow."""
     parts: Sentence = []
     for at, item in enumerate(items):
         is_last = at == len(items) - 1 and not is_open
@@ -383,6 +391,10 @@ def _count(number: int, noun: str, nouns: str = "") -> str:
 
 
 def _milliseconds(seconds: float) -> str:
-    """Two figures: a clock says no more."""
+    """Return seconds as a text in milliseconds.
+
+    From 10 ms on, it is a whole number. Otherwise it has two significant digits, because the clock
+    is not more precise.
+    """
     value = seconds * 1000
     return f"{value:.0f} ms" if value >= 10 else f"{value:.2g} ms"

@@ -1,6 +1,6 @@
-"""How each outcome of a token looks and is called: in charts, in the page's text and in its tables.
+"""The colours, marks and names of each outcome of a token, for charts, text and tables.
 
-The one place for it: figures read it here, the page has it from `outcome_table`.
+Only this module defines them: figures import them, and the page gets them from `outcome_table`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,20 @@ from specviz.records import ExtraKind, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Colours tell outcomes apart for colour-blind readers, and never alone: each has a mark too.
+    """The appearance of one outcome.
 
-    `symbol` is Plotly's name of the mark, `size` its pixels in a tree. `word` is the share of the
-    colour in the ink of a word, so that it can be read on a card. `underline` and `tint` are of a
-    token in a text. `cell` is how a cell of the strip of rounds is filled. `short` is the name in a
-    legend, where `term` (of the glossary, "" for none) says the rest.
+    Colour-blind readers can tell the colours apart, and each outcome has a mark as well.
+
+    - `light`, `dark`: the colour in the light and in the dark theme.
+    - `mark`: the mark in a text; `symbol` is Plotly's name of it, and `size` its pixels in a tree.
+    - `word`: the share of the colour in coloured words; the rest is the colour of normal text, so
+      that the words stay readable.
+    - `title`, `short`: the name of such a token on the page, and its shorter name in a legend.
+    - `origin`: the name of such a token in a description of the decoded text; "" if the token does
+      not become part of the text.
+    - `term`: the glossary term that explains the outcome, or "".
+    - `underline`, `tint`: the style of such a token in the decoded text.
+    - `cell`: the style of a cell in the strip of rounds.
     """
 
     light: str
@@ -27,10 +35,10 @@ class Look:
     symbol: str
     size: int
     word: str
-    title: str  # of a token that is shown
+    title: str
     short: str
     term: str = ""
-    origin: str = ""  # of a token that is in the text
+    origin: str = ""
     underline: str = "0"
     tint: str = "0%"
     cell: str = "plain"
@@ -119,5 +127,5 @@ LOOKS = {
 
 
 def outcome_table() -> list[dict[str, Any]]:
-    """The looks as the page takes them, in the order of its legend."""
+    """Return the appearance of all outcomes for the page, in the order of its legend."""
     return [{"name": name, **asdict(look)} for name, look in LOOKS.items()]

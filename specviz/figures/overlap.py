@@ -1,8 +1,8 @@
-"""What target and draft have in common after one prefix, as an area behind their bars, and the draw
-as a line across the bars of the token that it judged.
+"""The overlap of p and q as an area behind their bars, and the draw u as a line across one row.
 
-Pure: records to Plotly traces. A guess drawn from q passes where u * q(x) < p(x): so a line at
-u * q(x) lies within the area of its row, or beyond it. A guess that was picked counts as q = 1.
+The functions turn records into Plotly traces. A token x that was drawn from q is accepted if u *
+q(x) < p(x). So a line at u * q(x) is inside the area of its row if the token is accepted, and
+outside it otherwise. For a token that was chosen without a random draw, q is 1.
 """
 
 from __future__ import annotations
@@ -16,23 +16,30 @@ from specviz.figures.labels import drawn, percent
 from specviz.figures.theme import LIGHT
 from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
 
-AREA_WIDTH = 1.0  # of a row: the rows make one area
+AREA_WIDTH = 1.0  # height of the area in rows; the areas of adjacent rows touch
 AREA_OPACITY = 0.22
-CUT_FROM, CUT_TO = 0.0, 0.45  # of a row: over the bar of q, and not over the numbers of p
-PICKED_FROM, PICKED_TO = -0.45, 0.45  # where p's bar stands alone in its row, or q takes no part
+# Vertical extent of the line within a row. It crosses the bar of q but not the numbers of p.
+CUT_FROM, CUT_TO = 0.0, 0.45
+# Vertical extent of the line if the token was chosen without a random draw, so that q is 1.
+PICKED_FROM, PICKED_TO = -0.45, 0.45
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """`shares`: min(p, q) of each row, empty where the rule compares no distributions; `total` is
-    of all tokens. `judged` is the row of the token that a draw decided, at its place among them.
+    """The overlap of p and q in each row, and the row whose token a draw accepted or rejected.
+
+    `shares` has min(p, q) of each row; it is empty if the acceptance rule does not compare
+    distributions. `total` is the sum of min(p, q) over all tokens. `judged` is the index of the row
+    with the token that the draw accepted or rejected, and the verdict on that token. `is_picked`
+    says that the drafted tokens were chosen without a random draw. In that case, the area shows the
+    first sibling, and `is_of_the_first` says that the user has selected another sibling.
     """
 
     shares: tuple[float, ...]
     total: float
     judged: tuple[int, Verdict] | None
     is_picked: bool
-    is_of_the_first: bool  # of several siblings, and another one is looked at
+    is_of_the_first: bool
 
     @classmethod
     def of(
@@ -51,7 +58,8 @@ class Overlap:
             return cls((), 0.0, None, is_picked, is_of_the_first=False)
         first = round_.tree.nodes[drafted[0]].token_id
         shares = [_share(row, first if is_picked else None) for row in rows]
-        if rows and rows[-1].token_id is None:  # of the others the record keeps the sum
+        # The last row stands for all other tokens, of which the record has only the sum.
+        if rows and rows[-1].token_id is None:
             shares[-1] = max(0.0, position.overlap - sum(shares[:-1]))
         judged, is_later = _judged(round_, child, rows), child not in (None, drafted[0])
         return cls(tuple(shares), position.overlap, judged, is_picked, is_picked and is_later)
@@ -74,7 +82,7 @@ class Overlap:
 
     @property
     def words(self) -> str:
-        """What the area is, behind the heading of the bars."""
+        """Return the words that explain the area in the chart's heading; "" without an area."""
         if not self.shares:
             return ""
         guess = "first sibling" if self.is_of_the_first else "guess"
@@ -83,7 +91,7 @@ class Overlap:
 
     @property
     def cut(self) -> dict[str, Any]:
-        """`meta.scale` is what a draw is multiplied with to stand on the scale of the bars."""
+        """Return the line of the draw u across a row. Its x is u times `meta.scale`, which is q."""
         at = [] if self.judged is None else [self.judged[0]]
         lines = [self._drawn for _ in at]
         return {
@@ -99,7 +107,7 @@ class Overlap:
 
     @property
     def remark(self) -> str:
-        """Where the line lies."""
+        """Return a sentence that says whether the line of the draw is inside the row's area."""
         if self.judged is None:
             return ""
         verdict = self.judged[1]
@@ -125,7 +133,11 @@ class Overlap:
 
 
 def _share(row: DistributionRow, picked: int | None) -> float:
-    """Of a picked guess everything that q has is at its own token."""
+    """Return min(p, q) of one row.
+
+    `picked` is the token that was chosen without a random draw, if there is one. Its q is 1, and
+    the q of all other tokens is 0.
+    """
     if picked is not None:
         return row.target if row.token_id == picked else 0.0
     return min(row.target, row.draft or 0.0)
@@ -134,7 +146,11 @@ def _share(row: DistributionRow, picked: int | None) -> float:
 def _judged(
     round_: Round, child: int | None, rows: Sequence[DistributionRow]
 ) -> tuple[int, Verdict] | None:
-    """None where the bars are not what was compared: after a sibling's rejection."""
+    """Return the index of the row of `child` and its verdict.
+
+    The result is None if the bars do not show the p and q that the acceptance rule compared. For
+    example, after an earlier sibling was rejected, the rule compares the residual with q.
+    """
     if child is None or round_.follows_rejection(child):
         return None
     verdict = round_.verdicts[child]

@@ -1,7 +1,4 @@
-"""One line of a chart, or points alone: nothing to hover.
-
-Pure: columns to a Plotly dict; knows nothing of what it shows.
-"""
+"""Lines and points without hover texts, for all charts."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from specviz.figures.theme import LIGHT
 def plain_line(
     role: str, x: Sequence[float], y: Sequence[float | None], width: float, dash: str = "solid"
 ) -> dict[str, Any]:
-    """In the colour of `role`; None in `y` is a gap."""
+    """Return a line in the colour of `role`; None in `y` is a gap."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -29,7 +26,7 @@ def plain_line(
 def plain_marks(
     role: str, points: Sequence[tuple[float, float]], size: int, symbol: str = "circle"
 ) -> dict[str, Any]:
-    """Points (x, y) in the colour of `role`, also where they lie on the chart's edge."""
+    """Return points (x, y) in the colour of `role`, which are also visible on the chart's edge."""
     return {
         "type": "scatter",
         "mode": "markers",

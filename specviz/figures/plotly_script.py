@@ -1,4 +1,7 @@
-"""Where the copy of plotly.js lies that the Python package brings: pages serve it themselves."""
+"""Find plotly.js in the installed Python package of Plotly.
+
+The server of this app sends this copy to its pages.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from pathlib import Path
 
 
 def plotly_script() -> Path:
-    """The path of plotly.min.js; the package is found, not imported (that takes a while)."""
+    """Return the path of plotly.min.js without importing the package, which takes a while."""
     spec = find_spec("plotly")
     assert spec is not None and spec.origin is not None, "plotly is a requirement"
     return Path(spec.origin).parent / "package_data" / "plotly.min.js"

@@ -1,7 +1,6 @@
-"""The residual distribution from which a recovered token is drawn, beside the target's
-distribution.
+"""The residual distribution from which a recovered token is drawn, next to p.
 
-Pure: records to a Plotly dict. Knows neither the run nor the page.
+The functions turn records into a Plotly dict.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ _Row = tuple[int, float, float]  # token id, p, residual
 def residual_figure(
     position: Position | None, texts: Mapping[int, str], drawn: int | None = None
 ) -> Figure:
-    """p and the residual after the rejections at `position`, both processed, by falling residual.
+    """Return the bars of p and of the residual after the rejections at `position`.
 
-    Works, empty, where nothing was rejected. `customdata` is the token id.
-
-    For the time after token `drawn` came out of it, `meta` of the layout has the same bars and
-    names with that token among them, in place of the least of the others.
+    The rows are sorted by decreasing residual. Both distributions are processed. The figure is
+    empty if nothing was rejected. `customdata` is the token id. `layout.meta` has the bars for the
+    moment after the target drew the token `drawn`. They include this token, if necessary in place
+    of the least probable one.
     """
     rows = _rows(position)
     data = _both_bars(rows)
@@ -77,7 +76,10 @@ def _after_the_draw(
 
 
 def _rows(position: Position | None, drawn: int | None = None) -> list[_Row]:
-    """Of the tokens that have either, the probable ones, and `drawn`, as far as it was kept."""
+    """Return the rows of the chart: the most probable tokens of p and of the residual, and `drawn`.
+
+    If the record lacks the token `drawn`, it gets no row.
+    """
     if position is None or not position.residual_probs:
         return []
     distributions = zip(

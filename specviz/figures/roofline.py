@@ -1,6 +1,7 @@
-"""Seconds of a forward over its number of tokens: measured, and the roofline that fits them.
+"""The seconds of a forward over its number of tokens: measurements, and a roofline fitted to them.
 
-Pure: numbers to a Plotly dict. Both axes are logarithmic, so the arithmetic is a straight line.
+The functions turn numbers into a Plotly dict. Both axes are logarithmic, so that the part that is
+bound by arithmetic is a straight line.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from specviz.figures.plain_line import plain_line, plain_marks
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet_axis
 from specviz.theory import Roofline
 
-FURTHER = 4  # times the largest count that was measured
+FURTHER = 4  # the x-axis extends to this multiple of the largest measured number of tokens
 
 
 def roofline_figure(
     measured: Sequence[tuple[int, float]], fit: Roofline, chosen: float | None = None
 ) -> Figure:
-    """`measured` pairs counts with seconds; `chosen` is a count to mark."""
+    """Return the figure of a forward's seconds over its number of tokens.
+
+    `measured` has pairs of a number of tokens and seconds; `chosen` is a number of tokens to mark.
+    """
     largest = FURTHER * max(count for count, _ in measured)
     ridge = min(max(1.0, fit.ridge), largest)
     dots = [(count, 1000 * seconds) for count, seconds in measured]
@@ -40,7 +44,8 @@ def _layout(milliseconds: Sequence[float], ridge: float, largest: float) -> dict
     layout["margin"] = {"l": 52, "r": 16, "t": 24, "b": 42}
     title = {"text": "tokens in one forward", "font": {"size": SMALL}}
     ticks = [1 << power for power in range(0, 11, 2) if 1 << power <= largest]
-    across = [-0.05, math.log10(largest)]  # a mark at 1 covers no label
+    # The axis starts a little left of 1 token, so that a mark at 1 covers no label of the y-axis.
+    across = [-0.05, math.log10(largest)]
     layout["xaxis"] = quiet_axis(
         type="log", range=across, title=title, tickvals=ticks, showgrid=False
     )

@@ -1,6 +1,6 @@
-"""What a planned deployment's memory holds, and how long requests wait for it as the load grows.
+"""The memory of a planned deployment, and how long requests wait as the load grows.
 
-Pure: numbers to a Plotly dict.
+The functions turn numbers into a Plotly dict.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from specviz.figures.plain_line import plain_line, plain_marks
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet_axis
 
 GIGA = 1e9
-# what memory holds -> its name and its role's colour
+# Key of a kind of content in a GPU's memory -> its name in the chart, and the role of its colour.
 _PARTS = {
     "target": ("target", "verify_time"),
     "draft": ("draft", "draft_time"),
@@ -20,18 +20,21 @@ _PARTS = {
     "draft_cache": ("draft’s cache", "recovered"),
     "activations": ("activations", "host_time"),
 }
-_WAYS = {  # a way of decoding -> its role and its line; the page has the legend
+# Each way of decoding has the role of its colour, and a line style. The page has the legend.
+_WAYS = {
     "plain": ("baseline", "solid"),
     "speculative": ("expected", "solid"),
     "switched": ("accepted", "dot"),
 }
-FAR = 4.0  # times as high as anything else in a chart
+FAR = 4.0  # a limit is not drawn if it is this many times as high as everything else in the chart
 
 
 def memory_figure(groups: Sequence[Mapping[str, float]]) -> Figure:
-    """A bar for a card of each group, its parts in GB, and the limit as a line.
+    """Return a chart of the memory of one GPU of each group of GPUs, with a line at the limit.
 
-    A group has the keys of `_PARTS`, `used` and `limit` in bytes.
+    A GPU's bar shows the parts of the memory in GB. Each item of `groups` maps names to bytes: each
+    key of `_PARTS` to the size of that part, `used` to the bytes in use, and `limit` to the memory
+    of the GPU.
     """
     names = ["a card"] if len(groups) == 1 else ["target’s card", "draft’s card"]
     data = [
@@ -65,9 +68,10 @@ def memory_figure(groups: Sequence[Mapping[str, float]]) -> Figure:
 
 
 def load_figure(results: Sequence[Mapping[str, Any]], name: str, limit: float) -> Figure:
-    """Milliseconds of `name` (a time of a simulated load) over requests a second, beside `limit`.
+    """Return a chart of `name`, a time of the simulated load, in milliseconds.
 
-    Where the deployment does not keep up there is no point: the time grows without end.
+    The x-axis shows requests per second. The chart has a line at `limit`. A load that the
+    deployment cannot keep up with has no point, because its times grow without end.
     """
     data = []
     shown = [0.01]
@@ -88,7 +92,8 @@ def load_figure(results: Sequence[Mapping[str, Any]], name: str, limit: float) -
     layout["xaxis"] = quiet_axis(
         range=[0, 1.05 * loads[-1]], title=title, nticks=8, rangemode="tozero", showgrid=False
     )
-    is_far = limit > FAR * max(shown)  # a line up there would press the others flat
+    # The limit is not drawn, because a line so high would flatten the curves.
+    is_far = limit > FAR * max(shown)
     most = 1.12 * (max(shown) if is_far else max(limit, min(max(shown), FAR * limit)))
     layout["yaxis"] = quiet_axis(range=[0, most], ticksuffix=" ms", nticks=6)
     dashed = {"color": LIGHT["rejected"], "width": 1.4, "dash": "dash"}

@@ -1,6 +1,6 @@
-"""The cumulative speedup of a race, beside what theory expects of its acceptance and costs.
+"""The cumulative speedup of a race, next to the speedup that theory expects.
 
-Pure: points to a Plotly dict. Knows no record of a round.
+The functions turn points into a Plotly dict.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ from specviz.metrics import SpeedupPoint, TheoryBand
 
 
 def speedup_figure(points: Sequence[SpeedupPoint], theory_band: TheoryBand | None = None) -> Figure:
-    """Speedup over the speculative lane's tokens; works without points and without a band.
+    """Return a chart of the speedup; it is empty without points.
 
-    `customdata` of the line is the moment in seconds of own time.
+    The x-axis shows the seconds of the lanes' own clocks.
+
+    `customdata` of the line holds the number of tokens of the speculative lane. `hovertext` holds
+    the largest possible speedup for points whose measured speedup is above it; for all other points
+    it is "".
     """
-    last = max((point.tokens for point in points), default=32)
-    line = plain_line("ink", [p.tokens for p in points], [p.speedup for p in points], 2.4)
-    line["customdata"] = [point.seconds for point in points]
-    line["hovertemplate"] = "%{y:.2f}× after %{x} tokens<br>%{customdata:.2f} s<extra></extra>"
+    last = max((point.seconds for point in points), default=1.0)
+    line = plain_line("ink", [p.seconds for p in points], [p.speedup for p in points], 2.4)
+    line["customdata"] = [point.tokens for point in points]
+    line["hovertext"] = [_limit(point) for point in points]
+    line["hovertemplate"] = "%{y:.2f}× after %{x:.2f} s<br>%{customdata} tokens<extra></extra>"
     return {
         "data": [
             *_theory(theory_band, last),
@@ -33,8 +38,12 @@ def speedup_figure(points: Sequence[SpeedupPoint], theory_band: TheoryBand | Non
     }
 
 
+def _limit(point: SpeedupPoint) -> str:
+    return f"{point.limit:.2f}" if point.is_disturbed else ""
+
+
 def _theory(band: TheoryBand | None, last: float) -> list[dict[str, Any]]:
-    """The band's edges, filled between, and the expected value as a thin line."""
+    """Return the band of speedups that theory expects: two edges, and a thin line at the mean."""
     x = [0.0, last] if band else []
     low, high, middle = (
         plain_line("grid", x, [band.low] * 2 if band else [], 0),
@@ -49,7 +58,7 @@ def _end_point(points: Sequence[SpeedupPoint]) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": [point.tokens for point in points[-1:]],
+        "x": [point.seconds for point in points[-1:]],
         "y": [point.speedup for point in points[-1:]],
         "marker": {"color": LIGHT["ink"], "size": 10},
         "cliponaxis": False,
@@ -61,20 +70,24 @@ def _end_point(points: Sequence[SpeedupPoint]) -> dict[str, Any]:
 def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float) -> dict[str, Any]:
     layout = base_layout(240)
     layout["margin"] = {"l": 44, "r": 62, "t": 28 if band else 12, "b": 40}
-    # the first tokens jump about: high, they set at most half of the scale; low, it ends at 0
+    # The speedups at the beginning of a run vary strongly. If one of them is high, the axis becomes
+    # at most twice as long for it. If one of them is low, the axis begins below it.
     speedups = [point.speedup for point in points]
-    settled = [point.speedup for point in points if point.tokens >= last / 10]
+    settled = [point.speedup for point in points if point.seconds >= last / 10]
     edges = [band.high, band.low] if band else []
     low = min([0.8, *speedups, *edges])
     high = max([2.0, *settled, *edges])
     high = max(high, min(2 * high, max(speedups, default=0.0)))
     layout["xaxis"] = quiet_axis(
-        range=[0, last], showgrid=False, rangemode="tozero", title=_axis_title("tokens")
+        range=[0, last],
+        showgrid=False,
+        rangemode="tozero",
+        title=_axis_title("own time (s)"),
     )
     layout["yaxis"] = quiet_axis(range=[low - 0.1, high * 1.1], ticksuffix="×", nticks=5)
     layout["annotations"] = [
         note(
-            "grey: theory from measured α and cost" if band else "",
+            "grey: explained by this run’s α and costs" if band else "",
             xref="paper",
             x=1,
             yref="paper",

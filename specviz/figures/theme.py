@@ -1,7 +1,7 @@
-"""Colours by role, and the layout that every figure shares.
+"""Colours by role, and the layout that all figures share.
 
-A figure is built in the light palette. The browser swaps it to the dark one by value: two roles
-with one light colour also share the dark one.
+A figure is built with the light palette. In the dark theme, the browser replaces each light colour
+by a dark colour. Two roles with the same light colour therefore have the same dark colour.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIGHT = {
     "draft_time": "#8b95a3",
     "verify_time": "#1c2430",
     "host_time": "#c3cad3",
-    "select": "#3451d1",  # the linked cursor
+    "select": "#3451d1",  # marks the selected position in all views
 }
 DARK = {
     "ink": "#e8ebf0",
@@ -46,17 +46,17 @@ DARK = {
     "draft_time": "#7f8a99",
     "verify_time": "#e8ebf0",
     "host_time": "#69737f",
-    "select": "#8fa2ff",  # the linked cursor
+    "select": "#8fa2ff",  # marks the selected position in all views
 }
 PALETTES = {"light": LIGHT, "dark": DARK}
 
 FONT = "Inter, system-ui, -apple-system, 'Segoe UI', sans-serif"
-SMALL = 12  # pixels, of labels and numbers
+SMALL = 12  # font size of labels and numbers in pixels
 MONOSPACE = "ui-monospace, 'JetBrains Mono', 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 
 def base_layout(height: int) -> dict[str, Any]:
-    """A quiet card: no frame, no legend, no dragging, hover in the page's own colours."""
+    """Return a layout without frame, legend and dragging; hover texts have the page's colours."""
     return {
         "height": height,
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -78,7 +78,7 @@ def base_layout(height: int) -> dict[str, Any]:
 
 
 def quiet_axis(**options: Any) -> dict[str, Any]:
-    """An axis with a faint grid and nothing else; `options` override."""
+    """Return an axis that shows only a faint grid; `options` add or replace values of the axis."""
     quiet = {
         "gridcolor": LIGHT["grid"],
         "zeroline": False,
@@ -91,7 +91,7 @@ def quiet_axis(**options: Any) -> dict[str, Any]:
 
 
 def hidden_axis(**options: Any) -> dict[str, Any]:
-    """An axis that only gives a range."""
+    """Return an invisible axis, which only sets a range."""
     return {"visible": False, "fixedrange": True, "zeroline": False, "showgrid": False} | options
 
 
@@ -99,10 +99,11 @@ LEGEND_PIXELS = 30
 
 
 def legend_above() -> dict[str, Any]:
-    """A legend in one line above the bars, that does not answer clicks.
+    """Return a legend in one line above the bars, which ignores clicks.
 
-    It hangs from the figure's upper edge and needs a margin of LEGEND_PIXELS: placed by its lower
-    edge it would come to lie on the first bar where Plotly takes its height before it has one.
+    The figure needs an upper margin of LEGEND_PIXELS for it. The position of the legend's upper
+    edge is fixed, not that of its lower edge. Plotly sometimes computes the legend's height late,
+    and a legend with a fixed lower edge would then cover the first bar.
     """
     return {
         "orientation": "h",
@@ -117,9 +118,9 @@ def legend_above() -> dict[str, Any]:
 
 
 def probability_bars() -> dict[str, Any]:
-    """What charts with a row of bars for each token have in common.
+    """Return the layout of charts with one row of bars per token.
 
-    Tokens stand left of the bars, numbers right of them: on a phone, too, the longest, "99.98 %".
+    Token texts are left of the bars and numbers right of them. Even "99.98 %" fits on a phone.
     """
     return {
         "margin": {"l": 118, "r": 26, "t": LEGEND_PIXELS, "b": 4},
@@ -129,6 +130,6 @@ def probability_bars() -> dict[str, Any]:
 
 
 def note(text: str, **options: Any) -> dict[str, Any]:
-    """A direct label: small muted text without an arrow."""
+    """Return small muted text inside a chart, without an arrow."""
     plain = {"text": text, "showarrow": False, "font": {"size": SMALL, "color": LIGHT["muted"]}}
     return plain | options

@@ -1,6 +1,6 @@
-"""Where the time of a round goes: drafting, verifying, and the rest, which is Python's own work.
+"""The parts of the time of a round: drafting, verifying, and the rest, which is Python's own work.
 
-Pure: seconds to a Plotly dict.
+The functions turn seconds into a Plotly dict.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ _PARTS = (("draft", "draft_time"), ("verify", "verify_time"), ("rest", "host_tim
 
 
 def time_split_figure(totals: RoundTotals) -> Figure:
-    """One bar of three shares with the mean milliseconds per round under each; works empty.
+    """Return one bar that is divided into the shares of the three parts.
 
-    `customdata` is the mean in seconds.
+    The label below each part has its mean milliseconds per round. `customdata` is the same mean in
+    seconds. The figure is empty without rounds.
     """
     seconds = (totals.draft_seconds, totals.verify_seconds, totals.host_seconds)
     whole = sum(seconds)
@@ -40,7 +41,7 @@ def time_split_figure(totals: RoundTotals) -> Figure:
 
 
 def _whole_percents(shares: list[float]) -> list[str]:
-    """Together 100: what rounding down leaves goes to the largest remainders.
+    """Return whole percentages that add up to 100; the largest remainders are rounded up.
 
     >>> _whole_percents([0.6124, 0.3828, 0.0048]), _whole_percents([0.614, 0.384, 0.002])
     (['61%', '38%', '1%'], ['62%', '38%', '<1%'])
@@ -72,7 +73,7 @@ def _bar(
 
 
 def _labels(percents: list[str], means: list[float]) -> list[dict[str, Any]]:
-    """Draft from the left, verify in the middle, the rest from the right: they never collide."""
+    """Return the labels below the bar; their alignment (left, centre, right) prevents overlaps."""
     anchors = ((0.0, "left"), (0.5, "center"), (1.0, "right"))
     labels = []
     for (name, _), (x, anchor), share, mean in zip(_PARTS, anchors, percents, means, strict=False):

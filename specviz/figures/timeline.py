@@ -1,8 +1,9 @@
-"""Who worked when in a round and its neighbours: measured spans as bars, one row per worker.
+"""The work of a round and its neighbours over time, with a bar for each measured span of work.
 
-Pure: records to a Plotly dict. Knows the three parts that every round has, the drafter's prefill
-that a run's first one begins with, and no other worker by name; whatever else worked, beside the
-round, has a row of its own, and where it worked while the target verified the ground is shaded.
+The functions turn records into a Plotly dict. Drafting, verification and the rest of a round have
+one row each. The first round also has a span for the drafter's prefill. Every other worker, such as
+a drafter that prepares the next round, has a row of its own. The background is shaded where such a
+worker ran while the target verified.
 """
 
 from __future__ import annotations
@@ -16,25 +17,29 @@ from specviz.records import Round, Span
 
 VERIFY = "verify"
 _PARTS = {"draft": "draft_time", VERIFY: "verify_time", "host": "host_time"}
-_DRAFT_PREFILL = "draft prefill"  # before a run's first draft
+_DRAFT_PREFILL = "draft prefill"  # name of the span before the first draft of a run
 _BESIDE = "beside"
 _HATCHED = {"shape": "/", "fillmode": "overlay", "fgcolor": LIGHT["card"], "size": 6}
 ROW_PIXELS = 24
-LABEL_SHARE = 0.36  # of the width, on a small screen
-_FAINT = 0.3  # of the neighbours
+LABEL_SHARE = 0.36  # width of a label as a share of the chart on a small screen
+_FAINT = 0.3  # opacity of the neighbouring rounds
 
 
 def timeline_figure(rounds: Sequence[Round], index: int) -> Figure:
-    """The spans of `rounds`, milliseconds from the start of the round `index`.
+    """Return the spans of the rounds in milliseconds from the start of the round `index`.
 
-    `customdata` is the round's index. Works without spans.
+    `customdata` is the index of the span's round. The figure is empty without spans.
     """
     view = _Clock(rounds, index)
     return {"data": [view.bars(part) for part in (*_PARTS, _BESIDE)], "layout": view.layout()}
 
 
 class _Clock:
-    """The spans with their rounds, and the row of each worker."""
+    """The data of a timeline chart.
+
+    `spans` pairs each time span with the index of its round. `rows` maps the name of each worker to
+    its row in the chart.
+    """
 
     def __init__(self, rounds: Sequence[Round], index: int) -> None:
         self.index = index
@@ -44,7 +49,7 @@ class _Clock:
         self.rows = {name: row for row, name in enumerate(names)}
 
     def at(self, seconds: float) -> float:
-        """Milliseconds of the chart."""
+        """Convert a time on the lane's clock to the milliseconds of the chart's axis."""
         return round((seconds - self.zero) * 1000, 4)
 
     def bars(self, part: str) -> dict[str, Any]:
@@ -69,8 +74,6 @@ class _Clock:
             "meta": {"role": role},
         }
 
-    # ---- the whole
-
     def layout(self) -> dict[str, Any]:
         shared = list(self.shared())
         layout = base_layout(ROW_PIXELS * len(self.rows) + 64)
@@ -94,13 +97,16 @@ class _Clock:
         return [low, max(high, low + 1e-3)]
 
     def row_label(self, name: str) -> str:
-        """The worker and its time in the selected round."""
+        """Return the worker's name and its time in the selected round."""
         own = [span for i, span in self.spans if i == self.index and span.who == name]
         shown = "rest" if name == "host" else plain_text(name)
         return f"{shown}  {milliseconds(sum(s.end - s.start for s in own))}" if own else shown
 
     def round_labels(self) -> Iterator[dict[str, Any]]:
-        """Above the start of each round; a neighbour's only where it meets no other."""
+        """Yield a label at the start of each round.
+
+        A neighbouring round has a label only if this label overlaps no other label.
+        """
         starts: dict[int, float] = {}
         for index, span in self.spans:
             if span.who in (_DRAFT_PREFILL, *_PARTS):
@@ -118,10 +124,11 @@ class _Clock:
             place = {**x, "yref": "paper", "y": 1, "yanchor": "bottom"}
             yield note(f"<b>{text}</b>" if index == self.index else text, font=font, **place)
 
-    # ---- work at the same time
-
     def shared(self) -> Iterator[tuple[int, Span]]:
-        """Where another worker was at it while the target verified; a span per overlap."""
+        """Yield the spans in which another worker ran while the target verified.
+
+        They are shaded.
+        """
         verified = [span for _, span in self.spans if span.who == VERIFY]
         for index, span in self.spans:
             if span.who in _PARTS:

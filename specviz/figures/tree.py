@@ -1,10 +1,11 @@
 """The draft tree of one round and how the target judged it, from left to right.
 
-Pure: records to a Plotly dict. Knows neither the run around the round nor the page. A drawing is a
-figure whose traces are styles without points, one for each role of each part of a node, and whose
-`layout.meta.nodes` says of every node what the figure draws of it. The page fills the styles
-itself, with the roles of the moment that it shows (`assets/player/shared/tree_drawing.js`);
-`tree_figure` fills them as the round has ended.
+The functions turn records into a Plotly dict. A node has several parts, such as its marker and its
+edge, and a role, such as accepted. `tree_drawing` returns at least one Plotly trace for each part
+and role. Such a Plotly trace has a style, but no points yet. `layout.meta.nodes` lists the points
+of every node. The page fills the Plotly traces itself, because the role of a node changes during
+the round (`assets/player/shared/tree_drawing.js`). `tree_figure` fills them with the roles at the
+end of the round.
 """
 
 from __future__ import annotations
@@ -25,21 +26,26 @@ from specviz.figures.theme import (
 from specviz.figures.tree_layout import EXTRA, ROOT, Places, curve, row_count, tidy_places
 from specviz.records import Round
 
-EDGE_WIDTHS = (1.2, 2.4, 4.0)  # for q below 1/3, below 2/3, above
-_MIDDLE_WIDTH = EDGE_WIDTHS[1]  # where no q is known
-LIFT, DROP = 10, 12  # pixels from a node to its labels: the ring of a selected one fits between
-LABEL_PIXELS = 22  # from a node to the top of its label
-AXIS_MARGIN = 0.3  # rows that the y-axis shows beyond those of the tree
-COLUMN_PIXELS, LONG_COLUMN_PIXELS = 42, 38  # at the least: a smaller screen scrolls the tree
+EDGE_WIDTHS = (1.2, 2.4, 4.0)  # line widths in pixels for q below 1/3, below 2/3, and above
+_MIDDLE_WIDTH = EDGE_WIDTHS[1]  # line width in pixels if q is unknown
+# Pixels from a node to the label above it and to the label below it. The ring around a selected
+# node fits between the two labels.
+LIFT, DROP = 10, 12
+LABEL_PIXELS = 22  # pixels from a node to the top of its label
+AXIS_MARGIN = 0.3  # the y-axis extends beyond the tree by this share of a row
+# Smallest width in pixels of a column, and of a column in a long tree. On a smaller screen the tree
+# scrolls.
+COLUMN_PIXELS, LONG_COLUMN_PIXELS = 42, 38
 _ROOT_SIZE = 13
-_DRAWN = ("unreached", "rejected", "accepted")  # later ones lie on top
+# Roles in the order in which Plotly draws them; later roles cover earlier ones.
+_DRAWN = ("unreached", "rejected", "accepted")
 _EXTRAS = ("recovered", "bonus", "plain")
 
 
 def tree_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = None) -> Figure:
-    """The tree of `round_`; `root_id` is the last committed token, if it is to have a label.
+    """Return the tree of a round; `root_id` is the last committed token, if it needs a label.
 
-    `customdata` of the markers holds the node's index: -1 the root, -2 the extra token.
+    `customdata` of the markers is the index of the node: -1 for the root, -2 for the extra token.
     """
     drawing = tree_drawing(round_, texts, root_id)
     nodes = drawing["layout"]["meta"]["nodes"]
@@ -50,7 +56,10 @@ def tree_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = N
 
 
 def tree_drawing(round_: Round, texts: Mapping[int, str], root_id: int | None = None) -> Figure:
-    """The styles of the tree, and in `layout.meta.nodes` what is drawn of each node."""
+    """Return the tree as Plotly traces without points, and its nodes in `layout.meta.nodes`.
+
+    The page fills in the points; see the module's docstring.
+    """
     view = _TreeView(round_, texts, root_id)
     edges = [_edge_style(role, width) for role in _DRAWN for width in EDGE_WIDTHS]
     extra_edges = [_edge_style(role, _MIDDLE_WIDTH) for role in _EXTRAS]
@@ -60,7 +69,7 @@ def tree_drawing(round_: Round, texts: Mapping[int, str], root_id: int | None = 
 
 
 def _columns(meta: dict[str, Any], nodes: list[dict[str, Any]]) -> dict[str, Any]:
-    """The points of a style: those of the nodes that are drawn in it."""
+    """Return the x and y of the points of one Plotly trace, whose part and role are in `meta`."""
     if meta["part"] == "marker":
         own = [node for node in nodes if node["role"] == meta["role"]]
         return {
@@ -84,7 +93,7 @@ def _columns(meta: dict[str, Any], nodes: list[dict[str, Any]]) -> dict[str, Any
 
 
 def _rooms(labels: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the page needs to fit the labels to its own width."""
+    """Return the width that each label may have; the page shortens longer labels."""
     rooms: dict[str, Any] = {"room": [label["room"] for label in labels]}
     if labels and labels[0]["narrow"]:
         rooms["narrow"] = {key: [label["narrow"][key] for label in labels] for key in ("y", "room")}
@@ -92,7 +101,7 @@ def _rooms(labels: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class _TreeView:
-    """One round with its places: the styles of its nodes, and what is drawn of each."""
+    """One round's tree with the positions of its nodes: computes the figure's styles and nodes."""
 
     def __init__(self, round_: Round, texts: Mapping[int, str], root_id: int | None) -> None:
         self.round, self.texts, self.root_id = round_, texts, root_id
@@ -104,17 +113,21 @@ class _TreeView:
         self.is_chain = all(y == 0 for node, (_, y) in self.places.items() if node != EXTRA)
         self.row_pixels = max(18.0, min(66.0 if self.is_long else 56.0, 560 / self.rows))
         self.unit = self._unit()
-        self.is_dense = self.row_pixels < 36  # labels stand beside the leaves
-        self.is_crowded = self.row_pixels < 22  # and close above the edges
-        self.end = self.columns + (2.0 if self.is_dense else 0.5)  # of the x-axis
+        # In a dense tree, the label of a leaf is right of the leaf instead of above it.
+        # In a crowded tree, the labels of all other nodes are closer to the nodes.
+        self.is_dense = self.row_pixels < 36
+        self.is_crowded = self.row_pixels < 22
+        # X at which the axis ends, to the right of the last column.
+        self.end = self.columns + (2.0 if self.is_dense else 0.5)
 
     def _unit(self) -> float:
-        """Pixels from row to row as drawn; narrow rows keep their labels a little closer."""
-        rows = max(2.0, self.rows)  # the least that the axis shows
+        """Return the pixels from row to row.
+
+        In a tree with narrow rows the labels are a little closer.
+        """
+        rows = max(2.0, self.rows)  # the axis has space for at least two rows
         is_roomy = self.row_pixels >= 52
         return self.row_pixels * (rows / (rows + AXIS_MARGIN) if is_roomy else 1)
-
-    # ---- who is who
 
     def role(self, index: int) -> str:
         if index == ROOT:
@@ -147,15 +160,16 @@ class _TreeView:
         return self.round.tree.nodes[index].token_id
 
     def shown_q(self, index: int) -> float | None:
-        """None where the drafter gives no probabilities: its guesses are point masses."""
+        """Return the q that the page shows for a node.
+
+        The result is None if the drafter gives no probabilities.
+        """
         return shown_draft_prob(self.round.tree.nodes[index]) if self.has_confidence else None
 
     def _bucket(self, index: int) -> int:
-        """Which of EDGE_WIDTHS; the middle one where no q is known."""
+        """Return the index in EDGE_WIDTHS for the q of a node; the middle index if q is unknown."""
         q = self.shown_q(index)
         return 1 if q is None else min(2, int(q * 3))
-
-    # ---- styles
 
     def marker_style(self, role: str) -> dict[str, Any]:
         look = LOOKS.get(role)
@@ -182,10 +196,8 @@ class _TreeView:
         return _text_style("token", "ink", font)
 
     def small_style(self) -> dict[str, Any]:
-        """q under each node and the kind of the extra token."""
+        """Return the style of small labels: q under each node, and the kind of the extra token."""
         return _text_style("small", "muted", {"size": 10, "color": LIGHT["muted"]})
-
-    # ---- nodes
 
     def node(self, index: int) -> dict[str, Any]:
         x, y = self.places[index]
@@ -201,7 +213,7 @@ class _TreeView:
         }
 
     def edge(self, index: int) -> dict[str, Any] | None:
-        """How its parent leads to it; the width shows q."""
+        """Return the edge from the node's parent to the node; its width shows q."""
         if index == ROOT:
             return None
         x, y = curve(self.places[self._parent(index)], self.places[index])
@@ -209,7 +221,7 @@ class _TreeView:
         return {"x": x, "y": y, "width": width}
 
     def card(self, index: int) -> list[str]:
-        """What a pointer on it reads, line by line."""
+        """Return the hover text of the node, line by line."""
         text = f"<b>{self.text(index, 40)}</b>"
         if index == ROOT:
             named = [] if self.root_id is None else [text]
@@ -218,8 +230,6 @@ class _TreeView:
             assert self.round.extra is not None
             return [text, *extra_lines(self.round.extra, self.round.tree.kind)]
         return [text, *verdict_lines(self.round.verdicts[index], self.round.tree.kind)]
-
-    # ---- labels
 
     def token_label(self, index: int) -> dict[str, Any]:
         is_beside = self.is_dense and self._is_leaf(index)
@@ -233,14 +243,16 @@ class _TreeView:
         }
 
     def _fitted(self, index: int, is_beside: bool, is_staggered: bool) -> dict[str, float]:
-        """Its height, and how far it may reach in columns: the page cuts it to that.
+        """Return the y of a label, and the width of its space in columns.
 
-        Staggered labels alternate between two heights, so that each has the room of two.
+        The page shortens the label's text to this width. Staggered labels alternate between two
+        heights, so that each label has the width of two columns.
         """
         x, y = self.places[index]
-        if is_beside:  # nothing stands right of a leaf
+        if is_beside:  # the label is on the right of a leaf, where there is no other node
             return {"y": y, "room": self.end - x}
-        is_lifted = is_staggered and x % 2 and not (self.is_chain and y)  # alone below a chain
+        # A chain has only one label below it. That label has enough space, so it is not staggered.
+        is_lifted = is_staggered and x % 2 and not (self.is_chain and y)
         lift = 4 if self.is_crowded else 22 if is_lifted else LIFT
         if is_staggered:
             is_free = self.is_chain or self._is_level(index)
@@ -250,12 +262,12 @@ class _TreeView:
         return {"y": y - lift / self.unit, "room": room}
 
     def _is_level(self, index: int) -> bool:
-        """Its neighbours stand on its row: a label above them meets nothing."""
+        """Return whether all neighbours of a node are on its row, so that its label has space."""
         x, y = self.places[index]
         return all(row == y for column, row in self.places.values() if abs(column - x) <= 1)
 
     def _is_alone(self, index: int) -> bool:
-        """No neighbour is so near to its row that their labels could meet."""
+        """Return whether no neighbour is so close that the labels could overlap."""
         x, y = self.places[index]
         others = (place for node, place in self.places.items() if node != index)
         return all(
@@ -265,13 +277,13 @@ class _TreeView:
     def _label(self, index: int, is_beside: bool) -> str:
         if not is_beside:
             return self.text(index)
-        # its first character is a space that Plotly does not trim
+        # The text starts with a no-break space, because Plotly removes normal spaces.
         return f"{NO_BREAK}{self.text(index)}" + (
             f" {self._extra_role()}" if index == EXTRA else ""
         )
 
     def small_label(self, index: int) -> dict[str, Any] | None:
-        """Dense trees keep q for the card."""
+        """Return the small label with the node's q; in dense trees only the hover text shows q."""
         if index == ROOT or self.is_dense:
             return None
         x, y = self.places[index]
@@ -291,8 +303,6 @@ class _TreeView:
         parents = {node.parent for node in self.round.tree.nodes}
         extra = self.round.extra
         return index not in parents and (extra is None or extra.parent != index)
-
-    # ---- the whole
 
     def layout(self) -> dict[str, Any]:
         rows = max(2.0, self.rows)

@@ -1,7 +1,4 @@
-"""Where the nodes of a draft tree stand: x is depth, y a row; networkx walks the tree.
-
-Knows no colour and no pixel.
-"""
+"""The positions of a draft tree's nodes: x is the depth of a node, y is its row."""
 
 from __future__ import annotations
 
@@ -15,9 +12,10 @@ Curve = tuple[list[float], list[float]]
 
 
 def to_networkx(tree: DraftTree) -> nx.DiGraph:
-    """The tree as a directed graph: node -1 is the root, others are indices into `tree.nodes`.
+    """Return the tree as a directed graph: node -1 is the root, others index `tree.nodes`.
 
-    Nodes carry `depth`, and all but the root `token_id`, `draft_prob` and `draft_score`.
+    All nodes have the attribute `depth`. All except the root also have `token_id`, `draft_prob` and
+    `draft_score`.
     """
     graph = nx.DiGraph(kind=tree.kind.value)
     graph.add_node(ROOT, depth=0)
@@ -34,10 +32,10 @@ def to_networkx(tree: DraftTree) -> nx.DiGraph:
 
 
 def tidy_places(round_: Round) -> Places:
-    """Leaves on rows 0, 1, 2, … in draw order, every parent midway between its outer children.
+    """Return positions with leaves on rows 0, 1, 2, … and parents in the middle of their children.
 
-    Where the extra token stands moves no node: behind a leaf on the leaf's row, else on a row below
-    all others.
+    The extra token moves no other node. If it follows a leaf, it is on the row of this leaf.
+    Otherwise, it is on a row below all others.
     """
     graph = to_networkx(round_.tree)
     places: Places = {}
@@ -55,13 +53,13 @@ def tidy_places(round_: Round) -> Places:
 
 
 def row_count(round_: Round, places: Places) -> float:
-    """Rows of the tree, and one for a recovered token whether there is one or not."""
+    """Return the number of rows of a tree; one row is always reserved for a recovered token."""
     rows = [row for node, (_, row) in places.items() if node != EXTRA]
     return 1 + max(rows) + bool(round_.tree.nodes)
 
 
 def curve(start: tuple[float, float], end: tuple[float, float], steps: int = 12) -> Curve:
-    """Points of an S-shaped edge that leaves and arrives level."""
+    """Return the points of an S-shaped edge that starts and ends horizontally."""
     (x0, y0), (x1, y1) = start, end
     if y0 == y1:
         return [x0, x1], [y0, y1]

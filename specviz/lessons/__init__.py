@@ -1,5 +1,7 @@
-"""The course: lessons as data, read from assets/lessons and checked. What they drive is code of the
-page (assets/player/learn). docs/lesson.md tells how to write one.
+"""The course: lessons as data, read from assets/lessons and checked.
+
+The widgets of the lessons are code of the page (assets/player/learn). docs/lesson.md explains how
+to write a lesson.
 """
 
 from specviz.lessons.lesson import (

@@ -1,7 +1,8 @@
-"""What a lesson is: one question, and steps in which it is predicted, tried, explained and checked.
+"""The parts of a lesson: one question, with steps to predict, try, explain and check the answer.
 
-Texts are templates: `{p}` is a value of the lesson's widget, computed when it is shown. Beside that
-they know *emphasis*, `code` and [words](term), a word of the glossary.
+Texts are templates: `{p}` is a value of the lesson's widget, which is computed when the page shows
+it. Texts may also contain *emphasis*, `code` and [words](term), where term is a word of the
+glossary.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ Bound = Annotated[float, FloatRange(low=-MAX_NUMBER)]
 
 
 class StepKind(Enum):
-    """What a step asks for.
+    """The kinds of steps.
 
-    PREDICT: an answer that is kept, and compared in a later step. CASE: an answer, then what
-    happens, at once. TRY: something to do with the widget until its goal is reached. READ: nothing.
-    CHECK: the right answer; every wrong one has its own reply. NUMBER: the right number, typed.
+    PREDICT asks for an answer that a later step compares with the result. CASE asks for an answer
+    and then shows the result. TRY asks the student to work with the widget until its goal is
+    reached. READ only shows a text. CHECK asks for the right answer; every wrong answer has its own
+    reply. NUMBER asks for a typed number.
     """
 
     PREDICT = "predict"
@@ -37,26 +39,27 @@ class StepKind(Enum):
 
     @property
     def is_checked(self) -> bool:
-        """Whether it is over when the right answer was given, and not before."""
+        """Return whether only the right answer completes the step."""
         return self in (StepKind.CHECK, StepKind.NUMBER)
 
 
 class ValueFormat(Enum):
-    """How a value of a widget is written."""
+    """The format in which a text shows the value of a widget."""
 
-    PROBABILITY = "probability"  # 0.352
-    PERCENT = "percent"  # 35 %
-    COUNT = "count"  # 1,000
-    TIMES = "times"  # 1.4×
-    DECIMAL = "decimal"  # 1.42
-    MILLISECONDS = "milliseconds"  # 12.3 ms, of a value in seconds
+    PROBABILITY = "probability"  # shown as a number such as 0.352
+    PERCENT = "percent"  # shown as a percentage such as 35 %
+    COUNT = "count"  # shown as a whole number such as 1,000
+    TIMES = "times"  # shown as a factor such as 1.4×
+    DECIMAL = "decimal"  # shown as a number such as 1.42
+    # shown as a time such as 12.3 ms, but the value itself is in seconds
+    MILLISECONDS = "milliseconds"
     TOKEN = "token"
     TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True)
 class WidgetValue:
-    """A value that texts may name, and how it is written."""
+    """A value of a widget, which a lesson's texts can contain, and the format of the value."""
 
     name: Name
     format: ValueFormat
@@ -64,7 +67,11 @@ class WidgetValue:
 
 @dataclass(frozen=True, slots=True)
 class WidgetKind:
-    """What lessons may ask of a widget: keys of a scene, values, and goals that can be reached."""
+    """A widget as lessons see it.
+
+    `scene` has the names of the settings with which a step can start the widget. `values` are the
+    values that texts can contain, and `goals` are the goals that a step can set.
+    """
 
     name: Name
     scene: tuple[Name, ...]
@@ -74,7 +81,7 @@ class WidgetKind:
 
 @dataclass(frozen=True, slots=True)
 class FormulaSymbol:
-    """A symbol of a formula: what it means, and the widget's value that stands for it here."""
+    """A symbol of a formula: its meaning, and the name of the widget's value that it stands for."""
 
     name: Name
     meaning: Text
@@ -83,10 +90,10 @@ class FormulaSymbol:
 
 @dataclass(frozen=True, slots=True)
 class LessonFormula:
-    """MathML (the content of <math>), whose symbols carry `data-symbol`, and what it comes to.
+    """A formula as MathML, the content of <math>. Each symbol has the attribute `data-symbol`.
 
-    Shown twice: as it is, and with the symbols' values in it, which make `result`; an equation
-    needs none.
+    The page shows the formula twice: with symbols, and with the values of the symbols and the
+    `result`. An equation has no result.
     """
 
     mathml: Text
@@ -96,11 +103,13 @@ class LessonFormula:
 
 @dataclass(frozen=True, slots=True)
 class LessonOption:
-    """An answer and its reply.
+    """A possible answer to a question of a lesson, and the reply to this answer.
 
-    Right is the one that says so; or the one whose bounds, low <= value < high, hold the value that
-    the widget has found (`value` of the step). Of a NUMBER: a number that one may come to, the
-    widget's `value`, and what it is in words (`text`).
+    An answer is right if `right` is True. It is also right if the number that the widget computes
+    for the step's `value` is within the bounds of the option (low <= number < high). In a step of
+    the kind NUMBER, the student types a number instead of choosing an option. An option is then one
+    number that students may type: `value` is the name of this number among the widget's values, and
+    `text` describes it.
     """
 
     name: Name
@@ -114,7 +123,7 @@ class LessonOption:
 
 @dataclass(frozen=True, slots=True)
 class LessonLink:
-    """Where else something can be done: the query of an address, as in view=lab."""
+    """A link to another page; `address` is the query part of its address, such as view=lab."""
 
     text: Text
     address: Annotated[str, Most(400)]
@@ -122,12 +131,13 @@ class LessonLink:
 
 @dataclass(frozen=True, slots=True)
 class LessonStep:
-    """One screen: a text beside the widget in a `scene`, and what it asks for.
+    """One screen of a lesson: a text, a widget with the settings in `scene`, a question or a task.
 
-    `task` says what to do until `goal` is reached; `after` is shown when the goal is reached or the
-    answer is given. `compare` names an earlier prediction, which is looked at again here. `widget`
-    is one of the step's own, "" for that of the lesson. `otherwise` is the reply to a number that
-    none of the options is. `part` is the title of the part of the lesson that begins here.
+    `task` says what to do until `goal` is reached. `after` is shown once the goal is reached or the
+    answer is given. `compare` names an earlier prediction, which this step compares with the
+    result. `widget` is the widget of this step; "" means the widget of the lesson. `otherwise` is
+    the reply to a number that matches no option. `part` is the title of the part of the lesson that
+    begins here.
     """
 
     name: Name
@@ -149,10 +159,10 @@ class LessonStep:
 
 
 class LessonGroup(Enum):
-    """Where a lesson stands in the list.
+    """The groups in the list of lessons.
 
-    CORE: the course. OPTIONAL: nothing that follows needs it. EXERCISE: measured and reckoned by
-    the learner. MISCONCEPTION: what is often believed.
+    CORE lessons are the course itself. An OPTIONAL lesson is not needed for any later lesson. In an
+    EXERCISE the student measures and calculates. A MISCONCEPTION lesson corrects a common error.
     """
 
     CORE = "core"
@@ -163,9 +173,10 @@ class LessonGroup(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One question of the course; `name` is its folder, `number` its place.
+    """One lesson. `name` is the name of its folder, `number` its position in the course.
 
-    `notebook` is a file of docs/exercises: the same exercise, to be run outside of the page.
+    `notebook` is a file of docs/exercises with the exercise of this lesson; it runs outside the
+    page.
     """
 
     name: Name

@@ -1,6 +1,6 @@
-"""Lessons read from their folders, and the rules that hold between their parts.
+"""Read lessons from their folders, and check the rules between their parts.
 
-A lesson that breaks a rule is refused with one line: its file, the rule, the value.
+A lesson that breaks a rule is refused with one line: its file, the rule and the value.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from specviz.trace_file import decode
 LESSONS = ASSETS / "lessons"
 _FILE = "lesson.toml"
 _WIDGETS = "widgets.toml"
-MAX_WORDS = 90  # that are read before there is something to do
+# largest number of words that a student must read before a step gives the student something to do
+MAX_WORDS = 90
 
 
 def read_lessons(folder: Path = LESSONS) -> tuple[Lesson, ...]:
-    """All lessons of a folder, in the order of the course."""
+    """Return all lessons of a folder, in the order of the course."""
     widgets = read_widgets(folder)
     paths = sorted(folder.glob(f"*/{_FILE}"))
     lessons = sorted((read_lesson(path, widgets) for path in paths), key=lambda each: each.number)
     for one, other in zip(lessons, lessons[1:], strict=False):
         if one.number == other.number:
-            rule = f"number must be of this lesson alone, got {other.number}, as {one.name} has"
+            rule = f"number must be unique, got {other.number}, which {one.name} has as well"
             raise InputError(f"{other.name}/{_FILE}: {rule}")
     return tuple(lessons)
 
 
 def read_lesson(path: Path, widgets: Mapping[str, WidgetKind]) -> Lesson:
-    """The lesson of a file; its folder gives the name."""
+    """Return the lesson of a file; the name of the lesson is the name of its folder."""
     try:
         table = _parsed(path)
         steps = table.get("steps")
@@ -50,7 +51,7 @@ def read_lesson(path: Path, widgets: Mapping[str, WidgetKind]) -> Lesson:
 
 
 def read_widgets(folder: Path = LESSONS) -> dict[str, WidgetKind]:
-    """What each widget offers to lessons, by name."""
+    """Return, by the name of each widget, what the widget offers to lessons."""
     path = folder / _WIDGETS
     try:
         kinds = [_widget(name, fields) for name, fields in _parsed(path).items()]
@@ -74,7 +75,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _with_scene(step: object) -> object:
-    """A step whose scene, a table, has become pairs of texts."""
+    """Return a step in which the scene is a list of pairs of texts; the file has it as a table."""
     if not isinstance(step, dict) or not isinstance(step.get("scene"), dict):
         return step
     return step | {"scene": [[key, _told(value)] for key, value in step["scene"].items()]}
@@ -84,9 +85,6 @@ def _told(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# ---- rules between the parts
-
-
 def _check(lesson: Lesson, widgets: Mapping[str, WidgetKind]) -> None:
     _check_among("lesson.widget", lesson.widget, tuple(widgets))
     if lesson.notebook:
@@ -94,13 +92,14 @@ def _check(lesson: Lesson, widgets: Mapping[str, WidgetKind]) -> None:
         _check_among("lesson.notebook", lesson.notebook, notebooks)
     _check_names("steps", [step.name for step in lesson.steps])
     if not lesson.steps or not lesson.steps[0].kind.asks:
-        raise InputError("lesson.steps[0] must ask before anything is told")
+        raise InputError("lesson.steps[0] must ask a question: students answer before they read")
     if not lesson.steps[-1].kind.is_checked:
         kinds = " or a ".join(each.value for each in StepKind if each.is_checked)
         raise InputError(f"the last of lesson.steps must be a {kinds}")
     for name in ("title", "question", "learned"):
         check_text(getattr(lesson, name), f"lesson.{name}", ())
-    predicted: dict[str, str] = {}  # prediction -> its widget
+    # name of a prediction -> the widget of the step that asks for it
+    predicted: dict[str, str] = {}
     for index, step in enumerate(lesson.steps):
         path, name = f"lesson.steps[{index}]", lesson.widget_of(step)
         _check_among(f"{path}.widget", name, tuple(widgets))
@@ -112,7 +111,7 @@ def _check(lesson: Lesson, widgets: Mapping[str, WidgetKind]) -> None:
 
 
 def _check_step(step: LessonStep, path: str, widget: WidgetKind, predicted: Sequence[str]) -> None:
-    """`predicted`: the earlier predictions that were asked with this widget."""
+    """Check one step of a lesson. `predicted` names earlier predictions with the same widget."""
     values = [value.name for value in widget.values]
     for key, _ in step.scene:
         _check_among(f"{path}.scene", key, widget.scene)
@@ -121,12 +120,16 @@ def _check_step(step: LessonStep, path: str, widget: WidgetKind, predicted: Sequ
     if step.value:
         _check_among(f"{path}.value", step.value, values)
     if bool(step.goal) != (step.kind is StepKind.TRY) or bool(step.task) != bool(step.goal):
-        raise InputError(f"{path} must have a task and a goal if and only if it is a try")
+        raise InputError(
+            f"{path} must have a task and a goal if its kind is try, otherwise neither"
+        )
     if step.goal:
         _check_among(f"{path}.goal", step.goal, widget.goals)
     _check_options(step, path, values)
     if bool(step.otherwise) != (step.kind is StepKind.NUMBER):
-        raise InputError(f"{path} must have an otherwise if and only if it is a number")
+        raise InputError(
+            f"{path} must have the field otherwise if its kind is number, and only then"
+        )
     for name in ("part", "title", "text", "task", "after", "otherwise"):
         check_text(getattr(step, name), f"{path}.{name}", values)
     if step.link:
@@ -138,16 +141,22 @@ def _check_step(step: LessonStep, path: str, widget: WidgetKind, predicted: Sequ
 def _check_options(step: LessonStep, path: str, values: Sequence[str]) -> None:
     _check_names(f"{path}.options", [option.name for option in step.options])
     if step.kind.asks != (len(step.options) > 1):
-        raise InputError(f"{path} must have options, two at least, if and only if it asks")
+        raise InputError(
+            f"{path} must have at least two options if its kind asks a question, otherwise none"
+        )
     marked = [option for option in step.options if option.right]
     if step.kind is StepKind.NUMBER and step.value:
-        raise InputError(f"{path}.value must be told by its options, got {short(step.value)}")
+        raise InputError(
+            f"{path}.value must be empty if the kind is number, got {short(step.value)}"
+        )
     bounded = [each for each in step.options if each.low is not None or each.high is not None]
     if step.kind.asks and len(marked) != (0 if step.value else 1):
-        rule = "one that is right, or a value that decides"
-        raise InputError(f"{path}.options must have {rule}, got {len(marked)} that are right")
+        rule = "exactly one right answer, or none if the step has a value"
+        raise InputError(f"{path}.options must have {rule}, got {len(marked)} right ones")
     if len(bounded) != (len(step.options) if step.value else 0):
-        raise InputError(f"{path}.options must have bounds if and only if a value decides")
+        raise InputError(
+            f"{path}.options must all have bounds if the step has a value, otherwise none"
+        )
     for index, option in enumerate(step.options):
         if step.kind is StepKind.NUMBER or option.value:
             known = values if step.kind is StepKind.NUMBER else ()
@@ -155,7 +164,7 @@ def _check_options(step: LessonStep, path: str, values: Sequence[str]) -> None:
         check_text(option.text, f"{path}.options[{index}].text", values)
         check_text(option.reply, f"{path}.options[{index}].reply", values)
         if not option.reply:
-            raise InputError(f"{path}.options[{index}].reply must say something, got nothing")
+            raise InputError(f"{path}.options[{index}].reply must not be empty")
 
 
 def _check_link(link: LessonLink, path: str) -> None:
@@ -165,12 +174,12 @@ def _check_link(link: LessonLink, path: str) -> None:
 
 
 def _check_stretches(steps: Sequence[LessonStep]) -> None:
-    """Never too much to read before there is something to do."""
+    """Check that students never read more than MAX_WORDS words before they have something to do."""
     words = 0
     for index, step in enumerate(steps):
         words += word_count(step.text) + word_count(step.task)
         if words > MAX_WORDS:
-            rule = f"be read in at most {MAX_WORDS} words before something is to do"
+            rule = f"leave at most {MAX_WORDS} words to read before there is something to do"
             raise InputError(f"lesson.steps[{index}].text must {rule}, got {words}")
         words = word_count(step.after) if step.kind is not StepKind.READ else words
         words += max((word_count(option.reply) for option in step.options), default=0)
@@ -179,7 +188,7 @@ def _check_stretches(steps: Sequence[LessonStep]) -> None:
 def _check_names(path: str, names: Sequence[str]) -> None:
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise InputError(f"{path} must have names of their own, got {short(name)} twice")
+            raise InputError(f"{path} must have unique names, got {short(name)} twice")
 
 
 def _check_among(path: str, name: str, known: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a lesson's texts may hold: values by name, words of the glossary, no typed numbers."""
+"""Rules for a lesson's texts: they name values and glossary words, and have no typed numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from specviz.lessons.lesson import LessonFormula
 
 _VALUE = re.compile(r"\{([^{}]*)\}")
 _TERM = re.compile(r"\[([^\[\]]+)\]\(([^()]+)\)")
-# the ends of a probability may be typed; whatever else is a number is computed
+# A text may contain the numbers 0 and 1, because they are the bounds of a probability. Every other
+# number must be a computed value.
 _NUMBER = re.compile(
     r"(?<![\w.])(?:\d+(?:[.,]\d+)*)(?![\w])"
     r"|\b(?:four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|fifty|hundred|thousand)\b",
@@ -23,7 +24,7 @@ _TAGS = frozenset("math mrow mi mn mo mtext mfrac msup msub msubsup munder munde
 
 
 def word_count(text: str) -> int:
-    """Words as they are read: a value is one.
+    """Return the number of words that a student reads; a value counts as one word.
 
     >>> word_count("The *target* gives it {p}: [kept](accepted).")
     6
@@ -32,7 +33,7 @@ def word_count(text: str) -> int:
 
 
 def check_text(text: str, path: str, values: Sequence[str]) -> None:
-    """InputError for an unknown value, an unknown word of the glossary, or a typed number."""
+    """Raise InputError for an unknown value, an unknown glossary word, or a typed number."""
     for name in _VALUE.findall(text):
         if name not in values:
             known = ", ".join(values) or "none"
@@ -42,7 +43,9 @@ def check_text(text: str, path: str, values: Sequence[str]) -> None:
     bare = _VALUE.sub("", _TERM.sub(r"\1", text))
     typed = [found for found in _NUMBER.findall(bare) if found not in _ENDS]
     if typed:
-        raise InputError(f"{path} must name its numbers as values, got {short(typed[0])}")
+        raise InputError(
+            f"{path} must have values such as {{p}} instead of typed numbers, got {short(typed[0])}"
+        )
 
 
 def _check_term(key: str, path: str) -> None:
@@ -53,7 +56,7 @@ def _check_term(key: str, path: str) -> None:
 
 
 def check_formula(formula: LessonFormula, path: str, values: Sequence[str]) -> None:
-    """InputError for what is no MathML, and for a symbol without its meaning or its value."""
+    """Raise InputError for invalid MathML, or for a symbol without a meaning or a value."""
     try:
         root = ElementTree.fromstring(f"<math>{formula.mathml}</math>")
     except ElementTree.ParseError as error:

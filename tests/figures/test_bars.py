@@ -1,4 +1,4 @@
-"""The bars show the distributions that the rule compared, the drafted tokens, and the coin."""
+"""The bars show the distributions that the rule compared, the drafted tokens and the draw."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def find(outcome: Outcome, widths: tuple[int, ...] = (1, 1, 1)) -> tuple[Round, 
     raise AssertionError(outcome)
 
 
-def test_rows_fall_by_p_and_end_with_all_others() -> None:
+def test_rows_are_sorted_by_p_and_end_with_all_other_tokens() -> None:
     each, child = find(Outcome.ACCEPTED)
     rows = distribution_rows(position_of(each, child), each, child, is_raw=False)
     targets = [row.target for row in rows[:-1]]
@@ -49,7 +49,7 @@ def test_rows_fall_by_p_and_end_with_all_others() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_drafted_tokens_are_always_among_the_rows(seed: int) -> None:
+def test_drafted_tokens_always_have_a_row(seed: int) -> None:
     each = random_round(seed, (4,))
     rows = distribution_rows(each.positions[0], each, 0, is_raw=False)
     assert {node.token_id for node in each.tree.nodes} <= {row.token_id for row in rows}
@@ -57,7 +57,7 @@ def test_drafted_tokens_are_always_among_the_rows(seed: int) -> None:
     assert examined == [each.tree.nodes[0].token_id]
 
 
-def test_the_area_is_what_p_and_q_have_in_common() -> None:
+def test_the_shaded_area_is_the_overlap_of_p_and_q() -> None:
     each, child = find(Outcome.REJECTED)
     position = position_of(each, child)
     assert position is not None
@@ -71,7 +71,7 @@ def test_the_area_is_what_p_and_q_have_in_common() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED])
 @pytest.mark.parametrize("kind", [ProposalKind.IID, ProposalKind.DETERMINISTIC])
-def test_the_draw_is_a_line_across_the_row_within_the_area_or_beyond_it(
+def test_the_line_of_the_draw_is_inside_the_area_only_for_accepted_tokens(
     outcome: Outcome, kind: ProposalKind
 ) -> None:
     for seed in range(40):
@@ -89,13 +89,13 @@ def test_the_draw_is_a_line_across_the_row_within_the_area_or_beyond_it(
             assert outcome.value in figure["layout"]["meta"]["remark"]
 
 
-def test_after_a_rejected_sibling_there_is_no_line_for_the_bars_are_not_what_was_compared() -> None:
+def test_after_a_rejected_sibling_no_line_shows_the_draw() -> None:
     rounds = (random_round(seed, (3,)) for seed in range(200))
     each = next(r for r in rounds if r.accepted and r.accepted[0] > 0)
     assert figure_of(each, each.accepted[0])["data"][CUT]["x"] == []
 
 
-def test_of_picked_siblings_the_area_is_the_first_one_s_and_says_so() -> None:
+def test_with_picked_siblings_the_area_belongs_to_the_first_and_says_so() -> None:
     each = random_round(1, (3,), ProposalKind.DETERMINISTIC)
     headings = [figure_of(each, child)["layout"]["meta"]["heading"] for child in (0, 1)]
     share = percent(each.positions[0].overlap)
@@ -104,14 +104,14 @@ def test_of_picked_siblings_the_area_is_the_first_one_s_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("kind", [ProposalKind.TYPICAL, ProposalKind.IID])
-def test_where_no_draw_decides_there_is_neither_area_nor_line(kind: ProposalKind) -> None:
+def test_without_a_deciding_draw_there_is_neither_area_nor_line(kind: ProposalKind) -> None:
     temperature = 0.7 if kind is ProposalKind.TYPICAL else 0.0
     data = figure_of(random_round(1, kind=kind), 0, temperature)["data"]
     assert data[AREA]["x"] == data[CUT]["x"] == []
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_target_s_own_token_is_a_row_of_its_own_wherever_it_ranks(seed: int) -> None:
+def test_the_token_that_the_target_adds_always_has_a_row(seed: int) -> None:
     each = random_round(seed, (1,))
     position = each.positions[-1]
     assert each.extra is not None
@@ -131,20 +131,21 @@ def test_the_target_s_own_token_is_a_row_of_its_own_wherever_it_ranks(seed: int)
     assert 999 not in {row.token_id for row in before}, "it is drawn later"
 
 
-def test_the_shade_ends_at_the_acceptance_probability_and_the_pin_stands_at_u() -> None:
+def test_the_shade_ends_at_the_acceptance_probability_and_the_pin_is_at_u() -> None:
     each, child = find(Outcome.REJECTED)
     data = figure_of(each, child)["data"]
     verdict = each.verdicts[child]
     assert data[TRACK]["x"] == [1.0]
     assert data[SHADE]["x"] == data[THRESHOLD]["x"] == [verdict.acceptance_prob]
-    (said,) = data[THRESHOLD]["text"]  # its number stands where it ends
+    (said,) = data[THRESHOLD]["text"]  # the acceptance probability is at the end of the shaded part
     assert said == drawn(verdict.acceptance_prob, verdict.uniform_draw)[0]
     assert data[PIN]["x"] == [verdict.uniform_draw] * 2
     assert (
         data[PIN]["text"][1].strip()
         == f"u = {drawn(verdict.acceptance_prob, verdict.uniform_draw)[1]}"
     )
-    assert verdict.uniform_draw >= verdict.acceptance_prob  # rejected: right of the shade
+    # The token is rejected because the draw is to the right of the shaded part.
+    assert verdict.uniform_draw >= verdict.acceptance_prob
 
 
 def test_a_node_that_was_never_examined_has_no_pin() -> None:
@@ -154,14 +155,14 @@ def test_a_node_that_was_never_examined_has_no_pin() -> None:
     assert "never examined" in figure["layout"]["meta"]["remark"]
 
 
-def test_without_a_position_the_siblings_stand_alone() -> None:
+def test_without_a_recorded_position_only_the_siblings_have_rows() -> None:
     each, child = find(Outcome.UNREACHED, widths=(1, 3))
     rows = distribution_rows(None, each, child, is_raw=False)
     siblings = each.tree.children(each.tree.nodes[child].parent)
     assert {row.token_id for row in rows} == {each.tree.nodes[i].token_id for i in siblings}
 
 
-def test_without_a_node_there_is_no_coin() -> None:
+def test_without_a_selected_node_no_draw_is_shown() -> None:
     data = figure_of(random_round(0), None)["data"]
     assert data[TRACK]["x"] == data[SHADE]["x"] == data[PIN]["x"] == []
 
@@ -179,7 +180,7 @@ def processed_to_one_hot(verdict: Verdict) -> Verdict:
     return dataclasses.replace(verdict, target_prob=1.0, residual_prob=1.0)
 
 
-def test_at_temperature_zero_the_raw_distributions_are_shown_and_the_title_says_so() -> None:
+def test_at_temperature_0_the_title_says_that_raw_distributions_are_shown() -> None:
     each = random_round(4)
     greedy = dataclasses.replace(each, verdicts=tuple(map(processed_to_one_hot, each.verdicts)))
     figure = figure_of(greedy, 0, temperature=0)
@@ -207,7 +208,7 @@ def test_token_text_is_never_markup() -> None:
     assert "<a" not in str(figure["layout"]["yaxis"]["ticktext"])
 
 
-def test_the_residual_falls_and_exists_only_after_a_rejection() -> None:
+def test_the_residual_is_sorted_and_exists_only_after_a_rejection() -> None:
     each, child = find(Outcome.REJECTED)
     position = position_of(each, child)
     residual = residual_figure(position, NAMES)["data"][1]["x"]
@@ -237,7 +238,7 @@ def test_at_temperature_0_no_draw_is_shown() -> None:
     assert bars_figure(position, each, texts, 0.7, 0)["data"][PIN]["x"]
 
 
-def test_the_extra_token_says_how_likely_it_was() -> None:
+def test_the_extra_token_is_shown_with_its_probability() -> None:
     each = next(r for r in (random_round(seed, (1,)) for seed in range(50)) if r.extra)
     assert each.extra is not None
     figure = bars_figure(each.positions[-1], each, {}, 0.7, None)
@@ -246,7 +247,10 @@ def test_the_extra_token_says_how_likely_it_was() -> None:
 
 
 def own_tokens(each: Round, child: int) -> list[tuple[int | None, float | None]]:
-    """What may show before p is known: token and q, by falling q."""
+    """Return the tokens that the chart may show before p is known, each with its q.
+
+    The tokens come from the drafter alone. The token with the largest q is first.
+    """
     rows = [
         row for row in distribution_rows(position_of(each, child), each, child, False) if row.is_own
     ]
@@ -254,7 +258,7 @@ def own_tokens(each: Round, child: int) -> list[tuple[int | None, float | None]]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_shows_before_p_is_known_does_not_depend_on_p(seed: int) -> None:
+def test_the_rows_shown_before_verification_do_not_depend_on_p(seed: int) -> None:
     each = random_round(seed, (2,))
     first = each.positions[0]
     uniform = tuple(1 / len(first.token_ids) for _ in first.token_ids)
@@ -264,7 +268,9 @@ def test_what_shows_before_p_is_known_does_not_depend_on_p(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_draft_s_favourites_and_its_guesses_are_its_own_rows_by_falling_q(seed: int) -> None:
+def test_before_verification_the_rows_are_the_draft_s_best_tokens_and_its_guesses(
+    seed: int,
+) -> None:
     each = random_round(seed, (2,))
     first = each.positions[0]
     favourites = sorted(zip(first.draft_probs, first.token_ids, strict=True), reverse=True)
@@ -281,11 +287,11 @@ def test_the_draft_s_favourites_and_its_guesses_are_its_own_rows_by_falling_q(se
     assert len({len(column) for column in columns}) == 1
 
 
-def test_a_point_mass_shows_the_draft_s_own_confidence_examined_or_not() -> None:
+def test_with_q_1_the_draft_s_own_confidence_is_shown_for_every_node() -> None:
     kind = ProposalKind.DETERMINISTIC
     rounds = (random_round(seed, (2, 2), kind=kind) for seed in range(50))
     each = next(r for r in rounds if r.verdicts[0].outcome is Outcome.REJECTED)
-    for child in (0, 2):  # behind the root, and behind a node that failed
+    for child in (0, 2):  # the node after the root, and the node after a rejected one
         bars = figure_of(each, child)["data"][DRAFT]
         scores = {each.tree.nodes[child].draft_score, each.tree.nodes[child + 1].draft_score}
         assert scores <= set(bars["x"]), child
@@ -299,9 +305,9 @@ def test_the_heading_names_the_temperature_of_the_distributions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("draw", "word"), [(0.0031, "0.003"), (0.00004, "0.000040"), (0.9996, "0.9996")]
+    ("draw", "word"), [(0.0031, "0.0031"), (0.00004, "0.000040"), (0.9996, "0.9996")]
 )
-def test_no_draw_reads_as_nothing_or_as_all(draw: float, word: str) -> None:
+def test_a_draw_near_0_or_1_is_not_shown_as_0_or_1(draw: float, word: str) -> None:
     each, child = find(Outcome.REJECTED)
     verdicts = list(each.verdicts)
     verdicts[child] = dataclasses.replace(verdicts[child], uniform_draw=draw)

@@ -1,4 +1,4 @@
-"""The rows of a distribution: which tokens, and which q each one shows."""
+"""The rows that show a distribution: which tokens they have, and which q."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import DecodingConfig, ProposalKind
 
 
-def test_a_later_sibling_shows_the_q_of_the_first_draw_like_every_other_row() -> None:
-    """Without replacement the rule scales it to what the siblings before it left: another
-    distribution.
+def test_a_later_sibling_shows_the_q_of_the_first_draw_as_all_rows_do() -> None:
+    """When siblings are drawn without replacement, q of a later sibling is scaled up.
+
+    The rule divides q by the mass that is left after the earlier siblings. No row of the table
+    shows this scaled distribution.
     """
     config = DecodingConfig(
         method="draft-tree",
@@ -30,9 +32,8 @@ def test_a_later_sibling_shows_the_q_of_the_first_draw_like_every_other_row() ->
     for each in race.trace().rounds:
         for position in (p for p in each.positions if p.parent == -1 and p.draft_probs):
             known = dict(zip(position.token_ids, position.draft_probs, strict=True))
-            for row in distribution_rows(
-                None, each, 0, is_raw=False
-            ):  # as for tokens beyond the kept ones
+            # If no position is passed, the rows are made from the drafted nodes alone.
+            for row in distribution_rows(None, each, 0, is_raw=False):
                 if row.token_id in known and row.node:
                     assert row.draft == pytest.approx(known[row.token_id], rel=1e-3)
                     compared += 1

@@ -1,4 +1,4 @@
-"""What holds of every figure: valid, plain, on palette, of one shape, and cheap."""
+"""Claims about every figure: plotly accepts it, it is plain JSON, and it is built quickly."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def test_every_figure_is_plain_finite_json(build: Build, shape: str) -> None:
 
 @every_figure
 @every_shape
-def test_every_trace_has_a_role_of_the_palette(build: Build, shape: str) -> None:
+def test_every_plotly_trace_has_a_role_of_the_palette(build: Build, shape: str) -> None:
     for figure in build(SHAPES[shape]):
         assert {trace["meta"]["role"] for trace in figure["data"]} <= LIGHT.keys()
 
 
 @every_figure
 @every_shape
-def test_every_colour_is_of_the_palette(build: Build, shape: str) -> None:
+def test_every_colour_belongs_to_the_palette(build: Build, shape: str) -> None:
     known = {*LIGHT.values(), "rgba(0,0,0,0)"}
     for figure in build(SHAPES[shape]):
         assert set(_colours(figure)) <= known
@@ -131,7 +131,7 @@ LINK = '<a href="https://example.org">log in</a>'
 
 
 @every_shape
-def test_no_text_of_a_run_becomes_a_link_or_a_tag(shape: str) -> None:
+def test_text_of_a_run_never_becomes_a_link_or_a_tag(shape: str) -> None:
     hostile = dict.fromkeys(range(1000), LINK)
     for each in SHAPES[shape].rounds:
         spans = tuple(replace(span, who=f"{LINK}{span.who}") for span in each.spans)
@@ -155,7 +155,7 @@ def _texts(value: Any) -> Iterator[str]:
 @pytest.mark.parametrize(
     "build", (trees, bars, residuals, timelines), ids=lambda build: build.__name__
 )
-def test_traces_keep_number_order_and_type_from_round_to_round(build: Build) -> None:
+def test_plotly_traces_keep_their_number_order_and_type_from_round_to_round(build: Build) -> None:
     shapes = {
         tuple((trace["type"], trace["meta"]["role"]) for trace in figure["data"])
         for trace_ in SHAPES.values()
@@ -166,14 +166,14 @@ def test_traces_keep_number_order_and_type_from_round_to_round(build: Build) -> 
 
 @every_figure
 @every_shape
-def test_the_columns_of_a_trace_have_one_length(build: Build, shape: str) -> None:
+def test_the_columns_of_a_plotly_trace_have_the_same_length(build: Build, shape: str) -> None:
     for figure in build(SHAPES[shape]):
         for trace in figure["data"]:
             columns = [trace[key] for key in ("x", "y", "text", "customdata") if trace.get(key)]
             assert len({len(column) for column in columns}) <= 1
 
 
-def test_figures_are_built_in_well_under_a_frame() -> None:
+def test_a_figure_is_built_in_much_less_than_the_time_of_a_frame() -> None:
     each = SHAPES["wide tree"].rounds[0]
     for build in (
         lambda: tree_figure(each, NAMES),

@@ -1,4 +1,4 @@
-"""The lab's figures: valid, plain, on palette; what is not measured yet keeps its room."""
+"""The lab's figures are valid and use the palette; a point that is not measured keeps its space."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ every_figure = pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
 
 
 @every_figure
-def test_plotly_accepts_it_and_it_is_plain_finite_json(figure: Figure) -> None:
+def test_plotly_accepts_the_figures_and_they_are_plain_json(figure: Figure) -> None:
     go.Figure(figure)
     json.dumps(figure, allow_nan=False)
 
 
 @every_figure
-def test_every_colour_and_every_role_is_of_the_palette(figure: Figure) -> None:
+def test_every_colour_and_every_role_belongs_to_the_palette(figure: Figure) -> None:
     assert set(colours(figure)) <= {*LIGHT.values(), "rgba(0,0,0,0)"}
     assert {trace["meta"]["role"] for trace in figure["data"]} <= LIGHT.keys()
 
@@ -80,7 +80,7 @@ def colours(value: Any) -> Iterator[str]:
 
 
 @every_figure
-def test_the_columns_of_a_trace_have_one_length(figure: Figure) -> None:
+def test_the_columns_of_a_plotly_trace_have_the_same_length(figure: Figure) -> None:
     for trace in figure["data"]:
         if trace["type"] != "heatmap":
             columns = [trace[key] for key in ("x", "y", "text", "customdata") if trace.get(key)]
@@ -88,12 +88,12 @@ def test_the_columns_of_a_trace_have_one_length(figure: Figure) -> None:
 
 
 @pytest.mark.parametrize("name", ["speedup", "no speedup yet"])
-def test_every_value_has_its_room_from_the_first_moment_on(name: str) -> None:
+def test_the_axis_has_space_for_every_value_before_it_is_measured(name: str) -> None:
     axis = FIGURES[name]["layout"]["xaxis"]
     assert axis["range"] == [-0.5, len(axis["tickvals"]) - 0.5]
 
 
-def test_no_line_crosses_what_is_not_measured() -> None:
+def test_no_line_crosses_a_point_that_is_not_measured() -> None:
     lines = [t for t in FIGURES["speedup"]["data"] if t["mode"] == "lines"]
     line = next(each for each in lines if each["meta"]["role"] == "accepted")
     assert line["x"] == [0, 1.5, 2, 3] and line["y"] == [0.8, None, 1.6, 1.2]
@@ -104,14 +104,15 @@ def test_no_line_crosses_what_is_not_measured() -> None:
     assert list(zip(starts, ends, strict=True)) == [pytest.approx(each) for each in spreads]
 
 
-def test_nothing_joins_names_and_theory_still_has_its_band() -> None:
+def test_values_that_are_names_are_not_joined_by_a_line() -> None:
     joined = [trace for trace in NAMED["data"] if "lines" in trace["mode"] and trace["x"]]
-    assert [trace["meta"]["role"] for trace in joined] == ["muted"]  # the noise's band
+    # The only trace with a line is the band that shows the noise.
+    assert [trace["meta"]["role"] for trace in joined] == ["muted"]
     (theory,) = (trace for trace in traces(NAMED, "expected") if trace["mode"] == "markers")
     assert len(theory["error_y"]["array"]) == len(theory["x"]) == 2
 
 
-def test_the_noise_is_a_band_round_one() -> None:
+def test_the_noise_is_a_band_around_1() -> None:
     (band,) = traces(FIGURES["speedup"], "muted")
     assert (min(band["y"]), max(band["y"])) == pytest.approx((0.97, 1 / 0.97))
     assert [min(band["x"]), max(band["x"])] == FIGURES["speedup"]["layout"]["xaxis"]["range"]
@@ -120,7 +121,7 @@ def test_the_noise_is_a_band_round_one() -> None:
     assert line["y0"] == line["y1"] == 1
 
 
-def test_noise_theory_and_what_was_measured_have_looks_of_their_own() -> None:
+def test_noise_theory_and_measurements_look_different() -> None:
     (noise,) = traces(FIGURES["speedup"], "muted")
     band, line = traces(FIGURES["speedup"], "expected")
     assert noise["fillpattern"]["shape"] and "fillpattern" not in band
@@ -130,21 +131,23 @@ def test_noise_theory_and_what_was_measured_have_looks_of_their_own() -> None:
         assert len({palette[role] for role in ("muted", "expected", "accepted")}) == 3
 
 
-def test_the_parts_of_a_token_add_up_to_its_whole_time() -> None:
+def test_the_parts_of_a_token_s_time_add_up_to_its_whole_time() -> None:
     bars = [trace for trace in FIGURES["times"]["data"] if trace["type"] == "bar"]
     for at, each in enumerate(POINTS.values()):
         whole = 1000 / each["tokens_per_second"]
         assert sum(bar["y"][at] for bar in bars) == pytest.approx(whole)
-    assert bars[-2]["y"][0] == pytest.approx(1000 / 40 * 0.6 / 1.05)  # its share of the time
+    # A token takes 1000 / 40 ms. The part that the second-last bar shows takes 0.6 s of the run's
+    # 1.05 s.
+    assert bars[-2]["y"][0] == pytest.approx(1000 / 40 * 0.6 / 1.05)
 
 
-def test_one_is_the_middle_of_the_heatmap_whatever_was_measured() -> None:
+def test_the_middle_colour_of_the_heatmap_is_always_1() -> None:
     for name in ("heatmap", "no heatmap yet"):
         heat = FIGURES[name]["data"][0]
         assert heat["zmin"] + heat["zmax"] == 2
 
 
-def test_a_cell_of_the_heatmap_stands_at_its_own_two_values() -> None:
+def test_a_cell_of_the_heatmap_is_at_its_own_two_values() -> None:
     heat, numbers = FIGURES["heatmap"]["data"]
     assert heat["z"] == [[0.8, None, None, None], [None, None, None, 1.6]]
     assert heat["customdata"][1][3] == [3, 1]
@@ -159,17 +162,18 @@ def test_a_cell_of_the_heatmap_stands_at_its_own_two_values() -> None:
     assert frame["x0"] < 3 < frame["x1"] and frame["y0"] < 1 < frame["y1"]
 
 
-def test_what_is_pointed_at_says_its_numbers() -> None:
+def test_the_hover_text_has_the_point_s_numbers() -> None:
     told = FIGURES["speedup"]["data"][-1]["hovertext"]
     assert told[1].split("<br>") == [
         "1.60× measured (1.50 to 1.70)",
-        "1.65× by theory (1.60 to 1.70)",
-        "acceptance 0.80",
+        "1.65× explained (1.60 to 1.70)",
+        "acceptance rate 0.80",
     ]
-    assert told[2] == "1.20× measured (1.10 to 1.30)"  # nothing was drafted there
+    # This point drafted nothing, so it has only the measured speedup.
+    assert told[2] == "1.20× measured (1.10 to 1.30)"
 
 
-def test_no_name_of_a_sweep_becomes_a_link() -> None:
+def test_no_name_in_a_sweep_becomes_a_link() -> None:
     link = '<a href="https://example.org">log-in</a>'
     figures = [
         lab_speedup_figure(link, (link, "b"), {0: point(0.8)}),

@@ -1,4 +1,4 @@
-"""Model text is shown as it is and never read as markup."""
+"""A label shows the model's text unchanged and never as markup."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ from specviz.figures.labels import (
         ("internationalisation", "international…"),
     ],
 )
-def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
+def test_text_is_shown_unchanged(text: str, shown: str) -> None:
     assert visible_text(text) == shown
 
 
 @example(" ", 2)
 @given(st.text(max_size=60), st.integers(2, 20))
-def test_no_text_makes_a_tag_or_grows_too_long(text: str, length: int) -> None:
+def test_text_never_becomes_a_tag_or_too_long(text: str, length: int) -> None:
     shown = visible_text(text, length)
     assert "<" not in shown and ">" not in shown
     assert 1 <= len(unescape(shown)) <= max(length, len("⟨end⟩")) or "&" in text
 
 
 @given(st.text(max_size=60))
-def test_every_character_of_a_label_can_be_seen(text: str) -> None:
+def test_every_character_of_a_label_is_visible(text: str) -> None:
     assert visible_text(text).isprintable()
 
 
-def test_shortening_never_cuts_an_entity() -> None:
+def test_shortening_never_cuts_an_html_entity() -> None:
     assert visible_text("<" * 20, 4) == "&lt;&lt;&lt;…"
 
 
@@ -68,12 +68,12 @@ def test_shortening_never_cuts_an_entity() -> None:
         (0.999999, "over 99.99 %"),
     ],
 )
-def test_something_never_reads_as_nothing(value: float, shown: str) -> None:
+def test_a_positive_number_is_never_shown_as_zero(value: float, shown: str) -> None:
     assert percent(value) == shown.replace(" %", f"{NO_BREAK}%")
 
 
 @given(st.floats(LEAST, 1).filter(lambda q: q <= MOST), st.floats(0.001, 1))
-def test_whoever_divides_the_shown_p_by_the_shown_q_finds_the_shown_chance(
+def test_dividing_the_shown_p_by_the_shown_q_gives_the_shown_probability(
     q: float, chance: float
 ) -> None:
     p, q = (float(f"{each:.6g}") for each in (q * chance, q))
@@ -86,9 +86,10 @@ def test_whoever_divides_the_shown_p_by_the_shown_q_finds_the_shown_chance(
 
 
 @given(st.floats(0, 1), st.floats(-1e-4, 1e-4))
-def test_p_and_q_beside_each_other_show_which_is_larger(p: float, more: float) -> None:
+@example(0.01, -1.5e-5)
+def test_p_and_q_have_enough_digits_to_show_which_is_larger(p: float, more: float) -> None:
     q = min(1.0, max(0.0, round(p + more, 6)))
-    p = round(p, 6)  # as far as a record keeps it
+    p = round(p, 6)  # a record keeps six digits
     words = {"under ": "0", "over ": "", "99.99\xa0%": "99.9999\xa0%", "\xa0%": ""}
     written = []
     for text in compared(p, q):
@@ -98,7 +99,7 @@ def test_p_and_q_beside_each_other_show_which_is_larger(p: float, more: float) -
     assert (written[0] - written[1]) * (p - q) > 0 or p == q
 
 
-def test_durations_have_three_figures() -> None:
+def test_durations_have_three_significant_digits() -> None:
     assert [milliseconds(s) for s in (0.000412, 0.00412, 0.0412, 0.412)] == [
         *("0.41 ms", "4.12 ms", "41.2 ms", "412 ms"),
     ]

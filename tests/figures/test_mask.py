@@ -1,4 +1,4 @@
-"""The mask shows exactly what the tree forward let every token see."""
+"""The mask figure shows exactly which tokens each token sees in the tree forward."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ def tree_part(figure: dict) -> list[list[bool]]:  # type: ignore[type-arg]
     return [[z > 0 for z in row[CONTEXT_COLUMNS + GAP_COLUMNS :]] for row in figure["data"][0]["z"]]
 
 
-def test_the_cells_are_the_mask_that_the_forward_used() -> None:
+def test_the_cells_are_the_mask_of_the_forward() -> None:
     for seed, widths in enumerate(WIDTHS):
         each = random_round(seed, widths=widths)
         parents = tuple(node.parent for node in each.tree.nodes)
@@ -28,7 +28,7 @@ def test_every_row_sees_the_whole_context() -> None:
         assert row[:CONTEXT_COLUMNS] == [1.0] * CONTEXT_COLUMNS
 
 
-def test_position_ids_go_on_from_the_committed_text_by_depth() -> None:
+def test_position_ids_continue_the_committed_text_by_depth() -> None:
     each = random_round(3, widths=(3, 2))
     assert position_id(each, -1) == each.context_length - 1
     for index, node in enumerate(each.tree.nodes):
@@ -42,7 +42,7 @@ def test_siblings_share_a_position_id_and_do_not_see_each_other() -> None:
     assert not cells[1][2] and not cells[2][1]
 
 
-def test_a_tree_too_high_for_words_has_none() -> None:
+def test_a_large_tree_has_no_labels_at_its_rows() -> None:
     each = random_round(2, widths=(8, 7))
     assert mask_figure(each, {})["layout"]["yaxis"]["ticktext"] == []
     small = dataclasses.replace(random_round(2, widths=(2,)), context_length=40)

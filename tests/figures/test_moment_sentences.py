@@ -1,4 +1,4 @@
-"""Every kind of moment is told in one sentence, with the numbers that the record has of it."""
+"""Every kind of moment in a round has one sentence, with the recorded numbers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def made(
     is_wide: bool = False,
     raw_q: bool = True,
 ) -> Round:
-    """A chain, or siblings below the root, that were judged so; the target adds `the` (34.0 %)."""
+    """Return a round with these verdicts, as a chain or as siblings below the root.
+
+    The target adds the token `the`, which has 34.0 %.
+    """
     nodes = tuple(
         DraftNode(token, -1 if is_wide else i - 1, 1 if is_wide else i + 1, each.draft_prob, 0.27)
         for i, (token, each) in enumerate(zip(ids, verdicts, strict=False))
@@ -86,10 +89,7 @@ def judged_words(round_: Round, node: int = 0, is_greedy: bool = False) -> str:
     return said(round_sentences(round_, is_greedy).judge[node])
 
 
-# ---- draft
-
-
-def test_a_drawn_guess_is_told_with_what_the_draft_gave_it() -> None:
+def test_a_drawn_guess_is_described_with_its_probability_in_the_draft() -> None:
     chain = made(judged(R, 0.028, 0.27, 0.96), judged(U, 0.5, 0.5, 0.5))
     first, second = round_sentences(chain, is_greedy=False).draft
     assert said(first) == "Guess 1 of 2: the draft draws sys, to which it gave 27.0 %."
@@ -116,7 +116,7 @@ def test_a_guess_that_was_not_drawn_says_so(
     assert said(round_sentences(chain, is_greedy).draft[0]) == words
 
 
-def test_a_level_of_a_tree_names_its_first_guesses_and_counts_the_others() -> None:
+def test_a_level_of_a_tree_names_its_first_guesses_and_counts_the_rest() -> None:
     tree = made(*[judged(U, 0.1, 0.2, 0.5)] * 6, is_wide=True, extra=None)
     (level,) = round_sentences(tree, is_greedy=False).draft
     assert said(level) == (
@@ -125,7 +125,7 @@ def test_a_level_of_a_tree_names_its_first_guesses_and_counts_the_others() -> No
     )
 
 
-def test_siblings_without_replacement_are_told_with_the_q_that_they_had_at_first() -> None:
+def test_siblings_without_replacement_have_the_q_of_the_first_draw() -> None:
     tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), kind=WITHOUT, is_wide=True)
     (level,) = round_sentences(tree, is_greedy=False).draft
     assert said(level).startswith("Depth 1, 2 guesses: sys 50.0 % and sys 25.0 %. They were drawn")
@@ -149,10 +149,7 @@ def test_a_round_without_drafts_says_so_at_every_moment() -> None:
     )
 
 
-# ---- verify
-
-
-def test_the_forward_names_what_rides_along_in_it() -> None:
+def test_the_forward_says_what_it_verifies_in_one_call() -> None:
     state = LookaheadState(3, 0, 0, (3, 2), (SYS, SYS, THE, THE, SYS))
     alone = replace(made(extra=ExtraKind.PLAIN), notes=(state,))
     assert said(round_sentences(alone, is_greedy=False).verify) == (
@@ -165,7 +162,7 @@ def test_the_forward_names_what_rides_along_in_it() -> None:
     assert words.endswith(" 1 token of the drafter’s window rides along, for later guesses.")
 
 
-def test_the_forward_says_how_many_guesses_it_judges_at_once() -> None:
+def test_the_forward_says_how_many_guesses_it_verifies_at_once() -> None:
     chain = made(judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9))
     words = said(round_sentences(chain, is_greedy=False).verify)
     assert words == (
@@ -177,14 +174,11 @@ def test_the_forward_says_how_many_guesses_it_judges_at_once() -> None:
     assert "Each sees only the path before it: so p" in said(round_sentences(tree, False).verify)
 
 
-def test_a_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
+def test_the_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
     chain = replace(made(judged(R, 0.1, 0.2, 0.9)), notes=(BatchRound(0, 4, 20, 2, 8),))
     words = said(round_sentences(chain, is_greedy=False).verify)
     assert "for 4 rows of the batch, 20 tokens at once (42 ms); in this row" in words
     assert "the last token and the one guess" in words
-
-
-# ---- judge
 
 
 @pytest.mark.parametrize(
@@ -226,7 +220,7 @@ def test_a_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
         ),
     ],
 )
-def test_a_drawn_guess_is_judged_by_both_probabilities_and_the_draw(
+def test_a_drawn_guess_is_verified_with_both_probabilities_and_the_draw(
     verdict: Verdict, words: str
 ) -> None:
     extra = ExtraKind.BONUS if verdict.outcome is A else ExtraKind.RECOVERED
@@ -235,7 +229,7 @@ def test_a_drawn_guess_is_judged_by_both_probabilities_and_the_draw(
 
 @pytest.mark.parametrize("is_greedy", [False, True])
 @pytest.mark.parametrize("kind", [IID, PICKED, TYPICAL])
-def test_a_rejection_says_why_the_guesses_behind_it_go_too(
+def test_a_rejection_says_why_later_guesses_are_dropped_too(
     kind: ProposalKind, is_greedy: bool
 ) -> None:
     rejected, behind = judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9)
@@ -245,26 +239,26 @@ def test_a_rejection_says_why_the_guesses_behind_it_go_too(
     ]
     assert found == [
         "",
-        " The guess behind it was built on it, so it goes too.",
-        " The guesses behind it were built on it, so they go too.",
+        " The guess after it was built on it, so it goes too.",
+        " The guesses after it were built on it, so they go too.",
     ]
     passed = made(judged(A, 0.4, 0.2, 0.9), rejected, kind=kind)
-    assert "behind it" not in judged_words(passed, 0, is_greedy)
+    assert "after it" not in judged_words(passed, 0, is_greedy)
 
 
-def test_two_probabilities_that_differ_are_never_told_with_the_same_figures() -> None:
+def test_two_different_probabilities_are_never_shown_with_the_same_digits() -> None:
     words = judged_words(made(judged(R, 0.2700, 0.2704, 0.9999)))
     assert "The draft gave sys 27.04 %, the target only 27.00 %." in words
 
 
-def test_what_is_next_to_nothing_has_no_figures_but_where_it_must_differ() -> None:
+def test_tiny_probabilities_are_shown_as_below_a_bound() -> None:
     words = judged_words(made(judged(R, 3e-8, 0.27, 0.5)))
     assert "the target under 0.0001 %. So it passes with probability under 0.00001;" in words
     words = judged_words(made(judged(R, 3e-8, 4e-8, 0.9)))
     assert "Both give sys under 0.0001 %, the target less than the draft." in words
 
 
-def test_after_a_rejected_sibling_the_rule_compares_what_is_left_of_p() -> None:
+def test_after_a_rejected_sibling_the_rule_compares_with_the_residual_of_p() -> None:
     first, second = judged(R, 0.1, 0.4, 0.9), judged(A, 0.1, 0.3, 0.2, left=0.12)
     tree = made(first, second, ids=(THE, SYS), is_wide=True, extra=ExtraKind.BONUS)
     assert judged_words(tree, 1) == (
@@ -277,7 +271,7 @@ def test_after_a_rejected_sibling_the_rule_compares_what_is_left_of_p() -> None:
     )
 
 
-def test_a_picked_guess_passes_with_p_alone() -> None:
+def test_a_guess_that_was_picked_passes_with_probability_p() -> None:
     tree = made(
         judged(R, 0.41, 1, 0.9),
         judged(A, 0.2, 1, 0.22, left=0.48),
@@ -306,14 +300,14 @@ def test_at_temperature_0_only_the_most_probable_token_passes() -> None:
 
 
 @pytest.mark.parametrize(("outcome", "enough"), [(A, "enough"), (R, "too little")])
-def test_a_lossy_rule_draws_nothing(outcome: Outcome, enough: str) -> None:
+def test_a_lossy_rule_uses_no_draw(outcome: Outcome, enough: str) -> None:
     assert judged_words(made(judged(outcome, 0.3, 1, 0.5), kind=TYPICAL)) == (
         f"The target gives sys 30.0 %, {enough} for typical acceptance, which draws nothing: "
         f"{outcome.value}."
     )
 
 
-def test_what_was_never_examined_says_why() -> None:
+def test_a_guess_that_was_never_examined_says_why() -> None:
     chain = made(judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9), ids=(THE, SYS))
     assert judged_words(chain, 1) == "sys was never examined: the before it was rejected."
     siblings = made(
@@ -322,9 +316,6 @@ def test_what_was_never_examined_says_why() -> None:
     assert judged_words(siblings, 1) == "sys was never examined: its sibling the passed first."
     cut = made(judged(A, 0.1, 0.2, 0.1), judged(U, 0.1, 0.2, 0.9), ids=(END, SYS), extra=None)
     assert judged_words(cut, 1) == "sys was never examined: the text ends before it."
-
-
-# ---- the token that the target adds, and commit
 
 
 @pytest.mark.parametrize(
@@ -350,7 +341,7 @@ def test_what_was_never_examined_says_why() -> None:
         (IID, True, "In place of sys comes the target’s most probable token, the (44.0 %)."),
     ],
 )
-def test_a_recovered_token_says_from_what_it_was_drawn(
+def test_a_recovered_token_says_from_which_distribution_it_was_drawn(
     kind: ProposalKind, is_greedy: bool, words: str
 ) -> None:
     chain = made(judged(R, 0.02, 0.5, 0.9), kind=kind)
@@ -369,7 +360,7 @@ def test_a_token_that_was_drawn_and_rejected_twice_is_named_once() -> None:
     assert words.startswith("In place of sys (drawn 2 times) the target draws the from")
 
 
-def test_what_the_record_does_not_keep_is_not_told() -> None:
+def test_values_that_the_record_does_not_keep_are_not_mentioned() -> None:
     chain = made(judged(R, 0.02, 0.5, 0.9))
     found = round_sentences(chain, is_greedy=False, knows_extra=False).extra
     assert said(found).endswith("from what p has beyond q, the residual.")
@@ -382,14 +373,14 @@ def test_what_the_record_does_not_keep_is_not_told() -> None:
         (True, "the target writes its most probable token, the (44.0 %), a bonus."),
     ],
 )
-def test_a_bonus_says_that_every_guess_passed(is_greedy: bool, draws: str) -> None:
+def test_a_bonus_token_says_that_every_guess_passed(is_greedy: bool, draws: str) -> None:
     chain = made(*[judged(A, 1, 1, 0.5)] * 3, extra=ExtraKind.BONUS)
     assert said(round_sentences(chain, is_greedy).extra) == (
-        f"All 3 guesses passed. The same forward has p for the place behind: {draws}"
+        f"All 3 guesses passed. The same forward has p for the next position: {draws}"
     )
 
 
-def test_a_bonus_of_a_tree_says_how_deep_the_walk_came() -> None:
+def test_the_bonus_token_of_a_tree_says_how_deep_the_walk_came() -> None:
     tree = made(judged(A, 1, 1, 0.5), judged(U, 1, 1, 0.5), is_wide=True, extra=ExtraKind.BONUS)
     words = said(round_sentences(tree, is_greedy=False).extra)
     assert words.startswith("The walk reached a leaf of the tree, 1 guess deep.")
@@ -418,7 +409,7 @@ def test_a_bonus_of_a_tree_says_how_deep_the_walk_came() -> None:
         ),
     ],
 )
-def test_the_commit_says_what_one_forward_brought(round_: Round, words: str) -> None:
+def test_the_commit_says_how_many_tokens_one_forward_gave(round_: Round, words: str) -> None:
     assert said(round_sentences(round_, is_greedy=False).commit) == words
 
 

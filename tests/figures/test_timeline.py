@@ -1,4 +1,4 @@
-"""The timeline shows each measured span where it was, and work at the same time as such."""
+"""The timeline shows each measured span at its time, and simultaneous work side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AHEAD = random_trace(3, rounds=5, is_ahead=True).rounds
 
 
 def bars(figure: Figure) -> list[dict[str, Any]]:
-    """Every bar: its round, row name, start and length in milliseconds."""
+    """Return every bar: its round, its row's name, its start and its length in milliseconds."""
     axis = figure["layout"]["yaxis"]
     names = dict(zip(axis["tickvals"], axis["ticktext"], strict=True))
     return [
@@ -34,7 +34,7 @@ def bars(figure: Figure) -> list[dict[str, Any]]:
     ]
 
 
-def test_every_span_of_the_rounds_is_a_bar_from_the_selected_rounds_start() -> None:
+def test_every_span_is_a_bar_that_starts_relative_to_the_selected_round() -> None:
     chosen = AHEAD[2]
     shown = bars(timeline_figure(AHEAD[1:4], 2))
     expected = [
@@ -50,7 +50,7 @@ def test_every_span_of_the_rounds_is_a_bar_from_the_selected_rounds_start() -> N
     assert found == sorted((i, who, round(start, 3)) for i, who, start in expected)
 
 
-def test_neighbours_are_faint_and_the_axis_holds_all() -> None:
+def test_neighbouring_rounds_are_faint_and_the_axis_includes_them() -> None:
     figure = timeline_figure(ALONE[1:4], 2)
     assert all((bar["opacity"] == 1) == (bar["round"] == 2) for bar in bars(figure))
     low, high = figure["layout"]["xaxis"]["range"]
@@ -58,7 +58,7 @@ def test_neighbours_are_faint_and_the_axis_holds_all() -> None:
     assert high == pytest.approx(max(bar["start"] + bar["length"] for bar in bars(figure)))
 
 
-def test_work_beside_the_round_has_a_row_of_its_own_and_the_overlap_is_shaded_and_told() -> None:
+def test_work_in_parallel_has_its_own_row_and_its_overlap_is_shaded() -> None:
     figure = timeline_figure(AHEAD[1:4], 2)
     axis, (shade,) = figure["layout"]["yaxis"], figure["layout"]["shapes"]
     assert [text.split("  ")[0] for text in axis["ticktext"]] == [
@@ -73,14 +73,14 @@ def test_work_beside_the_round_has_a_row_of_its_own_and_the_overlap_is_shaded_an
     assert f"{overlap * 1000:.1f} ms of it while the target verified" in str(figure["layout"])
 
 
-def test_a_method_that_works_in_turns_has_three_rows_and_no_shade() -> None:
+def test_a_method_that_works_sequentially_has_three_rows_and_no_shade() -> None:
     figure = timeline_figure(ALONE[:2], 1)
     assert len(figure["layout"]["yaxis"]["tickvals"]) == 3
     assert figure["layout"]["shapes"] == []
     assert "while the target verified" not in str(figure["layout"])
 
 
-def test_work_that_only_touches_the_verification_does_not_overlap_it() -> None:
+def test_work_that_starts_when_the_verification_ends_does_not_overlap_it() -> None:
     verify = next(span for span in ALONE[0].spans if span.who == "verify")
     after = Span("later", verify.end, verify.end + 0.01)
     touching = dataclasses.replace(ALONE[0], spans=(*ALONE[0].spans, after))
@@ -95,14 +95,14 @@ def test_a_round_without_spans_is_an_empty_chart() -> None:
     assert low < high
 
 
-def test_a_short_neighbour_loses_its_label_before_two_labels_meet() -> None:
+def test_a_short_neighbour_loses_its_label_before_two_labels_overlap() -> None:
     short = dataclasses.replace(ALONE[0], spans=(Span("draft", 0.0, 1e-4),))
     long = dataclasses.replace(ALONE[1], spans=(Span("draft", 1e-4, 0.1),))
     labels = [each["text"] for each in timeline_figure([short, long], 1)["layout"]["annotations"]]
     assert "<b>round 2</b>" in labels and "1" not in labels
 
 
-def test_a_neighbour_loses_its_label_before_it_meets_that_of_a_short_round() -> None:
+def test_a_neighbour_loses_its_label_before_that_of_a_short_round() -> None:
     for end, is_labelled in ((1e-3, False), (0.033, False), (0.04, True)):
         short = dataclasses.replace(ALONE[1], spans=(Span("draft", 0.0, end),))
         after = dataclasses.replace(ALONE[2], spans=(Span("draft", end, 0.1),))

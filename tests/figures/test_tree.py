@@ -1,4 +1,4 @@
-"""The tree figure shows each node once, where it belongs, as what it is."""
+"""The tree figure shows each node once, at the right position and with the right role."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find(accepted: int, widths: tuple[int, ...]) -> Round:
 
 
 def markers(figure: Figure) -> dict[int, dict[str, Any]]:
-    """Node index -> its role, symbol, place and hover text."""
+    """Return node index -> its role, symbol, position and hover text."""
     found = {}
     for trace in figure["data"]:
         if trace["mode"] == "markers":
@@ -53,7 +53,7 @@ def test_every_node_the_root_and_the_extra_token_appear_once(widths: tuple[int, 
     assert sorted(shown) == [EXTRA, ROOT, *range(len(each.tree.nodes))]
 
 
-def test_shape_and_role_tell_the_outcome() -> None:
+def test_shape_and_role_show_the_outcome() -> None:
     each = find(1, (1, 1, 1))
     shown = markers(tree_figure(each, NAMES))
     assert [(shown[i]["role"], shown[i]["symbol"]) for i in range(3)] == [
@@ -64,7 +64,7 @@ def test_shape_and_role_tell_the_outcome() -> None:
     assert (shown[EXTRA]["role"], shown[EXTRA]["symbol"]) == ("recovered", "diamond")
 
 
-def test_a_bonus_stands_at_the_end_of_the_accepted_path() -> None:
+def test_the_bonus_token_is_at_the_end_of_the_accepted_path() -> None:
     each = find(3, (1, 1, 1))
     shown = markers(tree_figure(each, NAMES))
     assert (shown[EXTRA]["role"], shown[EXTRA]["symbol"]) == ("bonus", "star")
@@ -77,7 +77,9 @@ def test_a_cut_round_has_no_extra_token() -> None:
 
 
 @pytest.mark.parametrize("widths", WIDTHS)
-def test_x_is_depth_leaves_are_evenly_spaced_and_parents_centred(widths: tuple[int, ...]) -> None:
+def test_x_is_the_depth_leaves_are_evenly_spaced_and_parents_centred(
+    widths: tuple[int, ...],
+) -> None:
     each = random_round(5, widths)
     places = tidy_places(each)
     parents = {node.parent for node in each.tree.nodes}
@@ -91,10 +93,10 @@ def test_x_is_depth_leaves_are_evenly_spaced_and_parents_centred(widths: tuple[i
 
 
 @pytest.mark.parametrize("widths", WIDTHS)
-def test_the_shape_of_a_tree_tells_nothing_of_how_the_walk_will_end(
+def test_the_layout_of_a_tree_does_not_reveal_the_verdicts(
     widths: tuple[int, ...],
 ) -> None:
-    """While the drafts are not judged, the same tree looks the same however it ends."""
+    """Before the draft is verified, a tree must look the same whatever its verdicts will be."""
     each = random_round(5, widths)
     ends = [-1, *range(len(each.tree.nodes))]
     shown = [
@@ -111,25 +113,26 @@ def test_the_shape_of_a_tree_tells_nothing_of_how_the_walk_will_end(
 
 
 @pytest.mark.parametrize("widths", WIDTHS)
-def test_no_two_nodes_share_a_place(widths: tuple[int, ...]) -> None:
+def test_no_two_nodes_have_the_same_position(widths: tuple[int, ...]) -> None:
     places = list(tidy_places(random_round(7, widths)).values())
     assert len(set(places)) == len(places)
 
 
-def test_a_chain_that_passes_whole_lies_on_one_row() -> None:
+def test_an_accepted_chain_is_drawn_in_one_row() -> None:
     places = tidy_places(find(3, (1, 1, 1)))
     assert {row for _, row in places.values()} == {0.0}
 
 
-def test_the_graph_is_a_tree_from_the_root_with_the_drafters_numbers() -> None:
+def test_the_graph_is_a_tree_from_the_root_with_the_drafter_s_numbers() -> None:
     tree = random_round(1, (3, 2)).tree
     graph = to_networkx(tree)
     assert nx.is_arborescence(graph)
     assert graph.nodes[0]["token_id"] == tree.nodes[0].token_id
-    assert list(graph.successors(ROOT)) == [0, 1, 2]  # draw order
+    # The graph lists the children of a node in the order in which they were drawn.
+    assert list(graph.successors(ROOT)) == [0, 1, 2]
 
 
-def test_edges_grow_with_q() -> None:
+def test_edges_are_wider_for_larger_q() -> None:
     nodes = [DraftNode(i, -1, 1, q, q) for i, q in enumerate((0.1, 0.5, 1.0))]
     each = random_round(2, (3,))
     figure = tree_figure(
@@ -141,14 +144,14 @@ def test_edges_grow_with_q() -> None:
     assert [widths[tidy_places(each)[index][1]] for index in range(3)] == list(EDGE_WIDTHS)
 
 
-def test_an_edge_leaves_and_arrives_level() -> None:
+def test_an_edge_is_horizontal_at_both_ends() -> None:
     _, ys = curve((0, 0), (1, 1))
     steps = [later - earlier for earlier, later in zip(ys, ys[1:], strict=False)]
     assert ys[0] == 0 and ys[-1] == 1
     assert steps[0] < max(steps) / 2 and steps[-1] < max(steps) / 2
 
 
-def test_hovering_tells_p_q_u_and_the_verdict() -> None:
+def test_the_hover_text_has_p_q_u_and_the_verdict() -> None:
     each = find(1, (1, 1, 1))
     hover = markers(tree_figure(each, NAMES))[1]["hover"]
     assert "<br>p " in hover and "<br>q " in hover
@@ -156,13 +159,13 @@ def test_hovering_tells_p_q_u_and_the_verdict() -> None:
     assert "never examined" in markers(tree_figure(each, NAMES))[2]["hover"]
 
 
-def test_a_residual_shows_before_and_after() -> None:
+def test_the_hover_text_shows_a_probability_before_and_after_a_rejection() -> None:
     rounds = (random_round(seed, (3,)) for seed in range(200))
     each = next(r for r in rounds if len(r.accepted) == 1 and r.accepted[0] > 0)
     assert "→" in markers(tree_figure(each, NAMES))[each.accepted[0]]["hover"]
 
 
-def test_a_point_mass_says_that_the_rules_q_is_one() -> None:
+def test_a_drafter_without_probabilities_shows_that_the_rule_uses_q_1() -> None:
     each = random_round(2, (3,), kind=ProposalKind.DETERMINISTIC)
     assert "a point mass" in markers(tree_figure(each, NAMES))[0]["hover"]
 
@@ -175,7 +178,7 @@ def test_a_guess_of_unknown_probability_shows_a_dash_and_no_q() -> None:
     assert any("q " in text for text in tree_figure(each, NAMES)["data"][-1]["text"])
 
 
-def test_at_temperature_zero_edges_and_labels_show_the_raw_confidence() -> None:
+def test_at_temperature_0_edges_and_labels_show_the_raw_confidence() -> None:
     each = random_round(0, (1,))
     (node,) = each.tree.nodes
     greedy = dataclasses.replace(node, draft_prob=1.0, draft_score=0.25)
@@ -207,12 +210,13 @@ def test_wide_trees_keep_a_readable_distance(widths: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("widths", [(1,) * 5, (1,) * 16, (1,) * 32, (3, 2, 2), (8, 7)])
-def test_labels_of_neighbours_cannot_meet_on_any_screen(widths: tuple[int, ...]) -> None:
+def test_labels_of_neighbours_never_overlap(widths: tuple[int, ...]) -> None:
     layout = (figure := tree_figure(random_round(2, widths), NAMES, root_id=3))["layout"]
     labels = next(trace for trace in figure["data"] if "room" in trace["meta"])
     (low, high), margin = layout["xaxis"]["range"], layout["margin"]
     unit = (layout["meta"]["min_width"] - margin["l"] - margin["r"]) / (high - low)
-    # the page cuts a label to its room: at the least width that must leave four characters
+    # The page cuts a label to the available width. Even the smallest width must leave four
+    # characters.
     character = 0.62 * labels["textfont"]["size"]
     assert min(labels["meta"]["room"]) * unit / character >= 4
     usual = {"y": labels["y"], "room": labels["meta"]["room"]}
@@ -229,12 +233,12 @@ def test_labels_of_neighbours_cannot_meet_on_any_screen(widths: tuple[int, ...])
                 assert end <= start
 
 
-def test_on_a_phone_the_labels_of_a_chain_have_the_room_of_two_columns() -> None:
+def test_on_a_phone_the_labels_of_a_chain_may_be_two_columns_wide() -> None:
     figure = tree_figure(random_round(2, (1,) * 5), NAMES, root_id=3)
     labels = next(trace for trace in figure["data"] if "room" in trace["meta"])
     assert min(labels["meta"]["room"]) < 1 < 1.8 < min(labels["meta"]["narrow"]["room"])
 
 
-def test_accepted_edges_are_drawn_over_the_others() -> None:
+def test_accepted_edges_are_drawn_above_the_others() -> None:
     roles = [t["meta"]["role"] for t in tree_figure(random_round(0), NAMES)["data"]]
     assert roles.index(Outcome.ACCEPTED.value) > roles.index(Outcome.REJECTED.value)

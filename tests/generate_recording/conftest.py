@@ -1,4 +1,4 @@
-"""A tiny target, and a draft that is nearly the same, as `from_pretrained` gives them."""
+"""A tiny target and an almost equal draft, as transformers loads them."""
 
 import copy
 
@@ -10,7 +10,7 @@ from tests.generate_recording.watched_call import TOKENIZER
 
 
 def random_module():
-    """Two layers of random weights, whose distributions have a favourite."""
+    """Return a model of two random layers; each of its distributions has a clear maximum."""
     torch.manual_seed(1)
     config = LlamaConfig(
         vocab_size=len(TOKENIZER),
@@ -29,7 +29,7 @@ def random_module():
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory):
-    """A target, and a draft that is nearly the same, as files."""
+    """Save a target and an almost equal draft; return both folders."""
     target = random_module()
     draft = copy.deepcopy(target)
     with torch.no_grad():

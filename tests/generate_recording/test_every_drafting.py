@@ -1,4 +1,7 @@
-"""However the library drafts, the recording is a whole trace, and says only what it saw."""
+"""For every way in which transformers drafts, the recording is a complete trace.
+
+The trace contains only what code outside of transformers can observe.
+"""
 
 import pytest
 import torch
@@ -11,7 +14,7 @@ from tests.generate_recording.watched_call import PROMPT, WAYS, watched
 
 
 def repetitive(model):
-    """Every token depends on the one before it alone, so that the text soon goes in a circle."""
+    """Make every token depend only on the token before it, so that the text soon repeats."""
     with torch.no_grad():
         for layer in model.model.layers:
             layer.self_attn.o_proj.weight *= 0.01
@@ -33,7 +36,7 @@ def trace(request, target, draft):
     return watched(target, assistant_early_exit=1, **options)
 
 
-def test_a_recording_is_a_trace_that_every_reader_takes(trace):
+def test_every_reader_accepts_a_recording_as_a_trace(trace):
     assert len(trace.emitted_ids) == 40 and trace.finish is FinishReason.LENGTH
     again = loads(dumps(trace))
     assert again.emitted_ids == trace.emitted_ids and dumps(again) == dumps(trace)
@@ -64,7 +67,7 @@ def test_accepted_tokens_add_up_to_the_text(trace):
         assert levels(each).reached - levels(each).passed == (not is_full)
 
 
-def test_what_generate_hides_is_unknown_and_not_guessed(trace):
+def test_values_that_generate_hides_are_unknown_and_not_guessed(trace):
     for each in trace.rounds:
         assert each.extra_ids == ()
         assert all(verdict.uniform_draw is None for verdict in each.verdicts)
@@ -72,6 +75,6 @@ def test_what_generate_hides_is_unknown_and_not_guessed(trace):
         assert all(position.residual_probs == () for position in each.positions)
 
 
-def test_every_way_of_drafting_has_some_rejection_to_see(trace):
+def test_every_way_of_drafting_has_at_least_one_rejection(trace):
     outcomes = {verdict.outcome for each in trace.rounds for verdict in each.verdicts}
     assert {Outcome.ACCEPTED, Outcome.REJECTED} <= outcomes

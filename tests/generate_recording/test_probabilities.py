@@ -1,4 +1,4 @@
-"""Recorded probabilities are those that both models give when they are asked on their own."""
+"""Recorded probabilities equal those that both models give outside of `generate`."""
 
 import pytest
 import torch
@@ -6,17 +6,18 @@ import torch
 from specviz.records import ExtraKind
 from tests.generate_recording.watched_call import WAYS, watched
 
-# The library draws its assistant's tokens with every processor applied twice (5.23): at 0.9 * 0.9.
+# Version 5.23 of transformers applies every processor of the assistant's logits twice. So the
+# temperature 0.9 acts like 0.9 * 0.9 = 0.81.
 DRAFT_TEMPERATURE = 0.81
 
 
 def distributions(model, ids, temperature):
-    """The model's distribution behind every token."""
+    """Return the model's distribution after every token of `ids`. [T, V]"""
     with torch.inference_mode():
         return (model(torch.tensor([ids])).logits[0] / temperature).softmax(-1)
 
 
-def test_p_and_q_are_the_distributions_that_both_models_give_on_their_own(target, draft):
+def test_recorded_p_and_q_equal_the_distributions_of_both_models(target, draft):
     trace = watched(target, assistant_model=draft, **WAYS["sampled"])
     ids = [*trace.prompt_ids, *trace.emitted_ids]
     for each in trace.rounds:
@@ -40,7 +41,7 @@ def test_p_and_q_are_the_distributions_that_both_models_give_on_their_own(target
                 assert position.overlap == pytest.approx(overlap, abs=1e-4)
 
 
-def test_the_extra_tokens_probability_follows_from_the_distributions_that_were_seen(target, draft):
+def test_the_extra_token_s_probability_follows_from_the_seen_distributions(target, draft):
     trace = watched(target, assistant_model=draft, **WAYS["sampled"])
     ids = [*trace.prompt_ids, *trace.emitted_ids]
     kinds = set()

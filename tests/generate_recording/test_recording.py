@@ -1,4 +1,4 @@
-"""A recording keeps every call in its context and leaves models and imports as they were."""
+"""A recording contains every call inside its context and restores models and imports afterwards."""
 
 import subprocess
 import sys
@@ -13,13 +13,13 @@ from specviz.trace_file import dumps, loads
 from tests.generate_recording.watched_call import PROMPT, TOKENIZER, inputs, state, watched
 
 
-def test_everything_is_as_before_after_the_context(target, draft):
+def test_everything_is_restored_after_the_context(target, draft):
     before = state(target), state(draft)
     watched(target, assistant_model=draft, do_sample=False)
     assert (state(target), state(draft)) == before
 
 
-def test_everything_is_as_before_after_an_error_and_what_was_seen_is_kept(target, draft):
+def test_everything_is_restored_after_an_error_and_finished_calls_are_kept(target, draft):
     before = state(target), state(draft)
 
     def fails(ids, scores, **named):
@@ -39,7 +39,7 @@ def test_everything_is_as_before_after_an_error_and_what_was_seen_is_kept(target
     assert loads(dumps(trace)).emitted_ids == trace.emitted_ids
 
 
-def test_a_method_of_the_objects_own_is_put_back(target, draft):
+def test_a_generate_method_that_the_user_replaced_is_restored(target, draft):
     original = target.generate
     calls = []
     target.generate = lambda *given, **named: calls.append(1) or original(*given, **named)
@@ -48,7 +48,7 @@ def test_a_method_of_the_objects_own_is_put_back(target, draft):
     assert target.generate is own and calls == [1]
 
 
-def test_every_call_in_a_context_has_its_trace_and_one_without_drafts_has_none(target, draft):
+def test_every_call_in_a_context_has_a_trace_and_a_call_without_drafts_has_none(target, draft):
     options = {"max_new_tokens": 8, "do_sample": False}
     with specviz.record(target, TOKENIZER, assistant=draft) as recording:
         plain = target.generate(**inputs(), **options)
@@ -60,10 +60,10 @@ def test_every_call_in_a_context_has_its_trace_and_one_without_drafts_has_none(t
     assert [*first.prompt_ids, *first.emitted_ids] == plain[0].tolist()
 
 
-def test_nothing_recorded_is_said_so(target):
+def test_a_recording_without_calls_says_so(target):
     with specviz.record(target, TOKENIZER) as recording:
         target.generate(**inputs(), max_new_tokens=2, do_sample=False)
-    with pytest.raises(InputError, match="nothing was recorded: call generate in the context"):
+    with pytest.raises(InputError, match="nothing was recorded: call generate inside the"):
         recording.trace  # noqa: B018
 
 

@@ -1,4 +1,4 @@
-"""What cannot be recorded is refused by its name, and touches nothing."""
+"""Calls that cannot be recorded are refused with a reason and change nothing."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ def test_a_batch_is_refused(target, draft, options):
     assert state(target) == before
 
 
-def test_another_assistant_than_the_one_to_record_is_refused(target, draft, folders):
+def test_a_call_with_another_assistant_than_announced_is_refused(target, draft, folders):
     other = LlamaForCausalLM.from_pretrained(folders["draft"])
     with specviz.record(target, TOKENIZER, assistant=draft):
         with pytest.raises(InputError, match="got another LlamaForCausalLM"):
@@ -32,19 +32,19 @@ def test_another_assistant_than_the_one_to_record_is_refused(target, draft, fold
             target.generate(**inputs(), prompt_lookup_num_tokens=3, max_new_tokens=4)
 
 
-def test_drafts_that_a_trace_cannot_hold_are_refused(target, draft):
+def test_drafts_that_a_trace_cannot_represent_are_refused(target, draft):
     draft.generation_config.num_assistant_tokens = 40
     with specviz.record(target, TOKENIZER):
         with pytest.raises(InputError, match="at most 32 to be recorded, got a round of"):
             target.generate(**inputs(), assistant_model=draft, max_new_tokens=100, do_sample=False)
-        with pytest.raises(InputError, match="assistant_ensemble_weight must be off"):
+        with pytest.raises(InputError, match="assistant_ensemble_weight must be None"):
             target.generate(
                 **inputs(), assistant_model=draft, max_new_tokens=4, do_sample=True,
                 assistant_ensemble_weight=0.5,
             )  # fmt: skip
 
 
-def test_an_unknown_kind_of_drafting_is_refused(target, draft, monkeypatch):
+def test_an_unknown_way_of_drafting_is_refused(target, draft, monkeypatch):
     class Unknown(candidate_generator.AssistedCandidateGenerator):
         pass
 
@@ -53,18 +53,20 @@ def test_an_unknown_kind_of_drafting_is_refused(target, draft, monkeypatch):
         target.generate(**inputs(), assistant_model=draft, max_new_tokens=4, do_sample=False)
 
 
-def test_what_cannot_be_watched_is_refused_at_once(target):
+def test_a_model_that_cannot_be_watched_is_refused_at_once(target):
     config = SimpleNamespace(is_encoder_decoder=True)
     model = SimpleNamespace(config=config, generate=None, _get_candidate_generator=None)
-    with pytest.raises(InputError, match="model must be a decoder only"):
+    with pytest.raises(InputError, match="model must be a decoder-only model"):
         specviz.record(model, TOKENIZER)
     with pytest.raises(InputError, match="model must be a causal language model.*got Linear"):
         specviz.record(torch.nn.Linear(1, 1), TOKENIZER)
-    with pytest.raises(InputError, match="tokenizer must be a fast one of transformers, got str"):
+    with pytest.raises(
+        InputError, match="tokenizer must be a fast tokenizer of transformers, got str"
+    ):
         specviz.record(target, "gpt2")
 
 
-def test_a_setting_that_no_trace_can_say_is_refused_before_anything_runs(target, draft):
+def test_a_setting_that_no_trace_can_express_is_refused_before_the_call_runs(target, draft):
     before = state(target), state(draft)
     with specviz.record(target, TOKENIZER) as recording:
         with pytest.raises(InputError, match="temperature must be 0 or from 0.001 to 5, got 9.0"):

@@ -1,4 +1,4 @@
-"""A call that is watched gives its own text, and its recording tells how it went."""
+"""A recorded call returns the same text as a call without recording, and its trace is complete."""
 
 import time
 
@@ -12,21 +12,23 @@ from tests.generate_recording.watched_call import TOKENIZER, WAYS, inputs, watch
 from tests.models.conftest import build_tokenizer
 
 
-def test_a_greedy_text_is_that_of_a_call_nobody_watches(target, draft):
+def test_a_recorded_greedy_text_equals_the_text_without_recording(target, draft):
     for options in ({"assistant_model": draft}, {"prompt_lookup_num_tokens": 3}):
         plain = target.generate(**inputs(), max_new_tokens=40, do_sample=False, **options)
         trace = watched(target, do_sample=False, **options)
         assert [*trace.prompt_ids, *trace.emitted_ids] == plain[0].tolist()
 
 
-def test_the_librarys_own_schedule_starts_where_it_would(target, draft):
+def test_the_draft_length_schedule_of_transformers_starts_unchanged(target, draft):
     draft.generation_config.num_assistant_tokens_schedule = "heuristic_transient"
     trace = watched(target, assistant_model=draft, do_sample=False)
-    assert len(trace.rounds[0].tree.nodes) == 4  # the reading of the prompt taught it nothing
+    # Round 0 drafts 4 tokens, because the prefill, which comes before it, does not change the draft
+    # length.
+    assert len(trace.rounds[0].tree.nodes) == 4
     assert {len(each.tree.nodes) for each in trace.rounds[1:-1]} != {4}
 
 
-def test_a_masked_prompt_stays_masked_for_the_draft_too(target, draft):
+def test_a_masked_prompt_is_masked_for_the_draft_as_well(target, draft):
     given = inputs()
     ids = torch.cat([torch.zeros(1, 3, dtype=torch.long), given["input_ids"]], 1)
     mask = torch.cat([torch.zeros(1, 3, dtype=torch.long), given["attention_mask"]], 1)
@@ -47,7 +49,7 @@ def test_a_masked_prompt_stays_masked_for_the_draft_too(target, draft):
     assert drafted == sum(len(each.tree.nodes) for each in rounds)
 
 
-def test_the_setting_is_told_in_our_words(target, draft):
+def test_the_settings_of_a_call_become_settings_of_specviz(target, draft):
     config = watched(target, assistant_model=draft, **WAYS["nucleus"]).config
     assert (config.method, config.draft_length, config.tree_kind) == (
         *("draft-model", 4, ProposalKind.IID),
@@ -56,13 +58,13 @@ def test_the_setting_is_told_in_our_words(target, draft):
     lookup = watched(target, prompt_lookup_num_tokens=3, do_sample=False)
     assert lookup.config.method == "prompt-lookup" and lookup.config.temperature == 0
     assert lookup.config.tree_kind is ProposalKind.DETERMINISTIC
-    assert lookup.config.options == (("longest_ngram", 2),)  # the library's own
+    assert lookup.config.options == (("longest_ngram", 2),)  # the default of transformers
     assert lookup.main.draft is None and lookup.main.drafter_bytes == 0
     draft_info = watched(target, assistant_model=draft, do_sample=False).main.draft
     assert draft_info.layers == 2 and draft_info.vocab_size == len(TOKENIZER)
 
 
-def test_another_tokenizers_draft_is_text_without_a_distribution(target, draft):
+def test_a_draft_with_another_tokenizer_is_recorded_without_a_distribution(target, draft):
     other = build_tokenizer(("ab",))
     draft.resize_token_embeddings(len(other), mean_resizing=False)
     trace = watched(
@@ -74,7 +76,7 @@ def test_another_tokenizers_draft_is_text_without_a_distribution(target, draft):
     assert sum(len(each.accepted) for each in trace.rounds) > 0
 
 
-def test_an_end_token_that_was_drafted_ends_the_text_without_an_extra_token(target, draft):
+def test_a_drafted_end_token_ends_the_text_without_an_extra_token(target, draft):
     ids = watched(target, assistant_model=draft, do_sample=False)
     rounds = [each for each in ids.rounds if len(each.accepted) >= 2]
     end = ids.emitted_ids.index(rounds[0].emitted_ids[1])
@@ -88,7 +90,7 @@ def test_an_end_token_that_was_drafted_ends_the_text_without_an_extra_token(targ
     loads(dumps(trace))
 
 
-def test_times_are_the_calls_own_and_no_more_than_it_took(target, draft):
+def test_the_recorded_times_are_not_longer_than_the_call(target, draft):
     began = time.perf_counter()
     trace = watched(target, assistant_model=draft, do_sample=False)
     took = time.perf_counter() - began
@@ -100,8 +102,9 @@ def test_times_are_the_calls_own_and_no_more_than_it_took(target, draft):
     assert ends == sorted(ends) and ends[-1] <= took
 
 
-def test_the_prompt_is_read_when_the_device_has_read_it(target, draft, monkeypatch):
+def test_the_prefill_s_time_includes_the_work_of_the_device(target, draft, monkeypatch):
     waited = []
     monkeypatch.setattr(generate_run, "wait_for", waited.append)
     trace = watched(target, assistant_model=draft, do_sample=False)
-    assert len(trace.rounds) > 1 and waited == [draft.device]  # once, behind the first forward
+    # The recording waits for the device once, after the prefill's forward.
+    assert len(trace.rounds) > 1 and waited == [draft.device]

@@ -1,4 +1,4 @@
-"""One call of `generate` under `specviz.record`, and the ways of choosing a token in it."""
+"""One recorded call of `generate`, and the options by which it chooses tokens."""
 
 import torch
 
@@ -19,7 +19,7 @@ def inputs(text=PROMPT):
 
 
 def watched(target, seed=0, text=PROMPT, **options):
-    """The trace of one call, whose text must be what the call gave back."""
+    """Return the trace of one call; check that its text equals the call's result."""
     torch.manual_seed(seed)
     given = inputs(text)
     with specviz.record(target, TOKENIZER) as recording:
@@ -32,5 +32,5 @@ def watched(target, seed=0, text=PROMPT, **options):
 
 
 def state(model):
-    """What a recording could leave behind on it."""
+    """Return the attributes of the model that a recording may change and must restore."""
     return dict(vars(model)), len(model._forward_hooks), model.generation_config.to_dict()

@@ -1,4 +1,4 @@
-"""Lessons are read and checked: what breaks a rule is refused in one line."""
+"""Lesson files are read and checked; a file that breaks a rule is refused in one line."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def lesson_of(folder: Path, text: str) -> Lesson:
     return read_lesson(path, WIDGETS)
 
 
-def test_the_course_is_read_in_its_order() -> None:
+def test_the_lessons_of_the_course_are_in_order() -> None:
     lessons = read_lessons()
     assert [each.number for each in lessons] == sorted({each.number for each in lessons})
     assert len(lessons) == len([*LESSONS.glob("*/lesson.toml")]) > 0
 
 
-def test_the_example_of_the_guide_is_a_lesson(tmp_path: Path) -> None:
+def test_the_example_in_the_guide_is_a_valid_lesson(tmp_path: Path) -> None:
     made = lesson_of(tmp_path, EXAMPLE)
     assert (made.name, [step.name for step in made.steps]) == ("mine", ["guess", "try", "check"])
     assert ("round", "26") in made.steps[0].scene
@@ -41,34 +41,50 @@ def test_the_example_of_the_guide_is_a_lesson(tmp_path: Path) -> None:
 
 BROKEN = {
     "a kind": ('kind = "try"', 'kind = "play"', "steps[1].kind must be one of predict, case, try"),
-    "an unknown field": ("minutes = 2", "minutes = 2\nhours = 1", "has no field 'hours'"),
+    "an unknown field": (
+        "minutes = 2",
+        "minutes = 2\nhours = 1",
+        "must have only known fields, got 'hours'",
+    ),
     "no number": ("number = 3", "", "lesson.number is missing"),
     "a widget": ('widget = "accept-reject"', 'widget = "x"', "lesson.widget must be one of"),
     "a scene": ('u = "free" }\n\n[steps.formula]', 'v = "free" }\n\n[steps.formula]', "got 'v'"),
     "a goal": ('goal = "both-verdicts"', 'goal = "all"', "steps[1].goal must be one of both-"),
     "a value": ("So {accept} of", "So {chance} of", "steps[1].after must name values among"),
     "a term": ("(acceptance_prob)", "(luck)", "must name terms of the glossary, got 'luck'"),
-    "a typed number": ("So {accept} of all", "So 0.38 of all", "as values, got '0.38'"),
-    "a typed word": ("of all such guesses", "of ten such guesses", "as values, got 'ten'"),
+    "a typed number": (
+        "So {accept} of all",
+        "So 0.38 of all",
+        "instead of typed numbers, got '0.38'",
+    ),
+    "a typed word": (
+        "of all such guesses",
+        "of ten such guesses",
+        "instead of typed numbers, got 'ten'",
+    ),
     "a comparison": ('compare = "guess"', 'compare = "check"', "steps[1].compare must be one of"),
-    "no right answer": ('right = true\nreply = "p/q', 'reply = "p/q', "got 0 that are right"),
+    "no right answer": ('right = true\nreply = "p/q', 'reply = "p/q', "got 0 right ones"),
     "no reply": (
         'reply = "Then {token} would come out too seldom."',
         'reply = ""',
-        "say something",
+        "reply must not be empty",
     ),
     "no mathml": ("<mi>min</mi>", "<mi>min", "formula.mathml must be MathML"),
     "an odd element": ("<mi>min</mi>", "<script/>", "got the element 'script'"),
     "a symbol": ("data-symbol='q'", "data-symbol='r'", "formula.symbols must be those of its"),
-    "a name twice": ('name = "try"', 'name = "guess"', "names of their own, got 'guess' twice"),
-    "nothing asked": ('kind = "predict"', 'kind = "read"', "steps[0] must ask before"),
+    "a name twice": ('name = "try"', 'name = "guess"', "unique names, got 'guess' twice"),
+    "nothing asked": ('kind = "predict"', 'kind = "read"', "steps[0] must ask a question"),
     "a notebook": (
         "minutes = 2",
         'minutes = 2\nnotebook = "x.ipynb"',
         "lesson.notebook must be one of",
     ),
     "no TOML": ("minutes = 2", "minutes =", "must be TOML"),
-    "an answer beside a value": ('kind = "check"', 'kind = "check"\nvalue = "p"', "decides, got 1"),
+    "an answer beside a value": (
+        'kind = "check"',
+        'kind = "check"\nvalue = "p"',
+        "a value, got 1 right ones",
+    ),
 }
 
 
@@ -82,7 +98,7 @@ def test_a_broken_lesson_is_refused_in_one_line_with_its_file(name: str, tmp_pat
     assert line.startswith("mine/lesson.toml: ") and words in line and "\n" not in line
 
 
-def test_a_step_may_have_a_widget_of_its_own_with_goals_and_predictions_of_its_own(
+def test_a_step_may_have_its_own_widget_with_goals_and_predictions(
     tmp_path: Path,
 ) -> None:
     own = EXAMPLE.replace('goal = "both-verdicts"\ncompare = "guess"', 'goal = "swept"', 1)
@@ -123,7 +139,7 @@ reply = "Set it beside q."
 """
 
 
-def test_a_number_may_end_a_lesson_and_tells_the_slips_by_their_values(tmp_path: Path) -> None:
+def test_a_lesson_may_end_with_a_number_and_recognises_typical_mistakes(tmp_path: Path) -> None:
     step = lesson_of(tmp_path, EXAMPLE + NUMBER).steps[-1]
     assert [(each.value, each.right) for each in step.options] == [("accept", True), ("p", False)]
     assert step.link and step.link.address == "view=race&k=5"
@@ -133,13 +149,17 @@ def test_a_number_may_end_a_lesson_and_tells_the_slips_by_their_values(tmp_path:
     ("old", "new", "words"),
     [
         ('value = "p"', 'value = "x"', "options[1].value must be one of"),
-        ('otherwise = "It is min(1, p/q)."\n', "", "an otherwise if and only if it is a number"),
+        (
+            'otherwise = "It is min(1, p/q)."\n',
+            "",
+            "the field otherwise if its kind is number, and only then",
+        ),
         ("view=race&k=5", "https://else.where", "the query of a page, such as view=lab"),
         ('value = "p"\n', "", "options[1].value must be one of"),
         ('kind = "number"', 'kind = "check"', "options[0].value must be one of none"),
     ],
 )
-def test_a_number_that_breaks_a_rule_is_refused(
+def test_a_numeric_question_that_breaks_a_rule_is_refused(
     tmp_path: Path, old: str, new: str, words: str
 ) -> None:
     assert old in NUMBER
@@ -148,29 +168,29 @@ def test_a_number_that_breaks_a_rule_is_refused(
     assert words in str(refused.value)
 
 
-def test_too_much_to_read_before_there_is_something_to_do_is_refused(tmp_path: Path) -> None:
+def test_a_lesson_with_too_much_text_before_the_first_task_is_refused(tmp_path: Path) -> None:
     long = " ".join(["word"] * (MAX_WORDS + 1))
-    with pytest.raises(InputError, match=f"at most {MAX_WORDS} words before something is to do"):
+    with pytest.raises(InputError, match=f"at most {MAX_WORDS} words to read before"):
         lesson_of(tmp_path, EXAMPLE.replace("It is kept where", long, 1))
 
 
-def test_two_lessons_have_no_place_in_common(tmp_path: Path) -> None:
+def test_two_lessons_must_have_different_numbers(tmp_path: Path) -> None:
     (tmp_path / "widgets.toml").write_text((LESSONS / "widgets.toml").read_text("utf-8"), "utf-8")
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "lesson.toml").write_text(EXAMPLE, encoding="utf-8")
-    with pytest.raises(InputError, match=r"other/lesson.toml: number must be of this lesson alone"):
+    with pytest.raises(InputError, match=r"other/lesson.toml: number must be unique"):
         read_lessons(tmp_path)
 
 
-def test_an_answer_that_a_measurement_decides_has_bounds(tmp_path: Path) -> None:
+def test_an_answer_that_depends_on_a_measurement_has_bounds(tmp_path: Path) -> None:
     measured = EXAMPLE.replace('name = "check"', 'name = "check"\nvalue = "p"', 1)
     measured = measured.replace('text = "Yes"\nright = true', 'text = "Yes"\nlow = 0.5')
     made = lesson_of(tmp_path, measured.replace('text = "No, u', 'high = 0.5\ntext = "No, u'))
     assert [(each.low, each.high) for each in made.steps[-1].options] == [(0.5, None), (None, 0.5)]
 
 
-def test_every_recorded_place_that_a_lesson_shows_is_there() -> None:
+def test_every_recorded_round_that_a_lesson_shows_exists() -> None:
     opened = cache(golden_trace)
     for lesson in read_lessons():
         for scene in (dict(step.scene) for step in lesson.steps):
@@ -181,7 +201,7 @@ def test_every_recorded_place_that_a_lesson_shows_is_there() -> None:
                 assert int(scene.get("node", 0)) < len(round_.tree.nodes), lesson.name
 
 
-def test_a_drawn_sibling_is_judged_by_its_share_of_what_p_has_beyond_q() -> None:
+def test_in_the_lesson_the_second_drawn_sibling_is_verified_against_the_residual() -> None:
     (lesson,) = (each for each in read_lessons() if each.name == "trees-and-drafters")
     (step,) = (each for each in lesson.steps if each.name == "drawn-siblings")
     scene = dict(step.scene)
@@ -198,7 +218,7 @@ def test_a_drawn_sibling_is_judged_by_its_share_of_what_p_has_beyond_q() -> None
     assert second.acceptance_prob == pytest.approx(kept, rel=1e-4)
 
 
-def test_a_verdict_that_a_lesson_calls_right_is_that_of_the_recorded_run() -> None:
+def test_a_verdict_that_a_lesson_calls_right_is_the_recorded_one() -> None:
     (lesson,) = (each for each in read_lessons() if each.name == "accept-or-reject")
     cases = [step for step in lesson.steps if dict(step.scene).get("u") == "shown"]
     told = {"kept": "accepted", "thrown": "rejected", "rare": "accepted"}
