@@ -1,5 +1,5 @@
-# make run | chat | check | test | slow | gpu | test-vllm | load | lint | typecheck | format | picture | pictures | types | traces | lessons | lossy |
-#      models CORPUS=DIR [CHAT_MODEL=DIR]
+# make run | chat | check | test | slow | gpu | test-vllm | load | lint | typecheck | format | picture | pictures | types | traces | lessons |
+#      lossy | architectures | examples | models CORPUS=DIR [CHAT_MODEL=DIR]
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 # MODEL=bundled: run without the chat model, and do not fetch it
 PYTHON ?= python3
@@ -18,7 +18,7 @@ CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_sett
 	models/test_cache.py \
 	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
-.PHONY: setup setup-dev chat browser node-tests run check test slow gpu test-vllm load lint typecheck format models lossy traces lessons picture pictures types
+.PHONY: setup setup-dev chat browser node-tests run check test slow gpu test-vllm load lint typecheck format models lossy traces lessons picture pictures types architectures examples
 
 # Node checks the browser's modules. It is for developers only: where it is missing, a line says so.
 NODE := $(shell command -v npm >/dev/null && echo yes)
@@ -82,13 +82,16 @@ check: setup-dev node-tests
 test: setup-dev browser node-tests
 	$(BIN)/python -m pytest -n 2 $(SHARE) --reruns 1 --rerun-show-tracebacks -r fER
 
-# what takes long, or measures time and must be alone on the machine
+# what takes long, or measures time and must be alone on the machine; and a search for examples that
+# break a claim
 slow: setup-dev browser
 	$(BIN)/python -m pytest -m slow -s
+	$(BIN)/python -m pytest --hypothesis-profile search $(shell grep -rl "from hypothesis import" --include="test_*.py" tests)
 
-# what only a GPU can show, into one folder: PARTS chooses some of it
+# what only a GPU can show, in ten minutes and in one folder: PROBE="--output second --again gpu-results"
+PROBE ?= --output gpu-results
 gpu: setup-dev
-	$(BIN)/python -m tests.gpu_run --output gpu-results $(PARTS)
+	$(BIN)/python -m tests.gpu_probe $(PROBE)
 
 # against real servers of vLLM; VLLM_PYTHON: of an environment that has it
 test-vllm: setup-dev
@@ -101,6 +104,7 @@ load: setup-dev browser
 lint: setup-dev $(if $(NODE),node_modules/.stamp)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.prose
 ifeq ($(NODE),yes)
 	npx eslint assets/player tests/player
 else
@@ -140,9 +144,21 @@ picture: .venv/run.stamp
 pictures: setup setup-dev browser
 	PYTHONPATH=. $(BIN)/python docs/draw_pictures.py $(NAMES)
 
+# the tables of docs/measurements.md, to be pasted there; TABLES chooses some: make measurements TABLES="steps chat"
+measurements: setup
+	PYTHONPATH=. $(BIN)/python docs/measure_tables.py $(TABLES)
+
 # assets/player/records.d.ts, the browser's types, from the fields of the records
 types: .venv/run.stamp
 	PYTHONPATH=. $(BIN)/python docs/declare_records.py
+
+# docs/architectures.md: small models of all architectures of transformers, decoded with and judged
+architectures: .venv/dev.stamp
+	$(BIN)/python -m tests.models.walked_architectures
+
+# what the documents' examples print
+examples: .venv/run.stamp
+	PYTHONPATH=. $(BIN)/python docs/print_examples.py
 
 # what lessons show while no model is loaded, measured here; RUNS chooses some: make lessons RUNS=forwards
 lessons: setup

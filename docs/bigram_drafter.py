@@ -1,9 +1,10 @@
 """A whole drafting method in 40 lines: propose what most often followed the last token so far.
 
 To ship a method like this one, put the class into `specviz/decoding/drafters/bigram.py` and add
-`Method("bigram", …, make=lambda setup: BigramDrafter(setup))` to the registry beside it: every
-page, command and test then has it. It needs no model, so its proposals are DETERMINISTIC: any
-token chosen without looking at the target's draws is a point mass, and verification stays exact.
+`Method("bigram", …, make=lambda setup: BigramDrafter(setup))` to `registry.py` in the same folder.
+Every page, command and test then offers the method. The drafter chooses its tokens without a random
+draw, so its proposals are DETERMINISTIC: q is 1 at each drafted token, and verification stays
+exact.
 """
 
 from collections import Counter, defaultdict

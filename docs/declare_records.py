@@ -1,7 +1,8 @@
-"""Writes assets/player/records.d.ts, the types of what the page is sent: `make types`.
+"""Write assets/player/records.d.ts, the types of the data that the page receives: `make types`.
 
-They follow from the records' fields, as the trace file does: short keys, columns, and a field that
-tells the types of a union apart.
+The types are derived from the fields of the records, as the format of trace files is. They have the
+same short keys and the same columns. A value of a union type has an extra field with the name of
+its type, as in trace files.
 """
 
 from dataclasses import fields, is_dataclass
@@ -29,7 +30,7 @@ PLAIN = {int: "number", float: "number", bool: "boolean", str: "string"}
 
 
 def declarations() -> str:
-    """One interface per record and one type per enum, in alphabetical order."""
+    """Return an interface for each record and a type for each enum, in alphabetical order."""
     named: dict[str, str] = {}
     for root in ROOTS:
         _type(root, named)
@@ -37,7 +38,7 @@ def declarations() -> str:
 
 
 def _type(hint: object, named: dict[str, str]) -> str:
-    """The hint in TypeScript; what it names is declared in `named`."""
+    """Return a type hint in TypeScript. Types that it refers to are added to `named`."""
     marker = None
     if get_origin(hint) is Annotated:
         hint, marker = get_args(hint)
@@ -72,7 +73,7 @@ def _named(kind: type, named: dict[str, str]) -> str:
     name = f"{kind.__name__}{'Record' if is_dataclass(kind) else 'Name'}"
     if name in named:
         return name
-    named[name] = ""  # declared below, perhaps after what it names
+    named[name] = ""  # the name exists already, because the fields below may refer to it
     if issubclass(kind, Enum):
         values = " | ".join(f'"{each.value}"' for each in kind)
         named[name] = f"type {name} = {values};\n"

@@ -1,7 +1,7 @@
-"""Draws docs/architecture.svg from the code's imports: `make picture`.
+"""Draw docs/architecture.svg from the imports in the code: `make picture`.
 
-A box is a room: a package of specviz or a module beside them. An arrow means "imports" and points
-down, to a room on a lower layer; arrows that follow from two others are left out.
+A box is a package of specviz, or a module at its top level. An arrow means "imports" and points
+down to a lower layer. An arrow that follows from two others is left out.
 """
 
 import ast
@@ -12,7 +12,9 @@ import networkx as nx
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "architecture.svg"
-BOX, GAP, LAYER, MARGIN = (128, 26), 14, 78, 24  # pixels
+# In pixels: width and height of a box, the gap between boxes, the distance between layers, and the
+# margin.
+BOX, GAP, LAYER, MARGIN = (128, 26), 14, 78, 24
 STYLE = """
   rect { fill: #f4f6fb; stroke: #5468a0; rx: 5px }
   text { font: 13px sans-serif; fill: #1c2440; text-anchor: middle; dominant-baseline: central }
@@ -24,7 +26,7 @@ STYLE = """
 
 
 def rooms(root: Path = ROOT) -> nx.DiGraph:
-    """Which room imports which."""
+    """Return the graph in which an edge goes from a package to each package that it imports."""
     graph = nx.DiGraph()
     for path in sorted((root / "specviz").rglob("*.py")):
         room = path.relative_to(root / "specviz").with_suffix("").parts[0]
@@ -41,7 +43,11 @@ def rooms(root: Path = ROOT) -> nx.DiGraph:
 
 
 def imported(node: ast.AST) -> list[str]:
-    """The modules of specviz that a statement imports, or names as text to import them later."""
+    """Return the names of specviz modules in one node of the syntax tree.
+
+    They are the modules that an import statement imports, and those that a string names, because
+    some modules are imported later by name.
+    """
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
     if isinstance(node, ast.ImportFrom) and node.module:
         names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -51,9 +57,10 @@ def imported(node: ast.AST) -> list[str]:
 
 
 def layers(graph: nx.DiGraph) -> list[list[str]]:
-    """Rooms from the top down: every room stands below all that import it."""
+    """Return the layers from the top down. Every package is below all packages that import it."""
     found = [sorted(layer) for layer in nx.topological_generations(graph.reverse())]
-    for index in range(1, len(found)):  # a room is placed near the middle of those it imports
+    # Place each package near the middle of the packages that it imports.
+    for index in range(1, len(found)):
         below = {name: place / len(found[index - 1]) for place, name in enumerate(found[index - 1])}
         pulls = {n: [below[m] for m in graph.successors(n) if m in below] for n in found[index]}
         found[index].sort(key=lambda name: sum(pulls[name]) / max(1, len(pulls[name])))
@@ -61,7 +68,7 @@ def layers(graph: nx.DiGraph) -> list[list[str]]:
 
 
 def drawn(graph: nx.DiGraph) -> str:
-    """The picture as SVG."""
+    """Return the picture as SVG."""
     (wide, high), rows = BOX, layers(graph)
     width = max(map(len, rows)) * (wide + GAP) - GAP + 2 * MARGIN
     corners = {}

@@ -1,6 +1,6 @@
-"""Draws the pictures of README.md from the app itself: `make pictures`, some by name.
+"""Draw the pictures of README.md from the app itself: `make pictures`, or some of them by name.
 
-Each shows what a visitor sees. The lab's is measured as it is drawn, which
+Each picture shows what a visitor sees. The picture of the lab contains a real measurement, which
 takes two minutes on a quiet machine.
 """
 
@@ -21,26 +21,26 @@ from tests.browser.lab_driver import SWEEP
 from tests.browser.race_driver import RaceDriver
 
 DOCS = Path(__file__).parent
-WIDTH = 1200  # pixels
-COLOURS = 64  # the edges of letters alone have more, which nobody sees
+WIDTH = 1200  # width of a picture in pixels
+COLOURS = 64  # number of colours in a picture; more colours make no visible difference
 ADVICE_SECONDS = "30"
-MINUTES = 4  # at the most, for advice or sweep of a busy machine
+MINUTES = 4  # longest wait for the advice or the sweep, if the machine is busy
 
 
 def race(driver: RaceDriver) -> None:
-    """The recorded race that the page opens with, at its end."""
+    """Show the end of the recorded race that the page plays first."""
     driver.go()
     driver.evaluate("specviz.race.form.refs.more.open = false")
     driver.settle()
 
 
 def step(driver: RaceDriver) -> None:
-    """A rejected and an accepted guess of a tree."""
+    """Show a rejected and an accepted token of a tree."""
     driver.go("?view=step&trace=draft-tree.story&round=3&pos=7")
 
 
 def learn(driver: RaceDriver) -> None:
-    """A lesson whose first guess is made, with what it is tried on."""
+    """Show a lesson after the first prediction, with its widget."""
     driver.go("?view=learn&lesson=accept-or-reject")
     view = "specviz.learn.view"
     driver.until(f"Object.keys({view}?.widget.values ?? {{}}).length")
@@ -54,7 +54,7 @@ def glossary(driver: RaceDriver) -> None:
 
 
 def lab(driver: RaceDriver) -> None:
-    """Advice and a sweep, both measured now on the bundled pair."""
+    """Show the advice and a sweep, which are both measured now with the bundled pair."""
     driver.go("?view=lab&lab-pair=bundled&lab-task=code&lab-method=draft-model")
     driver.fill("adviceMethods", "draft-model, eagle, quantised-self, prompt-lookup")
     driver.fill("adviceSeconds", ADVICE_SECONDS)
@@ -65,14 +65,15 @@ def lab(driver: RaceDriver) -> None:
     driver.ref("sweepGo").click()
     driver.until(f"{SWEEP}.views.places.length >= 8", MINUTES * 60)
     driver.until(f"!{SWEEP}.run.isBusy && !{SWEEP}.isDrawing")
-    # the answer of the sweep with its charts, below the page's own head
+    # Scroll until the charts of the sweep are visible below the header of the page.
     driver.evaluate(
         "document.querySelector('[data-ref=sweepGo]').scrollIntoView({ block: 'start' })"
     )
     driver.evaluate("scrollBy(0, -310)")
 
 
-PICTURES: dict[str, tuple[Callable[[RaceDriver], None], int]] = {  # with the height, in pixels
+# Each picture has a function that prepares the page, and a height in pixels.
+PICTURES: dict[str, tuple[Callable[[RaceDriver], None], int]] = {
     "race": (race, 800),
     "step": (step, 800),
     "learn": (learn, 580),
@@ -83,13 +84,13 @@ PICTURES: dict[str, tuple[Callable[[RaceDriver], None], int]] = {  # with the he
 
 @contextmanager
 def app():
-    """The address of one of our own."""
+    """Start the app and yield its address."""
     with tempfile.TemporaryDirectory() as folder:
         yield from serve("app.py", Path(folder) / "log.txt")
 
 
 def main(names: list[str]) -> None:
-    """Draw these, or all."""
+    """Draw the named pictures, or all."""
     with app() as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         contexts = Contexts(browser)
@@ -97,7 +98,7 @@ def main(names: list[str]) -> None:
             show, height = PICTURES[name]
             driver = RaceDriver(contexts.take({"width": WIDTH, "height": height}), url)
             show(driver)
-            driver.page.wait_for_timeout(1000)  # fonts and charts come frames after
+            driver.page.wait_for_timeout(1000)  # fonts and charts appear some frames later
             picture = Image.open(io.BytesIO(driver.page.screenshot())).convert("RGB")
             few = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, 1, dither=Image.Dither.NONE)
             few.convert("RGB").save(DOCS / f"{name}.webp", lossless=True, quality=100, method=6)

@@ -1,7 +1,7 @@
 """Speculative decoding in sixty lines (Leviathan 2211.17192, Chen 2302.01318).
 
 A small model drafts a few tokens, one after the other. The large one, whose text we want, then runs
-once over all of them and keeps as many as it may without changing its own distribution. Run it:
+once over all of them and keeps as many as its own distribution allows. Run it:
 
     python docs/sixty_lines.py "def fibonacci(n):" --temperature 0.8 --seed 1
 """
@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 
 def next_probs(model, cache, tokens, temperature):
-    """Run the tokens that the cache lacks: the distribution of the token after each. [new, V]"""
+    """Run the tokens that the cache lacks; return the distribution after each of them, [new, V]."""
     new = torch.tensor([tokens[cache.get_seq_length() :]])
     logits = model(new, past_key_values=cache).logits[0].float()
     if temperature == 0:  # greedy decoding: the best token has probability 1
@@ -23,14 +23,14 @@ def next_probs(model, cache, tokens, temperature):
 
 
 def pick(weights, uniform):
-    """Draw a token: the first at which the running sum exceeds the share `uniform` of the whole."""
+    """Draw the first token at which the running sum exceeds the fraction `uniform` of the total."""
     running_sum = weights.double().cumsum(-1)
     return int((running_sum > uniform * running_sum[-1]).int().argmax())
 
 
 @torch.inference_mode()
 def generate(target, draft, prompt, temperature, uniform, new_tokens=64, draft_length=4):
-    """The new token ids; `uniform` gives the random number in [0, 1) for a purpose and a place."""
+    """Return the new token ids. `uniform` returns a random number in [0, 1) for each draw."""
     caches = DynamicCache(), DynamicCache()
     tokens, end, round_index = list(prompt), len(prompt) + new_tokens, 0
     p = next_probs(target, caches[0], tokens, temperature)

@@ -1,14 +1,16 @@
-"""specviz: speculative decoding made visible, on a real and lossless decoder.
+"""specviz: speculative decoding made visible, with a real and lossless decoder.
 
-From Python, without the page:
+These functions work from Python, without the page:
 
-- `race(prompt, …)` decodes in both lanes and returns the `Trace`, the record of every round;
-- `record(model, tokenizer, assistant)` makes such a trace of transformers' own `generate`;
-- `load(path)` and `save(trace, path)` read and write traces as files;
-- `summarise(trace)` gives its numbers, such as `.speedup`; `specviz.trace_tables` makes tables of
-  its rounds, drafted nodes and tokens, for pandas.
+- `race(prompt, …)` decodes a prompt with and without speculation and returns the `Trace`, the
+  record of every round.
+- `record(model, tokenizer, assistant)` records a trace of transformers' own `generate`.
+- `load(path)` and `save(trace, path)` read and write traces as files.
+- `summarise(trace)` returns the numbers of a trace, such as `.speedup`. `specviz.trace_tables`
+  makes tables of its rounds, drafted nodes and tokens, for pandas.
 
-Bad input raises `InputError`, whose text is one sentence. torch is imported by the first race.
+Bad input raises `InputError`, whose text is one sentence. The first race imports torch, which takes
+seconds.
 """
 
 from __future__ import annotations
@@ -41,15 +43,19 @@ def race(
     draft_length: int = SETTINGS["draft_length"].default,
     **settings: Any,
 ) -> Trace:
-    """Decode one prompt in both lanes, on fair clocks, and return the record of all rounds.
+    """Decode one prompt with and without speculation, and return the record of all rounds.
 
-    `pair`: the name of one (`python -m specviz models`), or
-    `specviz.models.pair_catalog.custom_pair(target, draft)`; "" is the chat model where it is on
-    this machine, else the bundled pair. `method`: "" is the one that the pair begins with.
-    `task` puts the pair's own tag before the prompt, such as "code" for the bundled pair.
+    `pair` is the name of a pair of models (`python -m specviz models` lists them), or the result of
+    `specviz.models.pair_catalog.custom_pair(target, draft)`. An empty name means the chat model if
+    it is on this machine, and the bundled pair if not. `method` is a drafting method; an empty name
+    means the method that the pair starts with. `task` is the kind of text, such as "code". Some
+    pairs were trained with a special token for each task; this token is put before the prompt.
     `settings` are further fields of `specviz.records.DecodingConfig`: temperature, top_k, top_p,
-    min_p, seed, max_new_tokens, branching, tree_kind, options. InputError for a value that breaks
-    its rule, a pair that lacks what the method needs, or a model that cannot be loaded.
+    min_p, seed, max_new_tokens, branching, tree_kind, options.
+
+    The two runs take turns. Each run has a clock that counts only its own work, so their times can
+    be compared. Raises InputError for a value that is not allowed, for a pair that lacks what the
+    method needs, and for a model that cannot be loaded.
     """
     from specviz.decoding.drafters.registry import method_named
     from specviz.experiments.run.racing import RaceRequest, start_race
@@ -68,7 +74,7 @@ def race(
 
 
 def record(model: Any, tokenizer: Any, assistant: Any = None) -> Any:
-    """Record transformers' assisted generation as a trace; see `specviz.generate_recording`."""
+    """Record transformers' assisted generation as a trace. See `specviz.generate_recording`."""
     from specviz.generate_recording import record
 
     return record(model, tokenizer, assistant)

@@ -1,7 +1,7 @@
-"""How far the lossy rules' output was measured to be from the target's distribution.
+"""The measured bias of lossy rules: how far their output is from the target's distribution.
 
-Each file of assets/lossy is what `python -m specviz lossless --json` printed for one method and
-rule (`make lossy`).
+Each file in assets/lossy is the output of `python -m specviz lossless --json` for one method and
+one rule. `make lossy` creates these files.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ FOLDER = ASSETS / "lossy"
 
 @dataclass(frozen=True, slots=True)
 class Bias:
-    """Total variation between emitted tokens and the target's distribution on the bundled pair.
+    """The total variation between the tokens of a lossy rule and the target's distribution.
 
-    `noise_floor` is what exact sampling of the same size would give.
+    It was measured on the bundled pair of models, with `samples` tokens. Even exact sampling would
+    show the total variation `noise_floor` with this number of tokens.
     """
 
     total_variation: float
@@ -30,7 +31,10 @@ class Bias:
 
 @cache
 def measured_bias(method: str, rule: str) -> Bias | None:
-    """None where the rule is lossless, or nothing was measured."""
+    """Return how far the tokens of a lossy rule were from the target's distribution.
+
+    Return None if the rule is lossless, or if nobody has measured it.
+    """
     file = FOLDER / f"{method}-{rule}.json"
     if not file.is_file():
         return None

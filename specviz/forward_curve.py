@@ -1,6 +1,7 @@
-"""How long a forward takes over its number of tokens: measured points, straight lines between.
+"""The time of a forward for each number of tokens: measured points, joined by straight lines.
 
-Used by the roofline's closed forms, the trees that choose their size, and the limit of a batch.
+This curve is used by the roofline formulas, by trees that choose their size, and for the batch size
+above which drafting stops.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from specviz.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class ForwardCurve:
-    """Seconds of one forward over so many new tokens, of all rows together.
+    """The seconds of one forward as a function of its new tokens, added over all sequences.
 
-    Counts rise and begin with 1; seconds are positive and do not fall. Between the counts, and
-    beyond the last by its slope, the curve is taken as straight.
+    `token_counts` starts at 1 and rises. `seconds` are positive and never fall. Between two points
+    the curve is a straight line, and beyond the last point it continues with the same slope.
     """
 
     token_counts: tuple[int, ...]
@@ -28,7 +29,7 @@ class ForwardCurve:
         counts, seconds = self.token_counts, self.seconds
         if len(counts) < 2 or len(counts) != len(seconds):
             raise InputError(
-                "token_counts and seconds must be two or more each and as many,"
+                "token_counts and seconds must have the same length, at least two,"
                 f" got {len(counts)} and {len(seconds)}"
             )
         if counts[0] != 1 or any(low >= high for low, high in pairwise(counts)):
@@ -38,7 +39,7 @@ class ForwardCurve:
             raise InputError(f"seconds must be positive and must not fall, got {seconds}")
 
     def at(self, count: float) -> float:
-        """Seconds for `count` (>= 1) tokens.
+        """Return the seconds of a forward over `count` (>= 1) tokens.
 
         >>> ForwardCurve((1, 4, 8), (2.0, 2.0, 4.0)).at(6)
         3.0

@@ -1,5 +1,6 @@
-"""One definition per term, in plain words, and where the thing can be seen in the app: those of
-tooltips, of lessons and of the glossary's own page.
+"""The definition of every term, and the pages of the app that show an example of the term.
+
+Tooltips, lessons and the glossary page show these definitions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from specviz.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """`key` is the name in code, `title` the one on screen; `formula` may be empty."""
+    """A term of the glossary. `key` is its name in the code, and `title` its name on screen.
+
+    `formula` is "" if the term has no formula.
+    """
 
     key: str
     title: str
@@ -21,7 +25,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Where a thing can be seen: `address` is a query, as in view=learn&lesson=one-token."""
+    """A page of the app that shows an example of a term.
+
+    `address` is the query part of the page's address, such as view=learn&lesson=one-token.
+    """
 
     title: str
     address: str
@@ -46,6 +53,13 @@ _GENERAL_TERMS = (
         "So a forward is while reading the weights from memory takes longer than computing with "
         "them. Further tokens in the same forward then cost almost nothing.",
         "seconds = max(bytes read / bandwidth, operations / peak)",
+    ),
+    Term(
+        "reading_limit",
+        "reading limit",
+        "The least time of a step: reading every weight once, at the fastest speed at which memory "
+        "was read in the same process. A baseline far from it makes every speedup too large.",
+        "weight bytes / memory bandwidth",
     ),
     Term(
         "mixture_of_experts",
@@ -79,7 +93,7 @@ _GENERAL_TERMS = (
     Term(
         "draft_length",
         "draft length (K)",
-        "The most tokens that are proposed along one path. Papers also write gamma.",
+        "The largest number of tokens that are proposed along one path. Papers also write gamma.",
     ),
     Term(
         "draft_tree",
@@ -91,7 +105,7 @@ _GENERAL_TERMS = (
     Term(
         "root",
         "root",
-        "The last token that is already certain: a chain of guesses begins behind it, and a draft "
+        "The last token that is already certain: a chain of guesses begins after it, and a draft "
         "tree grows from it.",
     ),
     Term(
@@ -154,7 +168,7 @@ _GENERAL_TERMS = (
     Term(
         "unreached",
         "never examined",
-        "In a chain, a guess behind a rejected one: it was built on it, so nobody asks whether it "
+        "In a chain, a guess after a rejected one: it was built on it, so nobody asks whether it "
         "would pass. In a tree, also one whose sibling was accepted first.",
     ),
     Term(
@@ -183,13 +197,14 @@ _GENERAL_TERMS = (
         "rejection_rate",
         "rejection rate",
         "What the acceptance rate leaves: of the tokens that were examined, the share that failed. "
-        "It is not 1 minus the draft utilization, as tokens behind a rejection are never examined.",
+        "It is not 1 minus the draft utilization, as tokens after a rejection are never examined.",
         "1 - α; of all drafted: accepted + rejected + never examined = 1",
     ),
     Term(
         "block_efficiency",
-        "block efficiency (τ)",
-        "Tokens added to the text per target forward. Also called the acceptance length.",
+        "tokens per target forward (τ)",
+        "Tokens added to the text per target forward that verifies a draft. Also called block "
+        "efficiency, and by engines the mean acceptance length.",
         "accepted + 1 per round",
     ),
     Term(
@@ -320,7 +335,11 @@ _GENERAL_TERMS = (
         "distribution, more flattens it.",
         "softmax(logits / temperature)",
     ),
-    Term("top_k", "top-k", "Draw only among the k most probable tokens; 0 is off."),
+    Term(
+        "top_k",
+        "top-k",
+        "Draw only among the k most probable tokens and those that tie with the last; 0 is off.",
+    ),
     Term(
         "top_p",
         "top-p",
@@ -373,7 +392,7 @@ _GENERAL_TERMS = (
     ),
 )
 
-# ---- the words of the drafting methods
+# Terms of the drafting methods.
 
 _METHOD_TERMS = (
     Term(
@@ -447,7 +466,7 @@ _METHOD_TERMS = (
         "ngram_pool",
         "n-gram pool",
         "Short runs of tokens that the target was seen to guess, filed by their first token. Those "
-        "that fit behind the text are verified as guesses.",
+        "that fit after the text are verified as guesses.",
     ),
     Term(
         "lookahead_guess",
@@ -487,7 +506,7 @@ _METHOD_TERMS = (
     ),
 )
 
-# ---- the words of servers, which decode many texts at once
+# Terms of servers, which decode many texts at once.
 
 _SERVING_TERMS = (
     Term(
@@ -524,7 +543,7 @@ _SERVING_TERMS = (
 
 TERMS = (*_GENERAL_TERMS, *_METHOD_TERMS, *_SERVING_TERMS)
 
-# ---- where they can be seen
+# The addresses of pages that show an example of a term.
 
 _CHAIN = "view=step&trace=draft-model.code"
 _TREE = "view=step&trace=draft-tree.story"
@@ -584,7 +603,7 @@ _PLACES: dict[str, Sight] = {
     "ahead": Sight("Pre-speculation, recorded", "view=step&trace=pre-speculation.story&round=2"),
 }
 
-# term -> names of _PLACES, the best first
+# term -> names in _PLACES of the pages that show it, the best example first
 _SEEN: dict[str, str] = {
     "token": "guess rejection",
     "inference": "one-token race",
@@ -629,6 +648,7 @@ _SEEN: dict[str, str] = {
     "verify_overhead": "lab roofline",
     "speedup": "price race",
     "baseline": "race",
+    "reading_limit": "race roofline",
     "own_time": "race",
     "tokens_per_second": "race",
     "ttft": "race lab",
@@ -672,7 +692,7 @@ _SEEN: dict[str, str] = {
 
 
 def term(key: str) -> Term:
-    """The term with this key; InputError for an unknown one."""
+    """Return the term with this key. Raises InputError for an unknown key."""
     for each in TERMS:
         if each.key == key:
             return each
@@ -680,7 +700,7 @@ def term(key: str) -> Term:
 
 
 def tooltips() -> dict[str, dict[str, str]]:
-    """All terms by key, as plain values for the page."""
+    """Return the title, the definition and the formula of every term by its key, for the page."""
     return {
         each.key: {"title": each.title, "definition": each.definition, "formula": each.formula}
         for each in TERMS
@@ -688,12 +708,12 @@ def tooltips() -> dict[str, dict[str, str]]:
 
 
 def seen(key: str) -> tuple[Sight, ...]:
-    """Where the thing can be seen in the app; InputError for an unknown term."""
+    """Return the pages that show an example of a term. Raises InputError for an unknown term."""
     return tuple(_PLACES[name] for name in _SEEN[term(key).key].split())
 
 
 def places() -> dict[str, list[dict[str, str]]]:
-    """Of all terms by key, as plain values for the page."""
+    """Return the pages that show an example of each term, as values that JSON can represent."""
     return {
         each.key: [{"title": place.title, "address": place.address} for place in seen(each.key)]
         for each in TERMS

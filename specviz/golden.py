@@ -1,8 +1,8 @@
-"""The recorded runs that come with the app, so that it teaches with no model loaded.
+"""The recorded runs that come with the app, so that it can teach without loading a model.
 
-Knows where they are and what they are called, `method.task` of the bundled pair and
-`method.task.pair` of any other; for its task the first one has the word "opening". `trace_file`
-reads them.
+This module knows the folder and the names of the runs; `trace_file` reads the files. The name of a
+run of the bundled pair is `method.task`. For any other pair it is `method.task.pair`. The run that
+the page plays first has the task "opening".
 """
 
 from __future__ import annotations
@@ -16,18 +16,23 @@ from specviz.trace_file import load
 
 FOLDER = ASSETS / "traces"
 SUFFIX = ".json.gz"
-OPENING = "quantised-self.opening.smollm2"  # plays for a visitor who has asked for nothing yet
-SAMPLED = "draft-model.chat.smollm2"  # a chain above temperature 0: guesses pass and fail by chance
-SAMPLED_ROUND = 6  # from 1, which the app shows first: a guess that passes, one that fails, and why
+# The page plays this run before a visitor has chosen another one.
+OPENING = "quantised-self.opening.smollm2"
+# The run that shows chance: it drafts chains at a temperature above 0, so random draws decide which
+# guesses are accepted.
+SAMPLED = "draft-model.chat.smollm2"
+# The round of SAMPLED that the app shows first, counted from 1. In this round, the target accepts
+# one guess and rejects the next guess.
+SAMPLED_ROUND = 6
 
 
 def golden_names(folder: Path = FOLDER) -> tuple[str, ...]:
-    """By method, in the order of the file names."""
+    """Return the names of all recorded runs, sorted by file name."""
     return tuple(sorted(path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")))
 
 
 def golden_parts(name: str) -> tuple[str, str, str]:
-    """Method, task and pair of a recording's name; the pair is "" where it is the bundled one.
+    """Divide a recorded run's name into method, task and pair; the bundled pair is "".
 
     >>> golden_parts("eagle.code"), golden_parts("eagle.chat.smollm2")
     (('eagle', 'code', ''), ('eagle', 'chat', 'smollm2'))
@@ -37,7 +42,9 @@ def golden_parts(name: str) -> tuple[str, str, str]:
 
 
 def golden_trace(name: str, folder: Path = FOLDER) -> Trace:
-    """The recorded run of that name; InputError for any other name."""
+    """Return the recorded run with this name. Raises InputError if it does not exist."""
     if name not in golden_names(folder):
-        raise InputError(f"trace must be a recording such as {OPENING}, got {name[:80]!r}")
+        raise InputError(
+            f"trace must be the name of a recording, such as {OPENING}, got {name[:80]!r}"
+        )
     return load(folder / f"{name}{SUFFIX}")

@@ -1,9 +1,9 @@
-"""A gate before each turn of a run: held, let through turn by turn, opened, or ended.
+"""A gate for a run: it can pause the run, allow single turns, resume the run, or end it.
 
-Whoever iterates a run asks the gate before the next event is pulled; the run is a chain of
-generators, so while the gate is closed its decoder really waits, and no lane's clock counts the
-wait, for each counts its own steps only. Nobody stands before a gate: a run that is held yields
-None, and whoever drives it turns to another one.
+The loop over the events of a run asks the gate before each turn. The run is a chain of generators,
+so its decoder does nothing while the loop waits. No lane's clock counts the pause, because a clock
+counts only the lane's own work. No thread waits at a gate: a paused run yields None, and the loop
+can continue another run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.records import FinishReason, Round
 
 
 class GateAnswer(Enum):
-    """What a gate says to who wants a turn."""
+    """The answer of the gate to a run that asks whether it may take a turn."""
 
     TAKEN = "taken"
     HELD = "held"
@@ -26,47 +26,50 @@ class GateAnswer(Enum):
 
 
 class Gate:
-    """One run's gate, open at first; any thread may work it. Once it has ended it stays so."""
+    """The gate of one run. The gate is open at first: it allows all turns.
+
+    Any thread may call its methods. A run that the gate has ended cannot be continued.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._allowed: int | None = None  # turns; None: as many as there are
+        # number of turns that the run may still take; None means no limit
+        self._allowed: int | None = None
         self._is_ended = False
 
     @property
     def is_paused(self) -> bool:
-        """Whether the next turn has to be allowed first."""
+        """Return whether the run must wait before the next turn."""
         with self._lock:
             return self._allowed == 0 and not self._is_ended
 
     @property
     def is_open(self) -> bool:
-        """Whether every turn is allowed."""
+        """Return whether the run may take any number of turns."""
         with self._lock:
             return self._allowed is None and not self._is_ended
 
     def pause(self) -> None:
-        """Hold the next turn; turns that were allowed before count no more."""
+        """Pause before the next turn. Turns that were allowed earlier are cancelled."""
         self._set(0)
 
     def advance(self, turns: int = 1) -> None:
-        """Let so many turns more through, then hold."""
+        """Allow `turns` more turns, then pause the run. Raises InputError if `turns` is below 1."""
         if turns < 1:
-            raise InputError(f"turns must be 1 or more, got {turns}")
+            raise InputError(f"turns must be at least 1, got {turns}")
         with self._lock:
             self._allowed = (self._allowed or 0) + turns
 
     def resume(self) -> None:
-        """Open."""
         self._set(None)
 
     def release(self) -> None:
-        """End: whoever wants a turn is told to stop, and so is everybody after."""
+        """End the run: from now on, every request for a turn is answered with ENDED."""
         with self._lock:
             self._is_ended = True
 
     def take_turn(self) -> GateAnswer:
-        """A turn, where one is allowed."""
+        """Ask for a turn: return the gate's answer, and count the turn if it is allowed."""
         with self._lock:
             if self._is_ended:
                 return GateAnswer.ENDED
@@ -82,11 +85,11 @@ class Gate:
 
 
 def in_turns(events: Iterable[LaneEvent], gate: Gate, main: str) -> Iterator[LaneEvent | None]:
-    """The events as long as the gate lets them through, None while it holds them.
+    """Yield the events of a run while the gate allows them, and None while it is paused.
 
-    What is left when the gate ends is never asked for. A turn is everything up to a round of the
-    lane named `main` and that round, so one turn advances a run by one round. Once that lane has
-    ended each event of the others is a turn.
+    After the gate has ended the run, this function requests no more events. A turn consists of all
+    events up to and including a round of the lane `main`, so one turn advances the run by one
+    round. Once that lane has ended, each event of the other lanes is a turn.
     """
     source, is_turn, is_over = iter(events), True, False
     while True:

@@ -1,7 +1,8 @@
-"""Prompts: the held-out ones of each task, which no bundled model has seen in training, and those
-of a user's file, which all commands and pages read by the same rules.
+"""The held-out prompts of each task, and the prompts in a user's file.
 
-There are two sets of held-out prompts: texts to be continued, and messages to a chat model.
+A held-out prompt is one that no bundled model has seen in training. There are two sets: texts to
+continue, and messages to a chat model. The rules for a user's file are the same in all commands and
+on all pages.
 """
 
 from __future__ import annotations
@@ -21,32 +22,34 @@ from specviz.records import ROLES, Conversation, Prompt, RawText, Turn, turns_of
 
 TASKS = ("code", "story", "maths", "translate", "summarise")
 CHAT_TASKS = ("chat", *TASKS)
-PROMPT_FILES = tuple(  # to be continued, for chat
-    ASSETS / name for name in ("prompts.json", "chat_prompts.json")
-)
+# The first file has texts to continue, the second has messages for chat models.
+PROMPT_FILES = tuple(ASSETS / name for name in ("prompts.json", "chat_prompts.json"))
 _JSON_LINES = frozenset({".jsonl", ".ndjson"})
 _EMPTY_LINES = re.compile(r"\n[^\S\n]*\n")
 
 
 def tasks(is_chat: bool = False) -> tuple[str, ...]:
-    """Those of the prompts for chat models, or of the others."""
+    """Return the tasks that have texts to continue.
+
+    If `is_chat`, return the tasks that have prompts for chat models instead.
+    """
     return CHAT_TASKS if is_chat else TASKS
 
 
 @cache
 def held_out_prompts(task: str, is_chat: bool = False) -> tuple[str, ...]:
-    """The prompts of one task; InputError for a task that there is not."""
+    """Return the held-out prompts of one task. Raises InputError for an unknown task."""
     check_task(task, is_chat)
     return tuple(json.loads(PROMPT_FILES[is_chat].read_text(encoding="utf-8"))[task])
 
 
 def all_held_out(is_chat: bool) -> dict[str, tuple[str, ...]]:
-    """Task -> its prompts."""
+    """Return the held-out prompts of every task."""
     return {task: held_out_prompts(task, is_chat) for task in tasks(is_chat)}
 
 
 def held_out_prompt(task: str, number: int, is_chat: bool = False) -> str:
-    """Prompt `number` of a task, counted from 1 as on the page."""
+    """Return the held-out prompt of a task with this number. Numbers start at 1, as on the page."""
     prompts = held_out_prompts(task, is_chat)
     if not 1 <= number <= len(prompts):
         raise InputError(f"prompt-number must be from 1 to {len(prompts)}, got {number}")
@@ -54,7 +57,10 @@ def held_out_prompt(task: str, number: int, is_chat: bool = False) -> str:
 
 
 def held_out_rows(task: str, count: int, number: int = 1, is_chat: bool = False) -> tuple[str, ...]:
-    """`count` prompts of a task from `number` on; behind the last the first ones again."""
+    """Return `count` held-out prompts of a task, starting with prompt `number`.
+
+    After the last prompt of the task, the first prompt follows again.
+    """
     first, prompts = held_out_prompt(task, number, is_chat), held_out_prompts(task, is_chat)
     others = (prompts[(number - 1 + row) % len(prompts)] for row in range(1, count))
     return (first, *others)
@@ -63,12 +69,12 @@ def held_out_rows(task: str, count: int, number: int = 1, is_chat: bool = False)
 def check_task(task: str, is_chat: bool = False) -> None:
     known = tasks(is_chat)
     if task not in known:
-        raise InputError(f"task must be one of {', '.join(known)}, got {task!r}")
+        raise InputError(f"task must be one of {', '.join(known)}, got {short(task)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """How texts are put to a model: behind a system prompt, or raw, without any chat template."""
+    """The way in which a text becomes a prompt: with a system prompt, or raw (no chat template)."""
 
     system: str = ""
     is_raw: bool = False
@@ -78,12 +84,15 @@ class Framing:
             raise InputError(f"raw must not be given with a system prompt, got {self.system!r}")
 
     def of(self, prompt: Prompt) -> Prompt:
-        """The prompt so framed; one that has a system prompt, or is raw, stays as it is."""
+        """Apply the framing to a prompt.
+
+        A prompt that is already raw, or that has a system prompt of its own, is returned unchanged.
+        """
         if isinstance(prompt, RawText):
             return prompt
         if self.is_raw:
             if not isinstance(prompt, str):
-                raise InputError("raw must be given for texts alone, got a prompt of messages")
+                raise InputError("raw must be used with plain texts only, got a prompt of messages")
             return RawText(prompt)
         turns = turns_of(prompt)
         if not self.system or turns[0].role == "system":
@@ -93,20 +102,20 @@ class Framing:
 
 @contextmanager
 def prompt_number(number: int) -> Iterator[None]:
-    """An InputError inside says which of several prompts it is about."""
+    """Add the prompt's number to an InputError that is raised inside this context."""
     try:
         yield
     except InputError as error:
-        raise InputError(f"prompts are refused at number {number}: {error}") from None
+        raise InputError(f"prompt {number} is invalid: {error}") from None
 
 
 def own_text(prompt: Prompt) -> str:
-    """What is asked: a conversation's last turn, any other prompt as a whole."""
+    """Return the text that the user wrote: the last turn of a conversation, or the whole prompt."""
     return prompt.text if isinstance(prompt, RawText) else turns_of(prompt)[-1].content
 
 
 def with_own_text(prompt: Prompt, text: str) -> Prompt:
-    """Another text asked in the same way."""
+    """Return a copy of the prompt in which `text` replaces the text that the user wrote."""
     match prompt:
         case RawText():
             return RawText(text)
@@ -117,18 +126,22 @@ def with_own_text(prompt: Prompt, text: str) -> Prompt:
 
 
 def read_prompts(name: str, parameter: str = "prompts") -> tuple[Prompt, ...]:
-    """The prompts of a UTF-8 file, at least one; errors name the parameter.
+    """Read the prompts in a UTF-8 file, which must have at least one prompt.
 
-    JSON lines hold an object each: {"prompt": text} or {"messages": [{"role", "content"}, …]}, and
-    perhaps "system": text, or "raw": true for a prompt that gets no chat template. They are told by
-    the name (.jsonl, .ndjson) or by the first line. In any other file, empty lines separate prompts
-    that may have many lines; where there is no empty line between texts, every line is a prompt.
+    A JSON line is an object: {"prompt": text} or {"messages": [{"role", "content"}, …]}. It may
+    also have "system": text, or "raw": true for a prompt without the chat template. A file has JSON
+    lines if its name ends in .jsonl or .ndjson, or if its first line is such an object. In any
+    other file, empty lines separate the prompts, each of which may have several lines. If there is
+    no empty line, every line is a prompt. Raises InputError, which names the parameter of the file.
     """
     return prompts_of(read_text(name, parameter), name, parameter)
 
 
 def prompts_of(text: str, name: str, parameter: str = "prompts") -> tuple[Prompt, ...]:
-    """The prompts of a file's text, or of a text that was typed; see `read_prompts`."""
+    """Return the prompts in the text of a file, or in a text that a user typed.
+
+    See `read_prompts`.
+    """
     is_json = Path(name).suffix.lower() in _JSON_LINES or _is_json_lines(text)
     prompts = _of_json_lines(text, parameter) if is_json else split_prompts(text)
     if not prompts:
@@ -137,7 +150,7 @@ def prompts_of(text: str, name: str, parameter: str = "prompts") -> tuple[Prompt
 
 
 def prompt_json(prompt: Prompt) -> str | dict[str, Any]:
-    """A plain text as it is, any other prompt as the object of its JSON line."""
+    """Convert a prompt to JSON: a plain text stays a text, any other prompt becomes an object."""
     match prompt:
         case Conversation():
             turns = [{"role": turn.role, "content": turn.content} for turn in prompt.turns]
@@ -148,12 +161,17 @@ def prompt_json(prompt: Prompt) -> str | dict[str, Any]:
 
 
 def prompt_from_json(value: object) -> Prompt:
-    """What `prompt_json` wrote; ValueError for anything else."""
+    """Convert a value that `prompt_json` returned to a prompt.
+
+    Raise ValueError for any other value.
+    """
     return value if isinstance(value, str) else _of_object(value)
 
 
 def split_prompts(text: str) -> tuple[str, ...]:
-    """Blocks between empty lines, or lines where there is no empty one.
+    """Divide a text into prompts at its empty lines.
+
+    If the text has no empty line, every line is a prompt.
 
     >>> split_prompts("one\\ntwo\\n"), split_prompts("one\\ntwo\\n\\nthree\\n")
     (('one', 'two'), ('one\\ntwo', 'three'))
@@ -164,7 +182,6 @@ def split_prompts(text: str) -> tuple[str, ...]:
 
 
 def _is_json_lines(text: str) -> bool:
-    """Whether the first line is an object that holds a prompt."""
     try:
         first = json.loads(text.strip().split("\n", 1)[0])
     except (ValueError, RecursionError):
@@ -181,7 +198,7 @@ def _of_json(line: str, number: int, parameter: str) -> Prompt:
     try:
         return _of_object(json.loads(line))
     except InputError as error:
-        raise InputError(f"{parameter} line {number} is refused: {error}") from None
+        raise InputError(f"{parameter} line {number} is invalid: {error}") from None
     except (ValueError, RecursionError):
         raise InputError(
             f'{parameter} line {number} must be a JSON object with a text under "prompt" or turns '
@@ -190,8 +207,9 @@ def _of_json(line: str, number: int, parameter: str) -> Prompt:
 
 
 def _of_object(value: object) -> Prompt:
-    """Of one line's object; ValueError where it is none, InputError for a field that breaks a
-    rule.
+    """Convert the object in a JSON line to a prompt.
+
+    Raises ValueError if the object is not a prompt, and InputError for a field that is not allowed.
     """
     if not isinstance(value, dict) or ("prompt" in value) == ("messages" in value):
         raise ValueError("no prompt, or two")
@@ -217,7 +235,7 @@ def _conversation(messages: object) -> Conversation:
         raise InputError(f"messages must be a list of turns, got {short(messages)}")
     turns = tuple(map(_turn, messages))
     if turns[-1].role != "user":
-        raise InputError(f"messages must end with a turn of the user, got {turns[-1].role!r}")
+        raise InputError(f"messages must end with a turn of role user, got {turns[-1].role!r}")
     return Conversation(turns)
 
 
@@ -233,12 +251,15 @@ def _turn(message: object) -> Turn:
 
 
 def read_text(name: str, parameter: str) -> str:
-    """The UTF-8 text of a file; a byte order mark is no part of it."""
+    """Read a UTF-8 text file, without its byte order mark.
+
+    Raises InputError if the file cannot be read.
+    """
     try:
         return Path(name).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{parameter} {name!r} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{parameter} {name!r} must be UTF-8 text") from None
-    except ValueError:  # a name with a NUL
+    except ValueError:  # The name of the file contains a NUL character.
         raise InputError(f"{parameter} must be the name of a file, got {name!r}") from None

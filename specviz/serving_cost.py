@@ -1,7 +1,7 @@
-"""What a load costs: machines and money per day from tokens per second and a price.
+"""The cost of a load: how many machines it needs and how much money per day.
 
-Assumes that the load can be split over machines without loss, and that a machine
-keeps its measured rate whenever it works; neither buys a shorter time to the first token.
+The estimate assumes that the load can be divided over machines without loss, and that a machine
+always reaches its measured tokens per second. More machines do not shorten the time to first token.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from specviz.errors import number_between
 
 SECONDS_A_DAY = 86_400
 HOURS_A_DAY = 24
-SMALLEST, LARGEST = 1e-9, 1e15  # of any number but a price of 0, so that no result overflows
+# Every number must be between these two limits, so that no result overflows. Only a price may also
+# be 0.
+SMALLEST, LARGEST = 1e-9, 1e15
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Tokens to write a day, and how far the busiest hour lies above the mean (1: even)."""
+    """A load in tokens per day.
+
+    `peak_factor` is the load of the busiest hour divided by the mean load of an hour.
+    """
 
     tokens_per_day: float
     peak_factor: float = 1.0
@@ -29,7 +34,7 @@ class Load:
 
     @property
     def tokens_per_second(self) -> float:
-        """At the mean.
+        """Return how many tokens per second the load has on average.
 
         >>> round(Load(10e6).tokens_per_second)
         116
@@ -39,7 +44,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Tokens per second of all its streams together, and what an hour of it costs."""
+    """A machine: its tokens per second in all requests together, and its price per hour."""
 
     tokens_per_second: float
     price_per_hour: float
@@ -51,7 +56,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class DailyCost:
-    """Whole machines for the busiest hour, their price per day, the share of the day they work."""
+    """The number of machines that the busiest hour needs, and what they cost.
+
+    `money` is the price of all machines per day. `utilisation` is the share of the day in which
+    they work.
+    """
 
     machines: int
     money: float
@@ -60,7 +69,7 @@ class DailyCost:
 
 
 def daily_cost(load: Load, machine: Machine) -> DailyCost:
-    """What serving the load takes with machines of this kind, all of them rented the whole day.
+    """Return the cost of a load on machines of one kind, which are rented for the whole day.
 
     >>> daily_cost(Load(10e6), Machine(125, 8.0)).machines
     1
@@ -68,7 +77,8 @@ def daily_cost(load: Load, machine: Machine) -> DailyCost:
     3
     """
     needed = load.tokens_per_second / machine.tokens_per_second
-    # what rounding adds to a whole number buys no machine, and the least load needs one
+    # A rounding error must not add a machine, so a tiny number is subtracted. Even the smallest
+    # load needs one machine.
     machines = max(1, math.ceil(needed * load.peak_factor - 1e-9))
     money = machines * HOURS_A_DAY * machine.price_per_hour
     return DailyCost(machines, money, needed / machines, money / load.tokens_per_day * 1e6)

@@ -1,6 +1,6 @@
-"""docs/sixty_lines.py beside a run: its text, and the lines that each moment of a round executes.
+"""The text of docs/sixty_lines.py, and the lines of it that run at each moment of a round.
 
-The moments stand in docs/sixty_lines.toml, which names lines by their own text.
+docs/sixty_lines.toml lists the moments. That file identifies each line by the text of the line.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ SOURCE, MOMENTS = DOCS / "sixty_lines.py", DOCS / "sixty_lines.toml"
 
 
 def code_lines(source: str, moments: str) -> dict[str, Any]:
-    """The shown part of a source, and its moments with the places of their lines in it.
+    """Return the part of a source file that the page shows, and the lines of each moment.
 
-    {"first": number of the first line in the file, "lines": texts, "moments": [{"name", "lines":
-    places from 0, "values"}]}. InputError for a line that the source does not have exactly once,
-    or not in the shown part.
+    The result is {"first": number of the first shown line in the file, "lines": texts, "moments":
+    [{"name", "lines": indices into "lines", "values"}]}. Raises InputError if a line is missing,
+    occurs twice, or is not in the shown part.
     """
     table = tomllib.loads(moments)
     lines = source.splitlines()
@@ -36,7 +36,7 @@ def code_lines(source: str, moments: str) -> dict[str, Any]:
 
 
 def sixty_lines() -> dict[str, Any]:
-    """Those of the file itself."""
+    """Return the result of `code_lines` for docs/sixty_lines.py."""
     return code_lines(SOURCE.read_text(encoding="utf-8"), MOMENTS.read_text(encoding="utf-8"))
 
 

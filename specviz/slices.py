@@ -1,9 +1,9 @@
-"""Long work in slices: it gives way at places of its own choice, hears a stop there, and counts
-only its own time.
+"""Divide long work into slices of time, so that other work can run in between.
 
-Work calls `give_way` where it can be left for a while without harm: between measured runs, and
-between rounds whose clocks count their own steps. On the command line nobody wants to be let by,
-and the call does nothing. Knows nothing of what is done in a slice.
+Long work calls `give_way` at points where it can wait without harm: between measured runs, and
+between rounds whose clocks count only their own work. During that call, other work may run. If the
+long work must stop, the call ends it. On the command line there is no other work, so the call does
+nothing. This module does not know what the work does.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 Tell = Callable[[str], None]
 SLICE_SECONDS = 0.5
-INSIDE_SECONDS = 0.5  # that a measured run is left alone for before others are let by in it
+# A measured run may continue for this many seconds after its slice of time has ended.
+INSIDE_SECONDS = 0.5
 
 
 class Stopped(BaseException):
-    """Raised at the next place to give way in work that is to stop.
+    """An error that `give_way` and `check_stop` raise to end the work of a thread.
 
-    No Exception: what turns all failures into one sentence must let it through.
+    Its base class is not Exception, so that `except Exception` does not catch it.
     """
 
 
 class _Here(threading.local):
-    """What the calling thread works on."""
+    """Data of the current thread: the event that stops its work, and its slices of time."""
 
     stop: threading.Event | None = None
     slices: InSlices[Any] | None = None
@@ -39,15 +40,17 @@ _here = _Here()
 
 
 def check_stop() -> None:
-    """Raise Stopped if the work of this thread is to stop."""
+    """Raise Stopped if the work of this thread must stop."""
     if _here.stop is not None and _here.stop.is_set():
         raise Stopped
 
 
 def give_way(is_inside: bool = False) -> None:
-    """Let others by if this slice has lasted long enough. Raises Stopped as `check_stop` does.
+    """Let other work run if the current slice of time is over.
 
-    `is_inside`: between two rounds of one measured run, which only a long one is left in.
+    `is_inside` is True if the caller is between two rounds of one measured run. Other work then
+    waits up to INSIDE_SECONDS longer, so that only long runs are interrupted. Raises Stopped if the
+    work must stop.
     """
     check_stop()
     if _here.slices is not None:
@@ -55,19 +58,25 @@ def give_way(is_inside: bool = False) -> None:
 
 
 def letting_by(steps: Iterable[T]) -> Iterator[T]:
-    """The rounds of a measured run whose clocks count their own steps; others come in between."""
+    """Yield the rounds of a measured run, and let other work run between them.
+
+    The caller's clock must count only the work of the rounds, not the time between them.
+    """
     for step in steps:
         yield step
         give_way(is_inside=True)
 
 
 def own_time() -> float:
-    """`time.perf_counter`, but for what others have taken while the calling work gave way."""
+    """Return `time.perf_counter` minus the time in which `give_way` let other work run."""
     return time.perf_counter() - (_here.slices.away if _here.slices is not None else 0.0)
 
 
 def heeding(steps: Iterator[T], stop: threading.Event) -> Generator[T]:
-    """The same steps; what each of them does hears `stop` at the places where it gives way."""
+    """Yield the items of `steps`, but let the event `stop` end the work that produces them.
+
+    If `stop` is set, the work on the next item ends at its next call of `check_stop`.
+    """
     try:
         while True:
             before, _here.stop = _here.stop, stop
@@ -85,7 +94,7 @@ def heeding(steps: Iterator[T], stop: threading.Event) -> Generator[T]:
 
 
 def until_stopped(steps: Iterable[T], stop: threading.Event) -> Iterator[T]:
-    """The steps until `stop` is set, be it in the middle of one."""
+    """Yield the items of `steps` until `stop` is set, even if that happens during a step."""
     if stop.is_set():
         return
     try:
@@ -98,10 +107,11 @@ def until_stopped(steps: Iterable[T], stop: threading.Event) -> Iterator[T]:
 
 
 class InSlices(Generic[T]):
-    """An iterator over what `make` yields, and None wherever the work behind it gave way.
+    """An iterator over the items of `make()`, which also yields None when other work may run.
 
-    The work has a thread of its own, for it may give way deep inside of itself. It only moves
-    while somebody waits in `next`: two never work at once.
+    The work runs in a thread of its own, because functions that it calls may call `give_way`. This
+    thread runs only while the caller waits for the next item, so the work and the caller never run
+    at the same time.
     """
 
     def __init__(
@@ -115,7 +125,7 @@ class InSlices(Generic[T]):
         self._stop = stop
         self._seconds = seconds
         self._clock = clock
-        self.away = 0.0  # seconds that others had
+        self.away = 0.0  # total seconds in which other work ran instead of this work
         self._until = 0.0
         self._is_closed = self._has_ended = False
         self._go: SimpleQueue[None] = SimpleQueue()
@@ -139,24 +149,30 @@ class InSlices(Generic[T]):
         raise StopIteration
 
     def close(self) -> None:
-        """End the work: it hears so where it stands, and frees what it holds."""
+        """End the work the next time that it calls `give_way`, `tell` or `check_stop`.
+
+        The work can then free its resources.
+        """
         self._is_closed = True
         while self._thread is not None and not self._has_ended:
             kind, _ = self._moved()
             self._has_ended = kind in ("end", "error")
 
     def give_way(self, more: float = 0.0) -> None:
-        """From the work's own thread: see `give_way`; `more` seconds beside a slice's."""
+        """Let other work run if the slice of time ended at least `more` seconds ago."""
         if self._clock() >= self._until + more:
             self._hand("away", None)
 
     def tell(self, item: T) -> None:
-        """From the work's own thread, deep inside of it: give an item. Raises Stopped."""
+        """Pass an item from the work to the caller of the iterator. The work calls this method.
+
+        Raises Stopped if the work must stop.
+        """
         self._hand("item", item)
         check_stop()
 
     def _moved(self) -> tuple[str, Any]:
-        """Let the work move until it hands something over."""
+        """Let the work run until it hands over its next item, or until it ends."""
         self._until = self._clock() + self._seconds
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="slices", daemon=True)
@@ -190,10 +206,12 @@ class InSlices(Generic[T]):
 def progress_lines(
     work: Callable[[Tell], T], stop: threading.Event
 ) -> Generator[str | None, None, T | None]:
-    """Yield each line that `work` tells by calling back, None where it gave way; return its result.
+    """Yield the lines that `work` reports, and None when other work may run.
 
-    The work only moves while somebody waits for its next line. Once `stop` is set it ends there,
-    and the result is None. What the work raises is raised here.
+    Return the result of `work`.
+
+    The work runs only while the caller waits for the next line. If `stop` is set, the work ends and
+    the result is None. An error in the work is raised here.
     """
     outcome: list[T] = []
 

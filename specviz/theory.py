@@ -1,7 +1,10 @@
-"""What theory says of speculative decoding: closed forms, mean request times, the memory bound.
+"""The theory of speculative decoding: formulas, mean times of requests, and the memory bound.
 
-Letters, after Leviathan et al. (arXiv 2211.17192): a acceptance rate, K draft length,
-c = draft forward / target forward, v = extra cost of verifying K + 1 tokens over one, in forwards.
+The formulas use the letters of Leviathan et al. (arXiv 2211.17192), and v:
+
+- a is the acceptance rate, and K is the draft length.
+- c is the time of a draft forward / the time of a target forward.
+- v is the extra time for verifying K + 1 tokens instead of one, in target forwards.
 """
 
 from __future__ import annotations
@@ -12,25 +15,28 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import NormalDist
 
-from specviz.errors import InputError, number_between, whole_between
+from specviz.errors import InputError, number_between, short, whole_between
 from specviz.forward_curve import ForwardCurve
 from specviz.records import MAX_DRAFT_LENGTH
 
-EXACT_ROWS_TOKENS = 64  # of a batch's rows; beyond, a normal distribution stands for their rounds'
-EXACT_TOKENS = 256  # from here on the time grows by the mean round's cost per token
+# `waiting` is exact for at most this number of tokens. For more tokens, `waiting` approximates the
+# number of rounds by a normal distribution.
+EXACT_ROWS_TOKENS = 64
+# `expected_seconds` is exact for at most this number of tokens. For more tokens, it adds a constant
+# time per further token: the mean time of a round divided by the mean number of tokens in a round.
+EXACT_TOKENS = 256
 MAX_BATCH = 1024
 
-# ---- closed forms: tokens per target forward, speedup, best draft length
-#
-# All of them assume that every drafted token is accepted independently with the same probability a
-# (i.i.d.). Real acceptance falls with depth and comes in streaks, so measured values differ.
+# Formulas for tokens per target forward, speedup and best draft length. All of them assume that
+# every drafted token is accepted independently with the same probability a (i.i.d.). Real
+# acceptance falls with depth and changes along a text, so measured values differ.
 
 
 def expected_tokens(a: float, K: int) -> float:
-    """Tokens per target forward: T = (1 - a^(K+1)) / (1 - a), i.i.d. acceptance assumed.
+    """Return the tokens per target forward, T = (1 - a^(K+1)) / (1 - a), for i.i.d. acceptance.
 
-    The sum 1 + a + … + a^K of "depth k is reached" over all depths (2211.17192, eq. 1); K + 1
-    where a = 1. A draft length of 0 is plain decoding.
+    This is 1 + a + … + a^K, the sum of the probabilities that each depth is reached (2211.17192,
+    eq. 1). For a = 1 it is K + 1. A draft length of 0 means plain decoding.
 
     >>> round(expected_tokens(0.8, 5), 2)
     3.69
@@ -41,10 +47,10 @@ def expected_tokens(a: float, K: int) -> float:
 
 
 def expected_accepted(a: float, K: int) -> float:
-    """Drafted tokens accepted per round: T - 1 = a (1 - a^K) / (1 - a), i.i.d. acceptance assumed.
+    """Return the accepted tokens per round, T - 1 = a (1 - a^K) / (1 - a), for i.i.d. acceptance.
 
-    Not a K: a rejection drops everything drafted after it. For a = 0.8 and K = 5 the difference is
-    2.69 against 4.
+    The number is smaller than a K, because a rejection drops all tokens that were drafted after the
+    rejected one. For a = 0.8 and K = 5 it is 2.69 instead of 4.
 
     >>> round(expected_accepted(0.8, 5), 2)
     2.69
@@ -53,7 +59,7 @@ def expected_accepted(a: float, K: int) -> float:
 
 
 def round_cost(K: int, c: float, v: float = 0.0) -> float:
-    """Time of one round in target forwards: 1 + K c + v.
+    """Return the time of one round, in units of a target forward: 1 + K c + v.
 
     >>> round(round_cost(5, 0.1), 2)
     1.5
@@ -65,10 +71,10 @@ def round_cost(K: int, c: float, v: float = 0.0) -> float:
 
 
 def speedup(a: float, K: int, c: float, v: float = 0.0) -> float:
-    """Time per token of plain decoding over speculative: T / (1 + K c + v), i.i.d. assumed.
+    """Return the speedup per token, T / (1 + K c + v), for i.i.d. acceptance.
 
-    2211.17192, theorem 3.8, with v added: there verifying K + 1 tokens costs as much as one.
-    Below 1 speculation loses.
+    This is theorem 3.8 of 2211.17192 with v added. The paper assumes that the target verifies K + 1
+    tokens in the time of one token. Below 1, speculation is slower than plain decoding.
 
     >>> round(speedup(0.8, 5, 0.1), 2)
     2.46
@@ -77,10 +83,12 @@ def speedup(a: float, K: int, c: float, v: float = 0.0) -> float:
 
 
 def best_draft_length(a: float, c: float, v: float = 0.0) -> int:
-    """The K from 1 to 32 with the highest speedup, the shortest of equals; i.i.d. assumed.
+    """Return the K from 1 to 32 with the highest speedup.
 
-    v counts as the same for every K. The answer is the best of the lengths, which still may lose:
-    compare its speedup with 1.
+    If several K have the highest speedup, return the smallest of them.
+
+    Acceptance is i.i.d., and v is the same for every K. Even the best K may be slower than plain
+    decoding, so compare its speedup with 1.
 
     >>> best_draft_length(0.8, 0.1), best_draft_length(0.3, 0.5)
     (6, 1)
@@ -89,13 +97,16 @@ def best_draft_length(a: float, c: float, v: float = 0.0) -> int:
 
 
 def break_even_acceptance(K: int, c: float, v: float = 0.0) -> float | None:
-    """The acceptance rate above which speculation pays, None where it never does; i.i.d. assumed.
+    """Return the acceptance rate above which speculation is faster than plain decoding.
 
-    Solves T(a, K) = 1 + K c + v for a. T grows from 1 to K + 1 with a, so bisection finds it.
+    Return None if speculation is never faster.
+
+    The result solves T(a, K) = 1 + K c + v for a. T grows with a from 1 to K + 1, so bisection
+    finds it.
 
     >>> round(break_even_acceptance(1, 0.3), 6)  # T = 1 + a
     0.3
-    >>> break_even_acceptance(4, 1.5) is None  # costs 7 forwards, yields 5 tokens at the most
+    >>> break_even_acceptance(4, 1.5) is None  # costs 7 forwards, yields at most 5 tokens
     True
     """
     whole_between(K, "K", 1)
@@ -109,20 +120,21 @@ def break_even_acceptance(K: int, c: float, v: float = 0.0) -> float | None:
     return high
 
 
-# ---- the mean time of a request whose rounds are alike and independent, its short end included
-#
-# The closed form of the speedup holds for endless outputs. The last rounds of a short one have no
-# room for all levels, which is counted exactly here.
+# The functions below compute the mean time of a request. They assume that all rounds of a request
+# are independent and have the same probabilities of acceptance. The formula for the speedup assumes
+# an endless output, but in the last rounds of a short output fewer levels can be drafted. The
+# functions below include that effect exactly.
 
 
 def expected_seconds(tokens: int, survival: Sequence[float], costs: Sequence[float]) -> float:
-    """Time to write `tokens` (>= 0) by rounds that draft K levels, fewer where fewer are left.
+    """Return the mean time to write `tokens` (>= 0) tokens in rounds that draft K levels.
 
-    survival[d - 1] is the chance that at least d levels pass, d = 1 … K, and does not rise;
-    costs[k] what a round of k levels takes, k = 0 … K. The extra token takes one of the n that are
-    left, so k = min(K, n - 1); a round in which A of these pass emits A + 1 tokens:
+    The last rounds draft fewer levels. survival[d - 1] is the probability that at least d
+    levels are accepted, d = 1 … K, and does not rise. costs[k] is the time of a round with k
+    levels, k = 0 … K. If n tokens are left, one of them is the extra token, so k = min(K, n - 1). A
+    round that accepts A of these levels emits A + 1 tokens:
 
-        time(n) = costs[k] + sum over a of P(min(A, k) = a) time(n - a - 1), time(0) = 0
+    time(n) = costs[k] + sum over a of P(min(A, k) = a) time(n - a - 1), time(0) = 0
 
     >>> expected_seconds(3, [1.0, 1.0], [1.0, 1.0, 1.0])  # 3 tokens, 3 a round
     1.0
@@ -141,14 +153,17 @@ def expected_seconds(tokens: int, survival: Sequence[float], costs: Sequence[flo
 
 
 def waiting(rows: int, tokens: int, survival: Sequence[float]) -> float:
-    """Rounds of the longest of `rows` (>= 1) requests over those of a mean one; all write `tokens`.
+    """Return how much longer a batch of `rows` (>= 1) requests takes than a mean request.
 
-    A batch ends with its last row; rows count as equally easy to draft for. Exact up to
-    EXACT_ROWS_TOKENS, by the recursion of `expected_seconds` over whole distributions. Beyond, by
-    the central limit theorem for renewals (Feller, volume 2, chapter XI), a row takes about
-    N(n / mu, n sigma^2 / mu^3) rounds for n tokens, where mu and sigma^2 are mean and variance of a
-    round's tokens, and the largest of B normal draws lies about the quantile (B - 3/8) / (B + 1/4)
-    (Blom 1958): within 5 % for acceptance rates up to 0.9.
+    The result is the number of rounds of the longest request / the mean number of rounds.
+
+    All requests write `tokens` tokens and have the same acceptance. A batch ends when its longest
+    request ends, so the other requests wait. Up to EXACT_ROWS_TOKENS tokens the value is exact,
+    from the recursion of `expected_seconds` over whole distributions. For more tokens, the central
+    limit theorem for renewals is used (Feller, volume 2, chapter XI): n tokens take about N(n / mu,
+    n sigma^2 / mu^3) rounds, where mu and sigma^2 are mean and variance of the tokens in a round.
+    The largest of B normal numbers is near the quantile (B - 3/8) / (B + 1/4) (Blom 1958). The
+    error is at most 5 % for acceptance rates up to 0.9.
 
     >>> waiting(1, 50, [0.5, 0.25]), waiting(64, 1, [0.5, 0.25])
     (1.0, 1.0)
@@ -167,7 +182,7 @@ def waiting(rows: int, tokens: int, survival: Sequence[float]) -> float:
 
 
 def _rounds_distribution(tokens: int, survival: Sequence[float]) -> list[float]:
-    """P(a row takes r rounds), r = 0 … tokens."""
+    """Return, for r = 0 … tokens, the probability that a row (sequence) needs exactly r rounds."""
     distributions = [[1.0]]
     for left in range(1, tokens + 1):
         chances = _chances(survival[: left - 1])
@@ -180,14 +195,17 @@ def _rounds_distribution(tokens: int, survival: Sequence[float]) -> list[float]:
 
 
 def _exact_waiting(rows: int, distribution: Sequence[float]) -> float:
-    """Mean of the largest of `rows` draws over the mean of one; both are sums of P(more than r)."""
+    """Return the mean of the largest of `rows` random numbers, divided by the mean of one number.
+
+    Both means are computed as sums of P(more than r).
+    """
     ended = [min(1.0, each) for each in accumulate(distribution)][:-1]
     mean = math.fsum(1 - each for each in ended)
     return math.fsum(1 - each**rows for each in ended) / mean if mean else 1.0
 
 
 def _chances(survival: Sequence[float]) -> list[float]:
-    """P(exactly a levels pass), a = 0 … K."""
+    """Return, for a = 0 … K, the probability that exactly `a` levels are accepted."""
     reached = (1.0, *survival, 0.0)
     return [reached[a] - reached[a + 1] for a in range(len(survival) + 1)]
 
@@ -197,25 +215,27 @@ def _check_rounds(tokens: int, survival: Sequence[float], costs: Sequence[float]
         raise InputError(f"tokens must be at least 0, got {tokens}")
     falls = all(low <= high for high, low in zip((1.0, *survival), survival, strict=False))
     if not falls or any(not 0 <= each <= 1 for each in survival):
-        raise InputError(f"survival must be chances that do not rise, got {tuple(survival)}")
+        raise InputError(f"survival must be probabilities that do not rise, got {tuple(survival)}")
     if len(costs) != len(survival) + 1 or any(not each >= 0 for each in costs):
         raise InputError(
             f"costs must be {len(survival) + 1} numbers of at least 0, got {tuple(costs)}"
         )
 
 
-# ---- what bounds a forward, reading weights or arithmetic, and what that means for speculation
-#
-# The roofline model (Williams, Waterman and Patterson, CACM 52(4), 2009): a forward over n tokens
-# takes t(n) = max(m, n f), with m the time to read all weights once and f the arithmetic of a
-# token. While m is the larger, further tokens are nearly free, and verification lives on that. A
-# batch of B rows brings B tokens by itself, so it uses this room up. Real times have no sharp
-# corner: what takes a ForwardCurve uses measured ones.
+# The time of a forward is limited by reading the weights, or by arithmetic. The roofline model
+# (Williams, Waterman and Patterson, CACM 52(4), 2009) says that a forward over n tokens takes the
+# time t(n) = max(m, n f). Here m is the time to read all weights once, and f is the time for the
+# arithmetic of one token. While m is larger than n f, more tokens take almost no extra time, and
+# this makes verification cheap. A forward of a batch of B rows has B tokens even without drafts, so
+# fewer drafted tokens are almost free. Measured times have no sharp corner at n = m / f. Functions
+# that take a ForwardCurve use measured times.
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Seconds to read all weights once, m, and of the arithmetic of one token, f; both positive.
+    """A roofline: the seconds m to read all weights once, and f to compute one token.
+
+    Both are positive.
 
     >>> Roofline(8.0, 2.0).at(3), Roofline(8.0, 2.0).at(6), Roofline(8.0, 2.0).ridge
     (8.0, 12.0, 4.0)
@@ -228,20 +248,25 @@ class Roofline:
         _check_positive(read_seconds=self.read_seconds, token_seconds=self.token_seconds)
 
     def at(self, count: float) -> float:
-        """Seconds of a forward over `count` tokens."""
+        """Return the seconds of a forward over `count` tokens."""
         return max(self.read_seconds, count * self.token_seconds)
 
     @property
     def ridge(self) -> float:
-        """The tokens at which both take equally long: from there on arithmetic binds."""
+        """Return the number of tokens at which reading and arithmetic take the same time.
+
+        With more tokens, arithmetic limits the forward.
+        """
         return self.read_seconds / self.token_seconds
 
 
 def fitted_roofline(counts: Sequence[int], seconds: Sequence[float]) -> Roofline:
-    """The roofline nearest to measured forwards, by the squares of the logarithms' differences.
+    """Return the roofline that fits measured forwards best, by least squares of the logarithms.
 
-    The first times are taken for reading, the others for arithmetic, split wherever that fits best:
-    m and f are then geometric means. `counts` rise, three or more of them.
+    The function splits the measurements into two parts. Reading limits the forwards with fewer
+    tokens, and arithmetic limits those with more tokens. The function tries all splits and uses the
+    best one; m and f are then geometric means of the two parts. `counts` has the numbers of tokens,
+    which must rise. At least three measurements are needed.
 
     >>> fit = fitted_roofline((1, 2, 4, 8, 16), (4.0, 4.0, 4.0, 8.0, 16.0))
     >>> round(fit.read_seconds, 6), round(fit.token_seconds, 6)
@@ -249,7 +274,7 @@ def fitted_roofline(counts: Sequence[int], seconds: Sequence[float]) -> Roofline
     """
     if len(counts) < 3 or len(counts) != len(seconds):
         raise InputError(
-            "counts and seconds must be three or more each and as many,"
+            "counts and seconds must have the same length, at least three,"
             f" got {len(counts)} and {len(seconds)}"
         )
     for time, count in zip(seconds, counts, strict=True):
@@ -271,10 +296,10 @@ def _exp_mean(logs: Sequence[float]) -> float:
 
 
 def touched_experts(experts: int, active: int, tokens: int) -> float:
-    """Experts whose weights a forward over `tokens` tokens reads, of `experts` in a layer.
+    """Return how many of a layer's `experts` a forward over `tokens` tokens reads.
 
-    Each token takes `active` different ones, independently of the others and all equally often:
-    E (1 - (1 - A / E)^n). Real routers favour some, which makes it a little less.
+    Each token uses `active` different experts, chosen independently and uniformly: E (1 - (1 - A /
+    E)^n). Real models prefer some experts, so the true number is a little lower.
 
     >>> round(touched_experts(8, 2, 1), 1), round(touched_experts(8, 2, 6), 1)
     (2.0, 6.6)
@@ -286,10 +311,11 @@ def touched_experts(experts: int, active: int, tokens: int) -> float:
 
 
 def batch_speedup(a: float, K: int, rows: int, target: ForwardCurve, draft: ForwardCurve) -> float:
-    """Speedup of `rows` rows that all speculate: T t(B) / (t(B (K + 1)) + K d(B)).
+    """Return the speedup of a batch of B rows that speculate: T t(B) / (t(B (K + 1)) + K d(B)).
 
-    Assumes i.i.d. acceptance, rows that never wait for one another, no host time, and times that
-    depend on the number of tokens alone (after Liu et al., arXiv 2406.14066).
+    t(n) and d(n) are the times of a target and of a draft forward over n tokens. This assumes
+    i.i.d. acceptance, rows that never wait for each other, no time on the host, and times that
+    depend only on the number of tokens (after Liu et al., arXiv 2406.14066).
 
     >>> flat = ForwardCurve((1, 64), (1.0, 1.0))
     >>> round(batch_speedup(0.8, 5, 8, flat, ForwardCurve((1, 64), (0.1, 0.1))), 2)
@@ -301,7 +327,9 @@ def batch_speedup(a: float, K: int, rows: int, target: ForwardCurve, draft: Forw
 
 
 def largest_paying_batch(a: float, K: int, target: ForwardCurve, draft: ForwardCurve) -> int:
-    """Rows up to which speculation always pays by `batch_speedup`; 0 if never, at most MAX_BATCH.
+    """Return the largest batch up to which speculation is always faster than plain decoding.
+
+    The result is 0 if even a single sequence is slower with speculation, and at most MAX_BATCH.
 
     >>> steep = ForwardCurve((1, 2), (1.0, 2.0))
     >>> largest_paying_batch(0.8, 5, steep, ForwardCurve((1, 2), (0.1, 0.1)))
@@ -316,9 +344,10 @@ def largest_paying_batch(a: float, K: int, target: ForwardCurve, draft: ForwardC
 def bandwidth_limit(
     weight_bytes: float, bytes_per_second: float, cache_bytes: float = 0.0
 ) -> float:
-    """Tokens per second of one row at the most: every token reads all weights and its cache once.
+    """Return the largest possible number of tokens per second of one row (sequence).
 
-    A mixture of experts reads only its active weights.
+    Each token must read all weights and the row's KV cache. A mixture of experts reads only its
+    active weights.
 
     >>> round(bandwidth_limit(26.8e9, 3.35e12))
     125
@@ -332,10 +361,11 @@ def bandwidth_limit(
 def peak_share(
     tokens: int, bytes_per_weight: float, flops_per_second: float, bytes_per_second: float
 ) -> float:
-    """Share of the arithmetic peak that a memory-bound forward over `tokens` tokens can use.
+    """Return the share of peak arithmetic that a memory-bound forward can use, at most 1.
 
-    A weight is read once and serves a multiplication and an addition per token: 2 n / bytes FLOP
-    per byte, against the machine's own ratio. Leaves out attention. At most 1.
+    A weight is read once and used for one multiplication and one addition per token. That is 2 n /
+    bytes FLOP per byte for n tokens, divided by the machine's own FLOP per byte. The result leaves
+    out attention.
 
     >>> round(peak_share(1, 2, 989e12, 3.35e12), 4)  # bfloat16 on an H100
     0.0034
@@ -353,4 +383,4 @@ def peak_share(
 def _check_positive(**numbers: float) -> None:
     for name, value in numbers.items():
         if not math.isfinite(value) or value <= 0:
-            raise InputError(f"{name} must be a positive number, got {value}")
+            raise InputError(f"{name} must be a positive number, got {short(value)}")

@@ -1,7 +1,8 @@
-"""A trace as tables: columns by name, all of one length, as `pandas.DataFrame` takes them.
+"""Convert a trace to tables: columns by name, all of the same length, as pandas.DataFrame expects.
 
-Knows no table library. What does not exist is None: the round of the first token, the entropy
-before a node that was never examined, a draw that the recorder could not see.
+This module needs no table library. A value that does not exist is None. Examples are the round of
+the first token, the entropy before a node that was never examined, and a draw that the recording
+program could not see.
 """
 
 from __future__ import annotations
@@ -27,21 +28,30 @@ _TOKENS = ("token", "token_id", "text", "origin", "round", "node", "end_seconds"
 
 
 def rounds_table(trace: Trace) -> Table:
-    """One row per round; `extra` is the kind of the target's own token, `end_seconds` of the run.
+    """Return a table with one row per round.
 
-    `drafted` counts nodes, `levels`, `reached` and `accepted` levels as in `metrics.levels`.
+    `drafted` is the number of nodes. `levels`, `reached` and `accepted` are the numbers of levels
+    that were drafted, reached and passed, as in `metrics.levels`. `extra` is the kind of the
+    target's own token. `end_seconds` is the time since the start of the run.
     """
     return _columns(_ROUNDS, _round_rows(trace))
 
 
 def nodes_table(trace: Trace) -> Table:
-    """One row per drafted token: its verdict, and how sure the target was at its place."""
+    """Return a table with one row per drafted token.
+
+    Each row has the target's verdict on the token, and the entropy of the target's distribution at
+    the position of the token.
+    """
     texts = dict(trace.token_texts)
     return _columns(_NODES, (row for each in trace.rounds for row in _node_rows(each, texts)))
 
 
 def tokens_table(trace: Trace) -> Table:
-    """One row per token of the text; `origin` is accepted, or first, recovered or bonus."""
+    """Return a table with one row per token that the run added to the text.
+
+    `origin` is accepted, first, recovered or bonus.
+    """
     return _columns(_TOKENS, _token_rows(trace))
 
 
@@ -54,7 +64,10 @@ def _columns(names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Table:
 
 
 def _ends(trace: Trace) -> Iterator[float]:
-    """The lane's own time at the end of every round, from the start of the prefill."""
+    """Yield the time on the lane's own clock at the end of every round.
+
+    The clock starts with the prefill.
+    """
     passed = trace.prefill.seconds if trace.prefill else 0.0
     for each in trace.rounds:
         passed += each.seconds
@@ -116,7 +129,7 @@ def _token_rows(trace: Trace) -> Iterator[tuple[Any, ...]]:
 
 
 def _sources(trace: Trace) -> Iterator[tuple[Any, ...]]:
-    """Id, origin, round, node and time of every token of the text."""
+    """Yield the id, origin, round, node and time of every token that the run added to the text."""
     if trace.prefill is not None:
         extra = trace.prefill.extra
         yield extra.token_id, ExtraKind.FIRST.value, None, None, trace.prefill.seconds

@@ -1,9 +1,10 @@
-"""What a round would have kept if some of its draws had been other numbers.
+"""Compute what a round would have accepted if some of its draws had been other numbers.
 
-Verification judged every node of the tree before any draw was looked at: each has its acceptance
-probability, and behind each the target held its own token ready. So another walk over the same
-tree needs no model; it follows the one rule of `decoding.walk`. What would have come after the
-round is not in the record: `experiments.forking` decodes on from there.
+Verification judges every node of the tree before it looks at any draw. Each node has its acceptance
+probability, and the target has its own next token ready after every node. So no model is needed to
+walk the same tree again with other draws; `decoding.verification` has the rule. The record does not
+show which text would have followed the round. To find that out, `experiments.forking` decodes the
+rest.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from specviz.records import ExtraKind, FinishReason, Outcome, Round, Trace, Verd
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """The round as it would have ended.
+    """The round as it would have ended with other draws.
 
-    `outcomes` stand for the nodes in their order, `path` is the accepted one from depth 1 down.
-    `extra_id` is the token that the target would have added behind it: None where the record does
-    not hold it, or where the path ends the text, which then has no `extra_kind` either. Its
-    `extra_prob` is of the distribution that it would have been drawn from, None where the record
-    does not keep it: a distribution is kept behind examined nodes only, and of that its most
-    probable tokens. `emitted_ids` are the tokens of the path, then the extra one as far as it is
-    known. `differs` tells whether any node fared otherwise than in the record.
+    `outcomes` has the outcome of each node. `path` has the accepted nodes from depth 1 down.
+    `extra_id` is the token that the target would have added. It is None if the record does not have
+    it, or if the path ends the text; then `extra_kind` is None as well. `extra_prob` is the
+    probability of that token in the distribution from which it would have been drawn. It is None if
+    the record does not have it: a record keeps the most probable tokens, and only at examined
+    nodes. `emitted_ids` are the tokens of the path, then the extra token if it is known. `differs`
+    is True if any node has another outcome than in the record.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -44,13 +45,12 @@ class Counterfactual:
 def counterfactual(
     round_: Round, forced: Mapping[int, float], end_ids: Collection[int] = ()
 ) -> Counterfactual:
-    """Walk the round again with the uniform draw `forced[i]` for node i, all others as they were.
+    """Walk the round's tree again: node i gets the draw `forced[i]`, any other node its old draw.
 
-    A record does not say which tokens end a sequence: `end_ids` does, see `known_end_ids`. Without
-    them a path goes on behind such a token. A path that the record itself cut is cut there again.
-
-    Raises InputError for a draw outside [0, 1), a node that does not exist, and a round of which
-    the draws were not seen.
+    A record does not say which tokens end a text, so `end_ids` lists them; see `known_end_ids`.
+    Without `end_ids`, a path continues after a token that ends the text. A path that was cut in the
+    record is cut at the same node again. Raises InputError for a draw outside [0, 1), a node that
+    does not exist, and a round whose draws were not recorded.
     """
     check_draws(round_, forced)
     nodes = round_.tree.nodes
@@ -67,11 +67,11 @@ def counterfactual(
 
 
 def check_draws(round_: Round, forced: Mapping[int, float]) -> None:
-    """Raise InputError unless these draws can be forced upon the round."""
+    """Raise InputError if the round cannot be walked again with these draws."""
     count = len(round_.tree.nodes)
     if any(verdict.uniform_draw is None for verdict in round_.verdicts):
         raise InputError(
-            f"round {round_.index + 1} must have known uniform draws, got a recording without them"
+            f"round {round_.index + 1} must be recorded with its uniform draws, got one without"
         )
     for node, draw in forced.items():
         if not 0 <= node < count:
@@ -84,18 +84,20 @@ def check_draws(round_: Round, forced: Mapping[int, float]) -> None:
 
 
 def known_end_ids(trace: Trace) -> frozenset[int]:
-    """The tokens that the trace itself shows to end a sequence: the last of a lane that so ended.
+    """Return the tokens that are known from the trace to end a text.
 
-    A tokenizer may have others; a lane that ended otherwise shows none.
+    They are the last tokens of lanes that ended with an end-of-sequence token. The tokenizer may
+    have other such tokens.
     """
     ended = (lane for lane in trace.lanes if lane.finish is FinishReason.END_OF_SEQUENCE)
     return frozenset(lane.emitted_ids[-1] for lane in ended if lane.prefill is not None)
 
 
 def _recorded_draw(verdict: Verdict) -> float:
-    """The node's own draw; of an accepted one always below its acceptance probability.
+    """Return the node's recorded draw, lowered a little if it contradicts the recorded outcome.
 
-    A file keeps 6 digits of either number, which can make two neighbours equal.
+    An accepted node must have a draw below the acceptance probability. A file keeps 6 significant
+    digits of both numbers, so nearly equal numbers can be equal in the file.
     """
     draw = verdict.uniform_draw
     assert draw is not None
@@ -105,7 +107,7 @@ def _recorded_draw(verdict: Verdict) -> float:
 
 
 def _recorded_ending(round_: Round) -> tuple[int, ...]:
-    """The node behind which the record's path was cut, if it was."""
+    """Return the node at which the path in the record was cut, or None if it was not cut."""
     return round_.accepted[-1:] if round_.extra is None else ()
 
 
@@ -131,7 +133,10 @@ def _counterfactual(
 def _extra_prob(
     round_: Round, parent: int, token_id: int | None, kind: ExtraKind | None
 ) -> float | None:
-    """Behind `parent`, in the residual after a rejection or in p itself."""
+    """Return the probability of the extra token after node `parent`, or None if it is not recorded.
+
+    After a rejection, the extra token is drawn from the residual, otherwise from p.
+    """
     extra = round_.extra
     if extra is not None and (extra.parent, extra.token_id, extra.kind) == (parent, token_id, kind):
         return extra.prob

@@ -1,4 +1,4 @@
-"""The bundled draft with a chat template, as a folder: the smallest chat model that there is."""
+"""Make a folder with a very small chat model: the bundled draft model with a chat template."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEMPLATE = (
 
 
 def chat_folder(path: Path) -> str:
-    """Write the model below `path`; the name of its folder."""
+    """Write the model into a new folder below `path`; return the folder's name."""
     folder = path / "chat"
     shutil.copytree(BUNDLED_DRAFT, folder)
     (folder / "chat_template.jinja").write_text(TEMPLATE)

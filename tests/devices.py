@@ -1,4 +1,4 @@
-"""The devices that a claim about every device is tested on: CUDA where there is one."""
+"""The devices on which device tests run: the CPU, and CUDA if there is a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes whose numbers follow exactly from theory's letters, so that the best choice is known."""
+"""Build advisor measurements that follow theory exactly, so that the best choice is known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from specviz.advisor.probe import BaselineRun, Candidate, CandidateRun, Probe, RoundSeen, Workload
 from specviz.forward_curve import ForwardCurve
 
-STEP = 0.01  # seconds of a plain step
+STEP = 0.01  # seconds of a forward pass over one token
 FLAT = ForwardCurve((1, 64), (STEP, STEP))
 
 
@@ -28,7 +28,10 @@ def baseline(block: int = 0, first: float = STEP, step: float = STEP) -> Baselin
 
 
 def geometric(a: Fraction, K: int) -> tuple[int, ...]:
-    """Levels passed in b^K rounds of which exactly the share a^d passes d levels (a = p/b)."""
+    """Return the number of accepted levels of each of b^K rounds, with acceptance rate a = p / b.
+
+    Exactly the share a^d of the rounds accepts at least d levels.
+    """
     p, b = a.numerator, a.denominator
     at_least = [p**depth * b ** (K - depth) for depth in range(K + 1)] + [0]
     return tuple(
@@ -46,7 +49,11 @@ def run(
     held_bytes: int = 0,
     block: int = 0,
 ) -> CandidateRun:
-    """Rounds of cost 1 + K c + v + host, in steps, over a prompt of their own."""
+    """Return a run on its own prompt in which a round costs 1 + K c + v + host plain steps.
+
+    `a` is the acceptance rate, `c` the cost of a draft step, `v` the additional cost of
+    verification and `host` the host's time, all costs in plain steps.
+    """
     seen = RoundSeen(geometric(a, K), K, K, K * c * STEP, (1 + v) * STEP, host * STEP)
     prompts = (f"{method} {a} {K} {block}",)
     candidate = Candidate(method, K)

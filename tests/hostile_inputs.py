@@ -1,7 +1,7 @@
-"""Questions that nobody asks in good faith, for every question that the server answers.
+"""Hostile variants of every kind of request that the server answers.
 
-Each is (name of the question, the question); shared by the test that asks the handlers and by the
-one that asks a running server.
+Each is a pair (name, request). One test passes them to the handlers, another sends them to a
+running server.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from specviz.golden import OPENING
+from specviz.golden import OPENING, golden_trace
 from specviz.records import SETTINGS
 from specviz.sizing.serving_plan import FIELDS
+from specviz.trace_file import encode
 from specviz.ui.page import ASKED, COURSE_ASKED, LAB_ASKED, ROOM_ASKED, SERVING_ASKED
 
 Asked = tuple[str, Any]
@@ -117,8 +118,30 @@ FILES: tuple[Any, ...] = (
 )
 
 
+def _round() -> Any:
+    """Return the shortest round of a recording as JSON, so that tests can replace each number."""
+    rounds = golden_trace(OPENING).rounds
+    return encode(min(rounds, key=lambda each: len(str(each))))
+
+
+def mutated(value: Any, hostile: Any) -> Iterator[Any]:
+    """Yield copies of a JSON value; each copy has one number replaced by `hostile`."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from (value | {name: other} for other in mutated(each, hostile))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            for other in mutated(each, hostile):
+                yield [*value[:at], other, *value[at + 1 :]]
+    elif isinstance(value, int | float):
+        yield hostile
+
+
 def hostile_questions() -> list[Asked]:
-    """Every one; tickets are new words, so that none is refused for its ticket alone."""
+    """Return all hostile requests.
+
+    Each has a new ticket, so the server never refuses a request only because its ticket is in use.
+    """
     return list(_questions())
 
 
@@ -129,7 +152,8 @@ def _questions() -> Iterator[Asked]:
             yield name, question
     for value in TEXTS:
         for field in ("prompt", "system", "task", "method", "pair"):
-            form = FORM | {field: value, "max_new_tokens": "0"}  # so that none of them runs
+            # a length of 0 is not valid, so no request starts a run
+            form = FORM | {field: value, "max_new_tokens": "0"}
             yield "join", {"ticket": next(tickets), "form": form}
     for setting in SETTINGS.values():
         if setting.is_bounded:
@@ -169,6 +193,12 @@ def _questions() -> Iterator[Asked]:
         teacher = {"room": value, "secret": value, "version": value, "do": value, "page": value}
         for name in ROOM_ASKED:
             yield name, {"home": value} | member | teacher
+        yield "open", {"ticket": next(tickets), "data": value}
+        yield "join", {"ticket": next(tickets), "form": FORM | {"method": "none"}, "data": value}
+    forced = {"0": 0.5, "1": 0.25}
+    asked = {"record": _round(), "forced": forced, "ends": [0], "texts": {"0": "a"}, "root": 1}
+    for question in mutated(asked, 10**400):
+        yield "what_if", question
     for record in RECORDS:
         for forced in ({}, {"0": "x"}, {"0": 2}, {str(i): 0.5 for i in range(99)}, [], None):
             yield "what_if", {"record": record, "forced": forced, "ends": [], "texts": {}}

@@ -1,16 +1,21 @@
-"""A class at work on one server, what each person waits for, what the server needs: `make load`.
+"""Measure the waiting times of forty people who use one server at once: `make load`.
 
     python -m tests.load_run                              40 people, 10 minutes, the bundled pair
     python -m tests.load_run --people 20 --minutes 2      a rehearsal
     python -m tests.load_run --url http://10.0.0.7:7860   a server that runs already
 
-Most people ask as the page does, but without drawing anything; a few are real browsers. They race
-(some with the teacher's link, which is the same race), fork, open recordings, read a lesson and
-guess in it; two sweep all the time. Between two things a person looks at what came, for some
-seconds. Prints what a person waited from the press to the first round, between two rounds, and for
-recordings and lessons; every failure by its sentence; the server's memory after the first minute
-and at the end; the processor time of the server, of this script and of its browsers, for they share
-a machine. Ends with status 1 where anything failed.
+Most people send the page's requests without drawing anything; a few are real browsers. They start
+races (some through the teacher's link, so that they share one race), fork runs, open recordings,
+and read and answer a lesson. Two people start one sweep after the other. Between two actions a
+person looks at the result for some seconds.
+
+The script prints the waiting times: from the click to the first round, between two rounds, between
+two tokens of any lane ("standing still"), for recordings and for lessons. The lane whose clock is
+behind moves next, so a long time may pass between two rounds while the other lane catches up. The
+script also prints every failure with its message, and the server's memory after the first minute
+and at the end. It prints the CPU time of the server, of this script, of its browsers and of all
+other programs on the machine. If the other programs take much of the CPU time, measure again. The
+exit status is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -39,10 +44,11 @@ from specviz.models.pair_catalog import BUNDLED
 from tests.browser.app_server import ROOT, START_SECONDS, free_port
 from tests.browser.conftest import BROWSERS
 
-LOOKS = (2.0, 8.0)  # seconds that a person looks at what came
-SLOWEST = 5  # first rounds that are told one by one
-ARRIVAL_SECONDS = 10.0  # in which everybody comes
-SETTLED_SECONDS = 60  # after which memory must stay flat
+LOOKS = (2.0, 8.0)  # shortest and longest time for which a person looks at a result, in seconds
+# The script lists this many of the slowest first rounds and of the longest halts between tokens.
+SLOWEST = 5
+ARRIVAL_SECONDS = 10.0  # all people start within this time
+SETTLED_SECONDS = 60  # after this time the server's memory must not grow
 TASKS = ("code", "story", "summarise", "translate")
 FORKED = "draft-model.code"
 BEGUN = """(() => {
@@ -53,22 +59,29 @@ BEGUN = """(() => {
 
 @dataclass
 class Findings:
-    """What everybody has seen."""
+    """The measurements of all people of the load run: waiting times, failures, memory, CPU time."""
 
     began: float = field(default_factory=time.monotonic)
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    firsts: list[tuple[float, str]] = field(default_factory=list)  # first rounds, and when
+    # One entry for each first round of a run: the waiting time in seconds, and a text that says
+    # what the person waited for and when.
+    firsts: list[tuple[float, str]] = field(default_factory=list)
+    # One entry for each time that a run stood still, in the same form.
+    gaps: list[tuple[float, str]] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
-    memory: list[tuple[float, int]] = field(default_factory=list)  # seconds, bytes
-    processor: dict[str, float] = field(default_factory=dict)  # seconds, by who took them
+    # The server's memory in bytes, with the seconds since the start.
+    memory: list[tuple[float, int]] = field(default_factory=list)
+    # Name of a process group -> its CPU seconds.
+    processor: dict[str, float] = field(default_factory=dict)
 
     def add(self, kind: str, seconds: float) -> None:
-        """How long somebody waited for something."""
+        """Record one waiting time; `kind` names what the person waited for."""
         self.seconds[kind].append(seconds)
-        if kind.endswith("first round"):
-            at = time.monotonic() - self.began
-            self.firsts.append((seconds, f"{kind}, {seconds:.1f} s, {at:.0f} s after the start"))
+        for ending, slow in (("first round", self.firsts), ("standing still", self.gaps)):
+            if kind.endswith(ending):
+                at = time.monotonic() - self.began
+                slow.append((seconds, f"{kind}, {seconds:.1f} s, {at:.0f} s after the start"))
 
     def report(self) -> str:
         lines = [f"{'seconds':34} {'count':>6} {'p50':>8} {'p95':>8} {'max':>8}"]
@@ -77,7 +90,8 @@ class Findings:
             shown = (quantile(ordered, 0.5), quantile(ordered, 0.95), ordered[-1])
             numbers = " ".join(f"{each:8.3f}" for each in shown)
             lines.append(f"{name:34} {len(found):6} {numbers}")
-        lines += [f"slowest {words}" for _, words in sorted(self.firsts)[: -SLOWEST - 1 : -1]]
+        for slow in (self.firsts, self.gaps):
+            lines += [f"slowest {words}" for _, words in sorted(slow)[: -SLOWEST - 1 : -1]]
         done = ", ".join(f"{count} {name}" for name, count in sorted(self.done.items()))
         lines.append(f"done: {done}")
         lines.append(f"failures: {sum(self.failures.values())}")
@@ -85,13 +99,13 @@ class Findings:
         return "\n".join([*lines, self.memory_line(), self.processor_line()])
 
     def processor_line(self) -> str:
-        """Who took how much of a core."""
+        """Return a line with the CPU use of each process group as a share of one core."""
         elapsed = time.monotonic() - self.began
         shares = (f"{name} {100 * each / elapsed:.0f} %" for name, each in self.processor.items())
         return f"of a core, on {os.cpu_count()} cores: {', '.join(shares)}"
 
     def memory_line(self) -> str:
-        """After the first minute and at the end."""
+        """Return a line with the server's memory after a minute and at the end of the run."""
         if not self.memory:
             return "memory: not known of a server elsewhere"
         settled = next((size for at, size in self.memory if at >= SETTLED_SECONDS), None)
@@ -104,17 +118,17 @@ class Findings:
 
 
 def quantile(ordered: list[float], share: float) -> float:
-    """Of numbers in their order, the one below which that share lies."""
+    """Return the number below which about `share` of the sorted numbers are; `share` is 0 to 1."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 class Person:
-    """Somebody who asks as the page does."""
+    """A person who sends the page's requests without a browser."""
 
     def __init__(
         self, client: httpx.AsyncClient, component: int, findings: Findings, until: float
     ) -> None:
-        """At the time `until` it stops whatever goes on."""
+        """Create a person who stops any running work at the time `until`."""
         self._client = client
         self._until = until
         self._component = component
@@ -136,14 +150,18 @@ class Person:
         return found
 
     async def run(self, what: str, name: str, question: dict[str, Any]) -> None:
-        """One thing from its press to its end."""
+        """Send one request, wait until its work has ended, and record how long that took."""
         began = time.perf_counter()
         try:
-            last = None
+            last = moved = None
             async for message in self._messages(name, question):
                 now = time.perf_counter()
                 if message["kind"] == "error":
                     raise Failed(message["text"])
+                if message.get("type") in ("round", "step") and name != "open":
+                    if moved is not None:
+                        self._findings.add(f"{what}: standing still", now - moved)
+                    moved = now
                 if message.get("type") == "round" and name != "open":
                     kind = f"{what}: {'first round' if last is None else 'between rounds'}"
                     self._findings.add(kind, now - (last or began))
@@ -172,17 +190,18 @@ class Person:
                 if message["kind"] in ("end", "error"):
                     return
             if seen["state"] == "done":
-                if not is_over:  # a shared run goes on without whoever stops it
+                # other people may share the run, so it can continue after this person has stopped
+                if not is_over:
                     raise Failed("the run ended without a last message")
                 return
 
 
 class Failed(Exception):
-    """What the server said instead of a result."""
+    """Raised with the error message that the server sent instead of a result."""
 
 
 async def learner(person: Person, pair: str, luck: random.Random, until: float) -> None:
-    """Races, forks, recordings and a lesson, in any order."""
+    """Race, fork, open recordings and take a lesson, in random order, until the time `until`."""
     plain = {"pair": pair, "method": "draft-model", "max_new_tokens": "48"}
     lesson = {"pair": pair, "prompt": "The cat sat on"}
     names = sorted(golden_names())
@@ -209,7 +228,7 @@ def fork(pair: str, luck: random.Random) -> dict[str, Any]:
 
 
 async def sweeper(person: Person, pair: str, luck: random.Random, until: float) -> None:
-    """One sweep behind the other."""
+    """Run one sweep after the other."""
     while time.monotonic() < until:
         form = {"pair": pair, "method": "draft-model", "draft_length": "4", "temperature": "0"}
         form |= {"task": luck.choice(TASKS), "max_new_tokens": "64"}
@@ -219,11 +238,8 @@ async def sweeper(person: Person, pair: str, luck: random.Random, until: float) 
         await person.run("sweep", "measure", question)
 
 
-# ---- browsers
-
-
 async def browse(url: str, count: int, findings: Findings, until: float) -> None:
-    """So many tabs, each of which races again and again."""
+    """Race again and again in `count` browser tabs."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not count or found is None:
         return
@@ -259,12 +275,11 @@ async def tab(browser: Any, url: str, number: int, findings: Findings, until: fl
             findings.failures[f"browser: {str(error).splitlines()[0]}"] += 1
 
 
-# ---- the server
-
-
 def start_server(pair: str, log: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """`app.py` as users start it, once it has loaded what it begins with: forked from a process
-    that has loaded torch it would decode otherwise.
+    """Start `app.py` in a new process as users do, and wait until it has loaded its models.
+
+    The process is not forked from one that has loaded torch, because a forked process decodes with
+    different thread settings.
     """
     port = free_port()
     environment = os.environ | {"PORT": str(port), "SPECVIZ_PAIR": pair, "HF_HUB_OFFLINE": "1"}
@@ -284,7 +299,7 @@ def start_server(pair: str, log: Path) -> tuple[subprocess.Popen[bytes], str]:
 
 
 def server_of(log: Path) -> int:
-    """The process that writes the log; those that it has started came later."""
+    """Return the id of the server's process: the oldest process that writes the log."""
     for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
         try:
             if os.path.samefile(process / "fd/1", log):
@@ -295,7 +310,7 @@ def server_of(log: Path) -> int:
 
 
 def family(process: int) -> Iterator[int]:
-    """A process and all that it started and that go on."""
+    """Yield a process and all running processes that it started."""
     yield process
     for task in Path(f"/proc/{process}/task").glob("*/children"):
         for child in task.read_text().split():
@@ -303,21 +318,31 @@ def family(process: int) -> Iterator[int]:
 
 
 def resident_bytes(process: int) -> int:
-    """Of a process and all that it started."""
+    """Return the memory of a process and of all processes that it started, in bytes."""
     texts = [Path(f"/proc/{each}/statm").read_text() for each in family(process)]
     return sum(int(text.split()[1]) for text in texts) * os.sysconf("SC_PAGE_SIZE")
 
 
 def processor_seconds(processes: Iterable[int]) -> float:
-    """Of processes, with those that they have waited for."""
+    """Return the CPU time of these processes in seconds.
+
+    The time of their child processes that have ended is included.
+    """
     fields = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2] for each in processes]
     ticks = sum(int(each) for text in fields for each in text.split()[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def machine_seconds() -> float:
+    """Return for how many seconds all cores together have been busy since the machine started."""
+    user, nice, system, _, _, *interrupts = Path("/proc/stat").read_text().split()[1:9]
+    return sum(map(int, (user, nice, system, *interrupts))) / os.sysconf("SC_CLK_TCK")
+
+
 async def watch(process: int | None, findings: Findings, until: float) -> None:
-    """The server's memory and everybody's processor time, every few seconds."""
+    """Record the server's memory and the CPU time of all process groups every few seconds."""
     began, before = time.monotonic(), processor_seconds([process] if process else [])
+    busy = machine_seconds()
     while True:
         mine, here = os.getpid(), [] if process is None else list(family(process))
         browsers = [each for each in family(mine) if each not in (mine, *here)]
@@ -326,6 +351,8 @@ async def watch(process: int | None, findings: Findings, until: float) -> None:
             "script": time.process_time(),
             "browsers": processor_seconds(browsers),
         }
+        others = machine_seconds() - busy - sum(findings.processor.values())
+        findings.processor["other programs"] = max(0.0, others)
         if process is not None:
             findings.memory.append((time.monotonic() - began, resident_bytes(process)))
         if time.monotonic() >= until:
@@ -334,7 +361,7 @@ async def watch(process: int | None, findings: Findings, until: float) -> None:
 
 
 async def load(options: argparse.Namespace, url: str, process: int | None) -> Findings:
-    """Everybody at once."""
+    """Run all people at once, and return the findings."""
     findings, luck = Findings(), random.Random(options.seed)
     until = time.monotonic() + 60 * options.minutes
     limits = httpx.Limits(max_connections=4 * options.people)

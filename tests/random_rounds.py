@@ -1,8 +1,7 @@
-"""Random but coherent rounds: distributions, tree, walk and verdicts as a real round would leave
-them.
+"""Random but consistent rounds: distributions, tree, walk and verdicts as in a real round.
 
-Knows no model: p and q are random distributions over a small vocabulary, the walk follows the
-rules of METHODS for drawn and for deterministic trees.
+No model is involved: p and q are random distributions over a small vocabulary. The walk through the
+tree follows the documented rules for drawn and for deterministic trees.
 """
 
 from __future__ import annotations
@@ -37,28 +36,31 @@ from tests.random_distributions import (
     sample,
 )
 
-THRESHOLD = 0.09  # of the lossy rule
+THRESHOLD = 0.09  # acceptance threshold of typical acceptance, which is not lossless
 
 
 @dataclass
 class _Walk:
-    """How far a round came in its tree."""
+    """The state of a round's walk through its draft tree."""
 
     uniforms: list[float]
-    compared: list[float]  # p of each node, or what was left of it when the node was examined
+    # The probability that decides each node's verdict: p of its token or, after a rejected sibling,
+    # the token's probability in the residual.
+    compared: list[float]
     outcomes: list[Outcome]
-    examined: list[int] = field(default_factory=lambda: [-1])  # the root and what was accepted
-    residuals: dict[int, Distribution] = field(
-        default_factory=dict
-    )  # node behind which all failed -> distribution
+    # The root, as -1, and the accepted nodes.
+    examined: list[int] = field(default_factory=lambda: [-1])
+    # For each node whose children were all rejected, the residual distribution that is left.
+    residuals: dict[int, Distribution] = field(default_factory=dict)
 
 
 class _RoundMaker:
-    """Builds one round: a tree, its distributions, the walk and the records of both."""
+    """Builds one round: a tree, its distributions, the walk through the tree and the records."""
 
     def __init__(self, rng: random.Random, kind: ProposalKind, has_distributions: bool) -> None:
         self.rng, self.kind, self.has_distributions = rng, kind, has_distributions
-        self.p: dict[int, Distribution] = {}  # parent -> distribution
+        # node (-1 is the root) -> the target's distribution after it
+        self.p: dict[int, Distribution] = {}
         self.q: dict[int, Distribution] = {}
         self.nodes: list[DraftNode] = []
 
@@ -126,8 +128,9 @@ class _RoundMaker:
         return walk
 
     def _examine(self, children: Sequence[int], walk: _Walk) -> int | None:
-        """The child that passes first; if none does, what is left of the distribution is a
-        residual.
+        """Return the first accepted child.
+
+        If all children are rejected, store their residual and return None.
         """
         here = walk.examined[-1]
         distribution = self._p(here)
@@ -200,14 +203,20 @@ def random_round(
     index: int = 0,
     context_length: int = 12,
 ) -> Round:
-    """One round with its tree grown to `widths` (empty: the drafter proposed nothing)."""
+    """Return a round whose tree has `widths` children per node at each level.
+
+    Without widths, nothing was drafted.
+    """
     maker = _RoundMaker(random.Random(seed), kind, has_distributions)
     maker.grow(widths)
     return on_clock(maker.build(index, context_length), start=0.0)
 
 
 def on_clock(round_: Round, start: float, is_ahead: bool = False) -> Round:
-    """The round from `start` on its lane's clock; `is_ahead` adds work beside its verification."""
+    """Return the round with its times on the lane's clock, beginning at `start` seconds.
+
+    `is_ahead` adds a time span for drafting ahead.
+    """
     drafted = start + round_.draft_seconds
     verified = drafted + round_.verify_seconds
     spans = [Span("draft", start, drafted), Span("verify", drafted, verified)]

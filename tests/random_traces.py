@@ -1,6 +1,6 @@
-"""Random but coherent traces: rounds, both lanes and texts as a real run would leave them.
+"""Random but consistent traces: rounds, both lanes and texts as in a real run.
 
-For tests and for looking at figures.
+Tests and previews of figures use these traces.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def random_trace(
     cut: bool = False,
     is_ahead: bool = False,
 ) -> Trace:
-    """A finished race of both lanes; `cut` ends the last round at an accepted token.
+    """Return a finished race of both lanes; `cut` ends the last round at an accepted token.
 
-    At temperature 0 both lanes emit the same tokens. Without distributions the drafter is an
-    n-gram lookup that finds nothing in some rounds.
+    At temperature 0 both lanes emit the same tokens. Without distributions the method is an n-gram
+    lookup that drafts nothing in some rounds.
     """
     rng = random.Random(seed)
     config = DecodingConfig(
@@ -95,7 +95,9 @@ def random_trace(
 
 
 def three_lanes(temperature: float = 0.7) -> Trace:
-    """A race of both lanes, and a run of the library with rounds of its own."""
+    """Return a race of three lanes: the usual two and `generate` of transformers with its own
+    rounds.
+    """
     ours = random_trace(3, rounds=6, temperature=temperature)
     theirs = random_trace(4, rounds=9, temperature=temperature)
     lane = replace(theirs.main, name="generate", kind=LaneKind.LIBRARY)
@@ -103,7 +105,7 @@ def three_lanes(temperature: float = 0.7) -> Trace:
 
 
 def changed(trace: Trace, lane: str = SPECULATIVE, **changes: Any) -> Trace:
-    """The trace with other values of some fields of one lane."""
+    """Return the trace with new values for some fields of one lane."""
     lanes = (replace(each, **changes) if each.name == lane else each for each in trace.lanes)
     return replace(trace, lanes=tuple(lanes))
 
@@ -133,7 +135,10 @@ def _random_rounds(
 
 
 def _random_steps(rng: random.Random, rounds: list[Round], is_same: bool) -> tuple[TokenStep, ...]:
-    """The other lane behind its prefill; `is_same`: it emits the tokens of the rounds."""
+    """Return the baseline's steps after its prefill.
+
+    If `is_same` is true, the steps emit the tokens of the rounds, otherwise random tokens.
+    """
     ids = [token for each in rounds for token in each.emitted_ids]
     if not is_same:
         ids = [rng.randrange(VOCABULARY) for _ in ids]

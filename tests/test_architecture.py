@@ -1,4 +1,4 @@
-"""The dependency rules of the design, read from the source with ast; offenders are listed."""
+"""The dependency rules of the design, checked in the parsed source; a failure lists the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "specviz").rglob("*.py")) + [ROOT / "app.py"]
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
-# outside package -> the only parts that may import it
+# An external package -> the only parts of specviz that may import it.
 PLACES = {
     "torch": {"models", "inflation", "decoding", "experiments", "training"},
     "transformers": {"models", "inflation", "decoding", "experiments", "training"},
@@ -23,11 +23,13 @@ PLACES = {
     "gradio": {"ui", "app"},
     "spaces": {"ui"},
     "prometheus_client": {"ui", "serving"},
+    "llvmlite": {"models"},
     "xllamacpp": {"serving"},
     **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "http.client"), {"serving"}),
     "urllib.request": {"serving"},
 }
-# part -> the parts of specviz that it may import; the others may import all but the front
+# Part of specviz -> the parts that it may import. A part without an entry may import every part
+# except those in FRONT.
 MAY_IMPORT = {
     "errors": set[str](),
     "folders": set[str](),
@@ -42,8 +44,10 @@ MAY_IMPORT = {
         *("errors", "records", "theory", "metrics", "serving_cost", "forward_curve", "sizing")
     },
     "engines": {"errors", "environment", "models", "sizing"},
+    "shape_source": {"errors", "environment", "models", "sizing"},
     "serving": {"errors", "environment", "models", "engines"},
-    "trace_file": {"errors", "records"},
+    "whole_file": set[str](),
+    "trace_file": {"errors", "records", "whole_file"},
     "trace_diff": {"errors", "records", "metrics"},
     "lessons": {"errors", "folders", "records", "trace_file", "glossary"},
     "sixty_lines": {"errors", "folders"},
@@ -54,12 +58,13 @@ MAY_IMPORT = {
     "inflation": {"errors", "models"},
     "decoding": {"errors", "records", "environment", "models", "forward_curve", "slices"},
 }
-# room of a package -> the other rooms of that package that it may import
+# Subpackage -> the subpackages of the same package that it may import.
 MAY_ENTER = {
     "models.text": set[str](),
-    "models.llama": set[str](),
-    "models.graphs": {"models.llama"},
-    "models.heads": {"models.llama"},
+    "models.matrix_kernels": set[str](),
+    "models.llama": {"models.matrix_kernels"},
+    "models.graphs": {"models.llama", "models.matrix_kernels"},
+    "models.heads": {"models.llama", "models.matrix_kernels"},
     "models.files": {"models.text", "models.llama", "models.graphs"},
     "experiments.run": set[str](),
     "experiments.sweep": {"experiments.run"},
@@ -76,15 +81,16 @@ DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 
 def part(path: Path) -> str:
-    """The part of the design that a file belongs to: a package or a module of specviz, or app."""
+    """Return the part that a file belongs to: a package or module of specviz, or `app`."""
     names = path.relative_to(ROOT).with_suffix("").parts
     return names[1] if len(names) > 1 else names[0]
 
 
 def imported(path: Path) -> set[str]:
-    """Every module that a file imports, wherever in the file; of `from a import b` a and a.b.
+    """Return the names of all modules that a file imports.
 
-    A text such as "specviz.ui.page" names a module that is imported later.
+    `from a import b` counts as a and a.b. A string such as "specviz.ui.page" counts as well,
+    because it names a module that is imported later.
     """
     names = set[str]()
     for node in ast.walk(TREES[path]):
@@ -103,18 +109,18 @@ PARTS = {part(path) for path in FILES}
 
 
 def room(names: Sequence[str]) -> str:
-    """Package and room of a module of specviz, such as models.files; of others nothing of ours."""
+    """Return the package and subpackage of a module of specviz, such as models.files."""
     return ".".join(names[1:3])
 
 
 def outside(path: Path) -> set[str]:
-    """The packages from outside the standard library and specviz that a file imports."""
+    """Return the imported packages that belong neither to the standard library nor to specviz."""
     tops = {name.split(".")[0] for name in IMPORTS[path]}
     return tops - sys.stdlib_module_names - {"__future__", "specviz"}
 
 
 def inner_parts(path: Path) -> set[str]:
-    """The other parts of specviz that a file imports."""
+    """Return the parts of specviz that a file imports, without the file's own part."""
     names = {name.split(".")[1] for name in IMPORTS[path] if name.startswith("specviz.")}
     return (names & PARTS) - {part(path)}
 
@@ -124,7 +130,7 @@ def short(path: Path) -> str:
 
 
 def owners(pairs: Iterable[tuple[str, Path]]) -> dict[str, list[str]]:
-    """name -> the files that have it, of the names that more than one has."""
+    """Return name -> files for each name that occurs in more than one file."""
     found = defaultdict(list)
     for name, path in pairs:
         found[name].append(short(path))
@@ -135,7 +141,7 @@ def test_imports_are_absolute() -> None:
     assert [short(path) for path in FILES if any(n.startswith(".") for n in IMPORTS[path])] == []
 
 
-def test_outside_packages_stay_in_their_places() -> None:
+def test_outside_packages_are_imported_only_where_they_are_allowed() -> None:
     wrong = [
         f"{short(path)}: {name} is allowed in {sorted(places)} only"
         for path in FILES
@@ -152,30 +158,30 @@ def test_dependencies_point_one_way() -> None:
         here, used = part(path), inner_parts(path)
         refused = used - MAY_IMPORT.get(here, used)
         refused |= used & FRONT if here not in FRONT else set()
-        wrong += [f"{short(path)}: {here} may not import {sorted(refused)}"] if refused else []
+        wrong += [f"{short(path)}: {here} must not import {sorted(refused)}"] if refused else []
     assert wrong == []
 
 
-def test_rooms_of_a_package_point_one_way() -> None:
+def test_subpackages_import_each_other_in_one_direction_only() -> None:
     wrong = []
     for path in FILES:
         here = room(path.relative_to(ROOT).with_suffix("").parts)
         rooms = {room(name.split(".")) for name in IMPORTS[path]} & set(MAY_ENTER)
         neighbours = {each for each in rooms if each.split(".")[0] == here.split(".")[0]}
         refused = neighbours - MAY_ENTER.get(here, neighbours) - {here}
-        wrong += [f"{short(path)} may not import {sorted(refused)}"] if refused else []
+        wrong += [f"{short(path)} must not import {sorted(refused)}"] if refused else []
     assert wrong == []
 
 
-def test_wrong_rules_are_known_to_the_laboratory_and_the_page_alone() -> None:
-    """Above all not to the decoder."""
+def test_only_the_experiments_and_the_page_import_the_wrong_rules() -> None:
+    """The decoder must never import them."""
     inside = ROOT / "specviz" / "experiments" / "bug_zoo"
     others = [path for path in FILES if inside not in path.parents and part(path) not in FRONT]
     knows = [path for path in others if any("bug_zoo" in name for name in IMPORTS[path])]
     assert [short(path) for path in knows] == []
 
 
-def test_every_part_that_a_rule_names_is_there() -> None:
+def test_every_part_that_a_rule_names_exists() -> None:
     assert {
         each for each in MAY_ENTER if not (ROOT / "specviz" / each.replace(".", "/")).is_dir()
     } == set()
@@ -204,8 +210,8 @@ def test_environment_variables_are_read_in_one_place() -> None:
     assert wrong == set()
 
 
-def test_where_assets_and_docs_lie_is_said_in_one_place() -> None:
-    """Anywhere else it would be right in a checkout, and wrong in an installed wheel."""
+def test_one_file_defines_the_paths_of_assets_and_docs() -> None:
+    """A path written in another file would work in a checkout and fail in an installed wheel."""
     folders = {"assets", "docs"}
     named = {
         short(path)
@@ -216,7 +222,7 @@ def test_where_assets_and_docs_lie_is_said_in_one_place() -> None:
     assert named == {"specviz/folders.py"}
 
 
-def test_no_file_is_a_drawer_of_odds_and_ends() -> None:
+def test_no_file_has_a_name_for_mixed_contents() -> None:
     assert [short(path) for path in FILES if path.stem in DRAWERS] == []
 
 
@@ -235,13 +241,13 @@ def test_no_two_classes_share_a_name() -> None:
     assert owners(classes) == {}
 
 
-def test_no_two_modules_that_tests_share_have_a_name_in_common() -> None:
+def test_no_two_helper_modules_of_tests_share_a_name() -> None:
     shared = [p for p in (ROOT / "tests").rglob("*.py") if not p.stem.startswith("test_")]
     named = ((path.stem, path) for path in shared if path.stem not in {"__init__", "conftest"})
     assert owners(named) == {}
 
 
-def test_a_file_says_what_it_is_for() -> None:
+def test_every_file_has_a_docstring() -> None:
     full = [path for path in FILES if TREES[path].body]
     assert [short(path) for path in full if not ast.get_docstring(TREES[path])] == []
 

@@ -1,4 +1,4 @@
-"""The page that explains the code names what is there; its picture shows the real imports."""
+"""docs/architecture.md names only files that exist, and its picture shows the real imports."""
 
 import importlib.util
 import re
@@ -24,27 +24,27 @@ def test_the_picture_is_up_to_date(graph):
     assert drawing.PICTURE.read_text(encoding="utf-8") == today, "run `make picture`"
 
 
-def test_no_arrow_runs_back(graph):
+def test_no_arrow_points_upwards(graph):
     assert nx.is_directed_acyclic_graph(graph), list(nx.simple_cycles(graph))
     height = {room: row for row, layer in enumerate(drawing.layers(graph)) for room in layer}
     assert all(height[above] < height[below] for above, below in graph.edges)
     assert set(height) == set(graph)
 
 
-def test_arrows_that_are_left_out_follow_from_those_that_are_drawn(graph):
+def test_omitted_arrows_follow_from_those_that_are_drawn(graph):
     kept = nx.transitive_reduction(graph)
     assert drawing.drawn(graph).count("marker-end") == kept.number_of_edges()
     assert all(nx.has_path(kept, above, below) for above, below in graph.edges)
 
 
-def test_every_file_that_the_page_names_is_there():
+def test_every_file_that_the_page_names_exists():
     page = PAGE.read_text(encoding="utf-8")
     named = set(re.findall(r"`((?:specviz|assets|tests|docs)/[\w./-]+|app\.py)`", page))
     assert len(named) > 20
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 
-def test_every_room_that_the_page_names_is_in_the_picture(graph):
+def test_every_folder_that_the_page_names_is_in_the_picture(graph):
     rows = re.findall(r"^\| (`[^|]*`) \|", PAGE.read_text(encoding="utf-8"), re.M)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert len(named) > 10 and named <= set(graph)

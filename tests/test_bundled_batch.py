@@ -1,4 +1,7 @@
-"""The shipped pair in batches: its held-out prompts write what they write alone."""
+"""With the bundled models, each prompt of a batch gets the same text as when it runs alone.
+
+The prompts are held out: training did not use them.
+"""
 
 import pytest
 
@@ -22,7 +25,7 @@ NUMBERS = range(1, ROWS + 1)
 
 
 @pytest.mark.parametrize("task", TASKS[:2])
-def test_the_rows_of_a_plain_batch_write_what_the_baseline_writes_alone(task):
+def test_each_row_of_a_plain_batch_writes_what_the_baseline_writes_alone(task):
     prompts = [prompt_ids(task, number) for number in NUMBERS]
     expected = [baseline(task, number) for number in NUMBERS]
     config = DecodingConfig(max_new_tokens=LENGTH)
@@ -30,8 +33,8 @@ def test_the_rows_of_a_plain_batch_write_what_the_baseline_writes_alone(task):
     assert texts(baseline_steps(loaded().target, config, prompts, ends)) == expected
 
 
-# decoding/test_batch.py proves it for every method on small models; of the others on the real pair
-# the rest is in make slow
+# tests/decoding/test_batch.py proves this for every method on small models. On the bundled models,
+# `make slow` also runs the methods that are not in this list.
 QUICK = ("draft-model", "prompt-lookup", "medusa", "eagle", "early-exit", "lookahead")
 
 
@@ -43,8 +46,8 @@ QUICK = ("draft-model", "prompt-lookup", "medusa", "eagle", "early-exit", "looka
         if method.host_copies == 1
     ],
 )
-def test_rows_write_what_the_baseline_writes_alone(method):
-    """Two tasks with the plain chain, one with each other method."""
+def test_each_row_of_a_batch_writes_what_the_baseline_writes_alone(method):
+    """The draft-model method runs on two tasks, every other method on one."""
     ends, able = loaded().codec.eos_ids, loaded(method.needs)
     config = DecodingConfig(
         method=method.name,
@@ -58,7 +61,7 @@ def test_rows_write_what_the_baseline_writes_alone(method):
         assert texts(batch_steps(able.target, able.parts, config, prompts, ends)) == expected
 
 
-def test_models_that_cannot_run_rows_together_are_told_apart():
+def test_models_that_cannot_run_rows_together_are_recognised():
     assert as_batched(loaded().target) is loaded().target
     assert as_batched(TableModel(1)) is None
     assert as_batched(SpreadModel.__new__(SpreadModel)) is None

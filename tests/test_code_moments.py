@@ -1,4 +1,4 @@
-"""The sixty lines and the moments that point into them belong together."""
+"""The table of moments names lines of docs/sixty_lines.py, and each named line exists there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "assets" / "player" / "shared" / "code_moments.js"
 
 
-def test_every_moment_marks_lines_of_the_shown_part_that_read_as_it_says() -> None:
+def test_every_moment_marks_lines_of_the_shown_code_that_have_its_text() -> None:
     found = sixty_lines()
     lines = {
         moment["name"]: [found["lines"][at].strip() for at in moment["lines"]]
@@ -28,7 +28,7 @@ def test_every_moment_marks_lines_of_the_shown_part_that_read_as_it_says() -> No
 
 
 @pytest.mark.parametrize("text", ["                break", "        round_index += 1"])
-def test_a_line_that_has_gone_or_stands_there_twice_is_named(text: str) -> None:
+def test_a_marked_line_that_is_missing_or_occurs_twice_is_named(text: str) -> None:
     source, moments = SOURCE.read_text("utf-8"), MOMENTS.read_text("utf-8")
     for changed in (source.replace(text + "\n", ""), source.replace(text, f"{text}\n{text}")):
         with pytest.raises(InputError, match="must have this line once, got it [02] times"):

@@ -1,4 +1,4 @@
-"""Worked examples in docstrings are true."""
+"""The examples in docstrings print what they say."""
 
 import doctest
 import importlib
@@ -15,6 +15,6 @@ WITH_EXAMPLES = [
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
-def test_examples_of_the_docstrings_hold(name):
+def test_examples_in_docstrings_are_true(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0 and result.failed == 0

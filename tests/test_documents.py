@@ -1,5 +1,6 @@
-"""What README and docs say is what runs."""
+"""The commands and examples of README and docs run, and they print what the pages say."""
 
+import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -10,13 +11,16 @@ from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.trace_file import load
 
 ROOT = Path(__file__).resolve().parents[1]
+_spec = importlib.util.spec_from_file_location("examples", ROOT / "docs" / "print_examples.py")
+examples = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(examples)
 DOCUMENTS = {
     path: path.read_text(encoding="utf-8")
     for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")))
 }
 README = DOCUMENTS[ROOT / "README.md"]
 ALL = "\n".join(DOCUMENTS.values())
-OF_A_SERVER = ROOT / "docs" / "api.md"  # its examples are run by tests/ui/test_api.py
+OF_A_SERVER = ROOT / "docs" / "api.md"  # tests/ui/test_api.py runs its examples
 BLOCKS = [
     block
     for path, text in DOCUMENTS.items()
@@ -27,7 +31,10 @@ COMMANDS = re.findall(r"^(?:python -m )?specviz (.*)$", ALL, re.MULTILINE)
 
 
 def run_block(marker, folder, monkeypatch):
-    """Run the one block that holds `marker`, in a folder that has the assets; its names."""
+    """Run the one code block that contains `marker`, and return the names that it defines.
+
+    It runs in `folder`, which gets a link to the assets.
+    """
     (source,) = (block for block in BLOCKS if marker in block)
     (folder / "assets").symlink_to(ROOT / "assets")
     monkeypatch.chdir(folder)
@@ -36,18 +43,18 @@ def run_block(marker, folder, monkeypatch):
     return names
 
 
-def test_a_race_in_one_call_is_saved_for_the_page(capsys, tmp_path, monkeypatch):
+def test_a_race_from_one_call_is_saved_for_the_page(capsys, tmp_path, monkeypatch):
     names = run_block("add.json.gz", tmp_path, monkeypatch)
     assert load(tmp_path / "add.json.gz").emitted_ids == names["trace"].emitted_ids
     assert capsys.readouterr().out.endswith(f" {len(names['trace'].rounds)} rounds\n")
 
 
-def test_the_numbers_of_a_race_in_one_call_are_there(capsys, tmp_path, monkeypatch):
+def test_the_example_prints_the_numbers_of_a_race(capsys, tmp_path, monkeypatch):
     run_block("numbers.speedup", tmp_path, monkeypatch)
     assert all(float(each) > 0 for each in capsys.readouterr().out.split())
 
 
-def test_the_subscriber_runs_as_it_stands(capsys, tmp_path, monkeypatch):
+def test_the_example_of_a_subscriber_runs_unchanged(capsys, tmp_path, monkeypatch):
     run_block("acceptance_by_depth", tmp_path, monkeypatch)
     rates = eval(capsys.readouterr().out.splitlines()[-1])
     assert len(rates) == 4 and all(0 <= rate <= 1 for rate in rates)
@@ -60,7 +67,7 @@ def test_a_trace_becomes_a_data_frame(capsys, tmp_path, monkeypatch):
     assert "accepted" in capsys.readouterr().out
 
 
-def test_a_figure_shows_in_a_notebook(tmp_path, monkeypatch):
+def test_the_example_draws_a_figure_in_a_notebook(tmp_path, monkeypatch):
     names = run_block("import plotly", tmp_path, monkeypatch)
     figure = names["plotly"].graph_objects.Figure(
         names["tree_figure"](names["trace"].rounds[3], dict(names["trace"].token_texts))
@@ -68,7 +75,7 @@ def test_a_figure_shows_in_a_notebook(tmp_path, monkeypatch):
     assert len(figure.data) > 0
 
 
-def test_a_recording_of_generate_is_saved_as_a_trace(tmp_path, monkeypatch):
+def test_a_recording_of_generate_from_transformers_is_saved_as_a_trace(tmp_path, monkeypatch):
     names = run_block("specviz.record(", tmp_path, monkeypatch)
     trace = load(tmp_path / "generate.json.gz")
     assert trace.emitted_ids == names["recording"].trace.emitted_ids
@@ -79,44 +86,63 @@ def test_every_block_is_run_by_a_test():
     assert len(BLOCKS) == 6
 
 
-def test_the_table_of_methods_is_the_registry():
+def test_the_documented_table_of_methods_equals_the_registry():
     methods = DOCUMENTS[ROOT / "docs" / "methods.md"]
     rows = re.findall(r"^\| `([a-z-]+)` \|", methods, re.MULTILINE)
     assert rows == list(DRAFTERS)
 
 
-def test_every_file_that_is_linked_exists():
+def test_every_linked_file_exists():
     for path, text in DOCUMENTS.items():
         prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
         for link in re.findall(r"\]\(([^)#:]+)\)", prose):
             assert (path.parent / link).exists(), f"{path.name}: {link}"
 
 
-def test_every_file_that_the_contributors_guide_names_exists():
+def test_every_file_that_contributing_names_exists():
     guide = DOCUMENTS[ROOT / "CONTRIBUTING.md"]
     named = re.findall(r"`((?:specviz|assets|docs|tests)/[\w/.]+)`", guide)
     assert len(named) > 8
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_the_readme_is_read_in_five_minutes_and_has_five_pictures():
+def test_the_readme_has_fewer_than_900_words_and_five_pictures():
     assert len(README.split("---", 2)[2].split()) < 900
     assert len(re.findall(r"^!\[", README, re.MULTILINE)) == 5
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_that_is_shown_parses(line):
+def test_every_shown_command_can_be_parsed(line):
     from specviz.cli import _parser
 
     _parser().parse_args(shlex.split(line))
 
 
-def test_the_image_is_made_of_what_is_there():
-    """Every path that is copied, every command that is run, the versions that are tested."""
+EXAMPLES = [
+    match.groups() for text in DOCUMENTS.values() for match in examples.EXAMPLE.finditer(text)
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[each[1] for each in EXAMPLES])
+def test_every_example_with_output_is_what_its_command_prints(example):
+    _, command, lines, output, _ = example
+    assert output == examples.printed(command, lines), "make examples writes it anew"
+
+
+def test_examples_with_output_are_generated():
+    """Numbers of `specviz size` that were typed by hand have been wrong before."""
+    assert len(EXAMPLES) >= 5
+    document = "<!-- prints: size --list | head -1 -->\n```\n13.2 requests a second\n```\n"
+    told = examples.renewed(document)
+    assert "13.2" not in told and examples.renewed(told) == told and "name" in told
+
+
+def test_the_docker_image_is_built_from_files_and_commands_that_exist():
+    """Every copied path, every command and the tested versions exist."""
     from specviz.cli import _parser
 
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "").splitlines()
-    copied = [line.split()[2:-1] for line in lines if line.startswith("COPY")]
+    copied = [line.split()[1:-1] for line in lines if line.startswith("COPY")]
     left_out = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     for name in (each for names in copied for each in names):
         assert (ROOT / name).exists() and name not in left_out, name
@@ -134,7 +160,7 @@ OTHER_WAYS = re.compile(
 )
 
 
-def test_the_rule_of_acceptance_is_written_in_one_way():
+def test_the_acceptance_rule_has_one_notation_everywhere():
     folders = (ROOT / "assets" / "player", ROOT / "assets" / "lessons", ROOT / "specviz")
     files = [file for folder in folders for file in folder.rglob("*.*")]
     shown = [file for file in files if file.suffix in {".js", ".html", ".toml", ".py"}]

@@ -1,4 +1,4 @@
-"""Environment come from the environment, and bad values are refused by name."""
+"""Settings are read from environment variables, and bad values are refused by name."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_bad_value_is_refused_by_name(name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "is_offline"), [("true", True), ("0", False), ("", False)])
-def test_switches_take_the_usual_words(value: str, is_offline: bool) -> None:
+def test_switches_accept_the_usual_words(value: str, is_offline: bool) -> None:
     assert Environment.read({"HF_HUB_OFFLINE": value}).hub_offline is is_offline
 
 
@@ -80,8 +80,16 @@ def test_waiting_threads_spin_for_a_moment_and_then_sleep(monkeypatch: pytest.Mo
     assert (os.environ["OMP_WAIT_POLICY"], os.environ["GOMP_SPINCOUNT"]) == ("PASSIVE", SPINS)
 
 
-def test_how_threads_wait_can_be_chosen_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_choose_how_threads_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     let_threads_sleep()
     assert (os.environ["OMP_WAIT_POLICY"], os.environ["GOMP_SPINCOUNT"]) == ("ACTIVE", "7")
+
+
+def test_the_host_that_gradio_reads_is_known_to_the_warning() -> None:
+    """The app must know the host that Gradio uses, to warn if the page is open to the network."""
+    assert Environment.read({"GRADIO_SERVER_NAME": "0.0.0.0"}).host == "0.0.0.0"
+    both = {"HOST": "127.0.0.1", "GRADIO_SERVER_NAME": "0.0.0.0"}
+    assert Environment.read(both).host == "127.0.0.1"
+    assert Environment.read({"HOST": " ", "GRADIO_SERVER_NAME": ""}).host == "127.0.0.1"

@@ -1,4 +1,4 @@
-"""The exercises: small notebooks without outputs, whose cells run from the first to the last."""
+"""The exercises are small notebooks without outputs, and all their cells run in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_there_is_a_notebook_for_each_exercise() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_asks_first_checks_itself_and_keeps_no_outputs(path: Path) -> None:
+def test_a_notebook_asks_first_checks_its_answers_and_has_no_outputs(path: Path) -> None:
     assert "redict" in cells(path, "markdown")[0]
     assert any("assert " in source for source in cells(path, "code"))
     notebook = json.loads(path.read_text(encoding="utf-8"))
@@ -45,8 +45,10 @@ def test_a_notebook_runs_to_its_end(path: Path, monkeypatch: pytest.MonkeyPatch)
         exec(source, namespace)
 
 
-def test_gpt2_and_distilgpt2_lose_by_theory() -> None:
-    """That exercise as far as it needs no model: c = 82 / 124, never above 1 at 65 %."""
+def test_theory_predicts_a_slowdown_for_gpt2_and_distilgpt2() -> None:
+    """This part of the exercise needs no model: at c = 82 / 124 the speedup stays below 1 with 65 %
+    acceptance.
+    """
     namespace: dict[str, Any] = {}
     for source in cells(FOLDER / "5_gpt2_and_distilgpt2.ipynb", "code")[:-1]:
         exec(source, namespace)

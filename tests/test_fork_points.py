@@ -1,4 +1,4 @@
-"""Where a run was forked: told by its record, kept by its file."""
+"""A fork's record says at which round it left its parent run; a trace file preserves this."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ RUN = random_trace(1, rounds=8)
 
 
 def fork_of(parent: Trace, index: int, forced: dict[int, float] | None = None) -> Trace:
-    """The parent's record as a fork with one seed more would begin it."""
+    """Return the record of a fork of `parent` before round `index`, without any new round yet.
+
+    The fork's seed is the parent's plus one.
+    """
     config = replace(parent.config, seed=parent.config.seed + 1)
     draws = tuple((forced or {}).items())
     request = ForkRequest(parent, index, pair_named("bundled"), config, draws)
@@ -28,14 +31,15 @@ def seeds(trace: Trace) -> list[int]:
     return [trace.config_of(index).seed for index in range(len(trace.rounds))]
 
 
-def test_rounds_before_a_fork_keep_the_setting_that_made_them() -> None:
+def test_rounds_before_a_fork_keep_the_settings_that_made_them() -> None:
     fork = fork_of(RUN, 3)
     assert seeds(RUN) == [1] * 8
     assert seeds(fork) == [1] * 3 + [2] * 5
-    assert fork.config_of(-1) == RUN.config  # its first token is the parent's too
+    # The parent run wrote the first token, before any round.
+    assert fork.config_of(-1) == RUN.config
 
 
-def test_a_fork_of_a_fork_keeps_the_points_before_it_and_drops_those_behind() -> None:
+def test_a_fork_of_a_fork_keeps_earlier_fork_points_and_drops_later_ones() -> None:
     later = fork_of(fork_of(RUN, 3), 5)
     assert [each.round_index for each in later.main.forks] == [3, 5]
     assert seeds(later) == [1] * 3 + [2] * 2 + [3] * 3
@@ -47,19 +51,19 @@ def test_a_fork_of_a_fork_keeps_the_points_before_it_and_drops_those_behind() ->
     assert seeds(earlier) == [1] * 3 + [3] * 5
 
 
-def test_a_forced_draw_is_kept_with_the_token_that_it_judges() -> None:
+def test_a_forced_draw_is_stored_with_the_token_that_it_verifies() -> None:
     node = next(i for i, each in enumerate(RUN.rounds[4].verdicts) if each.uniform_draw is not None)
     fork = fork_of(RUN, 4, {node: 0.25})
     assert fork.main.forks[0].forced == ((RUN.rounds[4].tree.nodes[node].token_id, 0.25),)
 
 
-def test_a_file_keeps_the_points() -> None:
+def test_a_file_keeps_the_fork_points() -> None:
     fork = fork_of(fork_of(RUN, 3, {0: 0.125}), 5)
     assert loads(dumps(fork)).main.forks == fork.main.forks
 
 
 @pytest.mark.parametrize("rounds", [(5, 3), (3, 3)])
-def test_points_out_of_order_are_refused(rounds: tuple[int, int]) -> None:
+def test_fork_points_out_of_order_are_refused(rounds: tuple[int, int]) -> None:
     forks = tuple(ForkPoint(each, RUN.config) for each in rounds)
     with pytest.raises(InputError, match="forks must be in the order of their rounds"):
         decode_trace(encode_trace(changed(RUN, forks=forks)))

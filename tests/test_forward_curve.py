@@ -1,4 +1,4 @@
-"""Forward times between the measured counts: straight lines, wherever they are asked for."""
+"""Forward times for token counts that were not measured are interpolated along straight lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.forward_curve import ForwardCurve
 CURVE = ForwardCurve((1, 2, 4, 8), (2.0, 2.0, 3.0, 7.0))
 
 
-def test_a_measured_count_takes_what_was_measured() -> None:
+def test_a_measured_count_takes_its_measured_time() -> None:
     assert [CURVE.at(count) for count in CURVE.token_counts] == list(CURVE.seconds)
 
 
@@ -21,7 +21,7 @@ def test_a_measured_count_takes_what_was_measured() -> None:
     ("count", "seconds"),
     [(1.5, 2), (3, Fraction(5, 2)), (6, 5), (7, 6), (9, 8), (65, 64)],
 )
-def test_between_two_counts_and_beyond_the_last_the_line_is_straight(
+def test_times_between_and_beyond_measured_counts_follow_straight_lines(
     count: float, seconds: Fraction
 ) -> None:
     assert CURVE.at(count) == pytest.approx(float(seconds))
@@ -36,8 +36,8 @@ def test_a_forward_over_less_than_one_token_is_refused(count: float) -> None:
 @pytest.mark.parametrize(
     ("counts", "seconds", "message"),
     [
-        ((1,), (1.0,), "token_counts and seconds must be two or more"),
-        ((1, 2), (1.0,), "token_counts and seconds must be two or more"),
+        ((1,), (1.0,), "token_counts and seconds must have the same length"),
+        ((1, 2), (1.0,), "token_counts and seconds must have the same length"),
         ((2, 4), (1.0, 1.0), "token_counts must rise from 1, got (2, 4)"),
         ((1, 1), (1.0, 1.0), "token_counts must rise from 1, got (1, 1)"),
         ((1, 2), (1.0, 0.5), "seconds must be positive and must not fall"),
@@ -45,7 +45,7 @@ def test_a_forward_over_less_than_one_token_is_refused(count: float) -> None:
         ((1, 2), (1.0, math.nan), "seconds must be positive"),
     ],
 )
-def test_a_curve_that_is_none_is_refused(
+def test_a_malformed_curve_is_refused(
     counts: tuple[int, ...], seconds: tuple[float, ...], message: str
 ) -> None:
     with pytest.raises(InputError) as error:

@@ -1,4 +1,4 @@
-"""Every word of the design is defined once, briefly and plainly."""
+"""Every term that the design documents use has one definition, which is short and plain."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_tooltips_are_plain_values() -> None:
     assert len(value) == len(TERMS)
 
 
-def test_the_words_that_were_missing_are_there() -> None:
+def test_words_that_were_once_missing_are_defined() -> None:
     words = "memory_bound rejection_rate token_budget quantisation continuous_batching"
     words += " token batch mixture_of_experts attention_mask noise_floor"
     for key in (*words.split(), "paged_attention", "inference", "kl_divergence", "root", "margin"):
@@ -63,7 +63,7 @@ LESSONS = {lesson.name: {step.name for step in lesson.steps} for lesson in read_
 
 
 @pytest.mark.parametrize("each", TERMS, ids=lambda each: each.key)
-def test_every_term_leads_to_places_of_the_app_that_there_are(each: Term) -> None:
+def test_every_term_links_to_pages_of_the_app_that_exist(each: Term) -> None:
     titles = [place.title for place in seen(each.key)]
     assert titles and len(set(titles)) == len(titles)
     for place in seen(each.key):
@@ -80,6 +80,6 @@ def test_every_term_leads_to_places_of_the_app_that_there_are(each: Term) -> Non
         assert not given
 
 
-def test_a_rate_of_rejections_says_how_it_differs_from_utilization() -> None:
+def test_the_rejection_rate_says_how_it_differs_from_draft_utilization() -> None:
     rejected = term("rejection_rate")
     assert "draft utilization" in rejected.definition and "never examined" in rejected.formula

@@ -1,4 +1,4 @@
-"""The numbers of a run, against a tiny trace worked out by hand and against random ones."""
+"""A run's numbers equal values worked out by hand on a small trace, and agree on random traces."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from specviz.metrics import (
     summarise,
     target_forwards,
 )
-from specviz.records import BASELINE, SPECULATIVE, FinishReason, TokenStep
+from specviz.records import BASELINE, SPECULATIVE, FinishReason, ReadingLimit, TokenStep
 from tests.random_rounds import random_round
 from tests.random_traces import changed, random_trace
 from tests.tiny_trace import chain, tiny_trace
 
 
 def test_acceptance_rate_is_levels_passed_over_levels_reached() -> None:
-    # round 0 reached 2 levels and passed 1, round 1 reached and passed 3
+    # Round 0 examined 2 levels of its tree and accepted 1 of them. Round 1 examined and accepted 3.
     assert acceptance_rate(tiny_trace().rounds) == pytest.approx(4 / 5)
 
 
@@ -71,10 +71,22 @@ def test_the_lanes_seconds_include_the_prefill() -> None:
     assert summary.speculative.host_seconds == pytest.approx(0.02)
 
 
+def test_the_baseline_s_share_of_the_memory_limit_uses_its_mean_step() -> None:
+    # Reading 2 GB at 25 GB/s takes 0.08 s; the baseline's mean step takes 0.1 s.
+    limit = ReadingLimit(bytes_per_second=25e9, step_bytes=2_000_000_000)
+    trace = dataclasses.replace(tiny_trace(), reading=limit)
+    assert summarise(trace).baseline.reading_share == pytest.approx(0.8)
+    # A trace that has not started has no baseline step.
+    assert summarise(trace.unstarted).baseline.reading_share is None
+    # The trace has no measured memory bandwidth.
+    assert summarise(tiny_trace()).baseline.reading_share is None
+
+
 def test_theory_takes_its_costs_from_the_rounds() -> None:
-    # c: 0.06 s for 6 levels = 0.01 s each, a tenth of a baseline step
-    # v: (0.22 + 0.02) s for 2 rounds = 0.12 s each, a fifth more than a baseline step
-    # T(0.8, 3) = 1 + 0.8 + 0.64 + 0.512 = 2.952; 2.952 / (1 + 3 * 0.1 + 0.2) = 1.968
+    # The cost c of a draft level: 0.06 s for 6 levels are 0.01 s each, a tenth of a baseline step.
+    # The additional cost v of verification: (0.22 + 0.02) s for 2 rounds are 0.12 s each, a fifth
+    # more than a baseline step. Tokens per round: T(0.8, 3) = 1 + 0.8 + 0.64 + 0.512 = 2.952.
+    # Speedup: 2.952 / (1 + 3 * 0.1 + 0.2) = 1.968.
     summary = summarise(tiny_trace())
     assert summary.cost_ratio == pytest.approx(0.1)
     assert summary.verify_overhead == pytest.approx(0.2)
@@ -83,33 +95,39 @@ def test_theory_takes_its_costs_from_the_rounds() -> None:
     assert band is not None and band.low < band.expected < band.high
 
 
-def test_cumulative_speedup_compares_the_times_for_as_many_tokens() -> None:
-    # 1 token: 0.1 s against 0.1; 3 tokens: 0.24 s against 0.3; 7 tokens: 0.40 s against 0.7
+def test_the_speedup_at_a_moment_is_the_ratio_of_both_lanes_tokens_per_second() -> None:
+    """The baseline has a token every 0.1 s; the other lane has 1 at 0.1 s, 3 at 0.24 s and 7 at 0.4
+    s.
+    """
     points = speedup_points(tiny_trace())
-    assert [point.tokens for point in points] == [1, 3, 7]
-    assert [point.seconds for point in points] == pytest.approx([0.1, 0.24, 0.4])
-    assert [point.speedup for point in points] == pytest.approx([1, 1.25, 1.75])
+    assert [each.seconds for each in points] == pytest.approx(
+        [0.1, 0.2, 0.24, 0.3, 0.4, 0.5, 0.6, 0.7]
+    )
+    assert [each.tokens for each in points] == [1, 1, 3, 3, 7, 7, 7, 7]
+    rates = [10, 10, 12.5, 12.5, 17.5, 17.5, 17.5, 17.5]
+    assert [each.speedup for each in points] == pytest.approx([each / 10 for each in rates])
+    assert [each.limit for each in points[2:]] == pytest.approx([2.0] * 2 + [3.0] * 4, rel=0.2)
 
 
-@pytest.mark.parametrize(("steps", "tokens"), [(0, 1), (1, 1), (3, 3), (5, 3), (6, 7)])
+@pytest.mark.parametrize("steps", [0, 1, 3, 5, 6])
 @pytest.mark.parametrize("slow", [0.1, 0.9])
-def test_the_speedup_is_over_as_many_tokens_as_both_lanes_have_at_the_end_of_a_round(
-    steps: int, tokens: int, slow: float
+def test_the_speedup_equals_the_ratio_of_the_shown_rates_wherever_the_run_stops(
+    steps: int, slow: float
 ) -> None:
-    """At any moment of a live race, after texts of different lengths, and on an uneven clock."""
+    """This holds for a live race, for texts of different length and for uneven steps."""
     trace = tiny_trace()
     plain = trace.lane(BASELINE).steps[:steps]
     plain = (*plain[:-1], *(dataclasses.replace(last, seconds=slow) for last in plain[-1:]))
     points = speedup_points(made := changed(trace, BASELINE, steps=plain))
     summary = summarise(made)
-    assert (points[-1].tokens, points[-1].speedup) == (summary.speedup_tokens, summary.speedup)
-    own = {1: 0.1, 3: 0.24, 7: 0.4}[tokens]
-    theirs = 0.1 + sum(step.seconds for step in plain[: tokens - 1])
-    assert summary.speedup_tokens == tokens and summary.speedup == pytest.approx(theirs / own)
+    rates = [each.tokens_per_second or 0 for each in (summary.speculative, summary.baseline)]
+    assert summary.speedup == pytest.approx(rates[0] / rates[1])
+    assert points[-1].speedup == summary.speedup
+    assert summary.speedup_tokens == min(1 + steps, 7)
 
 
 @pytest.mark.parametrize("name", ["draft-model.code", "draft-tree.story", "eagle.chat.smollm2"])
-def test_at_every_moment_of_a_recorded_race_the_summary_says_where_the_curve_ends(
+def test_during_a_recorded_race_the_summary_always_equals_the_end_of_the_curve(
     name: str,
 ) -> None:
     trace = golden_trace(name)
@@ -117,28 +135,31 @@ def test_at_every_moment_of_a_recorded_race_the_summary_says_where_the_curve_end
     for each in race({lane.name: lane.events for lane in trace.lanes}):
         meter.add(each.lane, each.event)
         summary, (*_, last) = meter.summary(), (None, *meter.points)
-        ends.append((summary.speedup, summary.speedup_tokens))
-        assert ends[-1] == ((last.speedup, last.tokens) if last else (None, 0))
-        assert summary.speedup_tokens <= min(summary.baseline.tokens, summary.speculative.tokens)
+        ends.append(summary.speedup)
+        assert ends[-1] == (last.speedup if last else None)
+        if last:
+            rates = [x.tokens_per_second or 0 for x in (summary.speculative, summary.baseline)]
+            assert last.speedup == pytest.approx(rates[0] / rates[1])
     assert len(set(ends)) > 5
 
 
-def test_equal_texts_are_identical_and_say_how_many_tokens_were_compared() -> None:
+def test_equal_texts_are_identical_and_the_summary_counts_the_compared_tokens() -> None:
     summary = summarise(tiny_trace())
     assert summary.identical is True and summary.compared == 7
     assert summary.first_divergence is None
 
 
-def test_a_divergence_has_its_index_and_the_baselines_margin_there() -> None:
+def test_a_divergence_has_its_index_and_the_baseline_s_margin_there() -> None:
     trace = tiny_trace()
     steps = list(trace.lane(BASELINE).steps)
     steps[3] = TokenStep(3, 6, 0.5, 3e-6, 0.1)
     summary = summarise(changed(trace, BASELINE, steps=tuple(steps)))
-    assert summary.first_divergence == Divergence(index=4, margin=3e-6)  # index 0 is the prefill's
+    # index 0 is the token of the prefill
+    assert summary.first_divergence == Divergence(index=4, margin=3e-6)
     assert summary.identical is False and summary.compared == 5
 
 
-def test_a_token_that_a_finished_lane_lacks_is_a_divergence() -> None:
+def test_a_token_that_a_finished_lane_lacks_counts_as_a_divergence() -> None:
     trace = tiny_trace()
     fewer_rounds = changed(trace, rounds=trace.rounds[:1])
     summary = summarise(fewer_rounds)
@@ -149,7 +170,7 @@ def test_a_token_that_a_finished_lane_lacks_is_a_divergence() -> None:
 
 
 @pytest.mark.parametrize("ending", [None, FinishReason.STOPPED])
-def test_while_a_lane_runs_or_was_stopped_only_common_tokens_are_compared(
+def test_unfinished_lanes_are_compared_on_their_common_tokens_only(
     ending: FinishReason | None,
 ) -> None:
     fewer = changed(tiny_trace(), rounds=tiny_trace().rounds[:1])
@@ -158,7 +179,7 @@ def test_while_a_lane_runs_or_was_stopped_only_common_tokens_are_compared(
         assert summary.identical is True and summary.compared == 3
 
 
-def test_a_lane_that_was_not_run_differs_from_nothing() -> None:
+def test_a_lane_that_did_not_run_differs_from_nothing() -> None:
     alone = changed(tiny_trace(), prefill=None, rounds=())
     assert summarise(alone).identical is None and first_divergence(alone) is None
 
@@ -189,7 +210,7 @@ def test_a_tree_passes_a_level_when_any_child_is_accepted() -> None:
         assert counted.reached == min(2, counted.passed + 1)
 
 
-def test_a_cut_round_counts_its_levels_up_to_the_cut() -> None:
+def test_a_round_cut_by_the_length_limit_counts_its_levels_up_to_the_cut() -> None:
     full = chain(4, 2, 0, 0, 0)
     assert levels(full) == Levels(drafted=4, reached=3, passed=2)
     assert levels(dataclasses.replace(full, extra=None)) == Levels(drafted=4, reached=2, passed=2)
@@ -203,7 +224,7 @@ def test_a_drafter_that_proposed_nothing_reaches_no_level() -> None:
     assert totals.block_efficiency == 1 and totals.acceptance_by_depth == ()
 
 
-def test_theory_expects_a_slowdown_of_rounds_that_draft_nothing() -> None:
+def test_theory_expects_a_slowdown_from_rounds_that_draft_nothing() -> None:
     trace = tiny_trace()
     empty = dataclasses.replace(chain(0, 0, 0.01, 0.1, 0.0), index=0)
     summary = summarise(changed(trace, rounds=(empty, empty)))
@@ -219,7 +240,7 @@ def test_lanes_that_have_not_started_have_no_numbers() -> None:
     assert speedup_points(tiny_trace().unstarted) == ()
 
 
-def test_a_lane_alone_has_its_own_numbers_but_no_speedup() -> None:
+def test_a_single_lane_has_its_own_numbers_but_no_speedup() -> None:
     trace = changed(tiny_trace(), BASELINE, prefill=None, steps=())
     summary = summarise(trace)
     assert summary.speculative.tokens == 7
@@ -239,7 +260,7 @@ def test_steps_without_duration_do_not_divide_by_zero() -> None:
     assert summary.speedup is None and summary.theory_speedup is None
 
 
-def test_a_summary_becomes_json() -> None:
+def test_a_summary_can_be_written_as_json() -> None:
     value = json.loads(json.dumps(dataclasses.asdict(summarise(tiny_trace()))))
     assert value["speculative"]["acceptance_by_depth"][1] == {
         "depth": 2,
@@ -290,7 +311,7 @@ def test_the_order_of_the_lanes_does_not_change_the_numbers() -> None:
     assert meter.points == speedup_points(trace)
 
 
-def test_asking_a_long_run_takes_less_than_a_millisecond() -> None:
+def test_the_summary_of_a_long_run_takes_less_than_a_millisecond() -> None:
     each, meter = chain(5, 3, 0.01, 0.02, 0.001), RunMeter(tiny_trace())
     for index in range(2000):
         meter.add(SPECULATIVE, each)
@@ -304,8 +325,8 @@ def test_asking_a_long_run_takes_less_than_a_millisecond() -> None:
     assert min(seconds) < 0.001
 
 
-def test_the_drafters_reading_of_the_prompt_is_a_cost_of_its_own() -> None:
-    """It takes its time in the lane's clock, and neither c nor theory knows it."""
+def test_the_drafter_s_prefill_is_a_separate_cost() -> None:
+    """Its time counts in the lane's clock, but neither in the cost ratio c nor in theory."""
     trace = tiny_trace()
     first, *others = trace.rounds
     reading = dataclasses.replace(first, draft_prefill_seconds=2.0)
@@ -314,3 +335,29 @@ def test_the_drafters_reading_of_the_prompt_is_a_cost_of_its_own() -> None:
     assert read.speculative.seconds == pytest.approx(plain.speculative.seconds + 2.0)
     assert read.speculative.draft_seconds == plain.speculative.draft_seconds
     assert (read.cost_ratio, read.theory_band) == (plain.cost_ratio, plain.theory_band)
+
+
+def test_a_speedup_above_the_tokens_per_forward_marks_the_run_as_disturbed() -> None:
+    """6 tokens in 2 rounds are 3 per forward; a slow baseline makes the speedup seem 3.4."""
+    calm = tiny_trace()
+    slow = tuple(dataclasses.replace(step, seconds=0.21) for step in calm.lane(BASELINE).steps)
+    summary = summarise(calm)
+    assert summary.speedup_limit == pytest.approx(3.0) and not summary.is_disturbed
+    disturbed = summarise(changed(calm, BASELINE, steps=slow))
+    assert disturbed.speedup == pytest.approx(3.4) and disturbed.is_disturbed
+
+
+def test_uncertain_costs_make_theory_uncertain() -> None:
+    """Uneven steps with the same mean keep the expected speedup and widen its interval."""
+    even = tiny_trace()
+    steps = even.lane(BASELINE).steps
+    uneven = tuple(
+        dataclasses.replace(step, seconds=0.1 + 0.08 * (-1) ** index)
+        for index, step in enumerate(steps)
+    )
+    calm, noisy = (
+        summarise(trace).theory_band for trace in (even, changed(even, BASELINE, steps=uneven))
+    )
+    assert calm is not None and noisy is not None and len(steps) % 2 == 0
+    assert noisy.expected == pytest.approx(calm.expected)
+    assert noisy.high / noisy.low > 1.2 * calm.high / calm.low

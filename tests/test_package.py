@@ -1,4 +1,4 @@
-"""specviz as a package: what `import specviz` gives, and the wheel in an environment of its own."""
+"""specviz as a package: what `import specviz` offers, and its wheel in a new environment."""
 
 import importlib.metadata
 import json
@@ -18,8 +18,11 @@ from specviz.folders import ASSETS
 from tests.browser.app_server import free_port
 
 ROOT = Path(__file__).parent.parent
-READY_SECONDS = 20  # from the start of the process, the bundled pair rehearsed
-KEPT_OUT = ("tests/", "docs/", "assets/", "app.py", "Makefile")  # of the wheel's top level
+# The page must answer within this many seconds after the start of the process, with the bundled
+# pair.
+READY_SECONDS = 20
+# The wheel must not contain these files and folders at its top level.
+KEPT_OUT = ("tests/", "docs/", "assets/", "app.py", "Makefile")
 
 
 def test_a_race_from_python_is_a_trace_that_can_be_saved_and_loaded(tmp_path) -> None:
@@ -29,7 +32,7 @@ def test_a_race_from_python_is_a_trace_that_can_be_saved_and_loaded(tmp_path) ->
     assert specviz.summarise(trace).speculative.tokens == len(trace.emitted_ids) == 6
 
 
-def test_a_race_from_python_refuses_what_breaks_a_rule() -> None:
+def test_a_race_from_python_refuses_bad_settings() -> None:
     with pytest.raises(specviz.InputError, match="draft_length must be"):
         specviz.race("x", "bundled", draft_length=0)
 
@@ -50,7 +53,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bin_folder(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of an environment that has the wheel, and its dependencies from this one."""
+    """Return the bin folder of an environment that has the wheel.
+
+    The environment uses the dependencies that are installed here.
+    """
     home = tmp_path_factory.mktemp("bare")
     venv.create(home, with_pip=True)
     run([str(home / "bin" / "pip"), "install", "--quiet", "--no-deps", str(wheel)], home)
@@ -67,12 +73,12 @@ def run(command: Sequence[str], folder: Path) -> str:
 
 
 def environment() -> dict[str, str]:
-    """This process's, without the way to the checkout."""
+    """Return this process's environment variables without PYTHONPATH, which names the checkout."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 @pytest.mark.slow
-def test_the_wheel_has_every_asset_and_nothing_beside_the_package(wheel: Path) -> None:
+def test_the_wheel_has_every_asset_and_nothing_outside_the_package(wheel: Path) -> None:
     listed = run([sys.executable, "-m", "zipfile", "-l", str(wheel)], ROOT).splitlines()[1:]
     names = {line.split()[0] for line in listed}
     tracked = run(["git", "ls-files", "assets", "specviz"], ROOT).split()
@@ -99,7 +105,7 @@ def test_the_installed_command_knows_its_version_and_its_dependencies(
 
 
 @pytest.mark.slow
-def test_the_installed_package_races_on_the_models_that_it_brings(
+def test_the_installed_package_runs_a_race_on_the_models_in_the_wheel(
     bin_folder: Path, tmp_path: Path
 ) -> None:
     flags = ["--pair", "bundled", "--task", "code", "--max-new-tokens", "16", "--repeat", "1"]
@@ -113,9 +119,7 @@ def test_the_installed_package_races_on_the_models_that_it_brings(
 
 
 @pytest.mark.slow
-def test_the_installed_command_serves_the_page_and_is_soon_ready(
-    bin_folder: Path, tmp_path: Path
-) -> None:
+def test_the_installed_command_soon_serves_the_page(bin_folder: Path, tmp_path: Path) -> None:
     port, began = free_port(), time.monotonic()
     command = [str(bin_folder / "specviz"), "serve", "--port", str(port)]
     bundled = environment() | {"SPECVIZ_PAIR": "bundled", "HF_HUB_OFFLINE": "1"}

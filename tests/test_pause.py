@@ -1,4 +1,4 @@
-"""A paused run moves round by round, ends when it is told to, and never keeps anybody standing."""
+"""A paused run moves round by round, ends when it is stopped, and never blocks a thread."""
 
 import threading
 
@@ -18,11 +18,14 @@ def gate():
 
 
 def taken(gate, most=100):
-    """How many turns there are, up to `most`."""
+    """Return how many steps of a run the pause gate allows before it holds the run.
+
+    The result is at most `most`.
+    """
     return next((n for n in range(most) if gate.take_turn() is not GateAnswer.TAKEN), most)
 
 
-def test_an_open_gate_holds_nobody(gate):
+def test_an_open_gate_blocks_nobody(gate):
     assert taken(gate, 1000) == 1000
     assert gate.is_open and not gate.is_paused
 
@@ -48,7 +51,7 @@ def test_turns_allowed_by_many_threads_at_once_are_all_counted(gate):
     assert taken(gate, 2000) == 1600
 
 
-def test_resume_opens_and_pause_takes_back_turns_not_taken(gate):
+def test_resume_opens_the_gate_and_pause_cancels_unused_turns(gate):
     gate.advance(5)
     assert gate.take_turn() is GateAnswer.TAKEN
     gate.pause()
@@ -63,7 +66,7 @@ def test_advance_on_an_open_gate_pauses_after_those_turns(gate):
     assert gate.is_paused
 
 
-def test_release_ends_whoever_wants_a_turn_and_everybody_after(gate):
+def test_release_ends_all_waiting_and_later_runs(gate):
     gate.pause()
     gate.release()
     assert gate.take_turn() is GateAnswer.ENDED
@@ -74,8 +77,8 @@ def test_release_ends_whoever_wants_a_turn_and_everybody_after(gate):
 
 
 @pytest.mark.parametrize("turns", [0, -3])
-def test_less_than_one_turn_is_refused(gate, turns):
-    with pytest.raises(InputError, match=f"turns must be 1 or more, got {turns}"):
+def test_fewer_than_one_turn_is_refused(gate, turns):
+    with pytest.raises(InputError, match=f"turns must be at least 1, got {turns}"):
         gate.advance(turns)
 
 
@@ -96,19 +99,19 @@ def until_held(followed):
     return got
 
 
-def test_one_turn_is_one_round_and_what_the_baseline_did_until_then(gate):
+def test_one_turn_is_one_round_and_the_baseline_s_tokens_until_then(gate):
     trace, seen = random_trace(3, rounds=6), []
     gate.advance(3)
     followed = in_turns(counted(Replay(trace), seen), gate, SPECULATIVE)
     got = until_held(followed)
     assert rounds_of(got) == [0, 1, 2]
-    assert seen == got  # nothing was pulled ahead
+    assert seen == got  # the run has decoded only the events that it has sent
     gate.release()
     assert list(followed) == []
     assert seen == got
 
 
-def test_a_paused_run_pulls_no_event_until_it_may_and_keeps_nobody_standing(gate):
+def test_a_paused_run_computes_nothing_and_blocks_no_thread(gate):
     seen = []
     gate.pause()
     followed = in_turns(counted(Replay(random_trace(3, rounds=3)), seen), gate, SPECULATIVE)
@@ -121,7 +124,7 @@ def test_a_paused_run_pulls_no_event_until_it_may_and_keeps_nobody_standing(gate
     assert rounds_of(seen) == [0, 1, 2]
 
 
-def test_behind_the_last_round_each_baseline_token_is_a_turn(gate):
+def test_after_the_last_round_each_baseline_token_is_a_turn(gate):
     trace = random_trace(1, rounds=3)
     plain = trace.lane(BASELINE)
     steps = [plain.prefill, *plain.steps[:4], FinishReason.LENGTH]
@@ -132,7 +135,9 @@ def test_behind_the_last_round_each_baseline_token_is_a_turn(gate):
     gate.advance(3)
     followed = in_turns(events, gate, SPECULATIVE)
     ends = [index for index, each in enumerate(events) if each.lane == SPECULATIVE]
-    for _ in range(ends[-1] + 1 + 2):  # the last turn of that lane, then two more
+    # The speculative lane runs to its end. After that, the run writes two more tokens of the
+    # baseline and then pauses.
+    for _ in range(ends[-1] + 1 + 2):
         next(followed)
     assert gate.is_paused
     gate.release()

@@ -1,4 +1,4 @@
-"""Many prompts from one file, and a sentence for every file that holds none."""
+"""Many prompts can come from one file; a file without prompts is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from specviz.prompts import (
 from specviz.records import Conversation, Prompt, RawText, Turn
 
 
-def test_without_an_empty_line_every_line_is_a_prompt() -> None:
+def test_without_empty_lines_every_line_is_a_prompt() -> None:
     assert split_prompts("one two\nthree\r\nfour") == ("one two", "three", "four")
 
 
-def test_empty_lines_between_texts_make_blocks_that_keep_their_lines() -> None:
+def test_empty_lines_separate_prompts_of_several_lines() -> None:
     text = "\n\ndef add(a, b):\n    return\n\n  \t\n\n    indented\nlast\n"
     assert split_prompts(text) == ("def add(a, b):\n    return", "    indented\nlast")
 
 
-def test_an_empty_line_at_the_end_does_not_make_blocks() -> None:
+def test_an_empty_line_at_the_end_separates_nothing() -> None:
     assert split_prompts("one\ntwo\n\n\n") == ("one", "two")
 
 
@@ -39,7 +39,7 @@ def test_json_lines_may_hold_any_text_and_other_fields(tmp_path: Path) -> None:
     assert read_prompts(str(file)) == ("one\n\ntwo", "é")
 
 
-def test_only_line_feeds_end_a_json_line_and_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+def test_only_line_feeds_end_a_json_line_and_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     file = tmp_path / "prompts.jsonl"
     file.write_bytes(b'\xef\xbb\xbf{"prompt": "one\xe2\x80\xa8two"}\r\n{"prompt": "x\xc2\x85y"}\n')
     assert read_prompts(str(file)) == ("one\u2028two", "x\x85y")
@@ -48,7 +48,7 @@ def test_only_line_feeds_end_a_json_line_and_a_byte_order_mark_is_no_text(tmp_pa
     assert read_prompts(str(plain)) == ("one", "two")
 
 
-def test_a_name_that_no_file_can_have_is_named() -> None:
+def test_a_name_that_no_file_can_have_is_refused_by_name() -> None:
     with pytest.raises(InputError, match="prompts must be the name of a file, got"):
         read_prompts("a\0b")
 
@@ -68,7 +68,7 @@ def test_a_name_that_no_file_can_have_is_named() -> None:
         ("a.jsonl", b'["prompt"]', "prompts line 1 must be a JSON object"),
         ("a.jsonl", b"[" * 100_000, "prompts line 1 must be a JSON object"),
         ("a.jsonl", b'{"prompt": "x", "messages": []}', "prompts line 1 must be a JSON object"),
-        ("a.jsonl", b'{"messages": []}', "line 1 is refused: messages must be a list of turns"),
+        ("a.jsonl", b'{"messages": []}', "line 1 is invalid: messages must be a list of turns"),
         ("a.jsonl", b'{"messages": ["x"]}', "messages must be objects with role and content"),
         (
             "a.jsonl",
@@ -79,7 +79,7 @@ def test_a_name_that_no_file_can_have_is_named() -> None:
         (
             "a.jsonl",
             b'{"messages": [{"role": "assistant", "content": "x"}]}',
-            "messages must end with a turn of the user, got 'assistant'",
+            "messages must end with a turn of role user, got 'assistant'",
         ),
         ("a.jsonl", b'{"prompt": "x", "system": 3}', "system must be text, got 3"),
         ("a.jsonl", b'{"prompt": "x", "raw": 1}', "raw must be true or false, got 1"),
@@ -91,7 +91,7 @@ def test_a_name_that_no_file_can_have_is_named() -> None:
         (
             "a.jsonl",
             b'{"messages": [{"role": "user", "content": "x"}], "raw": true}',
-            "raw must be given for texts alone, got a prompt of messages",
+            "raw must be used with plain texts only, got a prompt of messages",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_file_without_prompts_is_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere.txt' cannot be read: No such file"):
         read_prompts(str(tmp_path / "nowhere.txt"))
 
@@ -124,35 +124,37 @@ LINES: list[tuple[str, Prompt]] = [
 
 
 @pytest.mark.parametrize(("line", "prompt"), LINES)
-def test_a_json_line_may_be_a_text_turns_a_system_prompt_or_raw(line: str, prompt: Prompt) -> None:
+def test_a_json_line_may_be_a_text_messages_a_system_prompt_or_raw(
+    line: str, prompt: Prompt
+) -> None:
     assert prompts_of(line, "a.jsonl") == (prompt,)
 
 
-def test_json_lines_are_known_by_their_first_line_whatever_the_file_is_called() -> None:
+def test_json_lines_are_recognised_by_the_first_line_whatever_the_file_s_name() -> None:
     lines = "\n".join(line for line, _ in LINES)
     assert prompts_of(lines, "a.txt") == tuple(prompt for _, prompt in LINES)
     assert prompts_of('{"other": 1}\nx', "a.txt") == ('{"other": 1}', "x")
 
 
 @pytest.mark.parametrize("prompt", ["Why?", Conversation(TALK), RawText("<s>")])
-def test_a_prompt_is_the_same_after_json(prompt: Prompt) -> None:
+def test_a_prompt_survives_json_unchanged(prompt: Prompt) -> None:
     assert prompt_from_json(prompt_json(prompt)) == prompt
 
 
-def test_a_system_prompt_of_the_prompt_s_own_stays() -> None:
+def test_a_prompt_s_own_system_prompt_is_kept() -> None:
     framing = Framing("Be long.")
     assert framing.of(Conversation(TALK)) == Conversation(TALK)
     assert framing.of("Why?") == Conversation((Turn("system", "Be long."), WHY))
     assert framing.of(RawText("Why?")) == RawText("Why?")
 
 
-def test_the_name_of_the_option_stands_in_the_error(tmp_path: Path) -> None:
+def test_the_error_names_the_option(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="prompt-file 'nowhere' cannot be read"):
         read_prompts("nowhere", "prompt-file")
 
 
 @pytest.mark.parametrize("is_chat", [False, True])
-def test_every_task_has_prompts_that_differ(is_chat: bool) -> None:
+def test_every_task_has_different_prompts(is_chat: bool) -> None:
     for task, prompts in all_held_out(is_chat).items():
         assert len(prompts) > 10 and len(set(prompts)) == len(prompts), task
 

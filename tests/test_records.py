@@ -34,10 +34,13 @@ from tests.random_traces import random_trace
         ({"top_k": 10**20}, f"top_k must be a whole number from 0 to 1,000,000, got {10**20}"),
         ({"method": ""}, "method must be a name, got ''"),
         ({"tree_kind": "iid"}, "tree_kind must be a ProposalKind, got 'iid'"),
-        ({"branching": [2]}, "branching must be a tuple of whole numbers >= 1, got [2]"),
+        (
+            {"branching": [2]},
+            "branching must be a tuple of whole numbers >= 1, got an array of 1 item",
+        ),
         ({"branching": (2, 0)}, "branching must be a tuple of whole numbers >= 1, got (2, 0)"),
-        ({"draft_length": 1, "branching": (2, 2)}, "branching must be at most draft_length"),
-        ({"branching": (65,)}, "branching must be at most 64 nodes deep and wide together"),
+        ({"draft_length": 1, "branching": (2, 2)}, "branching must have at most draft_length"),
+        ({"branching": (65,)}, "branching must give at most 64 nodes, got 325 with draft_length 5"),
     ],
 )
 def test_a_bad_setting_is_refused_by_name_rule_and_value(
@@ -49,7 +52,7 @@ def test_a_bad_setting_is_refused_by_name_rule_and_value(
     assert "\n" not in str(error.value)
 
 
-def test_levels_below_the_branching_have_one_child_each() -> None:
+def test_levels_deeper_than_the_branching_have_one_child_per_node() -> None:
     config = DecodingConfig(draft_length=4, branching=(3, 2))
     assert config.widths == (3, 2, 1, 1)
     assert config.node_count == 3 + 6 + 6 + 6
@@ -59,7 +62,7 @@ def test_a_chain_is_a_tree_of_width_one() -> None:
     assert DecodingConfig(draft_length=5).node_count == 5
 
 
-def test_children_come_in_draw_order_and_paths_lead_down_from_the_root() -> None:
+def test_children_are_in_draw_order_and_paths_start_below_the_root() -> None:
     #  root -> 0 -> 2
     #       -> 1 -> 3
     parents = (-1, -1, 0, 1)
@@ -85,7 +88,7 @@ def test_every_node_has_a_verdict_and_unreached_nodes_are_not_rejected() -> None
     assert outcomes == [Outcome.REJECTED] + [Outcome.UNREACHED] * 4
 
 
-def test_a_trace_joins_the_first_token_and_all_rounds() -> None:
+def test_the_tokens_of_a_trace_are_the_first_token_and_those_of_all_rounds() -> None:
     trace = random_trace(3, rounds=4, temperature=0.0)
     assert len(trace.emitted_ids) == 1 + sum(len(each.emitted_ids) for each in trace.rounds)
     assert trace.emitted_ids == trace.lane(BASELINE).emitted_ids

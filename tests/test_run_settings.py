@@ -1,4 +1,4 @@
-"""The table of settings: whole, without doubles, and what is read from it keeps its rule."""
+"""The table of settings is complete and has no duplicates, and its defaults obey its rules."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def test_the_table_has_every_field_of_the_config() -> None:
 
 
 @pytest.mark.parametrize("attribute", ["name", "title", "flag", "key", "word"])
-def test_no_two_settings_are_called_the_same(attribute: str) -> None:
+def test_no_two_settings_share_a_name(attribute: str) -> None:
     names = [getattr(setting, attribute) for setting in SETTINGS.values()]
     given = [name for name in names if name]
     assert len(set(given)) == len(given)
 
 
 @pytest.mark.parametrize("setting", NUMBERS, ids=lambda setting: setting.name)
-def test_a_number_is_refused_beyond_its_bounds_and_nowhere_else(setting: RunSetting) -> None:
+def test_a_number_is_refused_outside_its_bounds_and_only_there(setting: RunSetting) -> None:
     assert setting.holds(setting.default) and setting.read(str(setting.default)) == setting.default
     assert setting.holds(setting.low) != setting.excludes_low
     assert not setting.holds(setting.low - 1)
@@ -37,7 +37,7 @@ def test_a_number_is_refused_beyond_its_bounds_and_nowhere_else(setting: RunSett
 
 
 @pytest.mark.parametrize("setting", SAMPLING, ids=lambda setting: setting.name)
-def test_what_is_off_is_not_told_of_how_tokens_are_drawn(setting: RunSetting) -> None:
+def test_sampling_settings_that_are_off_are_not_listed(setting: RunSetting) -> None:
     words = DecodingConfig(temperature=0.5).sampling_words
     assert words == ["temperature 0.5"]
     if setting.off is not None:
@@ -45,7 +45,7 @@ def test_what_is_off_is_not_told_of_how_tokens_are_drawn(setting: RunSetting) ->
 
 
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
-def test_the_usual_setting_of_a_method_is_one_that_it_takes(method: Method) -> None:
+def test_every_method_accepts_its_own_default_settings(method: Method) -> None:
     for draft_length in (1, 2, 5, 8):
         config = method.usual(draft_length, temperature=0.7, seed=3)
         method.check(config)

@@ -1,4 +1,4 @@
-"""Machines and money follow from a load, a rate and a price."""
+"""The number of machines and their cost follow from a load, a rate and a price."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOADS = st.floats(1e3, 1e10)
 
 
 @given(LOADS, RATES, st.floats(1, 10))
-def test_the_machines_carry_the_busiest_hour_and_one_less_would_not(
+def test_the_machines_carry_the_busiest_hour_and_one_fewer_would_not(
     tokens: float, rate: float, peak: float
 ) -> None:
     load = Load(tokens, peak)
@@ -26,7 +26,7 @@ def test_the_machines_carry_the_busiest_hour_and_one_less_would_not(
     assert (machines - 1) * rate < need
 
 
-def test_a_faster_machine_saves_only_where_a_whole_one_is_saved() -> None:
+def test_a_faster_machine_saves_money_only_if_it_saves_a_whole_machine() -> None:
     slow, fast = (daily_cost(Load(10e6), Machine(rate, 5.0)) for rate in (125, 250))
     assert slow.machines == fast.machines == 1 and slow.money == fast.money == 120
     assert fast.utilisation == pytest.approx(slow.utilisation / 2)
@@ -35,19 +35,21 @@ def test_a_faster_machine_saves_only_where_a_whole_one_is_saved() -> None:
     assert fast.money_per_million_tokens == pytest.approx(6)
 
 
-def test_the_least_load_needs_a_machine() -> None:
+def test_the_smallest_load_still_needs_one_machine() -> None:
     cost = daily_cost(Load(1), Machine(20_000, 1.0))
     assert cost.machines == 1 and cost.money == 24 and 0 < cost.utilisation < 1e-9
 
 
 @pytest.mark.parametrize("rate", [41.3, 83.7, 99.9])
-def test_what_rounding_adds_to_a_whole_number_of_machines_buys_none(rate: float) -> None:
+def test_rounding_errors_do_not_add_a_machine(rate: float) -> None:
     load = Load(3 * rate * SECONDS_A_DAY)
-    assert load.tokens_per_second / rate > 3  # by the last bit: a plain ceiling gives 4
+    # because of rounding errors the quotient is slightly above 3, and rounding up would give 4
+    # machines
+    assert load.tokens_per_second / rate > 3
     assert daily_cost(load, Machine(rate, 1.0)).machines == 3
 
 
-def test_the_outermost_numbers_have_finite_costs() -> None:
+def test_extreme_numbers_have_finite_costs() -> None:
     for tokens, rate, price in ((LARGEST, SMALLEST, LARGEST), (SMALLEST, LARGEST, LARGEST)):
         cost = daily_cost(Load(tokens, LARGEST), Machine(rate, price))
         assert cost.machines >= 1
@@ -57,7 +59,7 @@ def test_the_outermost_numbers_have_finite_costs() -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
-def test_nonsense_is_refused_by_name(value: float) -> None:
+def test_invalid_numbers_are_refused_by_name(value: float) -> None:
     with pytest.raises(InputError, match="tokens_per_day must be a number from 1e-09"):
         Load(value)
     with pytest.raises(InputError, match="peak_factor must be a number from 1"):

@@ -1,4 +1,4 @@
-"""The sixty lines for students write, with the same draws, the very tokens that specviz writes."""
+"""With the same draws, the sixty lines for students write exactly the tokens of specviz."""
 
 import ast
 import importlib.util
@@ -43,11 +43,12 @@ def library_model(name):
 
 
 def keyed_draws(seed):
-    """The numbers that specviz draws, by what they are for."""
+    """Return a function that makes the same draws as specviz: each purpose has its own stream."""
     streams = {each.name.lower(): RandomStream(seed, each) for each in Purpose}
 
     def uniform(purpose, *place):
-        siblings = (0,) if purpose in ("draft", "verify") else ()  # a chain has one child a node
+        # The draft is a chain, so each drafted token is its parent's child number 0.
+        siblings = (0,) if purpose in ("draft", "verify") else ()
         return streams[purpose].uniform(*place, *siblings)
 
     return uniform
@@ -66,9 +67,10 @@ SHORT = [(0, 0.0, 4), (1, 0.8, 4), (0, 0.8, 1), (2, 0.8, 7)]
 def test_sixty_lines_write_the_tokens_that_specviz_writes(
     new_tokens, seed, temperature, draft_length
 ):
-    """Hundreds of draws, and over a thousand tokens in `make slow`. The two forwards round
-    differently, by about 1e-6, so that one draw in some ten thousand falls between the borders of
-    two tokens; none of these does.
+    """Hundreds of draws are compared here, and over a thousand tokens in `make slow`.
+
+    The logits of the two implementations differ by about 1e-6 through rounding, so one draw in
+    about ten thousand would choose another token. None of the draws here does.
     """
     pair, task = bundled(), TASKS[seed]
     prompt = pair.codec.encode(held_out_prompt(task, 4), task)
@@ -84,7 +86,7 @@ def test_sixty_lines_write_the_tokens_that_specviz_writes(
     assert theirs == ours and len(ours) == new_tokens
 
 
-def test_sixty_lines_import_torch_and_transformers_only_and_are_about_sixty():
+def test_the_sixty_lines_import_only_torch_and_transformers_and_are_about_sixty():
     source = SOURCE.read_text(encoding="utf-8")
     imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import)]
     froms = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]

@@ -1,4 +1,4 @@
-"""Work in slices: it moves only while somebody waits, gives way deep inside, hears a stop there."""
+"""Work in time slices yields to other work, even from deep inside a call, and can be stopped."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from specviz.slices import until_stopped as until
 
 
 def deep(places, inside=False):
-    """Work far below whoever yields."""
+    """Call `give_way` `places` times, in a function that is not a generator."""
     for _ in range(places):
         give_way(inside)
     return places
@@ -23,14 +23,14 @@ def told(seen, rounds=3):
         yield number
 
 
-def test_outside_of_any_slice_nobody_is_let_by():
+def test_outside_a_slice_offers_to_yield_do_nothing():
     check_stop()
     assert deep(5) == 5
     assert list(letting_by("ab")) == ["a", "b"]
     assert time.perf_counter() <= own_time() <= time.perf_counter()
 
 
-def test_work_gives_way_deep_inside_and_moves_only_while_somebody_waits():
+def test_work_yields_deep_inside_and_runs_only_when_it_is_resumed():
     seen = []
     work = InSlices(lambda: told(seen), threading.Event(), seconds=0.0)
     assert seen == []
@@ -40,11 +40,11 @@ def test_work_gives_way_deep_inside_and_moves_only_while_somebody_waits():
     assert next(work, "over") == "over"
 
 
-def test_a_slice_that_has_time_left_is_not_given_away():
+def test_work_does_not_yield_while_its_slice_has_time_left():
     assert list(InSlices(lambda: told([]), threading.Event(), seconds=60.0)) == [0, 1, 2]
 
 
-def test_a_measured_run_is_left_alone_for_longer_than_a_slice():
+def test_a_timed_run_is_interrupted_later_than_other_work():
     def measured():
         deep(1, inside=True)
         yield "measured"
@@ -56,7 +56,7 @@ def test_a_measured_run_is_left_alone_for_longer_than_a_slice():
     assert next(InSlices(measured, threading.Event(), 0.5, now)) is None
 
 
-def test_own_time_does_not_count_what_others_had():
+def test_own_time_does_not_count_time_that_other_work_used():
     def timed():
         began = own_time()
         give_way()
@@ -72,7 +72,7 @@ def test_own_time_does_not_count_what_others_had():
     assert 0 < own <= spent
 
 
-def test_closing_ends_the_work_where_it_stands_and_frees_what_it_holds():
+def test_closing_ends_the_work_at_its_position_and_frees_its_resources():
     freed = []
 
     def work():
@@ -88,7 +88,7 @@ def test_closing_ends_the_work_where_it_stands_and_frees_what_it_holds():
     assert freed and next(moved, "over") == "over"
 
 
-def test_work_that_hears_the_stop_keeps_what_it_has():
+def test_work_that_notices_the_stop_keeps_its_results():
     stop, kept = threading.Event(), []
 
     def steps():
@@ -105,7 +105,7 @@ def test_work_that_hears_the_stop_keeps_what_it_has():
     assert kept == [1]
 
 
-def test_what_work_raises_is_raised_to_whoever_waits():
+def test_an_error_of_the_work_is_raised_in_the_code_that_waits_for_it():
     def failing():
         yield 1
         raise ValueError("broken")
@@ -117,7 +117,7 @@ def test_what_work_raises_is_raised_to_whoever_waits():
     assert list(work) == []
 
 
-def test_steps_of_a_run_hear_its_stop_and_no_other():
+def test_a_run_reacts_to_its_own_stop_only():
     mine, other = threading.Event(), threading.Event()
 
     def steps():
@@ -129,4 +129,4 @@ def test_steps_of_a_run_hear_its_stop_and_no_other():
     other.set()
     assert next(one) == "moved"
     assert list(until(two, threading.Event())) == []
-    check_stop()  # nothing is left behind in the thread
+    check_stop()  # this would raise an error if the stop of a run also stopped this thread

@@ -1,4 +1,4 @@
-"""A trace as tables: every row is what the records say, and pandas takes them as they are."""
+"""A trace as tables: every row matches the records, and pandas reads the tables unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRACES = [
 
 @pytest.mark.parametrize("trace", TRACES)
 @pytest.mark.parametrize("table", [rounds_table, nodes_table, tokens_table])
-def test_pandas_takes_every_table_and_its_columns_are_of_one_length(table, trace: Trace) -> None:
+def test_pandas_reads_every_table_and_all_columns_have_the_same_length(table, trace: Trace) -> None:
     columns = table(trace)
     frame = pandas.DataFrame(columns)
     assert list(frame.columns) == list(columns)
@@ -31,7 +31,7 @@ def test_pandas_takes_every_table_and_its_columns_are_of_one_length(table, trace
 
 
 @pytest.mark.parametrize("trace", TRACES)
-def test_the_tokens_are_the_text_in_order(trace: Trace) -> None:
+def test_the_rows_of_the_token_table_are_the_text_in_order(trace: Trace) -> None:
     tokens = tokens_table(trace)
     assert tuple(tokens["token_id"]) == trace.emitted_ids
     assert tokens["token"] == list(range(len(trace.emitted_ids)))
@@ -50,20 +50,20 @@ def test_rounds_add_up_to_the_metrics(trace: Trace) -> None:
         assert sum(rounds["reached"]) == reached
 
 
-def test_the_hand_made_race_reads_as_it_was_made() -> None:
+def test_the_tables_of_the_hand_made_race_have_its_numbers() -> None:
     rounds = rounds_table(tiny_trace())
     assert rounds["accepted"] == [1, 3] and rounds["emitted"] == [2, 4]
     assert rounds["extra"] == ["recovered", "bonus"] and rounds["drafted"] == [3, 3]
     assert rounds["end_seconds"] == pytest.approx([0.1 + 0.14, 0.1 + 0.14 + 0.16])
     nodes = nodes_table(tiny_trace())
     assert nodes["outcome"] == ["accepted", "rejected", "unreached", *["accepted"] * 3]
-    assert nodes["entropy"] == [None] * 6  # no position was recorded
+    assert nodes["entropy"] == [None] * 6  # the rounds of this trace have no recorded distributions
     assert tokens_table(tiny_trace())["end_seconds"] == pytest.approx(
         [0.1] + [0.24] * 2 + [0.4] * 4
     )
 
 
-def test_a_node_has_the_entropy_of_its_own_place_where_that_was_examined() -> None:
+def test_an_examined_node_has_the_entropy_of_its_own_position() -> None:
     trace = random_trace(5, branching=(2, 2))
     nodes = pandas.DataFrame(nodes_table(trace))
     judged = nodes[nodes.outcome != Outcome.UNREACHED.value]
@@ -72,7 +72,7 @@ def test_a_node_has_the_entropy_of_its_own_place_where_that_was_examined() -> No
     assert first.overlap == trace.rounds[0].positions[0].overlap
 
 
-def test_what_could_not_be_seen_is_missing_in_the_table() -> None:
+def test_values_that_were_not_recorded_are_missing_in_the_table() -> None:
     trace = random_trace(1, rounds=1)
     verdicts = tuple(
         dataclasses.replace(each, uniform_draw=None, residual_prob=None)

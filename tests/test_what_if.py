@@ -1,4 +1,4 @@
-"""Another draw, another walk: over the record alone, by the decoder's own rule."""
+"""A different draw gives a different walk, which follows from the record and the decoder's rule."""
 
 import dataclasses
 import subprocess
@@ -20,7 +20,11 @@ ACCEPTED, REJECTED, UNREACHED = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.UNRE
 
 
 def fixed_round(acceptance, draws, widths=(1, 1, 1)):
-    """A round whose walk follows from these two lists; node i has token i, row i holds 10 + i."""
+    """Return a round whose walk follows from these acceptance probabilities and draws.
+
+    Node i has the token id i. If the walk ends at node i, the extra token has the id 11 + i; at the
+    root it has the id 10.
+    """
     made = random_round(widths=widths)
     nodes = tuple(
         dataclasses.replace(node, token_id=index) for index, node in enumerate(made.tree.nodes)
@@ -47,7 +51,7 @@ def fixed_round(acceptance, draws, widths=(1, 1, 1)):
     )
 
 
-def test_a_lower_draw_lets_a_rejected_token_pass_and_the_walk_goes_on():
+def test_a_lower_draw_accepts_a_rejected_token_and_the_walk_continues():
     chain = fixed_round([0.5, 0.5, 0.5], [0.2, 0.8, 0.1])
     assert chain.emitted_ids == (0, 11)
     other = counterfactual(chain, {1: 0.4})
@@ -58,7 +62,7 @@ def test_a_lower_draw_lets_a_rejected_token_pass_and_the_walk_goes_on():
     assert other.differs
 
 
-def test_a_higher_draw_rejects_and_leaves_the_rest_unreached():
+def test_a_higher_draw_rejects_a_token_and_leaves_the_rest_unreached():
     chain = fixed_round([0.5, 0.5, 0.5], [0.2, 0.2, 0.2])
     other = counterfactual(chain, {0: 0.7})
     assert other.outcomes == (REJECTED, UNREACHED, UNREACHED)
@@ -71,8 +75,8 @@ def test_the_comparison_is_strict_as_in_the_decoder():
     assert counterfactual(fixed_round([0.0, 1.0, 1.0], [0.5] * 3), {0: 0.0}).path == ()
 
 
-def test_a_failed_sibling_hands_over_to_the_next():
-    #  root -> 0 1; 0 -> 2 3; 1 -> 4 5
+def test_after_a_rejected_sibling_the_next_one_is_examined():
+    # Children of each node: the root has 0 and 1, node 0 has 2 and 3, node 1 has 4 and 5.
     tree = fixed_round([0.6, 0.5, 0.9, 0.9, 0.9, 0.9], [0.1, 0.3, 0.2, 0.2, 0.95, 0.2], (2, 2))
     assert tree.accepted == (0, 2)
     other = counterfactual(tree, {0: 0.9})
@@ -109,8 +113,8 @@ def test_without_forced_draws_every_round_is_as_recorded(seed, kind, widths, in_
     assert same.extra_prob == round_.extra.prob
 
 
-def test_what_the_record_saw_of_a_near_tie_stands_after_six_digits():
-    """0.12345601 < 0.12345602, but a file holds 0.123456 for both."""
+def test_the_recorded_verdict_of_a_near_tie_survives_rounding_to_six_digits():
+    """The draw 0.12345601 is below p/q = 0.12345602, but a file stores 0.123456 for both."""
     chain = fixed_round([0.12345602, 0.5, 0.5], [0.12345601, 0.8, 0.1])
     read = decode(Round, encode(chain), "round")
     assert read.verdicts[0].uniform_draw == read.verdicts[0].acceptance_prob
@@ -127,14 +131,14 @@ def test_an_end_token_cuts_the_path_and_leaves_no_extra_token():
     assert counterfactual(chain, {0: 0.9}, end_ids={1}).emitted_ids == (10,)
 
 
-def test_siblings_that_failed_below_the_end_token_were_never_reached():
+def test_siblings_rejected_below_the_end_token_were_never_reached():
     tree = fixed_round([0.9, 0.9, 0.1, 0.1, 0.1, 0.1], [0.95, 0.1, 0.5, 0.5, 0.5, 0.5], (2, 2))
     cut = counterfactual(tree, {}, end_ids={1})
     assert (cut.path, cut.rejected) == ((1,), (0,))
-    assert cut.differs  # the record went on behind what ends the text
+    assert cut.differs  # the recorded round continues after the end token
 
 
-def test_a_path_that_the_record_cut_is_cut_there_again():
+def test_a_path_that_was_cut_in_the_record_is_cut_at_the_same_token():
     chain = fixed_round([0.5, 0.5, 0.5], [0.2, 0.2, 0.2])
     verdicts = (*chain.verdicts[:2], dataclasses.replace(chain.verdicts[2], outcome=UNREACHED))
     ended = dataclasses.replace(chain, verdicts=verdicts, extra=None)
@@ -143,7 +147,7 @@ def test_a_path_that_the_record_cut_is_cut_there_again():
     assert counterfactual(ended, {1: 0.9}).emitted_ids == (0, 11)
 
 
-def test_without_the_tokens_held_ready_the_extra_token_is_unknown():
+def test_without_the_prepared_extra_tokens_the_extra_token_is_unknown():
     chain = dataclasses.replace(fixed_round([0.5] * 3, [0.2, 0.8, 0.1]), extra_ids=())
     other = counterfactual(chain, {1: 0.1, 2: 0.9})
     assert (other.emitted_ids, other.extra_id) == ((0, 1), None)
@@ -151,8 +155,11 @@ def test_without_the_tokens_held_ready_the_extra_token_is_unknown():
 
 
 @pytest.mark.parametrize("name", ["draft-model.code", "draft-tree.story", "eagle.chat.smollm2"])
-def test_the_distribution_behind_an_examined_node_gives_the_probability_that_was_recorded(name):
-    """Of recovered and of bonus tokens alike: looked up as if nobody had noted it."""
+def test_the_distribution_after_an_examined_node_gives_the_recorded_probability(name):
+    """The test replaces the extra token.
+
+    `counterfactual` must still find the recorded probability.
+    """
     for round_ in (each for each in golden_trace(name).rounds if each.extra):
         extra = round_.extra
         elsewhere = dataclasses.replace(round_, extra=dataclasses.replace(extra, token_id=-5))
@@ -164,7 +171,7 @@ def test_the_distribution_behind_an_examined_node_gives_the_probability_that_was
             assert found.extra_prob is None
 
 
-def test_behind_a_node_that_was_never_examined_the_probability_is_unknown():
+def test_after_a_node_that_was_not_examined_the_probability_is_unknown():
     chain = fixed_round([0.5, 0.5, 0.5], [0.2, 0.8, 0.1])
     other = counterfactual(chain, {1: 0.4})
     assert other.extra_id == 13 and other.extra_prob is None
@@ -191,20 +198,20 @@ def test_a_round_without_a_tree_has_nothing_to_force():
         counterfactual(random_round(widths=()), {0: 0.5})
 
 
-def test_a_round_whose_draws_were_not_seen_is_refused():
+def test_a_round_whose_draws_are_unknown_is_refused():
     chain = fixed_round([0.5] * 3, [0.2] * 3)
     unseen = tuple(dataclasses.replace(verdict, uniform_draw=None) for verdict in chain.verdicts)
-    with pytest.raises(InputError, match="round 1 must have known uniform draws"):
+    with pytest.raises(InputError, match="round 1 must be recorded with its uniform draws"):
         counterfactual(dataclasses.replace(chain, verdicts=unseen), {0: 0.5})
 
 
-def test_a_trace_shows_an_end_token_only_where_a_lane_ended_with_one():
+def test_a_trace_shows_an_end_token_only_if_a_lane_ended_with_one():
     trace = changed(random_trace(3, rounds=4), finish=FinishReason.END_OF_SEQUENCE)
     assert known_end_ids(trace) == {trace.emitted_ids[-1]}
     assert known_end_ids(changed(trace, finish=FinishReason.LENGTH)) == frozenset()
 
 
-def test_no_model_library_is_loaded_to_read_compare_and_measure_traces():
+def test_reading_comparing_and_measuring_traces_loads_no_model_library():
     modules = "trace_file", "trace_diff", "trace_tables", "metrics", "acceptance_profile"
     imports = ", ".join(f"specviz.{name}" for name in modules)
     script = f"import sys, {imports}; assert 'torch' not in sys.modules"

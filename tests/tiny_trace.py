@@ -1,4 +1,4 @@
-"""A race small enough to work every number out by hand."""
+"""A race so small that every number can be worked out by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.random_traces import changed, random_trace
 
 
 def chain(drafted: int, accepted: int, draft: float, verify: float, host: float) -> Round:
-    """A chain that accepts the first `accepted` of its tokens; all token ids are 5."""
+    """Return a chain that accepts the first `accepted` of its tokens; all token ids are 5."""
     full = accepted == drafted
     outcomes = [Outcome.ACCEPTED] * accepted + [Outcome.REJECTED] * (not full)
     outcomes += [Outcome.UNREACHED] * (drafted - len(outcomes))
@@ -47,13 +47,13 @@ def chain(drafted: int, accepted: int, draft: float, verify: float, host: float)
 
 
 def tiny_trace() -> Trace:
-    """Both lanes emit seven tokens of id 5.
+    """Return a race in which both lanes emit seven tokens of id 5.
 
-    Baseline: 0.1 s of prefill and six steps of 0.1 s: 7 tokens in 0.7 s, 10 a second.
+    Baseline: 0.1 s of prefill and six steps of 0.1 s: 7 tokens in 0.7 s, 10 per second.
     Speculative: 0.1 s of prefill;
       round 0: 3 drafted, 1 accepted, 1 recovered: 2 tokens in 0.03 + 0.10 + 0.01 = 0.14 s
       round 1: 3 drafted, 3 accepted, 1 bonus:     4 tokens in 0.03 + 0.12 + 0.01 = 0.16 s
-    7 tokens in 0.4 s: 17.5 a second.
+    7 tokens in 0.4 s: 17.5 per second.
     """
     base = random_trace(0, rounds=0, temperature=0.0)
     assert base.prefill is not None

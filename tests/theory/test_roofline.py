@@ -1,4 +1,4 @@
-"""Forward times say where arithmetic begins to bind, and up to which batch speculation pays."""
+"""Forward times show when arithmetic becomes the limit, and up to which batch size drafts pay."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ LENGTHS = st.integers(1, 12)
 
 
 def roof(memory: float, token: float) -> ForwardCurve:
-    """The model's own curve, t(n) = max(m, n f)."""
+    """Return the roofline t(n) = max(memory, n * token) at the token counts in COUNTS."""
     return ForwardCurve(COUNTS, tuple(max(memory, count * token) for count in COUNTS))
 
 
 @given(st.floats(1, 256))
-def test_between_measured_counts_the_curve_is_straight(count: float) -> None:
+def test_between_measured_counts_the_curve_is_a_straight_line(count: float) -> None:
     assert roof(1e-9, 2.0).at(count) == pytest.approx(2 * count)
 
 
-def test_beyond_the_last_count_the_last_slope_goes_on() -> None:
+def test_beyond_the_last_count_the_curve_keeps_its_last_slope() -> None:
     assert roof(32.0, 1.0).at(1024) == 1024
     assert roof(1e6, 1.0).at(1024) == 1e6
 
 
 @given(RATES, LENGTHS, st.floats(0.01, 1))
-def test_one_row_is_the_closed_form_with_its_cost_of_verification(
+def test_the_speedup_of_one_row_is_the_closed_form_with_its_verification_cost(
     a: float, K: int, c: float
 ) -> None:
     target, draft = roof(1.0, 0.2), roof(c, 0.0)
@@ -54,14 +54,14 @@ def test_one_row_is_the_closed_form_with_its_cost_of_verification(
 
 
 @given(RATES, LENGTHS)
-def test_where_arithmetic_binds_a_round_yields_less_than_it_costs(a: float, K: int) -> None:
+def test_if_arithmetic_is_the_limit_a_round_loses_time(a: float, K: int) -> None:
     target, draft = roof(1.0, 1.0), roof(0.001, 0.0)
     assert batch_speedup(a, K, 4, target, draft) < 1
     assert largest_paying_batch(a, K, target, draft) == 0
 
 
 @given(RATES, LENGTHS, st.floats(0, 0.2))
-def test_speculation_pays_up_to_its_last_batch_and_not_with_one_row_more(
+def test_speculation_pays_up_to_its_last_batch_and_not_with_one_more_row(
     a: float, K: int, c: float
 ) -> None:
     target, draft = roof(1.0, 1 / 24), roof(max(c, 1e-6), 0.0)
@@ -71,13 +71,13 @@ def test_speculation_pays_up_to_its_last_batch_and_not_with_one_row_more(
     assert batch_speedup(a, K, most + 1, target, draft) <= 1
 
 
-def test_a_larger_batch_gains_no_more_than_a_smaller_one_on_a_roof() -> None:
+def test_on_a_roofline_a_larger_batch_never_gains_more_than_a_smaller_one() -> None:
     target, draft = roof(1.0, 1 / 24), roof(0.05, 0.0)
     gains = [batch_speedup(0.8, 4, rows, target, draft) for rows in range(1, 33)]
     assert all(low >= high - 1e-12 for low, high in pairwise(gains))
 
 
-def test_decoding_one_row_uses_a_hundredth_of_a_percent_to_a_percent_of_the_peak() -> None:
+def test_decoding_one_row_uses_less_than_a_percent_of_the_peak() -> None:
     assert peak_share(1, 2, 989e12, 3.35e12) == pytest.approx(0.0034, abs=1e-4)
     assert peak_share(10_000, 2, 989e12, 3.35e12) == 1
 
@@ -94,14 +94,14 @@ def test_a_machine_without_bandwidth_is_refused(value: float) -> None:
 @pytest.mark.parametrize(
     "name", ["tokens", "bytes_per_weight", "flops_per_second", "bytes_per_second"]
 )
-def test_a_share_of_a_peak_is_of_positive_numbers(name: str, value: float) -> None:
+def test_a_share_of_the_peak_needs_positive_numbers(name: str, value: float) -> None:
     whole: dict[str, Any] = {"tokens": 1, "bytes_per_weight": 2.0}
     whole |= {"flops_per_second": 1e15, "bytes_per_second": 1e12}
     with pytest.raises(InputError, match=f"{name} must be a positive number, got"):
         peak_share(**whole | {name: value})
 
 
-def test_a_fit_finds_the_roofline_that_made_the_times_and_stays_near_noisy_ones() -> None:
+def test_a_fit_finds_the_roofline_behind_exact_times_and_is_close_for_noisy_ones() -> None:
     made, counts = Roofline(0.04, 0.003), (1, 2, 4, 6, 8, 16, 32, 64)
     exact = fitted_roofline(counts, [made.at(count) for count in counts])
     assert exact.read_seconds == pytest.approx(0.04) and exact.ridge == pytest.approx(40 / 3)
@@ -109,13 +109,15 @@ def test_a_fit_finds_the_roofline_that_made_the_times_and_stays_near_noisy_ones(
     times = [made.at(count) * each for count, each in zip(counts, noise, strict=True)]
     assert fitted_roofline(counts, times).read_seconds == pytest.approx(0.04, rel=0.05)
     assert fitted_roofline(counts, times).token_seconds == pytest.approx(0.003, rel=0.1)
-    with pytest.raises(InputError, match="counts and seconds must be three or more each"):
+    with pytest.raises(
+        InputError, match="counts and seconds must have the same length, at least three, got"
+    ):
         fitted_roofline((1, 2), (1.0, 2.0))
     with pytest.raises(InputError, match="seconds must be a positive number, got 0"):
         fitted_roofline((1, 2, 4), (1.0, 0.0, 2.0))
 
 
-def test_a_forward_touches_more_experts_the_more_tokens_it_has_and_never_more_than_all() -> None:
+def test_more_tokens_use_more_experts_but_never_more_than_all() -> None:
     touched = [touched_experts(8, 2, tokens) for tokens in (1, 2, 6, 200)]
     assert touched == sorted(touched) and touched[0] == 2 and touched[-1] == pytest.approx(8)
     assert touched_experts(1, 1, 5) == 1
@@ -125,5 +127,6 @@ def test_a_forward_touches_more_experts_the_more_tokens_it_has_and_never_more_th
 
 def test_a_draft_forward_of_many_rows_takes_its_own_longer_time() -> None:
     target, draft = roof(32.0, 1.0), roof(1.0, 0.5)
-    # 16 rows, K = 1: T = 1.5; t(16) = t(32) = 32 and d(16) = 8
+    # With 16 rows and K = 1, a round gives T = 1.5 tokens per row. The target's times are t(16) =
+    # t(32) = 32, and the draft's time is d(16) = 8.
     assert batch_speedup(0.5, 1, 16, target, draft) == pytest.approx(1.5 * 32 / (32 + 8))

@@ -27,12 +27,15 @@ ROUNDS = 400_000
 
 
 @given(st.floats(0, 0.99), LENGTHS)
-def test_expected_tokens_is_the_geometric_closed_form(a: float, K: int) -> None:
+def test_the_expected_tokens_equal_the_geometric_closed_form(a: float, K: int) -> None:
     assert expected_tokens(a, K) == pytest.approx((1 - a ** (K + 1)) / (1 - a))
 
 
 def simulated_tokens(rates: Sequence[float]) -> float:
-    """Tokens per target forward of many rounds, in which depth d passes with rates[d]."""
+    """Simulate rounds in which a token at depth d is accepted with probability rates[d].
+
+    Return the mean number of tokens per forward.
+    """
     draws = np.random.default_rng(1).random((ROUNDS, len(rates)))
     accepted = np.logical_and.accumulate(draws < np.asarray(rates), axis=1).sum(axis=1)
     return float(1 + accepted.mean())
@@ -47,14 +50,15 @@ def test_tokens_and_speedup_agree_with_simulated_rounds_to_one_percent(a: float,
     assert speedup(a, K, c, v) == pytest.approx(tokens * 1 / (K * c + 1 + v), rel=0.01)
 
 
-def test_perfect_acceptance_emits_all_and_none_emits_one() -> None:
+def test_perfect_acceptance_emits_all_tokens_and_no_acceptance_emits_one() -> None:
     assert expected_tokens(1, 5) == 6
     assert expected_tokens(0, 5) == 1
     assert expected_accepted(0, 5) == 0
 
 
-def test_a_rejection_drops_the_rest_so_accepted_is_below_a_times_K() -> None:
-    assert round(expected_accepted(0.8, 5), 2) == 2.69  # not 4
+def test_a_rejection_drops_later_tokens_so_fewer_than_a_times_k_are_accepted() -> None:
+    # A round accepts fewer tokens than 0.8 * 5 = 4.
+    assert round(expected_accepted(0.8, 5), 2) == 2.69
 
 
 @given(ACCEPTANCES, COSTS, st.floats(0, 1))
@@ -63,7 +67,7 @@ def test_no_draft_length_beats_the_best_one(a: float, c: float, v: float) -> Non
     assert all(speedup(a, K, c, v) <= best for K in range(1, 33))
 
 
-def test_a_free_draft_that_is_always_right_wants_the_longest_draft() -> None:
+def test_a_free_draft_that_is_always_right_should_be_as_long_as_possible() -> None:
     assert best_draft_length(1, 0) == 32
 
 
@@ -76,7 +80,7 @@ def test_speculation_breaks_even_at_the_break_even_acceptance(K: int, c: float, 
         assert speedup(a, K, c, v) == pytest.approx(1, abs=1e-6)
 
 
-def test_a_draft_as_dear_as_the_target_needs_perfection() -> None:
+def test_a_draft_as_slow_as_the_target_needs_perfect_acceptance() -> None:
     assert break_even_acceptance(4, 1) == pytest.approx(1)
     assert break_even_acceptance(4, 1.01) is None
 
