@@ -350,14 +350,17 @@ def sample_answers(
     folder: Path,
     seconds: float,
     seed: int,
+    clock: Callable[[], float] = time.process_time,
 ) -> None:
-    """Sample answers for `seconds` of processor time, and add them to `folder` as files.
+    """Sample answers until `clock` has advanced by `seconds`, and add them to `folder` as files.
+
+    The default clock counts processor time.
 
     If the answers to held-out messages do not exist yet, they are sampled first and written to
     `folder`/held-out. A later run with the same seed adds files and keeps the old files. It draws
     other messages and questions than the run before.
     """
-    began = time.process_time()
+    began = clock()
     template = Template.of(tokenizer)
     held_out = folder / "held-out" / "answers-000.npz"
     if not held_out.exists():
@@ -379,11 +382,11 @@ def sample_answers(
         ),
     ]
     waiting: list[SampledAnswer] = []
-    tokens, reported = 0, time.process_time()
+    tokens, reported = 0, clock()
     for answer in sample(model, template, sources):
         waiting.append(answer)
         tokens += answer.answer_length
-        now = time.process_time()
+        now = clock()
         if tokens >= FILE_TOKENS or now - began > seconds:
             write_sampled(waiting, folder / f"answers-{seed}-{number:04d}.npz")
             speed = tokens / (now - reported)

@@ -1,4 +1,6 @@
+import itertools
 import random
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +156,9 @@ def test_a_second_run_adds_files_and_replaces_none(
     prompts = ChatPrompts(texts, {task: (f"{task} c",) for task in CHAT_TASKS})
 
     def run() -> set[str]:
-        sample_answers(model, tokenizer, prompts, tmp_path, seconds=0.2, seed=5)
+        ticks = itertools.count()  # two reads of the clock, and then one per answer
+        clock = partial(next, ticks)
+        sample_answers(model, tokenizer, prompts, tmp_path, seconds=12, seed=5, clock=clock)
         return {path.name for path in tmp_path.glob("*.npz")}
 
     first = run()
