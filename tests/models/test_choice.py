@@ -169,19 +169,6 @@ def test_the_size_counts_every_stored_layout() -> None:
     assert shared.bytes == 2 * weight.nbytes and shared.second_bytes == weight.nbytes
 
 
-class SlowClock:
-    """A clock on which each call takes a second; every `hiccup`-th reading adds ten seconds."""
-
-    def __init__(self, hiccup: int = 0) -> None:
-        self._now, self._reads, self._hiccup = 0.0, 0, hiccup
-
-    def __call__(self) -> float:
-        self._reads += 1
-        is_late = self._hiccup and self._reads % self._hiccup == 0
-        self._now += 11.0 if is_late else 1.0
-        return self._now
-
-
 class PacedClock:
     """A clock that advances by a fixed number of seconds at each reading."""
 
@@ -193,9 +180,21 @@ class PacedClock:
         return self._now
 
 
+class SlowerClock:
+    """A clock on which each call takes a tenth longer than the call before."""
+
+    def __init__(self) -> None:
+        self._now, self._pace = 0.0, 1.0
+
+    def __call__(self) -> float:
+        self._pace *= 1.1
+        self._now += self._pace
+        return self._now
+
+
 def test_measuring_gives_each_candidate_a_time_for_each_number_of_rows() -> None:
     weights = [PlainWeights(torch.randn(48, 32)) for _ in range(2)]
-    times = measure(weights, torch.float32, clock=SlowClock())
+    times = measure(weights, torch.float32, clock=PacedClock(1.0))
     assert times is not None
     assert set(times) == {each.name for each in offered(weights[0].shape, torch.float32)}
     assert all(each == pytest.approx((0.5,) * CLASSES) for each in times.values())
@@ -203,12 +202,12 @@ def test_measuring_gives_each_candidate_a_time_for_each_number_of_rows() -> None
 
 def test_times_from_a_busy_machine_are_not_used() -> None:
     weights = [PlainWeights(torch.randn(48, 32))]
-    assert measure(weights, torch.float32, clock=SlowClock(hiccup=6)) is None
+    assert measure(weights, torch.float32, clock=SlowerClock()) is None
 
 
 def test_measuring_stops_at_its_deadline() -> None:
     weights = [PlainWeights(torch.randn(48, 32))]
-    assert measure(weights, torch.float32, deadline=5.0, clock=SlowClock()) is None
+    assert measure(weights, torch.float32, deadline=5.0, clock=PacedClock(1.0)) is None
 
 
 def test_times_are_stored_for_later_processes(tmp_path: Path) -> None:
@@ -334,6 +333,23 @@ def test_matrices_without_time_are_measured_at_the_next_start(
     assert calls == [96, 48]
 
 
+def test_a_disturbed_measurement_does_not_discard_the_others(
+    nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(matrices: Any, rows: torch.dtype, deadline: float) -> dict[str, Any] | None:
+        if matrices[0].shape.outputs == 96:
+            return None
+        return {each.name: flat(1.0) for each in offered(matrices[0].shape, rows)}
+
+    monkeypatch.setattr(settling, "LEAST_BYTES", 1)
+    monkeypatch.setattr(settling, "measure", measured)
+    projections = [Projection(torch.randn(rows, 32)) for rows in (96, 48)]
+    settling.settle(projections, Environment(cache_folder=tmp_path))
+    choices = [each.choice for each in projections]
+    assert [choice and choice.is_measured for choice in choices] == [False, True]
+    assert len(remembered.read_times(tmp_path)) == 1
+
+
 def test_on_a_busy_machine_the_rules_decide(
     nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,6 +389,13 @@ def test_with_little_memory_each_matrix_is_stored_once(
         settling.settle(made, Environment(cache_folder=tmp_path, small_memory=small))
         held.append([each.second_bytes > 0 for each in made])
     assert held == [[False, False], [True, True]]
+
+
+def test_the_kernel_whose_layers_run_in_one_call_is_measured_to_the_end() -> None:
+    passes = {"compiled": [[1.5] * CLASSES], "linear": [[1.0] * CLASSES], "mm": [[1.3] * CLASSES]}
+    held: dict[str, Any] = dict.fromkeys(passes, ())
+    measuring._keep_winners(held, {name: list(each) for name, each in passes.items()})
+    assert list(held) == ["compiled", "linear"]
 
 
 def test_a_dropped_candidate_does_not_win_by_a_time_from_a_cache() -> None:

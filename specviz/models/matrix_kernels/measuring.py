@@ -14,22 +14,23 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from specviz.models.matrix_kernels.choice import FEW, FIRST_ROWS, MEASURED_ROWS
+from specviz.models.matrix_kernels.choice import FEW, FIRST_ROWS, MEASURED_ROWS, TOGETHER
 from specviz.models.matrix_kernels.kernel_candidates import BY_NAME, Held, offered
 from specviz.models.matrix_kernels.weights import MatrixWeights
 
 # The total bytes of the matrices in the first pass, and in the later passes.
-FIRST_SET, WORKING_SET = 64 << 20, 256 << 20
+FIRST_SET, WORKING_SET = 32 << 20, 256 << 20
 MOST_MATRICES = 64
 # The number of matrices in a measurement if arithmetic limits the kernel and not memory, as for
 # prompts.
 FEW_MATRICES = 2
 # The number of later passes over all classes of row counts. The class for prompts is measured in
 # the first pass only, because it takes the longest and matters least.
-LATER_PASSES = 2
+LATER_PASSES = 3
 # A candidate is dropped after the first pass if it takes this many times as long as the fastest in
-# every class.
-SLOW = 1.5
+# every class. The kernel whose layers run in one call is never dropped, because it is preferred if
+# its time is near that of the fastest.
+SLOW = 1.2
 # If a candidate takes more than this many times as long as the fastest for one class of row counts,
 # memory does not limit it. For the next class it is then measured with FEW_MATRICES matrices. If
 # the next class is the one for prompts, the time of the candidate is estimated instead.
@@ -139,11 +140,15 @@ def _is_steady(passes: list[list[float]]) -> bool:
 
 
 def _keep_winners(held: dict[str, list[Held]], passes: dict[str, list[list[float]]]) -> None:
-    """Drop the candidates that take at least SLOW times as long as the fastest in every class."""
+    """Drop the candidates that take at least SLOW times as long as the fastest in every class.
+
+    The kernel with the layout TOGETHER stays.
+    """
     times = {name: _least(each) for name, each in passes.items()}
     least = _least(list(times.values()))
     for name in list(held):
-        if all(own >= SLOW * best for own, best in zip(times[name], least, strict=True)):
+        is_slow = all(own >= SLOW * best for own, best in zip(times[name], least, strict=True))
+        if is_slow and BY_NAME[name].layout != TOGETHER:
             del held[name]
 
 

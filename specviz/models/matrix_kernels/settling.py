@@ -22,7 +22,7 @@ from specviz.models.matrix_kernels.remembered import read_times, write_times
 from specviz.models.matrix_kernels.weights import MatrixShape
 
 # After this many seconds of measuring for one model, no new measurement starts.
-BUDGET_SECONDS = 3.0
+BUDGET_SECONDS = 1.5
 # After this many seconds, the current measurement stops as well.
 MOST_SECONDS = 6.0
 # If all matrices of a model have fewer bytes than this, nothing is measured, because every kernel
@@ -94,19 +94,18 @@ def _measure_unknown(
     _known.update(read_times(environment.cache_folder))
     missing = [kind for kind in unknown if kind not in _known]
     missing.sort(key=lambda kind: -len(groups[kind]) * groups[kind][0].shape.bytes)
-    began, found = clock(), 0
-    for kind in missing:
-        if found and clock() > began + BUDGET_SECONDS:
+    began, is_new = clock(), False
+    for number, kind in enumerate(missing):
+        if number and clock() > began + BUDGET_SECONDS:
             break  # the remaining kinds of matrix are measured when the program starts again
         group = groups[kind]
         deadline = began + MOST_SECONDS
         times = measure([each.weights() for each in group], group[0].rows, deadline)
-        # If the machine is busy, fixed rules choose until the program starts again.
-        if times is None:
-            break
-        _known[kind] = times
-        found += 1
-    if found:
+        # If the machine was busy, fixed rules choose for this kind until the program starts again.
+        if times is not None:
+            _known[kind] = times
+            is_new = True
+    if is_new:
         write_times(environment.cache_folder, _known)
 
 
