@@ -29,7 +29,7 @@ from specviz.models.files.survey import (
 )
 from specviz.models.files.weight_fit import unfit_weights
 from specviz.models.heads.head_weights import HeadWeights
-from specviz.models.llama.llama_model import FAMILY, second_layout_bytes
+from specviz.models.llama.llama_config import FAMILY, second_layout_bytes
 from specviz.models.memory import dtype_warnings, gigabytes, room_bytes, shortage
 from specviz.models.memory_estimate import NO_REQUEST, Demand, MemoryEstimate, estimate
 from specviz.models.pair_catalog import Pair, pairs

@@ -20,7 +20,7 @@ from specviz import __version__
 from specviz.decoding.clock import mark, wait_for
 from specviz.models.files.loading import DTYPES
 from specviz.models.graphs.captured_work import CapturedWork, GraphSet
-from specviz.models.llama.llama_model import take_heads
+from specviz.models.llama.layer import take_heads
 from specviz.models.reading_limit import read_bandwidth
 from tests.gpu.probe_results import Results
 from tests.gpu.random_models import llama_config

@@ -12,7 +12,8 @@ from specviz.environment import Environment
 from specviz.models.files.loading import load_surveyed
 from specviz.models.files.survey import survey_model
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama.llama_model import LlamaModel, is_supported, tied_copy_bytes
+from specviz.models.llama.llama_config import is_supported, tied_copy_bytes
+from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.matrix_kernels.choice import Choice
 from specviz.models.matrix_kernels.projection import Projection
 
@@ -103,7 +104,7 @@ def test_a_tied_output_matrix_is_packed_up_to_a_size_and_its_copy_is_counted(
 ) -> None:
     size = 300 * 32 * 4
     limit = size if is_small else size - 1
-    monkeypatch.setattr("specviz.models.llama.llama_model.TIED_COPY_BYTES", limit)
+    monkeypatch.setattr("specviz.models.llama.llama_config.TIED_COPY_BYTES", limit)
     survey = survey_model(str(save_model("llama")), Environment())
     model = load_surveyed(survey, torch.device("cpu"), torch.float32).model
     assert isinstance(model, LlamaModel) and isinstance(model.head, Projection)

@@ -213,7 +213,7 @@ def test_a_llama_model_that_cannot_run_is_refused(save_model: Save) -> None:
 def test_a_layer_loop_that_differs_from_transformers_is_refused(
     save_model: Save, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specviz.models.llama.llama_model.rotate", lambda heads, angles, out: None)
+    monkeypatch.setattr("specviz.models.llama.layer.rotate", lambda heads, angles, out: None)
     assert "does not follow the positions" in refusal(save_model("llama"))
 
 

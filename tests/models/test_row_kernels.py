@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from specviz.models.cache import SlotCache, StraightSlots
-from specviz.models.llama import llama_model
-from specviz.models.llama.llama_model import CachedAttention, Heads, RootMeanSquareNorm, gated
+from specviz.models.llama.attention import CachedAttention, Heads, attention
+from specviz.models.llama.layer import RootMeanSquareNorm, gated
 from specviz.models.llama.row_kernels import FewRowAttention
 from specviz.models.matrix_kernels import kernel
 from specviz.models.matrix_kernels.choice import MOST_ALIKE
@@ -37,7 +37,7 @@ def joined_rows(count: int) -> torch.Tensor:
 
 def mixed(joined: torch.Tensor, mask: torch.Tensor | None, cache: SlotCache) -> torch.Tensor:
     slots = StraightSlots(cache, cache.length, 1, len(joined))
-    attend = llama_model.attention(slots, HEADS, joined[:, 0].contiguous(), mask)
+    attend = attention(slots, HEADS, joined[:, 0].contiguous(), mask)
     few = kernel.registers() is not None and len(joined) <= MOST_ALIKE
     assert isinstance(attend, FewRowAttention if few else CachedAttention)
     return torch.stack([attend(layer, joined) for layer in range(LAYERS)])

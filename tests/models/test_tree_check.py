@@ -13,7 +13,8 @@ from specviz.errors import InputError
 from specviz.models.files.tree_check import checked_model
 from specviz.models.language_model import ForwardOutput, LanguageModel
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama.llama_model import LlamaModel, is_supported
+from specviz.models.llama.llama_config import is_supported
+from specviz.models.llama.llama_model import LlamaModel
 from specviz.records import ModelInfo
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -176,7 +177,7 @@ def test_models_that_ignore_mask_or_positions_are_refused_at_every_dtype_and_dep
 def test_a_layer_loop_that_ignores_positions_is_refused_in_every_dtype(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specviz.models.llama.llama_model.rotate", lambda heads, angles, out: None)
+    monkeypatch.setattr("specviz.models.llama.layer.rotate", lambda heads, angles, out: None)
     held = module("llama", 30, dtype)
     with pytest.raises(InputError, match="does not follow the positions and the mask"):
         checked_model(LibraryModel(held, info(held)), lambda: LlamaModel(held, info(held)))

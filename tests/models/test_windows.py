@@ -11,7 +11,7 @@ from torch import Tensor
 from specviz.errors import InputError
 from specviz.models.files.tree_check import checked_model
 from specviz.models.library_model import LibraryModel
-from specviz.models.llama.llama_model import is_supported
+from specviz.models.llama.llama_config import is_supported
 from specviz.models.windows import FULL, SLIDING, Windows
 from tests.models.conftest import VOCAB, WINDOW
 from tests.models.test_tree_forward import SLIDING_FAMILIES

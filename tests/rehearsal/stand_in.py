@@ -68,7 +68,7 @@ INTENDED = {
     "decoding/drafters/cross_vocabulary.py": "the probability of shared tokens, for display",
     "decoding/ahead/board.py": "prepared logits, of which q is made a round later",
     "decoding/ahead/drafting.py": "the same on their way to the board",
-    "models/llama/llama_model.py Rotary": "angles, which are rounded once they are computed",
+    "models/llama/rotary.py Rotary": "angles, which are rounded once they are computed",
     "models/heads/eagle_files.py _Reader.read": "the frequencies of these angles",
     "models/matrix_kernels/weights.py": "scales, and weights while they are rounded",
     "models/matrix_kernels/kernel_candidates.py TorchInt8": "rows of an int8 kernel are bfloat16",

@@ -17,8 +17,7 @@ from specviz.decoding import judged_tree
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.experiments.run.racing import demand_of
 from specviz.models import sequence_work
-from specviz.models.cache import SlotCache
-from specviz.models.llama import llama_model
+from specviz.models.cache import SlotCache, StraightSlots
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.matrix_kernels import kernel_candidates
 from specviz.models.matrix_kernels.kernel_candidates import Held
@@ -167,13 +166,13 @@ def planted(monkeypatch: pytest.MonkeyPatch, name: str = "draft-tree") -> None:
 
 
 def test_a_mask_on_the_cpu_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    visible = llama_model.StraightSlots.visible
+    visible = StraightSlots.visible
 
     def on_cpu(slots: Any, tree_mask: Tensor | None, device: torch.device) -> Tensor:
         seen = visible(slots, tree_mask, device)
         return torch.ones(seen.shape, dtype=torch.bool) if device.type == "meta" else seen
 
-    monkeypatch.setattr(llama_model.StraightSlots, "visible", on_cpu)
+    monkeypatch.setattr(StraightSlots, "visible", on_cpu)
     with pytest.raises(Refused, match="mixes meta with cpu"):
         planted(monkeypatch)
 

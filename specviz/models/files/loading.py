@@ -34,7 +34,8 @@ from specviz.models.files.weight_fit import unfit_tensors, unfit_weights
 from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel, SpreadModel, attention_of
-from specviz.models.llama.llama_model import LlamaModel, is_supported
+from specviz.models.llama.llama_config import is_supported
+from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.memory import Placement, is_shortage, place
 from specviz.models.memory_estimate import ModelSize
 from specviz.models.text.text_codec import TextCodec

@@ -31,7 +31,7 @@ from specviz.models.files.hub import (
 from specviz.models.files.small_twin import check_architecture
 from specviz.models.files.tree_check import check_config
 from specviz.models.files.weight_files import check_weights
-from specviz.models.llama.llama_model import FAMILY, is_supported, second_layout_bytes
+from specviz.models.llama.llama_config import FAMILY, is_supported, second_layout_bytes
 from specviz.models.memory import is_shortage
 from specviz.models.memory_estimate import ModelSize
 from specviz.models.text.text_codec import TextCodec

@@ -34,7 +34,8 @@ from specviz.models.graphs.graph_buffers import (
     slots_seen,
 )
 from specviz.models.language_model import ForwardOutput, KeyValueCache, LanguageModel
-from specviz.models.llama.llama_model import LlamaLayer, LlamaModel
+from specviz.models.llama.layer import LlamaLayer
+from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.matrix_kernels.projection import Projection
 from specviz.models.sequence_work import HostNumbers, SequenceWork, run_eagerly
 from specviz.records import ModelInfo

@@ -14,7 +14,7 @@ from torch import Tensor
 from specviz.models.draft_vocabulary import DraftVocabulary
 from specviz.models.heads.head_weights import HeadWeights
 from specviz.models.language_model import LanguageModel
-from specviz.models.llama.llama_model import RootMeanSquareNorm
+from specviz.models.llama.layer import RootMeanSquareNorm
 from specviz.models.matrix_kernels.projection import Projection, compact, is_compacted
 
 MOST_COPIED_BYTES = 64 << 20  # an output matrix with more bytes than this is not copied

@@ -21,13 +21,8 @@ from specviz.models.heads.draft_output import DraftOutput, copied_output, drafte
 from specviz.models.heads.eagle_head import ChoiceShares, EagleHead, FusedEntry, NormedEntry
 from specviz.models.heads.head_weights import HeadWeights
 from specviz.models.language_model import LanguageModel
-from specviz.models.llama.llama_model import (
-    LlamaLayer,
-    RootMeanSquareNorm,
-    Rotary,
-    is_fixed,
-    take_heads,
-)
+from specviz.models.llama.layer import LlamaLayer, RootMeanSquareNorm, take_heads
+from specviz.models.llama.rotary import Rotary, is_fixed
 from specviz.models.matrix_kernels.projection import Projection, compact
 from specviz.models.matrix_kernels.settling import settle
 

@@ -19,14 +19,10 @@ from torch import Tensor
 from specviz.models.cache import SlotCache, StraightSlots
 from specviz.models.heads.draft_output import DraftOutput
 from specviz.models.language_model import LanguageModel
+from specviz.models.llama.attention import additive, attention
 from specviz.models.llama.few_row_layers import FewRowLayers
-from specviz.models.llama.llama_model import (
-    LlamaLayer,
-    RootMeanSquareNorm,
-    Rotary,
-    additive,
-    attention,
-)
+from specviz.models.llama.layer import LlamaLayer, RootMeanSquareNorm
+from specviz.models.llama.rotary import Rotary
 from specviz.models.llama.row_kernels import prepare
 from specviz.models.matrix_kernels.projection import Projection
 
