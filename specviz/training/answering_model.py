@@ -181,26 +181,29 @@ class ConversationRows:
         """
         rows, lengths, model = torch.arange(len(tokens)), self.lengths, self.model
         angles = self.cos[lengths, None, None], self.sin[lengths, None, None]
-        scale = model.config.head_dim**-0.5
+        groups, shared = self.keys[0].shape[1], model.config.num_attention_heads
+        shared //= groups  # number of query heads that share a key-value head
         blocks = []
         for start in range(0, len(tokens), self.block_rows):
             block = slice(start, start + self.block_rows)
             end = int(lengths[block].max()) + 1
             hidden = torch.arange(end) > lengths[block, None]  # [block rows, end]
-            mask = torch.zeros(hidden.shape).masked_fill(hidden, MASKED)[:, None, :, None]
-            blocks.append((block, end, mask))
+            mask = torch.zeros(hidden.shape, dtype=model.dtype).masked_fill(hidden, MASKED)
+            blocks.append((block, end, mask[:, None, None].expand(-1, -1, shared, -1)))
 
         def attend(index: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             keys, values = self.keys[index], self.values[index]
             keys[rows, :, lengths] = key[:, :, 0]
             values[rows, :, lengths] = value[:, :, 0]
-            # One matrix multiplication handles all query heads that share a key-value head.
-            grouped = (query * scale).reshape(len(rows), keys.shape[1], -1, keys.shape[3])
-            mixed = []
-            for block, end, mask in blocks:
-                scores = keys[block, :, :end] @ grouped[block].mT  # [block rows, G, end, queries]
-                weights = (scores.float() + mask).softmax(2).to(query.dtype)
-                mixed.append(weights.mT @ values[block, :, :end])
+            # The query heads that share a key-value head become queries of one head, so that the
+            # keys need not be copied for each query head.
+            grouped = query.view(len(rows), groups, shared, -1)
+            mixed = [
+                F.scaled_dot_product_attention(
+                    grouped[block], keys[block, :, :end], values[block, :, :end], mask
+                )
+                for block, end, mask in blocks
+            ]
             return torch.cat(mixed).view(query.shape)
 
         *_, last = model.walk(tokens[:, None], angles, attend)
