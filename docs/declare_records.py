@@ -1,8 +1,8 @@
 """Write assets/player/records.d.ts, the types of the data that the page receives: `make types`.
 
-The types are derived from the fields of the records, as the format of trace files is. They have the
-same short keys and the same columns. A value of a union type has an extra field with the name of
-its type, as in trace files.
+The types follow from the fields of the records in Python. They describe the same JSON as a trace
+file: the same short names of fields, and one array per field for `Columns`. If a value can have one
+of several record types, its object has an extra field with the name of the type.
 """
 
 from dataclasses import fields, is_dataclass

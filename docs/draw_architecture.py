@@ -1,7 +1,7 @@
 """Draw docs/architecture.svg from the imports in the code: `make picture`.
 
 A box is a package of specviz, or a module at its top level. An arrow means "imports" and points
-down to a lower layer. An arrow that follows from two others is left out.
+down to a lower layer. If A imports B and B imports C, the picture has no arrow from A to C.
 """
 
 import ast

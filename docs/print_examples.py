@@ -1,8 +1,6 @@
-"""Write into the documents what their commands print, so that no example is out of date:
+"""Update the examples in the documents with what their commands print now: `make examples`.
 
-`make examples`.
-
-An example is a comment with the command. The block after it holds what the command prints:
+An example is a comment with the command. The block after it contains what the command prints:
 
     <!-- prints: size --gpus 4 | head -1 -->
 

@@ -48,7 +48,7 @@ def race(
     `pair` is the name of a pair of models (`python -m specviz models` lists them), or the result of
     `specviz.models.pair_catalog.custom_pair(target, draft)`. An empty name means the chat model if
     it is on this machine, and the bundled pair if not. `method` is a drafting method; an empty name
-    means the method that the pair starts with. `task` is the kind of text, such as "code". Some
+    means the default method of the pair. `task` is the kind of text, such as "code". Some
     pairs were trained with a special token for each task; this token is put before the prompt.
     `settings` are further fields of `specviz.records.DecodingConfig`: temperature, top_k, top_p,
     min_p, seed, max_new_tokens, branching, tree_kind, options.

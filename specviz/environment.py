@@ -25,19 +25,19 @@ class Environment:
     |---|---|
     | HOST, PORT | address of the page |
     | GRADIO_SERVER_NAME | address of the page if HOST is not set |
-    | SPECVIZ_MODELS | folder of the bundled models, with `target` and `draft` (None: our own) |
+    | SPECVIZ_MODELS | folder with `target` and `draft`, to replace the bundled models |
     | SPECVIZ_THREADS | torch threads (0: chosen by the size of the model) |
     | SPECVIZ_MAX_MODEL_GB | largest download from the Hub |
     | HF_HUB_OFFLINE | never send requests to the Hub |
     | SPECVIZ_CUDA_GRAPHS | capture forward passes on a GPU as graphs and replay them |
-    | SPECVIZ_CACHE | folder of a chat model that is not from the Hub |
+    | SPECVIZ_CACHE | folder of an unpacked chat model, and of measured times of matrix kernels |
     | SPECVIZ_PAIR | default pair ("": the chat model if downloaded, otherwise the bundled pair) |
     | SPACES_ZERO_GPU | set on a Space that lends its GPU for single calls |
     | SPACE_ID | set on a Hugging Face Space |
     | SPECVIZ_PUBLIC | anyone can open the page (default on a Space): only offered models may run |
     | SPECVIZ_MODELS_ALLOWED | more Hub ids and folders that the owner offers, comma-separated |
-    | SPECVIZ_HUB_CACHE_GB | limit for downloads on disk (0: none); the least recently used go first
-    |
+    | SPECVIZ_HUB_CACHE_GB | limit for downloads on disk (0: none); if they take more, the page
+      deletes the least recently used |
     | SPECVIZ_ENGINE_KEY | key for serving engines; it is never shown |
     | SPECVIZ_ENGINES_ALLOWED | addresses of engines that a public page may contact, comma-separated
     |
@@ -164,14 +164,20 @@ SPINS = "2000"
 def let_threads_sleep() -> None:
     """Let OpenMP threads sleep soon when they have no work.
 
-    A thread that waits for work first spins. On a busy machine, spinning threads take CPU time from
-    each other: a race became 13 times slower when another program ran. But threads that sleep at
-    once must be woken for every matrix multiplication.
+    A thread without work first spins: it checks for work again and again before it sleeps. On a
+    busy machine, spinning threads take CPU time from working threads: a race became 13 times slower
+    when another program ran. But a thread that sleeps at once must be woken for every matrix
+    multiplication, which takes time as well.
 
-    The chat model with its int4 copy was measured on two threads, first on idle cores and then with
-    one of two cores busy. It made 30 and 31 tokens per second without spinning, 45 and 21 with
-    SPINS, 51 and 8 with ten times as many spins. An environment variable set by the user has
-    priority. Call this before torch is imported.
+    The table shows tokens per second of the chat model with its int4 copy, on two threads:
+
+    | spins | two idle cores | one of the two cores busy |
+    |---|---|---|
+    | 0 | 30 | 31 |
+    | SPINS | 45 | 21 |
+    | 10 * SPINS | 51 | 8 |
+
+    An environment variable set by the user has priority. Call this before torch is imported.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"

@@ -53,7 +53,7 @@ def short(value: object) -> str:
 
 
 def sized(value: object) -> str:
-    """Return a text as its number of characters, and any other value as `short` does.
+    """Describe a value in an error message: a text by its length, any other value as `short` does.
 
     >>> sized("a" * 3000), sized(None)
     ('3,000', 'None')

@@ -37,11 +37,12 @@ def record(model: Any, tokenizer: Any, assistant: Any = None) -> Recording:
     Afterwards `recording.trace` is the trace of the last call, and `recording.traces` has all of
     them. A call without drafts is not recorded.
 
-    In a watched call, the first forward of the target verifies no drafted tokens. At temperature 0
-    the text is the same as without watching. A sampled text has the same distribution, but the same
-    seed gives other draws. `generate` hides uniform draws, residuals and extra candidates, so the
-    trace has None or nothing for them. The seed in the trace is 0. Raises InputError for batches,
-    and for drafting that a trace cannot describe.
+    In a watched call, the first forward of the target verifies no drafted tokens, so that the time
+    of the prefill can be measured. At temperature 0 the text is the same as without watching. A
+    sampled text has the same distribution, but the same seed gives other draws. `generate` does not
+    show its uniform draws, its residuals, or the tokens that it would have added after other nodes,
+    so the trace lacks them. The seed in the trace is 0. Raises InputError for batches, and for
+    drafting that a trace cannot describe.
     """
     return Recording(model, tokenizer, assistant)
 

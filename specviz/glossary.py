@@ -713,7 +713,7 @@ def seen(key: str) -> tuple[Sight, ...]:
 
 
 def places() -> dict[str, list[dict[str, str]]]:
-    """Return the pages that show an example of each term, as values that JSON can represent."""
+    """Return, for each term, the pages that show an example of it, as JSON values."""
     return {
         each.key: [{"title": place.title, "address": place.address} for place in seen(each.key)]
         for each in TERMS

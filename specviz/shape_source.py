@@ -1,6 +1,7 @@
 """Find the shape of a model in a file, a folder, a repository or a configuration.
 
-The parameters of the model are counted in a process with limits, because a configuration may be
+The shape is the numbers of layers, heads, tokens in the vocabulary and parameters; see
+`sizing.ModelShape`. A process with limits counts the parameters, because a configuration may be
 hostile.
 """
 
@@ -25,7 +26,10 @@ _COUNT = "specviz.models.files.model_counts:counted_config"
 
 
 def shape_of_source(source: str) -> ModelShape:
-    """Return the shape of the model in `source`. Only the model's configuration is read."""
+    """Return the shape of a model; `source` is a file, a folder or a Hub id.
+
+    Only the model's configuration is read.
+    """
     path = Path(os.path.expanduser(source))
     if not path.is_file():
         is_named = is_on_the_hub(source)

@@ -158,8 +158,8 @@ def waiting(rows: int, tokens: int, survival: Sequence[float]) -> float:
     The result is the number of rounds of the longest request / the mean number of rounds.
 
     All requests write `tokens` tokens and have the same acceptance. A batch ends when its longest
-    request ends, so the other requests wait. Up to EXACT_ROWS_TOKENS tokens the value is exact,
-    from the recursion of `expected_seconds` over whole distributions. For more tokens, the central
+    request ends, so the other requests wait. Up to EXACT_ROWS_TOKENS tokens the value is exact: a
+    recursion gives the distribution of a request's number of rounds. For more tokens, the central
     limit theorem for renewals is used (Feller, volume 2, chapter XI): n tokens take about N(n / mu,
     n sigma^2 / mu^3) rounds, where mu and sigma^2 are mean and variance of the tokens in a round.
     The largest of B normal numbers is near the quantile (B - 3/8) / (B + 1/4) (Blom 1958). The
@@ -263,10 +263,11 @@ class Roofline:
 def fitted_roofline(counts: Sequence[int], seconds: Sequence[float]) -> Roofline:
     """Return the roofline that fits measured forwards best, by least squares of the logarithms.
 
-    The function splits the measurements into two parts. Reading limits the forwards with fewer
-    tokens, and arithmetic limits those with more tokens. The function tries all splits and uses the
-    best one; m and f are then geometric means of the two parts. `counts` has the numbers of tokens,
-    which must rise. At least three measurements are needed.
+    Reading limits the forwards with few tokens, and arithmetic limits those with many tokens. The
+    function tries every number of tokens as the limit between these two parts, and uses the best
+    one. m is the geometric mean of the seconds in the first part, and f is the geometric mean of
+    the seconds per token in the second part. `counts` has the numbers of tokens, which must rise.
+    At least three measurements are needed.
 
     >>> fit = fitted_roofline((1, 2, 4, 8, 16), (4.0, 4.0, 4.0, 8.0, 16.0))
     >>> round(fit.read_seconds, 6), round(fit.token_seconds, 6)
@@ -298,8 +299,9 @@ def _exp_mean(logs: Sequence[float]) -> float:
 def touched_experts(experts: int, active: int, tokens: int) -> float:
     """Return how many of a layer's `experts` a forward over `tokens` tokens reads.
 
-    Each token uses `active` different experts, chosen independently and uniformly: E (1 - (1 - A /
-    E)^n). Real models prefer some experts, so the true number is a little lower.
+    The number is E (1 - (1 - A / E)^n) for E experts, of which each token uses A, and n tokens. The
+    formula assumes that the experts of a token are chosen independently and uniformly. Real models
+    prefer some experts, so the true number is a little lower.
 
     >>> round(touched_experts(8, 2, 1), 1), round(touched_experts(8, 2, 6), 1)
     (2.0, 6.6)
@@ -313,9 +315,10 @@ def touched_experts(experts: int, active: int, tokens: int) -> float:
 def batch_speedup(a: float, K: int, rows: int, target: ForwardCurve, draft: ForwardCurve) -> float:
     """Return the speedup of a batch of B rows that speculate: T t(B) / (t(B (K + 1)) + K d(B)).
 
-    t(n) and d(n) are the times of a target and of a draft forward over n tokens. This assumes
-    i.i.d. acceptance, rows that never wait for each other, no time on the host, and times that
-    depend only on the number of tokens (after Liu et al., arXiv 2406.14066).
+    A row is a sequence of the batch, and B is their number, `rows`. T is the result of
+    `expected_tokens(a, K)`. t(n) and d(n) are the times of a target and of a draft forward over n
+    tokens. The formula assumes i.i.d. acceptance, rows that never wait for each other, no time on
+    the host, and times that depend only on the number of tokens (Liu et al., arXiv 2406.14066).
 
     >>> flat = ForwardCurve((1, 64), (1.0, 1.0))
     >>> round(batch_speedup(0.8, 5, 8, flat, ForwardCurve((1, 64), (0.1, 0.1))), 2)
@@ -363,9 +366,10 @@ def peak_share(
 ) -> float:
     """Return the share of peak arithmetic that a memory-bound forward can use, at most 1.
 
-    A weight is read once and used for one multiplication and one addition per token. That is 2 n /
-    bytes FLOP per byte for n tokens, divided by the machine's own FLOP per byte. The result leaves
-    out attention.
+    The forward reads each weight once and uses it for one multiplication and one addition per
+    token. For n tokens it therefore does 2 n / `bytes_per_weight` FLOP per byte that it reads. The
+    result is this number divided by the FLOP per byte of which the machine is capable. Attention is
+    not counted.
 
     >>> round(peak_share(1, 2, 989e12, 3.35e12), 4)  # bfloat16 on an H100
     0.0034

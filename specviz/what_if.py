@@ -107,7 +107,7 @@ def _recorded_draw(verdict: Verdict) -> float:
 
 
 def _recorded_ending(round_: Round) -> tuple[int, ...]:
-    """Return the node at which the path in the record was cut, or None if it was not cut."""
+    """Return the node at which the path in the record was cut, as a tuple; () if it was not cut."""
     return round_.accepted[-1:] if round_.extra is None else ()
 
 

@@ -49,8 +49,9 @@ def run(
     held_bytes: int = 0,
     block: int = 0,
 ) -> CandidateRun:
-    """Return a run on its own prompt in which a round costs 1 + K c + v + host plain steps.
+    """Return a run in which a round costs 1 + K c + v + host plain steps.
 
+    The prompt contains the arguments, so different runs have different prompts.
     `a` is the acceptance rate, `c` the cost of a draft step, `v` the additional cost of
     verification and `host` the host's time, all costs in plain steps.
     """

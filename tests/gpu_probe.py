@@ -100,9 +100,9 @@ def probe(results: Results, device: str, chosen: Iterable[str], budget: float) -
 
 
 def _loaded(device: str) -> tuple[Scale, tuple[Step, ...]]:
-    """Import torch and the probe's steps.
+    """Import torch, and return the probe's sizes of work and its steps.
 
-    Raises: an error that names the missing package or device.
+    A missing package or device raises an error that names it.
     """
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ.setdefault("SPECVIZ_PAIR", "bundled")

@@ -44,8 +44,8 @@ class _Walk:
     """The state of a round's walk through its draft tree."""
 
     uniforms: list[float]
-    # The probability that decides each node's verdict: p of its token or, after a rejected sibling,
-    # the token's probability in the residual.
+    # The probabilities from which the verdicts of the nodes follow: p of the node's token or, after
+    # a rejected sibling, the token's probability in the residual.
     compared: list[float]
     outcomes: list[Outcome]
     # The root, as -1, and the accepted nodes.

@@ -174,7 +174,7 @@ def test_subpackages_import_each_other_in_one_direction_only() -> None:
 
 
 def test_only_the_experiments_and_the_page_import_the_wrong_rules() -> None:
-    """The decoder must never import them."""
+    """These rules are wrong on purpose, so the decoder must never import them."""
     inside = ROOT / "specviz" / "experiments" / "bug_zoo"
     others = [path for path in FILES if inside not in path.parents and part(path) not in FRONT]
     knows = [path for path in others if any("bug_zoo" in name for name in IMPORTS[path])]

@@ -20,7 +20,8 @@ DOCUMENTS = {
 }
 README = DOCUMENTS[ROOT / "README.md"]
 ALL = "\n".join(DOCUMENTS.values())
-OF_A_SERVER = ROOT / "docs" / "api.md"  # tests/ui/test_api.py runs its examples
+# The examples of this document need a running server, so tests/ui/test_api.py runs them.
+OF_A_SERVER = ROOT / "docs" / "api.md"
 BLOCKS = [
     block
     for path, text in DOCUMENTS.items()

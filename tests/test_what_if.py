@@ -156,9 +156,10 @@ def test_without_the_prepared_extra_tokens_the_extra_token_is_unknown():
 
 @pytest.mark.parametrize("name", ["draft-model.code", "draft-tree.story", "eagle.chat.smollm2"])
 def test_the_distribution_after_an_examined_node_gives_the_recorded_probability(name):
-    """The test replaces the extra token.
+    """`counterfactual` can find the extra token's probability in the recorded distribution.
 
-    `counterfactual` must still find the recorded probability.
+    The test replaces the recorded extra token, so that its own record of the probability cannot be
+    used.
     """
     for round_ in (each for each in golden_trace(name).rounds if each.extra):
         extra = round_.extra

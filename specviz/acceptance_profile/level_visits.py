@@ -24,9 +24,10 @@ class LevelVisit:
     `node` is the accepted node, or the first rejected one if none passed; `drafted_id` is its
     token. `wanted_id` is the token in the text: the accepted one, or the target's own token after a
     rejection. `token_class` is the class of that token, and `quarter` (1 to 4) the quarter of the
-    run's new text that contains it. Neither of them depends on the shape of the tree. `entropy` of
-    the raw p (in nats) and `overlap` of the raw distributions are None if the position was not
-    recorded. For a drafter without a distribution, `overlap` is the raw p of its token.
+    run's new text that contains it. Both depend only on the text, so runs with different trees can
+    be compared. `entropy` is the entropy of the raw p in nats, and `overlap` the mass that the raw
+    p and q share; for a drafter without a distribution it is the raw p of the drafted token. Both
+    are None if the position was not recorded.
     """
 
     round: int

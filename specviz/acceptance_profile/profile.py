@@ -190,9 +190,9 @@ class AcceptanceProfiler:
     def example_traces(self) -> frozenset[int]:
         """Return the indices of the traces that contain examples.
 
-        Of the examples for single prompts, only those with the largest losses are included. If a
-        caller keeps these traces, it can open every example except those of prompts with small
-        losses.
+        A caller that wants to open the examples must keep these traces. In the dimension "prompt",
+        only the OPEN_PROMPTS prompts with the largest losses count, so that the caller need not
+        keep one trace for every prompt.
         """
         prompts = sorted(
             (sums.losses.rounds, name)

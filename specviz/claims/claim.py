@@ -32,7 +32,8 @@ class ClaimKind(Enum):
 class ClaimVerdict(Enum):
     """The verdict on a claim.
 
-    - HOLDS: the claim agrees within 10 %, or in every part that was examined.
+    - HOLDS: the claim differs from theory or measurement by at most 10 %, or every part of it that
+      was examined is true.
     - CONDITIONAL: the claim is true in a usual setting that it does not name, or in some of its
       parts. A claimed speed that was measured on another machine also gets this verdict, and never
       WRONG, if our measurements differ from it.
@@ -283,7 +284,7 @@ class Claim:
         return dict(given.arguments)
 
     def tried(self, typed: Mapping[str, Any]) -> Finding:
-        """Judge the claim by a user's own numbers, which are texts by the names of `own_numbers`.
+        """Judge the claim by a user's own numbers: `typed` maps the name of an OwnNumber to a text.
 
         Raises InputError for a number that breaks a rule.
         """

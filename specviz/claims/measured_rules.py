@@ -146,9 +146,10 @@ def at_temperature(found: Result, temperature: float) -> Result:
 
 
 def shown(measured: Point, **others: Any) -> dict[str, Any]:
-    """Return the values of a measured point by name; the speedup and the acceptance have ranges.
+    """Return the values of a measured point under the names that sentences and tables use.
 
-    A point is one setting of a sweep, or one batch size.
+    A point is one setting of a sweep, or one batch size. The speedup and the acceptance rate are
+    each a `Spread`.
     """
     speedup = Spread(measured["speedup"], tuple(measured["speedup_spread"]))
     values = {**measured, **measured.get("setting", {}), "speedup": speedup, **others}
@@ -246,7 +247,11 @@ def on_ladder(steps: Sequence[tuple[float, float]], acceptance: float) -> float:
 
 @rule
 def product_is_tokens(results: Results, numbers: Values) -> Found:
-    """Test at K = 4 whether a round gives a x K + 1 tokens, for both meanings of a."""
+    """Test at K = 4 whether a round gives a x K + 1 tokens.
+
+    The claim does not say whether `a` is the accepted share of all drafted tokens or of the
+    examined ones, so the rule tests both.
+    """
     four = point(results[0], "draft-length", 4)
     tokens = four["block_efficiency"]
     shares = (
@@ -263,7 +268,10 @@ def product_is_tokens(results: Results, numbers: Values) -> Found:
 
 @rule
 def costs_behind_rates(results: Results, numbers: Values) -> Found:
-    """Test whether K = 8 is faster than K = 5, and compute the cost ratio behind both speedups."""
+    """Test whether K = 8 is faster than K = 5.
+
+    Also compute the cost ratio c that explains each of the two speedups.
+    """
     five, eight = (point(results[0], "draft-length", length) for length in (5, 8))
     return combined_sizes([faster(eight, five)]), {
         "five": shown(five),
@@ -396,7 +404,10 @@ def usual_mistakes(results: Results, numbers: Values) -> Found:
 
 @rule
 def draft_model_or_heads(results: Results, numbers: Values) -> Found:
-    """Test whether a draft model pays, and whether Medusa or EAGLE heads do."""
+    """Test whether a draft model is faster than plain decoding, and whether heads are.
+
+    One of the two kinds of heads, Medusa or EAGLE, must be faster.
+    """
     points = {each["setting"]["method"]: each for each in results[0]["points"]}
     heads = [pays(points[name]) for name in ("medusa", "eagle")]
     without = True if True in heads else None if None in heads else False
@@ -446,7 +457,10 @@ def gains_by_method(results: Results, numbers: Values) -> Found:
 
 @rule
 def gains_by_use(results: Results, numbers: Values) -> Found:
-    """Test whether the speedup of each use is in its claimed range, and a large batch loses."""
+    """Test whether the speedup of each use is in its claimed range.
+
+    Also test whether speculation is slower than plain decoding in a large batch.
+    """
     by_task, by_lookup, batches = results
     grids = (by_task, "code"), (by_task, "story"), (by_lookup, "summarise")
     points = [point(grid, "task", task) for grid, task in grids]

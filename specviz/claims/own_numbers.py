@@ -21,9 +21,10 @@ _STEP = re.compile(r"\[(\w+)\]")
 class OwnNumber:
     """A field for one number of a claim.
 
-    `name` is the path of its value among the claim's numbers. `scale` is the factor from the
-    field's unit to the claim's unit (1e9 for billions). A list is typed with commas. A distribution
-    must sum to 1.
+    `name` is the path of the number among the claim's numbers, such as `runs[0][1]`. `low` and
+    `high` are limits in the unit of the field. `scale` is the factor from this unit to the claim's
+    unit (1e9 for billions). A user separates the items of a list by commas. A distribution must
+    sum to 1.
     """
 
     name: str

@@ -119,9 +119,10 @@ def needed_acceptance(speedup: float, K: int, c: float) -> float | None:
 def short_output_speedup(tokens: int, a: float, K: int, c: float) -> float:
     """Return a lower bound of the mean speedup for an answer of `tokens` tokens.
 
-    The prefill gives the first token, so M = tokens - 1 remain. The last round overshoots by at
-    most K tokens. By Wald's identity there are at most (M + K) / T rounds: theory's speedup times M
-    / (M + K). The prefill itself does not count, because both ways of decoding need it.
+    The prefill gives the first token, so M = tokens - 1 remain. A round gives T tokens on average,
+    and the last round gives up to K tokens more than are needed. By Wald's identity the mean number
+    of rounds is therefore at most (M + K) / T, and the speedup at least M / (M + K) times
+    `theory.speedup`. The time of the prefill does not count, because both ways of decoding need it.
 
     >>> round(short_output_speedup(49, 0.8, 5, 0.1), 2)
     2.23
@@ -196,9 +197,9 @@ def accepted_is_speedup(
     tokens = theory.expected_tokens(a, K)
 
     def fits(emitted: float, cost: float) -> bool:
-        """Return whether the claim fits this many emitted tokens per round.
+        """Return whether a round with these emitted tokens and this cost ratio fits the claim.
 
-        One of these tokens comes from the target.
+        One of the emitted tokens comes from the target, so it does not count as accepted.
         """
         gain = emitted / theory.round_cost(K, cost)
         return agrees(claimed_accepted, emitted - 1) and agrees(claimed_speedup, gain)
@@ -265,7 +266,8 @@ def round_is_speedup(
     fits = some_usual_cost(
         lambda cost: agrees(claimed_speedup, tokens / theory.round_cost(K, cost))
     )
-    # The first part is wrong: tokens are drafted one after the other.
+    # The first part of the claim, drafting in parallel, is wrong: a draft model writes its tokens
+    # one after the other.
     return combined([False, fits]), {
         "tokens": tokens,
         "most": theory.expected_tokens(1.0, K),
@@ -520,9 +522,9 @@ def prompt_caching(
 
 @rule
 def costs_behind_tasks(tasks: Mapping[str, tuple[float, float]], K: int = 5) -> Found:
-    """Return the cost ratios behind the claimed numbers of `tasks`.
+    """Return the cost ratios c that the claimed numbers of `tasks` imply.
 
-    Each task has an acceptance rate and a speedup.
+    The claim gives an acceptance rate and a speedup for each task.
     """
     costs = {
         task: cost_ratio(theory.expected_tokens(a, K), gain, K) for task, (a, gain) in tasks.items()
@@ -548,8 +550,8 @@ def needed_by_methods(
 ) -> Found:
     """Return the acceptance rates that the claimed speedups of `methods` need.
 
-    Each method has its lowest and highest speedup. `published` are the values of a published
-    comparison.
+    The claim gives the lowest and the highest speedup of each method. `published` are the speedups
+    of the same methods in a published comparison.
     """
     needed = [
         {

@@ -72,7 +72,7 @@ def speedup_points(trace: Trace) -> tuple[SpeedupPoint, ...]:
 def first_divergence(trace: Trace) -> Divergence | None:
     """Return the first new token at which the lanes differ, at any temperature.
 
-    The result also contains the margin at this token.
+    The result also contains the gap between the baseline's two largest logits at this token.
     """
     return meter(trace).divergence
 

@@ -2,9 +2,10 @@
 
 Only the seconds of the rounds themselves are added, not those of a prefill or of the baseline.
 
-The walk *reaches* a level of the tree when it examines the children of a node, and *passes* the
-level when it accepts one of them. If the end of the sequence or the token limit cuts a round short
-(`extra` is None), the sums ignore the levels below the cut.
+Verification walks down the draft tree of a round, from the root. It *reaches* a level when it
+examines the children of a node, and *passes* the level when it accepts one of these children. If
+the end of the sequence or the token limit cuts a round short (`extra` is None), the sums ignore the
+levels below the cut.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from specviz.records import Round
 
 @dataclass(frozen=True, slots=True)
 class DepthAcceptance:
-    """How often the walk reached and passed the level at `depth`; the rate is passed / reached."""
+    """How often verification reached and passed the level at a depth; `rate` is their ratio."""
 
     depth: int
     reached: int

@@ -1,10 +1,11 @@
 """A remark about the speedup of a run whose draft is a four-bit copy of the target.
 
-A file with four-bit weights is converted to 32 or 16 bits when it is loaded. If a four-bit copy of
-that model drafts, it computes the same as the file itself, except for rounding. Decoding with the
-copy alone would be faster than any speculation with it. A step of the copy takes the time c, in
-units of a plain step. A round with K drafted tokens takes at least the time 1 + K c and emits at
-most K + 1 tokens. So for every c below 1, the copy alone emits more tokens in the same time:
+When specviz loads a file with four-bit weights, it converts the weights to 32 or 16 bits. A draft
+that is a four-bit copy of this model then has the weights of the file again, except for rounding.
+Plain decoding with the copy would be faster than speculation in which the copy drafts: a step of
+the copy takes the time c, in units of a step of the target, and c is below 1. A round with K
+drafted tokens takes at least the time 1 + K c and emits at most K + 1 tokens. These are fewer
+tokens per unit of time than the 1 / c that the copy emits without a target:
 
     (K + 1) / (1 + K c) < 1 / c
 """
@@ -19,7 +20,7 @@ METHOD, BITS, FOUR = "quantised-self", "bits", 4
 def rounded_copy_words(config: DecodingConfig, cost_ratio: float | None) -> str:
     """Return a remark about the speedup of a four-bit copy that drafts, or "" for other drafts.
 
-    `cost_ratio` is the measured c of this run, which the remark contains.
+    `cost_ratio` is the measured c of this run; the remark contains this number.
 
     >>> config = DecodingConfig("quantised-self", 5).with_option("bits", 4)
     >>> rounded_copy_words(config, 0.5)[-71:]

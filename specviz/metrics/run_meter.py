@@ -36,7 +36,7 @@ class LaneMeter:
     def __init__(self) -> None:
         self.totals = RoundTotals()
         self.ids: list[int] = []
-        # the margin of each token, or None if the margin was not recorded
+        # for each token, the gap between the two largest logits; None if it was not recorded
         self.margins: list[float | None] = []
         self.steps = RunningMean()  # the mean seconds of the plain steps
         self.ttft_seconds: float | None = None
@@ -115,8 +115,8 @@ class RunMeter:
         if isinstance(event, EngineToken) and lane == PLAIN_SERVER:
             self.server_curve.add_baseline(event.seconds)
         elif isinstance(event, EngineToken) and lane == SERVER:
-            # Each token counts as its own arrival, because the event does not say which tokens
-            # arrived together.
+            # A server may send several tokens at once. The event does not say how many, so each
+            # token is added as a step of its own.
             self.server_curve.add_speculative(event.seconds, 1)
         self._compare()
 

@@ -82,8 +82,8 @@ class TheoryBand:
 class RunSummary:
     """All numbers of a race; `dataclasses.asdict` converts them for JSON.
 
-    - `speedup` is the ratio of the lanes' tokens per second so far (see `SpeedupCurve`); each lane
-      has at least `speedup_tokens` tokens.
+    - `speedup` is the ratio of the lanes' tokens per second so far (see `SpeedupCurve`).
+      `speedup_tokens` is the number of tokens of the lane that has fewer.
     - `server_speedup` is this ratio for two servers in the race: tokens per second of the
       speculative server / those of the plain server.
     - `cost_ratio` and `verify_overhead` are the measured costs c of drafting and v of verification

@@ -1,10 +1,10 @@
 """The speedup so far while both lanes advance: the ratio of their tokens per second.
 
-This module alone defines the speedup of a race: for its curve, its headline, its summary and a
-replay (`assets/player/race/speedup_curve.js` reads the points up to a moment). A lane's tokens per
-second are its number of tokens so far, divided by the time of its last token on the lane's own
-clock. The rates of the lanes and the headline therefore agree at every moment. The input is only
-times and token counts, so that live and recorded races use the same code.
+All parts of the app use the speedup that this module computes: the curve, the large number above
+it, the summary, and the replay of a recorded race (`assets/player/race/speedup_curve.js`). A lane's
+tokens per second are its number of tokens so far, divided by the time of its last token on the
+lane's own clock. The shown speedup therefore always equals the ratio of the shown rates. The input
+is only times and token counts, so that live and recorded races use the same code.
 """
 
 from __future__ import annotations
@@ -65,10 +65,11 @@ class SpeedupCurve:
     prefill counts in both lanes. The last point is the speedup so far. For complete texts of the
     same length, that speedup is the ratio of the lanes' times.
 
-    A forward that verifies a draft takes at least as long as a plain step. R forwards that produce
-    N tokens therefore take at least the baseline's prefill plus R of its mean steps, which limits
-    the speedup. For texts of the same length, the limit is the tokens per forward. The limit of a
-    point is the larger of these two limits.
+    A forward that verifies a draft takes at least as long as a plain step. The speculative lane
+    therefore needs at least the time of the baseline's prefill plus one mean baseline step per
+    forward, and its speedup has a limit. If both texts have the same length, the tokens per forward
+    are another limit. The limit of a point is the larger of the two, so that no correct measurement
+    exceeds it.
     """
 
     def __init__(self) -> None:

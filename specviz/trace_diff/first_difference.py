@@ -172,7 +172,7 @@ def _other_extra(
 
     Before that, both runs rejected the same drafted tokens at this position. The random number of a
     draw depends only on the seed and the position, so with the same seed only the distributions can
-    differ.
+    differ. `same_maker` is True if both runs have the same target and the same sampling settings.
     """
     drawn = here.token_id, there.token_id
     distributions = (
@@ -207,11 +207,10 @@ class _Gap:
 def _widest(a: Mapping[int, float], b: Mapping[int, float], drawn: tuple[int, int]) -> _Gap | None:
     """Return the token whose probability differs most between the runs.
 
-    Return None if there are no tokens to compare.
-
-    Only tokens that both runs have recorded are compared. `drawn` are the tokens that the two runs
-    drew. If the probability of one of these two differs by more than SAME_PROB, the result is one
-    of these two.
+    `drawn` are the tokens that the two runs drew. If the probability of one of them differs by more
+    than SAME_PROB, the function chooses only between these two tokens, because they explain the
+    difference best. Only tokens that both runs have recorded are compared. Return None if there are
+    no such tokens.
     """
     gaps = [_Gap(token_id, a[token_id], b[token_id]) for token_id in a.keys() & b.keys()]
     own = [gap for gap in gaps if gap.token_id in drawn and gap.size > SAME_PROB]

@@ -38,8 +38,8 @@ from specviz.trace_file.values import (
 
 # Because of rounding in float32, a sum of probabilities may be outside 0 to 1 by at most this much.
 _TOLERANCE = 1e-4
-# If a value can have one of several record types, its JSON object has an extra field that names the
-# type. This table maps the name of that field to the types.
+# If a value can have one of several record types, its JSON object has an extra field (such as
+# "note") that contains the name of the type. Name of the extra field -> (name of a type -> type).
 _TAGS = {"note": NOTE_TYPES}
 
 # A trace repeats these fields in every round, so the file uses short names for them. All other
@@ -190,9 +190,9 @@ def _number(bounds: FloatRange) -> Codec:
 def _rounding(bounds: FloatRange) -> Callable[[float], float]:
     """Return the function that rounds the numbers of a field for a file.
 
-    The type of the field says how many significant digits or decimals a file keeps; it may also
-    keep all. A number that exceeds its bound slightly, because of rounding in float32, becomes the
-    bound.
+    The type of the field says how many significant digits or decimals a file keeps; if it says
+    neither, the file keeps all digits. A number that is slightly outside the limits of its field,
+    because of rounding in float32, is replaced by the limit.
     """
     if bounds.decimals is not None:
         return lambda value: round(value, bounds.decimals)

@@ -27,11 +27,12 @@ from specviz.whole_file import write_whole
 Record = TypeVar("Record")
 Json = dict[str, Any]
 MAX_FILE_BYTES = 64_000_000
-# Each value in a file becomes a Python object, so their number must have a limit. A run of 5,000
-# rounds has fewer values than this.
+# Each value in a file becomes a Python object in memory, so the number of values must have a limit.
+# A run of 5,000 rounds has fewer values than this.
 MAX_VALUES = 5_000_000
 # A number that was read from a file takes about VALUE_BYTES bytes of memory. An array takes three
-# times as much, and an object six times as much; _MARKS has these factors.
+# times as much, so it counts as 3 values; an object counts as 6. _MARKS maps the character that
+# shows a value in the text to this count.
 VALUE_BYTES = 40
 _MARKS = {b",": 1, b"[": 3, b"{": 6}
 # This pattern matches the bytes of characters above U+FFFF. A single such character makes a whole

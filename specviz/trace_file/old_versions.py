@@ -1,9 +1,14 @@
 """Conversion of traces of versions 1 to 4 to version 5.
 
-Version 4 called the token of a round without drafts a bonus. Versions 1 to 3 had two lanes, in
-separate fields. A round held the kind and the nodes of its tree directly, times and cache lengths
-as arrays, outcomes as letters and spans as triples. Version 1 had no extra ids. The conversion does
-not change broken values; the decoder refuses them later.
+The older versions differ from version 5 in these ways:
+
+- Versions 1 to 4 use the name "bonus" for the token of a round without drafts, now "plain".
+- Versions 1 to 3 store exactly two lanes, in fields of the trace instead of a list. A round has no
+  object for its tree. Times and cache lengths are arrays, outcomes are letters, and time spans are
+  arrays of three values.
+- Version 1 has no `extras`, the ids of the tokens that the target would add after each node.
+
+The conversion does not change broken values; `codec` refuses them later.
 """
 
 from __future__ import annotations
