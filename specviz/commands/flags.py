@@ -172,8 +172,9 @@ def chosen_prompt(options: Namespace, progress: Progress) -> tuple[str | None, P
 def chosen_rows(options: Namespace, count: int) -> tuple[str | None, tuple[Prompt, ...]]:
     """Return the task (None without one) and `count` prompts, one for each row of a batch.
 
-    Held-out prompts start at `--prompt-number`; the task's first prompt follows its last one. A
-    prompt file gives its first `count` prompts. With `--prompt`, every row gets the same prompt.
+    Held-out prompts start at `--prompt-number`. If the task has too few prompts after it, they
+    continue with the task's first prompt. A prompt file gives its first `count` prompts. With
+    `--prompt`, every row gets the same prompt.
     """
     task, prompts = _unframed_rows(options, count)
     return task, tuple(map(chosen_framing(options).of, prompts))

@@ -137,7 +137,10 @@ def _prompts(options: Namespace) -> list[str]:
 
 
 def _gain(parts: Mapping[str, Sequence[LoadLevel]]) -> dict[str, Any]:
-    """Return the speedup at a load level with its 95 % interval, from neighbouring passes."""
+    """Return the speedup at a load level with its 95 % interval.
+
+    Every pass measures both servers, one right after the other, and gives one speedup.
+    """
     if "plain" not in parts:
         return {"requests": sum(len(each.first_tokens) for each in parts["speculative"])}
     pairs = zip(parts["speculative"], parts["plain"], strict=True)

@@ -109,7 +109,8 @@ def _inflated(options: Namespace) -> dict[str, Any]:
 def _source(pair: Pair) -> str:
     if pair.name == BUNDLED:
         return "bundled"
-    # `models --get` stores the chat model in a folder
+    # The chat model is "folder" as well, because `models --get` writes its files to a folder of
+    # this machine.
     return "hub" if is_on_the_hub(pair.target) else "folder"
 
 

@@ -93,7 +93,10 @@ def configure(
 
 
 def _start(facts: EngineFacts, options: Options) -> tuple[list[str], Options]:
-    """Return the words that start the server, and the flags that must follow them directly."""
+    """Return the words that start the server, and the flags that these words do not contain yet.
+
+    `vllm serve` takes the model's name as a word, so --model is then no longer among the flags.
+    """
     if facts.name == "vllm":
         others = {name: value for name, value in options.items() if name != "--model"}
         return ["vllm", "serve", options["--model"]], others
@@ -118,9 +121,9 @@ def _flags(facts: EngineFacts, options: Options) -> Iterator[list[str]]:
 
 
 def _folded(options: Options) -> Iterable[tuple[str, Any]]:
-    """Yield flags and values, with all parts of one object (--flag.key) in one value.
+    """Yield each flag with its value. Parts of an object (--flag.key) become one flag with a dict.
 
-    The flag for speculation comes last.
+    vLLM's --speculative-config comes last.
     """
     found: dict[str, Any] = {}
     for name, value in options.items():

@@ -25,7 +25,8 @@ from specviz.engines.shell_text import is_windows_path
 from specviz.errors import InputError, read_whole, short, whole_rule
 
 Options = dict[str, Any]  # a flag -> its value; a switch has the value True
-# A field of a deployment, or a field that only one engine has -> the value that the user typed.
+# What the user typed, as a map from a field to its value. A field belongs to `ModelDeployment` or
+# to one engine only (`MEANT`).
 Heard = dict[str, Any]
 DEPLOYMENT_FIELDS = tuple(each.name for each in fields(ModelDeployment))
 WEIGHTS = ("quantization", "draft_quantization")
@@ -62,20 +63,24 @@ class Dialect(ABC):
 
     @abstractmethod
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
-        """Turn typed values into fields of a deployment, in place, and yield notes for the user.
+        """Turn the typed values in `heard` into those of a deployment; yield notes for the user.
 
-        `old` has the fields that were set by an older spelling.
+        `old` has the fields that the user set with a flag that the engine no longer accepts.
         """
 
     def kept_method(self, typed: Any) -> tuple[str, dict[str, str]]:
-        """Return the name and the flags of a method that the engine gets as the user typed it.
+        """Return the name and the flags of a method of the engine that `EngineMethod` lacks.
 
-        A deployment cannot express such a method. For any other method, both are empty.
+        A combination of methods is one example. A translation for the same engine passes such a
+        method on as the user typed it. For any other method, the name and the flags are empty.
         """
         return "", {}
 
     def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
-        """Remove each field that has no effect or does harm. Yield the field with the reason."""
+        """Yield each typed field that has no effect or does harm, with the reason.
+
+        The fields are also removed from `heard`, unless a value there was computed, not typed.
+        """
         method = heard.get("method")
         for field, methods in self.only.items():
             if method is not None and method not in methods:
@@ -310,16 +315,16 @@ class SglangDialect(Dialect):
 
     def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
         yield from super().needless(heard)
-        # These two fields do not come from the user's text: they were computed from the number of
-        # nodes.
+        # `heard` keeps these two fields, because `settle` has replaced the typed values by values
+        # that follow from the number of nodes.
         if heard.get("method") is EngineMethod.PROMPT_LOOKUP:
             why = f"NGRAM ignores it and uses {self._NODES} and {self._NGRAM_WIDTH}"
             yield from (("draft_tokens", why), ("branching", why))
 
     def _settle_tree(self, heard: Heard) -> Iterator[str]:
-        """Remove fields that a chain does not need: a branching, and K + 1 nodes.
+        """If the draft is a chain, remove the fields that describe a tree; K alone describes it.
 
-        If K is not given, use the longest chain that the number of nodes allows.
+        If K is not given, use the longest chain that the number of nodes (`tree_tokens`) allows.
         """
         width = read_integer(heard.get("branching", 1), "branching")
         if "tree_tokens" not in heard:

@@ -82,7 +82,8 @@ class EngineFacts:
 
     - `weights`: formats of weights that a user can request.
     - `abbreviates`: the engine accepts the beginning of a long flag if it is unique.
-    - `programs`: other programs whose work the server does, and how each of them drafts.
+    - `programs`: terminal programs of the engine that a translation replaces by the server -> the
+      drafting method that the program always uses, or "".
     - `several`: flags that take all words up to the next flag.
     - `bare`: flags that work with a value and without one.
     - `appended`: flags that can be repeated; the engine collects all their values in a list.
@@ -92,10 +93,11 @@ class EngineFacts:
     - `negatable`: flags with a --no- form.
     - `server`: flags that do not exist as arguments in Python.
     - `chosen`: values that leave the choice to the engine.
-    - `general`: a meaning -> the spellings of its flag. Other engines have a flag with this meaning
-      as well.
+    - `general`: a meaning -> the spellings of its flag. All engines use the same names of meanings,
+      so that a flag can be translated from one engine to another.
     - `environment`: prefix of the environment variables that set flags.
-    - `variables`: environment variables whose names do not follow the flag's name.
+    - `variables`: environment variables (without the prefix) whose names do not follow the flag's
+      name -> the flag.
     - `presets`: switches that also choose the models.
     """
 

@@ -66,9 +66,10 @@ def problems(
 
 
 def _of_names(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str]:
-    """Yield problems that the models' names show.
+    """Yield problems that follow from the models' names alone.
 
-    For the names of presets, the shapes are known.
+    The name of a preset (`specviz/sizing/models.toml`) gives the model's shape, so the number of
+    GPUs is checked against its heads.
     """
     method, draft = deployment.method, deployment.draft
     if is_mlp_speculator(draft):

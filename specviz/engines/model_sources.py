@@ -13,7 +13,8 @@ from specviz.engines.engine_facts import EngineFacts
 from specviz.engines.pasted_text import PastedFlag
 
 _REPOSITORY_FILE = ("--hf-file", "-hff")
-# flag of a repository, flag of a path, and the flag of the file in the repository if there is one
+# For the target and for the draft: the flag that names a repository, the flag that names a path,
+# and the flag that names a file in the repository ("" if llama.cpp has none).
 _SOURCES = (
     ("--hf-repo", "--model", "--hf-file"),
     ("--spec-draft-hf", "--spec-draft-model", ""),
@@ -22,10 +23,11 @@ _SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class RepositoryFile:
-    """A flag of a path that does not choose the model, with the reason for the user.
+    """A flag with a path to a model, of which the server uses at most the file's name.
 
-    The translated command contains the path after the flag `now`. If `now` is "", the path is left
-    out.
+    A flag for a repository is given as well, and it decides which model is loaded. `now` is the
+    flag that has the path in the translated command, or "" if the path is left out. `why` is the
+    reason for the user.
     """
 
     flag: PastedFlag

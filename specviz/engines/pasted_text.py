@@ -36,7 +36,8 @@ from specviz.engines.shell_text import (
 from specviz.errors import InputError, short
 
 MAX_TEXT = 20_000  # largest number of characters in a pasted text
-# Largest nesting depth of brackets, and largest number of parts in a name.
+# Largest nesting depth of brackets, and largest number of parts in a dotted name such as
+# --flag.key.key.
 MAX_DEPTH = 100
 MAX_DIGITS = 200  # largest number of digits in one number
 MAX_FLAGS = 500
@@ -137,8 +138,8 @@ def read_text(text: str) -> PastedText:
 def _check_depth(text: str) -> None:
     """Check that brackets are not nested too deeply and that numbers are not too long.
 
-    Readers of YAML need quadratic time for many open brackets. Python refuses integers of more than
-    4,300 digits, and YAML also reads 1:30 as an integer.
+    YAML parsers need quadratic time for many open brackets. Python raises an error for integers of
+    more than 4,300 digits. YAML also reads 1:30 as an integer, so a colon counts as a digit here.
     """
     if re.search(rf"\d[\da-fxo_:]{{{MAX_DIGITS}}}", text, re.IGNORECASE):
         raise InputError(f"the text must not have numbers of more than {MAX_DIGITS} digits")
@@ -371,12 +372,13 @@ def _read_shell(text: str, reading: _Reading) -> None:
 
 
 def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
-    """Read one command.
+    """Read the variables of one command, and its flags if it starts an engine.
 
-    If it has flags and starts no known engine, return its words. Otherwise return [].
+    Return the words of a command that has flags but starts no known engine, because the caller may
+    read these flags later. For any other command, return [].
     """
     rest = list(words)
-    # This line belongs to a unit file of systemd, which starts the server.
+    # In a unit file of systemd, "ExecStart=" comes before the command.
     if rest and (unit := _OF_UNIT.match(rest[0])):
         rest[0] = rest[0][unit.end() :]
     settings = []
@@ -464,7 +466,7 @@ def _read_settings(words: Iterable[str], engine: str | None, reading: _Reading) 
 
 
 def _read_command(words: Sequence[str], place: int, engine: str, reading: _Reading) -> None:
-    """Add the flags that follow the word that names the engine."""
+    """Add the flags after `words[place]`, the word that names the engine."""
     reading.engine = reading.engine or engine
     facts, found = engines()[engine], len(reading.flags)
     program = _with_subcommands(words, place)
@@ -555,9 +557,9 @@ def _is_value(word: str, flag: str, facts: EngineFacts | None) -> bool:
 def _values(words: Sequence[str], flag: str, facts: EngineFacts | None) -> tuple[str, ...]:
     """Return the words that are the value of a flag.
 
-    The first word always belongs to the value. If the flag takes several values, all words up to
-    the next flag belong to it. If an engine lists the flags with several values, all other flags
-    take one value, because the name of a model may come after it.
+    The first word always belongs to the value. The words up to the next flag belong to it as well,
+    unless the engine is known to take one value for this flag. The next word may then be the name
+    of a model.
     """
     takes_several = facts is None or not facts.several or facts.now(flag) in facts.several
     further = words[1:] if takes_several else ()
@@ -584,7 +586,8 @@ def _repeated(node: yaml.Node) -> Iterator[str]:
 
 _TOLD_OF_FILE = {
     *("image", "entrypoint", "command", "cmd", "args", "env", "environment"),
-    # No note is needed for these keys: the manifest in the answer has new values for them.
+    # These keys of the user's file are not listed as left out, because the manifest that specviz
+    # writes has them as well, with its own values.
     *("apiVersion", "kind", "name"),
 }
 
@@ -649,10 +652,10 @@ def _read_data(data: Mapping[Any, Any], reading: _Reading) -> None:
 def _containers(data: Any, is_manifest: bool = False) -> Iterator[list[str]]:
     """Yield the words of each container's command, anywhere in a manifest or compose file.
 
-    The words of one command are the container's environment variables, then the image if necessary,
-    the program and its arguments.
-    In a manifest, a container may consist of flags alone: an image that the file does not name
-    starts the engine.
+    The words of one command are the container's environment variables, the program and its
+    arguments. If the arguments name no engine, the image comes before them, because its name may
+    say which engine it starts. A container in a manifest may have flags but neither an image nor a
+    program, because another file names the image; its words are then the variables and the flags.
     """
     if isinstance(data, list):
         for each in data:

@@ -141,7 +141,7 @@ class _Work:
 
     @property
     def typed(self) -> dict[str, str]:
-        """Return which flag of the user's text set each field of the deployment."""
+        """Return for each field of the deployment the flag in the user's text that set it."""
         return {MEANT.get(name, name): self.changes[row].typed for name, row in self.rows.items()}
 
 
@@ -239,10 +239,11 @@ def _is_unknown_kind(value: Any) -> bool:
 def _keep_method(
     flags: Sequence[PastedFlag], source: EngineFacts, target: EngineFacts, work: _Work
 ) -> dict[str, str]:
-    """Return the flags of a method that is passed on unchanged: name in the text -> name today.
+    """Return the flags of a method that is passed on unchanged (`Dialect.kept_method`).
 
-    If the configuration is for another engine, the map leads from the method's own flags to the
-    general flags that other engines have as well.
+    For the same engine, the map leads from a flag in the text to the method's own flag today. For
+    another engine, which lacks the method, it leads from the method's own flag back to the flag
+    that other methods use.
     """
     typed = [each for each in flags if _name(each, source) == "method"]
     if not typed or not source.is_server:
@@ -305,9 +306,9 @@ def _remarks(configuration: Configuration, work: _Work, target: EngineFacts) -> 
 
 
 def _alike(typed: str, value: Any) -> bool:
-    """Return whether the configuration has a value in the form that the user typed.
+    """Return whether the value in the configuration equals the typed one, as text or as a number.
 
-    A switch has no value, so the result is True.
+    A switch has no value to compare, so the result is True.
     """
     shown = _shown(value)
     if typed == shown or not shown or typed in ("", "True", "False"):

@@ -89,7 +89,8 @@ _METRICS = {
 # The values of these gauges are added up over the ranks of a server. The values of all other gauges
 # are averaged.
 _SUMMED = {"running", "waiting"}
-# The largest possible values. A share may be slightly more than 1, because engines round.
+# A reading with a larger value than these is refused: the first limit is for counters, the others
+# for gauges. A share may be slightly more than 1, because engines round.
 _MOST_COUNTED = 1e15
 _MOST = {
     "running": 1e9,
@@ -335,7 +336,10 @@ def _with_colon(name: str) -> str:
 
 
 def _rank(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    """Return the labels of a metric's value that show which part of the server's work it counts."""
+    """Return the labels that identify the rank to which a value belongs.
+
+    Labels of processes that repeat the count of a rank (`_SAME_WORK`) are left out.
+    """
     return frozenset((name, of) for name, of in labels.items() if name not in _SAME_WORK)
 
 

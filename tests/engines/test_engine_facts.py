@@ -27,7 +27,8 @@ def test_a_spelling_of_a_flag_is_old_or_current_and_occurs_once(facts) -> None:
 
 
 def test_every_field_has_a_flag_or_a_reason_in_every_engine() -> None:
-    # In llama.cpp, flags of other fields also set the text's length and the n-gram lengths.
+    # llama.cpp has its own fields for these values (`MEANT` in specviz/engines/dialects.py), so its
+    # table contains those fields instead.
     through_others = {"max_length", "lookup_min", "lookup_max"}
     # The name of a model's repository contains its format, so these fields need no flag.
     through_others |= {"quantization", "draft_quantization"}

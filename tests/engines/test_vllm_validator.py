@@ -115,7 +115,7 @@ def _errors(commands: list[list[str]]) -> list[str | None]:
 
 
 def _words(command: str) -> list[str]:
-    # Without the first two words, `vllm serve`.
+    # The validator expects the words after `vllm serve`.
     return shlex.split(command.replace("\\\n", " "))[2:]
 
 

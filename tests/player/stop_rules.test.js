@@ -8,7 +8,7 @@ import { RULES, best } from "../../assets/player/step/stop_rules.js";
 const CASES = [
   ["tie", { isNode: true, u: 0.79, p: 0.4, q: 0.5 }, 0.05, true],
   ["tie", { isNode: true, u: 0.7, p: 0.4, q: 0.5 }, 0.05, false],
-  ["tie", { isNode: true, u: 0.99, p: 0.9, q: 0.88 }, 0.05, false], // certain to pass
+  ["tie", { isNode: true, u: 0.99, p: 0.9, q: 0.88 }, 0.05, false], // p >= q, so the token is accepted whatever u is
   ["tie", { isNode: true, u: null, p: 0.4, q: 0.5 }, 0.05, false],
   ["entropy", { isNode: false, entropy: 2.5 }, 2, true],
   ["entropy", { isNode: true, entropy: 2 }, 2, false],

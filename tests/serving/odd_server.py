@@ -9,7 +9,7 @@ from specviz.experiments.run.engine_lane import WARM_UP_TOKENS
 
 
 class Odd(BaseHTTPRequestHandler):
-    """A handler that answers every request by calling `way`, a function that its server stores."""
+    """A handler that answers every request with `server.way`, the function that a test chose."""
 
     def do_GET(self) -> None:
         self.server.keys.append(self.headers.get("Authorization"))

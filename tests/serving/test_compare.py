@@ -16,7 +16,7 @@ def compared(capsys, *flags: str):
 
 @pytest.mark.parametrize(
     "task, length, tokens",
-    # Only the text of the task `maths` ends with an end token.
+    # The text of `maths` ends with an end token, the other texts with the limit of new tokens.
     [("story", 7, 48), ("maths", 3, 120), ("code", 4, 33)],
 )
 def test_every_token_and_every_count_equals_the_engine_s(task, length, tokens, capsys) -> None:
