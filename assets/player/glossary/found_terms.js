@@ -17,7 +17,8 @@ export function foundTerms(glossary, text) {
   return found.sort(([, one], [, other]) => rank(one) - rank(other) || order.compare(one.title, other.title)).map(([key]) => key);
 }
 
-// Remove capitals and hyphens, because users often type neither.
+// Return a text in lower case, with spaces in place of hyphens, because users often type neither
+// capitals nor hyphens.
 /** @param {string} text */
 function plain(text) {
   return text.toLowerCase().replaceAll("-", " ");

@@ -111,7 +111,7 @@ export class GlossaryPage extends Page {
     }
   }
 
-  // Move to the term in the address. Clear the search if it hides the term.
+  // Scroll to the term in the address and focus its link. Clear the search if it hides the term.
   land() {
     const key = new URLSearchParams(window.location.search).get(TERM) ?? "";
     this.mark(this.entries.has(key) ? key : "");

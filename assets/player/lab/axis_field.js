@@ -6,7 +6,7 @@ import { brief, got, numberProblem } from "../shared/settings.js";
 
 const SPAN = /^(\d+)-(\d+)$/; // for example, 1-8 is every number from 1 to 8
 const OF_METHOD = "of this method";
-const FIRST_CHOSEN = 3; // number of names that are chosen at first
+const FIRST_CHOSEN = 3; // if the values of an axis are names, such as methods, this many are chosen at first
 
 export class AxisField {
   // `axes` are {name, title, usual, settings, bounds, methods}: `usual` are the default values,
@@ -109,7 +109,8 @@ export class AxisField {
     if (listed) this.choices.replaceChildren(...listed.map((each) => this.choice(each)));
   }
 
-  // Replace the choices of some axes of names. Chosen names that still exist stay chosen.
+  // Replace the choices of those axes whose values are names. `names` maps each of these axes to
+  // its new choices. Chosen names that still exist stay chosen.
   /** @param {Record<string, Choice[]>} names */
   offer(names) {
     const before = JSON.stringify(this.listed);

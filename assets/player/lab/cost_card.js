@@ -67,8 +67,8 @@ export class CostCard {
     this.reckon();
   }
 
-  // React to a rate that the user typed. The other rate then no longer belongs to the same point of
-  // the sweep, so the card forgets this point.
+  // React to a rate that the user typed. The two rates are then no longer those of one point of the
+  // sweep, so the card forgets this point.
   typed() {
     this.point = null;
     setText(this.refs.costsPoint, "The two rates are as typed.");

@@ -11,9 +11,9 @@ import { numberProblem, problemOf, settingOf } from "../shared/settings.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { LabRun } from "./lab_run.js";
 
-const MANY = "4000"; // default number of draws for the method that makes all draws from one evaluation of the models
+const MANY = "4000"; // default number of draws for the quick method, which evaluates the models once for all draws
 const FEW = "300"; // default number of draws for any other method, which decodes again for every draw
-const NO_TOKENS = { max_new_tokens: "1" }; // a value is required, although the test does not use it
+const NO_TOKENS = { max_new_tokens: "1" }; // the server requires this setting, although the test does not use it
 
 export class ExactCard {
   /**
@@ -29,8 +29,8 @@ export class ExactCard {
     this.heldOut = heldOut;
     this.methods = methods;
     this.bounds = lab.bounds.draws;
-    // A method with quick draws: one evaluation of the models serves all of them, and its draft can
-    // draw tokens at random.
+    // The name of the quick method. The server evaluates the models once and then makes all draws
+    // from these distributions. Only with this method can the user choose how the draft draws.
     this.quick = lab.zoo.form.method;
     this.menu = new Menu(refs.exactMethod);
     const fields = { method: refs.exactMethod, draft_length: refs.exactLength, draft: refs.exactDraft, draws: refs.exactDraws, prompt: refs.exactText };

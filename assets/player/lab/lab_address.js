@@ -12,7 +12,7 @@ export const PREFIX = "lab-"; // prefix of the lab's parameters; the settings of
 const LONGEST_TEXT = 4000; // characters; longer prompts do not fit well in a link
 const WRITE_MILLISECONDS = 250; // delay, because browsers reject too frequent changes of the address
 const LONGEST_VALUE = 500;
-const ALL = "prompts"; // number of prompts; an empty value means all
+const ALL = "prompts"; // name of the field with the number of prompts, which may be empty: all prompts
 const [FORM, TEXT] = ["lab-form", "lab-prompts"]; // names under which the tab stores the forms and the prompts
 
 export class LabAddress {

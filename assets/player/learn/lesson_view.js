@@ -146,8 +146,8 @@ export class LessonView {
     if (!step.options.length) return null;
     const options = step.options.map(({ name, text }) => ({ name, text: this.text.inline(element("span"), text).textContent ?? "" }));
     if (step.kind === "number") {
-      // When the result is shown, a class also sees the options of this question. So mark each
-      // right option.
+      // Students type a number, so a class sees these options only together with the result. They
+      // can therefore say which ones are right.
       for (const [at, { right }] of step.options.entries()) if (right) options[at].text += " (right)";
       options.push(OTHER);
     }
@@ -281,9 +281,11 @@ export class LessonView {
     if (!asked || !given || !this.isOver || !optionOf(asked, given)) return [];
     const made = element("p", "lesson-predicted");
     const { fixed, locked } = Object.fromEntries(asked.scene);
-    const isHeld = fixed === "true" || locked === "true"; // the question had a fixed setting, which the learner has changed since
+    // The widget may show other values now than when it asked this question. The reply needs the
+    // values of that moment.
+    const isHeld = fixed === "true" || locked === "true";
     const values = isHeld ? this.asked.get(asked.name) : undefined;
-    if (isHeld && !values) return []; // the prediction is from before a reload, so its values are lost
+    if (isHeld && !values) return []; // a reload has lost these values
     made.append(element("span", "hint", "You predicted: "), this.text.inline(element("em"), optionOf(asked, given)?.text ?? "", values));
     return [made, this.reply(asked, given, values)];
   }

@@ -35,8 +35,8 @@ export class MeasuredTables extends OrderWidget {
     box.replaceChildren(this.scroller, this.words, this.row.box, this.live);
   }
 
-  // Return the name of the recording that a step uses, and the question with which the server
-  // measures the same.
+  // Return the name of the recording that a step shows, and the request that makes the server
+  // measure the same values.
   /**
    * @param {Record<string, string>} _scene
    * @returns {{ name: string, question: object }}

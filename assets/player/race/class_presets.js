@@ -62,9 +62,9 @@ export class ClassPresets {
     this.draw();
   }
 
-  // Record whether a race is running. This also resets `running`, the index of the experiment's
-  // race. For a new race of the experiment, run() sets `running` afterwards; `ended` has already
-  // stored the race before.
+  // Record whether a race is running, and set `running` to -1. If the race belongs to the
+  // experiment, run() sets `running` to its index after this call. When a race ends, `ended` uses
+  // `running` before this call.
   /** @param {boolean} isBusy */
   setBusy(isBusy) {
     this.isBusy = isBusy;

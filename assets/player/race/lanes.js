@@ -45,7 +45,7 @@ class Card {
     const label = words?.getAttribute("aria-label") ?? `Text of the ${kind}’s run`;
     box.setAttribute("aria-label", isNamed ? `${label} (${name})` : label);
     if (words) box.append(words.content.cloneNode(true));
-    if (kind !== "speculative") this.loss.remove(); // a lossy rule exists only in our own decoder
+    if (kind !== "speculative") this.loss.remove(); // only our own decoder has lossy rules, so other lanes need no badge
     this.facts = part(".engine-facts");
     if (kind !== "engine") this.facts.remove();
     this.ribbon = new Ribbon(box, { ...on, isRunning: true });

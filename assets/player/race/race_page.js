@@ -209,7 +209,7 @@ export class RacePage extends Page {
     if (this.transport.isBusy && !this.isReopening) return;
     this.form.clearErrors();
     if (this.form.refuses()) return;
-    if (!this.section.hidden) this.setting.write(); // otherwise a link of another page started this race
+    if (!this.section.hidden) this.setting.write(); // if another page started this race, the address belongs to that page
     tab.keep(FORM, this.filled);
     const query = this.isSent ? this.setting.query.toString() : null;
     await this.raceOrder({ order: this.form.order, words: this.form.words, query }, isHeld);
@@ -481,7 +481,7 @@ export class RacePage extends Page {
     setText(recordedBack, this.before ? "Back to the recording before it" : "Back to your race");
     ownNotice.hidden = Boolean(this.recording) || !this.trace.header || !staleNotice.hidden;
     const isOfForm = !this.recording || isOf(this.trace, this.form.order);
-    const isHere = Boolean(this.trace.header); // false if the form changes before the recording has loaded
+    const isHere = Boolean(this.trace.header); // false before the first run has loaded; the form may change earlier
     proofRun.hidden = isOfForm || !isHere;
     if (!this.recording || !isHere) return;
     const greedy = this.trace.isGreedy ? ", at temperature 0: nothing is drawn by chance" : "";
@@ -561,7 +561,7 @@ export class RacePage extends Page {
     if (isRepeated && this.repeats.ended(isCut ? "stopped" : reason, this.trace.summary?.speedup, serverNumbers(this.trace), this.trace.summary?.is_disturbed)) return void this.startAgain();
     if (!this.trace.summary) this.view.result.clear();
     if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
-    if (!this.isReopening && !this.trace.header) tab.forget(GOING); // otherwise this happens once the race is stored
+    if (!this.isReopening && !this.trace.header) tab.forget(GOING); // if the race has started, `keepLast` forgets it once it is stored
     if (!this.isReopening) this.setBusy(false, [ENDINGS[reason], note].filter(Boolean).join(" · "));
     const { isExample } = this;
     const isNews = (!this.isReopening || this.recording !== null) && !this.wanted && !isExample;
@@ -576,7 +576,7 @@ export class RacePage extends Page {
 
   // After a run was opened to show repeated draws, start to repeat them.
   showRedraw() {
-    if (this.section.hidden) return; // the page that requested the run shows them
+    if (this.section.hidden) return; // another page requested the run and shows the draws itself
     this.view.redraw();
     this.refs.proof.scrollIntoView(); // last, because the bars have their height only after they are drawn
   }

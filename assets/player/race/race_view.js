@@ -292,7 +292,7 @@ export class RaceView {
     const { replayed } = this;
     if (replayed) this.charts.speedup.draw(curveUntil(replayed.curve, replayed.moment), isRunning);
     if (figures === this.shownFigures) return;
-    this.shownFigures = replayed ? null : figures; // after a replay the whole curve must be drawn
+    this.shownFigures = replayed ? null : figures; // null, so that the whole curve is drawn after the replay
     for (const [name, chart] of Object.entries(this.charts)) {
       if (!replayed || name !== "speedup") chart.draw(figures[name], isRunning);
     }

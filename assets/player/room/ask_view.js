@@ -81,7 +81,8 @@ export class AskView {
     if (isNew) (isTeacher ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)") : refs.roomAskTitle).focus({ preventScroll: true });
   }
 
-  // Set how much of the text is scrolled away, so that the upper edge of the text fades out.
+  // Store how far the text is scrolled in a CSS variable. With it, the style sheet fades out the
+  // upper edge of the text.
   fade() {
     const { roomText } = this.refs;
     roomText.style.setProperty("--above", `${roomText.scrollTop}px`);

@@ -204,7 +204,7 @@ export class ClassRoom {
     this.isShownInPart = unseen;
     if (this.state) this.state.page = search;
     const reply = await this.line.say("lead_room", { do: "show", page: search, unseen });
-    if (!reply || reply.error) this.shown = undefined; // undefined, so that the next comparison sends it again
+    if (!reply || reply.error) this.shown = undefined; // undefined, so that the next `glance` sends the address again
   }
 
   // Return whether another tab of the same teacher leads the class now.

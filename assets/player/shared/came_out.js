@@ -5,7 +5,7 @@
 import { element } from "./dom.js";
 import { percent } from "./number_words.js";
 
-const FULL = 0.8; // the bar of the largest p covers this share of the track; the table's header row has the value at the end of the track
+const FULL = 0.8; // share of a bar's track that the largest p covers; the header row says which probability the end of the track is
 const [WIDTH, HEIGHT] = [260, 120]; // width and height of the curve, in pixels
 export const CURVE = `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true"><path class="ground" d="M0 0V${HEIGHT}H${WIDTH}"/><polyline class="floor"/><polyline class="distance"/></svg>`;
 

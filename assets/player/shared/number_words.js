@@ -33,8 +33,8 @@ export function percent(value, figures = USUAL_FIGURES) {
   return `${(100 * Number(value.toFixed(places))).toFixed(Math.max(0, places - 2))}${PERCENT}`;
 }
 
-// Return with how many decimals a value between 0 and 1 must be written. They show `figures`
-// significant figures of the value, and `figures` - 1 of its distance from 1.
+// Return the number of decimals for a value between 0 and 1. With them, the value has at least
+// `figures` significant figures, and 1 minus the value has at least `figures` - 1.
 /**
  * @param {number} value
  * @param {number} figures

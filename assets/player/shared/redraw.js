@@ -5,8 +5,8 @@
 // A recording keeps the most probable tokens of a position and the summed probability of all
 // others. Here, each kept token is a bin, and all others together are one more bin. The recorded
 // overlap says how much mass p and q share in this last bin, so the first drafted token is accepted
-// as often as in the run. For later siblings the bin is treated as one token. In both cases the
-// drawn bins follow p.
+// as often as in the run. No overlap is recorded for later siblings, so for them the last bin
+// counts as a single token. In both cases the drawn bins follow p.
 
 export const DRAWS = 1000;
 const KEPT = 10; // recorded tokens per position, without the target's own token (TOP_TOKENS of the records)

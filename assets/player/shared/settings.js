@@ -68,8 +68,8 @@ export function breachOf({ name, type, bounds }, text) {
   return bounds ? numberBreach(bounds, text) : "";
 }
 
-// Return which rule of a number a text breaks, or "". `least`, if given, is the smallest allowed
-// value above 0.
+// Return the rule that a text breaks, such as "must be a whole number from 1 to 8", or "" if it is
+// valid. If `least` is given, no value between 0 and `least` is valid.
 /**
  * @param {Bounds} bounds
  * @param {string} text

@@ -27,7 +27,7 @@ export class CompareMenu {
     this.race = race;
     this.fail = fail;
     this.other = new Trace();
-    this.parent = this.other; // empty until a fork exists
+    this.parent = this.other; // an empty run until the user makes a fork
     this.title = "";
     menu.append(option(NOTHING, "nothing"), option(RACE, "The race of this page"), ...recordedGroups(recorded));
     this.ofFork = option(PARENT, "The run it was forked from");

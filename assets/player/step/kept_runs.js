@@ -37,7 +37,7 @@ export class KeptRaces {
     this.names = new WeakMap(); // the name of each stored run; the key is the run's header
   }
 
-  // Return the name under which a run is stored, or the general name of a live run. Return
+  // Return the name under which a run is stored. It is LIVE for a run that is still running, and
   // undefined if the run is not stored.
   /** @param {Trace} trace */
   nameOf(trace) {

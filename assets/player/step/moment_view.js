@@ -143,8 +143,8 @@ export class MomentView {
     this.refs.stepBarsTitle.replaceChildren(...(isNamed ? named(node) : ["Target p against draft q"]));
   }
 
-  // `known` has the node whose distributions are shown, its stage, the phase of the moment, and the
-  // levels that are judged so far.
+  // `known` has the node whose distributions are shown, its stage, the phase of the moment, and
+  // `soFar`, which says what is known of the round (`judgedSoFar` in moments.js).
   /**
    * @param {Trace} trace
    * @param {Round} round

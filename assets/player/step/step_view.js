@@ -158,7 +158,7 @@ export class StepView {
     const [place, first, last] = [Number(field.value), this.axis.unit ? 0 : 1, lastPlace(this.axis, this.trace)];
     const holds = field.value.trim() !== "" && place >= first && place <= last;
     if (!holds) return this.refuseToGo(field, `from ${first} to ${last}`);
-    this.forgiveGo(); // empty the field, because its number is wrong after the next move
+    this.forgiveGo(); // empty the field, because the cursor's position will soon differ from its number
     this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
     if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.main.tokens.length) - 1);
   }
@@ -237,7 +237,7 @@ export class StepView {
   // Repeat the draw at the position of this moment many times, and show the results.
   redraw() {
     this.draw();
-    this.draw(); // the charts are only drawn by the second call
+    this.draw(); // the first call leaves the charts for a later frame; the second one draws them
     this.views.redraw.start();
   }
 
@@ -297,7 +297,7 @@ export class StepView {
     const known = knownColumn(thought ?? round, seen.moments, seen.at);
     this.strip.draw(trace.rounds, cursor.round, { axis: { from: originOf(axis, trace), ends }, forks, known, until: cursor.round + 1 });
     const words = placeWords(axis, trace, cursor.round);
-    const isOver = cursor.moment.phase === "commit"; // earlier, the number of moments must not be shown
+    const isOver = cursor.moment.phase === "commit"; // before that, the counts would reveal how the round ends
     this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}${isOver ? `: ${round.counts}` : ""}`);
     const place = axis.name === "round" ? "" : ` · ${words.title} ${words.here} of ${words.whole}`;
     setParts(refs.stepMoment, "Round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · moment ${at + 1}${isOver ? ", the last" : ""}${place}`);

@@ -73,7 +73,7 @@ export class AcceptReject extends Widget {
     const plan = /** @type {RedrawPlan} */ (redrawPlan(round, round.parentOf(node)));
     const bars = barsOf(plan, plan.ids.indexOf(id));
     const { p, q, u } = round.verdict(node);
-    bars.p[bars.guess] = p; // use p and q exactly as the verdict records them
+    bars.p[bars.guess] = p; // the plan has scaled p and q, but the verdict compares the recorded values
     bars.q[bars.guess] = q;
     this.place = { trace, round, node, id, plan };
     this.bars = bars;

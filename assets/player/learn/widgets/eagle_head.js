@@ -45,7 +45,7 @@ export class EagleHead extends OrderWidget {
     this.scene = scene;
     this.read.clear();
     this.isTold = scene.hidden !== "true";
-    // a step that needs known values takes them from the recording, which has all of them
+    // If the texts of a step need values at once (`known`), the widget takes them from the recording.
     this.setOrder("head", { form: this.pairForm }, scene.known === "true");
     this.row.box.hidden = scene.show !== "levels" || !this.isTold;
     const trace = await this.course.recordings.open(scene.trace);

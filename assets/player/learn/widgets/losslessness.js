@@ -159,7 +159,7 @@ export class LosslessnessLab extends Widget {
     this.on.changed();
   }
 
-  // Choose a secret rule, and offer four descriptions, one of which is its own.
+  // Choose a secret rule, and offer descriptions of several rules, one of which describes it.
   deal() {
     const { dealt, names } = suspects(this.specimens, Math.random);
     this.names.replaceChildren(

@@ -25,7 +25,7 @@ export class Rounding extends OrderWidget {
     /** @type {number[]} */
     this.sums = [];
     /** @type {number[]} */
-    this.leads = []; // the terms, in the order of the last sum
+    this.leads = []; // the gaps that the learner's button adds up, in the order of the last sum
     this.head = element("h3", "sweep-title");
     this.key = element("p", "guess-key hint");
     this.picture = element("div", "rounding-picture");
@@ -139,7 +139,7 @@ function brief(value) {
 function picture(places) {
   const all = places.flatMap(({ margin, moved }) => [margin, moved]).filter((each) => each > 0);
   const least = Math.floor(Math.log10(Math.min(1e-6, ...all)));
-  const low = least - 1; // the position of 0 on the logarithmic scale
+  const low = least - 1; // a logarithmic scale has no 0, so 0 is drawn one power of ten below the smallest value
   const high = Math.ceil(Math.log10(Math.max(10, ...all)));
   const y = (/** @type {number} */ value) => HEIGHT - BOTTOM - ((Math.max(low, value > 0 ? Math.log10(value) : low) - low) / (high - low)) * (HEIGHT - BOTTOM - 12);
   const x = (/** @type {number} */ at) => LEFT + 8 + (at * (WIDTH - LEFT - 16)) / Math.max(1, (places.length || 64) - 1);

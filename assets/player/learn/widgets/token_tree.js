@@ -28,8 +28,8 @@ export class TokenTree extends Widget {
     this.scene = {};
     /** @type {{ trace: Trace, round: Round } | null} */
     this.place = null;
-    this.walked = 0; // number of examined stops of the round
-    this.looked = new Set(); // the rows that the learner has found
+    this.walked = 0; // number of the round's stops whose verdicts are shown so far
+    this.looked = new Set(); // the rows (the root or a node) that the learner has chosen correctly so far
     this.context = element("p", "guess-context");
     const picture = element("div", "chart-card");
     const scroller = element("div", "scroller");

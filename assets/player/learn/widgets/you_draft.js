@@ -85,7 +85,8 @@ export class YouDraft extends Widget {
     this.prompt.input.value = this.prompts[(at + 1) % this.prompts.length];
   }
 
-  // Return whether the model is in memory, or there is no recording to use instead.
+  // Return whether the text can start with the model: the model is in memory, or there is no
+  // recording to start with.
   async isReady() {
     if (!this.course.recorded[RECORDING]) return true;
     const answer = await this.course.drive.ask("ready", { form: { pair: this.pair?.name } });
