@@ -25,7 +25,7 @@ from specviz.engines.shell_text import is_windows_path
 from specviz.errors import InputError, read_whole, short, whole_rule
 
 Options = dict[str, Any]  # a flag -> its value; a switch has the value True
-# What the user typed, as a map from a field to its value. A field belongs to `ModelDeployment` or
+# The typed values, as a map from a field to its value. A field belongs to `ModelDeployment` or
 # to one engine only (`MEANT`).
 Heard = dict[str, Any]
 DEPLOYMENT_FIELDS = tuple(each.name for each in fields(ModelDeployment))
