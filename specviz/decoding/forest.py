@@ -73,7 +73,7 @@ class Forest:
         return [judgements[index] for index in range(len(self._proposals))]
 
     def _row_fields(self, length: int) -> int:
-        """Return how many numbers a packed buffer of `length` numbers has for each row."""
+        """Return how many of the `length` numbers in the buffer of `judge` belong to each row."""
         rows = sum(map(_rows, self._proposals))
         groups = ([self._proposals[index] for index in group] for group in self._groups)
         return (length - sum(_length(group, 0) for group in groups)) // rows

@@ -107,10 +107,10 @@ def _kept_of_few(probs: Tensor, top_p: float, sizes: Sequence[int]) -> Tensor:
     count = (~is_beyond).sum(-1, keepdim=True)  # [R, 1]
     least, following = best.gather(-1, count - 1), best.gather(-1, count.clamp(max=few - 1))
     kept = torch.zeros_like(probs).scatter(-1, ids, best.masked_fill(is_beyond, 0.0))
-    # A row is decided if the last token that it keeps is more probable than the token after it. If
-    # both are equally probable, a full sort must decide. A full sort must also decide if the best
-    # `few` tokens have too little probability in total. Both compared values are equal in this case
-    # as well: they are the probability of the last of the `few` tokens.
+    # A row is decided if the last token that it keeps is more probable than the token after it. Of
+    # equally probable tokens the smaller ids must be kept, but `_best` does not sort them by id. A
+    # row is also undecided if the probability of the best `few` tokens does not reach `top_p`; then
+    # `least` and `following` are both the last of these tokens, so they are equal.
     is_decided = (following < least).squeeze(-1)
     if not is_decided.all():
         kept[~is_decided] = _kept_of_few(probs[~is_decided], top_p, more)

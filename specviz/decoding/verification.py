@@ -103,7 +103,7 @@ def _of_point_masses(topology: Topology, token_ids: Tensor, p: Tensor) -> Accept
 
     So the acceptance of x is p(x) divided by the probability that is left after its earlier
     siblings. A repeated token is always rejected. A token that has all the remaining probability is
-    always accepted. All C children are computed at once.
+    always accepted. All nodes are computed at once; C is the length of all lists of siblings.
     """
     left, x_ids = (_padded(p), _padded(token_ids)) if topology.is_padded else (p.clone(), token_ids)
     accept = p.new_zeros(len(x_ids))
@@ -357,7 +357,10 @@ def _row_fields(
     raw_p: Tensor,
     extra_uniforms: Tensor,
 ) -> Tensor:
-    """Return the extra token, its probability, and displayed numbers. -> [R, 6 + 6 (T + 1)]"""
+    """Return, for each row, the extra token, its probability and the numbers of `_shown`.
+
+    -> [R, 6 + 6 (T + 1)]
+    """
     residuals = judged.extra_distributions
     extra_ids = draw(residuals, extra_uniforms)[:, None]  # [R, 1]
     shown = _shown(proposal, residuals, logits.float(), p, raw_p, extra_ids)
@@ -374,7 +377,8 @@ def _shown(
 ) -> Tensor:
     """Return the numbers that are only displayed. -> [R, 4 + 6 (T + 1)]
 
-    They are four numbers per row, then the top tokens and the extra token with their probabilities.
+    Each row has four numbers: entropy, two overlaps and margin. After them it has six numbers for
+    each of the T top tokens and for the extra token: the token and five probabilities.
     """
     best, margin = _best(logits)
     surprise = -raw_p.amax(-1).log()

@@ -83,7 +83,7 @@ class SharedVocabulary:
 
 @dataclass(frozen=True, slots=True)
 class BatchRound:
-    """The place of a round in its batch: it belongs to sequence `row` (from 0) of `rows` sequences.
+    """The round's part in a batch: it belongs to sequence `row` (from 0) of `rows` sequences.
 
     One forward of the target processed the sequences together. That forward had `tokens` input
     positions with a token, and `padding` empty positions, because some sequences had fewer new

@@ -56,7 +56,7 @@ class TableLayer:
 
     @property
     def down(self):
-        """Return the layer as one matrix over all pairs of tokens."""
+        """Return the layer with one row of logits per pair of tokens: [(V + 1) * V, V]."""
         return TableLayer(self.weight.flatten(0, 1))
 
     def converted(self, convert):

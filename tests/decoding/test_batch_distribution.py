@@ -95,7 +95,7 @@ def some_rounds(target, parts, count):
 
 
 def test_a_measured_limit_waits_until_it_has_enough_rounds(target, parts):
-    # Here a forward takes time in proportion to its tokens, so drafts do not pay.
+    # Here a forward takes time in proportion to its tokens, so drafts make decoding slower.
     limit = MeasuredLimit(8, lambda rows, tokens: float(rows * tokens))
     first, *others = some_rounds(target, parts, WARM_UP_ROUNDS)
     for each in others:

@@ -62,7 +62,10 @@ def test_with_bigrams_the_window_is_plain_jacobi_iteration_after_the_last_token(
 
 
 def test_the_text_s_ngrams_follow_the_order_of_the_committed_tokens():
-    """No n-gram joins the root to the round's last token, which did not follow the root."""
+    """The pool must not learn the root with the round's last token as its next token.
+
+    A round commits several tokens, so other tokens are between these two.
+    """
     config = config_of(options=(("window", 2), ("ngram", 2)))
     drafter = make_drafter(Setup(TableModel(1, vocab=9), Parts(), config, 400))
     drafter.start(PrefilledPrompt((7, 7, 7), None, None, HostTransfer()))

@@ -123,7 +123,8 @@ class InLine:
 class SecondStream:
     """Draft on a second CUDA stream.
 
-    In each round, the host launches the kernels of the draft before those of the target.
+    In each round, the host launches the kernels of the draft before it launches those of the
+    target, so both can run at the same time.
     """
 
     def __init__(self, model: LanguageModel, setting: Setting) -> None:

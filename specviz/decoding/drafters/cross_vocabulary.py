@@ -415,7 +415,7 @@ class IntersectionDrafter:
 
 
 class LateTransfer:
-    """A displayed number that is copied from the device to the host without blocking.
+    """A number for the record of a round, copied from the device to the host without blocking.
 
     Read the number only after a later copy that blocks, because the number has then arrived.
     """
@@ -430,10 +430,7 @@ class LateTransfer:
         self._buffer.copy_(number.reshape(1), non_blocking=True)
 
     def arrived(self) -> float:
-        """Return the displayed number.
-
-        Its copy must have begun before the last blocking copy of the run.
-        """
+        """Return the number that `send` copied; call this only after a later copy that blocks."""
         return float(self._arrived[0])
 
 

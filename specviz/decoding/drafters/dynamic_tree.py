@@ -5,8 +5,9 @@ level, the k nodes with the best scores get k children each. The target verifies
 scored nodes. The drafter makes no random draws, so the proposal is DETERMINISTIC at every
 temperature. All these decisions are made on the device, without waiting for the host.
 
-In shapes, k is the number of nodes expanded per level, C the number of candidates (all scored
-nodes), N the number of chosen candidates, X the number of expanded rows (the root, then nodes) and
+To *expand* a node is to run it through the draft model and to score its k best children. In shapes,
+k is the number of nodes expanded per level, M the number of rows expanded last (1 for the root,
+otherwise k), N the number of chosen nodes, X the number of expanded rows (the root, then nodes) and
 V the size of the vocabulary.
 """
 
@@ -32,8 +33,8 @@ from specviz.records import MAX_TREE_NODES, ProposalKind, TreeBudget
 
 # smallest log-probability that a token can have, so that sums of log-probabilities stay finite
 LOWEST = -100.0
-# This number is subtracted from a node's score at every level, so that no child has the score of
-# its parent.
+# This number is subtracted from a node's score at every level. Every child then has a lower score
+# than its parent, even if its probability is 1, so no child is chosen without its parent.
 STEP = 1e-4
 
 LEVEL_WIDTH = Option(
@@ -55,10 +56,11 @@ SLACK = 0.01
 class Agreement:
     """How often a draft predicts the target's next token, measured on text that the target wrote.
 
-    `greedy` was measured at temperature 0, `sampled` at temperature 0.8. Entry k of each says how
-    often the draft's k-th choice was the target's next token. `sharpest` is the temperature at
-    which the draft's distribution best predicts a target at temperature 0. It is below 1, because
-    such a target always takes its most probable token, and the draft has learnt to be less certain.
+    `greedy` was measured at temperature 0, `sampled` at temperature 0.8. Their first entry says how
+    often the draft's most probable token was the target's next token, the second entry says this of
+    the draft's second choice, and so on. `sharpest` is the temperature at which the draft's
+    distribution best predicts a target at temperature 0. It is below 1, because such a target
+    always takes its most probable token, and the draft has learnt to be less certain.
     """
 
     greedy: tuple[float, ...]
@@ -98,10 +100,10 @@ DRAFT_AGREEMENT = Agreement(
 class DynamicLevels:
     """The tensor work that grows a dynamic tree: `depth` levels, `width` expanded nodes in each.
 
-    A call returns the tokens of the best `nodes` [N], the raw distributions of all rows [N + 1, V],
-    the index of each of these nodes among the nodes that the draft ran [N], and the tables of the
-    tree. The index is -1 for a node that the draft did not run. Scores use the draft's
-    distributions at `temperature`.
+    A call returns four things: the tokens of the best `nodes` nodes [N]; the raw distributions
+    after the root and after each of them [N + 1, V]; the index of each of them among the nodes that
+    the draft ran, or -1 if the draft did not run it [N]; and the tensors of their `Topology`.
+    Scores use the draft's distributions at `temperature`.
     """
 
     depth: int
@@ -165,8 +167,9 @@ def candidate_count(depth: int, width: int) -> int:
 class _Candidates:
     """All scored nodes, in the order in which they were added: parents before children.
 
-    The root is expanded row 0. Each expanded row has k candidates as its children: candidates k r
-    to k r + k - 1 are the children of row r.
+    A candidate is a scored node, and a row is the root or a node that the draft ran. Both are
+    numbered from 0 in the order of addition, and the root is row 0. Each row has k candidates as
+    its children: candidates k r to k r + k - 1 are the children of row r.
     """
 
     def __init__(self, depth: int, width: int, temperature: float, device: torch.device) -> None:
@@ -177,7 +180,7 @@ class _Candidates:
         self._scores: list[Tensor] = []
         # The scores of the rows (root or nodes) that were expanded last.
         self._level_scores = torch.zeros(1, device=device)
-        # the number that each expanded row has as a candidate; -1 for the root
+        # row -> number of the same node as a candidate; -1 for the root, which is no candidate
         self._rows = [torch.full((1,), -1, device=device)]
         self._ran = 1  # number of expanded rows, the root included
         # A square mask that is True where a row sees another row: its ancestors and itself. The
@@ -221,7 +224,8 @@ class _Candidates:
         chosen = torch.cat(self._scores).topk(nodes).indices.sort().values  # [N]
         rows = torch.cat(self._rows)  # [X]
         parent_rows = chosen.div(self._width, rounding_mode="floor")
-        # The root gets an extra entry after all candidates; this is the index of that entry.
+        # `places` maps a candidate to its index in the chosen tree. Its last entry is for the root,
+        # whose number as a candidate is -1.
         count = self._ran * self._width
         places = torch.full((count + 1,), -1, device=chosen.device)
         places[chosen] = torch.arange(nodes, device=chosen.device)
@@ -253,7 +257,7 @@ class _Candidates:
     def _distributions_below(self, own_rows: Tensor) -> Tensor:
         """Return the raw distribution after the root and after each node.
 
-        All values are zero after nodes that were not expanded.
+        It is unknown after nodes that were not expanded; their rows contain zeros.
         """
         distributions = torch.cat([*self._logits, self._logits[0]]).softmax(-1)  # [X + 1, V]
         distributions[-1] = 0

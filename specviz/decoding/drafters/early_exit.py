@@ -104,7 +104,8 @@ def _make(setup: Setup) -> Drafter:
             f"exit_layer must be below {layers}, the number of layers of "
             f"{setup.target.info.name}, got {exit_layer}"
         )
-    # The target has this type: the method declares Need.LAYERS, and that need was checked before.
+    # The target is a LayeredModel: the method declares Need.LAYERS, and the registry has checked
+    # that the target fulfils this need.
     target: LayeredModel = setup.target  # type: ignore[assignment]
     return SourceDrafter(EarlyExitSource(target, exit_layer), static_tree(setup))
 

@@ -5,7 +5,8 @@ a usual forward, further rows change the last bit of some numbers. Rounding woul
 differences, and the draft would choose other tokens.
 
 In shapes, A is the number of rows that run, M the number of nodes of one level in one row, S the
-number of nodes of one row run so far, this level included, and V the size of the vocabulary.
+number of nodes of one row run so far, this level included, T the number of tokens of all rows in
+one call and V the size of the vocabulary.
 """
 
 from __future__ import annotations

@@ -228,15 +228,17 @@ class NgramPool:
 class LookaheadWindow:
     """A window of guesses at the next tokens, refined by Jacobi iteration.
 
-    It has up to N - 1 levels and W columns. Each level is the target's output for the level before,
-    one position further on. Column c of level l is l + c positions after the root. Reading a column
-    from the oldest level to the newest output gives an n-gram that the target might write.
+    A full window is a table of N - 1 levels and W columns. Each level has the tokens that the
+    target predicted after the tokens of the level before, in earlier forwards. The token in column
+    c of level l is therefore a guess at the position l + c after the root. The tokens of one
+    column, with the target's newest prediction at the end, are an n-gram that the target might
+    write.
 
     Column 0 of level 0 would be the root itself, so level 0 has one token fewer than the other
-    levels. The window starts with level 0 alone, which is then N - 2 columns wider. Every step adds
-    a level and removes a column until the window is full. After that, every step drops the oldest
-    level. The window moves by one position per step, however many tokens were accepted. The
-    authors' own implementation does the same.
+    levels. At first the window has only level 0, with W + N - 2 columns. Until the window is full,
+    every step adds a level and removes a column. After that, every step adds a level and drops the
+    oldest one. The window moves by one position per step, however many tokens were accepted, as in
+    the authors' own implementation.
     """
 
     def __init__(self, first_level: Sequence[int], ngram: int) -> None:
@@ -279,8 +281,8 @@ class LookaheadWindow:
         Before the window is full, the result is empty. `next_id` is the token committed after the
         root. `successors` has the target's most probable token after each window token.
         """
-        # The first column of level 0 is the root. The root is in the tree and is not a query. So
-        # `successors` lacks the token after the root.
+        # The root is no query of the window, so `successors` lacks the target's token after it.
+        # If level 0 is the newest level, `next_id` is that token.
         is_lowest = len(self._levels) == 1
         newest = list(successors[-len(self._levels[-1]) :]) if successors else []
         if is_lowest:

@@ -4,7 +4,7 @@ A source counts the nodes that it has run, from 0 and level by level. This count
 number. A shape stores these numbers as the `origins` of its nodes.
 
 In shapes, M is the number of nodes of one level, S the number of nodes run so far, this level
-included, and V the size of the vocabulary.
+included, U the number of uniform draws and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ class SourceDrafter:
 class ModelLevels:
     """The tensor work of a draft model in one round.
 
-    The work first runs `wholes` committed tokens that the cache lacks. Then it grows the levels of
-    a tree.
+    The work first runs the committed tokens that the cache lacks; their number is `wholes`, because
+    they are the whole numbers among the inputs of the work. Then it grows the levels of a tree.
     """
 
     levels: TreeLevels

@@ -1,7 +1,8 @@
 """Static draft trees: every node at the same depth has the same number of children.
 
 A chain is a tree with one child at every depth. In shapes, M is the number of parents of one level,
-W the number of children of each parent and V the size of the vocabulary.
+W the number of children of each parent, N the number of nodes, E the number of parents in the whole
+tree (the root included) and V the size of the vocabulary.
 """
 
 from __future__ import annotations
