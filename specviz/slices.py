@@ -57,7 +57,7 @@ def give_way(is_inside: bool = False) -> None:
         _here.slices.give_way(INSIDE_SECONDS if is_inside else 0.0)
 
 
-def letting_by(steps: Iterable[T]) -> Iterator[T]:
+def giving_way(steps: Iterable[T]) -> Iterator[T]:
     """Yield the rounds of a measured run, and let other work run between them.
 
     The caller's clock must count only the work of the rounds, not the time between them.
@@ -72,7 +72,7 @@ def own_time() -> float:
     return time.perf_counter() - (_here.slices.away if _here.slices is not None else 0.0)
 
 
-def heeding(steps: Iterator[T], stop: threading.Event) -> Generator[T]:
+def stoppable(steps: Iterator[T], stop: threading.Event) -> Generator[T]:
     """Yield the items of `steps`, but let the event `stop` end the work that produces them.
 
     If `stop` is set, the work on the next item ends at its next call of `check_stop`.

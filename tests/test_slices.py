@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from specviz.slices import InSlices, check_stop, give_way, heeding, letting_by, own_time
+from specviz.slices import InSlices, check_stop, give_way, giving_way, own_time, stoppable
 from specviz.slices import until_stopped as until
 
 
@@ -26,7 +26,7 @@ def told(seen, rounds=3):
 def test_outside_a_slice_offers_to_yield_do_nothing():
     check_stop()
     assert deep(5) == 5
-    assert list(letting_by("ab")) == ["a", "b"]
+    assert list(giving_way("ab")) == ["a", "b"]
     assert time.perf_counter() <= own_time() <= time.perf_counter()
 
 
@@ -125,7 +125,7 @@ def test_a_run_reacts_to_its_own_stop_only():
             check_stop()
             yield "moved"
 
-    one, two = heeding(steps(), mine), heeding(steps(), other)
+    one, two = stoppable(steps(), mine), stoppable(steps(), other)
     other.set()
     assert next(one) == "moved"
     assert list(until(two, threading.Event())) == []

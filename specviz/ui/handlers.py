@@ -33,7 +33,7 @@ from specviz.models.parts import Need
 from specviz.models.threads import own_threads
 from specviz.pause import Gate
 from specviz.records.field_types import MAX_INTEGER
-from specviz.slices import InSlices, Stopped, heeding
+from specviz.slices import InSlices, Stopped, stoppable
 from specviz.trace_diff import difference, shared_texts
 from specviz.trace_diff.sentence import sentence
 from specviz.ui.answers import Question, answers, asker, told
@@ -400,7 +400,7 @@ def run_messages(
     yield {"kind": "loading", "pair": request.pair.title}
     try:
         yield from fetch(order, request)
-        yield from own_threads(heeding(steps(), order.stop))
+        yield from own_threads(stoppable(steps(), order.stop))
     except Stopped:
         yield {"kind": "end", "reason": "stopped"}
     except Exception as error:

@@ -18,7 +18,7 @@ from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating
 from specviz.experiments.run.repeats import Repeats, chosen, repeated
 from specviz.metrics import RoundTotals, block_efficiency, exceeds, summarise
 from specviz.records import BASELINE, SPECULATIVE, BatchRound, Prefill, Round, TokenStep, Trace
-from specviz.slices import give_way, letting_by
+from specviz.slices import give_way, giving_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def measure_batch(
 def _run(request: BatchRequest, repeat: int) -> tuple[BatchRace, BatchBlock]:
     race = BatchRace(request)
     try:
-        totals = {lane: _totals(letting_by(race.run_lane(lane))) for lane in alternating(repeat)}
+        totals = {lane: _totals(giving_way(race.run_lane(lane))) for lane in alternating(repeat)}
     finally:
         race.close()
     rows = [block_efficiency(trace.rounds) for trace in race.traces()]

@@ -31,7 +31,7 @@ from specviz.records import BASELINE, SPECULATIVE, Prompt, Round, prompt_text
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_process import ENGINE
 from specviz.serving.token_completion import complete
-from specviz.slices import letting_by, own_time
+from specviz.slices import giving_way, own_time
 
 WARM_UP_STEPS = 6
 PLAIN = "prompt-lookup"
@@ -150,7 +150,7 @@ class Contender:
 
     def pass_over(self, prompts: Sequence[Prompt]) -> None:
         began = own_time()
-        self.tokens.append(sum(self.run(prompt, None) for prompt in letting_by(prompts)))
+        self.tokens.append(sum(self.run(prompt, None) for prompt in giving_way(prompts)))
         self.seconds.append(own_time() - began)
 
     @property
@@ -412,7 +412,7 @@ def _nothing(prompt: Prompt, steps: int | None) -> int:
 def _decode(request: RaceRequest, lane: str, contender: Contender, steps: int | None) -> int:
     race = start_race(request)
     try:
-        events = letting_by(islice(race.run_lane(lane), steps))
+        events = giving_way(islice(race.run_lane(lane), steps))
         contender.rounds += [each for each in events if isinstance(each, Round)]
     finally:
         race.close()

@@ -17,7 +17,7 @@ from specviz.experiments.run.racing import RaceRequest, load_request, trace_head
 from specviz.experiments.run.recorder import Recorder
 from specviz.experiments.run.warm_up import rehearse
 from specviz.records import BASELINE, SPECULATIVE, Prompt, Trace, prompt_text
-from specviz.slices import letting_by
+from specviz.slices import giving_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def run_rows(
         return (run_lanes(rows[0], [lane]).trace(),)
     race = BatchRace(BatchRequest(rows[0], tuple(row.prompt for row in rows), options))
     try:
-        for _ in letting_by(race.run_lane(lane)):
+        for _ in giving_way(race.run_lane(lane)):
             pass
         return race.traces()
     finally:

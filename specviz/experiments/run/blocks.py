@@ -17,7 +17,7 @@ from specviz.metrics import RunSummary, summarise
 from specviz.metrics.measured_costs import Costs, theory_speedup
 from specviz.metrics.round_totals import RoundTotals
 from specviz.records import BASELINE, SPECULATIVE, Trace
-from specviz.slices import give_way, letting_by
+from specviz.slices import give_way, giving_way
 
 WARM_UP_TOKENS = 8
 
@@ -136,7 +136,7 @@ def run_lanes(request: RaceRequest, order: Sequence[str]) -> Race:
     race = start_race(request)
     try:
         for lane in order:
-            for _ in letting_by(race.run_lane(lane)):
+            for _ in giving_way(race.run_lane(lane)):
                 pass
     finally:
         race.close()

@@ -12,7 +12,7 @@ from specviz.experiments.sweep.sweep_setting import SweepSetting
 from specviz.experiments.sweep.sweeping import Place, Sweep, SweepPlan, noise_ratios
 from specviz.models.pair_catalog import pair_named
 from specviz.records import DecodingConfig
-from specviz.slices import Stopped, heeding
+from specviz.slices import Stopped, stoppable
 
 CONFIG = DecodingConfig(max_new_tokens=10)
 SETTING = SweepSetting(pair_named("bundled"), CONFIG, prompts=2, device="cpu")
@@ -85,7 +85,7 @@ def test_a_stopped_sweep_keeps_its_measurements() -> None:
 
 def test_a_stop_interrupts_a_run_of_the_noise_measurement() -> None:
     stop = threading.Event()
-    pairs = heeding(noise_ratios(SETTING, 3), stop)
+    pairs = stoppable(noise_ratios(SETTING, 3), stop)
     stop.set()
     with pytest.raises(Stopped):
         next(pairs)
