@@ -185,8 +185,9 @@ def _parser() -> Parser:
 def _parsers(prog: str, argparse_lists: bool = False) -> tuple[Parser, list[CommandParser]]:
     """Return the parser of the whole command line, and the parser of each command.
 
-    argparse cannot list commands in groups, so the description of the parser lists the commands.
-    shtab completes only commands that argparse also lists; `argparse_lists` makes it list them.
+    argparse cannot list commands in groups, so the description of the parser lists the commands,
+    and argparse lists none. But the completions that shtab creates contain only commands that
+    argparse lists. For them, set `argparse_lists` to True.
     """
     parser = Parser(
         prog=prog,

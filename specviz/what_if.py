@@ -23,13 +23,16 @@ from specviz.records import ExtraKind, FinishReason, Outcome, Round, Trace, Verd
 class Counterfactual:
     """The round as it would have ended with other draws.
 
-    `outcomes` has the outcome of each node. `path` has the accepted nodes from depth 1 down.
-    `extra_id` is the token that the target would have added. It is None if the record does not have
-    it, or if the path ends the text; then `extra_kind` is None as well. `extra_prob` is the
-    probability of that token in the distribution from which it would have been drawn. It is None if
-    the record does not have it: a record keeps the most probable tokens, and only at examined
-    nodes. `emitted_ids` are the tokens of the path, then the extra token if it is known. `differs`
-    is True if any node has another outcome than in the record.
+    - `outcomes`: the outcome of each node.
+    - `path`: the accepted nodes from depth 1 down.
+    - `extra_id`: the token that the target would have added; None if the path ends the text, or if
+      the record lacks this token.
+    - `extra_kind`: the kind of this token; None only if the path ends the text.
+    - `extra_prob`: the probability of this token in the distribution from which it would have been
+      drawn. It is None if the record lacks it, because a record keeps only the most probable
+      tokens, and only at examined nodes.
+    - `emitted_ids`: the tokens of the path, then the extra token if it is known.
+    - `differs`: True if any node has another outcome than in the record.
     """
 
     outcomes: tuple[Outcome, ...]

@@ -22,11 +22,11 @@ class Costs:
 
     They are the c and v of the formulas in `specviz.theory`.
 
-    `c` is the mean time to draft one level of the tree. It excludes the drafter's prefill, which
-    happens once per run, just as a baseline step excludes the target's prefill. `v` is the time of
-    a round without its drafting, minus one baseline step. It includes the time in which Python
-    itself works. If noise makes `v` negative, it is set to 0. `error` is the relative standard
-    error of a round's cost. It combines the errors of the mean time of a round and of a step.
+    `c` is the mean time to draft one level of the tree. The prefills of drafter and target happen
+    only once per run, so they count neither in `c` nor in a baseline step. `v` is the time of a
+    round without its drafting, minus one baseline step. It includes the time in which Python itself
+    works. If noise makes `v` negative, it is set to 0. `error` is the relative standard error of a
+    round's cost. It combines the errors of two means: the time of a round and the time of a step.
     """
 
     c: float

@@ -78,7 +78,8 @@ class OtherProposal:
 class OtherDraw:
     """The drafted token that one run accepted and the other rejected, and both uniform draws.
 
-    A draw is None if the target drew the token itself, because no record contains that number.
+    If the targets themselves drew different tokens, the token and both draws are None, because a
+    record does not contain the uniform numbers of such draws.
     """
 
     token_id: int | None

@@ -43,7 +43,10 @@ SAME_DRAW = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """The numbers of tokens and rounds of a run, and its rates: None if nothing was drafted."""
+    """The numbers of tokens and rounds of a run, and its rates.
+
+    A rate is None if it does not exist, for example if nothing was drafted.
+    """
 
     tokens: int
     rounds: int

@@ -18,7 +18,7 @@ _SETTINGS = tuple(SETTINGS[field.name] for field in fields(DecodingConfig))
 
 
 def encode_settings(config: DecodingConfig) -> dict[str, Any]:
-    """Return the value of every setting by the setting's name, as JSON values."""
+    """Return a JSON object that maps the name of each setting to its value."""
     return {each.name: _encode(getattr(config, each.name)) for each in _SETTINGS}
 
 

@@ -106,9 +106,10 @@ def test_a_measured_limit_waits_until_it_has_enough_rounds(target, parts):
 
 
 def test_a_measured_limit_is_the_last_number_of_rows_that_pays(target, parts):
-    """In this test a forward takes the same time for any number of tokens up to 16.
+    """A larger number of rows would make speculation slower than plain decoding.
 
-    A row with a draft of n tokens puts 1 + n tokens into the forward.
+    In this test a forward takes the same time for any number of tokens up to 16. A row with n
+    drafted tokens adds 1 + n tokens to the forward.
     """
     limit = MeasuredLimit(32, lambda rows, tokens: max(1.0, rows * tokens / 16))
     free = {"draft_seconds": 0.0, "host_seconds": 0.0, "verify_seconds": 1.0}

@@ -55,7 +55,7 @@ def rounds_of(setup, prompt=PROMPT):
 def test_every_pair_runs_once_on_true_features_and_every_expanded_node_once(
     kind, branching, prompt, head
 ):
-    """Each token of the prompt and of the text makes one pair, whatever became of the drafts."""
+    """Each token of the text makes one pair, no matter which drafted tokens were accepted."""
     setup = table_setup(replace(CONFIG, tree_kind=kind, branching=branching), kind=head)
     rounds = rounds_of(setup, prompt)
     true = rounds[-1].context_length - 1 if rounds[-1].tree.nodes else rounds[-2].context_length - 1
@@ -94,7 +94,10 @@ def test_the_first_draft_follows_the_prompt_even_without_a_prefill():
 
 
 def test_after_a_round_without_a_tree_no_feature_is_missing():
-    """If a round has no space for a draft, the head's next forward reads its features."""
+    """A round without a draft still gives features of the target.
+
+    The head must read them in its next forward.
+    """
     setup = table_setup(replace(CONFIG, draft_length=2))
     drafter = make_drafter(setup)
     run = SpeculativeRun(setup.target, drafter, PROMPT, setup.config, ())

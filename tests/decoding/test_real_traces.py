@@ -98,7 +98,8 @@ def test_real_runs_contain_notes_of_every_type():
 def test_the_entropy_of_a_certain_target_is_exact_and_never_negative(sharpness):
     target, draft = (TableModel(seed, vocab=6, sharpness=sharpness) for seed in (1, 2))
     for layer in target.layers:
-        # Adding 40 to all logits changes no distribution, but sums of logits lose digits.
+        # Adding 40 to all logits changes no distribution. But an entropy that is computed from sums
+        # of logits would lose digits.
         layer.weight += 40
     method = DRAFTERS["draft-model"]
     config = config_of(method, ProposalKind.IID, temperature=0.8, max_new_tokens=200)

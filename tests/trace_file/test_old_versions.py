@@ -68,7 +68,7 @@ def test_in_version_4_a_round_without_a_draft_has_a_plain_token_and_no_bonus() -
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every item in a JSON value; of each array, only of the first two items."""
+    """Yield the path of every item in a JSON value, but only of the first two items of an array."""
     if path:
         yield path
     if isinstance(value, dict | list):
