@@ -1,5 +1,5 @@
 # make run | chat | check | test | slow | gpu | test-vllm | load | lint | typecheck | format | picture | pictures | types | traces | lessons |
-#      lossy | architectures | examples | models CORPUS=DIR [CHAT_MODEL=DIR]
+#      lossy | architectures | examples | reference | models CORPUS=DIR [CHAT_MODEL=DIR]
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 # MODEL=bundled: run without the chat model, and do not fetch it
 PYTHON ?= python3
@@ -18,7 +18,7 @@ CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_sett
 	models/test_cache.py \
 	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
-.PHONY: setup setup-dev chat browser node-tests run check test slow gpu test-vllm load lint typecheck format models lossy traces lessons picture pictures types architectures examples
+.PHONY: setup setup-dev chat browser node-tests run check test slow gpu test-vllm load lint typecheck format models lossy traces lessons picture pictures types architectures examples reference
 
 # Node checks the browser's modules. It is for developers only: where it is missing, a line says so.
 NODE := $(shell command -v npm >/dev/null && echo yes)
@@ -159,6 +159,10 @@ architectures: .venv/dev.stamp
 # what the documents' examples print
 examples: .venv/run.stamp
 	PYTHONPATH=. $(BIN)/python docs/print_examples.py
+
+# docs/reference, from the commands and settings in the code
+reference: .venv/run.stamp
+	PYTHONPATH=. $(BIN)/python docs/write_reference.py
 
 # what lessons show while no model is loaded, measured here; RUNS chooses some: make lessons RUNS=forwards
 lessons: setup

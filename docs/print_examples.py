@@ -40,7 +40,7 @@ def renewed(document: str) -> str:
 
 def write_all(folder: Path = FOLDER) -> None:
     """Renew the examples of all documents in a folder and of the README in its parent folder."""
-    for path in (*sorted(folder.glob("*.md")), folder.parent / "README.md"):
+    for path in (*sorted(folder.rglob("*.md")), folder.parent / "README.md"):
         text = path.read_text(encoding="utf-8")
         path.write_text(renewed(text), encoding="utf-8")
 

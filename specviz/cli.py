@@ -1,7 +1,7 @@
 """The command line: its commands, and how it prints a result or an error.
 
 With `--json`, a command prints exactly one JSON value to stdout. Progress goes to stderr. The exit
-codes are listed in docs/command_line.md.
+codes are listed in docs/reference/commands.md.
 """
 
 from __future__ import annotations

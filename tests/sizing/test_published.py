@@ -42,9 +42,9 @@ def test_the_page_of_measurements_has_the_computed_table() -> None:
     assert told == [f"{sum(run.error > 0 for run in RUNS)} of {len(RUNS)} are positive"]
 
 
-def test_the_page_of_the_command_has_the_computed_ranges() -> None:
+def test_the_page_about_trust_has_the_computed_ranges() -> None:
     found = trust()
-    page = " ".join((DOCS / "command_line.md").read_text(encoding="utf-8").split())
+    page = " ".join((DOCS / "explanation" / "trust_in_size.md").read_text(encoding="utf-8").split())
     assert f"Half of the errors are below {100 * found['median_error']:.0f} %" in page
     for each in found["groups"]:
         if each["group"] == "prompts":
@@ -52,7 +52,7 @@ def test_the_page_of_the_command_has_the_computed_ranges() -> None:
         else:
             ends = f"{100 * each['lowest_error']:+.0f} to {100 * each['highest_error']:+.0f} %"
             assert ends in page, each["group"]
-    for name in ("command_line.md", "pages.md"):
+    for name in ("explanation/trust_in_size.md", "pages.md"):
         text = (DOCS / name).read_text(encoding="utf-8")
         assert f"{len(RUNS)} published measurements" in " ".join(text.split())
 
@@ -68,7 +68,7 @@ def test_the_largest_error_is_named_with_its_source_s_explanation() -> None:
 
 
 def test_rates_of_one_card_are_close_except_for_llama_cpp_on_two_gpus() -> None:
-    """measurements.md and command_line.md say: except for llama.cpp, the error is within 8 %."""
+    """measurements.md and trust_in_size.md say: except for llama.cpp, the error is within 8 %."""
     one_card = [run for run in RUNS if run.group.endswith("one card")]
     far = {(run.source, run.gpu) for run in one_card if abs(run.error) > 0.08}
     assert far == {("llama-cpp-gpus", "a100-80"), ("llama-cpp-gpus", "h100-pcie")}
