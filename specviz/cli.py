@@ -31,7 +31,7 @@ GROUPS = {
         "methods": ("specviz.commands.methods_command", "List the drafting methods."),
         "models": (
             "specviz.commands.models_command",
-            "List, check, fetch or inflate models.",
+            "List, check or download models, or write a larger model with the same output.",
         ),
         "claims": (
             "specviz.commands.claims_command",
@@ -54,7 +54,7 @@ GROUPS = {
         ),
         "steps": (
             "specviz.commands.steps_command",
-            "Compare the time of one token with Transformers and with the memory's bandwidth.",
+            "Compare the time of a decoding step with Transformers and with the memory bandwidth.",
         ),
         "profile": (
             "specviz.commands.profile_command",
@@ -73,7 +73,7 @@ GROUPS = {
         ),
         "translate": (
             "specviz.commands.translate_command",
-            "Rewrite old flags for today's vLLM, SGLang or llama.cpp.",
+            "Rewrite old flags or code for today's vLLM, SGLang or llama.cpp.",
         ),
         "watch": (
             "specviz.commands.watch_command",
@@ -85,7 +85,7 @@ GROUPS = {
         ),
         "compare": (
             "specviz.commands.compare_command",
-            "Run the same drafts in an engine and here, and compare the counts.",
+            "Decode the same prompts in an engine and in specviz, and compare tokens and drafts.",
         ),
     },
 }

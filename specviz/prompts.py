@@ -145,7 +145,8 @@ def prompts_of(text: str, name: str, parameter: str = "prompts") -> tuple[Prompt
     is_json = Path(name).suffix.lower() in _JSON_LINES or _is_json_lines(text)
     prompts = _of_json_lines(text, parameter) if is_json else split_prompts(text)
     if not prompts:
-        raise InputError(f"{parameter} must have at least one text, got none in {name!r}")
+        where = f" in {name!r}" if name else ""
+        raise InputError(f"{parameter} must have at least one text, got none{where}")
     return prompts
 
 
@@ -211,8 +212,10 @@ def _of_object(value: object) -> Prompt:
 
     Raises ValueError if the object is not a prompt, and InputError for a field that is not allowed.
     """
-    if not isinstance(value, dict) or ("prompt" in value) == ("messages" in value):
-        raise ValueError("no prompt, or two")
+    if not isinstance(value, dict) or not {"prompt", "messages"} & value.keys():
+        raise ValueError("a prompt must be an object with prompt or messages")
+    if {"prompt", "messages"} <= value.keys():
+        raise InputError("prompt must not be given together with messages")
     system, is_raw = value.get("system", ""), value.get("raw", False)
     if not isinstance(system, str):
         raise InputError(f"system must be text, got {short(system)}")
@@ -226,7 +229,7 @@ def _unframed(value: dict[str, Any]) -> Prompt:
         return _conversation(value["messages"])
     prompt = value["prompt"]
     if not isinstance(prompt, str) or not prompt.strip():
-        raise ValueError("no text")
+        raise InputError(f"prompt must have some text, got {short(prompt)}")
     return prompt
 
 

@@ -63,11 +63,15 @@ def test_a_name_that_no_file_can_have_is_refused_by_name() -> None:
             b'{"prompt": "x"}\n{"text": "y"}',
             "prompts line 2 must be a JSON object with a",
         ),
-        ("a.jsonl", b'{"prompt": 3}', "prompts line 1 must be a JSON object"),
-        ("a.jsonl", b'{"prompt": " "}', "prompts line 1 must be a JSON object"),
+        ("a.jsonl", b'{"prompt": 3}', "line 1 is invalid: prompt must have some text, got 3"),
+        ("a.jsonl", b'{"prompt": " "}', "line 1 is invalid: prompt must have some text, got ' '"),
         ("a.jsonl", b'["prompt"]', "prompts line 1 must be a JSON object"),
         ("a.jsonl", b"[" * 100_000, "prompts line 1 must be a JSON object"),
-        ("a.jsonl", b'{"prompt": "x", "messages": []}', "prompts line 1 must be a JSON object"),
+        (
+            "a.jsonl",
+            b'{"prompt": "x", "messages": []}',
+            "prompts line 1 is invalid: prompt must not be given together with messages",
+        ),
         ("a.jsonl", b'{"messages": []}', "line 1 is invalid: messages must be a list of turns"),
         ("a.jsonl", b'{"messages": ["x"]}', "messages must be objects with role and content"),
         (

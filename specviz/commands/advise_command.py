@@ -45,7 +45,7 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sweep",
         metavar="FILE",
-        help="file that `sweep --output` wrote for this pair; its fastest setting is probed first "
+        help="file that `sweep --output` wrote for this pair; its fastest setting is tried first "
         "(default none)",
     )
     parser.add_argument(

@@ -76,8 +76,8 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--peer",
         metavar="NAME",
-        help=f"also start this engine with the target and measure it in every pass; it has F32 "
-        f"weights and as many threads as specviz: {ENGINE} (default no engine)",
+        help=f"also measure this engine in every pass: {ENGINE}, which specviz starts with the "
+        "target in F32 and with its own number of threads (default no engine)",
     )
     by_size = "batch sizes to measure, such as 1,2,4,8 (default one prompt at a time)"
     add_batch_flags(parser, type=str, help=by_size)

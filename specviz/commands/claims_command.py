@@ -34,11 +34,14 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--measure", action="store_true", help="also run the measurements that decide the claims"
     )
-    budgets = ", ".join(BUDGETS)
+    budgets = ", ".join(
+        f"{name} ({each.prompts} x {each.max_new_tokens} tokens)" for name, each in BUDGETS.items()
+    )
     parser.add_argument(
         "--budget",
         metavar="NAME",
-        help=f"how long to measure: {budgets} (default {_DEFAULT_BUDGET})",
+        help="for --measure: how many prompts are decoded for a claim, and how many tokens each: "
+        f"{budgets} (default {_DEFAULT_BUDGET})",
     )
     add_machine_flags(parser)
 

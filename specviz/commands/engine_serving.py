@@ -34,7 +34,10 @@ def add_engine_flags(parser: ArgumentParser) -> None:
     """Add the flags that `serve_engine` reads. Flags that the user leaves out are None."""
     group = parser.add_argument_group("an engine instead of the web app")
     group.add_argument(
-        "--engine", metavar="NAME", help=f"serve a pair with this engine: {ENGINE} (default none)"
+        "--engine",
+        metavar="NAME",
+        help="start this engine with a pair of models, instead of the web app: "
+        f"{ENGINE} (default none)",
     )
     add_served_pair_flags(group, draft_length=None)
     add_method_flag(group, METHODS)

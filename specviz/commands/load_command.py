@@ -63,7 +63,8 @@ def _add_flags(parser: ArgumentParser) -> None:
         type=int,
         default=8,
         metavar="N",
-        help="with C requests at once, send N times C requests in total (default %(default)s)",
+        help="number of requests per load level, as a multiple of the requests at once: with 4 at "
+        "once and N = 8, 32 requests (default %(default)s)",
     )
     add_flag(parser, SETTINGS["max_new_tokens"], default=64)
     parser.add_argument(
@@ -79,7 +80,7 @@ def load(options: Namespace, progress: Progress) -> dict[str, Any]:
     levels = read_integers("concurrency", options.concurrency)
     if not levels or list(levels) != sorted(set(levels)) or not 1 <= levels[0]:
         raise InputError(
-            "concurrency must be rising whole numbers from 1, separated by commas, got "
+            "concurrency must be whole numbers from 1 in rising order, such as 1,2,4, got "
             f"{options.concurrency!r}"
         )
     whole_between(levels[-1], "concurrency", 1, _MOST_AT_ONCE)

@@ -36,28 +36,32 @@ def _add_flags(parser: ArgumentParser) -> None:
         "--check",
         nargs="+",
         metavar=("TARGET", "DRAFT"),
-        help="check a target, or a target and a draft, before fetching their weights",
+        help="check whether a target, alone or with a draft, can run here; this downloads their "
+        "configurations and tokenizers, but no weights",
     )
     parser.add_argument(
-        "--get", metavar="PAIR", help=f"fetch the models of the pair with this name, such as {CHAT}"
+        "--get",
+        metavar="PAIR",
+        help=f"download the models of the pair with this name, such as {CHAT}",
     )
     parser.add_argument(
         "--inflate",
         metavar="FOLDER",
-        help="write a larger model with the same output to this folder",
+        help="write to this folder a model that gives the same output as --model but has more "
+        "weights to read, in order to measure how the speed depends on the size",
     )
     parser.add_argument(
         "--model",
         metavar="FOLDER",
-        help="folder of the model to inflate (default the bundled target)",
+        help="for --inflate: folder of the original model (default the bundled target)",
     )
     parser.add_argument(
         "--shape",
         action="append",
         default=[],
         metavar="NAME=INTEGER",
-        help=f"a size of the inflated model: {', '.join(SIZES)}; may be repeated "
-        "(default the original size)",
+        help="for --inflate: one size of the larger model, such as num_hidden_layers=24; may be "
+        f"repeated, one of {', '.join(SIZES)} (default the original size)",
     )
     add_machine_flags(parser)
 
@@ -69,7 +73,7 @@ def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
     if options.inflate is not None:
         return [_inflated(options)]
     if options.shape or options.model:
-        raise InputError("shape and model must be given together with inflate, got them alone")
+        raise InputError("shape and model must be given together with inflate, got no inflate")
     if options.check is None:
         return [_describe_pair(pair) for pair in pairs()]
     if len(options.check) > 2:

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
 
         >>> Parser().parse_args(["--bogus"])
         Traceback (most recent call last):
-        specviz.errors.InputError: --bogus is no flag of this command
+        specviz.errors.InputError: --bogus is not a flag of this command
         """
         if found := re.fullmatch(r"unrecognized arguments: (.*)", message, re.DOTALL):
             raise InputError(self._unknown(found[1].split(" ")[0]))
@@ -49,7 +49,8 @@ class Parser(argparse.ArgumentParser):
         if not word.startswith("-"):
             return f"{short(word)} is one argument too many for this command"
         flag = word.partition("=")[0]
-        return f"{flag} is no flag of this command{did_you_mean(flag, self._option_string_actions)}"
+        known = self._option_string_actions
+        return f"{flag} is not a flag of this command{did_you_mean(flag, known)}"
 
 
 class CommandParser(Parser):

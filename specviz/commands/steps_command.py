@@ -22,8 +22,8 @@ def _add_flags(parser: ArgumentParser) -> None:
         type=int,
         default=5,
         metavar="N",
-        help="how often to measure the forward pass of specviz and that of Transformers, in turn "
-        "(default %(default)s)",
+        help="how often to measure the forward passes of specviz and of Transformers, one after "
+        "the other (default %(default)s)",
     )
     parser.add_argument(
         "--formats", action="store_true", help="also time the target in bfloat16, int8 and int4"
@@ -31,8 +31,8 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="exit with status 1 if other matrix-multiplication kernels would make the target's "
-        "step 10 %% faster",
+        help="also time all other matrix kernels, and exit with status 1 if the fastest ones would "
+        "make the target's step more than 10 %% faster",
     )
 
 

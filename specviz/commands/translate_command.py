@@ -29,11 +29,13 @@ def _add_flags(parser: ArgumentParser) -> None:
         metavar="TEXT",
         help="a command, Python code, JSON or YAML, in quotes (default: read standard input)",
     )
-    parser.add_argument("--file", metavar="FILE", help="read the text from a file (default none)")
+    parser.add_argument(
+        "--file", metavar="FILE", help="read the text from this file instead of TEXT (default none)"
+    )
     parser.add_argument(
         "--to",
         metavar="ENGINE",
-        help=f"engine whose configuration is written: {', '.join(servers())} (default the engine "
+        help=f"engine to write a configuration for: {', '.join(servers())} (default the engine "
         "of the text)",
     )
     parser.add_argument(
@@ -75,7 +77,7 @@ def _text(options: Namespace) -> str:
     if options.text is not None:
         return str(options.text)
     if sys.stdin.isatty():
-        raise InputError("text must be given, in quotes or by --file, got none")
+        raise InputError("text must be given in quotes, with --file or on standard input, got none")
     return sys.stdin.read(MAX_TEXT + 1)
 
 

@@ -85,9 +85,10 @@ class ForcedDraws:
         for path, draw in self.draws:
             if path not in numbers:
                 raise InputError(
-                    f"forced draw must find its token at depth {len(path)} of round "
-                    f"{self.index + 1}, but these settings draft another tree there: fork without "
-                    "the forced draw, or with the settings of the recording"
+                    f"forced draw must belong to a drafted token, but with these settings round "
+                    f"{self.index + 1} drafts another tree, which lacks that token at depth "
+                    f"{len(path)}: fork without the forced draw, or with the settings of the "
+                    "recording"
                 )
             changed[numbers[path]] = draw
         return tuple(changed)

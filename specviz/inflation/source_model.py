@@ -36,8 +36,8 @@ def read_shape(folder: Path) -> LlamaShape:
     plain = config.get("model_type") == "llama" and config.get("tie_word_embeddings") is True
     if not plain or config.get("attention_bias") or config.get("mlp_bias"):
         raise InputError(
-            f"model {str(folder)!r} must be a Llama model without biases and with a tied output "
-            "matrix to be inflated"
+            f"model {str(folder)!r} cannot be made larger: it must be a Llama model without "
+            "biases whose output matrix is its embedding (tie_word_embeddings)"
         )
     _check_rotation(folder, config)
     width, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
@@ -143,8 +143,8 @@ def _check_rotation(folder: Path, config: dict[str, Any]) -> None:
         kind = rotation.get("rope_type", rotation.get("type", "default"))
         if kind not in _ROTATIONS or rotation.get("partial_rotary_factor", 1) != 1:
             raise InputError(
-                f"model {str(folder)!r} must rotate whole heads, with rotary positions of type "
-                f"{', '.join(_ROTATIONS)} to be inflated, got {kind!r}"
+                f"model {str(folder)!r} cannot be made larger: it must have rotary positions of "
+                f"type {', '.join(_ROTATIONS)} that rotate whole heads, got {kind!r}"
             )
 
 

@@ -33,7 +33,7 @@ class DraftVocabulary:
         ids = offsets + torch.arange(size, device=offsets.device)
         given = {*ids.tolist()}
         if len(given) < size or min(given) < 0 or max(given) >= whole:
-            raise ValueError(f"must have {size} different tokens below {whole} in d2t")
+            raise ValueError(f"must have {size} different token ids below {whole} in d2t")
         return cls(ids, whole)
 
     def spread(self, logits: Tensor) -> Tensor:  # [N, R] -> [N, V]

@@ -23,7 +23,9 @@ def permitted(url: Any, key: Any) -> EngineAddress:
     """
     environment = Environment.read()
     if not isinstance(url, str) or not url.strip():
-        raise InputError("url must be the address of a server, such as http://127.0.0.1:8000")
+        raise InputError(
+            f"url must be the address of a server, such as http://127.0.0.1:8000, got {short(url)}"
+        )
     is_key = isinstance(key, str) and len(key) <= LONGEST_KEY
     if not is_key or any(not "!" <= each <= "~" for each in key):
         raise InputError("key must be printable ASCII without spaces, got something else")

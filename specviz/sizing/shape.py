@@ -361,7 +361,10 @@ def shape_of_config(
     fields. Raises InputError if the configuration lacks a number that is needed.
     """
     if config.get("kv_lora_rank") and counted is None:
-        raise InputError(f"model {title!r} has latent attention: choose the nearest preset")
+        raise InputError(
+            f"model {title!r} has latent attention (kv_lora_rank), and specviz cannot compute its "
+            "size from these fields alone: choose the nearest preset"
+        )
     is_gpt2 = config.get("model_type") == "gpt2"
     if counted is None and not is_gpt2:
         config = usual_fields(config)

@@ -104,13 +104,13 @@ def loads(data: bytes) -> Trace:
         raise
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{_WANTED}, got text that is no JSON "
+            f"{_WANTED}, got text that is not JSON "
             f"from line {error.lineno}, column {error.colno} on: {_beginning(error)}"
         ) from None
     except UnicodeDecodeError as error:
         raise InputError(
             f"{_WANTED}, got bytes that are neither JSON nor gzip "
-            f"(0x{data[error.start]:02x} at {error.start})"
+            f"(0x{data[error.start]:02x} at byte {error.start})"
         ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"trace must be JSON text or gzip of it, got {_reason(error)}") from None

@@ -165,7 +165,10 @@ class ChatMaterial:
         table = library.model.embed_tokens.weight.detach()
         answers = read_answers(model, plan.answers)
         if not answers:
-            raise ValueError(f"work must hold answers, got none in {str(plan.answers)!r}")
+            raise ValueError(
+                f"work must contain answers of the target, got none in {str(plan.answers)!r}: run "
+                "the step answers first"
+            )
         held_out = read_answers(model, plan.answers / "held-out")
         mass = token_mass(answers, len(table))
         chosen = plan.work / "draft-vocabulary.pt"

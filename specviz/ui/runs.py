@@ -135,7 +135,11 @@ class Runs:
 
     def _check_ticket(self, ticket: str, address: str) -> None:
         if len(ticket) not in TICKET_LENGTHS or ticket in self._places:
-            raise InputError("ticket must be a new random word")
+            least, most = TICKET_LENGTHS[0], TICKET_LENGTHS[-1]
+            raise InputError(
+                f"ticket must be a random text of {least} to {most} characters that no other run "
+                f"has, got {len(ticket)} characters"
+            )
         for name, visitors in accounts_of(address).items() if address else ():
             near = [each for each in self._places.values() if name in accounts_of(each.address)]
             most = PLACES_OF_ADDRESS * visitors
@@ -191,7 +195,10 @@ class Runs:
         near = sum(each.weight for each in orders if each.visitor == order.visitor)
         is_near_full = order.visitor and near and near + order.weight > WEIGHT_OF_ADDRESS
         if is_near_full or taken + order.weight > MAX_WEIGHT:
-            raise InputError("uploaded recordings use all their memory: try again in a minute")
+            raise InputError(
+                "uploaded recordings use all the memory that this server has for them: try again "
+                "in a minute"
+            )
 
     def _same(self, order: QueuedOrder) -> QueuedOrder | None:
         """Return a job for the same request that is neither paused nor stopped.

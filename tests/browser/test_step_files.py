@@ -147,4 +147,4 @@ def test_a_file_refused_while_a_recording_opens_leaves_the_whole_recording(
     debugger.page.wait_for_selector("[data-ref=stepError]:visible")
     debugger.driver.until(f"{CURSOR}.trace.ending && specviz.step.source === {name!r}")
     assert len(debugger.rounds()) == len(golden_trace(name).rounds)
-    assert "text that is no JSON" in debugger.driver.text("stepError")
+    assert "text that is not JSON" in debugger.driver.text("stepError")

@@ -225,7 +225,7 @@ BAD = {
     "device must be one of": ["--device", "abacus"],
     "repeat must be a whole number from 1": ["--repeat", "0"],
     "max_new_tokens must be a whole number from 1": ["--max-new-tokens", "0"],
-    "--bogus is no flag of this command": ["--bogus"],
+    "--bogus is not a flag of this command": ["--bogus"],
     "draft-length must be a whole number, got 'many'": ["--draft-length", "many"],
     "half of a surrogate pair": ["--prompt", "a\ud800b"],
 }

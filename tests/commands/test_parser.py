@@ -75,7 +75,7 @@ def test_help_and_the_name_of_a_command_show_its_help(
         ),
         (
             ["race", "--draft-lenght", "3"],
-            "--draft-lenght is no flag of this command; did you mean --draft-length?",
+            "--draft-lenght is not a flag of this command; did you mean --draft-length?",
         ),
         (["race", "--seed"], "seed must have a value, got none"),
         (["report", "-o", "x.html"], "TRACE must be given, got nothing"),

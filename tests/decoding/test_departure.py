@@ -181,8 +181,8 @@ def test_a_forced_draw_is_refused_if_its_token_is_no_longer_drafted(target, draf
     shorter = dataclasses.replace(config, draft_length=2)
     with pytest.raises(InputError) as refused:
         from_round(target, drafter_for, trace, shorter, 1, {3: 0.5})
-    assert str(refused.value).startswith("forced draw must find its token at depth 4 of")
-    assert "round 2, but these settings draft another tree" in str(refused.value)
+    assert "with these settings round 2 drafts another tree" in str(refused.value)
+    assert "lacks that token at depth 4: fork without the forced draw" in str(refused.value)
 
 
 def test_forced_draws_distinguish_siblings_with_the_same_token():

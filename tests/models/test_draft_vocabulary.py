@@ -104,9 +104,9 @@ def test_a_draft_is_refused_as_a_target_and_for_another_tokenizer(
 @pytest.mark.parametrize(
     ("offsets", "config", "problem"),
     [
-        (torch.zeros(3, dtype=torch.int64), {}, "must have d2t with 4 whole numbers"),
-        (torch.zeros(4), {}, "must have d2t with 4 whole numbers"),
-        (torch.tensor([5, 4, 0, 0]), {}, "must have 4 different tokens below 259 in d2t"),
+        (torch.zeros(3, dtype=torch.int64), {}, "must have the tensor d2t with 4 whole numbers"),
+        (torch.zeros(4), {}, "must have the tensor d2t with 4 whole numbers"),
+        (torch.tensor([5, 4, 0, 0]), {}, "must have 4 different token ids below 259 in d2t"),
         (None, {"draft_vocab_size": 5}, "must have a draft_vocab_size from 1 to 4, got 5"),
         (None, {"draft_vocab_size": "4"}, "must have a draft_vocab_size from 1 to 4, got '4'"),
     ],

@@ -78,7 +78,7 @@ def test_an_additional_tensor_is_refused(head: Any, tmp_path: Path, target: Lang
     config, tensors = parts()
     tensors["layers.0.input_layernorm.weight"] = torch.ones(32)
     folder = save_head(tmp_path, config, tensors)
-    expected = "has a tensor that is not part of it: layers.0.input_layernorm.weight"
+    expected = "has the tensor layers.0.input_layernorm.weight, which heads of this kind lack"
     assert expected in refusal(open_head, folder, target)
 
 

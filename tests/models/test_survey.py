@@ -201,7 +201,7 @@ def test_a_model_with_its_own_code_is_refused_and_the_code_is_not_run(save_model
     folder = save_model()
     edit_config(folder, model_type="own", auto_map={"AutoConfig": "own.Config"})
     (folder / "own.py").write_text("raise SystemExit('ran')")
-    assert "needs code of its own, which specviz never runs" in refusal(folder)
+    assert "needs Python code from its own files, which specviz never runs" in refusal(folder)
 
 
 def test_an_unknown_model_type_is_refused(save_model: Save) -> None:

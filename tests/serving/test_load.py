@@ -151,11 +151,11 @@ def test_two_requests_are_too_few_to_decide() -> None:
     [
         (
             ("--concurrency", "4,2"),
-            "concurrency must be rising whole numbers from 1, separated by commas, got '4,2'",
+            "concurrency must be whole numbers from 1 in rising order, such as 1,2,4, got '4,2'",
         ),
         (
             ("--concurrency", "0,2"),
-            "concurrency must be rising whole numbers from 1, separated by commas, got '0,2'",
+            "concurrency must be whole numbers from 1 in rising order, such as 1,2,4, got '0,2'",
         ),
         (("--concurrency", "1000"), "concurrency must be a whole number from 1 to 256, got 1000"),
         (("--each", "0"), "each must be a whole number from 1 to 100, got 0"),

@@ -211,11 +211,11 @@ def test_more_rounds_than_a_run_can_have_are_refused() -> None:
     [
         (b"", "trace must be JSON text or gzip of it, got an empty file"),
         (gzip.compress(b"", mtime=0), "trace must be JSON text or gzip of it, got an empty file"),
-        (b"not json", f"{WANTED}, got text that is no JSON from line 1, column 1 on: 'not json'"),
+        (b"not json", f"{WANTED}, got text that is not JSON from line 1, column 1 on: 'not json'"),
         (b"\xff\xfe", f"{WANTED}, got bytes that are neither JSON nor gzip"),
         (
             b'{"kind": "sweep"}\n{"kind": "point"}',
-            f"{WANTED}, got text that is no JSON from line 2, column 1 on: a second object, as in "
+            f"{WANTED}, got text that is not JSON from line 2, column 1 on: a second object, as in "
             "the file of a sweep, which the Lab opens",
         ),
         (b"[" * 100_000, "trace must be JSON text or gzip of it, got maximum recursion"),
@@ -239,7 +239,7 @@ def test_bytes_that_are_not_a_trace_are_refused(data: bytes, message: str) -> No
 
 
 def test_for_a_truncated_file_the_error_says_where_it_ends() -> None:
-    with pytest.raises(InputError, match="no JSON from line 1, column 4 on: the file ends there"):
+    with pytest.raises(InputError, match="not JSON from line 1, column 4 on: the file ends there"):
         loads(b"[1,")
 
 

@@ -96,7 +96,10 @@ def test_trained_drafters_can_be_opened_and_have_cards_with_their_scores(
     [
         (["--minutes", "0"], "minutes must be > 0, got 0.0"),
         (["--minutes", "1", "--target", "nowhere"], "target must be a model folder, got 'nowhere'"),
-        (["--minutes", "1", "--only", "eagle"], "work must hold answers, got none in '"),
+        (
+            ["--minutes", "1", "--only", "eagle"],
+            "work must contain answers of the target, got none",
+        ),
         (
             ["--minutes", "1", "--continue", "nowhere"],
             "continue must be a folder that has eagle/config.json, got 'nowhere'",

@@ -115,7 +115,7 @@ def test_at_temperature_0_a_guess_equal_to_the_target_s_text_is_accepted_complet
         ),
         ("x" * 201, [1, 2], "guess must be text of at most 200 characters, got 201"),
         ("x", [10**7], "written must hold token ids from 0 to"),
-        ("x", [1] * 401, "text must be at most 400 tokens long, got 401: start a new one"),
+        ("x", [1] * 401, "the text must have at most 400 tokens, got 401: start a new text"),
         ("\ud800", [1], "guess must be Unicode text"),
         ("x", "12", "written must be a list of token ids"),
     ],

@@ -523,7 +523,7 @@ def test_the_size_of_requests_is_limited_until_their_runs_end() -> None:
         room.look(number)
     late = recording("one more")
     late.weight = half
-    with pytest.raises(InputError, match="uploaded recordings use all their memory"):
+    with pytest.raises(InputError, match="uploaded recordings use all the memory"):
         room.runs.begin(ticket(2), late)
     room.join(3, "without any")
     room.run()
@@ -561,6 +561,6 @@ def test_requests_of_one_address_do_not_exclude_those_of_others() -> None:
     most = runs.WEIGHT_OF_ADDRESS
     assert 2 * most < runs.MAX_WEIGHT
     assert room.runs.begin(ticket(1), sent("large", "one", most))
-    with pytest.raises(InputError, match="uploaded recordings use all their memory"):
+    with pytest.raises(InputError, match="uploaded recordings use all the memory"):
         room.runs.begin(ticket(2), sent("more", "one", 1))
     assert room.runs.begin(ticket(3), sent("more", "another", most))

@@ -68,8 +68,10 @@ class TypedRequest:
             rule = f"text of at most {MAX_CHARACTERS} characters"
             raise InputError(f"guess must be {rule}, got {len(self.typed)}")
         if len(self.written) > MAX_WRITTEN:
-            rule = f"at most {MAX_WRITTEN} tokens long"
-            raise InputError(f"text must be {rule}, got {len(self.written)}: start a new one")
+            raise InputError(
+                f"the text must have at most {MAX_WRITTEN} tokens, got {len(self.written)}: start "
+                "a new text"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ def _check_written(written: Sequence[int], loaded: LoadedPair) -> None:
         if not 0 <= token_id < size:
             raise InputError(f"written must hold token ids from 0 to {size - 1}, got {token_id}")
     if written and written[-1] in loaded.codec.eos_ids:
-        raise InputError("the text has ended, so nothing can follow: start a new one")
+        raise InputError("the text has ended, so no token can follow: start a new text")
 
 
 def _texts(loaded: LoadedPair, ids: set[int]) -> dict[int, str]:

@@ -113,7 +113,7 @@ def _read_json(file: Path) -> dict[str, Any]:
         raise ValueError(f"{file.name} must be a regular file of at most {MOST_BYTES} bytes")
     content = json.loads(file.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
-        raise ValueError(f"{file.name} must hold an object")
+        raise ValueError(f"{file.name} must be a JSON object")
     return content
 
 

@@ -43,7 +43,8 @@ def read_rotary(source: str, file: Path, header: Mapping[str, Any], config: Any)
         named = short(scaling or "linear")
         raise InputError(
             f"model {source!r} is a GGUF file with rotary positions of type {named} and factor "
-            f"{factor:g}, which are not read from GGUF files: choose its safetensors"
+            f"{factor:g}, which specviz does not read from GGUF files: choose the model's "
+            "safetensors"
         )
     factors = _factors(file)
     if factors is None or np.allclose(factors, 1, rtol=_CLOSE):
@@ -53,8 +54,8 @@ def read_rotary(source: str, file: Path, header: Mapping[str, Any], config: Any)
     found = {**_LLAMA3, "rope_theta": base, "factor": float(factors.max())}
     if base is None or not np.allclose(factors, _llama3(found, len(factors)), rtol=_CLOSE):
         raise InputError(
-            f"model {source!r} is a GGUF file whose {FACTORS} are not those of Llama 3.1, and "
-            "other factors are not read from GGUF files: choose its safetensors"
+            f"model {source!r} is a GGUF file whose {FACTORS} are not those of Llama 3.1, the only "
+            "ones that specviz reads from GGUF files: choose the model's safetensors"
         )
     config.rope_parameters = found
 

@@ -105,14 +105,20 @@ def _widened(survey: Survey, folder: Path, model: LanguageModel) -> LanguageMode
     """
     source, size = survey.source, survey.config.draft_vocab_size
     if not isinstance(model, LlamaModel):
-        raise InputError(f"model {source!r} has a draft vocabulary: it must be of the Llama family")
+        raise InputError(
+            f"model {source!r} has a draft vocabulary, which only models of the Llama family may "
+            "have: choose another draft model"
+        )
     offsets = torch.empty(0)
     for file in folder.glob("*.safetensors"):
         with safe_open(file, "pt") as weights:
             if TABLE in weights.keys():  # noqa: SIM118, safe_open returns no dict
                 offsets = weights.get_tensor(TABLE)
     if offsets.dtype not in (torch.uint16, torch.int32, torch.int64) or offsets.shape != (size,):
-        raise InputError(f"model {source!r} must have {TABLE} with {size} whole numbers")
+        raise InputError(
+            f"model {source!r} must have the tensor {TABLE} with {size} whole numbers in its "
+            "safetensors"
+        )
     try:
         drafted = DraftVocabulary.of_offsets(
             offsets.to(model.device, torch.int64), survey.codec.vocab_size

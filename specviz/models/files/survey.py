@@ -189,11 +189,14 @@ def read_config(source: str, folder: Path) -> Any:
     kind = content.get("model_type")
     is_known = isinstance(kind, str) and kind in CONFIG_MAPPING_NAMES
     if not is_known and "auto_map" in content:
-        raise InputError(f"model {source!r} needs code of its own, which specviz never runs")
+        raise InputError(
+            f"model {source!r} needs Python code from its own files, which specviz never runs: "
+            "choose a model that transformers knows"
+        )
     if not is_known:
         raise InputError(
             f"model {source!r} has model_type {reprlib.repr(kind)}, which transformers "
-            f"{transformers.__version__} does not know"
+            f"{transformers.__version__} does not know: choose another model"
         )
     try:
         return transformers.AutoConfig.from_pretrained(

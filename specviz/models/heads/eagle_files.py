@@ -67,7 +67,10 @@ def _refuse_norms(source: HeadWeights) -> None:
     Only one variant of heads, in the format of `speculators`, has such norms.
     """
     if source.config.get("layernorms"):
-        raise source.error("must have layernorms false, as EAGLE and EAGLE-2 were published")
+        raise source.error(
+            "must have layernorms false in its config.json, because specviz reads only heads "
+            "without them, as EAGLE and EAGLE-2 were published"
+        )
 
 
 class _Reader:
@@ -122,7 +125,10 @@ class _Reader:
         for rates in (shares.greedy, shares.sampled):
             if not rates or min(rates) < 0 or not sum(rates) <= 1:
                 kinds = " and ".join(CHOICE_KINDS)
-                raise self._source.error(f"must have choice_shares of at most 1 in all for {kinds}")
+                raise self._source.error(
+                    f"must have choice_shares in its config.json: for {kinds}, shares with a sum "
+                    "of at most 1"
+                )
         return shares
 
     def _feature_layers(self) -> tuple[int, ...]:
@@ -275,7 +281,7 @@ def _config(source: HeadWeights) -> Any:
         raise source.error(f"has a bad config.json: {' '.join(str(error).split())[:200]}") from None
     if not is_known or heads.queries % heads.keys:
         raise source.error(
-            "must be a layer of the Llama family: silu, full attention, fixed rotary angles, and "
-            "num_attention_heads a multiple of num_key_value_heads"
+            "must be a layer of the Llama family: silu activation, full attention, fixed rotary "
+            "angles, and num_attention_heads a multiple of num_key_value_heads"
         )
     return config

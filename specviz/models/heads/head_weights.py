@@ -107,7 +107,10 @@ class HeadWeights:
         Without that tensor, the head would not compute what its author intended.
         """
         if self._tensors:
-            raise self.error(f"has a tensor that is not part of it: {min(self._tensors)}")
+            raise self.error(
+                f"has the tensor {min(self._tensors)}, which heads of this kind lack: is it "
+                "another kind of head?"
+            )
 
     def error(self, problem: str) -> InputError:
         return InputError(f"{self._subject} {problem}")

@@ -204,7 +204,9 @@ class _Names:
         if output is None:
             return cls(True, heads, blocks, 0, True, least, are_biased)
         if output[0] < least:
-            raise source.error(f"must have 0.{blocks}.weight of {least} rows or more, got {output}")
+            raise source.error(
+                f"must have at least {least} rows in 0.{blocks}.weight, got {output[0]}"
+            )
         return cls(True, heads, blocks, 0, False, output[0], are_biased)
 
     def block(self, head: int, layer: int) -> str:
@@ -231,5 +233,8 @@ def _accuracies(source: HeadWeights, names: _Names) -> tuple[tuple[float, ...], 
         shares = ()
     is_share = all(0 <= share <= 1 for head in shares for share in head)
     if len(shares) != heads or not all(shares) or not is_share:
-        raise source.error(f"must have accuracies: for each of {heads} heads shares from 0 to 1")
+        raise source.error(
+            f"must have accuracies in its config.json: for each of its {heads} heads a list of "
+            "shares from 0 to 1"
+        )
     return shares

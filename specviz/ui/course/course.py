@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.lessons import read_lessons, read_widgets
 from specviz.models.pair_loading import is_loaded
 from specviz.trace_file import encode
@@ -65,7 +65,8 @@ class Course:
         """
         take = ORDERS.get(str(question["what"]))
         if take is None:
-            raise InputError(f"what must be one of {', '.join(ORDERS)}")
+            names = ", ".join(ORDERS)
+            raise InputError(f"what must be one of {names}, got {short(question['what'])}")
         return self._take(question, take(question))
 
     @answers

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.experiments.bug_zoo.laboratory import MAX_DRAWS
 from specviz.experiments.sweep.sweep_file import csv_text
 from specviz.experiments.sweep.sweep_setting import MAX_PROMPTS
@@ -87,7 +87,8 @@ class Lab:
         """
         take = self._orders.get(str(question["what"]))
         if take is None:
-            raise InputError(f"what must be one of {', '.join(self._orders)}")
+            names = ", ".join(self._orders)
+            raise InputError(f"what must be one of {names}, got {short(question['what'])}")
         return self._take(question, take(question))
 
     @answers

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import OPTIONS, method_named
-from specviz.errors import InputError, read_whole, sized
+from specviz.errors import InputError, read_whole, short, sized
 from specviz.experiments.run.repeats import DEFAULT_REPEATS
 from specviz.experiments.sweep.sweep_axis import AXES, Axis, Value, axis_named
 from specviz.experiments.sweep.sweep_file import (
@@ -194,13 +194,15 @@ def _batch(given: object) -> dict[str, int]:
     The table BATCH has the allowed names and the bounds of the numbers.
     """
     if not isinstance(given, dict) or not given.keys() <= BATCH.keys():
-        raise InputError(f"batch settings must be among {', '.join(BATCH)}")
+        raise InputError(f"batch settings must be among {', '.join(BATCH)}, got {short(given)}")
     return {name: BATCH[name].read(value) for name, value in given.items()}
 
 
 def _axes(given: object) -> list[dict[str, Any]]:
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-        raise InputError("axes must be a list of objects, each with a name and values")
+        raise InputError(
+            f"axes must be a list of objects, each with a name and values, got {short(given)}"
+        )
     return given
 
 
@@ -278,11 +280,13 @@ def _plan(header: dict[str, Any] | None) -> SweepPlan:
         raise InputError(f"file cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InputError(
-            "file must be a sweep's file, but its first line is not a sweep's"
+            "file must be a sweep's file (sweep --output writes one), but its first line lacks a "
+            "field of a sweep or has a wrong value"
         ) from None
     if json.loads(header_line(plan)) != header | {"config": with_newer(header["config"])}:
         raise InputError(
-            "file must be a sweep's file of this version, but its first line is of another version"
+            "file must be a sweep's file of this version, but its first line has fields of another "
+            "version: run the sweep again"
         )
     return plan
 

@@ -186,7 +186,7 @@ def test_a_forced_draw_is_refused_if_the_fork_does_not_draft_its_token():
     parent = parent_of()
     lookup = {"method": "prompt-lookup", "tree_kind": ProposalKind.DETERMINISTIC}
     fork = start_fork(request_of(parent, 1, forced=((0, 0.5),), **lookup))
-    with pytest.raises(InputError, match="forced draw must find its token at depth 1 of round"):
+    with pytest.raises(InputError, match="another tree, which lacks that token at depth 1: fork"):
         list(fork)
     fork.close()
     assert fork.trace().rounds == parent.rounds[:1]
