@@ -132,7 +132,8 @@ def _title(round_: Round, temperature: float, coin: Coin) -> str:
 def _point_mass_title(round_: Round, temperature: float, when: str) -> str:
     """Return the heading for a rule that uses q = 1 for every drafted token.
 
-    The bar of q then has no effect on the outcome.
+    The bar of q then has no effect on the outcome. If the bars show p of an earlier moment than the
+    rule used, `when` names this moment; otherwise it is "".
     """
     known = "q is only the draft’s own confidence, at temperature 1"
     q = known if has_own_distribution(round_) else "this draft gives no probabilities"
@@ -176,7 +177,7 @@ def _bars(
 def _layout(
     rows: Sequence[DistributionRow], texts: Mapping[int, str], coin: Coin
 ) -> dict[str, Any]:
-    bottom = coin.y + 1.2  # this space has the value of the draw u as text, above the remark
+    bottom = coin.y + 1.2  # space below the acceptance bar for the label of its probability
     layout = base_layout(round((bottom + 0.5) * ROW_PIXELS) + 48)
     layout |= probability_bars()
     layout["yaxis"] = quiet_axis(

@@ -20,8 +20,8 @@ class DistributionRow:
 
     `target` is p, and `draft` is q, or None if the drafter has no distribution. `node` is the index
     of the drafted node with this token, or None if the token was not drafted at this position.
-    `is_own` says that the token is drafted or among the draft's most probable ones. Such a row may
-    be shown before the target has run.
+    `is_examined` marks the token that the picture is about. `is_own` says that the token is drafted
+    or among the draft's most probable ones. Such a row may be shown before the target has run.
     """
 
     token_id: int | None
@@ -37,9 +37,11 @@ def distribution_rows(
 ) -> tuple[DistributionRow, ...]:
     """Return the rows of a position: about 8 tokens sorted by decreasing p, then all others as one.
 
-    The drafted tokens always have a row. After the root, the draft's most probable tokens also have
-    one. These rows can appear before p is known, so their choice must not depend on p, or on how
-    far the walk will get. If `child` is None, the target's own token has a row as well.
+    The drafted tokens always have a row. At the position after the root, the draft's most probable
+    tokens also have one. At later positions they have none: the record contains such a position
+    only if the walk reached it, and these rows can appear before the user sees how far the walk
+    gets. For the same reason, the choice of these rows does not depend on p. If `child` is None,
+    the target's own token has a row as well.
     """
     known: dict[int | None, DistributionRow]
     known = {row.token_id: row for row in _drafted_rows(position, round_, child, is_raw)}

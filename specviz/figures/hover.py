@@ -64,7 +64,7 @@ def _with_raw(processed: float, raw: float) -> str:
 def extra_lines(extra: ExtraToken, kind: ProposalKind) -> tuple[str, str]:
     """Return two lines: how the target drew the round's extra token, and with what probability.
 
-    Under a lossy rule, the extra token was never drawn from a residual.
+    A lossy rule has no residual, so the target draws every extra token from its own distribution.
     """
     distribution = _DISTRIBUTIONS[extra.kind] if kind.is_lossless else "the target"
     source = f"{extra.kind.value}: drawn from {distribution}"

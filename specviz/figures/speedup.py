@@ -70,8 +70,8 @@ def _end_point(points: Sequence[SpeedupPoint]) -> dict[str, Any]:
 def _layout(points: Sequence[SpeedupPoint], band: TheoryBand | None, last: float) -> dict[str, Any]:
     layout = base_layout(240)
     layout["margin"] = {"l": 44, "r": 62, "t": 28 if band else 12, "b": 40}
-    # The speedups at the beginning of a run vary strongly. If one of them is high, the axis becomes
-    # at most twice as long for it. If one of them is low, the axis begins below it.
+    # The speedups in the first tenth of a run vary strongly, and a very high one would flatten the
+    # rest of the curve. So a high one lengthens the axis at most to double length.
     speedups = [point.speedup for point in points]
     settled = [point.speedup for point in points if point.seconds >= last / 10]
     edges = [band.high, band.low] if band else []

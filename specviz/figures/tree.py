@@ -93,7 +93,10 @@ def _columns(meta: dict[str, Any], nodes: list[dict[str, Any]]) -> dict[str, Any
 
 
 def _rooms(labels: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the width that each label may have; the page shortens longer labels."""
+    """Return the width that each label may have; the page shortens longer labels.
+
+    `narrow` has other heights and widths of the labels of a chain, for a narrow page.
+    """
     rooms: dict[str, Any] = {"room": [label["room"] for label in labels]}
     if labels and labels[0]["narrow"]:
         rooms["narrow"] = {key: [label["narrow"][key] for label in labels] for key in ("y", "room")}
@@ -113,8 +116,9 @@ class _TreeView:
         self.is_chain = all(y == 0 for node, (_, y) in self.places.items() if node != EXTRA)
         self.row_pixels = max(18.0, min(66.0 if self.is_long else 56.0, 560 / self.rows))
         self.unit = self._unit()
-        # In a dense tree, the label of a leaf is right of the leaf instead of above it.
-        # In a crowded tree, the labels of all other nodes are closer to the nodes.
+        # The rows of a dense tree are so low that the label of a leaf must be right of the leaf,
+        # not above it. The rows of a crowded tree are even lower, so the labels of all other nodes
+        # are closer to their nodes.
         self.is_dense = self.row_pixels < 36
         self.is_crowded = self.row_pixels < 22
         # X at which the axis ends, to the right of the last column.

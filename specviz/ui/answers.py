@@ -1,4 +1,7 @@
-"""The answers to the page's questions: a value, or one sentence that says what is wrong."""
+"""The answers to the page's questions: a value, or one sentence that says what is wrong.
+
+A question is a request of a page to one handler: a JSON object that maps names of fields to values.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,8 @@ _limiter = FixedWindowRateLimiter(MemoryStorage())
 def told(error: BaseException, what: str) -> str:
     """Return the sentence that the user reads about an error.
 
-    An error that is not meant for users is logged, and a general sentence replaces it.
+    If the error is not meant for users, the function logs it and returns a general sentence.
+    `what` names the failed work in the log.
     """
     if isinstance(error, InputError):
         text = str(error)  # the error may quote a long request, so the sentence is cut
@@ -48,15 +52,19 @@ def told(error: BaseException, what: str) -> str:
 
 
 def log_fault(error: BaseException, what: str) -> None:
-    """Log an error with its traceback, at most LOGGED_A_MINUTE times per minute."""
+    """Log an error with its traceback, at most LOGGED_A_MINUTE times per minute.
+
+    `what` names the failed work in the log.
+    """
     if _limiter.hit(RateLimitItemPerMinute(LOGGED_A_MINUTE)):
         log.error("%s failed", what, exc_info=error)
 
 
 class _Fields(dict[str, Any]):
-    """The fields of a question that the page asks: name -> value.
+    """The fields of a question: name -> value.
 
-    Reading a missing field, or a field "form" that is no object, raises InputError.
+    If code reads a field that is missing, or a field "form" whose value is not an object, it gets
+    an InputError.
     """
 
     def __getitem__(self, name: str) -> Any:

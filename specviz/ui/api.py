@@ -137,9 +137,10 @@ def form_of(given: Mapping[str, Any], names: Sequence[str] = tuple(SETTINGS)) ->
 
 
 def _check_sources(form: Mapping[str, Any]) -> None:
-    """Raise InputError if the call names single models, but they would have no effect.
+    """Raise InputError if the call gives sources of single models that would have no effect.
 
-    They have no effect if the call also names a pair, or if no target is among them.
+    They would have none if the call also names a pair, because a pair has its own models. They
+    would also have none without a target, because the call then uses the default pair.
     """
     sources = [name for name in ("target", "draft", "eagle", "medusa") if name in form]
     if sources and form.get("pair", CUSTOM) != CUSTOM:
@@ -218,10 +219,10 @@ def _ask_sweep(given: Given) -> Question:
 
 
 def _worded_sweep(given: Given, sentence: str) -> str:
-    """Return the refusal `sentence` in the words of the endpoint `sweep`.
+    """Return an error `sentence` about a sweep, with the name of the endpoint's wrong parameter.
 
-    If the sentence is about a value of an axis, the result begins with the name of the parameter
-    that has the values of that axis.
+    A sentence about a value of an axis names a setting, such as draft_length. The caller gave this
+    value in the parameter `values` or `second_values`, so the result begins with its name.
     """
     refused = re.split(r"[ :]", sentence, maxsplit=1)[0]
     for name, values in _AXES.items():

@@ -18,7 +18,7 @@ class Streamed(TypedDict, total=False):
 
     state: str
     ahead: int
-    # A sentence that is present if the prompt contains tokens of the model's chat template.
+    # Warns that the prompt contains tokens of the model's chat template; missing if it has none.
     warning: str
 
 
@@ -100,21 +100,21 @@ class Kept:
     It also keeps one field of the progress messages.
     """
 
-    def __init__(self, kind: str, told: str = "") -> None:
+    def __init__(self, kind: str, progress_field: str = "") -> None:
         """Start without messages.
 
-        `kind` is the kind of message to keep. `told` is the name of the field of the progress
-        messages that is also kept; "" means no field.
+        `kind` is the kind of message to keep, and `progress_field` the field of the progress
+        messages ("" keeps none).
         """
-        self._kind, self._told = kind, told
+        self._kind, self._progress_field = kind, progress_field
         self._found: dict[str, Any] = {}
 
     def add(self, message: Mapping[str, Any]) -> None:
         if message["kind"] == self._kind:
             fields = {name: each for name, each in message.items() if name not in ("kind", "seq")}
             self._found[self._kind] = fields
-        if message["kind"] == "progress" and self._told:
-            self._found[self._told] = message[self._told]
+        if message["kind"] == "progress" and self._progress_field:
+            self._found[self._progress_field] = message[self._progress_field]
 
     def result(self, is_done: bool) -> dict[str, Any]:
         return self._found

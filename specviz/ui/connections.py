@@ -49,9 +49,10 @@ def bound_connections(config: Config) -> None:
 
 
 def _is_among_few(_: logging.LogRecord) -> bool:
-    """Return whether a log line may be written.
+    """Return whether uvicorn may write one more line to its log in this minute.
 
-    This limits the lines about requests that are not HTTP and about clients that disconnect.
+    Every client that does not speak HTTP or that disconnects causes a line. Without a limit, such
+    clients could fill the disk.
     """
     return _limiter.hit(RateLimitItemPerMinute(LINES_A_MINUTE))
 
@@ -90,9 +91,12 @@ class BoundedConnection(H11Protocol):
         return Environment.read().is_space or self._host in believed.trusted_hosts
 
     def _watch(self, is_idle: bool, last: object = None) -> None:
-        """Close the connection if no request has arrived since the last check.
+        """Check every HEAD_SECONDS / 2 whether the head of a request is overdue; if so, disconnect.
 
-        After an answer, uvicorn itself limits the wait for the next request's first byte.
+        `is_idle` says whether the previous check found the server waiting for a head, and `last` is
+        the request before this head. If the server waits at two checks for the same head, the
+        client is too slow. The wait between an answer and the first byte of the next request is
+        limited by uvicorn itself, so it does not count here.
         """
         was_idle, asked = is_idle, self.cycle
         is_idle = self.timeout_keep_alive_task is None and (

@@ -24,13 +24,24 @@ MAX_TEXTS = 4096
 def counterfactual_answer(question: dict[str, Any]) -> dict[str, Any]:
     """Return which tokens a round would accept with other random draws, and its tree with them.
 
-    The question is {"record": the round's record, "forced": {node: u}, "ends": ids, "texts": {id:
-    its text}, "root": the id of the last committed token or null}.
+    The fields of the question:
 
-    The answer is {"emitted": ids, "outcomes": …, "extra": {"kind", "parent", "prob" or null} or
-    null, "differs", "tree": its drawing, "sentences": the round told in words}. The last emitted id
-    is null if the record does not hold the target's token. "differs" says whether any outcome
-    changed; if none did, "tree" and "sentences" are null.
+    - "record": the round's record
+    - "forced": {node: the draw u that the user typed}
+    - "ends": ids of the tokens that end a text
+    - "texts": {token id: text}
+    - "root": id of the last committed token, or null
+
+    The fields of the answer:
+
+    - "emitted": ids of the emitted tokens; the last one is null if the target would add a token
+      that the record does not contain
+    - "outcomes": the outcome of every node
+    - "extra": {"kind", "parent", "prob"} of the token that the target adds, or null; "prob" is null
+      if it is unknown
+    - "differs": whether any outcome changed
+    - "tree", "sentences": the tree's drawing and the debugger's sentences; null if no outcome
+      changed
     """
     round_ = decode(Round, question.get("record"), "round")
     forced = forced_draws(question.get("forced"))

@@ -102,7 +102,7 @@ class DecodingQueue:
             begin_in_decoding_thread(self._move)
 
     def _move(self) -> None:
-        """Run one turn, then schedule the next turn after the thread's other work."""
+        """Run one turn, then schedule the next one behind other work that waits for the thread."""
         with self._lock:
             self._is_asked = False
         has_moved = False

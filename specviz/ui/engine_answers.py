@@ -1,6 +1,6 @@
 """The page's questions about serving engines: write a configuration, or translate flags.
 
-No engine is started. A public server looks up nothing that a visitor names.
+No engine is started. A public server does not read the models that a visitor names.
 """
 
 from __future__ import annotations
@@ -196,8 +196,10 @@ def planned_fields(
 def _planned_use(plan: ServingPlan, size: Mapping[str, Any]) -> tuple[bool, int, int]:
     """Return whether the plan speculates, its concurrency, and the batch size that decides K.
 
-    For a batch job, this batch size finishes the job soonest. Otherwise it is the largest batch
-    that meets both latency limits, if one does.
+    For a batch job, both numbers are the batch size that finishes the job soonest. Otherwise the
+    concurrency is the batch size with the highest rate of requests within both latency limits. If
+    no batch size meets the limits, it is the number of sequences that fit. The planned batch size,
+    at most the concurrency, then decides K.
     """
     fast, plain = size["speculative"], size["plain"]
     if plan.job is None:

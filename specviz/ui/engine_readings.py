@@ -65,11 +65,12 @@ class WatchedServer:
     def then(self, now: EngineReading) -> tuple[WatchedServer, CountedInterval | None]:
         """Return the state after a new reading, and the interval since the last reading.
 
-        The interval is None after the first reading.
+        The interval is None after the first reading, and if `now` is the same reading as before.
         """
         if self.at is None:
             return replace(self, at=now.at, last=now.metrics.counters), None
-        if now.at <= self.at:  # the page received this reading before, so no interval ends with it
+        # The server keeps one reading for all pages, so a page may get the same reading twice.
+        if now.at <= self.at:
             return self, None
         interval = CountedInterval.between(self.last, self.at, now)
         total = EngineCounters.total([self.total, interval.counted])
@@ -246,7 +247,8 @@ def _facts(
     """Return facts about the servers as pairs of a name and a value.
 
     Counts cover the time since the page began to watch. Other facts, such as the number of running
-    requests, have their current value. A missing value is shown as unknown.
+    requests, have their current value. A missing value is shown as unknown. `told` has the names
+    of the counters that the engines report.
     """
     now = points[-1] if points else WatchedPoint(0, 0, *[None] * 6)
     undrafted = NOTHING if "drafted" in told else UNKNOWN
@@ -295,7 +297,8 @@ def _of_drafts(
     """Return the acceptance rate, the draft utilization and the tokens per forward.
 
     They are computed from all drafts that the engine counted. If it counted none, the utilization
-    and the tokens per forward are the latest values that the engine reports itself.
+    and the tokens per forward are the latest values that the engine reports itself. `undrafted` is
+    the text that replaces a value that needs drafts.
     """
     used, length = total.draft_utilization, total.block_efficiency
     if not total.drafted and now is not None:

@@ -27,7 +27,7 @@ from specviz.ui.visitors import VisitorCounts, accounts_of
 LONGEST_NAME = 64
 MAX_CALLS = 200  # largest number of sessions with messages that no program has fetched yet
 # The largest number of sessions with unread messages from one address. A further session replaces
-# the oldest one of this address.
+# the session of this address that was read longest ago.
 CALLS_OF_ADDRESS = 50
 # Largest number of calls of one session with messages that no program has fetched yet.
 CALLS_OF_SESSION = 50
@@ -147,10 +147,11 @@ def _bounded(queue: Any) -> Callable[..., Awaitable[Pushed]]:
 def next_to_go(owners: Sequence[str], address: str) -> int | None:
     """Return the index of the waiting session that a new session of `address` replaces.
 
-    `owners` holds the address of each waiting session, the oldest first. An address that has
-    CALLS_OF_ADDRESS sessions loses its own oldest session. If all slots are taken, the address with
-    the largest number of sessions loses its oldest one. The result is None if a slot is free, or if
-    no address has more sessions than `address` would have.
+    A waiting session has unread messages. `owners` has the address of each of them, the session
+    that was read longest ago first. An address with CALLS_OF_ADDRESS sessions loses its own first
+    session. If all slots are taken, the address with the largest number of sessions loses its
+    first one. The result is None if a slot is free, or if no address has more sessions than
+    `address` would have.
     """
     for name, visitors in accounts_of(address).items():
         near = [index for index, each in enumerate(owners) if name in accounts_of(each)]

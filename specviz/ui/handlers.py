@@ -68,10 +68,10 @@ CheckPair = Callable[[Pair, str, str, frozenset[Need], Demand], PairReport]
 Fetching = Callable[["Request"], Callable[[], None] | None]
 MAX_CHECKS = 4  # largest number of pairs checked at the same time; each check may wait for the Hub
 FETCHERS = 2  # largest number of downloads at the same time
-ASKED = 8  # largest number of servers that answer in races at the same time
+ASKED = 8  # largest number of serving engines that answer in races at the same time
 OPENED = ("golden", "file")  # kinds of recordings; one recording of each kind is prepared at a time
 BATCH_SECONDS = 0.05  # messages that arrive within this time are sent in one answer
-# State of a run -> how long a question of the page waits for its news, in seconds.
+# State of a run -> how long `Handlers.hear` waits for news of the run, in seconds.
 PATIENCE = {State.RUNNING.value: 3.0, State.WAITING.value: 0.5}
 Request = RaceRequest | ForkRequest | ProfileRequest | LabOrder
 T = TypeVar("T")

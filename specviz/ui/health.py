@@ -21,7 +21,8 @@ from specviz import __version__
 from specviz.ui.decoding_queue import DecodingQueue
 from specviz.ui.handlers import Handlers
 
-# Longest time that a due turn may stay unfinished; loading a model takes longest.
+# If a turn has not ended this many seconds after it was scheduled, the decoding thread counts as
+# hung. The longest work in a turn is loading a model.
 STALLED_SECONDS = 60.0
 
 

@@ -190,8 +190,8 @@ def _named(function: Callable[..., Any], method: ServerFunction) -> Callable[...
 def launch_options(environment: Environment, handlers: Handlers) -> dict[str, Any]:
     """Return the options of `launch` that serve the page of `handlers`.
 
-    If the environment names the default port, Gradio chooses the port: it reads GRADIO_SERVER_PORT,
-    which a Space sets, and otherwise uses the first free port from 7860 on.
+    If the user has set no port, the option is None and Gradio chooses the port: it reads
+    GRADIO_SERVER_PORT, which a Space sets, and otherwise uses the first free port from 7860 on.
     """
     default = Environment()
     return {
@@ -227,8 +227,8 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
         packed = gzip.compress(content)
         return lambda request: _answer(request, content, packed, "application/json")
 
-    # Each route is registered alone. A Starlette mount would not find its routes behind a proxy
-    # that removes the app's path.
+    # These are single routes, not one Starlette mount. A mount would not find its routes behind a
+    # proxy that removes the app's path.
     return [
         Route(f"/{FOLDER}/prompts.json", fixed(prompts)),
         Route(f"/{FOLDER}/setup.json", fixed(setup)),

@@ -21,7 +21,7 @@ from specviz.trace_file import loads, measure
 # Largest size in bytes of an uploaded file, which is usually compressed.
 MAX_UPLOAD_BYTES = 16_000_000
 # The largest memory in bytes for all files that are read at the same time. A file that needs more
-# is read alone.
+# is read while no other file is.
 MAX_READING_BYTES = 400_000_000
 # The largest memory in bytes for the files of one visitor. A single file of any size is always
 # read.
@@ -115,7 +115,7 @@ def requested_recording(question: object, address: str = "") -> ReadRun:
 
 
 def requested_trace(question: object, address: str = "") -> Trace:
-    """Read a run as `requested_recording` does, and return its trace alone."""
+    """Read a run as `requested_recording` does, and return only its trace."""
     return requested_recording(question, address).trace
 
 

@@ -1,8 +1,9 @@
 """Classes: a teacher shows pages; members who open the class's link follow them, guess and vote.
 
 Everything is in memory and anonymous. A class disappears when its teacher ends it, or when nobody
-was in it for a while. Every table has a limited size. Members poll for news, so an answer without
-news has only a few bytes. This module knows the addresses of pages as text, not their content.
+was in it for a while. Every table has a limited size. The pages of members and of the teacher poll
+for news, so an answer without news has only a few bytes. The class `Poll` is something else: a
+question to the class. This module knows the addresses of pages as text, not their content.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from specviz.trace_file.values import boolean, number, text
 from specviz.ui.answers import Question, answers, asker
 from specviz.ui.visitors import VisitorCounts, account_word, accounts_of, last_of_most
 
-# The largest number of classes at the same time. It is so large that a handful of addresses cannot
-# use them all.
+# The largest number of classes at the same time. It is so large that a few addresses together
+# cannot open so many.
 MAX_ROOMS = 200
 ROOMS_OF_ADDRESS = 8  # largest number of classes from one address, which a school may share
 MAX_MEMBERS = 200  # largest number of members of a class
@@ -54,7 +55,8 @@ LOOK_SECONDS = 1.0  # time between two polls of one member
 LOOKS_A_SECOND = 50
 
 GONE = "This class has ended, or its link was mistyped."
-# Kind of question -> its fixed options. Questions of other kinds bring their own options.
+# Kind of question -> its fixed options. A verdict asks whether the target accepts a drafted token.
+# A prediction is a question of a lesson, which brings its own options.
 OPTIONS = {"verdict": ("accept", "reject")}
 KINDS = ("verdict", "prediction")
 HINTED = ("p", "q", "greedy", "residual")
@@ -78,8 +80,8 @@ class Poll:
 
     number: int
     kind: str  # the kind of question, one of KINDS
-    # The question's subject, such as a step of a lesson. Two questions with the same subject count
-    # as the same question.
+    # The question's subject, such as a step of a lesson. Two predictions with the same subject
+    # count as the same question.
     place: str
     words: str
     guess: str  # the drafted token that a verdict is about, or ""
@@ -320,7 +322,10 @@ class Rooms:
 
     @answers
     def vote(self, question: Question) -> Question:
-        """Record a member's choice; the member can change it until the result is shown."""
+        """Record a member's choice, which the member can change later.
+
+        The vote on a verdict ends when its result is shown. The vote on a prediction stays open.
+        """
         asked = whole_between(question["number"], "number", 0, MAX_INTEGER)
         with self._lock:
             room, member = self._membership(question)
@@ -344,7 +349,7 @@ class Rooms:
 
     @answers
     def leave_room(self, question: Question) -> Question:
-        """Remove a member, together with the member's vote on an open question."""
+        """Remove a member, together with the member's votes on questions that are still open."""
         with self._lock:
             room, member = self._membership(question)
             room.forget_member(member)

@@ -87,7 +87,7 @@ class Runs:
         clock: Callable[[], float] = time.monotonic,
         lacks_memory: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`lacks_memory` returns whether no run may start because memory is short."""
+        """Start without runs; `lacks_memory` returns whether memory is too short for a new run."""
         self._turns = turns
         self._clock = clock
         self._lacks_memory = lacks_memory
@@ -217,7 +217,7 @@ class Runs:
         places = [each for each in self._places.values() if not each.order.is_recording]
         active = [each for each in places if is_active(each)]
         unheard = [each for each in active if not each.is_heard]
-        # A job that no page has asked for yet is replaced by the next such job.
+        # If too many jobs wait for the first question of their page, drop the oldest ones.
         for each in unheard[: len(unheard) + 1 - MAX_UNHEARD]:
             self._leave(each)
         for name, visitors in accounts_of(address).items() if address else ():
@@ -353,7 +353,11 @@ class Runs:
             )
 
     def _ahead(self, order: QueuedOrder) -> int:
-        """Return how many runs have to end, or to start and end, before this one starts."""
+        """Return the number of runs before this one.
+
+        They are the waiting runs that start earlier, and the running ones that must end to free
+        slots.
+        """
         waiting = [each for each in self._turns.waiting if each.is_wanted]
         at = waiting.index(order) if order in waiting else len(waiting)
         return self._turns.missing_room + at
@@ -409,7 +413,8 @@ class Runs:
     def _end_for_memory(self, waiting: list[QueuedOrder]) -> None:
         """End a run if visitors without any run have waited for memory for HELD_SECONDS.
 
-        The ended run is the newest one of the visitor with the largest number of runs.
+        The ended run is one of the visitor with the largest number of runs; see
+        `Turns.newest_of_most`.
         """
         having = {each.visitor for each in self._turns.live}
         if all(each.visitor in having for each in waiting):

@@ -63,7 +63,7 @@ def serve(options: Namespace, progress: Progress) -> dict[str, Any]:
     sys.setswitchinterval(SWITCH_SECONDS)
     if options.mcp and find_spec("mcp") is None:
         raise InputError('mcp must be installed to serve tools: pip install "mcp<2"')
-    # Otherwise, the library logs a traceback for every request that is not JSON.
+    # At its usual log level, the library mcp logs a traceback for every request that is not JSON.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     handlers = Handlers()
     page = build_page(handlers)

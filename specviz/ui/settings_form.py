@@ -26,7 +26,7 @@ CUSTOM = "custom"
 
 
 def race_request(form: Mapping[str, Any]) -> RaceRequest:
-    """Return the race request for a form, whose fields are given by name.
+    """Return the race request for a form: name of a setting -> value.
 
     Raises InputError that names the field, the rule and the value. Also raises InputError if the
     method rejects its settings or cannot run on the pair.

@@ -224,9 +224,8 @@ def _pair(pair: Pair) -> dict[str, Any]:
 def _custom_pairs() -> list[dict[str, Any]]:
     """Return a list with the menu's entry for models that are in no pair of the catalog.
 
-    The list is empty if the server does not allow such models.
-
-    `refusals_alone` lists the methods that cannot run until a draft is named.
+    The list is empty if the server does not allow such models. `refusals_alone` of the entry has
+    the methods that need a draft, and cannot run as long as the user names only a target.
     """
     environment = Environment.read()
     if environment.is_public and not environment.allowed_models:

@@ -85,7 +85,8 @@ class QueuedOrder:
     # The function that starts the job; None when the job has ended.
     make: Callable[[QueuedOrder], Steps] | None
     visitor: str = ""  # network address of the visitor who started the job
-    request: object = None  # what the visitor asked for; None when the job has ended
+    # The request of the visitor. It becomes None when the job ends, except for a recording.
+    request: object = None
     weight: int = 0  # approximate memory of the request in bytes; 0 when the job has ended
     is_held: bool = False  # the job pauses before its first round, until its page resumes it
     is_wanted: bool = True  # a page has asked for the job; it does not start before
@@ -196,8 +197,8 @@ class Turns:
         self._orders: list[QueuedOrder] = []
         # Seconds of decoding of each class of work, divided by the weight of the class.
         self._used = dict.fromkeys(Work, 0.0)
-        # Account of visitors -> seconds for which its jobs have decoded, divided by the number of
-        # visitors whose limits it has.
+        # Account (see `visitors`) -> seconds for which its jobs have decoded. An account with the
+        # limits of several visitors has this sum divided by their number.
         self._used_by: dict[str, float] = {}
         # Decoding time in seconds for which young jobs may still go before other jobs.
         self._ahead = AHEAD_SECONDS
@@ -248,7 +249,8 @@ class Turns:
     def newest_of_most(self) -> QueuedOrder | None:
         """Return the newest job of the visitor who has the largest number of started jobs.
 
-        The result is None if no visitor has two or more of them.
+        If the visitor has lab jobs, it is the newest of these. The result is None if no visitor has
+        two or more started jobs.
         """
         begun = [each for each in self.begun if not each.stop.is_set()]
         counts = VisitorCounts(each.visitor for each in begun)
@@ -289,7 +291,7 @@ class Turns:
         has_worked = not order.is_parked or len(order.messages) > said
         with self._lock:
             gained = -seconds if was_young else seconds * AHEAD_SHARE
-            if len(self._orders) > 1 or gained > 0:  # A single job delays no other job
+            if len(self._orders) > 1 or gained > 0:  # the only job in the queue delays no other job
                 self._ahead = max(0.0, min(AHEAD_SECONDS, self._ahead + gained))
             self._used[order.work] += seconds / order.work.value.weight
             for name, visitors in accounts_of(order.visitor).items():
@@ -427,8 +429,9 @@ def owed_most(
 ) -> Share:
     """Return the item of `those` that has used the least time; `used` holds seconds by account.
 
-    An item is a visitor or a class of work. Its time is the largest one of its accounts. An account
-    that was idle gains a credit of at most OWED_SECONDS compared with the others.
+    An item is a visitor or a class of work. If it has several accounts, the one with the largest
+    time counts. An account that was idle keeps an advantage of at most OWED_SECONDS: `owed_most`
+    raises its time to OWED_SECONDS less than the largest one.
 
     >>> used = {"worked": 60.0, "slept": 0.0}
     >>> owed_most(used, ["worked", "slept"]), used["slept"]

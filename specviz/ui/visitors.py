@@ -1,7 +1,9 @@
 """Grouping of addresses into visitors, and the choice of the entry to remove from a full table.
 
-A provider gives one customer, or a small host, a /48 network of IPv6, which has 256 visitors. Each
-of these networks therefore has a second account next to its visitors' own accounts.
+The app counts what visitors use in accounts, which have limits. Each visitor has an account. In
+IPv6, one customer of a provider may have a whole /48 network, which contains 256 visitors (/56
+networks). Each /48 network therefore has an account as well, with the limits of NETWORK_VISITORS
+visitors.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, ip_address
 
-_VISITOR, _NETWORK = "/56", "/48"  # ends of the names of a visitor and of a network in IPv6
+_VISITOR, _NETWORK = "/56", "/48"  # suffixes of the names of a visitor and of a network in IPv6
 # A /48 network of IPv6 may use as much as this number of visitors.
 NETWORK_VISITORS = 4
 
@@ -29,9 +31,9 @@ def visitor_at(host: str) -> str:
 
 
 def accounts_of(visitor: str) -> dict[str, int]:
-    """Return the accounts of a visitor, each with the number of visitors whose limits it has.
+    """Return the accounts of a visitor: name -> how many times a visitor's limit it may use.
 
-    A visitor has one account. A visitor of IPv6 also uses the account of its /48 network.
+    Every visitor has an own account. A visitor of IPv6 also uses the account of its /48 network.
 
     >>> accounts_of("192.0.2.1")
     {'192.0.2.1': 1}
@@ -44,7 +46,7 @@ def accounts_of(visitor: str) -> dict[str, int]:
 
 
 def account_word(visitors: int) -> str:
-    """Return how an error names an account with the limits of `visitors` visitors."""
+    """Return the word for an account in an error; `visitors` is its number from `accounts_of`."""
     return "address" if visitors == 1 else "network"
 
 

@@ -253,7 +253,7 @@ RECORDINGS = [
 def test_the_last_round_of_every_recording_shows_its_whole_walk(
     debugger: StepDriver, name: str
 ) -> None:
-    """If a run ends inside an accepted path, its last round has no extra token and one row less."""
+    """A run that ends inside an accepted path has no row for an extra token in its last round."""
     opened = debugger.afresh(name)
     opened.press("End")
     last = golden_trace(name).rounds[-1]

@@ -23,9 +23,9 @@ EXTRA = -2
 
 
 def examined(outcome: Outcome, low: float = 0.05, high: float = 0.95) -> tuple[Round, int]:
-    """Return a round and its first node.
+    """Return a round, and 0, the index of its first drafted node.
 
-    The node has this outcome and an acceptance probability between `low` and `high`.
+    This node has the given outcome and an acceptance probability between `low` and `high`.
     """
     for each in TRACE.rounds:
         verdict = each.verdicts[0]

@@ -106,7 +106,7 @@ def test_no_line_crosses_a_point_that_is_not_measured() -> None:
 
 def test_values_that_are_names_are_not_joined_by_a_line() -> None:
     joined = [trace for trace in NAMED["data"] if "lines" in trace["mode"] and trace["x"]]
-    # The only trace with a line is the band that shows the noise.
+    # The only Plotly trace with a line is the band that shows the noise, whose role is "muted".
     assert [trace["meta"]["role"] for trace in joined] == ["muted"]
     (theory,) = (trace for trace in traces(NAMED, "expected") if trace["mode"] == "markers")
     assert len(theory["error_y"]["array"]) == len(theory["x"]) == 2
@@ -136,8 +136,8 @@ def test_the_parts_of_a_token_s_time_add_up_to_its_whole_time() -> None:
     for at, each in enumerate(POINTS.values()):
         whole = 1000 / each["tokens_per_second"]
         assert sum(bar["y"][at] for bar in bars) == pytest.approx(whole)
-    # A token takes 1000 / 40 ms. The part that the second-last bar shows takes 0.6 s of the run's
-    # 1.05 s.
+    # A token takes 1000 / 40 ms. The second-last bar shows a part that takes 0.6 s of the 1.05 s in
+    # which the whole run decodes.
     assert bars[-2]["y"][0] == pytest.approx(1000 / 40 * 0.6 / 1.05)
 
 

@@ -77,8 +77,7 @@ def test_tree_and_chain_have_as_many_guesses_as_the_answer_says() -> None:
     assert said and [int(each) for each in said.groups()] == [int(chain["k"]), sum(levels)]
 
 
-# Name of an experiment -> whether the runs show the result that the experiment is about. The
-# bundled models must show it.
+# Name of an experiment -> a check that its runs, in their order, show what the experiment is about.
 ANSWERS: dict[str, Callable[..., bool]] = {
     "bad-draft": lambda good, bad: rate(bad) < 0.5 < rate(good),
     "temperature": lambda cold, hot: rate(cold) > rate(hot),

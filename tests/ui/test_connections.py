@@ -96,7 +96,7 @@ def test_an_address_has_a_limit_of_connections_and_a_proxy_has_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connections, "CONNECTIONS_OF_ADDRESS", 2)
-    # Now all addresses count as one visitor.
+    # In this test, all addresses 127.0.0.* count as one visitor.
     monkeypatch.setattr(connections, "visitor_at", lambda host: host[:7])
 
     async def ask() -> tuple[list[bool], bytes]:

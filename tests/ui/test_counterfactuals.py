@@ -64,7 +64,10 @@ def test_the_tree_shows_the_other_walk_and_the_token_that_the_target_would_add()
 
 
 def test_a_token_with_a_recorded_distribution_has_its_probability() -> None:
-    """A higher draw rejects the accepted token. The record has the distribution of its position."""
+    """A higher draw rejects the first drafted token, and the target adds a token in its place.
+
+    If the record has the distribution at this position, it has the added token's probability.
+    """
     known = (
         counterfactual_answer(QUESTION | {"record": encode(each), "forced": {"0": 0.999999}})
         for each in TRACE.rounds

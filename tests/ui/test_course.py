@@ -43,7 +43,7 @@ FORM = {"pair": BUNDLED, "prompt": "def add(a, b):", "temperature": "0.7", "seed
 
 
 def told(typed: str, written: list[int], **changes: Any) -> dict[str, Any]:
-    """Return the message about a round whose draft was typed; the end message follows it."""
+    """Return the message `typed` about a round whose draft is the text `typed`."""
     order = typed_order({"form": FORM | changes, "written": written, "typed": typed})
     found, end = order.messages(threading.Event())
     assert (found["kind"], end["kind"]) == ("typed", "end")
@@ -341,8 +341,9 @@ def test_long_caches_in_a_batch_make_verification_cheap_again() -> None:
     assert found["cache_weight"] == pytest.approx(165 * 650 * cache * 1000 / 16e9)
     assert found["cache_weight"] > 0.8, "a mean moment of such texts"
     weights, caches = 16e9 / 3350e9, 165 * 650 * cache * 1000 / 3350e9
-    # The seconds of arithmetic. The time to read the KV caches is added to them, because attention
-    # does not overlap with the other arithmetic.
+    # A forward takes the longer of `weights` (seconds to read the weights) and `compute` (seconds
+    # of arithmetic). The seconds to read the KV caches are added, because attention does not
+    # overlap with the other arithmetic.
     compute = 165 * 6 * 2 * 8e9 / 989e12
     assert compute > weights
     assert found["token_seconds"] == pytest.approx(weights + caches)

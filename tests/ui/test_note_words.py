@@ -81,7 +81,7 @@ def test_each_word_of_lookahead_has_a_definition(hits: int) -> None:
     words = remark(LookaheadState(12, hits, 1, (3,), (5, 6, 7)))
     terms = [term(part["term"]) for part in words if isinstance(part, dict)]
     assert [each.key for each in terms] == ["ngram_pool", "lookahead_guess", "jacobi_window"]
-    # The remark has equally many sentences for every number of hits.
+    # The number of sentences does not depend on the number of hits.
     assert plain(words).count(". ") + plain(words).count(".\n") == 2
 
 

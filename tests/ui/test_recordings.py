@@ -61,7 +61,7 @@ def test_every_bundled_recording_opens(name: str) -> None:
 
 
 def test_the_chat_model_s_recordings_share_one_prompt_and_each_method_has_a_suitable_run() -> None:
-    """The same prompt makes methods comparable. At temperature 0 both texts of a run are equal."""
+    """The same prompt makes methods comparable. At temperature 0, both lanes write one text."""
     chat = pair_named(CHAT)
     able = {each.name for each in DRAFTERS.values() if not needs_missing(chat, each.needs)}
     shared = {name for name in golden_names() if golden_parts(name)[1:] == ("chat", CHAT)}

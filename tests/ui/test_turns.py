@@ -1,6 +1,6 @@
 """The order in which runs take steps: turns, shares of each kind of work, budgets.
 
-Some measurements must run without any other work.
+If the queue may run only one job at a time, as on a GPU, it does not interrupt this job.
 """
 
 import json

@@ -25,7 +25,7 @@ from tests.ui.test_guard import ASKED, size
 
 
 def host(number: int, network: int = 7) -> str:
-    """Return an address in the /56 network with this number of a /48 network."""
+    """Return an address; `network` chooses a /48 network and `number` one of its /56 networks."""
     return f"2001:db8:{network:x}:{number:02x}00::1"
 
 

@@ -31,9 +31,11 @@ KILO = 1e3
 class Deployment:
     """A planned deployment.
 
-    Units: parameters in billions, memory in GB, bandwidth in GB/s, arithmetic in TFLOP/s, lengths
-    in tokens, caches in kB per token. In a mixture of experts, a forward reads the experts that its
-    tokens select and computes with `active` experts per token. `experts` is 1 for a dense target.
+    `a` is the acceptance rate, `K` the number of drafted tokens per round, and `rows` the number of
+    sequences in a batch. Units: parameters in billions, memory in GB, bandwidth in GB/s, arithmetic
+    in TFLOP/s, lengths in tokens, caches in kB per token. In a mixture of experts, a forward reads
+    the experts that its tokens select and computes with `active` experts per token. `experts` is 1
+    for a dense target.
     """
 
     parameters: float
@@ -144,7 +146,7 @@ class Deployment:
 def deployment_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """Return a figure of the speedup over the batch size, and the numbers of a deployment.
 
-    The question holds the fields of `Deployment` by name.
+    The question has a value for every field of `Deployment`.
     """
     plan = _deployment(question)
     speedup, look = plan.speedup(plan.rows, plan.K), plan.target_seconds(plan.rows, 1)

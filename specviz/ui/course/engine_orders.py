@@ -1,8 +1,9 @@
 """Exercises with a real engine: llama.cpp runs for a few requests and is then closed.
 
 Each job ends with the message `end`; the docstring of its class lists the other kinds of message.
-Other work on the machine can only add time, so everything is timed in several passes, every second
-one in reverse order.
+Other work on the machine can only add time, so a job times every server in several passes. Every
+second pass takes the servers in reverse order, so that a slow drift of the machine affects all of
+them alike.
 """
 
 from __future__ import annotations
@@ -70,18 +71,18 @@ class EngineOrder(LabOrder):
     def messages(self, stop: threading.Event) -> Generator[Message]:
         done = count(1)
         with ExitStack() as opened:  # the stack closes the servers, also after an error
-            for found in until_stopped(self.found(opened), stop):
+            for found in until_stopped(self.measured(opened), stop):
                 yield found or {"kind": "progress", "done": next(done), "points": self.points}
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
     @property
     @abstractmethod
     def points(self) -> int:
-        """Return the number of measurements of this job, which `found` makes."""
+        """Return how many measurements `measured` makes."""
 
     @abstractmethod
-    def found(self, opened: ExitStack) -> Generator[Message | None]:
-        """Make all measurements of this job.
+    def measured(self, opened: ExitStack) -> Generator[Message | None]:
+        """Make all measurements of this job; `opened` closes the servers that they start.
 
         Yield None after each measurement, so that the caller can report progress. At the end, yield
         the message with the result.
@@ -93,7 +94,7 @@ def _folder(opened: ExitStack) -> Path:
 
 
 KINDS = ("F16", "Q8_0", "Q4_0")
-DRAFTED = "drafted"  # name of the F16 target that has Q4_0 as its draft
+DRAFTED = "drafted"  # name of the server that runs the F16 target with the Q4_0 model as its draft
 MODELS = (BUNDLED, CHAT)
 LENGTH = 4
 TEXTS, TOKENS = 3, 32
@@ -103,17 +104,20 @@ TEXTS, TOKENS = 3, 32
 class QuantisedOrder(EngineOrder):
     """A job that measures a target as F16, as Q8_0, as Q4_0, and as F16 with Q4_0 as its draft.
 
-    Its message `quantised` holds, for each server, its tokens and the seconds of every pass. For
-    the model file of each format it holds the size in bytes, and at how many positions the model
-    chooses the same token as in F16. It also holds the engine's draft counters, and the seconds of
-    an F16 forward over one token and over one token more than a whole draft.
+    Its message `quantised` has:
+
+    - for each server, the number of tokens that it wrote, and the seconds of every pass
+    - for each format, the size of the model's file in bytes, and at how many positions the model
+      chooses the same token as in F16
+    - the engine's counters of drafted and accepted tokens
+    - the seconds of an F16 forward over one token and over LENGTH + 1 tokens
     """
 
     @property
     def points(self) -> int:
         return 2 * len(KINDS) + 1 + PASSES * (len(KINDS) + 1) + len(KINDS)
 
-    def found(self, opened: ExitStack) -> Generator[Message | None]:
+    def measured(self, opened: ExitStack) -> Generator[Message | None]:
         folder = _folder(opened)
         files: dict[str, Path] = {}
         for kind in KINDS:
@@ -187,7 +191,7 @@ def _drafted(target: str, draft: str, length: int, **fields: Any) -> ModelDeploy
 
 
 def engine_threads() -> int:
-    """Return the threads of each server: one, unless the environment sets a number."""
+    """Return the threads of each server: one, unless SPECVIZ_THREADS sets a number."""
     return Environment.read().threads or 1
 
 
@@ -234,7 +238,7 @@ class ServersOrder(EngineOrder):
     def points(self) -> int:
         return 2 * len(SERVERS) + COMPARED + len(AT_ONCE) * PASSES * 2
 
-    def found(self, opened: ExitStack) -> Generator[Message | None]:
+    def measured(self, opened: ExitStack) -> Generator[Message | None]:
         deployments = self._deployments(_folder(opened))
         servers: dict[str, EngineAddress] = {}
         probes = []

@@ -40,7 +40,7 @@ from specviz.ui.messages import Message
 RECORDED = LESSONS / "recorded"
 SUFFIX = ".json.gz"
 REPEATS = 3  # number of times that each point of a sweep is measured
-BLOCKS = 12  # number of messages with draws that the recording of a losslessness test keeps
+BLOCKS = 12  # largest number of `counts` messages in the recording of a losslessness test
 _LONG = re.compile(r"\d+\.\d{6,}(?:e[+-]?\d+)?")
 DRAWN = {  # name of a recording -> acceptance rule, draft, temperature and number of draws
     "draws-right": ("right", "", "1", 4000),
@@ -146,9 +146,10 @@ def _messages(order: LabOrder) -> list[Message]:
 
 
 def _thinned(messages: list[Message]) -> list[Message]:
-    """Return at most BLOCKS of the messages with draws, and the end message.
+    """Return at most BLOCKS of a losslessness test's `counts` messages, and its end message.
 
-    The returned messages are evenly spaced, and the last message with draws is one of them.
+    The returned messages are evenly spaced. The last `counts` message is always one of them,
+    because it has all draws.
     """
     *blocks, end = messages
     step = max(1, len(blocks) // BLOCKS)

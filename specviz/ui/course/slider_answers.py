@@ -52,7 +52,9 @@ LARGEST = 1e6
 def theory_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figure and the numbers for a draft length.
 
-    The question is {"a", "K", "c", "v", "measured": [[K, speedup], …]}.
+    The question is {"a", "K", "c", "v", "measured": [[K, speedup], …]}. a is the acceptance rate
+    and K the draft length. c is the cost ratio: a draft forward's time in target forwards. v is the
+    verification overhead, also in target forwards. "measured" has points to show next to theory.
     """
     a = number_between(question.get("a"), "a", 0, 1)
     c, v = (number_between(question.get(name), name, 0, LARGEST) for name in ("c", "v"))

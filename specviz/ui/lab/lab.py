@@ -100,7 +100,8 @@ class Lab:
     def draw(self, question: Question) -> Question:
         """Return the charts and sentences of a sweep.
 
-        The question is {"file", "noise", "picked"}. Raises InputError if the file holds no sweep.
+        The question is {"file": the text of the sweep's file, "noise": its noise ratios, "picked":
+        the index of the point to show, or null}. Raises InputError if the file holds no sweep.
         """
         sweep = read_sweep(question["file"])
         picked = question.get("picked")

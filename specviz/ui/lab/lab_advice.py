@@ -32,9 +32,9 @@ SHOWN = Wording(lambda name: method_named(name).title, "×")
 
 @dataclass(frozen=True, slots=True)
 class AdviceOrder(LabOrder):
-    """A job that probes and races for `seconds`.
+    """A job that probes all methods and races the best ones, for `seconds` seconds in total.
 
-    If stopped, it gives advice from what it measured.
+    If the user stops it, the advice uses what was measured until then.
     """
 
     title: ClassVar[str] = "advice"

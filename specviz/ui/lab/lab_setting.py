@@ -97,7 +97,7 @@ def own_prompts(question: Mapping[str, Any]) -> tuple[Prompt, ...]:
 
 
 def _form(question: Mapping[str, Any]) -> dict[str, str]:
-    """Return the form's settings, as texts by name, after checking their lengths."""
+    """Return the form's settings: name -> text. Raises InputError if a text is too long."""
     form = question.get("form")
     if not isinstance(form, dict):
         raise InputError(f"form must be an object from setting to value, got {short(form)}")

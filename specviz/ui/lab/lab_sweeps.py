@@ -314,8 +314,8 @@ def _built(header: dict[str, Any]) -> SweepPlan:
 def _check_fields(header: dict[str, Any]) -> None:
     """Check the fields that are not settings of a run, and the length of all fields.
 
-    Without this check, an error message would quote a very long field. The error is a ValueError,
-    TypeError or KeyError.
+    Raises ValueError, TypeError or KeyError, which `_plan` replaces by a sentence that quotes no
+    field. Later checks quote a wrong field as a whole, so no field may be very long.
     """
     for name, types in TYPES.items():
         if type(header[name]) not in types:
