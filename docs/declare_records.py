@@ -73,7 +73,8 @@ def _named(kind: type, named: dict[str, str]) -> str:
     name = f"{kind.__name__}{'Record' if is_dataclass(kind) else 'Name'}"
     if name in named:
         return name
-    named[name] = ""  # the name exists already, because the fields below may refer to it
+    # The name is set before the fields are converted, because a field may have this same type.
+    named[name] = ""
     if issubclass(kind, Enum):
         values = " | ".join(f'"{each.value}"' for each in kind)
         named[name] = f"type {name} = {values};\n"

@@ -46,7 +46,7 @@ def imported(node: ast.AST) -> list[str]:
     """Return the names of specviz modules in one node of the syntax tree.
 
     They are the modules that an import statement imports, and those that a string names, because
-    some modules are imported later by name.
+    the program imports some modules only when it needs them, by a name in a string.
     """
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
     if isinstance(node, ast.ImportFrom) and node.module:

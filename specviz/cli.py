@@ -99,7 +99,7 @@ class _PrintCompletion(argparse.Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         try:
-            # The import is here, so that all other commands work without this package.
+            # shtab is imported only here, so that all other commands work without this package.
             import shtab
         except ModuleNotFoundError:
             raise InputError(

@@ -1,8 +1,8 @@
 """Record assisted generation of the library transformers, by watching calls of `generate`.
 
 This module changes the user's model object while it watches, and restores the object afterwards. It
-creates complete traces; `experiments.generate_run` records the rounds of a single call. This module
-itself never reads tensors.
+creates complete traces, and never reads tensors itself: `experiments.run.generate_run` records the
+rounds of a single call.
 """
 
 from __future__ import annotations

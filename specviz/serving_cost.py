@@ -13,8 +13,8 @@ from specviz.errors import number_between
 
 SECONDS_A_DAY = 86_400
 HOURS_A_DAY = 24
-# Every number must be between these two limits, so that no result overflows. Only a price may also
-# be 0.
+# Every number of a load or a machine must be between these two limits, so that no result overflows.
+# Only a price may also be 0.
 SMALLEST, LARGEST = 1e-9, 1e15
 
 

@@ -1,8 +1,8 @@
 """Find the shape of a model in a file, a folder, a repository or a configuration.
 
 The shape is the numbers of layers, heads, tokens in the vocabulary and parameters; see
-`sizing.ModelShape`. A process with limits counts the parameters, because a configuration may be
-hostile.
+`sizing.shape.ModelShape`. A process with limits counts the parameters, because a configuration may
+be hostile.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from specviz.models.files.hub import fetch_configuration, is_on_the_hub
 from specviz.models.limited_process import Limits, NoAnswer, ask_limited
 from specviz.sizing.shape import Counted, ModelShape, shape_of_config
 
-# Limits of the process that counts parameters. For a model with 512 layers and 128 experts, it
-# takes 4.3 s.
+# Limits of the process that counts a model's parameters. Counting takes 4.3 s for a model with 512
+# layers and 128 experts.
 LIMITS = Limits(seconds=20, memory=2_000_000_000)
 _COUNT = "specviz.models.files.model_counts:counted_config"
 
@@ -43,8 +43,8 @@ def shape_of_content(content: Mapping[str, Any], title: str) -> ModelShape:
     The parameters are counted exactly if transformers knows the model. Raises InputError if
     counting takes too much time or memory.
     """
-    # Without this field, transformers does not know which class the model has, so nothing is
-    # counted.
+    # Without the field `model_type`, transformers does not know which class the model has, so the
+    # parameters cannot be counted.
     if not isinstance(content.get("model_type"), str):
         return shape_of_config(content, title)
     try:

@@ -1,10 +1,10 @@
 """Compute what a round would have accepted if some of its draws had been other numbers.
 
-Verification judges every node of the tree before it looks at any draw. Each node has its acceptance
-probability, and the target has its own next token ready after every node. So no model is needed to
-walk the same tree again with other draws; `decoding.verification` has the rule. The record does not
-show which text would have followed the round. To find that out, `experiments.forking` decodes the
-rest.
+Verification computes, before it looks at any draw, the acceptance probability of every node and the
+token that the target would add after every node. The record has these numbers, so no model is
+needed to walk the same tree again with other draws; `decoding.verification` has the rule. The
+record does not show which text would have followed the round. To find that out,
+`experiments.run.forking` decodes the rest.
 """
 
 from __future__ import annotations

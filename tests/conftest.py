@@ -32,7 +32,8 @@ settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("specviz")
 
 BROWSER = "tests/browser/"
-NAMES_CUDA = ("mark.cuda", "tests.devices")  # every file with CUDA tests contains one of these
+# Every file with CUDA tests contains one of these texts.
+NAMES_CUDA = ("mark.cuda", "tests.devices")
 LONG_FIRST = (BROWSER, "test_bundled", "training/", "experiments/", "commands/", "decoding/")
 
 
@@ -97,9 +98,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 class BrowserApart(LoadFileScheduling):
-    """A scheduler that gives the browser's files to the first worker and the rest to the others.
+    """A scheduler that gives the browser tests to the first worker and all others to other workers.
 
-    A worker without files of its own takes files of the other group.
+    If no more files of its own kind are left, a worker takes files of the other kind.
     """
 
     def _assign_work_unit(self, node: WorkerController) -> None:

@@ -152,7 +152,7 @@ def _questions() -> Iterator[Asked]:
             yield name, question
     for value in TEXTS:
         for field in ("prompt", "system", "task", "method", "pair"):
-            # a length of 0 is not valid, so no request starts a run
+            # The limit of 0 new tokens is not valid, so none of these requests starts a run.
             form = FORM | {field: value, "max_new_tokens": "0"}
             yield "join", {"ticket": next(tickets), "form": form}
     for setting in SETTINGS.values():

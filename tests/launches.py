@@ -33,7 +33,10 @@ FREE = {
 
 
 class Launches(TorchDispatchMode):
-    """A mode that counts the started operations by name while it is active; see `launches`."""
+    """A torch dispatch mode that counts the operations that start while it is active.
+
+    `counts` maps the name of an operation to its number; see `launches`.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Settings are read from environment variables, and bad values are refused by name."""
+"""Settings are read from environment variables; the error for a bad value names the variable."""
 
 from __future__ import annotations
 

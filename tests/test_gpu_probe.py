@@ -150,7 +150,7 @@ gpu_probe.probe(Results(gpu_probe.Path({str(tmp_path)!r})), "cpu", (), 600)
         [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    # The part "works" has ended, and the next part never ends.
+    # Wait until the part "works" has ended. The probe then runs the part "hangs", which never ends.
     while "made/works" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
@@ -199,8 +199,8 @@ def test_each_cuda_test_is_a_result_and_is_not_repeated_once_it_has_passed(tmp_p
 
 
 def test_wrongly_captured_steps_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    # This pair is loaded without captures and stays in memory. The comparison must not reuse it. It
-    # must load a pair that captures its steps.
+    # Load a pair whose steps are not captured; the pair stays in memory. The comparison must not
+    # reuse this pair, but load one that captures its steps.
     load_pair(pair_named(BUNDLED), "cpu")
     usual = GraphSteps.forward
 

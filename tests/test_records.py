@@ -63,8 +63,7 @@ def test_a_chain_is_a_tree_of_width_one() -> None:
 
 
 def test_children_are_in_draw_order_and_paths_start_below_the_root() -> None:
-    #  root -> 0 -> 2
-    #       -> 1 -> 3
+    # The root has the children 0 and 1, node 0 has the child 2, and node 1 has the child 3.
     parents = (-1, -1, 0, 1)
     nodes = tuple(DraftNode(7, parent, 1 + (parent >= 0), 0.5, 0.5) for parent in parents)
     tree = DraftTree(ProposalKind.IID, nodes)

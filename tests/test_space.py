@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FRONT = yaml.safe_load(README.split("---")[1])
 
-# https://huggingface.co/docs/hub/spaces-config-reference documents these fields. The README.md of
-# any repository can have some of them.
+# The fields of a Space's README.md that https://huggingface.co/docs/hub/spaces-config-reference
+# documents, and fields that the README.md of every repository on the Hub may have.
 DOCUMENTED = {
     *("title", "emoji", "colorFrom", "colorTo", "sdk", "sdk_version", "python_version"),
     *("app_file", "app_port", "app_build_command", "base_path", "fullWidth", "header"),
@@ -61,7 +61,7 @@ def test_requirements_txt_lists_what_the_app_needs() -> None:
 def test_the_repository_is_small_enough_for_a_space_without_lfs() -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
-    # A symbolic link counts with the length of its path, not with the size of the file.
+    # git stores a symbolic link as the path to which it points, so only the path's length counts.
     sizes = [file.lstat().st_size for file in files if file.is_file()]
     assert max(sizes) < 10e6 and sum(sizes) < 60 * 2**20
 

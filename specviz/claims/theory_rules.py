@@ -34,7 +34,7 @@ SAME_COST = 0.1
 # Values of c of usual pairs, from 0.02 to 0.3.
 USUAL_COST_RATIOS = tuple(step / 200 for step in range(4, 61))
 
-# The data sheet of this GPU gives the dense bfloat16 arithmetic, the bandwidth and the memory.
+# Peak arithmetic (dense bfloat16), memory bandwidth and memory of an NVIDIA H100 (data sheet)
 H100 = GPUS["h100-sxm"]
 FLOPS_PER_SECOND = H100.bf16 * TERA
 BYTES_PER_SECOND = H100.bandwidth * GIGA
@@ -910,7 +910,8 @@ def machines(
     there = needed(peak)
     by_tokens = with_condition(there == claimed, bool(fitting))
     before, after = first_token
-    # With this number of machines, each machine spends as much of its time on prompts as before.
+    # The time to the first token changes from `before` to `after`. With this number of machines,
+    # each machine spends the same share of its time on prompts as without speculation.
     by_first_token = math.ceil(claimed_before * after / before)
     keeps = by_first_token <= claimed_after
     return (by_tokens if keeps else WRONG), {

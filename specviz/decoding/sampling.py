@@ -76,8 +76,8 @@ def _nucleus(probs: Tensor, top_p: float) -> Tensor:
     All other tokens get probability 0, and the result is normalised. Among equally probable tokens,
     the one with the smaller id is kept first.
     """
-    # The shortcut sorts few tokens first. The host must then wait to learn which rows need a full
-    # sort, which is too slow on a GPU.
+    # The shortcut first sorts only a few tokens of each row. The host must then wait for the device
+    # to learn which rows need a full sort, which is too slow on a GPU.
     has_shortcut = not is_accelerator(probs.device) and probs.shape[-1] > FEW_SORT_LIMIT
     return normalize(
         _kept_of_few(probs, top_p, FEW) if has_shortcut else _kept_of_all(probs, top_p)

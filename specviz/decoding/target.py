@@ -148,8 +148,7 @@ class Target:
         self, partial: Partial, token_ids: Tensor, positions: Tensor, mask: Tensor | None
     ) -> ForwardOutput:
         """Complete a forward in which a drafter has run the first layers over some tokens."""
-        # The model has this type: the method declares Need.LAYERS, and that need was checked
-        # before.
+        # The model is a LayeredModel, because a drafter can run only the layers of such a model.
         model: LayeredModel = self.model  # type: ignore[assignment]
         hidden, ran = partial.hidden, len(partial.hidden)
         start, first = self.cache.length, range(partial.layers)
@@ -182,7 +181,8 @@ def tree_inputs(root: Tensor, proposal: Proposal) -> TreeInputs:
     token_ids = torch.cat([root, proposal.token_ids])
     if queries is None:
         return TreeInputs(token_ids, tree.offsets, None if tree.is_chain else tree.mask)
-    # The new columns stay False, because no node sees an extra query.
+    # The columns of the extra queries are False in the rows of the tree, because no node sees a
+    # query.
     mask = F.pad(tree.mask, (0, len(queries.token_ids)))
     return TreeInputs(
         torch.cat([token_ids, queries.token_ids]),

@@ -136,8 +136,8 @@ JUDGED = [
     (21, [batches(2.0, 2.0, 2.0)], HOLDS),
     (21, [batches(2.0, 1.5, 1.2)], CONDITIONAL),
     (21, [batches(2.0, 1.0, 0.7)], WRONG),
-    # At the largest batch the speedup is about a tenth below 2.0. The spread of the measurement is
-    # so large that this may be a real fall or none.
+    # In the largest batch the speedup is about a tenth below 2.0. The repeats differ so much that
+    # chance can explain this decrease.
     (21, [batches(2.0, 1.9, 1.81)], UNDECIDED),
     (22, [methods(draft_model=1.2, medusa=0.8, eagle=1.2)], HOLDS),
     (22, [methods(draft_model=1.2, medusa=0.8, eagle=1.0)], UNDECIDED),
@@ -156,7 +156,7 @@ JUDGED = [
     (28, [batches(1.5, 1.2, 0.8), lengths()], HOLDS),
     (28, [batches(1.5, 1.2, 1.1), lengths()], CONDITIONAL),
     (29, [lengths(draft_utilization=0.4, rounds=5000, levels=9999)], CONDITIONAL),
-    (29, [lengths(draft_utilization=0.4, levels=20)], UNDECIDED),  # 20 examined levels are too few
+    (29, [lengths(draft_utilization=0.4, levels=20)], UNDECIDED),  # too few levels
     (30, [steps([0.01, 0.011], [0.02, 0.021])], WRONG),
     (30, [steps([0.01, 0.0101], [0.01, 0.0102])], HOLDS),
     (31, [tasks(0.8, 0.8, 0.8, 0.8, 0.8), grid_of("task", {"summarise": 2.0}),

@@ -31,8 +31,8 @@ def test_every_claim_has_fields_and_accepts_all_values_that_they_allow(claim: An
         try:
             found = claim.tried(dict(zip(fields, chosen, strict=True)))
         except InputError:
-            # values may be refused together: lists of different lengths, or more accepted than
-            # drafted tokens
+            # Each value is valid, but not the combination of the values: for example, two lists
+            # have different lengths, or more tokens are accepted than drafted.
             continue
         json.dumps(finding_report(found), allow_nan=False)
         answered += 1

@@ -31,8 +31,8 @@ VARIANTS = [
     for kind in method.kinds
     if kind.is_lossless
 ]
-# The int4 draft of this method differs from its int8 draft only in the weights, so one kind is
-# enough.
+# The int4 draft of quantised-self differs from its int8 draft only in the weights, so the tests
+# need only one proposal kind for it.
 VARIANTS.append(pytest.param(IN_FOUR_BITS, ProposalKind.IID, id="quantised-self 4 bits iid"))
 # One proposal kind per method, for tests whose claim does not depend on the kind.
 ONE_KIND_EACH = [each for each in VARIANTS if each.values[1] is each.values[0].kinds[0]]

@@ -137,7 +137,7 @@ def test_the_first_nodes_of_a_tree_get_the_verdicts_of_a_smaller_tree(kind, coun
     for left, right in zip(ours.nodes, alone.nodes, strict=True):
         assert astuple(left) == pytest.approx(astuple(right), abs=1e-6)
     for row in range(count + 1):
-        # Only the first two numbers of a row are compared; the last two describe the extra token.
+        # Compare the first two numbers of each row: the extra token and its probability.
         ends = (ours.packed_rows[row][:2], alone.packed_rows[row][:2])
         assert ends[0] == pytest.approx(ends[1], abs=1e-6)
 

@@ -64,8 +64,8 @@ def executor(request, monkeypatch):
     monkeypatch.setattr(pre_speculation, "executor_for", request.param)
 
 
-# The test runs every sampling setting inside this process. With a worker process it runs only one,
-# because the worker must only receive the setting.
+# A test runs with every sampling setting inside this process. With a worker process it runs with
+# every fourth setting, which is enough to show that the worker receives the settings.
 EXECUTED = pytest.mark.parametrize(
     "executor, sampling",
     [

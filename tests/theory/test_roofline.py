@@ -1,4 +1,4 @@
-"""Forward times show when arithmetic becomes the limit, and up to which batch size drafts pay."""
+"""Forward times show when arithmetic becomes the limit, and which batches gain from drafts."""
 
 from __future__ import annotations
 

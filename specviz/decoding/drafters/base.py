@@ -47,7 +47,8 @@ class ExtraQueries:
 
     token_ids: Tensor  # [Q] int64
     offsets: Tensor  # [Q] int64, text positions relative to the root
-    mask: Tensor  # [Q, R + Q] bool, True where a query sees a row of the tree or a query
+    # [Q, R + Q] bool, True where a query (a row of the mask) sees a row of the tree or a query
+    mask: Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

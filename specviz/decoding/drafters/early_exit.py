@@ -104,8 +104,7 @@ def _make(setup: Setup) -> Drafter:
             f"exit_layer must be below {layers}, the number of layers of "
             f"{setup.target.info.name}, got {exit_layer}"
         )
-    # The target is a LayeredModel: the method declares Need.LAYERS, and the registry has checked
-    # that the target fulfils this need.
+    # The target is a LayeredModel, because only pairs with such a target have `self_drafting`.
     target: LayeredModel = setup.target  # type: ignore[assignment]
     return SourceDrafter(EarlyExitSource(target, exit_layer), static_tree(setup))
 

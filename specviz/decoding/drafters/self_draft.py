@@ -56,7 +56,7 @@ _KINDS = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETER
 def _target(setup: Setup) -> LlamaModel:
     """Return the target as a model whose layers run one by one.
 
-    The target is such a model: the method declares Need.LAYERS, and that need was checked before.
+    The target is such a model, because only pairs with such a target have `parts.self_drafting`.
     """
     return setup.target  # type: ignore[return-value]
 
