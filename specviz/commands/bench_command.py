@@ -138,7 +138,7 @@ def _beside_engine(plan: Plan, options: Namespace, progress: Progress) -> dict[s
     if plan.dtype != "float32":
         raise InputError(f"dtype must be float32 with peer, got {plan.dtype!r}")
     plan = replace(plan, device="cpu")
-    # This call sets the number of threads, which the engine must use as well.
+    # Loading the pair sets the number of torch's threads. The engine must use the same number.
     load_pair(plan.pair, plan.device, plan.dtype, frozenset())
     threads = thread_count()
     with engine_with(plan.pair, EngineMethod.NONE, 1, threads=threads) as engine:

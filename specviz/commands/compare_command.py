@@ -74,7 +74,7 @@ def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
     config = DecodingConfig(
         method=method.value,
         draft_length=options.draft_length,
-        # EAGLE usually drafts a tree, but the engine drafts a chain.
+        # EAGLE drafts a tree by default. Draft a chain instead, as the engine does.
         branching=(1,) if method is EngineMethod.EAGLE else (),
         max_new_tokens=options.max_new_tokens,
         temperature=0.0,
@@ -116,7 +116,8 @@ def _server(
         method,
         draft_length,
         in_float32=True,
-        # Without a limit on probability, llama.cpp drafts K tokens even if it is unsure, as we do.
+        # llama.cpp would end a draft at a token of low probability. With 0 it always drafts K
+        # tokens, as our decoder does.
         min_probability=0.0,
     )
     with served as engine:
@@ -127,7 +128,9 @@ def side_by_side(request: RaceRequest, address: EngineAddress, engine: str) -> S
     """Decode one prompt greedily with chain drafts, by our decoder and by the engine."""
     most, K = request.config.max_new_tokens, request.config.draft_length
     count = counted
-    if engine == VLLM:  # vLLM, unlike our decoder, also drafts beyond the last token of the text
+    # vLLM drafts K tokens even near the limit of new tokens, and our decoder drafts fewer there.
+    # With a limit that is K tokens higher, our decoder drafts as vLLM does.
+    if engine == VLLM:
         count = counted_by_vllm
         longer = replace(request.config, max_new_tokens=most + K)
         request = replace(request, config=longer)

@@ -61,7 +61,7 @@ def add_served_pair_flags(group: _ActionsContainer, **defaults: Any) -> None:
         default = defaults.get(name, usual)
         words = {} if name != "draft_length" or default else {"help": _OWN_LENGTH}
         add_flag(group, SETTINGS[name], default=default, **words)
-    # No engine that specviz starts can serve these heads.
+    # `chosen_pair` reads these two flags as well, but specviz cannot start llama.cpp with heads.
     group.set_defaults(eagle=None, medusa=None)
 
 

@@ -183,7 +183,7 @@ def _own_shape(given: dict[str, Any], name: str) -> ModelShape | None:
     if nearest and "/" not in source and not Path(source).exists():
         raise InputError(f"{name} must be {_OWN}, got {short(source)}; did you mean {nearest[0]}?")
     del given[name]
-    # this import loads the Hub's client, which only such a model needs
+    # This import also loads the client of the Hub, so do it only for a model that is no preset.
     from specviz.shape_source import shape_of_source
 
     return shape_of_source(source)

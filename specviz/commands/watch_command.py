@@ -139,7 +139,8 @@ def _intervals(
             if isinstance(now, str):
                 parts.append(now)
                 continue
-            # An engine that answers for the first time has counted nothing since the last reading.
+            # An engine that answers for the first time has no earlier reading to compare with, so
+            # the counts of this interval are 0.
             start = now if before is None else before
             parts.append(CountedInterval.between(start.metrics.counters, start.at, now))
             last[place] = now

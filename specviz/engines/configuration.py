@@ -210,7 +210,7 @@ def _argument(facts: EngineFacts, name: str, value: Any) -> Any:
     try:
         return json.loads(value) if name in facts.objects else _literal(value)
     except (TypeError, ValueError):
-        # This value is no text, or it is a text in the engine's own format, so it stays unchanged.
+        # Keep a value that is not JSON text. The engine may have a format of its own for it.
         return value
 
 

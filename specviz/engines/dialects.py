@@ -49,7 +49,9 @@ class Dialect(ABC):
 
     name = ""
     of_methods = "method"  # the word that messages use for a drafting method of this engine
-    within: Mapping[str, str] = {}  # a field -> another field, whose flag can express it as well
+    # A field -> another field whose flag contains its value as well. For example, llama.cpp reads
+    # the format of the weights from the name of the target.
+    within: Mapping[str, str] = {}
     # A field -> the drafting methods that use it. With any other method the field has no effect.
     only: Mapping[str, frozenset[EngineMethod]] = {}
 

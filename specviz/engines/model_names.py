@@ -51,7 +51,10 @@ def is_head(name: str) -> bool:
 
 
 def is_speculator(name: str) -> bool:
-    """Return whether vLLM finds its whole speculative configuration in this repository, by name."""
+    """Return whether the name is that of a repository in the format of the library speculators.
+
+    vLLM finds the method, the target and K in such a repository.
+    """
     return "speculator" in _plain(name)
 
 

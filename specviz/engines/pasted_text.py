@@ -331,7 +331,7 @@ def _words(line: str) -> list[str]:
     except ValueError:
         words = line.split()
         if _engine_word(words)[1] is None:
-            # The quote is an apostrophe in a sentence and does not belong to the command.
+            # The line starts no engine, so it is a sentence, and its quote is an apostrophe.
             return words
         raise InputError(
             f"the text must close every quote that it opens, got {short(unsaid(line))}"
@@ -407,7 +407,8 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
     reading.leave_out(_read_settings(settings, engine, reading))
     _read_settings(filter(_SETTING.match, rest[:place]), engine, reading)
     is_run = rest[:2] == ["conda", "run"]
-    # The first three words are searched, because the command may be `python -m pip`.
+    # Skip commands of other programs, such as pip. `python -m pip` names the program in its third
+    # word.
     if not is_run and any(word.lstrip("!%") in _OTHERS for word in rest[:3]):
         return []
     if engine is None and script is None:
@@ -495,14 +496,15 @@ def _engine_word(words: Sequence[str]) -> tuple[int, str | None]:
         if image.fullmatch(word) and (place == 0 or words[0].lstrip("!") in _CONTAINERS):
             found = _engine_in(word)
             if found is not None:
-                # The module may come after an interpreter, as in `python3 -m sglang.…`.
+                # The words after an image may name the engine's program as well, perhaps after an
+                # interpreter, as in `python3 -m sglang.…`. Its flags begin after that word.
                 inside, own = _engine_word(words[place + 1 : place + 4])
                 return (place + 1 + inside if own == found else place), found
     return 0, None
 
 
 def _engine_in(image: str) -> str | None:
-    """Return the engine that a container image's name contains."""
+    """Return the engine that a container image starts, found by a part of the image's name."""
     return next((engine for mark, engine in _IMAGES.items() if mark in image), None)
 
 
@@ -780,7 +782,8 @@ class _PythonReader:
             self._values[target.id] = value
         elif isinstance(target, ast.Attribute):
             path = ast.unparse(target).split(".", 1)[1]
-            # This flag is a setting of a model, such as assistant.generation_config.….
+            # The code sets a field of a transformers model, such as
+            # assistant.generation_config.num_assistant_tokens.
             if path in engines()["transformers"].older:
                 self._reading.add(path, self._value(value), ast.unparse(target))
                 return
@@ -828,8 +831,8 @@ class _PythonReader:
                 self._loaded(node, role)
                 return
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                # The call does not change the model, such as .to("cuda"), so its object is
-                # followed.
+                # A method such as .to("cuda") returns the same model, so look for the call that
+                # loaded the object of the method.
                 node = node.func.value
             else:
                 return
@@ -846,7 +849,7 @@ class _PythonReader:
                 self._reading.add(f"{role}.{each.arg}", self._value(each.value), each.arg)
 
     def _stands_for(self, node: ast.expr) -> ast.expr:
-        """Return the expression that was assigned to a name.
+        """Return the expression that the code assigned to the name `node`.
 
         Return any other expression unchanged.
         """

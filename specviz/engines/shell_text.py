@@ -111,7 +111,7 @@ def inner_script(words: Sequence[str]) -> str | None:
             return words[place + 1]
         if word.rsplit("/", 1)[-1] not in _SHELLS:
             continue
-        # The word after the flag is the container image, which is skipped.
+        # In `docker run --entrypoint bash IMAGE -c …`, skip the image after the shell.
         skipped = 1 if place and words[place - 1] == "--entrypoint" else 0
         rest = words[place + 1 + skipped :]
         for option, script in zip(rest, rest[1:], strict=False):

@@ -147,8 +147,8 @@ class EngineAddress:
         connection = kind(self.host, self.port, timeout=seconds)
         is_late, sockets = threading.Event(), list[socket.socket]()
 
-        # A timer is needed because a server may send one byte per second. No socket timeout notices
-        # that.
+        # The timeout of a socket begins again with every byte, so it never ends an answer that
+        # arrives slowly, byte by byte. This timer limits the whole answer.
         def end() -> None:
             is_late.set()
             for each in sockets:
@@ -164,8 +164,8 @@ class EngineAddress:
         data = None if body is None else json.dumps(body).encode()
         try:
             connection.connect()
-            # The connection drops its reference to the socket at the end of the answer, so this
-            # variable keeps the socket.
+            # Keep the socket for the timer, because the connection forgets it when it has read the
+            # answer's headers.
             sockets.append(connection.sock)
             if is_late.is_set():
                 raise TimeoutError

@@ -103,7 +103,8 @@ def serving(
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=written,
-                # Otherwise, Ctrl+C in a terminal would reach the server as well as its parent.
+                # In a session of its own, the server does not receive the Ctrl+C of a terminal.
+                # Its parent receives it and then ends the server.
                 start_new_session=True,
             )
         try:

@@ -43,7 +43,7 @@ test("a visitor with the link joins the class and then asks for news once per se
   assert.deepEqual(asked.at(-1), ["look_room", { room: "a-b-c", member: "m", version: 4 }]);
   context.mock.timers.tick(2900);
   await settle();
-  assert.equal(asked.length, 3); // the server had asked the page to wait
+  assert.equal(asked.length, 3); // the server's `wait` of 3 seconds is not over
   context.mock.timers.tick(100);
   await settle();
   assert.equal(asked.length, 4);
@@ -68,7 +68,7 @@ test("a member whom the class has dropped joins again, and a member of an ended 
   await made.sit({ room: "a-b-c", member: "m" });
   await settle();
   assert.deepEqual(said, ["seated n", "news 1"]);
-  assert.equal(asked[1][1].was, "m"); // the member whose vote it is
+  assert.equal(asked[1][1].was, "m"); // with the earlier name, the class can keep this student's vote
   made.rise();
   const other = line([{ error: "unknown" }, { error: "This class has ended." }]);
   await other.line.sit({ room: "a-b-c", member: "m" });
