@@ -272,7 +272,8 @@ def test_a_file_named_in_a_call_is_not_read(url: str, capfd: pytest.CaptureFixtu
 
 def test_the_documented_table_equals_the_published_endpoints(client: Client) -> None:
     published = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    assert re.findall(r"^\| `(/\w+)` \|", DOCUMENT, re.MULTILINE) == list(published)
+    table = DOCUMENT.partition("## Operation")[0]  # the addresses after it are no endpoints
+    assert re.findall(r"^\| `(/\w+)` \|", table, re.MULTILINE) == list(published)
 
 
 def test_every_parameter_has_a_type_and_every_result_has_its_fields(client: Client) -> None:
