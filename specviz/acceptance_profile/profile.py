@@ -219,7 +219,7 @@ class AcceptanceProfiler:
 
 
 class _Sums:
-    """The sums of one group so far. Its examples are kept with their sort keys."""
+    """The sums over one group of examined levels, and the group's examples with their sort keys."""
 
     def __init__(self) -> None:
         self.examined = 0

@@ -55,7 +55,7 @@ DRAFT_MODEL = "draft-model"
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A sweep: speculative and plain decoding over one axis.
+    """An experiment: a sweep that compares speculative and plain decoding at each value of an axis.
 
     `values` is the text of the axis's values, as a user would type it.
     """
@@ -69,7 +69,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """A comparison of speculative and plain decoding at several batch sizes."""
+    """An experiment that compares speculative and plain decoding at several batch sizes."""
 
     sizes: tuple[int, ...] = (1, 4, 16)
     draft_length: int = 5
@@ -77,7 +77,10 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The time to the first token and the time of a plain step, by method and prompt length."""
+    """An experiment that measures the time to the first token and the time of a plain step.
+
+    Each method is measured with each prompt length.
+    """
 
     methods: tuple[str, ...] = (DRAFT_MODEL,)
     prompt_tokens: tuple[int | None, ...] = (None,)
@@ -85,7 +88,7 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class Exactness:
-    """A comparison of the output's distribution with the target's."""
+    """An experiment that compares the output's distribution with the target's."""
 
     method: str = DRAFT_MODEL
     temperature: float = 1.0
@@ -94,21 +97,21 @@ class Exactness:
 
 @dataclass(frozen=True, slots=True)
 class Distributions:
-    """The exact p and q of both models after held-out prompts, at each temperature."""
+    """An experiment that computes p and q after held-out prompts, at each temperature."""
 
     temperatures: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """A comparison of the baseline with itself, which shows how far measurements vary by chance."""
+    """An experiment that compares the baseline with itself: how much do times vary by chance?"""
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryLength:
-    """The target forwards of the library's assisted decoding.
+    """An experiment that counts the target's forwards in assisted decoding by transformers.
 
-    The draft length is requested once as an argument and once in the configuration.
+    It requests each draft length once as an argument and once in the assistant's configuration.
     """
 
     lengths: tuple[int, int] = (1, 5)

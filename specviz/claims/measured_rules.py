@@ -331,7 +331,10 @@ def shared_tokenizer(results: Results, numbers: Values) -> Found:
 
 @rule
 def temperature(results: Results, numbers: Values) -> Found:
-    """Test whether speculation is lossy at temperature 1.5, and slower from temperature 1 on."""
+    """Test whether speculation is lossy at temperature 1.5.
+
+    Also test whether it is slower than plain decoding from temperature 1 on.
+    """
     overlaps, exact, grid = results
     hot = [each for each in grid["points"] if each["setting"]["temperature"] >= HOT]
     parts = [not is_lossless(exact), *map(loses, hot)]

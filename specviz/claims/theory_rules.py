@@ -151,7 +151,10 @@ def ideal_curve(tokens_per_read: float, seconds: float = 1.0) -> ForwardCurve:
 
 
 def gains_of_a_tenth(a: float, K: int, c: float) -> tuple[float, float]:
-    """Return the relative gain from a tenth higher acceptance, and from a tenth cheaper draft."""
+    """Return how much the speedup grows if acceptance rises, or the draft's cost falls, by a tenth.
+
+    Both results are new / old speedup: 1.05 means a speedup that is 5 % higher.
+    """
     now = theory.speedup(a, K, c)
     return (
         theory.speedup(min(1.0, (1 + TOLERANCE) * a), K, c) / now,

@@ -64,7 +64,7 @@ def test_the_tree_consists_of_the_best_scored_paths(depth, width, count, tempera
 
 
 def test_a_draft_that_is_certain_never_keeps_a_child_without_its_parent():
-    """With probability 1 in float32, a child has the same score as its parent."""
+    """A child with probability 1 in float32 would get the score of its parent without STEP."""
     for count in range(1, 11):
         proposal, _ = grown(TableModel(3, vocab=VOCAB, sharpness=200.0), 8, 2, count, 0.45)
         known = topology(tuple(proposal.topology.parents.tolist()), torch.device("cpu"))

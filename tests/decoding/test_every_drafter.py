@@ -184,7 +184,7 @@ def reads(monkeypatch):
 
 @pytest.mark.parametrize("method, kind", VARIANTS)
 def test_no_walk_uses_a_draw_twice(method, kind, target, drafter_for):
-    """Two siblings that shared a draw would bias the result too little for a sampling test."""
+    """If two siblings shared a draw, the bias would be too small for a sampling test to detect."""
     config = config_of(method, kind, temperature=0.8)
     seen: dict[float, tuple[int, int]] = {}
     events = speculative.decode(target, drafter_for(config, PROMPT), PROMPT, config)

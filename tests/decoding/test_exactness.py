@@ -231,7 +231,7 @@ def test_typical_acceptance_of_a_certain_target_accepts_only_its_token():
 
 
 def test_enumeration_detects_a_biased_rule(monkeypatch):
-    """Resampling from p instead of the residual is the classic mistake, so the proof must fail."""
+    """Resampling from p instead of the residual is the classic mistake; it must give an error."""
     import specviz.decoding.verification as verification
 
     monkeypatch.setattr(verification, "residual", lambda p, q: p)
@@ -240,7 +240,7 @@ def test_enumeration_detects_a_biased_rule(monkeypatch):
 
 
 def test_enumeration_detects_siblings_sorted_by_probability():
-    """Sorting drawn siblings by probability uses their values, so the result is biased."""
+    """The rule is exact only if siblings are examined in the order in which they were drawn."""
     tree = topology((-1, -1), CPU)
     world = World(2, 4, 2, False)
     total: dict = {}

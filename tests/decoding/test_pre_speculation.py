@@ -285,7 +285,10 @@ def test_an_order_knows_the_length_of_its_chain():
 def test_after_a_round_with_a_smaller_limit_the_next_rounds_equal_the_chain_s(
     limits, target, monkeypatch
 ):
-    """A batch limits its rows; a draft that was prepared under another limit must not be used."""
+    """A batch may limit a row to a smaller draft than the one that is prepared.
+
+    The drafter must not use the prepared draft in such a round.
+    """
     monkeypatch.setattr(pre_speculation, "executor_for", InLine)
 
     def drafted(method):

@@ -88,7 +88,7 @@ def test_rounds_of_a_batch_survive_sending_to_the_browser():
 
 
 def test_real_runs_contain_notes_of_every_type():
-    """So the tests above cover every type of note. Only a batch has notes about a batch."""
+    """The tests above therefore cover every type of note, except the one that only batches have."""
     traces = [real_trace(*each.values) for each in EVERY_KIND]
     seen = {type(note) for trace in traces for each in trace.rounds for note in each.notes}
     assert {kind.__name__ for kind in set(NOTE_TYPES.values()) - seen} == {"BatchRound"}

@@ -125,7 +125,7 @@ class DynamicLevels:
 
 
 class DynamicTree:
-    """A kind of tree: grow `depth` levels, expand `width` nodes in each, and keep the best `nodes`.
+    """A shape of draft trees: grow `depth` levels from `width` nodes each, keep the best `nodes`.
 
     Scores use the draft's distributions at `temperature`, which must be above 0.
     """

@@ -40,7 +40,7 @@ AGREEMENT = Agreement(
 
 
 class EagleSource(SteppedSource):
-    """The logits of an EAGLE head.
+    """A source of logits that is an EAGLE head.
 
     A pair is the embedding of a token and the feature of the token before. The head's KV cache
     holds the pairs of a prefix of the committed tokens.

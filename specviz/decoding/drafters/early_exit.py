@@ -42,7 +42,7 @@ EXIT_LAYER = Option(
 
 
 class EarlyExitSource(SteppedSource):
-    """The logits of the target after its first `layers` layers.
+    """A source of logits that consists of the target's first `layers` layers.
 
     The root and the drafted nodes use the slots of the target's cache after `cache.length`.
     """

@@ -23,7 +23,7 @@ from specviz.models.matrix_kernels.choice import MOST_ALIKE
 
 
 class IndependentRows:
-    """A source with one KV cache per row; see `RowsSource`.
+    """A source of logits for all rows of a batch, with one KV cache per row; see `RowsSource`.
 
     The draft model is made of the target's layers with the indices `shared`. Rows run together only
     in small groups, in which the int8 matrix multiplication computes each row independently of the

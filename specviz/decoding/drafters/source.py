@@ -137,7 +137,7 @@ class DraftShape(Protocol):
 
 
 class SteppedSource:
-    """A source that runs the levels of a tree one by one."""
+    """A source of logits that runs the levels of a draft tree one after another."""
 
     def grown(
         self: DraftSource,

@@ -207,7 +207,7 @@ class _RowLevels:
 
 
 class ModelRows:
-    """The logits of a draft model, with one forward per level for all rows of a batch.
+    """A source of logits that is a draft model, with one forward per level for all rows of a batch.
 
     The cache holds a prefix of the committed tokens of each row. The docstring of `ModelSource`
     explains `shared`.

@@ -78,7 +78,7 @@ class StaticLevels:
 
 
 class StaticTree:
-    """A shape in which every node at depth d has `widths[d]` children.
+    """A shape of draft trees: every node at depth d has `widths[d]` children.
 
     `kind` says how siblings are chosen. At temperature 0, all siblings drawn from a distribution
     would be equal. The tree then takes the W most probable tokens instead, which makes it
