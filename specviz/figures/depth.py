@@ -18,9 +18,10 @@ MOST_LABELS = 6  # number of labels that fit next to each other on a small scree
 def depth_figure(by_depth: Sequence[DepthAcceptance], rate: float | None) -> Figure:
     """Return the chart of the acceptance at each depth.
 
-    A line shows `rate`, the mean of all depths. The acceptance at a depth is the number of rounds
-    that passed it / the number that reached it; `customdata` has both numbers. Without counts the
-    chart has no points.
+    A line shows `rate`, the acceptance rate over all depths. The acceptance at a depth is the share
+    of rounds in which a token at this depth was accepted, among the rounds whose verification
+    reached this depth. `customdata` has both numbers of rounds. Without counts the chart has no
+    points.
     """
     deepest = max((each.depth for each in by_depth), default=5)
     ends = _range(deepest) if rate is not None else []

@@ -92,7 +92,7 @@ def load_figure(results: Sequence[Mapping[str, Any]], name: str, limit: float) -
     layout["xaxis"] = quiet_axis(
         range=[0, 1.05 * loads[-1]], title=title, nticks=8, rangemode="tozero", showgrid=False
     )
-    # The limit is not drawn, because a line so high would flatten the curves.
+    # A limit far above all points is not drawn, because the axis up to it would flatten the curves.
     is_far = limit > FAR * max(shown)
     most = 1.12 * (max(shown) if is_far else max(limit, min(max(shown), FAR * limit)))
     layout["yaxis"] = quiet_axis(range=[0, most], ticksuffix=" ms", nticks=6)

@@ -127,7 +127,7 @@ class _Clock:
     def shared(self) -> Iterator[tuple[int, Span]]:
         """Yield the spans in which another worker ran while the target verified.
 
-        They are shaded.
+        The chart shades those of the selected round.
         """
         verified = [span for _, span in self.spans if span.who == VERIFY]
         for index, span in self.spans:

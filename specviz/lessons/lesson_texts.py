@@ -1,4 +1,8 @@
-"""Rules for a lesson's texts: they name values and glossary words, and have no typed numbers."""
+"""Rules for a lesson's texts.
+
+A text may refer to values of the widget, such as {p}, and to words of the glossary. It must not
+contain numbers, because an author's number could differ from the computed one.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ def word_count(text: str) -> int:
 
 
 def check_text(text: str, path: str, values: Sequence[str]) -> None:
-    """Raise InputError for an unknown value, an unknown glossary word, or a typed number."""
+    """Raise InputError for an unknown value, an unknown glossary word, or a number in the text."""
     for name in _VALUE.findall(text):
         if name not in values:
             known = ", ".join(values) or "none"

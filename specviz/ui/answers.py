@@ -35,7 +35,7 @@ NO_MEMORY = (
 _limiter = FixedWindowRateLimiter(MemoryStorage())
 
 
-def told(error: BaseException, what: str) -> str:
+def error_sentence(error: BaseException, what: str) -> str:
     """Return the sentence that the user reads about an error.
 
     If the error is not meant for users, the function logs it and returns a general sentence.
@@ -94,7 +94,7 @@ def answers(method: Callable[[Handler, Question], Question]) -> Callable[..., Qu
         except BaseException as error:
             if not is_fault(error):
                 raise
-            return {"error": told(error, f"the answer to {method.__name__}")}
+            return {"error": error_sentence(error, f"the answer to {method.__name__}")}
 
     return answer
 

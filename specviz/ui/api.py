@@ -2,8 +2,8 @@
 
 Each call gets a session of its own. It passes the same checks and waits in the same queue as a run
 that a user starts in the web app, and it stops when its caller disconnects. The parameters come
-from the table of settings. An endpoint that decodes streams {"state": "waiting" or "running", …},
-and finally its result with the state "done".
+from the table of settings. While an endpoint waits or decodes, it streams {"state": "waiting" or
+"running", …}. At the end it streams its result with the state "done".
 """
 
 import inspect

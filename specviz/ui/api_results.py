@@ -23,9 +23,11 @@ class Streamed(TypedDict, total=False):
 
 
 class RaceResult(Streamed, total=False):
-    """The texts of both lanes, and the numbers of `specviz race --json` so far.
+    """The texts of both lanes so far, and `summary`: the numbers that `specviz race --json` prints.
 
-    The final result also has `reason`, `beside` and `waited`. `Trace` explains the last two.
+    The final result also has `reason` (why the race ended), `beside` (how many other runs took
+    turns with it) and `waited` (the share of its time in which other work used the processor; null
+    if it is negligible or unknown).
     """
 
     baseline_text: str
@@ -38,7 +40,7 @@ class RaceResult(Streamed, total=False):
 
 
 class TraceResult(Streamed, total=False):
-    """The whole record of a run, as in a trace file; `decode_trace` reads it."""
+    """The whole record of a run, as in a trace file; `specviz.trace_file.decode_trace` reads it."""
 
     trace: dict[str, Any]
 

@@ -1,8 +1,8 @@
 """Experiments for a class: each asks a question, then runs the settings that answer it.
 
 A run is given as parameters of the race page's address. Runs that need a draft model name the
-bundled pair; all other runs use the page's default pair. The measurements choose the answering
-sentence and supply its numbers, so no text here assumes a result.
+bundled pair; all other runs use the page's default pair. The page chooses the sentence that answers
+the question by the measured numbers and inserts them, so no text here assumes a result.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def bound_connections(config: Config) -> None:
     """Apply the limits to every connection that a running server accepts after this call."""
     config.http_protocol_class = BoundedConnection
     config.timeout_keep_alive = KEPT_SECONDS
-    logging.getLogger("uvicorn.error").addFilter(_is_among_few)
+    logging.getLogger("uvicorn.error").addFilter(_may_log)
     if sys.platform != "win32":
         import resource
 
@@ -48,7 +48,7 @@ def bound_connections(config: Config) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _is_among_few(_: logging.LogRecord) -> bool:
+def _may_log(_: logging.LogRecord) -> bool:
     """Return whether uvicorn may write one more line to its log in this minute.
 
     Every client that does not speak HTTP or that disconnects causes a line. Without a limit, such

@@ -75,7 +75,9 @@ def bound_sessions(page: gr.Blocks) -> None:
     queue.pending_messages_per_session = LRUCache(2 * MAX_CALLS)
     queue.pending_event_ids_session = LRUCache(2 * MAX_CALLS)
     queue.push = _bounded(queue)
-    queue.send_message = _to_who_is_there(queue.send_message, queue.pending_messages_per_session)
+    queue.send_message = _only_to_kept_sessions(
+        queue.send_message, queue.pending_messages_per_session
+    )
 
 
 def is_read(page: gr.Blocks, session: str | None) -> bool:
@@ -84,7 +86,7 @@ def is_read(page: gr.Blocks, session: str | None) -> bool:
     return messages is not None and messages.qsize() < MOST_UNREAD
 
 
-def _to_who_is_there(
+def _only_to_kept_sessions(
     send: Callable[[Any, Any], None], waiting: dict[str, Any]
 ) -> Callable[[Any, Any], None]:
     """Return a function that sends a message only if its session was not removed.

@@ -36,7 +36,7 @@ from specviz.records.field_types import MAX_INTEGER
 from specviz.slices import InSlices, Stopped, stoppable
 from specviz.trace_diff import difference, shared_texts
 from specviz.trace_diff.sentence import sentence
-from specviz.ui.answers import Question, answers, asker, told
+from specviz.ui.answers import Question, answers, asker, error_sentence
 from specviz.ui.counterfactuals import counterfactual_answer
 from specviz.ui.course.course import Course
 from specviz.ui.decoding_queue import DecodingQueue
@@ -404,11 +404,11 @@ def run_messages(
     except Stopped:
         yield {"kind": "end", "reason": "stopped"}
     except Exception as error:
-        yield {"kind": "error", "text": told(error, "a run")}
+        yield {"kind": "error", "text": error_sentence(error, "a run")}
 
 
 def run_alone(request: Request, start: StartRun) -> Generator[Message]:
-    """Yield all messages of a request; this function runs in a separate process.
+    """Yield all messages of a request except `loading`; this function runs in a separate process.
 
     All files of the models must already be on this machine.
     """
@@ -450,7 +450,7 @@ def _play(order: QueuedOrder, replay: Replay) -> None:
                 order.say(message)
     # A library may raise an error that is no Exception. The page must still get an answer.
     except BaseException as error:
-        order.say({"kind": "error", "text": told(error, "a recording")})
+        order.say({"kind": "error", "text": error_sentence(error, "a recording")})
     finally:
         order.finish()
         spending.add(order.visitor, time.thread_time() - began)

@@ -39,10 +39,12 @@ class OwnModels:
         self._kept: dict[bytes, ModelShape] = {}
 
     def shape(self, name: str, text: str, visitor: str) -> ModelShape:
-        """Return the shape of the model in the field `name`; never read a file of this server.
+        """Return the shape of the model in the field `name`.
 
-        The CPU time of counting is charged to the visitor. InputError begins with the field's name,
-        so that the page can show it next to the field.
+        `text` is a repository of the Hub or the content of a config.json. A path is refused, so a
+        visitor cannot read a file of this server. The CPU time of counting is charged to the
+        visitor. InputError begins with the field's name, so that the page can show it next to the
+        field.
         """
         if not _is_repository(text) and not text.startswith("{"):
             raise InputError(

@@ -48,7 +48,7 @@ class Readings:
         """
         size = min(size, MAX_READING_BYTES)
         with self._changed:
-            if not self._is_given(size, address):
+            if not self._becomes_free(size, address):
                 raise InputError("other files are being read: try again in a moment")
             self._taken[address] += size
         try:
@@ -58,7 +58,7 @@ class Readings:
                 self._taken = +(self._taken - Counter({address: size}))
                 self._changed.notify_all()
 
-    def _is_given(self, size: int, address: str) -> bool:
+    def _becomes_free(self, size: int, address: str) -> bool:
         """Return whether `size` bytes of the budget are free for the visitor at `address`.
 
         If they are not free, wait up to READING_SECONDS for them, and return False if they are

@@ -105,9 +105,9 @@ class Serving:
     def size(self, question: Question) -> Question:
         """Return a plan's size with two charts, and the fields of its configuration.
 
-        The question is {"plan": fields by name, "target_config", "draft_config", "measured"}. The
-        configs are Hub names or pasted texts. "measured" is {"name", "text"} of a file that
-        `read_measured` reads, if there is one.
+        The question is {"plan": {name of a field: value}, "target_config", "draft_config",
+        "measured"}. The configs are Hub names or pasted texts of a config.json. "measured" is
+        {"name", "text"} of a file of measured times, or null.
         """
         plan = self._found(question).plan
         found = size(plan)

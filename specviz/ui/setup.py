@@ -81,7 +81,7 @@ def page_setup() -> dict[str, Any]:
         "endings": ENDINGS,
         "glossary": tooltips(),
         "places": places(),
-        "traces": _told_apart([_trace(name) for name in _traces()]),
+        "traces": _with_different_titles([_trace(name) for name in _traces()]),
         "opening": OPENING,
         "sampled": SAMPLED,
         "sampled_round": SAMPLED_ROUND,
@@ -193,7 +193,7 @@ def _trace(name: str) -> dict[str, str]:
     }
 
 
-def _told_apart(traces: list[dict[str, str]]) -> list[dict[str, str]]:
+def _with_different_titles(traces: list[dict[str, str]]) -> list[dict[str, str]]:
     """Add the model's name to each title that several recordings have in common."""
     titles = [trace["title"] for trace in traces]
     alike = {title for title in titles if titles.count(title) > 1}

@@ -25,7 +25,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from specviz.pause import Gate
-from specviz.ui.answers import told
+from specviz.ui.answers import error_sentence
 from specviz.ui.messages import Message, encode
 from specviz.ui.visitors import VisitorCounts, accounts_of
 
@@ -98,7 +98,7 @@ class QueuedOrder:
     messages: list[str] = field(default_factory=list)
     bytes: int = 0  # bytes of all messages of the job
     seconds: float = 0.0  # seconds for which the job has decoded so far
-    has_shown: bool = False  # the job has shown its first round or its result
+    has_shown: bool = False  # the job has sent its first round
     # When the job will probably end, computed from its own progress messages.
     ends: float | None = None
     limit: str = ""  # the sentence that says why this server ended the job, or ""
@@ -129,7 +129,10 @@ class QueuedOrder:
 
     @property
     def is_young(self) -> bool:
-        """Return whether a user still waits for the job's first round, which will come soon."""
+        """Return whether the job has priority, because a user waits for its first round.
+
+        It has priority for at most YOUNG_SECONDS of decoding. Lab jobs have none.
+        """
         return self.work is not Work.LAB and not self.has_shown and self.seconds < YOUNG_SECONDS
 
     @property
@@ -281,7 +284,7 @@ class Turns:
         try:
             goes_on = self._slice(order, began)
         except BaseException as error:  # an error of a job must not stop the queue
-            order.say({"kind": "error", "text": told(error, "a turn")})
+            order.say({"kind": "error", "text": error_sentence(error, "a turn")})
             goes_on = False
         seconds = self._clock() - began
         order.seconds += seconds
@@ -312,7 +315,8 @@ class Turns:
 
         Young jobs (`is_young`) get their turns first, as long as they have time left for this.
         Otherwise, the next turn goes to the class of work that has used the least time. In both
-        cases, the visitor who has used the least time comes first.
+        cases, the visitor who has used the least time comes first. Among the young jobs of this
+        visitor, the oldest one comes first; among other jobs, the one that has waited longest.
         """
         wanted = [each for each in self.waiting if may_begin(each)]
         with self._lock:

@@ -46,7 +46,7 @@ STEP = """async (count) => {
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("long") / "long.json.gz"
-    # A run has at most 4,096 tokens. So that 2,000 rounds fit in, each round writes at most two.
+    # A run has at most 4,096 tokens, so each of its 2,000 rounds may write at most two tokens.
     trace = random_trace(0, rounds=ROUNDS, branching=(3,), draft_length=1)
     path.write_bytes(gzip.compress(dumps(trace)))
     return path

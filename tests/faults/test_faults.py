@@ -25,7 +25,7 @@ from specviz.experiments.run.racing import start_race
 from specviz.models.pair_loading import load_pair
 from specviz.models.pair_catalog import pair_named
 from specviz.ui.settings_form import race_request
-from specviz.ui.answers import told
+from specviz.ui.answers import error_sentence
 
 def limit(room):
     pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -43,7 +43,7 @@ def race(tokens):
             run.close()
         return "done"
     except Exception as error:
-        return told(error, "a race")
+        return error_sentence(error, "a race")
 """
 
 

@@ -241,7 +241,7 @@ def test_the_queue_is_limited_and_an_address_has_a_part_of_it() -> None:
         room.look(number)
     room.join(999, "one more", Work.RACE, 3, 0.1, "a third")
     assert runs.GIVEN_UP in str(state_of_last(room)), "it is taken from the address that has most"
-    room.join(1000, "7")  # a page that joins an existing run needs no place in the queue
+    room.join(1000, "7")  # a page that joins an existing run needs no position in the queue
 
 
 def test_two_addresses_cannot_close_the_queue_to_a_third() -> None:
