@@ -50,7 +50,7 @@ def nodes_table(trace: Trace) -> Table:
 def tokens_table(trace: Trace) -> Table:
     """Return a table with one row per token that the run added to the text.
 
-    `origin` is accepted, first, recovered or bonus.
+    `origin` is "accepted", or the kind of the target's own token: first, recovered, bonus or plain.
     """
     return _columns(_TOKENS, _token_rows(trace))
 

@@ -132,7 +132,10 @@ def short_output_speedup(tokens: int, a: float, K: int, c: float) -> float:
 
 
 def whole_speedup(speedup: float, prefill_share: float) -> float:
-    """Return the speedup of a request of which the prefill takes this share of time (Amdahl).
+    """Return the speedup of a whole request, whose prefill does not become faster (Amdahl).
+
+    `speedup` is that of decoding, and `prefill_share` is the prefill's share of the request's time
+    in plain decoding.
 
     >>> round(whole_speedup(2.0, 0.5), 2)
     1.33
@@ -590,7 +593,7 @@ def needed_by_uses(
 ) -> Found:
     """Return the acceptance rates that the claimed speedups of `uses` need.
 
-    Each use has its lowest and highest speedup.
+    The claim gives the lowest and the highest speedup of each use.
     """
     ranges: list[dict[str, Any]] = []
     for name, ends in uses.items():

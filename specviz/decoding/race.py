@@ -25,9 +25,10 @@ class LaneEvent:
 
 
 def race(lanes: Mapping[str, Iterable[Event]]) -> Iterator[LaneEvent]:
-    """Run all lanes in turn until all have ended.
+    """Run all lanes, one step or round at a time, until all have ended.
 
-    The lane with the smallest clock runs next. If clocks are equal, the first of these lanes runs.
+    The lane whose clock shows the least time runs next. If several clocks show this time, the first
+    of these lanes runs.
     """
     running = {name: iter(events) for name, events in lanes.items()}
     clocks = dict.fromkeys(running, 0.0)

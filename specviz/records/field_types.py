@@ -23,7 +23,7 @@ MAX_PROMPT = 1 << 20  # largest number of characters or tokens of a prompt
 class FloatRange:
     """The bounds of a number, and the significant digits or decimals that a file keeps.
 
-    If both are None, a file keeps the number without rounding.
+    If `digits` and `decimals` are both None, a file keeps the number without rounding.
     """
 
     low: float = 0.0

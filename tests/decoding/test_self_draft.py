@@ -73,7 +73,7 @@ def test_leaving_layers_out_takes_no_memory_and_half_of_its_drafts_are_accepted(
 
 @pytest.mark.parametrize("method", ["quantised-self", "layer-skip"])
 def test_a_run_that_resumes_after_its_prompt_fills_the_copy_s_cache(method):
-    """Measurements of distributions start in this way, with the prompt's last token as the root."""
+    """The test of losslessness starts runs in this way: the prompt's last token is the root."""
     setup = setup_of(method, max_new_tokens=1)
     prompt = loaded().codec.encode(held_out_prompt("code", 2), "code")
     (first,) = tokens_of(autoregressive.decode(setup.target, prompt, setup.config))

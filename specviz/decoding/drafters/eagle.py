@@ -133,7 +133,7 @@ def _make(setup: Setup) -> Drafter:
 
 
 def _agreement(head: EagleHead) -> Agreement:
-    """Return how often this head's choices were right, as measured.
+    """Return the measured rates at which this head's choices are the target's next token.
 
     If nothing was measured for the head, return the rates of the bundled head.
     """
