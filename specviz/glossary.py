@@ -475,6 +475,12 @@ _METHOD_TERMS = (
         "verified as a draft; at most G of them are in one round.",
     ),
     Term(
+        "suffix_tree",
+        "suffix tree",
+        "Counts how often each short sequence of tokens occurs in a text. Suffix decoding looks up "
+        "the last tokens in it and drafts what followed them most often.",
+    ),
+    Term(
         "vocabulary_share",
         "shared vocabulary",
         "The tokens that mean the same bytes in two vocabularies. Only these can a draft with "
@@ -597,6 +603,9 @@ _PLACES: dict[str, Sight] = {
     "lookup": Sight(
         "Prompt lookup, recorded", "view=step&trace=prompt-lookup.chat.smollm2&round=4"
     ),
+    "suffix": Sight(
+        "Suffix decoding, recorded", "view=step&trace=suffix.summarise.smollm2&round=10"
+    ),
     "vocabulary": Sight(
         "Two tokenizers, recorded", "view=step&trace=cross-vocabulary.code&round=1"
     ),
@@ -679,6 +688,7 @@ _SEEN: dict[str, str] = {
     "jacobi_window": "lookahead",
     "ngram_pool": "lookahead",
     "lookahead_guess": "lookahead",
+    "suffix_tree": "suffix",
     "vocabulary_share": "vocabulary",
     "reencoding": "vocabulary",
     "pre_speculation": "ahead on-the-clock",

@@ -219,6 +219,7 @@ interface NgramMatchRecord {
 
 type NoteRecord =
   | ({ note: "ngram-match" } & NgramMatchRecord)
+  | ({ note: "suffix-match" } & SuffixMatchRecord)
   | ({ note: "tree-budget" } & TreeBudgetRecord)
   | ({ note: "lookahead-state" } & LookaheadStateRecord)
   | ({ note: "prepared" } & PreparedRecord)
@@ -329,6 +330,13 @@ interface SpeculativeSummaryRecord {
 }
 
 type StepKindName = "predict" | "case" | "try" | "read" | "check" | "number";
+
+interface SuffixMatchRecord {
+  longest: number;
+  counts: number[];
+  is_earlier: boolean;
+  token_ids: number[];
+}
 
 interface TheoryBandRecord {
   low: number;

@@ -8,6 +8,7 @@ from specviz.records.notes import (
     NgramMatch,
     Note,
     SharedVocabulary,
+    SuffixMatch,
     TreeBudget,
 )
 from specviz.records.prompt import (
@@ -118,6 +119,7 @@ __all__ = [
     "PLAIN_SERVER",
     "SERVER",
     "SharedVocabulary",
+    "SuffixMatch",
     "Span",
     "TOP_TOKENS",
     "TokenOrigin",

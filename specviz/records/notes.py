@@ -23,6 +23,23 @@ class NgramMatch:
 
 
 @dataclass(frozen=True, slots=True)
+class SuffixMatch:
+    """The match that suffix decoding chose: the last tokens, which occur `counts[0]` times.
+
+    `token_ids` are these tokens. The end of the text is one of the occurrences. The other values of
+    `counts` say, for each drafted token, after how many of the occurrences the text went on with
+    the draft up to this token. The score of a match is the sum of these values divided by
+    `counts[0]`; this match has the best score among the matches of 1 to `longest` tokens. The
+    counts are those of the text, or those of earlier outputs if `is_earlier` is True.
+    """
+
+    longest: int
+    counts: tuple[int, ...]
+    is_earlier: bool
+    token_ids: TopIds
+
+
+@dataclass(frozen=True, slots=True)
 class TreeBudget:
     """The size of a dynamic tree: of `candidates` scored nodes, the drafter kept `nodes` nodes."""
 
@@ -97,9 +114,18 @@ class BatchRound:
     limit: int
 
 
-Note = NgramMatch | TreeBudget | LookaheadState | Prepared | SharedVocabulary | BatchRound
+Note = (
+    NgramMatch
+    | SuffixMatch
+    | TreeBudget
+    | LookaheadState
+    | Prepared
+    | SharedVocabulary
+    | BatchRound
+)
 NOTE_TYPES: dict[str, type[Note]] = {
     "ngram-match": NgramMatch,
+    "suffix-match": SuffixMatch,
     "tree-budget": TreeBudget,
     "lookahead-state": LookaheadState,
     "prepared": Prepared,

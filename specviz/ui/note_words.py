@@ -7,7 +7,7 @@ field by field.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -20,6 +20,7 @@ from specviz.records.notes import (
     Note,
     Prepared,
     SharedVocabulary,
+    SuffixMatch,
     TreeBudget,
 )
 
@@ -78,6 +79,32 @@ def _ngram_match(note: NgramMatch) -> Remark:
     last = "The last token also occurs" if one else f"The last {note.length} tokens also occur"
     copied = f"the draft copies the text after it, from token {note.position + 1} on."
     return [f"{last} earlier in the text; {copied}"]
+
+
+def _suffix_match(note: SuffixMatch) -> Remark:
+    """Return which tokens matched, how often the draft followed them, and the score of the match.
+
+    >>> _suffix_match(SuffixMatch(4, (4, 3, 2), False, (7, 8)))[-1].splitlines()[1]
+    'So its score is 3/4 + 2/4 = 1.25, the highest of the matches of 1 to 4 tokens.'
+    """
+    occurrences, *counts = note.counts or (0,)
+    one, alone = len(note.token_ids) == 1, len(counts) == 1
+    last = "The last token " if one else f"The last {len(note.token_ids)} tokens "
+    occur = f" {'occurs' if one else 'occur'} {_count(occurrences, 'time')} in the "
+    where = " of earlier outputs" if note.is_earlier else " of the text"
+    drafted = "the drafted token" if alone else "the drafted tokens"
+    followed = f"{where}, this end included; {drafted} followed {_listed(counts)} of these times."
+    shares = " + ".join(f"{count}/{occurrences}" for count in counts)
+    score = f"So its score is {shares} = {sum(counts) / (occurrences or 1):.2f}"
+    best = f", the highest of the matches of 1 to {note.longest} tokens."
+    end = best if note.longest > 1 else ". No longer match exists."
+    tree = _word("suffix tree", "suffix_tree")
+    return [last, list(note.token_ids), occur, tree, f"{followed}\n{score}{end}"]
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    *others, last = map(str, numbers or (0,))
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _tree_budget(note: TreeBudget) -> Remark:
@@ -152,6 +179,7 @@ def _batch_round(note: BatchRound) -> Remark:
 
 _TEMPLATES: dict[type, Callable[[Any], Remark]] = {
     NgramMatch: _ngram_match,
+    SuffixMatch: _suffix_match,
     TreeBudget: _tree_budget,
     LookaheadState: _lookahead_state,
     Prepared: _prepared,

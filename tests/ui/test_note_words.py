@@ -16,6 +16,7 @@ from specviz.records.notes import (
     Note,
     Prepared,
     SharedVocabulary,
+    SuffixMatch,
     TreeBudget,
 )
 from specviz.ui.note_words import Remark, generic_remark, remark
@@ -90,6 +91,8 @@ def test_each_word_of_lookahead_has_a_definition(hits: int) -> None:
     [
         (NgramMatch(1, 7), "The last token also occurs"),
         (NgramMatch(3, 7), "The last 3 tokens also occur"),
+        (SuffixMatch(1, (2, 1), False, (7,)), "The last token "),
+        (SuffixMatch(4, (3, 2, 1), True, (7, 8)), "The last 2 tokens "),
         (TreeBudget(1, 12), "The target verifies the most probable one of 12"),
         (Prepared(True, (4, 4), 0.004, 0.001), "Hit: this round's draft was ready; it is for one"),
         (Prepared(False, (4, 4), 0.004, 0.001), "Miss: none of 8 prepared outcomes happened"),
@@ -104,3 +107,31 @@ def test_each_word_of_lookahead_has_a_definition(hits: int) -> None:
 )
 def test_sentences_agree_with_their_numbers(note: Note, said: str) -> None:
     assert str(remark(note)[0]).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        (
+            SuffixMatch(4, (3, 2, 1), False, (7, 8)),
+            "The last 2 tokens  occur 3 times in the suffix tree of the text, this end included; "
+            "the drafted tokens followed 2 and 1 of these times.\n"
+            "So its score is 2/3 + 1/3 = 1.00, the highest of the matches of 1 to 4 tokens.",
+        ),
+        (
+            SuffixMatch(1, (2, 1), True, (7,)),
+            "The last token  occurs 2 times in the suffix tree of earlier outputs, this end "
+            "included; the drafted token followed 1 of these times.\n"
+            "So its score is 1/2 = 0.50. No longer match exists.",
+        ),
+    ],
+)
+def test_a_suffix_match_is_told_with_its_tokens_counts_and_score(note: Note, said: str) -> None:
+    words = remark(note)
+    assert plain(words) == said
+    assert note.token_ids in [tuple(part) for part in words if isinstance(part, list)]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("counts", [(), (0,), (0, 0)])
+def test_a_suffix_match_of_a_file_may_have_impossible_counts(counts: tuple[int, ...]) -> None:
+    assert "score" in plain(remark(SuffixMatch(0, counts, False, ())))

@@ -11,6 +11,7 @@ from typing import Any
 
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.row_drafters import BatchDrafter
+from specviz.decoding.drafters.suffix_tree import SuffixTree
 from specviz.decoding.sampling import Sampler
 from specviz.errors import InputError, short, whole_rule
 from specviz.models.language_model import LanguageModel
@@ -51,12 +52,16 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The inputs from which a drafter is created: models, settings and sizes of the KV caches."""
+    """The inputs from which a drafter is created: models, settings and sizes of the KV caches.
+
+    `earlier` counts outputs of earlier runs. It is None unless the caller shares it between runs.
+    """
 
     target: LanguageModel
     parts: Parts
     config: DecodingConfig
     capacity: int
+    earlier: SuffixTree | None = None
 
     @property
     def draft(self) -> LanguageModel:

@@ -15,6 +15,7 @@ from specviz.decoding.drafters import (
     pre_speculation,
     prompt_lookup,
     self_draft,
+    suffix,
 )
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
@@ -30,6 +31,7 @@ _METHODS = (
     medusa.METHOD,
     eagle.METHOD,
     prompt_lookup.METHOD,
+    suffix.METHOD,
     lookahead.METHOD,
     self_draft.QUANTISED,
     self_draft.SKIPPING,

@@ -34,7 +34,7 @@ PROMPT = 3
 COMMON_TASK = "chat"  # every method of the chat model is recorded on this task
 # A method is also recorded on this task, unless OWN_TASKS names one that suits it better.
 OWN_TASK = "code"
-OWN_TASKS = {"prompt-lookup": "summarise"}
+OWN_TASKS = {"prompt-lookup": "summarise", "suffix": "summarise"}
 COMMON_ONLY = (
     "dynamic-tree",
     "early-exit",

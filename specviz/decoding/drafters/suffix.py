@@ -1,0 +1,136 @@
+"""Suffix decoding (2411.04975): copy what most often followed the last tokens earlier in the text.
+
+The paper's authors publish it in ArcticInference, and vLLM runs that code as its method `suffix`.
+The shares are counted as there: the end of the text is an occurrence of its last tokens that
+nothing has followed yet. The drafter chooses tokens without random draws, so its proposals are
+DETERMINISTIC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from specviz.decoding.drafters.base import (
+    NOTHING_OVERLAPPED,
+    Observation,
+    OverlappedWork,
+    PrefilledPrompt,
+    Proposal,
+    QuietDrafter,
+    host_chain,
+)
+from specviz.decoding.drafters.method import Method, Option, Setup
+from specviz.decoding.drafters.suffix_tree import DEPTH, DraftLimits, SuffixTree
+from specviz.errors import InputError
+from specviz.records import ProposalKind, SuffixMatch
+
+TREE_DEPTH = Option(
+    "tree_depth",
+    "Tree depth",
+    DEPTH,
+    2,
+    64,
+    "a match and its draft together are at most this long",
+    usual="8,16,24,32",
+)
+MATCH_FACTOR = Option(
+    "match_factor",
+    "Draft per match, %",
+    100,
+    0,
+    800,
+    "how long a draft may be, in percent of the length of its match",
+    usual="50,100,200,400",
+)
+MATCH_OFFSET = Option(
+    "match_offset",
+    "Draft beyond match",
+    0,
+    0,
+    16,
+    "how many more tokens than that a draft may have",
+    usual="0-4",
+)
+LEAST_SHARE = Option(
+    "least_share",
+    "Smallest share, %",
+    10,
+    0,
+    100,
+    "a draft ends before a token that followed the match less often than this",
+    usual="0,10,30,50",
+)
+
+
+class SuffixDecoding(QuietDrafter):
+    """A drafter that counts its own text in a tree, and reads a tree of earlier outputs if given.
+
+    The tree of earlier outputs belongs to the caller, who decides which runs share it. Those runs
+    must not overlap: each drafter begins a new output in the tree.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        """Raise InputError for earlier outputs above temperature 0.
+
+        Runs with the same seed use the same draws. A draft from an earlier output would then depend
+        on the draws that judge it, and the text would no longer be exact.
+        """
+        values, temperature = METHOD.completed(setup.config), setup.config.temperature
+        if setup.earlier is not None and temperature > 0:
+            raise InputError(
+                f"temperature must be 0 for drafts from earlier outputs, got {temperature:g}"
+            )
+        own = SuffixTree(values[TREE_DEPTH.name])
+        self._trees = [own] if setup.earlier is None else [own, setup.earlier]
+        for tree in self._trees:
+            tree.begin()
+        self._limits = DraftLimits(
+            setup.config.draft_length,
+            values[MATCH_FACTOR.name],
+            values[MATCH_OFFSET.name],
+            values[LEAST_SHARE.name],
+        )
+        self._device = setup.target.device
+        self._counted = 0  # number of tokens of the text that the own tree has counted
+
+    def start(self, prompt: PrefilledPrompt) -> None:
+        """Count the prompt, which is no part of an output, in the own tree only."""
+        self._count(prompt.prompt_ids, self._trees[:1])
+
+    def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
+        """Copy the continuation with the highest score; the own text's wins a tie."""
+        self._count(committed[self._counted :], self._trees)
+        limits = replace(self._limits, most=min(self._limits.most, room))
+        paths = [tree.best_path(limits) for tree in self._trees]
+        best = max(paths, key=lambda path: path.score)
+        if not best.token_ids:
+            return host_chain((), self._device)
+        source = self._trees[paths.index(best)]
+        is_earlier = source is not self._trees[0]
+        matched = tuple(committed[-best.matched :])
+        note = SuffixMatch(source.longest_match, best.counts, is_earlier, matched)
+        return host_chain(best.token_ids, self._device, (note,))
+
+    def observe(self, observation: Observation) -> OverlappedWork:
+        """Count the new tokens, so that later runs know the whole output."""
+        self._count(observation.token_ids, self._trees)
+        return NOTHING_OVERLAPPED
+
+    def _count(self, token_ids: Sequence[int], trees: Sequence[SuffixTree]) -> None:
+        self._counted += len(token_ids)
+        for tree in trees:
+            for token_id in token_ids:
+                tree.append(token_id)
+
+
+METHOD = Method(
+    "suffix",
+    "Suffix decoding",
+    "Counts what followed the last tokens earlier in this text, never in another run's, and copies "
+    "the most frequent; needs no model.",
+    (ProposalKind.DETERMINISTIC,),
+    SuffixDecoding,
+    options=(TREE_DEPTH, MATCH_FACTOR, MATCH_OFFSET, LEAST_SHARE),
+    depth_cap="at most as many tokens as match, unless “Draft per match” is changed",
+)

@@ -1,0 +1,169 @@
+"""A tree that counts which tokens followed which, for the last few tokens of a growing text.
+
+Every node stands for a sequence of tokens that occurs in the tree's texts, and counts how often it
+occurs. A sequence that occurs once has a single node: its continuation is read from the text. So
+a text of n tokens needs few more than n nodes unless it repeats itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+DEPTH = 24  # the depth with which vLLM creates its trees
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A sequence of tokens that occurs `count` times.
+
+    If it occurs once, `text` and `end` say where: it ends before index `end` of `text`. Otherwise
+    `children` has the nodes of its continuations, and `best` is the token of the most frequent one;
+    if several are equally frequent, it is the one that reached this count last.
+    """
+
+    count: int
+    text: list[int] | None
+    end: int
+    children: dict[int, _Node]
+    best: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DraftLimits:
+    """The limits of a continuation: the defaults except `most` are those of vLLM.
+
+    After m matched tokens, it has at most `percent` / 100 * m + `offset` tokens, and never more
+    than `most`. It ends before the first token whose share is below `least_percent` percent.
+    """
+
+    most: int
+    percent: int = 100
+    offset: int = 0
+    least_percent: int = 10
+
+    def after(self, matched: int) -> int:
+        """Return the largest number of tokens after a match of this length."""
+        return min(self.most, self.percent * matched // 100 + self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedPath:
+    """The most frequent continuation of the last `matched` tokens.
+
+    `counts` begins with the number of times that the matched tokens occur, the end of the text
+    included. Then it has, for each token of the path, how many of these times the text went on with
+    the path up to this token.
+    """
+
+    matched: int = 0
+    token_ids: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    @property
+    def score(self) -> float:
+        """Return the sum of each token's share: its count divided by the count of the match."""
+        return sum(count / self.counts[0] for count in self.counts[1:])
+
+
+class SuffixTree:
+    """The sequences of up to `depth` tokens of the last `most_texts` texts, with their counts.
+
+    Adding a token takes O(depth) steps, and `best_path` takes O(depth * length).
+    """
+
+    def __init__(self, depth: int = DEPTH, most_texts: int = 1) -> None:
+        self._depth, self._most_texts = depth, most_texts
+        self._root = _Node(0, None, 0, {})
+        self._texts: deque[list[int]] = deque()
+        # node m of this list stands for the last m tokens; only sequences that occurred before,
+        # so no longer sequence has occurred before
+        self._ends = [self._root]
+
+    def begin(self) -> None:
+        """Begin a new text. If there are too many texts then, forget the oldest one."""
+        self._texts.append([])
+        self._ends = [self._root]
+        if len(self._texts) > self._most_texts:
+            self._forget(self._texts.popleft())
+
+    def append(self, token_id: int) -> None:
+        """Add a token to the text that was begun last."""
+        text = self._texts[-1]
+        text.append(token_id)
+        ends = [self._root]
+        for length, node in enumerate(self._ends, start=1):
+            child = node.children.get(token_id)
+            if child is None:
+                child = node.children[token_id] = _Node(1, text, len(text), {})
+            else:
+                self._grow(child, length)
+                child.count += 1
+                if length < self._depth:
+                    ends.append(child)
+            best = node.children.get(node.best)
+            if best is None or child.count >= best.count:
+                node.best = token_id
+        self._ends = ends
+
+    def best_path(self, limits: DraftLimits) -> CountedPath:
+        """Return the continuation with the highest score; the longer match wins a tie."""
+        paths = [CountedPath()]
+        for matched, node in enumerate(self._ends[1:], start=1):
+            most = min(limits.after(matched), self._depth - matched)
+            paths.append(_path(matched, node, most, limits.least_percent))
+        return max(paths, key=lambda path: (path.score, path.matched))
+
+    @property
+    def longest_match(self) -> int:
+        """Return how many of the text's last tokens occurred before, at most `depth` - 1."""
+        return len(self._ends) - 1
+
+    def _grow(self, node: _Node, length: int) -> None:
+        """Give a node that occurred once its child, because it now occurs a second time."""
+        text, end = node.text, node.end
+        if text is None:
+            return
+        node.text = None
+        if end < len(text) and length < self._depth:
+            node.best = text[end]
+            node.children[node.best] = _Node(1, text, end + 1, {})
+
+    def _forget(self, text: list[int]) -> None:
+        for start in range(len(text)):
+            node = self._root
+            for token_id in text[start : start + self._depth]:
+                child = node.children.get(token_id)
+                if child is None:  # the continuation of a sequence that occurs once has no nodes
+                    break
+                child.count -= 1
+                if not child.count:
+                    del node.children[token_id]
+                if token_id == node.best:
+                    node.best = _most_frequent(node)
+                if not child.count:
+                    break
+                node = child
+
+
+def _path(matched: int, node: _Node, most: int, least_percent: int) -> CountedPath:
+    """Follow the most frequent children; stop before a token whose share is too small."""
+    token_ids: list[int] = []
+    counts = [node.count]
+    while len(token_ids) < most:
+        if node.text is not None:
+            copied = node.text[node.end : node.end + most - len(token_ids)]
+            token_ids += copied
+            counts += [1] * len(copied)
+            break
+        child = node.children.get(node.best)
+        if child is None or 100 * child.count < least_percent * counts[0]:
+            break
+        token_ids.append(node.best)
+        counts.append(child.count)
+        node = child
+    return CountedPath(matched, tuple(token_ids), tuple(counts))
+
+
+def _most_frequent(node: _Node) -> int:
+    return max(node.children, key=lambda token_id: node.children[token_id].count, default=-1)
