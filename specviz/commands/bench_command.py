@@ -38,6 +38,7 @@ from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_process import ENGINE
 
 _DEFAULT_PROMPTS = 3
+MAX_EARLIER = 10_000  # vLLM remembers this many requests by default
 
 
 def _add_flags(parser: ArgumentParser) -> None:
@@ -74,6 +75,13 @@ def _add_flags(parser: ArgumentParser) -> None:
         "(default %(default)s)",
     )
     parser.add_argument(
+        "--earlier-outputs",
+        type=int,
+        default=0,
+        metavar="N",
+        help="let method suffix also copy from its last N outputs of the same pass (default none)",
+    )
+    parser.add_argument(
         "--peer",
         metavar="NAME",
         help=f"also measure this engine in every pass: {ENGINE}, which specviz starts with the "
@@ -86,6 +94,7 @@ def _add_flags(parser: ArgumentParser) -> None:
 def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     """Measure every method with every draft length on every task."""
     whole_between(options.repeat, "repeat", 1, MAX_REPEATS)
+    _check_earlier_outputs(options)
     texts = read_prompts(options.prompt_file, "prompt-file") if options.prompt_file else ()
     count = options.prompt_count
     if count is None:
@@ -109,6 +118,7 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
         dtype=options.dtype,
         texts=texts,
         framing=chosen_framing(options),
+        earlier_outputs=options.earlier_outputs,
     )
     warn_of_template(plan.pair, options, plan.prompts_of(None) if texts else (), progress)
     batch = chosen_batch(options)
@@ -117,6 +127,21 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     if options.batch_size is not None:
         return _by_batch_size(plan, options.batch_size, batch, progress)
     return benchmark(plan, progress)
+
+
+def _check_earlier_outputs(options: Namespace) -> None:
+    """Raise InputError if earlier outputs cannot be shared in this benchmark."""
+    earlier = whole_between(options.earlier_outputs, "earlier-outputs", 0, MAX_EARLIER)
+    if earlier and options.batch_size is not None:
+        raise InputError(
+            f"earlier-outputs must be 0 with batch-size, because all texts are decoded at the same "
+            f"time, got {earlier}"
+        )
+    if earlier and options.temperature > 0:
+        raise InputError(
+            f"temperature must be 0 with earlier-outputs, because all prompts share their random "
+            f"draws, got {options.temperature:g}"
+        )
 
 
 def _beside_engine(plan: Plan, options: Namespace, progress: Progress) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 from specviz.decoding.drafters.registry import check_methods, method_named
+from specviz.decoding.drafters.suffix_tree import SuffixTree
 from specviz.errors import InputError
 from specviz.experiments.benchmark.peers import ASSISTED, NEED_DRAFT, Assisted, LibraryPeer
 from specviz.experiments.run.racing import RaceRequest, load_for_all, start_race
@@ -46,7 +47,7 @@ class Plan:
     The user's own `texts` replace the held-out prompts; the only task is then None. `peers` are
     ways of Transformers to speculate, which run only at temperature 0. `engine` is a llama.cpp
     server of the pair's target. It decodes the same prompts in the same passes, also only at
-    temperature 0.
+    temperature 0. In a pass, suffix decoding also copies from its last `earlier_outputs` outputs.
     """
 
     pair: Pair
@@ -63,6 +64,7 @@ class Plan:
     framing: Framing = Framing()
     peers: tuple[str, ...] = tuple(ASSISTED)
     engine: EngineAddress | None = None
+    earlier_outputs: int = 0
 
     def prompts_of(self, task: str | None) -> tuple[Prompt, ...]:
         """Return the prompts of one task, with the requested system prompt and chat template."""
@@ -135,7 +137,8 @@ class Contender:
     """One way to decode, with the results of its passes.
 
     `run` takes a prompt and the number of steps or rounds after which to stop (None: at the text's
-    end). It returns the number of emitted tokens.
+    end). It returns the number of emitted tokens. Every pass begins without earlier outputs:
+    otherwise its texts would be those of the pass before.
     """
 
     name: str
@@ -147,8 +150,12 @@ class Contender:
     forwards: int = 0  # number of target forwards in Transformers, which reports no rounds
     # Bytes of the weights that this contender needs in addition to the target's.
     extra_bytes: int | None = None
+    earlier_outputs: int = 0
+    earlier: SuffixTree | None = None  # the outputs of this pass, if methods may copy from them
 
     def pass_over(self, prompts: Sequence[Prompt]) -> None:
+        if self.earlier_outputs:
+            self.earlier = SuffixTree(most_texts=self.earlier_outputs)
         began = own_time()
         self.tokens.append(sum(self.run(prompt, None) for prompt in giving_way(prompts)))
         self.seconds.append(own_time() - began)
@@ -220,6 +227,7 @@ class Benchmark:
             "made_by": f"specviz {version()}",
             "temperature": plan.temperature,
             "max_new_tokens": plan.max_new_tokens,
+            **({"earlier_outputs": plan.earlier_outputs} if plan.earlier_outputs else {}),
         }
 
     def _beside_engine(self) -> list[dict[str, Any]]:
@@ -353,7 +361,7 @@ def _rates_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def _method_contender(plan: Plan, task: str | None, method: str, draft_length: int) -> Contender:
-    contender = Contender(method, draft_length, _nothing)
+    contender = Contender(method, draft_length, _nothing, earlier_outputs=plan.earlier_outputs)
 
     def run(prompt: Prompt, steps: int | None) -> int:
         request = _request(plan, task, prompt)
@@ -410,7 +418,7 @@ def _nothing(prompt: Prompt, steps: int | None) -> int:
 
 
 def _decode(request: RaceRequest, lane: str, contender: Contender, steps: int | None) -> int:
-    race = start_race(request)
+    race = start_race(request, contender.earlier)
     try:
         events = giving_way(islice(race.run_lane(lane), steps))
         contender.rounds += [each for each in events if isinstance(each, Round)]

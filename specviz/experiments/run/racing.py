@@ -18,6 +18,7 @@ from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter, method_named, settled
 from specviz.decoding.drafters.row_drafters import BatchDrafter
+from specviz.decoding.drafters.suffix_tree import SuffixTree
 from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
@@ -85,15 +86,22 @@ class RaceRequest:
 
 
 class Race:
-    """One race: iterate over it once; `trace()` returns everything up to that moment."""
+    """One race: iterate over it once; `trace()` returns everything up to that moment.
 
-    def __init__(self, request: RaceRequest, loaded: LoadedPair) -> None:
+    `earlier` counts the outputs of earlier races; a method that copies earlier outputs reads it and
+    adds its own.
+    """
+
+    def __init__(
+        self, request: RaceRequest, loaded: LoadedPair, earlier: SuffixTree | None = None
+    ) -> None:
         config, target = request.config, loaded.target
         prompt_ids = loaded.codec.encode(request.prompt, request.task)
         for model in loaded.prompt_models:
             check_prompt(model, prompt_ids, config)
         rehearse(loaded, prompt_ids, config)
-        setup = Setup(target, loaded.parts, config, cache_capacity(prompt_ids, config))
+        capacity = cache_capacity(prompt_ids, config)
+        setup = Setup(target, loaded.parts, config, capacity, earlier)
         self._loaded = loaded
         self._drafter = drafter = make_drafter(setup)
         ends = loaded.codec.eos_ids
@@ -239,12 +247,12 @@ def with_cache_bytes(header: Trace, drafter: Drafter | BatchDrafter) -> Trace:
     return replace(header, lanes=tuple(lanes))
 
 
-def start_race(request: RaceRequest) -> Race:
+def start_race(request: RaceRequest, earlier: SuffixTree | None = None) -> Race:
     """Load the pair if it is not in memory, and prepare the lanes.
 
-    Raises InputError for an invalid request.
+    `earlier` counts the outputs of earlier races. Raises InputError for an invalid request.
     """
-    return Race(request, load_request(request))
+    return Race(request, load_request(request), earlier)
 
 
 def load_for_all(

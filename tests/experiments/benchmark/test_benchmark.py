@@ -153,3 +153,19 @@ def rounds(text: str) -> list[Round]:
     config = DecodingConfig(draft_length=4, max_new_tokens=12)
     race = start_race(RaceRequest(PLAN.pair, text, config, "code", "cpu"))
     return [each for each in race.run_lane(SPECULATIVE) if isinstance(each, Round)]
+
+
+def rounds_with(earlier_outputs: int, repeats: int) -> int:
+    same = ("def area(width, height):", "def area(width, height):")
+    plan = replace(PLAN, tasks=(None,), texts=same, methods=("suffix",), peers=(), repeats=repeats)
+    plan = replace(plan, earlier_outputs=earlier_outputs)
+    _, suffix, *_ = _contenders(plan, None, None)
+    for _ in range(repeats):
+        suffix.pass_over(plan.prompts_of(None))
+    return len(suffix.rounds)
+
+
+def test_suffix_decoding_copies_from_outputs_of_the_same_pass_and_of_no_other() -> None:
+    alone, shared = rounds_with(0, 1), rounds_with(5, 1)
+    assert shared < alone
+    assert rounds_with(5, 2) == 2 * shared
