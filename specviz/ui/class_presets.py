@@ -16,6 +16,7 @@ Query = dict[str, str]
 # At temperature 0 both lanes write the same text, so both are measured over the same tokens.
 _DRAFT: Query = {"pair": "bundled", "method": "draft-model", "k": "4", "temperature": "0"}
 _LOOKUP: Query = {"method": "prompt-lookup", "temperature": "0"}
+_SUMMARY: Query = {"temperature": "0", "task": "summarise", "k": "8"}
 
 # Above temperature 0, a text may end early. With this seed, the texts of all lanes have the same
 # length.
@@ -229,6 +230,31 @@ PRESETS = (
         "0.8: look whether the text of temperature 0 goes round in a loop. What repeats itself is "
         "easy to copy, so the speedup of a loop says little about real text. Read what was "
         "written before you believe a number.",
+    ),
+    ClassPreset(
+        "copy",
+        "Copy the last match, or count",
+        "Prompt lookup copies what followed the last match. Suffix decoding counts what followed "
+        "all matches, and after a short match it drafts little. Which of them is faster?",
+        (
+            ClassRun("Prompt lookup", _SUMMARY | {"method": "prompt-lookup"}),
+            ClassRun("Suffix decoding", _SUMMARY | {"method": "suffix"}),
+        ),
+        MeasuredAnswer(
+            Measure.SPEEDUP,
+            (
+                "Prompt lookup was faster here: {speedup.0} the baseline’s speed, against "
+                "{speedup.1} with suffix decoding.",
+                "Suffix decoding was faster here: {speedup.1} the baseline’s speed, against "
+                "{speedup.0} with prompt lookup.",
+            ),
+            "The two were about equally fast here: {speedup.0} and {speedup.1}.",
+        ),
+        "Of all guesses, {used.0} of prompt lookup and {used.1} of suffix decoding ended up in the "
+        "text, and each forward of the target brought {tokens.0} and {tokens.1} tokens. After a "
+        "match of m tokens suffix decoding drafts at most m. It wastes fewer guesses, but it "
+        "needs some rounds before it drafts a long copy. That pays if every guess costs time, as "
+        "in a large batch. If guesses are cheap, try a higher value of “Draft per match”.",
     ),
 )
 

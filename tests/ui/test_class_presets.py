@@ -88,6 +88,7 @@ ANSWERS: dict[str, Callable[..., bool]] = {
     ),
     "summary": lambda summary, story: tokens(summary) > 2 > 1.5 > tokens(story),
     "tree": lambda chain, tree: tokens(tree) > tokens(chain),
+    "copy": lambda lookup, suffix: used(suffix) > used(lookup),
     "loop": lambda cold, hot: rate(cold) > 0.8 > rate(hot) and tokens(cold) > 2 * tokens(hot),
 }
 
@@ -98,7 +99,7 @@ def test_the_runs_show_what_the_question_asks_on_texts_of_equal_length(
     preset: ClassPreset,
 ) -> None:
     chat = pair_named(CHAT)
-    if preset.name == "summary" and not chat.is_here:
+    if preset.name in ("summary", "copy") and not chat.is_here:
         pytest.skip("the chat model, which can sum up, is not on this machine")
     texts, numbers = [], []
     for run in preset.runs:
@@ -112,7 +113,7 @@ def test_the_runs_show_what_the_question_asks_on_texts_of_equal_length(
         numbers.append(summary.speculative)
         texts.append(race.text(SPECULATIVE))
     assert ANSWERS[preset.name](*numbers)
-    if preset.name in ("bad-draft", "tree"):
+    if preset.name in ("bad-draft", "tree", "copy"):
         assert texts[0] == texts[1]
 
 
