@@ -157,7 +157,7 @@ def _whole(claim: dict[str, Any]) -> str:
     texts = ", ".join(f"{each['letter']} ({each['title']})" for each in claim["sources"])
     parts = [
         f"{claim['number']}. {claim['title']}",
-        _named("claim", f"{claim['said']} In substance from {texts}."),
+        _named("claim", f"{claim['said']} In substance, not word for word, from {texts}."),
         _named("verdict", f"{claim['verdict']}, by {claim['decided_by']}"),
         _named("answer", claim["answer"]),
         _named("theory", theory["sentence"]),

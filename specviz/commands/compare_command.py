@@ -255,16 +255,16 @@ def _verdict(same: int, prompts: int) -> str:
     """Return how many prompts agree, and what this says about other prompts.
 
     >>> _verdict(2, 2)
-    '2 of 2 prompts: every token and every count the same. Too few for a verdict: at least 10.'
+    '2 of 2 prompts: all tokens and counts agree. Too few prompts for a verdict: at least 10.'
     >>> _verdict(10, 10).split(". ")[1]
-    'Of other such prompts 72 to 100 % would agree (95 % sure).'
+    'For other prompts of this kind, 72 to 100 % would agree (95 % confidence).'
     """
-    told = f"{same} of {prompts} prompts: every token and every count the same."
+    told = f"{same} of {prompts} prompts: all tokens and counts agree."
     if prompts < FEWEST_PROMPTS:
-        return f"{told} Too few for a verdict: at least {FEWEST_PROMPTS}."
+        return f"{told} Too few prompts for a verdict: at least {FEWEST_PROMPTS}."
     low, high = wilson_interval(same / prompts, prompts)
-    others = f"{100 * low:.0f} to {100 * high:.0f} % would agree (95 % sure)"
-    return f"{told} Of other such prompts {others}."
+    others = f"{100 * low:.0f} to {100 * high:.0f} % would agree (95 % confidence)"
+    return f"{told} For other prompts of this kind, {others}."
 
 
 _NO_RATE = (

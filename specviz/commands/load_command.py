@@ -187,8 +187,8 @@ def verdict(levels: Sequence[dict[str, Any]]) -> str:
     most = max(each["requests"] for each in compared)
     if most < _FEWEST:
         return (
-            f"No verdict: no level has more than {most} requests, and fewer than {_FEWEST} of each "
-            "server decide nothing; raise --each."
+            f"No verdict: a level needs at least {_FEWEST} requests per server, but the largest "
+            f"has {most}; raise --each."
         )
     clear = [each for each in compared if each["requests"] >= _FEWEST and each["speedup_interval"]]
     pays = [each for each in clear if each["speedup_interval"][0] > 1]
@@ -215,7 +215,7 @@ def _unclear(levels: Sequence[dict[str, Any]], decided: Sequence[dict[str, Any]]
     counts = [str(each["at_once"]) for each in levels if each not in decided]
     if not counts:
         return ""
-    return f" With {', '.join(counts)} at once the interval of the speedup does not decide."
+    return f" With {', '.join(counts)} at once, the result is unclear."
 
 
 def _line(level: dict[str, Any]) -> str:

@@ -30,9 +30,10 @@ from specviz.records import MAX_DRAFT_LENGTH
 MOST_ROWS = 8  # largest number of groups of tokens that a table shows
 _TEXT_LENGTH = 16  # longest token text in a table, in characters
 _HOW = (
-    "ms lost: a rejection loses (levels drafted - levels passed) / (levels drafted + 1) of the "
-    "median time\nof the rounds that drafted as many levels, or of all rounds where fewer than "
-    f"{FEWEST} did, so that\none slow round cannot lead."
+    "ms lost: a rejection loses (levels drafted - levels accepted) / (levels drafted + 1) of the\n"
+    "median time of the rounds that drafted as many levels. If fewer than "
+    f"{FEWEST} rounds drafted as many,\nthe median of all rounds is used, because one slow round "
+    "must not decide the ranking."
 )
 
 
@@ -129,9 +130,8 @@ def _file_name(index: int) -> str:
 def profile_text(result: dict[str, Any]) -> str:
     """Return the total loss by rejected tokens, then one table for each way to group the tokens.
 
-    Each table lists the groups that lose most first.
-    A loss in milliseconds uses the median time of rounds with equally long drafts; see
-    `acceptance_profile`.
+    In each table, the groups with the largest loss come first. A loss in milliseconds uses the
+    median time of rounds with equally long drafts; see `acceptance_profile`.
     """
     where = f"{result['device']}, {result['dtype']}"
     head = f"{result['method']} on {result['pair']}, {where}, K = {result['draft_length']}"

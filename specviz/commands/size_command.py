@@ -273,7 +273,7 @@ def _numbers(found: dict[str, Any]) -> dict[str, Any]:
         "c, draft forward / target forward": found["cost_ratio"],
         "v, extra time of a forward that checks K guesses": found["verification_overhead"],
         "speedup without prompts": found["speedup"],
-        "with that K a token gains from a rate of": found["break_even_acceptance"],
+        "acceptance rate from which that K pays": found["break_even_acceptance"],
         "largest number of requests that fit": found["largest_batch"],
     }
 
@@ -295,16 +295,16 @@ def _way(found: dict[str, Any], name: str) -> dict[str, Any]:
         "first token (ms)": 1000 * way["first_token"],
         "further token (ms)": 1000 * way["loaded_token"],
         "tokens/s": way["tokens_per_second"],
-        "most at once within both limits": way["batch_within_limits"],
-        "requests/s carried": way["carried_requests"],
-        f"{unit}s for the load": way["cards_for_load"],
-        f"{unit}-hours a million tokens, carrying that": way["card_hours_per_million"],
+        "best batch within both limits": way["batch_within_limits"],
+        "highest load (requests/s)": way["carried_requests"],
+        f"{unit}s for the planned load": way["cards_for_load"],
+        f"{unit}-hours per million tokens at the highest load": way["card_hours_per_million"],
     }
     if way["money_per_million"] is not None:
-        told[f"{currency} a million tokens, carrying that"] = way["money_per_million"]
+        told[f"{currency} per million tokens at the highest load"] = way["money_per_million"]
     if way["job_seconds"] is not None:
         told["batch job (h)"] = way["job_seconds"] / 3600
-        told["its requests at once"] = way["job_batch"]
+        told["requests at once in the batch job"] = way["job_batch"]
     if way["job_money"] is not None:
         told[f"batch job ({currency})"] = way["job_money"]
     return told

@@ -126,7 +126,10 @@ def _of_vllm(deployment: ModelDeployment) -> Iterator[str]:
     if deployment.draft_tokens is None and method not in _CHOOSES_K and not deployment.schedule:
         yield f"draft-tokens must be given for method {method.value} in vLLM, got none"
     if deployment.schedule and not any(each.draft_tokens for each in deployment.schedule):
-        yield "schedule must have a K above 0 somewhere, got 0 everywhere: leave out the method"
+        yield (
+            "schedule must have at least one K above 0, got only 0: leave out the method to serve "
+            "without speculation"
+        )
     if draft_split is not None and draft_split not in (1, split):
         yield (
             f"draft-tensor-parallel must be 1 or the target's {split} in vLLM, got {draft_split}"

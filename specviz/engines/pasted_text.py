@@ -366,7 +366,7 @@ def _read_shell(text: str, reading: _Reading) -> None:
         if reading.engine is not None:
             continue
         program, *flags = without_interpreter(words)
-        told = "an unknown program; its flags are read for the engine that has them"
+        told = "an unknown program; its flags are read as flags of the engine that has them"
         reading.passed_over.append(f"{program}: {told}")
         _read_flags(flags, None, reading)
 
@@ -399,7 +399,7 @@ def _read_words(words: Sequence[str], reading: _Reading) -> list[str]:
         return []
     if script is None and (client := _client(rest, place, engine)):
         reading.client = client
-        reading.passed_over.append(f"{client} sends requests to a server that runs: left out")
+        reading.passed_over.append(f"{client} sends requests to a running server: left out")
         return []
     if engine is not None:
         settings = [*reading.exported, *settings]
@@ -472,7 +472,7 @@ def _read_command(words: Sequence[str], place: int, engine: str, reading: _Readi
     facts, found = engines()[engine], len(reading.flags)
     program = _with_subcommands(words, place)
     if program in facts.programs:
-        taken = f"a server replaces {program}: prompts come with requests"
+        taken = f"a server replaces {program}: send it prompts as requests"
         reading.passed_over.append(taken)
     if facts.programs.get(program):
         reading.add(program, facts.programs[program])

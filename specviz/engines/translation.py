@@ -59,7 +59,8 @@ _OWN_LAYERS = (
 )
 _OF_ASSISTANT = {"draft", "draft_tokens", "draft_quantization", "min_probability"}
 _OWN_DRAFT = (
-    "the draft is the target itself: each guess takes as long as a token, so nothing is gained"
+    "the draft is the target itself: each drafted token takes as long as a token of the target, so "
+    "nothing is gained"
 )
 _METHODS = tuple(each.value for each in EngineMethod)
 ReadPair = Callable[[ModelDeployment], ServedPair | None]
@@ -627,7 +628,8 @@ def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
     method = heard.get("method", EngineMethod.NONE)
     if "draft_tokens" not in heard and method is not EngineMethod.NONE:
         heard["draft_tokens"] = _DEFAULT_K.get(source.name, _USUAL_K)
-        yield f"no K is named: {heard['draft_tokens']} is written; measure whether it is the best"
+        K = heard["draft_tokens"]
+        yield f"no draft length is given: K = {K} is written; measure whether it is the best"
 
 
 _NAMES = {"target", "draft", *WORDS}

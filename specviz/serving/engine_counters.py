@@ -15,7 +15,7 @@ from specviz.errors import InputError
 
 LLAMA_CPP, VLLM, SGLANG = "llama.cpp", "vLLM", "SGLang"
 # Engines whose metric names are known only from their source code, with the sentence that says so.
-UNVERIFIED = {SGLANG: "read by the names in SGLang's sources (0.5.23), not verified live"}
+UNVERIFIED = {SGLANG: "specviz knows its metrics only from the source code of SGLang 0.5.23"}
 _PER_POSITION = "spec_decode_num_accepted_tokens_per_pos_total"
 MOST_POSITIONS = 1024
 # If more than this share of the drafts may be shorter than K, the acceptance rate is unknown.

@@ -375,7 +375,7 @@ out = model.generate(**inputs, assistant_model=assistant, temperature=0.7, max_n
 def test_the_way_transformers_loads_its_models_is_passed_to_a_server() -> None:
     found = translate(LOADED, "sglang")
     assert found.deployment.draft_tokens == 8
-    assert not any("no K is named" in note for note in found.notes)
+    assert not any("no draft length is given" in note for note in found.notes)
     assert found.deployment.quantization == found.deployment.draft_quantization == "bitsandbytes"
     assert "--dtype bfloat16" in command(found)
     assert "--quantization bitsandbytes" in command(found)
@@ -571,7 +571,7 @@ def test_a_value_that_llama_cpp_refuses_is_reported(flag: str, problem: str) -> 
 def test_llama_cpp_s_terminal_program_becomes_the_server(program: str) -> None:
     found = translate(f"{program} -m a.gguf -md b.gguf --draft 8 -p 'Once upon' -cnv -n 64 -e")
     name = program.rsplit("/", 1)[-1]
-    assert f"a server replaces {name}: prompts come with requests" in found.notes
+    assert f"a server replaces {name}: send it prompts as requests" in found.notes
     assert fates(found)["-p"] is Fate.GONE and fates(found)["-cnv"] is Fate.GONE
     assert "come with requests" in next(each.why for each in found.changes if each.typed == "-p")
     assert Fate.UNKNOWN not in fates(found).values()
@@ -949,7 +949,10 @@ WORKLOAD = {"metadata": {"name": "n"}, "spec": {"replicas": 2, "template": {"spe
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        (f"{ENGINE}\nvllm bench serve --model t", "vllm bench serve sends requests to a server"),
+        (
+            f"{ENGINE}\nvllm bench serve --model t",
+            "vllm bench serve sends requests to a running server",
+        ),
         ("vllm bench latency --model t", "a server replaces vllm bench latency"),
         (f"export A=1\n{ENGINE}", "A: a variable of the environment, left out"),
         (f"export A=1\n./start.sh {ENGINE[11:]}", "A: a variable of the environment, left out"),

@@ -219,7 +219,7 @@ def test_one_request_shows_whether_sglang_speculates(way, is_expected, state, wh
         found = probe(address, is_expected)
     assert found.speculation is Speculation(state) and why in found.why
     assert (found.engine, found.version, found.model) == ("SGLang", "0.5.23", "o/m")
-    assert "not verified live" in found.sentence(address)
+    assert "only from the source code" in found.sentence(address)
 
 
 def test_the_page_names_what_sglang_does_not_report(capsys) -> None:
@@ -228,7 +228,7 @@ def test_the_page_names_what_sglang_does_not_report(capsys) -> None:
         reply = serving.attach({"url": url, "key": ""})
         written = serving.written({"url": url, "key": "", "prompt": "def add(a, b):"})
         assert main(["watch", url, "--readings", "1", "--every", "0.1"]) == 0
-    assert "SGLang 0.5.23 at" in reply["sentences"][0] and "not verified live" in str(reply)
+    assert "SGLang 0.5.23 at" in reply["sentences"][0] and "only from the source code" in str(reply)
     facts = dict(reply["facts"])
     assert facts["draft utilization"] == "50%" and facts["tokens per forward"] == "2.50"
     assert facts["drafted tokens"] == "not told" and facts["first token"] == "200 ms"
@@ -238,7 +238,7 @@ def test_the_page_names_what_sglang_does_not_report(capsys) -> None:
     assert reply["absent"] == ["No chart of accepted by guess: SGLang does not count that."]
     assert (written["drafted"], written["accepted"]) == (75, 38)
     out = capsys.readouterr()
-    assert "not verified live" in out.err and re.search(r"drafted since start +-\n", out.out)
+    assert "from the source code" in out.err and re.search(r"drafted since start +-\n", out.out)
 
 
 def test_sglang_cannot_be_compared_or_raced_token_by_token(capsys) -> None:
