@@ -18,9 +18,9 @@ def speedup_figure(points: Sequence[SpeedupPoint], theory_band: TheoryBand | Non
 
     The x-axis shows the seconds of the lanes' own clocks.
 
-    `customdata` of the line holds the number of tokens of the speculative lane. `hovertext` holds
-    the largest possible speedup for points whose measured speedup is above it; for all other points
-    it is "".
+    `customdata` of the line holds the number of tokens of the speculative lane. `hovertext` is ""
+    for most points. If other work on the machine slowed a lane, the measured speedup can be larger
+    than the target forwards allow. `hovertext` then holds the largest possible speedup.
     """
     last = max((point.seconds for point in points), default=1.0)
     line = plain_line("ink", [p.seconds for p in points], [p.speedup for p in points], 2.4)

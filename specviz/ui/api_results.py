@@ -13,7 +13,7 @@ from specviz.trace_file import decode, decode_trace, encode_trace
 class Streamed(TypedDict, total=False):
     """The fields that every decoding endpoint streams.
 
-    `ahead` is the number of runs that start before this one while the call waits.
+    While the call waits, `ahead` is the number of runs before it.
     """
 
     state: str

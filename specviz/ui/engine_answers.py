@@ -156,9 +156,9 @@ def planned_fields(
 ) -> dict[str, str] | None:
     """Return a sized plan as the form's fields, or None if the plan does not fit.
 
-    If speculation never gains, the method is plain decoding. `names` holds the presets and Hub
-    repositories of the plan's models. The name of a pasted model, or of an unknown EAGLE head,
-    stays empty, and the user fills it in.
+    `size` is what `sizing_answer.size` returns for the plan. `names` has the presets and Hub
+    repositories of the plan's models. If speculation never gains, the method is plain decoding. The
+    name of a pasted model, or of an unknown EAGLE head, stays empty, and the user fills it in.
     """
     if not size["fits"]:
         return None

@@ -20,12 +20,12 @@ from specviz.pause import Gate
 from specviz.ui.turns import QueuedOrder, State, Turns
 from specviz.ui.visitors import VisitorCounts, account_word, accounts_of, last_of_most
 
-# A page asks for news every few seconds. If it has not asked for this time, it has been closed or
-# it sleeps.
+# A page asks for news every few seconds. After AWAY_SECONDS without a question from it, the page
+# counts as closed.
 AWAY_SECONDS = 12.0
 TIDY_SECONDS = 0.25
-# If no page asked and no turn ran for this time, the system had suspended this process. The pages
-# are then not treated as closed.
+# Turns and the questions of pages call `tidy` about once a second. If nothing called it for
+# ASLEEP_SECONDS, the system had suspended this process, and the pages do not count as closed.
 ASLEEP_SECONDS = 5.0
 # If a page queued a run but has never asked for news, the run is dropped after this time.
 UNHEARD_SECONDS = 5.0

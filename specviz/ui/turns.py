@@ -102,7 +102,7 @@ class QueuedOrder:
     # When the job will probably end, computed from its own progress messages.
     ends: float | None = None
     limit: str = ""  # the sentence that says why this server ended the job, or ""
-    # The numbers of the other jobs that had a turn while this job had a slot.
+    # The other jobs that had a turn while this job had a slot; each is given by its field `number`.
     beside: set[int] = field(default_factory=set)
     number: int = field(default_factory=count().__next__)
     steps: Steps | None = None

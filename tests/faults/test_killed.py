@@ -88,7 +88,7 @@ def test_a_run_continues_after_the_machine_has_slept_for_a_minute(url: str, log:
     os.kill(process, signal.SIGSTOP)
     time.sleep(ASLEEP_SECONDS)
     os.kill(process, signal.SIGCONT)
-    time.sleep(2.0)  # the run may continue for 2 s before a page asks for it
+    time.sleep(2.0)  # no page asks in these 2 s, but the server must let the run continue
     assert answered(url, "look", asked | {"after": 0})["state"] == "running"
     answered(url, "stop", asked)
     until(url, 0, 15)

@@ -185,10 +185,7 @@ def messages_of(order: LabOrder) -> list[dict[str, Any]]:
 
 
 def usual_in_slow(few: int, usual: int) -> pytest.MarkDecorator:
-    """Run a test with `few` tokens in `make test`, and also with `usual` tokens in `make slow`.
-
-    Lessons measure `usual` tokens.
-    """
+    """Run a test with `few` tokens, and in `make slow` also with `usual`, the number in lessons."""
     return pytest.mark.parametrize("count", [few, pytest.param(usual, marks=pytest.mark.slow)])
 
 

@@ -43,7 +43,10 @@ TASK = "story"
 
 
 def no_engine() -> str:
-    """Return why no engine can be started here: "public" or "missing"; "" if one can be started."""
+    """Return why this server cannot start an engine, or "" if it can.
+
+    The reason is "public" on a public server, and "missing" if llama.cpp is not installed.
+    """
     if Environment.read().is_public:
         return "public"
     return "" if is_installed() else "missing"

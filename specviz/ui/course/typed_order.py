@@ -51,7 +51,8 @@ class TypedOrder(LabOrder):
 def typed_order(question: Mapping[str, Any]) -> TypedOrder:
     """Return the job for a round with the user's draft.
 
-    The question is {"form": prompt, pair, …, "written": token ids, "typed": text}.
+    The question is {"form": prompt, pair, …, "written": ids of the tokens after the prompt so far,
+    "typed": the user's draft as text}.
     """
     asked = race_request({**question["form"], **PLAIN})
     request = TypedRequest(

@@ -75,7 +75,8 @@ class LabClaims:
     def measure(self, claim: Claim, tell: Tell) -> None:
         """Measure a claim; reuse the results that earlier claims have already measured.
 
-        This call returns only after the measurement.
+        The call returns only after the measurement. Meanwhile it passes lines about its progress to
+        `tell`.
         """
         from specviz.experiments.benchmark.claim_measuring import BUDGETS, ClaimMeasuring
 

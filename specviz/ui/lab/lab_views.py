@@ -67,7 +67,7 @@ class SweepViews:
     def answer(self) -> dict[str, Any]:
         """Return all charts and sentences of the page.
 
-        Its field `line` maps a position on the line to the index of a point.
+        The field `line` of the result maps a position on the charts' line to the index of a point.
         """
         line = self._line
         figures: dict[str, Figure] = {}
