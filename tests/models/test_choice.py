@@ -314,6 +314,33 @@ def test_a_large_model_is_measured_once_and_its_times_are_stored(
     assert calls == [3] and again.choice == projections[0].choice
 
 
+def test_times_that_another_process_stores_change_no_choice_of_this_process(
+    nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured_best(best: str) -> Any:
+        def measured(matrices: Any, rows: torch.dtype, deadline: float) -> dict[str, Any]:
+            names = [each.name for each in offered(matrices[0].shape, rows)]
+            return {name: flat(1.0 if name == best else 2.0) for name in names}
+
+        return measured
+
+    def settled(outputs: int) -> Projection:
+        projection = Projection(torch.randn(outputs, 32))
+        settling.settle([projection], Environment(cache_folder=tmp_path))
+        return projection
+
+    monkeypatch.setattr(settling, "LEAST_BYTES", 1)
+    monkeypatch.setattr(settling, "measure", measured_best("mm"))
+    first = settled(48)
+    with monkeypatch.context() as other_process:
+        other_process.setattr(settling, "_known", {})
+        other_process.setattr(settling, "measure", measured_best("linear"))
+        (tmp_path / remembered.FILE).unlink()
+        settled(48)
+    settled(96)  # a kind of matrix that this process does not know, so it reads the file
+    assert settled(48).choice == first.choice
+
+
 def test_matrices_without_time_are_measured_at_the_next_start(
     nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

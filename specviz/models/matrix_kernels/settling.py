@@ -91,7 +91,8 @@ def _measure_unknown(
     unknown = [kind for kind, group in groups.items() if kind not in _known and _on_cpu(group)]
     if not unknown:
         return
-    _known.update(read_times(environment.cache_folder))
+    # If another process has stored other times meanwhile, the times of this process stay.
+    _known.update(read_times(environment.cache_folder) | _known)
     missing = [kind for kind in unknown if kind not in _known]
     missing.sort(key=lambda kind: -len(groups[kind]) * groups[kind][0].shape.bytes)
     began, is_new = clock(), False
