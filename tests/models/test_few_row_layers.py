@@ -11,11 +11,13 @@ import torch
 from transformers import LlamaConfig, Qwen2Config, Qwen3Config
 
 from specviz.models.language_model import ForwardOutput
+from specviz.models.llama import few_row_layers
 from specviz.models.llama.few_row_layers import FewRowLayers
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.llama.self_model import quantised
 from specviz.models.matrix_kernels import kernel
 from specviz.models.matrix_kernels.choice import MOST_ALIKE, Choice
+from specviz.models.matrix_kernels.kernel_candidates import KernelCandidate
 from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
@@ -191,6 +193,36 @@ def test_a_program_follows_a_change_of_kernels(model: LlamaModel) -> None:
     torch.testing.assert_close(forward(model, 2).logits, expected, rtol=1e-3, atol=1e-3)
     compile_all(model)
     assert torch.equal(forward(model, 2).logits, expected)
+
+
+def test_a_kernel_that_changes_while_a_program_is_built_leaves_no_old_program(
+    model: LlamaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projection, build = model.projections[0], few_row_layers._program
+
+    def interrupted(*arguments: Any) -> Any:
+        program = build(*arguments)
+        projection.adopt(Choice(("mm",) * 5, {}))
+        return program
+
+    with monkeypatch.context() as patched:
+        patched.setattr(few_row_layers, "_program", interrupted)
+        assert has_program(model, 3)
+    assert not has_program(model, 3)
+
+
+def test_a_program_that_is_built_while_a_kernel_changes_is_built_again(
+    model: LlamaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = KernelCandidate.hold
+
+    def slow(*arguments: Any) -> Any:
+        assert has_program(model, 3)  # the new kernel is not in place yet
+        return hold(*arguments)
+
+    monkeypatch.setattr(KernelCandidate, "hold", slow)
+    model.projections[0].adopt(Choice(("mm",) * 5, {}))
+    assert not has_program(model, 3)
 
 
 def test_a_model_with_fewer_layers_has_a_program_of_its_own(model: LlamaModel) -> None:

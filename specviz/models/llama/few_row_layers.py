@@ -39,7 +39,7 @@ from specviz.models.llama.row_kernels import (
 )
 from specviz.models.matrix_kernels.choice import MOST_ALIKE
 from specviz.models.matrix_kernels.program import Program, ProgramStep
-from specviz.models.matrix_kernels.projection import Projection, kernel_changes
+from specviz.models.matrix_kernels.projection import Projection, kernel_state
 
 
 class NormOfRows(Protocol):
@@ -74,8 +74,8 @@ class FewRowLayers:
     """The programs of a model's layers, one for each number of rows that has been needed."""
 
     def __init__(self) -> None:
-        self._programs: dict[int, _LayerProgram | None] = {}
-        self._changes = -1
+        # The state of the kernels for which the programs were built, and the programs.
+        self._built: tuple[object, dict[int, _LayerProgram | None]] = (None, {})
 
     def __reduce__(self) -> tuple[type[FewRowLayers], tuple[()]]:
         """Pickle no program, because it contains addresses."""
@@ -83,13 +83,15 @@ class FewRowLayers:
 
     def program(self, layers: Sequence[ProgrammedLayer], like: Tensor) -> _LayerProgram | None:
         """Return the program for the rows of `like` [T, W], or None if it is not possible."""
-        if self._changes != kernel_changes():
-            self._programs = {}
+        state, programs = self._built
+        if state is not kernel_state():
+            # Another thread may change a kernel while this one builds a program. The next call then
+            # sees another state than this one.
+            _, programs = self._built = kernel_state(), {}
         rows = len(like)
-        if rows not in self._programs:
-            self._programs[rows] = _program(layers, like)
-            self._changes = kernel_changes()
-        return self._programs[rows]
+        if rows not in programs:
+            programs[rows] = _program(layers, like)
+        return programs[rows]
 
 
 class _LayerProgram:

@@ -41,8 +41,8 @@ from specviz.models.matrix_kernels.weights import (
 COMPACT_BYTES = 256 << 10
 _MANY = FIRST_ROWS[-1]
 
-# How often the projections of this process have changed their kernels.
-_changes = 0
+# This is another object after any projection of this process has changed its kernels.
+_state = object()
 
 _is_float32 = ContextVar("is_float32", default=False)
 
@@ -116,8 +116,6 @@ class Projection:
     def adopt(self, choice: Choice, threads: int = 0) -> None:
         """Use the kernels of a choice, and store the matrix in their layouts."""
         if self.choice is None or choice.names != self.choice.names:
-            global _changes
-            _changes += 1
             weights = self.weights()
             held: dict[str, Held] = {}
             kernels = {}
@@ -128,6 +126,8 @@ class Projection:
             self._by_rows = tuple(kernels[choice.names[at]] for at in classes)
             self._layouts = held
             self._source = weights if self.is_shared else None
+            global _state
+            _state = object()
         self.choice, self.threads = choice, threads
 
     def __call__(self, x: Tensor) -> Tensor:  # [T, I] -> [T, O]
@@ -170,9 +170,9 @@ class Projection:
         return self._by_rows[rows if rows < _MANY else _MANY]
 
 
-def kernel_changes() -> int:
-    """Return a number that is different after any projection has changed its kernels."""
-    return _changes
+def kernel_state() -> object:
+    """Return an object that is another one after any projection has changed its kernels."""
+    return _state
 
 
 def _restored(given: tuple[Any, ...], choice: Choice | None, threads: int) -> Projection:
