@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -55,6 +57,28 @@ def test_a_gate_is_that_of_torch_for_values_of_any_size(rows: int) -> None:
     both = torch.randn(rows, 2 * 48) * torch.logspace(-3, 3, 2 * 48)
     gate, up = both.chunk(2, -1)
     torch.testing.assert_close(gated(both), F.silu(gate) * up)
+
+
+@rows_of_any_number
+def test_a_gate_of_any_float32_number_is_that_of_torch(rows: int) -> None:
+    gate = torch.tensor([-math.inf, -3e38, -1e38, -1e20, -89.0, 0.0, 89.0, 3e38, math.nan] * 16)
+    both = torch.cat((gate, torch.ones_like(gate))).expand(rows, -1).contiguous()
+    torch.testing.assert_close(gated(both), F.silu(gate).expand(rows, -1), equal_nan=True)
+
+
+@needs_kernel
+@pytest.mark.parametrize("broken", [math.nan, math.inf])
+@pytest.mark.parametrize("is_query", [False, True])
+def test_attention_does_not_hide_a_score_that_is_no_number(broken: float, is_query: bool) -> None:
+    joined = joined_rows(2)
+    joined[0, 0 if is_query else HEADS.queries, 0] = broken
+    found = mixed(joined, None, filled_cache())[:, 0]
+    heads = found.view(LAYERS, HEADS.queries, HEADS.size)
+    sharing = HEADS.queries // HEADS.keys
+    affected = heads[:, :1] if is_query else heads[:, :sharing]
+    # a key with one infinite number can have the score minus infinity, and then it has no weight
+    assert affected.isnan().any() if broken == math.inf else affected.isnan().all()
+    assert heads[:, sharing:].isfinite().all()
 
 
 @needs_kernel

@@ -18,6 +18,8 @@ from enum import Enum
 LANES = 16
 # If x is below this number, the kernels treat exp(x) as zero.
 MASKED = -87.0
+# If x is above this number, the kernels treat exp(x) as infinite.
+MOST = 88.0
 
 
 class CachedType(Enum):
@@ -108,7 +110,7 @@ def _exp() -> str:
     lines = [
         f"define internal {_V} @exp({_V} %x) #0 {{",
         f"  %low = call {_V} @llvm.maxnum.v{LANES}f32({_V} %x, {_V} {_all(MASKED)})",
-        f"  %bound = call {_V} @llvm.minnum.v{LANES}f32({_V} %low, {_V} {_all(88.0)})",
+        f"  %bound = call {_V} @llvm.minnum.v{LANES}f32({_V} %low, {_V} {_all(MOST)})",
         f"  %ratio = fmul {_V} %bound, {_all(1.44269504088896341)}",
         f"  %n = call {_V} @llvm.rint.v{LANES}f32({_V} %ratio)",
         f"  %near = {fma}({_V} %n, {_V} {_all(-0.693359375)}, {_V} %bound)",
@@ -127,7 +129,11 @@ def _exp() -> str:
         f"  %power = bitcast {_W} %bits to {_V}",
         f"  %found = fmul {_V} %whole, %power",
         f"  %is_zero = fcmp olt {_V} %x, {_all(MASKED)}",
-        f"  %result = select <{LANES} x i1> %is_zero, {_V} zeroinitializer, {_V} %found",
+        f"  %small = select <{LANES} x i1> %is_zero, {_V} zeroinitializer, {_V} %found",
+        # `ugt` also selects NaN, and NaN + infinity is NaN
+        f"  %is_large = fcmp ugt {_V} %x, {_all(MOST)}",
+        f"  %large = fadd {_V} %x, {_all(math.inf)}",
+        f"  %result = select <{LANES} x i1> %is_large, {_V} %large, {_V} %small",
         f"  ret {_V} %result",
         "}",
     ]
