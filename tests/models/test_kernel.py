@@ -5,12 +5,15 @@ The result of a row does not depend on the other rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+from specviz.models.llama.row_kernel_code import CachedType, head_source, row_source
 from specviz.models.matrix_kernels import kernel
 from specviz.models.matrix_kernels.kernel_candidates import Panels
 from specviz.models.matrix_kernels.kernel_code import source
@@ -149,6 +152,51 @@ def test_a_tile_keeps_its_sums_in_registers(registers: Registers | None, form: P
     for rows in RowType:
         if registers.lanes != 4 or not registers.can_permute:
             llvm.parse_assembly(source(form, rows, registers, is_parallel=True)).verify()
+
+
+def modules(registers: Registers) -> Iterator[str]:
+    """Yield the source of every compiled module that may contain bfloat16."""
+    for form in PanelForm:
+        yield source(form, RowType.BFLOAT16, registers, is_parallel=True)
+    yield row_source()
+    yield head_source(64, CachedType.BFLOAT16)
+
+
+@pytest.mark.parametrize(
+    "processor, features",
+    [
+        ("haswell", {"avx2": True, "fma": True}),
+        ("skylake-avx512", AVX512),
+        ("icelake-server", AVX512 | {"avx512vnni": True}),
+    ],
+)
+def test_no_processor_needs_a_function_that_the_system_may_lack(
+    processor: str, features: dict[str, bool]
+) -> None:
+    """These processors have no instructions for bfloat16."""
+    llvm = pytest.importorskip("llvmlite.binding")
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    registers = Registers.of("x86_64", features)
+    assert registers is not None
+    target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
+    machine = target.create_target_machine(cpu=processor, opt=2)
+    for text in modules(registers):
+        code = machine.emit_assembly(llvm.parse_assembly(text))
+        assert not re.findall(r"\b__\w+", code)
+
+
+@needs_kernel
+@pytest.mark.parametrize("form", FORMS)
+def test_results_in_bfloat16_are_those_in_float32_rounded_as_torch_rounds(form: str) -> None:
+    """The results include infinity, NaN, ties and numbers that float32 stores without exponent."""
+    if form == "float32":
+        pytest.skip("a matrix is at most as wide as its rows")
+    product = Panels(FORMS[form](torch.zeros(61, 64)))
+    special = [math.inf, -math.inf, math.nan, 0.0, -0.0, 1e-40, -1e-40, 3.38e38, 1.00390625]
+    added = torch.cat((torch.tensor(special), torch.randn(52))).bfloat16()
+    found = product(torch.zeros(3, 64).bfloat16(), added)
+    torch.testing.assert_close(found, added.expand(3, -1), rtol=0, atol=0, equal_nan=True)
 
 
 def test_a_processor_without_fused_multiply_add_has_no_kernel() -> None:

@@ -15,6 +15,8 @@ import math
 import struct
 from enum import Enum
 
+from specviz.models.matrix_kernels.bfloat_code import to_bfloat16
+
 LANES = 16
 # If x is below this number, the kernels treat exp(x) as zero.
 MASKED = -87.0
@@ -62,6 +64,7 @@ _POINTERS = ("x", "weight", "y", "frame", "joined", "mixed", "keys", "mask", "sc
 _V = f"<{LANES} x float>"
 _W = f"<{LANES} x i32>"
 _HALVES = f"<{LANES} x bfloat>"
+_BITS = f"<{LANES} x i16>"
 _SUM = f"call reassoc float @llvm.vector.reduce.fadd.v{LANES}f32"
 
 
@@ -267,7 +270,8 @@ write:
   %i = phi i64 [%i_first, %entry], [%i_next, %write]
   %at = getelementptr float, ptr %x, i64 %i
   %value = load {_V}, ptr %at, align 4
-  %half = fptrunc {_V} %value to {_HALVES}
+{to_bfloat16("%rounded", "%value", LANES)}
+  %half = bitcast {_BITS} %rounded to {_HALVES}
   %whole = fpext {_HALVES} %half to {_V}
   store {_V} %whole, ptr %at, align 4
   %i_next = add i64 %i, {LANES}
@@ -384,8 +388,8 @@ def _store_cached(name: str, pointer: str, offset: int, cached: CachedType) -> s
         return _store(name, pointer, offset)
     return (
         f"  {name}_to = getelementptr bfloat, ptr {pointer}, i64 {offset}\n"
-        f"  {name}_half = fptrunc {_V} {name} to {_HALVES}\n"
-        f"  store {_HALVES} {name}_half, ptr {name}_to, align 2"
+        f"{to_bfloat16(f'{name}_half', name, LANES)}\n"
+        f"  store {_BITS} {name}_half, ptr {name}_to, align 2"
     )
 
 

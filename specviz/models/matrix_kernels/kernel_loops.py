@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import count
 
+from specviz.models.matrix_kernels.bfloat_code import to_bfloat16
 from specviz.models.matrix_kernels.panel_form import PanelForm, Registers, RowType
 
 # The arguments of a call, as the threads get them: pointers and sizes of eight bytes each.
@@ -42,7 +43,8 @@ class PanelLoops(ABC):
         lanes = registers.lanes
         self._float = f"<{lanes} x float>"
         self._int = f"<{lanes} x i32>"
-        self._value = f"<{lanes} x {rows.value}>"  # a vector with the dtype of x
+        # a vector with the dtype of x; `bfloat_code` explains why it is not of type bfloat
+        self._value = self._float if rows is RowType.FLOAT32 else f"<{lanes} x i16>"
         self._mask = f"<{lanes} x i1>"
 
     def module(self, is_parallel: bool) -> str:
@@ -240,12 +242,16 @@ alone:"""
             f"ptr {at}, i32 2, {self._mask} {is_read}, {self._value} zeroinitializer)"
         )
         if self._rows is RowType.BFLOAT16:
-            value = self._name(f"fpext {self._value} {value} to {self._float}")
+            half = f"<{self._registers.lanes} x bfloat>"
+            value = self._name(f"bitcast {self._value} {value} to {half}")
+            value = self._name(f"fpext {half} {value} to {self._float}")
         return self._name(f"fadd {self._float} {total}, {value}")
 
     def _store(self, total: str, out: str, vector: int, mask: str) -> None:
         if self._rows is RowType.BFLOAT16:
-            total = self._name(f"fptrunc {self._float} {total} to {self._value}")
+            rounded = f"%r{next(self._names)}"
+            self._line(to_bfloat16(rounded, total, self._registers.lanes))
+            total = rounded
         self._line(
             f"  call void @llvm.masked.store.v{self._registers.lanes}{self._row}.p0("
             f"{self._value} {total}, ptr {self._at(out, vector)}, i32 2, {self._mask} {mask})"
@@ -316,8 +322,8 @@ alone:"""
 
     @property
     def _row(self) -> str:
-        """The suffix that intrinsics have for the dtype of x."""
-        return "f32" if self._rows is RowType.FLOAT32 else "bf16"
+        """The suffix that intrinsics have for a vector with the dtype of x."""
+        return "f32" if self._rows is RowType.FLOAT32 else "i16"
 
     def _name(self, operation: str) -> str:
         """Write an operation and return the name of its result."""

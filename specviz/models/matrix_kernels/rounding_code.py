@@ -42,8 +42,9 @@ def rounding(rows: RowType, zero: int, most: int) -> str:
     group by group, so they are stored in this order. The number at which a sum starts is -`zero`
     times the sum of the group.
     """
-    row, kind = rows.value, f"<{GROUP} x {rows.value}>"
-    suffix = "f32" if rows is RowType.FLOAT32 else "bf16"
+    row = rows.value
+    # `bfloat_code` explains why the copies are not of type bfloat
+    kind, suffix = (_VALUES, "f32") if rows is RowType.FLOAT32 else (f"<{GROUP} x i16>", "i16")
     lines = [
         f"declare {_HALF_WORDS} @llvm.umax.v{_HALF}i32({_HALF_WORDS}, {_HALF_WORDS})",
         "declare <8 x i32> @llvm.umax.v8i32(<8 x i32>, <8 x i32>)",
@@ -80,7 +81,7 @@ part:
         "  br label %ready",
         "ready:",
         "  %from = phi ptr [%x_g, %four], [%tail, %part]",
-        *(_read(k, kind, rows) for k in range(FOUR)),
+        *(_read(k, rows) for k in range(FOUR)),
         *_combined("umax", "most"),
         f"""  %largest = bitcast <4 x i32> %most to <4 x float>
   %ratio = fdiv <4 x float> {_repeated(f"float {_LEVELS}", 4)}, %largest
@@ -127,11 +128,12 @@ def _copy(k: int, kind: str, suffix: str, row: str) -> str:
   store {kind} %copied{k}, ptr %tail{k}, align 64"""
 
 
-def _read(k: int, kind: str, rows: RowType) -> str:
+def _read(k: int, rows: RowType) -> str:
     """Return code for the values of the k-th group, and the larger ones of its two halves.
 
     Without their sign, floats are in the same order as their bits. NaN is larger than all numbers.
     """
+    kind = f"<{GROUP} x {rows.value}>"
     widened = "bitcast" if rows is RowType.FLOAT32 else "fpext"
     return f"""  %from{k} = getelementptr {rows.value}, ptr %from, i64 {k * GROUP}
   %own{k} = load {kind}, ptr %from{k}, align 2
