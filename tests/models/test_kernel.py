@@ -199,6 +199,14 @@ def test_results_in_bfloat16_are_those_in_float32_rounded_as_torch_rounds(form: 
     torch.testing.assert_close(found, added.expand(3, -1), rtol=0, atol=0, equal_nan=True)
 
 
+@needs_kernel
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_that_needs_too_much_stack_has_no_kernel_that_rounds_it(form: str) -> None:
+    """With this many inputs, eight rounded rows need 20 MB, and a thread's stack often has 8."""
+    has_kernel = kernel.has_kernel(PanelForm(form), torch.float32, 1 << 20)
+    assert has_kernel is not kernel_rounds(form)
+
+
 def test_a_processor_without_fused_multiply_add_has_no_kernel() -> None:
     assert Registers.of("x86_64", {"sse4.2": True}) is None
 

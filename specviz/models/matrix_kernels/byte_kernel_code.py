@@ -37,6 +37,8 @@ ZERO = 128  # the byte that is stored for an int8 weight of 0
 # A thread rounds as many rows at once as fit into this many bytes of its stack, but at least the
 # rows of one tile, even if these need more bytes.
 _STACK = 256 << 10
+# A row with more inputs could need more memory than the stack of a thread has.
+MOST_INPUTS = 1 << 16
 _WORDS = GROUP // BYTES
 # Up to this number of rows, the processor has more registers than a tile needs for its sums. With
 # two sums instead of one, an int4 matrix in the cache takes 0.92 to 0.96 times as long.

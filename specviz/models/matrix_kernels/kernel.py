@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specviz.models.matrix_kernels.byte_kernel_code import MOST_INPUTS
 from specviz.models.matrix_kernels.kernel_code import source
 from specviz.models.matrix_kernels.kernel_loops import FIELDS
 from specviz.models.matrix_kernels.panel_form import PanelForm, Registers, RowType
@@ -126,6 +127,8 @@ def has_kernel(form: PanelForm, rows: torch.dtype, inputs: int) -> bool:
     """
     tile = registers()
     if llvm is None or rows not in _ROWS or tile is None or inputs % tile.whole_inputs(form):
+        return False
+    if tile.multiplies_bytes(form) and inputs > MOST_INPUTS:
         return False
     return openmp() is not None or torch.get_num_threads() == 1
 
