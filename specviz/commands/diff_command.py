@@ -19,7 +19,9 @@ _RUN_KEYS = ("method", "tokens", "rounds", "block_efficiency", "acceptance_rate"
 
 
 def _add_flags(parser: ArgumentParser) -> None:
-    parser.add_argument("traces", nargs=2, metavar="TRACE", help="two trace files")
+    parser.add_argument(
+        "traces", nargs=2, metavar="TRACE", help="two trace files, as `race --trace` saves them"
+    )
 
 
 def diff(options: Namespace, progress: Progress) -> dict[str, Any]:

@@ -215,9 +215,9 @@ def shortage(size: int, device: torch.device, dtype: torch.dtype) -> str:
     gpus = gpu_bytes() if is_accelerator(device) else []
     if len(gpus) > 1 and size <= sum(gpus) * (1 - _KEPT):
         return (
-            f"{needs}, one GPU has {gigabytes(max(gpus))} free: install accelerate to spread it "
-            f"over {len(gpus)} GPUs"
+            f"{needs}, but one GPU has {gigabytes(max(gpus))} free: install accelerate to spread "
+            f"it over {len(gpus)} GPUs"
         )
     free = gigabytes(room_bytes(device) or 0)
     smaller = "a smaller one, or bfloat16" if dtype == torch.float32 else "a smaller one"
-    return f"{needs}, {free} are free ({device.type}): choose {smaller}"
+    return f"{needs}, but {free} are free ({device.type}): choose {smaller}"

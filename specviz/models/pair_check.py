@@ -336,8 +336,8 @@ def _long_prompt(memory: MemoryEstimate, least: MemoryEstimate, room: int | None
     """Yield a warning if a short prompt fits into memory, but the longest prompt does not."""
     if room is not None and least.total <= room < memory.total:
         yield (
-            f"a prompt that fills the context does not fit: with it {gigabytes(memory.total)} are "
-            f"needed, {gigabytes(room)} are free"
+            f"a prompt that fills the context does not fit into memory: it needs "
+            f"{gigabytes(memory.total)}, but {gigabytes(room)} are free"
         )
 
 

@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--corpus", type=Path, required=True, help="folder with the source files")
     parser.add_argument("--output", type=Path, required=True, help="folder for the models")
     parser.add_argument(
-        "--minutes", type=float, required=True, help="wall-clock time of all training"
+        "--minutes", type=float, required=True, help="wall-clock time of all training, in minutes"
     )
     parser.add_argument(
         "--work", type=Path, default=Path("build/models"), help="folder for checkpoints"

@@ -316,7 +316,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", type=Path, required=True, help="folder of the chat model")
     parser.add_argument("--corpus", type=Path, required=True, help="folder with the source files")
     parser.add_argument("--output", type=Path, required=True, help="folder for the drafters")
-    parser.add_argument("--minutes", type=float, required=True, help="processor time of all steps")
+    parser.add_argument("--minutes", type=float, required=True, help="minutes of processor time")
     parser.add_argument(
         "--work", type=Path, default=Path("build/chat"), help="folder for answers and checkpoints"
     )

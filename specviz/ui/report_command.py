@@ -14,7 +14,7 @@ from specviz.whole_file import write_whole
 
 
 def _add_flags(parser: ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE", help="trace file to read")
+    parser.add_argument("trace", metavar="TRACE", help="trace file, as `race --trace` saves it")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="HTML file to write")
 
 

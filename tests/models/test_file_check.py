@@ -81,7 +81,7 @@ def test_a_file_with_a_single_json_value_does_not_refuse_a_model(
 def test_a_rewritten_file_is_checked_again(folder: Path) -> None:
     check_files("x", folder)
     changed(folder, "tokenizer.json", lambda each: each.update(normalizer=replacing("a" * 999)))
-    with pytest.raises(InputError, match="at most 64 times as long, got 999 times"):
+    with pytest.raises(InputError, match="more than 64 times as long, got 999 times"):
         check_files("x", folder)
 
 
@@ -99,7 +99,7 @@ def test_a_normalizer_that_makes_text_much_longer_is_refused(
     folder: Path, normalizer: dict[str, Any]
 ) -> None:
     changed(folder, "tokenizer.json", lambda each: each.update(normalizer=normalizer))
-    with pytest.raises(InputError, match="a tokenizer that makes a text at most 64 times as long"):
+    with pytest.raises(InputError, match="a tokenizer that makes no text more than 64 times as long"):
         survey_model(str(folder), Environment())
 
 
@@ -115,7 +115,7 @@ def test_a_regular_expression_that_makes_the_library_fail_is_refused(folder: Pat
 @pytest.mark.parametrize("depth", [100, 100_000])
 def test_deeply_nested_json_is_refused(folder: Path, name: str, depth: int) -> None:
     (folder / name).write_text('{"a":' * depth + "1" + "}" * depth)
-    told = f"(JSON of at most 64 levels, {name} has more|has a broken config.json)"
+    told = f"(JSON of at most 64 levels, but {name} has more|has a broken config.json)"
     with pytest.raises(InputError, match=told):
         survey_model(str(folder), Environment())
 
@@ -178,7 +178,7 @@ def test_a_tokenizer_that_adds_an_unknown_token_is_refused(
     On a GPU, looking it up would break the whole process.
     """
     changed(folder, "tokenizer.json", lambda each: each.update(post_processor=processor))
-    with pytest.raises(InputError, match="must have a tokenizer that knows its own ids, got 10000"):
+    with pytest.raises(InputError, match="returns only ids of its vocabulary, got 10000"):
         survey_model(str(folder), Environment())
 
 
@@ -190,7 +190,7 @@ def test_headers_with_many_tensors_are_refused_quickly(folder: Path) -> None:
     header = json.dumps(names).encode()
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     with pytest.raises(
-        InputError, match="at most 65536 tensors in a file, model.safetensors has 7"
+        InputError, match="at most 65536 tensors in a file, but model.safetensors has 7"
     ):
         survey_model(str(folder), Environment())
     (folder / "model.safetensors").write_bytes(

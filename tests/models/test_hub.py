@@ -72,7 +72,7 @@ def test_offline_only_local_files_are_used(hub: HubStub) -> None:
 
 def test_a_model_that_is_too_large_is_refused_before_the_download(hub: HubStub) -> None:
     hub.files = [("a.safetensors", 15 * 10**9), ("b.safetensors", 15 * 10**9)]
-    assert "must be at most 20 GB (SPECVIZ_MAX_MODEL_GB), its weights take 30.0 GB" in refusal(
+    assert "must be at most 20 GB (SPECVIZ_MAX_MODEL_GB), but its weights take 30.0 GB" in refusal(
         "owner/model"
     )
     assert hub.calls == []
@@ -123,7 +123,7 @@ def test_a_refusal_of_the_hub_is_reported_before_the_download(
 def test_a_download_that_the_disk_cannot_hold_is_refused(hub: HubStub) -> None:
     hub.files = [("model.safetensors", 10**16)]
     settings = Environment(max_model_gb=10**8)
-    assert "must have 10000000.0 GB on the disk of" in refusal("owner/model", settings)
+    assert "needs 10000000.0 GB on the disk of" in refusal("owner/model", settings)
     assert hub.calls == []
 
 
@@ -167,7 +167,7 @@ def test_the_owner_s_token_is_used_only_for_models_that_the_owner_offers(hub: Hu
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([("tokenizer.json", 150 * 10**6)], "at most 100 MB apart from its weights, token"),
+        ([("tokenizer.json", 150 * 10**6)], "at most 100 MB apart from its weights, but token"),
         ([("a.model", 10**12)], "must have at most 200 MB apart from its weights, got 1000000 MB"),
         ([(f"{i}.txt", 9 * 10**6) for i in range(30)], "must have at most 200 MB apart from its"),
         (

@@ -142,7 +142,7 @@ def test_for_a_pair_that_does_not_fit_both_sizes_are_named(
     found = report(folders)
     assert found.bytes_free == 10**6
     (problem,) = found.problems
-    assert problem.startswith("pair 'custom' needs about 0.00 GB in float32, 0.00 GB are free")
+    assert problem.startswith("pair 'custom' needs about 0.00 GB in float32, but 0.00 GB are free")
 
 
 def test_a_need_that_the_pair_lacks_is_a_problem(folders: tuple[Path, Path]) -> None:

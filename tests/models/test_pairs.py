@@ -201,7 +201,7 @@ def test_a_pair_that_does_not_fit_is_refused_before_it_is_loaded(
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10**6)
     message = refusal(saved_pair, Need.DRAFT)
     assert message.startswith(
-        "pair 'custom' needs about 0.00 GB in float32, 0.00 GB are free (cpu)"
+        "pair 'custom' needs about 0.00 GB in float32, but 0.00 GB are free (cpu)"
     )
     assert loads == []
 

@@ -59,7 +59,9 @@ def test_a_model_that_is_too_large_is_refused_with_both_sizes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     install(monkeypatch, Machine(22, 24))
-    expected = "model 'big' needs about 141 GB in bfloat16, 22 GB are free (cpu): choose a smaller"
+    expected = (
+        "model 'big' needs about 141 GB in bfloat16, but 22 GB are free (cpu): choose a smaller"
+    )
     assert refusal(141 * GB, CPU).startswith(expected)
     assert "24 GB are free (cuda)" in refusal(141 * GB, GPU)
     assert refusal(282 * GB, CPU, torch.float32).endswith("choose a smaller one, or bfloat16")

@@ -151,7 +151,7 @@ def _json_problem(file: Path) -> str | None:
 
 
 def _too_deep(file: Path) -> str:
-    return f"must have JSON of at most {MAX_DEPTH} levels, {file.name} has more"
+    return f"must have JSON of at most {MAX_DEPTH} levels, but {file.name} has more"
 
 
 def _depth(value: Any) -> int:
@@ -179,7 +179,7 @@ def _tokenizer_problem(file: Path, value: Any) -> str | None:
     growth = max(_growth(value.get(part)) for part in ("normalizer", "decoder"))
     if growth > MAX_GROWTH:
         return (
-            f"must have a tokenizer that makes a text at most {MAX_GROWTH} times as long, "
+            f"must have a tokenizer that makes no text more than {MAX_GROWTH} times as long, "
             f"got {growth:.4g} times"
         )
     try:
@@ -196,7 +196,9 @@ def _tokenizer_problem(file: Path, value: Any) -> str | None:
             # load.
             continue
         if unknown := {*ids} - known:
-            return f"must have a tokenizer that knows its own ids, got {max(unknown)}"
+            return (
+                f"must have a tokenizer that returns only ids of its vocabulary, got {max(unknown)}"
+            )
     return None
 
 
@@ -235,7 +237,8 @@ def _safetensors_problem(file: Path) -> str | None:
         if size > file.stat().st_size:
             return None  # The header is broken. The loader reports this later.
         if size > MAX_HEADER_BYTES:
-            return f"must have headers of at most {MAX_HEADER_BYTES} bytes, {file.name} has {size}"
+            most = MAX_HEADER_BYTES
+            return f"must have headers of at most {most} bytes, but {file.name} has {size}"
         header = opened.read(size)
     try:
         value = json.loads(header)
@@ -265,4 +268,4 @@ def _gguf_problem(file: Path) -> str | None:
 def _count_problem(file: Path, what: str, count: int, most: int) -> str | None:
     if count <= most:
         return None
-    return f"must have at most {most} {what} in a file, {file.name} has {count}"
+    return f"must have at most {most} {what} in a file, but {file.name} has {count}"

@@ -95,7 +95,7 @@ def text_problems(source: str, listing: Listing) -> Iterator[str]:
         if size > MAX_TEXT_BYTES:
             yield (
                 f"model {source!r} must have files of at most {MAX_TEXT_BYTES // 10**6} MB apart "
-                f"from its weights, {name} has {size / 1e6:.0f} MB"
+                f"from its weights, but {name} has {size / 1e6:.0f} MB"
             )
 
 
@@ -105,13 +105,13 @@ def download_problems(source: str, listing: Listing, environment: Environment) -
     if size > environment.max_model_gb:
         yield (
             f"model {source!r} must be at most {environment.max_model_gb} GB "
-            f"(SPECVIZ_MAX_MODEL_GB), its weights take {size:.1f} GB"
+            f"(SPECVIZ_MAX_MODEL_GB), but its weights take {size:.1f} GB"
         )
     missing, free = _missing_bytes(source, listing), _disk_bytes()
     if free is not None and missing > free:
         yield (
-            f"model {source!r} must have {missing / 1e9:.1f} GB on the disk of "
-            f"{constants.HF_HUB_CACHE}, {free / 1e9:.1f} GB are free"
+            f"model {source!r} needs {missing / 1e9:.1f} GB on the disk of "
+            f"{constants.HF_HUB_CACHE}, but {free / 1e9:.1f} GB are free"
         )
 
 
