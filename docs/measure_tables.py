@@ -101,7 +101,7 @@ def _plain(baseline: Result) -> str:
 def bench(length: str, temperature: str, run: Run) -> Iterator[str]:
     """Yield a table of every method of the bundled pair on every task."""
     setting = ("--draft-lengths", length, "--temperature", temperature)
-    found = run("bench", "--pair", "bundled", *setting, "--prompts", "2", "--repeat", "2")
+    found = run("bench", "--pair", "bundled", *setting, "--prompt-count", "2", "--repeat", "2")
     yield f"{found['made_by']}, {found['processor']}:\n"
     yield from _header("method", *TASKS, "extra memory")
     by_method: dict[str, dict[str, Result]] = {}

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from specviz.cli import _parser
+
 ROOT = Path(__file__).parent.parent
 _spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "measure_tables.py")
 assert _spec is not None and _spec.loader is not None
@@ -110,11 +112,15 @@ def test_a_benchmark_table_has_a_row_per_method_and_empty_cells_for_missing_valu
 
 
 @pytest.mark.parametrize("name", ["steps", "chat-steps", "chat", "greedy", "sampled"])
-def test_every_table_can_be_printed_by_its_name(
+def test_every_table_is_printed_by_its_name_and_comes_from_valid_commands(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = STEPS | MADE | {"rows": []}
-    run = _race if name == "chat" else lambda *_: found
+
+    def run(*arguments: str) -> dict[str, Any]:
+        _parser().parse_args([*arguments, "--json"])  # raises InputError for an unknown flag
+        return _race(*arguments) if name == "chat" else found
+
     monkeypatch.setattr(tables, "specviz", run)
     tables.main(name)
     out = capsys.readouterr().out
