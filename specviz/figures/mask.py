@@ -18,8 +18,9 @@ CONTEXT_COLUMNS = 6  # columns for the whole committed context, which every row 
 GAP_COLUMNS = 1
 # Numbers that stand for the kinds of visible cells; 0 is a hidden cell.
 _CONTEXT, _TREE, _SELF = 1.0, 2.0, 3.0
-_ROLES = ("grid", "draft", "accepted", "ink")  # colour roles of the four values, from 0 to 3
-NARROW_ROWS = 4  # with fewer rows than this, the columns are too narrow for the heading
+# The roles of the colours of a hidden cell and of the three kinds of visible cells.
+_ROLES = ("grid", "draft", "accepted", "ink")
+NARROW_ROWS = 4  # with at most this many rows, the columns are too narrow for the heading
 LABELLED_ROWS = 24  # with more rows than this, the rows have no text next to them
 
 

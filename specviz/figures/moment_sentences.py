@@ -305,7 +305,7 @@ class _Words:
         return [start, *self._brought(), f".{slots if dropped else ''}"]
 
     def _brought(self) -> Sentence:
-        """Return the end of a sentence: the new tokens, and what each of them came from."""
+        """Return the end of a sentence that lists the new tokens and says how each was chosen."""
         extra, accepted = self.round.extra, len(self.round.accepted)
         guesses = _count(accepted, "accepted guess", "accepted guesses")
         if extra is None:

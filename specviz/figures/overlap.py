@@ -18,9 +18,11 @@ from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
 
 AREA_WIDTH = 1.0  # height of the area in rows; the areas of adjacent rows touch
 AREA_OPACITY = 0.22
-# Vertical extent of the line within a row. It crosses the bar of q but not the numbers of p.
+# The upper and the lower end of the line of the draw, in rows from the middle of the token's row.
+# The line crosses the bar of q but not the numbers of p.
 CUT_FROM, CUT_TO = 0.0, 0.45
-# Vertical extent of the line if the token was chosen without a random draw, so that q is 1.
+# The same ends if the token was chosen without a random draw. q is then 1, and the line crosses
+# the whole row.
 PICKED_FROM, PICKED_TO = -0.45, 0.45
 
 

@@ -139,7 +139,8 @@ def shown(
 ) -> dict[str, Any]:
     """Return what the page shows after a new reading of the servers at `addresses`.
 
-    For each server, `answers` has a reading, or a sentence that says why there is none.
+    For each server, `answers` has a reading, or a sentence that says why there is none. `kept` is
+    the state that the page sent with its question.
     """
     if len(kept.servers) != len(addresses):
         raise InputError(
@@ -212,7 +213,7 @@ def _has_drafts(kept: Watched, total: EngineCounters) -> bool:
 
 
 def _absent(charts: Sequence[str], why: str) -> list[str]:
-    """Return a sentence that names the charts for which the engine reports no data, or nothing."""
+    """Return a list with one sentence: which charts are missing, and `why`; [] if all are shown."""
     titles = [_CHARTS[name][0] for name in charts]
     listed = " and ".join(filter(None, [", ".join(titles[:-1]), *titles[-1:]]))
     return [f"No chart of {listed}: {why}."] if titles else []

@@ -1,4 +1,4 @@
-"""The page's questions to serving engines that a visitor names: probe, counters, a test text.
+"""Answers about serving engines that a visitor names: if they speculate, counters, a test text.
 
 The page sends its earlier readings with each question. The server keeps only the last reading of
 each engine, for all pages that watch it, so nothing runs for a page that has left. A public server

@@ -1,4 +1,4 @@
-"""The page's question for a fork: which run to leave, at which round, and which settings to change.
+"""Read the page's request for a fork: the round at which it branches off, and the changed settings.
 
 Every field is checked. A field that breaks a rule raises InputError with one sentence.
 """
@@ -23,9 +23,10 @@ CHANGES = tuple(setting.name for setting in SETTINGS.values() if setting.in_fork
 def fork_request(question: Mapping[str, Any], parent: Trace) -> ForkRequest:
     """Return the request for a fork of `parent`.
 
-    The question is {"round", "forced", "changes", "form": models and device}. The fork uses the
-    form's pair if that pair has the models of the parent run. Otherwise it uses a pair of the
-    catalog that has them. If there is none, it uses the form's pair.
+    The question is {"round": index of the first round of the fork, "forced": {node: the draw that
+    the user typed}, "changes": {setting: value}, "form": models and device}. `pair_of` chooses the
+    pair: the form's pair or a pair of the catalog, with the target of the parent run and, if
+    possible, with the same draft. If no pair has this target, it is the form's pair.
     """
     index = whole_between(question.get("round"), "round")
     form = question["form"] if question.get("form") else {}

@@ -20,8 +20,8 @@ from specviz.ui.spending import spending
 
 # The largest number of configurations fetched at the same time; each occupies one thread.
 FETCHES = 4
-# The largest number of configurations whose parameters are being counted or wait for it. Each
-# occupies one thread.
+# The largest number of configurations whose parameters the server is counting, or that wait to be
+# counted. Each occupies one thread.
 COUNTS = 6
 KEPT = 256  # largest number of models' shapes that the server remembers
 

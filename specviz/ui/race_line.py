@@ -1,4 +1,4 @@
-"""The command that repeats a race of the page with its whole setting."""
+"""Write the shell command that repeats a race of the page with the same settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The page's form as a race request; a value that breaks a rule is refused.
+"""Convert the page's form to a race request; refuse a value that breaks a rule.
 
-The table of settings defines the fields and how each of them is read.
+The table of settings defines the fields of the form and how each of them is read.
 """
 
 from __future__ import annotations

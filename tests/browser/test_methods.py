@@ -289,7 +289,7 @@ def test_every_method_and_every_rule_can_race(app_url: str, turn_page: Open) -> 
 
 
 def race_all(tab: RaceDriver, methods: list[Method]) -> None:
-    """Race each method with its default rule, and each other rule with one method."""
+    """Race each method with its default rule, and with its other rules that were not raced yet."""
     raced: set[ProposalKind] = set()
     for method in methods:
         tab.ref("method").select_option(method.name)

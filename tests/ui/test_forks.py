@@ -12,7 +12,7 @@ RUN = random_trace(1, rounds=8)
 
 
 def asked(parent: Trace, index: int, **changes: str) -> Trace:
-    """Return the parent's trace with the configuration and the fork points of a fork."""
+    """Request a fork at the round `index`; return the parent's trace with the fork's settings."""
     form = {"pair": BUNDLED, "device": "cpu", "dtype": "float32"}
     request = fork_request({"round": index, "changes": changes, "form": form}, parent)
     return changed(parent, config=request.config, forks=request.forks)

@@ -49,7 +49,7 @@ class SweepViews:
         return sorted(range(len(axes)), key=lambda each: isinstance(axes[each][1][0], str))
 
     def _cell(self, place: int) -> tuple[int, ...]:
-        """Return where a point lies on each axis, in the order of `_axes`."""
+        """Return the index of a point's value on each axis, in the order of `_axes`."""
         axes = self._sweep.plan.axes
         values = dict(self._places[place])
         return tuple(axes[each][1].index(values[axes[each][0]]) for each in self._axes)
