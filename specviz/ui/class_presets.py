@@ -1,4 +1,4 @@
-"""Experiments for a class: each asks a question, then runs the settings that answer it.
+"""Experiments for a class of students: each asks a question and runs settings that answer it.
 
 A run is given as parameters of the race page's address. Runs that need a draft model name the
 bundled pair; all other runs use the page's default pair. The page chooses the sentence that answers

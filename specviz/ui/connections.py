@@ -1,8 +1,8 @@
 """Limits on connections: the time to send the head of a request, and the number per address.
 
-uvicorn alone waits for a request's head without limit, and a process can hold only a limited number
-of connections. Without these limits, a single phone could make the page unreachable. This module
-does not look at the content of requests.
+uvicorn itself waits for a request's head without limit, and a process can have only a limited
+number of connections. Without these limits, a single phone could make the page unreachable. This
+module does not look at the content of requests.
 """
 
 from __future__ import annotations

@@ -119,8 +119,8 @@ TEMPLATE = '<div class="specviz" data-specviz><p class="loading">Loading …</p>
 class _Page(gr.Blocks):  # type: ignore[misc] # Gradio has no types
     """A Gradio page whose endpoints refuse wrong inputs with one sentence.
 
-    An endpoint accepts only plain values, exactly as many as it has parameters. Gradio alone would
-    print a traceback, or fetch and keep a file that a value names.
+    An endpoint accepts only plain values, exactly as many as it has parameters. Without this check,
+    Gradio would print a traceback, or fetch and keep a file that a value names.
     """
 
     def validate_inputs(self, block_fn: gr.blocks.BlockFunction, inputs: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Classes: a teacher shows pages; members who open the class's link follow them, guess and vote.
+"""Classes of students: a teacher shows pages; members open a link, follow the pages and vote.
 
 Everything is in memory and anonymous. A class disappears when its teacher ends it, or when nobody
 was in it for a while. Every table has a limited size. The pages of members and of the teacher poll
@@ -208,7 +208,7 @@ class Room:
 
 
 class Rooms:
-    """All classes of this app.
+    """All classes of students on this server.
 
     `clock` returns monotonic seconds. `look_seconds` is the time between two polls of a member.
     """

@@ -20,8 +20,8 @@ from anyio import to_thread
 from specviz.environment import Environment
 from specviz.ui.visitors import accounts_of
 
-# The budget of a visitor, in seconds of processor time. A class behind one router needs a few
-# seconds.
+# The budget of a visitor, in seconds of processor time. A class of students behind one router
+# counts as one visitor and needs a few seconds.
 MOST_SECONDS = 6.0
 SHARE = 0.2  # the share of a core that a visitor may always use, even after the budget is spent
 BYTE_SECONDS = 2e-8  # time to receive, count and parse one byte of a body

@@ -1,6 +1,6 @@
 """Exercises with a real engine: llama.cpp runs for a few requests and is then closed.
 
-Each job ends with the message `end`; the docstring of its class lists the other kinds of message.
+Each job ends with the message `end`. The docstring of the job's class lists its other messages.
 Other work on the machine can only add time, so a job times every server in several passes. Every
 second pass takes the servers in reverse order, so that a slow drift of the machine affects all of
 them alike.

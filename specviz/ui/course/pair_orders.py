@@ -1,6 +1,6 @@
 """Lessons that measure a pair's models: forward times, an EAGLE head's predictions, rounding.
 
-Each job ends with the message `end`; the docstring of its class lists the other kinds of message.
+Each job ends with the message `end`. The docstring of the job's class lists its other messages.
 """
 
 from __future__ import annotations

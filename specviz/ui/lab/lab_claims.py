@@ -43,8 +43,8 @@ class LabClaims:
     def tried(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Return {"theory": theory's answer for the numbers that a user typed}.
 
-        The question is {"number", "numbers"}: the number of the claim in the list, and the typed
-        numbers as texts by name. Raises InputError if a number breaks a rule.
+        The question is {"number": the claim's number in the list, "numbers": {name: typed text}}.
+        Raises InputError if a number breaks a rule.
         """
         claim, typed = _claim(question.get("number")), question.get("numbers")
         if not isinstance(typed, dict) or not all(isinstance(each, str) for each in typed.values()):
