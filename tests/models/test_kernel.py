@@ -35,7 +35,7 @@ FORMS: dict[str, Callable[[torch.Tensor], MatrixWeights]] = {
 
 
 def kernel_rounds(form: str) -> bool:
-    """Return whether this machine's kernel for a form of weights rounds its inputs to int8."""
+    """Return whether this machine's kernel for a form of weights rounds its inputs."""
     tile = kernel.registers()
     return tile is not None and tile.multiplies_bytes(PanelForm(form))
 

@@ -150,8 +150,9 @@ class LlamaModel(LocalModel):
         """Return the logits of several sequences, each with its tokens after its own cache.
 
         Matrix multiplications are done for all tokens together, and attention for each sequence
-        alone. If the rows of a matrix multiplication do not affect each other, every logit has
-        exactly the same bits as in `forward` of its sequence alone.
+        alone. In float32, if the rows of a matrix multiplication do not affect each other, every
+        logit has exactly the same bits as in `forward` of its sequence alone. In bfloat16 it may
+        differ, because a program of `few_row_layers` computes in float32, and this method does not.
         """
         for cache, count in zip(caches, counts, strict=True):
             self._check(cache, count, tree_mask)
