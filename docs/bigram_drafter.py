@@ -3,7 +3,7 @@
 To ship a method like this one, put the class into `specviz/decoding/drafters/bigram.py` and add
 `Method("bigram", …, make=lambda setup: BigramDrafter(setup))` to `registry.py` in the same folder.
 Every page, command and test then offers the method. The drafter chooses its tokens without a random
-draw, so its proposals are DETERMINISTIC: q is 1 at each drafted token, and verification stays
+draw, so they count as CHOSEN: q is 1 at each drafted token, and verification stays
 exact.
 """
 
@@ -15,7 +15,6 @@ import torch
 from specviz.decoding.drafters.base import Proposal, QuietDrafter
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.topology import topology
-from specviz.records import ProposalKind
 
 
 class BigramDrafter(QuietDrafter):
@@ -34,4 +33,4 @@ class BigramDrafter(QuietDrafter):
             path.append(self._followers[path[-1]].most_common(1)[0][0])
         chain = topology(tuple(range(-1, len(path) - 2)), self._device)
         token_ids = torch.tensor(path[1:], dtype=torch.int64, device=self._device)
-        return Proposal(ProposalKind.DETERMINISTIC, chain, token_ids)
+        return Proposal(chain, token_ids)

@@ -195,7 +195,7 @@ def decoding_config(run: GenerateRun, settings: Any) -> DecodingConfig:
         plain,
         method=run.method,
         draft_length=max(1, run.longest_draft),
-        tree_kind=run.kind,
+        drawing=run.drawing,
         max_new_tokens=min(max(1, limit), MAX_NEW_TOKENS),
         options=run.options,
     )

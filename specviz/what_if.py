@@ -2,7 +2,7 @@
 
 Verification computes, before it looks at any draw, the acceptance probability of every node and the
 token that the target would add after every node. The record has these numbers, so no model is
-needed to walk the same tree again with other draws; `decoding.verification` has the rule. The
+needed to walk the same tree again with other draws; `decoding.rules` has the rules. The
 record does not show which text would have followed the round. To find that out,
 `experiments.run.forking` decodes the rest.
 """
@@ -13,8 +13,9 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from specviz.decoding.rules.rule import Walk
+from specviz.decoding.rules.rule_table import rule_named
 from specviz.decoding.topology import tree_shape
-from specviz.decoding.verification import Walk, walk
 from specviz.errors import InputError
 from specviz.records import ExtraKind, FinishReason, Outcome, Round, Trace, Verdict
 
@@ -61,7 +62,7 @@ def counterfactual(
     acceptance_probs = [verdict.acceptance_prob for verdict in round_.verdicts]
     verdicts = enumerate(round_.verdicts)
     draws = [forced[i] if i in forced else _recorded_draw(verdict) for i, verdict in verdicts]
-    walked = walk(shape.groups, acceptance_probs, draws)
+    walked = rule_named(round_.rule).walk(shape.groups, acceptance_probs, draws)
     endings = [i for i, node in enumerate(nodes) if node.token_id in end_ids]
     cut = walked.cut([*endings, *_recorded_ending(round_)], shape.depths)
     kind = None if cut else walked.extra_kind(shape.groups)
@@ -146,6 +147,6 @@ def _extra_prob(
     position = next((each for each in round_.positions if each.parent == parent), None)
     if position is None or token_id not in position.token_ids:
         return None
-    is_residual = kind is ExtraKind.RECOVERED and round_.tree.kind.is_lossless
+    is_residual = kind is ExtraKind.RECOVERED and rule_named(round_.rule).is_lossless
     distribution = position.residual_probs if is_residual else position.target_probs
     return distribution[position.token_ids.index(token_id)] if distribution else None

@@ -14,6 +14,7 @@ from specviz.records import (
     CacheLengths,
     DraftNode,
     DraftTree,
+    Drawing,
     ExtraKind,
     ExtraToken,
     LookaheadState,
@@ -21,7 +22,6 @@ from specviz.records import (
     Note,
     Outcome,
     Position,
-    ProposalKind,
     Round,
     Span,
     Verdict,
@@ -57,8 +57,11 @@ class _Walk:
 class _RoundMaker:
     """Builds one round: a tree, its distributions, the walk through the tree and the records."""
 
-    def __init__(self, rng: random.Random, kind: ProposalKind, has_distributions: bool) -> None:
-        self.rng, self.kind, self.has_distributions = rng, kind, has_distributions
+    def __init__(
+        self, rng: random.Random, drawing: Drawing, rule: str, has_distributions: bool
+    ) -> None:
+        self.rng, self.drawing, self.has_distributions = rng, drawing, has_distributions
+        self.rule, self.is_lossless = rule, rule != "typical"
         # node (-1 is the root) -> the target's distribution after it
         self.p: dict[int, Distribution] = {}
         self.q: dict[int, Distribution] = {}
@@ -74,7 +77,7 @@ class _RoundMaker:
         q, made = self.q[parent], []
         ranked = sorted(range(VOCABULARY), key=lambda token: -q[token])
         for rank in range(width):
-            drawn = self.kind is ProposalKind.IID
+            drawn = self.drawing is Drawing.INDEPENDENT
             token = sample(self.rng, q) if drawn else ranked[rank]
             rule_q = q[token] if drawn else 1.0
             self.nodes.append(DraftNode(token, parent, depth, rule_q, q[token]))
@@ -88,7 +91,7 @@ class _RoundMaker:
         )
 
     def build(self, index: int, context_length: int) -> Round:
-        tree = DraftTree(self.kind, tuple(self.nodes))
+        tree = DraftTree(self.drawing, tuple(self.nodes))
         walk = self._walk(tree)
         extra = self._extra(walk)
         accepted = len(walk.examined) - 1
@@ -141,9 +144,7 @@ class _RoundMaker:
                 return child
             walk.outcomes[child] = Outcome.REJECTED
             distribution = (
-                residual(distribution, self._rule_q(node))
-                if self.kind.is_lossless
-                else distribution
+                residual(distribution, self._rule_q(node)) if self.is_lossless else distribution
             )
         walk.residuals[here] = distribution
         return None
@@ -162,7 +163,7 @@ class _RoundMaker:
         return match, LookaheadState(3, 1, 0, (len(window),), window)
 
     def _passes(self, p: float, q: float, u: float) -> bool:
-        return u * q < p if self.kind.is_lossless else p > THRESHOLD
+        return u * q < p if self.is_lossless else p > THRESHOLD
 
     def _p(self, parent: int) -> Distribution:
         if parent not in self.p:
@@ -170,7 +171,7 @@ class _RoundMaker:
         return self.p[parent]
 
     def _rule_q(self, node: DraftNode) -> Distribution:
-        if self.kind is ProposalKind.IID:
+        if self.drawing is Drawing.INDEPENDENT:
             return self.q[node.parent]
         return tuple(float(token == node.token_id) for token in range(VOCABULARY))
 
@@ -182,7 +183,7 @@ class _RoundMaker:
             residual_prob=compared,
             draft_prob=node.draft_prob,
             acceptance_prob=min(1.0, compared / node.draft_prob)
-            if self.kind.is_lossless
+            if self.is_lossless
             else float(compared > THRESHOLD),
             uniform_draw=walk.uniforms[index],
             outcome=walk.outcomes[index],
@@ -198,18 +199,20 @@ class _RoundMaker:
 def random_round(
     seed: int = 0,
     widths: tuple[int, ...] = (1, 1, 1, 1, 1),
-    kind: ProposalKind = ProposalKind.IID,
+    drawing: Drawing = Drawing.INDEPENDENT,
     has_distributions: bool = True,
     index: int = 0,
     context_length: int = 12,
+    rule: str = "token",
 ) -> Round:
     """Return a round whose tree has `widths` children per node at each level.
 
     Without widths, nothing was drafted.
     """
-    maker = _RoundMaker(random.Random(seed), kind, has_distributions)
+    maker = _RoundMaker(random.Random(seed), drawing, rule, has_distributions)
     maker.grow(widths)
-    return on_clock(maker.build(index, context_length), start=0.0)
+    made = replace(maker.build(index, context_length), rule=rule)
+    return on_clock(made, start=0.0)
 
 
 def on_clock(round_: Round, start: float, is_ahead: bool = False) -> Round:

@@ -13,6 +13,7 @@ from specviz.records import (
     BASELINE,
     SPECULATIVE,
     DecodingConfig,
+    Drawing,
     ExtraKind,
     ExtraToken,
     FinishReason,
@@ -20,7 +21,6 @@ from specviz.records import (
     LaneKind,
     ModelInfo,
     Prefill,
-    ProposalKind,
     Round,
     TokenStep,
     Trace,
@@ -36,7 +36,8 @@ def random_trace(
     seed: int = 0,
     rounds: int = 20,
     branching: tuple[int, ...] = (),
-    kind: ProposalKind = ProposalKind.IID,
+    drawing: Drawing = Drawing.INDEPENDENT,
+    rule: str = "token",
     draft_length: int = 5,
     temperature: float = 0.7,
     has_distributions: bool = True,
@@ -53,7 +54,8 @@ def random_trace(
         method="draft-model" if has_distributions else "prompt-lookup",
         draft_length=draft_length,
         branching=branching,
-        tree_kind=kind,
+        drawing=drawing,
+        rule=rule,
         temperature=temperature,
         seed=seed,
         max_new_tokens=4096,
@@ -120,13 +122,19 @@ def _random_rounds(
 ) -> list[Round]:
     made: list[Round] = []
     begin = 0.0
-    kind = config.tree_kind if has_distributions else ProposalKind.DETERMINISTIC
+    drawing = config.drawing if has_distributions else Drawing.CHOSEN
     for index in range(count):
         found = has_distributions or rng.random() < 0.6
         widths = config.widths[: None if has_distributions else rng.randint(1, config.draft_length)]
         seed = rng.randrange(2**31)
         each = random_round(
-            seed, widths if found else (), kind, has_distributions, index, context_length
+            seed,
+            widths if found else (),
+            drawing,
+            has_distributions,
+            index,
+            context_length,
+            config.rule,
         )
         made.append(on_clock(each, begin, is_ahead))
         begin += made[-1].seconds

@@ -52,7 +52,7 @@ def test_each_row_of_a_batch_writes_what_the_baseline_writes_alone(method):
     config = DecodingConfig(
         method=method.name,
         branching=method.default_branching,
-        tree_kind=method.kinds[0],
+        drawing=method.drawings[0],
         max_new_tokens=LENGTH,
     )
     for task in TASKS[: 2 if method.name == DecodingConfig().method else 1]:

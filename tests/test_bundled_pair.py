@@ -19,7 +19,7 @@ from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
 from specviz.prompts import TASKS, held_out_prompt
-from specviz.records import DecodingConfig, ProposalKind
+from specviz.records import DecodingConfig, Drawing
 from tests.decoding.events import tokens_of
 
 LENGTH = 16  # tokens per prompt; `make slow` runs hundreds of rounds of every method
@@ -62,7 +62,7 @@ def test_greedy_text_equals_the_baseline(method, prompts):
     config = DecodingConfig(
         method=method.name,
         branching=method.default_branching,
-        tree_kind=method.kinds[0],
+        drawing=method.drawings[0],
         max_new_tokens=LENGTH,
     )
 
@@ -103,7 +103,7 @@ SIBLINGS = DecodingConfig(
     method="draft-tree",
     draft_length=2,
     branching=(4,),
-    tree_kind=ProposalKind.WITHOUT_REPLACEMENT,
+    drawing=Drawing.WITHOUT_REPLACEMENT,
     temperature=1.0,
 )
 
@@ -129,8 +129,8 @@ def test_the_measurement_detects_a_biased_rule(monkeypatch):
     "changes",
     [
         pytest.param({}, id="without replacement"),
-        pytest.param({"tree_kind": ProposalKind.IID, "temperature": 0.7}, id="IID"),
-        pytest.param({"tree_kind": ProposalKind.DETERMINISTIC, "top_p": 0.9}, id="best"),
+        pytest.param({"drawing": Drawing.INDEPENDENT, "temperature": 0.7}, id="IID"),
+        pytest.param({"drawing": Drawing.CHOSEN, "top_p": 0.9}, id="best"),
     ],
 )
 def test_accepted_tokens_follow_the_target_up_to_the_noise_floor_on_every_task(changes):

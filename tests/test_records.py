@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from specviz.errors import InputError
-from specviz.records import BASELINE, DecodingConfig, DraftNode, DraftTree, Outcome, ProposalKind
+from specviz.records import BASELINE, DecodingConfig, DraftNode, DraftTree, Drawing, Outcome
 from tests.random_rounds import random_round
 from tests.random_traces import random_trace
 
@@ -33,7 +33,7 @@ from tests.random_traces import random_trace
         ({"top_k": -1}, "top_k must be a whole number from 0 to 1,000,000, got -1"),
         ({"top_k": 10**20}, f"top_k must be a whole number from 0 to 1,000,000, got {10**20}"),
         ({"method": ""}, "method must be a name, got ''"),
-        ({"tree_kind": "iid"}, "tree_kind must be a ProposalKind, got 'iid'"),
+        ({"drawing": "independent"}, "drawing must be a Drawing, got 'independent'"),
         (
             {"branching": [2]},
             "branching must be a tuple of whole numbers >= 1, got an array of 1 item",
@@ -66,7 +66,7 @@ def test_children_are_in_draw_order_and_paths_start_below_the_root() -> None:
     # The root has the children 0 and 1, node 0 has the child 2, and node 1 has the child 3.
     parents = (-1, -1, 0, 1)
     nodes = tuple(DraftNode(7, parent, 1 + (parent >= 0), 0.5, 0.5) for parent in parents)
-    tree = DraftTree(ProposalKind.IID, nodes)
+    tree = DraftTree(Drawing.INDEPENDENT, nodes)
     assert tree.children(-1) == (0, 1)
     assert tree.path(3) == (1, 3)
     assert tree.path(-1) == ()

@@ -8,14 +8,14 @@ import pandas
 import pytest
 
 from specviz.metrics import acceptance_by_depth, block_efficiency
-from specviz.records import Outcome, ProposalKind, Trace
+from specviz.records import Drawing, Outcome, Trace
 from specviz.trace_tables import nodes_table, rounds_table, tokens_table
 from tests.random_traces import changed, random_trace
 from tests.tiny_trace import tiny_trace
 
 TRACES = [
     tiny_trace(),
-    random_trace(1, branching=(3, 2), kind=ProposalKind.WITHOUT_REPLACEMENT),
+    random_trace(1, branching=(3, 2), drawing=Drawing.WITHOUT_REPLACEMENT),
     random_trace(2, has_distributions=False, cut=True),
     random_trace(3).unstarted,
 ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from specviz.errors import InputError
 from specviz.golden import golden_trace
-from specviz.records import ExtraKind, FinishReason, Outcome, ProposalKind, Round
+from specviz.records import Drawing, ExtraKind, FinishReason, Outcome, Round
 from specviz.trace_file import decode, encode
 from specviz.what_if import counterfactual, known_end_ids
 from tests.random_rounds import random_round
@@ -92,17 +92,18 @@ def test_a_draw_that_changes_no_verdict_changes_nothing():
         assert same.emitted_ids == chain.emitted_ids
 
 
-KINDS = [ProposalKind.IID, ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL]
+JUDGED = [(Drawing.INDEPENDENT, "token"), (Drawing.CHOSEN, "token"), (Drawing.CHOSEN, "typical")]
 
 
 @given(
     seed=st.integers(0, 10_000),
-    kind=st.sampled_from(KINDS),
+    judged=st.sampled_from(JUDGED),
     widths=st.sampled_from([(), (1,), (1, 1, 1), (3, 2, 1), (2, 2)]),
     in_file=st.booleans(),
 )
-def test_without_forced_draws_every_round_is_as_recorded(seed, kind, widths, in_file):
-    round_ = random_round(seed, widths, kind)
+def test_without_forced_draws_every_round_is_as_recorded(seed, judged, widths, in_file):
+    drawing, rule = judged
+    round_ = random_round(seed, widths, drawing, rule=rule)
     if in_file:
         round_ = decode(Round, encode(round_), "round")
     same = counterfactual(round_, {})

@@ -9,10 +9,10 @@ from specviz.records import (
     CacheLengths,
     DraftNode,
     DraftTree,
+    Drawing,
     ExtraKind,
     ExtraToken,
     Outcome,
-    ProposalKind,
     Round,
     TokenStep,
     Trace,
@@ -31,7 +31,7 @@ def chain(drafted: int, accepted: int, draft: float, verify: float, host: float)
         index=0,
         context_length=1,
         tree=DraftTree(
-            ProposalKind.IID, tuple(DraftNode(5, i - 1, i + 1, 0.5, 0.5) for i in range(drafted))
+            Drawing.INDEPENDENT, tuple(DraftNode(5, i - 1, i + 1, 0.5, 0.5) for i in range(drafted))
         ),
         verdicts=tuple(Verdict(0.5, 0.5, 0.5, 1.0, 0.5, each, 0.5, 0.5) for each in outcomes),
         positions=(),

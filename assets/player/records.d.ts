@@ -29,7 +29,8 @@ interface DecodingConfigRecord {
   method: string;
   draft_length: number;
   branching: number[];
-  tree_kind: ProposalKindName;
+  drawing: DrawingName;
+  rule: string;
   temperature: number;
   top_k: number;
   top_p: number;
@@ -60,9 +61,11 @@ interface DraftNodeRecord {
 }
 
 interface DraftTreeRecord {
-  kind: ProposalKindName;
+  drawing: DrawingName;
   nodes: Columns<DraftNodeRecord>;
 }
+
+type DrawingName = "independent" | "without-replacement" | "chosen";
 
 interface EngineReportRecord {
   engine: string;
@@ -256,8 +259,6 @@ interface PreparedRecord {
   waited_seconds: number;
 }
 
-type ProposalKindName = "iid" | "without-replacement" | "deterministic" | "typical";
-
 interface ReadingLimitRecord {
   bytes_per_second: number;
   step_bytes: number;
@@ -278,6 +279,7 @@ interface RoundRecord {
   notes: NoteRecord[];
   cache: CacheLengthsRecord;
   draft_prefill_seconds: number;
+  rule: string;
 }
 
 interface RunSummaryRecord {

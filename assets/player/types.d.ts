@@ -136,10 +136,12 @@ interface SettingRow {
   menu: string;
 }
 
-interface Kind {
+interface RuleOffer {
   name: string;
   title: string;
+  summary: string;
   lossless: boolean;
+  drawings: string[]; // the ways of drawing that the rule can judge
 }
 
 interface MethodOption {
@@ -160,8 +162,9 @@ interface MethodOffer {
   group: string;
   tree: boolean;
   depth_cap: string;
-  kinds: string[];
-  biases: Record<string, Bias | null>;
+  drawings: string[];
+  rules: string[];
+  biases: Record<string, Bias | null>; // by the name of a rule
   branching: string;
   options: MethodOption[];
 }
@@ -207,7 +210,8 @@ interface ClassPreset {
 
 interface Setup {
   settings: SettingRow[];
-  kinds: Kind[];
+  drawings: { name: string; title: string }[];
+  rules: RuleOffer[];
   tasks: Choice[];
   pairs: PairOffer[];
   models_note: string; // why users cannot name models of their own; "" if they can
@@ -407,7 +411,8 @@ interface Moment {
 // The plan for repeating the draws at one position of the text (shared/redraw.js). The bins are
 // sorted by decreasing p; the last bin contains all other tokens.
 interface RedrawPlan {
-  kind: ProposalKindName;
+  drawing: DrawingName;
+  rule: string;
   ids: (number | null)[];
   p: number[];
   q: number[];

@@ -10,6 +10,7 @@ from typing import Any
 from specviz.commands.command import Progress
 from specviz.decoding.batch_options import BatchOptions
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.decoding.rules.rule_table import RULES
 from specviz.engines.engine_facts import servers
 from specviz.errors import InputError, short, whole_between
 from specviz.experiments.run.profiling import MAX_PROMPTS
@@ -29,9 +30,9 @@ from specviz.records import (
     DECODING,
     SETTINGS,
     DecodingConfig,
+    Drawing,
     Part,
     Prompt,
-    ProposalKind,
     RunSetting,
     ValueType,
     read_integers,
@@ -85,7 +86,8 @@ def known_values(flags: Sequence[str]) -> Sequence[str] | None:
         "--task": CHAT_TASKS,
         "--device": DEVICES,
         "--dtype": tuple(DTYPES),
-        "--rule": tuple(kind.value for kind in ProposalKind),
+        "--drawing": tuple(drawing.value for drawing in Drawing),
+        "--rule": tuple(RULES),
         "--gpu": tuple(GPUS),
         "--to": servers(),
     }
@@ -318,15 +320,19 @@ def add_sampling_flags(group: _ActionsContainer, **defaults: Any) -> None:
 def chosen_config(options: Namespace) -> DecodingConfig:
     """Return the decoding settings that the user gave.
 
-    The method decides the shape of the tree and the acceptance rule if the user gave none.
+    The method decides the shape of the tree and how siblings are drawn if the user said neither.
     """
     method = method_named(options.method or chosen_pair(options).method)
     shape: dict[str, Any] = {"options": named_integers("option", options.option)}
     if options.branching is not None:
         shape["branching"] = read_integers("branching", options.branching)
-    if options.rule is not None:
-        shape["tree_kind"] = method.kind_named(options.rule, "rule")
-    return method.usual(options.draft_length, **shape, **chosen_sampling(options))
+    if options.drawing is not None:
+        shape["drawing"] = method.drawing_named(options.drawing)
+    config = method.usual(
+        options.draft_length, rule=options.rule, **shape, **chosen_sampling(options)
+    )
+    method.check(config)
+    return config
 
 
 def chosen_sampling(options: Namespace) -> dict[str, Any]:

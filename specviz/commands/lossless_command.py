@@ -52,7 +52,8 @@ def lossless(options: Namespace, progress: Progress) -> dict[str, Any]:
         "verdict": found.verdict,
         "context_tokens": [len(context) for context in contexts],
         "method": config.method,
-        "rule": config.tree_kind.value,
+        "drawing": config.drawing.value,
+        "rule": config.rule,
         "temperature": config.temperature,
     }
 
@@ -61,5 +62,5 @@ COMMAND = Command(
     lossless,
     facts,
     _add_flags,
-    example="--method draft-tree --rule without-replacement --temperature 1",
+    example="--method draft-tree --drawing without-replacement --temperature 1",
 )

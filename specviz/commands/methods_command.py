@@ -12,11 +12,11 @@ from specviz.commands.command import Command, Progress
 from specviz.commands.console import table
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
-from specviz.records import ProposalKind
+from specviz.decoding.rules.rule import Rule
 
 
 def list_methods() -> list[dict[str, Any]]:
-    """Return all methods; `lossy` lists those acceptance rules that are not lossless."""
+    """Return all methods; `lossy` lists those verification rules that are not lossless."""
     return [_describe_method(method) for method in DRAFTERS.values()]
 
 
@@ -24,17 +24,17 @@ def _describe_method(method: Method) -> dict[str, Any]:
     return {
         "name": method.name,
         "title": method.title,
-        "lossless": method.is_lossless,
-        "proposal": [kind.value for kind in method.kinds if kind.is_lossless],
-        "lossy": [_describe_bias(method, kind) for kind in method.kinds if not kind.is_lossless],
+        "drawings": [drawing.value for drawing in method.drawings],
+        "rules": [rule.name for rule in method.rules if rule.is_lossless],
+        "lossy": [_describe_bias(method, rule) for rule in method.rules if not rule.is_lossless],
         "needs": sorted(need.value for need in method.needs),
         "options": [asdict(option) for option in method.options],
     }
 
 
-def _describe_bias(method: Method, kind: ProposalKind) -> dict[str, Any]:
-    bias = measured_bias(method.name, kind.value)
-    return {"rule": kind.value} | (asdict(bias) if bias else {})
+def _describe_bias(method: Method, rule: Rule) -> dict[str, Any]:
+    bias = measured_bias(method.name, rule.name)
+    return {"rule": rule.name} | (asdict(bias) if bias else {})
 
 
 def methods(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
@@ -48,6 +48,7 @@ def methods_text(result: Sequence[dict[str, Any]]) -> str:
             "method": each["name"],
             "title": each["title"],
             "needs": each["needs"],
+            "rules": each["rules"],
             "lossy rules": [bias["rule"] for bias in each["lossy"]],
         }
         for each in result

@@ -27,6 +27,7 @@ from specviz.commands.flags import (
 )
 from specviz.commands.result_files import UNWRITTEN, missing_files, unwritten
 from specviz.decoding.batch_options import BatchOptions
+from specviz.decoding.rules.rule_table import rule_named
 from specviz.environment import Environment
 from specviz.errors import InputError, whole_between
 from specviz.experiments.benchmark.batching import batch_report, measure_batch
@@ -200,7 +201,7 @@ def _result(
         "theory_speedup": numbers["theory_speedup"],
         "theory_band": numbers["theory_band"],
         "predicted_speedup": measured.predicted_speedup,
-        "lossless": request.config.tree_kind.is_lossless,
+        "lossless": rule_named(request.config.rule).is_lossless,
         "identical": numbers["identical"],
         "first_divergence": numbers["first_divergence"],
         "device": trace.device,

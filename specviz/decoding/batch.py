@@ -177,6 +177,7 @@ class BatchRun:
         self._prompts: list[PrefilledPrompt] = []
         self._budget = options.draft_budget
         self._limit = _limit(target, len(rows), options.speculate_up_to)
+        self._rule = self.rows[0].rule  # all rows have the same settings except their seeds
         self._index = 0
         self._seconds = 0.0  # seconds that the batch has decoded so far
 
@@ -217,7 +218,7 @@ class BatchRun:
         stopwatch.drafted()
         roots, ends = [row.root for row in self.rows], [row.end for row in self.rows]
         outputs = self.target.verify(roots, proposals, ends)
-        forest = Forest(proposals)
+        forest = Forest(proposals, self._rule)
         packed = self._judge(forest, proposals, outputs)
         stopwatch.verified()
         judgements = forest.unpack(self.target.to_host(packed))

@@ -22,15 +22,18 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.rules import token_by_token
+from specviz.decoding.rules.rule import Rule
 from specviz.decoding.sampling import Sampler, uniforms_on
 from specviz.decoding.topology import Topology
 from specviz.decoding.verification import NODE_FIELDS, PARENT_FIELD, TreeJudgement, judge, unpack
 
 
 class Forest:
-    """The draft trees of a batch. Trees of the same proposal kind are judged together."""
+    """The draft trees of a batch. Trees that were drawn in the same way are judged together."""
 
-    def __init__(self, proposals: Sequence[Proposal]) -> None:
+    def __init__(self, proposals: Sequence[Proposal], rule: Rule = token_by_token.RULE) -> None:
+        self._rule = rule
         self._proposals = proposals
         self._groups = _groups(proposals)
 
@@ -48,6 +51,7 @@ class Forest:
                 [logits[index] for index in group],
                 sampler,
                 [extra_draws[index] for index in group],
+                self._rule,
             )
             for group in self._groups
         ]
@@ -87,7 +91,7 @@ def _groups(proposals: Sequence[Proposal]) -> list[list[int]]:
     groups: dict[object, list[int]] = {}
     for index, each in enumerate(proposals):
         if each.topology.size:
-            key = (each.kind, each.distributions is None, each.raw_distributions is None)
+            key = (each.drawing, each.distributions is None, each.raw_distributions is None)
             groups.setdefault(key, []).append(index)
     empty = [index for index, each in enumerate(proposals) if not each.topology.size]
     first, *others = groups.values() or [[]]
@@ -131,16 +135,18 @@ def _judge(
     logits: Sequence[Tensor],
     sampler: Sampler,
     extra_draws: Sequence[Sequence[float]],
+    rule: Rule,
 ) -> Tensor:
     uniforms = uniforms_on(logits[0].device, [draw for draws in extra_draws for draw in draws])
     if len(proposals) == 1:
         tree = proposals[0]
-        return judge(tree, logits[0], sampler, uniforms[tree.topology.offsets])
+        return judge(tree, logits[0], sampler, uniforms[tree.topology.offsets], rule)
     tables = forest_topology([each.topology for each in proposals])
     starts = accumulate(map(len, extra_draws), initial=0)
     depths = zip(proposals, starts, strict=False)
     draws = torch.cat([each.topology.offsets + start for each, start in depths])
-    return judge(_joined(proposals, tables), _ordered(proposals, logits), sampler, uniforms[draws])
+    joined, rows = _joined(proposals, tables), _ordered(proposals, logits)
+    return judge(joined, rows, sampler, uniforms[draws], rule)
 
 
 def _ordered(proposals: Sequence[Proposal], logits: Sequence[Tensor]) -> Tensor:
@@ -160,12 +166,12 @@ def _joined(proposals: Sequence[Proposal], tables: Topology) -> Proposal:
     between = [part for each in proposals for part in (root, each.token_ids)][1:]
     origins = [part for each in proposals for part in (root, each.node_origins)][1:]
     return Proposal(
-        drafted.kind,
         tables,
         torch.cat(between),
         _stacked(proposals, [each.distributions for each in proposals]),
         _stacked(proposals, [each.raw_distributions for each in proposals]),
         torch.cat(origins),
+        drawing=drafted.drawing,
     )
 
 

@@ -13,12 +13,13 @@ from typing import ClassVar
 from torch import Tensor
 
 from specviz.decoding.drafters.base import Proposal
+from specviz.decoding.rules.rule import Rule
 from specviz.decoding.sampling import Sampler
 from specviz.decoding.target import tree_inputs
 from specviz.decoding.topology import Topology, TreeLayout
-from specviz.decoding.verification import Rule, judge
+from specviz.decoding.verification import judge
 from specviz.models.sequence_work import Numbers, SequenceWork, Steps
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class ProposalForm:
     change. A proposal with extra queries has no form.
     """
 
-    kind: ProposalKind
+    drawing: Drawing
     tree: Topology | TreeLayout
     has_distributions: bool
     has_raw_distributions: bool
@@ -39,7 +40,7 @@ class ProposalForm:
     def of(cls, proposal: Proposal) -> ProposalForm:
         tree = proposal.topology
         return cls(
-            proposal.kind,
+            proposal.drawing,
             tree.layout if tree.is_padded else tree,
             proposal.distributions is not None,
             proposal.raw_distributions is not None,
@@ -54,7 +55,9 @@ class ProposalForm:
         raw_distributions = left.pop(0) if self.has_raw_distributions else None
         origins = left.pop(0) if self.has_origins else None
         tree = self.tree if isinstance(self.tree, Topology) else self.tree.topology(left)
-        return Proposal(self.kind, tree, token_ids, distributions, raw_distributions, origins)
+        return Proposal(
+            tree, token_ids, distributions, raw_distributions, origins, drawing=self.drawing
+        )
 
 
 def changing_tensors(proposal: Proposal) -> tuple[Tensor, ...]:

@@ -13,8 +13,10 @@ from torch import Tensor
 from specviz.decoding.clock import Stopwatch
 from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.base import Observation, OverlappedWork, Proposal
+from specviz.decoding.rules.rule import Rule, Walk
+from specviz.decoding.rules.rule_table import rule_named
 from specviz.decoding.streams import Purpose, RandomStream
-from specviz.decoding.verification import TreeJudgement, Walk, walk
+from specviz.decoding.verification import TreeJudgement
 from specviz.records import (
     CacheLengths,
     DecodingConfig,
@@ -46,14 +48,17 @@ class Row:
         end_ids: Collection[int],
         number: int = 0,
         departure: Departure | None = None,
+        rule: Rule | None = None,
     ) -> None:
-        """Create the row. Tokens that a departure has already written count as new tokens.
+        """Create the row. `rule` replaces the rule that the settings name.
 
-        The limit on new tokens must be larger than the number of tokens that are already written.
+        Tokens that a departure has already written count as new tokens. The limit on new tokens
+        must be larger than the number of tokens that are already written.
         """
         self.number = number  # index of this row (sequence) in its batch
         self.committed = [*prompt_ids, *(departure.written if departure else ())]
         self.finish: FinishReason | None = None
+        self.rule = rule or rule_named(config.rule)
         self._end_ids = frozenset(end_ids)
         self._limit = len(prompt_ids) + config.max_new_tokens
         self._extra_stream = RandomStream(config.seed, Purpose.EXTRA)
@@ -105,13 +110,13 @@ class Row:
         shape = judgement.shape
         uniforms = self._uniforms(judgement)
         acceptance_probs = [node.acceptance_prob for node in judgement.nodes]
-        walked = walk(shape.groups, acceptance_probs, uniforms)
+        walked = self.rule.walk(shape.groups, acceptance_probs, uniforms)
         endings = [node for node in walked.path if judgement.nodes[node].token_id in self._end_ids]
         if cut := walked.cut(endings, shape.depths):
-            return Decision(proposal, judgement, uniforms, cut, None, self.end)
+            return Decision(proposal, judgement, uniforms, cut, None, self.end, self.rule.name)
         judged, kind = judgement.row(walked.end), walked.extra_kind(shape.groups)
         extra = ExtraToken(judged.extra_id, kind, walked.end, judged.extra_prob)
-        return Decision(proposal, judgement, uniforms, walked, extra, self.end)
+        return Decision(proposal, judgement, uniforms, walked, extra, self.end, self.rule.name)
 
     def _uniforms(self, judgement: TreeJudgement) -> tuple[float, ...]:
         """Return one uniform draw per node.
@@ -153,6 +158,7 @@ class Decision:
     walk: Walk
     extra: ExtraToken | None
     context_length: int
+    rule: str
 
     @property
     def emitted_ids(self) -> tuple[int, ...]:
@@ -250,6 +256,7 @@ def record_round(
         notes=decision.proposal.notes + overlapped.notes,
         cache=CacheLengths(decision.context_length - 1, added, added - 1 - len(decision.walk.path)),
         draft_prefill_seconds=times.draft_prefill,
+        rule=decision.rule,
     )
 
 
@@ -261,7 +268,7 @@ def _tree(decision: Decision) -> DraftTree:
     shape = decision.judgement.shape
     nodes = zip(decision.judgement.nodes, shape.parents, shape.depths, strict=True)
     return DraftTree(
-        decision.proposal.kind,
+        decision.proposal.drawing,
         tuple(
             DraftNode(node.token_id, parent, depth, node.draft_prob, node.raw_draft_prob)
             for node, parent, depth in nodes

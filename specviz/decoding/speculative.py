@@ -3,8 +3,8 @@
 `decode` is a generator of rounds. This stream of rounds is the only instrumentation there is.
 
 Four modules contain the parts of a round: `drafters.base` (the proposal of a drafter),
-`judged_tree` (the forward and the judgement), `verification` (acceptance and walk) and `row`
-(committed tokens, decisions and records). The host waits for the device once per round. If a
+`judged_tree` (the forward and the judgement), `rules` (acceptance and walk) and `row` (committed
+tokens, decisions and records). The host waits for the device once per round. If a
 drafting method must read its own draft on the host, the host waits more often; `Method.host_copies`
 says how often.
 """
@@ -23,9 +23,11 @@ from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.base import Drafter, OverlappedWork, PrefilledPrompt, Proposal
 from specviz.decoding.judged_tree import JudgedTree, ProposalForm, changing_tensors
 from specviz.decoding.row import Decision, RoundTimes, Row, record_round, record_tree
+from specviz.decoding.rules.rule import Rule
+from specviz.decoding.rules.rule_table import rule_named
 from specviz.decoding.sampling import uniforms_on
 from specviz.decoding.target import Target
-from specviz.decoding.verification import Rule, acceptance, judge, unpack
+from specviz.decoding.verification import judge, unpack
 from specviz.models.graphs.captured_model import run_work
 from specviz.models.language_model import ForwardOutput, LanguageModel
 from specviz.models.sequence_work import HostNumbers
@@ -62,8 +64,8 @@ def decode(
 class SpeculativeRun:
     """Speculative decoding of one prompt.
 
-    Between rounds the target's cache holds all committed tokens except the last one. `rule` decides
-    which drafted tokens are accepted and from which distribution the extra token is drawn.
+    Between rounds the target's cache holds all committed tokens except the last one. `rule`
+    replaces the rule that the settings name.
     """
 
     def __init__(
@@ -74,11 +76,11 @@ class SpeculativeRun:
         config: DecodingConfig,
         end_ids: Collection[int],
         departure: Departure | None = None,
-        rule: Rule = acceptance,
+        rule: Rule | None = None,
     ) -> None:
-        self._rule = rule
+        self._rule = rule or rule_named(config.rule)
         self.target = Target.of(model, prompt_ids, config, drafter.feature_layers)
-        self._row = Row(prompt_ids, config, end_ids, departure=departure)
+        self._row = Row(prompt_ids, config, end_ids, departure=departure, rule=self._rule)
         self._drafter = drafter
         self._prompt_length = len(prompt_ids)
         # the prompt, which is kept until the drafter has read it

@@ -1,212 +1,34 @@
-"""Verification: which drafted nodes are accepted, and which token the target adds.
+"""Verification: the numbers that decide which drafted nodes the target accepts.
 
-1. `acceptance` (on the device) computes the acceptance probability of every node, and the
-   distribution of the extra token after every row. It uses no random draws.
-2. `walk` (on the host) compares the draws with the acceptance probabilities, from the root down.
-3. `judge` packs the results of step 1 and the displayed numbers into one buffer. Copying that
-   buffer is the only blocking copy of the round. `unpack` reads it on the host.
+1. The rule's `accept` (on the device) computes the acceptance probability of every node, and the
+   distribution of the extra token after every row (`decoding.rules`).
+2. `judge` packs these results and the displayed numbers into one buffer. Copying that buffer is the
+   only blocking copy of the round. `unpack` reads it on the host.
+3. The rule's `walk` (on the host) compares the draws with the acceptance probabilities.
 
-The lossless rules depend on how siblings were chosen (chain: Leviathan 2211.17192, Chen 2302.01318;
-trees: SpecInfer 2305.09781). Siblings are examined in the order in which they were drawn. The token
-x of a node is accepted with probability min(1, p(x) / q(x)). Otherwise p <- normalize(max(0, p -
-q)) before the next sibling is examined:
-
-- IID: q never changes. A repeated token is always rejected, and still updates p.
-- WITHOUT_REPLACEMENT: x is removed from q, and q is normalised again.
-- DETERMINISTIC: q is the point mass at x, so x is accepted with probability p(x).
-
-One rule is not lossless. TYPICAL (Medusa 2401.10774) accepts x if p(x) is large enough for the
-entropy of p. It draws the extra token from p itself.
-
-Some tests enumerate all draws and call exactly these functions. In shapes, N is the number of
-nodes, R = N + 1 the number of rows (the root, then the nodes), E the number of rows up to the last
-row that can have children, M the number of rows that have a child of some rank, Q the number of
-extra queries, V the size of the vocabulary and T the number of top tokens.
+Some tests enumerate all draws and call exactly the functions of the rules. In shapes, N is the
+number of nodes, R = N + 1 the number of rows (the root, then the nodes), E the number of rows up to
+the last row that can have children, Q the number of extra queries, V the size of the vocabulary and
+T the number of top tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from specviz.decoding.drafters.base import Proposal
-from specviz.decoding.sampling import Sampler, draw, normalize, residual
-from specviz.decoding.topology import Topology, TreeShape, tree_shape
-from specviz.records import TOP_TOKENS, ExtraKind, Position, ProposalKind
+from specviz.decoding.rules import token_by_token
+from specviz.decoding.rules.rule import Acceptance, Rule
+from specviz.decoding.sampling import Sampler, draw
+from specviz.decoding.topology import TreeShape, tree_shape
+from specviz.records import TOP_TOKENS, Position
 
-TYPICAL_EPSILON, TYPICAL_DELTA = 0.09, 0.3  # the values that the Medusa paper uses
 NODE_FIELDS = 9
 PARENT_FIELD = 1  # index of the field `parent` among the NODE_FIELDS numbers of a node
 _ROW_FIELDS = 6
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Acceptance:
-    """The probabilities with which verification decides about every node of a tree.
-
-    The probabilities of a node apply if its parent was accepted and its earlier siblings were
-    rejected.
-    """
-
-    acceptance_probs: Tensor  # [N] min(1, residual_probs / draft_probs); 0 or 1 for TYPICAL
-    target_probs: Tensor  # [N] the target's p(x) before any sibling was rejected
-    residual_probs: Tensor  # [N] the target's p(x) after the earlier siblings were rejected
-    draft_probs: Tensor  # [N] q(x) when the node is examined
-    extra_distributions: Tensor  # [N + 1, V] the distribution of the extra token after each row
-
-
-# The signature of `acceptance`. The arguments are a tree, its token ids, the kind of its proposal,
-# p and q.
-Rule = Callable[[Topology, Tensor, ProposalKind, Tensor, Tensor | None], Acceptance]
-
-
-def acceptance(
-    topology: Topology,
-    token_ids: Tensor,  # [N]
-    kind: ProposalKind,
-    p: Tensor,  # [N + 1, V], row 0 is after the root
-    q: Tensor | None,  # [E, V]; None for a point mass
-) -> Acceptance:
-    """Return the acceptance probability of every node, and the extra token's distributions."""
-    if kind is ProposalKind.TYPICAL:
-        return _typical(topology, token_ids, p)
-    if q is None:
-        return _of_point_masses(topology, token_ids, p)
-    # Tokens are drawn in proportion to q. Rounded float32 rows sum to 1 only within a few
-    # millionths, so they are normalised here as well.
-    size, x_ids, p_left, q_left = topology.size, token_ids, _shares(p), _shares(q)
-    # Add row N + 1 and node N. They do not exist in the tree, but a padded list of siblings
-    # contains them.
-    if topology.is_padded:
-        x_ids, p_left, q_left = _padded(x_ids), _padded(p_left), _padded(q_left)
-    p_whole = p_left
-    columns = p.new_zeros(4, len(x_ids))
-    for rows, nodes in topology.siblings:
-        x = x_ids[nodes][:, None]  # [M, 1]
-        p_here, q_here = p_left[rows], q_left[rows]  # [M, V]
-        p_x, q_x = p_here.gather(1, x), q_here.gather(1, x)
-        whole_x = p_x if p_left is p_whole else p_whole[rows].gather(1, x)
-        ratio = (p_x / q_x).masked_fill_(q_x <= 0, 0.0).clamp_(max=1.0)
-        columns[:, nodes] = torch.cat([ratio, whole_x, p_x, q_x], 1).T
-        p_left = p_left.index_copy(0, rows, residual(p_here, q_here))
-        if kind is ProposalKind.WITHOUT_REPLACEMENT:
-            q_left = q_left.index_copy(0, rows, normalize(q_here.scatter(1, x, 0.0)))
-    accept, target, residuals, draft = columns[:, :size].unbind(0)
-    return Acceptance(accept, target, residuals, draft, p_left[: size + 1])
-
-
-def _of_point_masses(topology: Topology, token_ids: Tensor, p: Tensor) -> Acceptance:
-    """Apply the acceptance rule to point masses: a rejected token x is removed from p.
-
-    So the acceptance of x is p(x) divided by the probability that is left after its earlier
-    siblings. A repeated token is always rejected. A token that has all the remaining probability is
-    always accepted. All nodes are computed at once; C is the length of all lists of siblings.
-    """
-    left, x_ids = (_padded(p), _padded(token_ids)) if topology.is_padded else (p.clone(), token_ids)
-    accept = p.new_zeros(len(x_ids))
-    if topology.siblings:
-        rows, nodes = (torch.cat(part) for part in zip(*topology.siblings, strict=True))  # [C]
-        x = x_ids[nodes]
-        # [C, C], True where a column is an earlier sibling of a row
-        earlier = (rows[:, None] == rows).tril_(-1)
-        repeats = (earlier & (x[:, None] == x)).any(1)
-        p_x = left[rows, x].masked_fill_(repeats, 0)
-        share = left.sum(-1)[rows] - earlier.to(p) @ p_x
-        accept[nodes] = (p_x / share.clamp(min=torch.finfo(p.dtype).tiny)).clamp_(max=1)
-        left.index_put_((rows, x), p_x.masked_fill(p_x < share, 0) - p_x, accumulate=True)
-    accept, left = accept[: topology.size], left[: topology.size + 1]
-    total = left.sum(-1, keepdim=True)
-    # If rounding leaves no probability at all, the distribution is p itself.
-    nothing = (total == 0).to(p)
-    last = left.addcmul_(p, nothing).div_(total + nothing)
-    whole = p[topology.parent_rows, token_ids]
-    return Acceptance(accept, whole, accept, torch.ones_like(accept), last)
-
-
-def _shares(mass: Tensor) -> Tensor:
-    """Scale rows to sum 1. A row of zeros stays zero; no caller reads it."""
-    return mass / mass.sum(-1, keepdim=True).clamp_(min=torch.finfo(mass.dtype).tiny)
-
-
-def _padded(table: Tensor) -> Tensor:
-    return torch.cat([table, torch.zeros_like(table[:1])])
-
-
-def _typical(topology: Topology, token_ids: Tensor, p: Tensor) -> Acceptance:
-    """Accept x if p(x) > min(epsilon, delta * exp(-entropy of p)). Rejections never change p."""
-    entropy = torch.special.entr(p).sum(-1)  # [R]
-    threshold = (TYPICAL_DELTA * (-entropy).exp()).clamp(max=TYPICAL_EPSILON)
-    rows = topology.parent_rows
-    p_x = p[rows, token_ids]
-    passes = (p_x > threshold[rows]).to(p)
-    return Acceptance(passes, p_x, p_x, torch.ones_like(p_x), p)
-
-
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """The result of a verification: which nodes were accepted, and which were rejected.
-
-    `path` has the accepted nodes, from depth 1 down.
-    """
-
-    path: tuple[int, ...]
-    rejected: tuple[int, ...]
-
-    @property
-    def end(self) -> int:
-        """Return the last accepted node, or -1 (the root) if no node was accepted."""
-        return self.path[-1] if self.path else -1
-
-    def cut(self, endings: Collection[int], depths: Sequence[int]) -> Walk | None:
-        """Return the walk up to the first accepted node whose token ends the text.
-
-        `endings` are the nodes with an end-of-sequence token. Return None if no accepted node is
-        one of them. `depths` has the depth of each node, from 1.
-        """
-        for length, node in enumerate(self.path, start=1):
-            if node in endings:
-                rejected = tuple(each for each in self.rejected if depths[each] <= length)
-                return Walk(self.path[:length], rejected)
-        return None
-
-    def extra_kind(self, children: Sequence[Sequence[int]]) -> ExtraKind:
-        """Return the kind of the token that the target adds after the path.
-
-        `children` has the child nodes of each row, as in `walk`.
-        """
-        if len(children) == 1:
-            return ExtraKind.PLAIN
-        return ExtraKind.RECOVERED if children[self.end + 1] else ExtraKind.BONUS
-
-
-def walk(
-    # the child nodes of each row, in the order in which they were drawn; row 0 is the root
-    children: Sequence[Sequence[int]],
-    acceptance_probs: Sequence[float],
-    uniforms: Sequence[float],
-) -> Walk:
-    """Follow the tree from the root. Node i is accepted if uniforms[i] < acceptance_probs[i].
-
-    The comparison is strict, so a token of probability 0 fails even at u = 0.
-
-    >>> walk([[0, 1], [], [2], []], [0.5, 1.0, 0.0], [0.9, 0.3, 0.0])
-    Walk(path=(1,), rejected=(0, 2))
-    """
-    path: list[int] = []
-    rejected: list[int] = []
-    node = -1
-    while True:
-        for child in children[node + 1]:
-            if uniforms[child] < acceptance_probs[child]:
-                path.append(child)
-                break
-            rejected.append(child)
-        else:
-            return Walk(tuple(path), tuple(rejected))
-        node = path[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +109,7 @@ def judge(
     logits: Tensor,
     sampler: Sampler,
     extra_uniforms: Tensor,
-    rule: Rule = acceptance,
+    rule: Rule = token_by_token.RULE,
 ) -> Tensor:
     """Judge a tree without waiting for the device.
 
@@ -297,7 +119,9 @@ def judge(
     rows = proposal.topology.size + 1
     logits, query_logits = logits[:rows], logits[rows:]
     p, raw_p = sampler.both(logits)  # [R, V]
-    judged = rule(proposal.topology, proposal.token_ids, proposal.kind, p, proposal.distributions)
+    judged = rule.accept(
+        proposal.topology, proposal.token_ids, proposal.drawing, p, proposal.distributions
+    )
     parts = [
         _node_fields(proposal, judged, raw_p).flatten(),
         _row_fields(proposal, judged, logits, p, raw_p, extra_uniforms).flatten(),

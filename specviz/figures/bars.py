@@ -18,6 +18,7 @@ from specviz.figures.distribution_rows import (
 )
 from specviz.figures.labels import NO_BREAK, compared, percent, visible_text
 from specviz.figures.overlap import Overlap
+from specviz.figures.rule_words import rule_words
 from specviz.figures.theme import (
     LIGHT,
     MONOSPACE,
@@ -28,7 +29,7 @@ from specviz.figures.theme import (
     probability_bars,
     quiet_axis,
 )
-from specviz.records import Position, ProposalKind, Round
+from specviz.records import Position, Round
 
 ROW_PIXELS = 30
 BAR_WIDTH = 0.28  # thickness of a bar as a share of the height of a row
@@ -111,7 +112,7 @@ def _draft_words(round_: Round, temperature: float) -> str:
         return "This draft gives its guesses no probabilities"
     if temperature == 0:
         return "q is raw, at temperature 1"
-    if round_.tree.kind in (ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL):
+    if not round_.tree.drawing.is_drawn:
         return "q is the draft’s own confidence, at temperature 1"
     return f"q is what the draft drew from, at temperature {temperature:g}"
 
@@ -121,10 +122,10 @@ def _title(round_: Round, temperature: float, coin: Coin) -> str:
         return "Raw p and q, at temperature 1: at temperature 0 those of the rule are 0 or 1"
     if not round_.tree.nodes:
         return f"Nothing was drafted: the target draws alone, from p at temperature {temperature:g}"
-    if not round_.tree.kind.is_lossless:
-        return "A lossy rule: it asks whether p is large enough, not how often the draft proposes"
+    if title := rule_words(round_.rule).title:
+        return title
     when = "before the first sibling was tried" if coin.comes_after_a_rejection else ""
-    if round_.tree.kind is ProposalKind.DETERMINISTIC:
+    if not round_.tree.drawing.is_drawn:
         return _point_mass_title(round_, temperature, when)
     return f"p and q {when or 'as the rule compares them'}, at temperature {temperature:g}"
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.figures.labels import DRAW_PLACES, compared, decimals, drawn, percent
+from specviz.figures.rule_words import RuleWords, rule_words
 from specviz.figures.theme import LIGHT, SMALL
-from specviz.records import ExtraKind, ExtraToken, Outcome, ProposalKind, Round, Verdict
+from specviz.records import Drawing, ExtraKind, ExtraToken, Outcome, Round, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +20,13 @@ class Coin:
 
     If no drafted node is shown, `verdict` is None and the bar is empty; `extra` is then the token
     that the target added. `is_drawn` says whether the run's temperature is above 0. At temperature
-    0 and under a lossy rule, u has no effect on the outcome.
+    0 and under a rule without draws, u has no effect on the outcome.
     """
 
     verdict: Verdict | None
     extra: ExtraToken | None
-    kind: ProposalKind
+    drawing: Drawing
+    rule: RuleWords
     is_drawn: bool
     y: float
     follows_rejection: bool
@@ -34,15 +36,17 @@ class Coin:
         verdict = None if child is None else round_.verdicts[child]
         extra = round_.extra if child is None else None
         follows = child is not None and round_.follows_rejection(child)
-        return cls(verdict, extra, round_.tree.kind, is_drawn, y, follows)
+        return cls(
+            verdict, extra, round_.tree.drawing, rule_words(round_.rule), is_drawn, y, follows
+        )
 
     @property
     def is_point_mass(self) -> bool:
-        return self.kind is ProposalKind.DETERMINISTIC
+        return not self.drawing.is_drawn
 
     @property
     def is_tossed(self) -> bool:
-        return self.is_drawn and self.kind.is_lossless
+        return self.is_drawn and self.rule.has_draws
 
     @property
     def comes_after_a_rejection(self) -> bool:
@@ -70,9 +74,8 @@ class Coin:
             return self._drawn
         if self.verdict.outcome is Outcome.UNREACHED:
             return "never examined: the walk ended before it"
-        if not self.kind.is_lossless:
-            passes = "above" if self.verdict.acceptance_prob > 0 else "below"
-            return f"p is {passes} the threshold"
+        if remark := self.rule.remark(self.verdict):
+            return remark
         if not self.comes_after_a_rejection:
             return ""
         p, q = compared(self.verdict.compared_prob, self.verdict.draft_prob)
@@ -83,7 +86,7 @@ class Coin:
     def _drawn(self) -> str:
         if self.extra is None or not self.is_drawn:
             return ""
-        has_residual = self.extra.kind is ExtraKind.RECOVERED and self.kind.is_lossless
+        has_residual = self.extra.kind is ExtraKind.RECOVERED and self.rule.has_residual
         distribution = "the residual" if has_residual else "p"
         return f"drawn from {distribution} with probability {percent(self.extra.prob)}"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from specviz.records import TOP_TOKENS, Position, ProposalKind, Round
+from specviz.records import TOP_TOKENS, Drawing, Position, Round
 
 SHOWN_TOKENS = 8
 MOST_DRAFTED = 12
 OWN_TOKENS = 4  # number of the draft's most probable tokens that are shown
 # The kinds of proposal for which the acceptance rule uses q.
-_WITH_OWN_Q = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT)
+_WITH_OWN_Q = (Drawing.INDEPENDENT, Drawing.WITHOUT_REPLACEMENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _has_raw_q(round_: Round, is_raw: bool) -> bool:
 
     The raw q is shown if the acceptance rule does not use q, or uses only the values 0 and 1.
     """
-    return is_raw or round_.tree.kind not in _WITH_OWN_Q
+    return is_raw or round_.tree.drawing not in _WITH_OWN_Q
 
 
 def _by_target(row: DistributionRow) -> float:
@@ -155,7 +155,7 @@ def first_q(round_: Round, index: int) -> float:
     left.
     """
     nodes, left = round_.tree.nodes, 1.0
-    if round_.tree.kind is not ProposalKind.WITHOUT_REPLACEMENT:
+    if not round_.tree.drawing.removes:
         return nodes[index].draft_prob
     for sibling in round_.tree.children(nodes[index].parent):
         q = nodes[sibling].draft_prob * left

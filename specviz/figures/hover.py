@@ -5,8 +5,9 @@ The lines hold numbers and fixed words only, and no text that a model wrote.
 
 from __future__ import annotations
 
-from specviz.figures.labels import decimals, drawn, percent
-from specviz.records import DraftNode, ExtraKind, ExtraToken, Outcome, ProposalKind, Verdict
+from specviz.figures.labels import percent
+from specviz.figures.rule_words import rule_words
+from specviz.records import DraftNode, Drawing, ExtraKind, ExtraToken, Verdict
 
 _DISTRIBUTIONS = {
     ExtraKind.FIRST: "the target after the prompt",
@@ -24,14 +25,14 @@ def shown_draft_prob(node: DraftNode) -> float:
     return node.draft_prob if 0 < node.draft_prob < 1 else node.draft_score
 
 
-def verdict_lines(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
+def verdict_lines(verdict: Verdict, drawing: Drawing, rule: str) -> tuple[str, ...]:
     r"""Return p, q, acceptance and u of a drafted node as lines of text.
 
     If p or q is 0 or 1, its line also has the raw value.
 
-    >>> from specviz.records import Outcome, ProposalKind, Verdict
+    >>> from specviz.records import Outcome, Drawing, Verdict
     >>> greedy = Verdict(1.0, 1.0, 1.0, 1.0, 0.25, Outcome.ACCEPTED, 0.62, 0.55)
-    >>> lines = verdict_lines(greedy, ProposalKind.IID)
+    >>> lines = verdict_lines(greedy, Drawing.INDEPENDENT, "token")
     >>> [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
     ['p 100 % (raw 62.0 %)', 'q 100 % (raw 55.0 %)', 'acceptance 1', 'u 0.250: accepted']
     """
@@ -39,21 +40,10 @@ def verdict_lines(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
     if abs(verdict.compared_prob - verdict.target_prob) > 1e-9:
         p += f" → {percent(verdict.compared_prob)} (residual)"
     q = _with_raw(verdict.draft_prob, verdict.raw_draft_prob)
-    if kind is ProposalKind.DETERMINISTIC:
+    words = rule_words(rule)
+    if words.compares and not drawing.is_drawn:
         q += ", a point mass"
-    return f"p {p}", f"q {q}", *_judged(verdict, kind)
-
-
-def _judged(verdict: Verdict, kind: ProposalKind) -> tuple[str, ...]:
-    is_examined = verdict.outcome is not Outcome.UNREACHED
-    if not kind.is_lossless:
-        passes = "above" if verdict.acceptance_prob > 0 else "below"
-        return (f"p is {passes} the rule's threshold", *([verdict.outcome.value] * is_examined))
-    accept, u = decimals(verdict.acceptance_prob), "unseen"
-    if is_examined and verdict.uniform_draw is not None:
-        accept, u = drawn(verdict.acceptance_prob, verdict.uniform_draw)
-    tossed = f"u {u}: {verdict.outcome.value}"
-    return f"acceptance {accept}", tossed if is_examined else "never examined"
+    return f"p {p}", f"q {q}", *words.lines(verdict)
 
 
 def _with_raw(processed: float, raw: float) -> str:
@@ -61,11 +51,11 @@ def _with_raw(processed: float, raw: float) -> str:
     return percent(processed) + (f" (raw {percent(raw)})" if says_more else "")
 
 
-def extra_lines(extra: ExtraToken, kind: ProposalKind) -> tuple[str, str]:
+def extra_lines(extra: ExtraToken, rule: str) -> tuple[str, str]:
     """Return two lines: how the target drew the round's extra token, and with what probability.
 
     A lossy rule has no residual, so the target draws every extra token from its own distribution.
     """
-    distribution = _DISTRIBUTIONS[extra.kind] if kind.is_lossless else "the target"
+    distribution = _DISTRIBUTIONS[extra.kind] if rule_words(rule).has_residual else "the target"
     source = f"{extra.kind.value}: drawn from {distribution}"
     return source, f"probability {percent(extra.prob)}"

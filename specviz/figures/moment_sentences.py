@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from specviz.figures.distribution_rows import first_q, has_own_distribution
 from specviz.figures.hover import shown_draft_prob
 from specviz.figures.labels import compared, decimals, drawn, in_proportion, percent
+from specviz.figures.rule_words import rule_words
 from specviz.records import (
     BatchRound,
+    Drawing,
     ExtraKind,
     LookaheadState,
     Outcome,
     Position,
-    ProposalKind,
     Round,
     Verdict,
 )
@@ -66,7 +67,8 @@ def round_sentences(round_: Round, is_greedy: bool, knows_extra: bool = True) ->
 class _Words:
     def __init__(self, round_: Round, is_greedy: bool, knows_extra: bool) -> None:
         self.round, self.is_greedy, self.knows_extra = round_, is_greedy, knows_extra
-        self.nodes, self.kind = round_.tree.nodes, round_.tree.kind
+        self.nodes, self.drawing = round_.tree.nodes, round_.tree.drawing
+        self.rule = rule_words(round_.rule)
         depths = [node.depth for node in self.nodes]
         self.is_chain = len(set(depths)) == len(depths)
         self.has_confidence = has_own_distribution(round_)
@@ -84,7 +86,7 @@ class _Words:
         if not self.has_confidence:
             return [self._token(node), f". {_COPIED}"]
         q = percent(self._own_q(node))
-        if self.is_greedy and self.kind is ProposalKind.IID:
+        if self.is_greedy and self.drawing is Drawing.INDEPENDENT:
             return ["the draft takes ", self._token(node), f", its most probable token ({q})."]
         if self._is_drawn:
             return ["the draft draws ", self._token(node), f", to which it gave {q}."]
@@ -100,14 +102,13 @@ class _Words:
             return _COPIED
         if not self._is_drawn:
             return "The draft picked them; the percentages are its own."
-        if self.kind is ProposalKind.IID:
+        if self.drawing is Drawing.INDEPENDENT:
             return "Each was drawn from the draft’s distribution, so one can come twice."
         return "They were drawn from the draft’s distribution, none twice."
 
     @property
     def _is_drawn(self) -> bool:
-        drawn = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT)
-        return self.kind in drawn and not self.is_greedy
+        return self.drawing.is_drawn and not self.is_greedy
 
     def _own_q(self, node: int) -> float:
         """Return the draft's probability of a node's token, before it drew any of its siblings."""
@@ -154,7 +155,7 @@ class _Words:
             return self._unreached(node)
         if self.is_greedy:
             return self._judged_greedily(node)
-        if not self.kind.is_lossless:
+        if not self.rule.has_draws:
             return self._judged_by_threshold(node)
         told = f" {self._chance(node)}: {verdict.outcome.value}.{self._lost(node)}"
         return [*self._compared(node), told]
@@ -179,7 +180,7 @@ class _Words:
         failed = _named(self._failed_before(node))
         if failed and verdict.compared_prob == 0:
             return ["After the rejection of ", *failed, " nothing of p is left for ", x, "."]
-        if self.kind is ProposalKind.DETERMINISTIC:
+        if not self.drawing.is_drawn:
             start: Sentence = ["Without ", *failed, ", the target gives "]
             start = start if failed else ["The target gives "]
             picked = "; the guess was picked, not drawn, so q counts as 1."
@@ -192,7 +193,7 @@ class _Words:
         if not failed:
             return ["The draft gave ", x, f" {q}, the target {only}{p}."]
         left: Sentence = ["After the rejection of ", *failed, ", what is left of p gives ", x]
-        gave = "gave it" if self.kind is ProposalKind.IID else "then gave it"
+        gave = "gave it" if self.drawing is Drawing.INDEPENDENT else "then gave it"
         return [*left, f" {only}{p}; the draft {gave} {q}."]
 
     def _chance(self, node: int) -> str:
@@ -286,13 +287,13 @@ class _Words:
         chance = self._extra_chance()
         share = f", which gives it {chance}" if chance else ""
         drawn: Sentence = [*start, " the target draws ", self._extra, " from "]
-        if not self.kind.is_lossless:
+        if not self.rule.has_residual:
             lossy = "This rule is lossy: an exact one would draw from what is left of p."
             return [*drawn, f"p itself{share}. {lossy}"]
         return [*drawn, *self._residual(failed), share, "."]
 
     def _residual(self, failed: list[int]) -> Sentence:
-        if self.kind is ProposalKind.DETERMINISTIC:
+        if not self.drawing.is_drawn:
             return ["p without ", failed]
         if len(failed) > 1:
             return ["what their rejection left of p, the residual"]

@@ -13,8 +13,9 @@ from typing import Any
 
 from specviz.figures.distribution_rows import DistributionRow
 from specviz.figures.labels import drawn, percent
+from specviz.figures.rule_words import rule_words
 from specviz.figures.theme import LIGHT
-from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
+from specviz.records import Outcome, Position, Round, Verdict
 
 AREA_WIDTH = 1.0  # height of the area in rows; the areas of adjacent rows touch
 AREA_OPACITY = 0.22
@@ -52,11 +53,11 @@ class Overlap:
         rows: Sequence[DistributionRow],
         is_drawn: bool,
     ) -> Overlap:
-        kind = round_.tree.kind
-        is_picked = kind is ProposalKind.DETERMINISTIC
+        is_picked = not round_.tree.drawing.is_drawn
+        compares = rule_words(round_.rule).compares
         parent = None if position is None else position.parent
         drafted = [] if parent is None else round_.tree.children(parent)
-        if position is None or not is_drawn or not kind.is_lossless or not drafted:
+        if position is None or not is_drawn or not compares or not drafted:
             return cls((), 0.0, None, is_picked, is_of_the_first=False)
         first = round_.tree.nodes[drafted[0]].token_id
         shares = [_share(row, first if is_picked else None) for row in rows]

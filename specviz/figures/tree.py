@@ -233,8 +233,9 @@ class _TreeView:
             return [*named, "root: the last committed token"]
         if index == EXTRA:
             assert self.round.extra is not None
-            return [text, *extra_lines(self.round.extra, self.round.tree.kind)]
-        return [text, *verdict_lines(self.round.verdicts[index], self.round.tree.kind)]
+            return [text, *extra_lines(self.round.extra, self.round.rule)]
+        each = self.round
+        return [text, *verdict_lines(each.verdicts[index], each.tree.drawing, each.rule)]
 
     def token_label(self, index: int) -> dict[str, Any]:
         is_beside = self.is_dense and self._is_leaf(index)

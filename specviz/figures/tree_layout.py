@@ -17,7 +17,7 @@ def to_networkx(tree: DraftTree) -> nx.DiGraph:
     All nodes have the attribute `depth`. All except the root also have `token_id`, `draft_prob` and
     `draft_score`.
     """
-    graph = nx.DiGraph(kind=tree.kind.value)
+    graph = nx.DiGraph(drawing=tree.drawing.value)
     graph.add_node(ROOT, depth=0)
     for index, node in enumerate(tree.nodes):
         graph.add_node(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.errors import InputError, short
-from specviz.records.settings import DECODING, SAMPLING, SETTINGS, Part, ProposalKind
+from specviz.records.settings import DECODING, SAMPLING, SETTINGS, Drawing, Part
 
 MAX_TREE_NODES = 64
 
@@ -16,16 +16,17 @@ class DecodingConfig:
     """The settings of a run; `records.settings` holds the bounds of each value.
 
     `branching` lists the children per node at depth 1, 2, …; deeper levels, down to `draft_length`,
-    have one child per node. An empty `branching` means a chain. `tree_kind` says how siblings are
-    chosen. At temperature 0 the kinds that draw siblings at random become DETERMINISTIC. `options`
-    has pairs of a name and a whole number for the options that belong to `method` alone. An option
-    that is absent has its default. Raise InputError if a value breaks its rule.
+    have one child per node. An empty `branching` means a chain. `drawing` says how siblings are
+    drawn; at temperature 0 they are always CHOSEN. `rule` names the rule that judges the draft.
+    `options` has pairs of a name and a whole number for the options that belong to `method` alone.
+    An option that is absent has its default. Raise InputError if a value breaks its rule.
     """
 
     method: str = SETTINGS["method"].default
     draft_length: int = SETTINGS["draft_length"].default
     branching: tuple[int, ...] = SETTINGS["branching"].default
-    tree_kind: ProposalKind = SETTINGS["tree_kind"].default
+    drawing: Drawing = SETTINGS["drawing"].default
+    rule: str = SETTINGS["rule"].default
     temperature: float = SETTINGS["temperature"].default
     top_k: int = SETTINGS["top_k"].default
     top_p: float = SETTINGS["top_p"].default

@@ -26,7 +26,7 @@ from specviz.records.field_types import (
     TopProbs,
 )
 from specviz.records.notes import Note
-from specviz.records.settings import MAX_DRAFT_LENGTH, ProposalKind
+from specviz.records.settings import MAX_DRAFT_LENGTH, SETTINGS, Drawing
 
 # number of most probable tokens that a record keeps for each position, besides the target's extra
 # token
@@ -94,7 +94,7 @@ class DraftTree:
     Parents come before their children, and siblings are in the order in which they were drawn.
     """
 
-    kind: ProposalKind
+    drawing: Drawing
     nodes: Annotated[tuple[DraftNode, ...], Columns(MAX_TREE_NODES)]
 
     def children(self, parent: int) -> tuple[int, ...]:
@@ -229,7 +229,7 @@ class Round:
     extra token, one after the root and one after every node. They are drawn before verification
     walks down the tree. They are empty if the program that recorded the run could not see them.
     `draft_prefill_seconds` is the drafter's time to read the text, which it does once per run;
-    `draft_seconds` does not include it.
+    `draft_seconds` does not include it. `rule` names the verification rule that judged the tree.
     """
 
     index: int
@@ -246,6 +246,7 @@ class Round:
     notes: tuple[Note, ...]
     cache: CacheLengths
     draft_prefill_seconds: Seconds = 0.0
+    rule: Name = SETTINGS["rule"].default
 
     @property
     def accepted(self) -> tuple[int, ...]:

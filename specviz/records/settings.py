@@ -3,8 +3,8 @@
 Everything that depends on a setting is derived from its entry here: the checks of `DecodingConfig`,
 the flags of the command line, the page's fields and errors, its address, trace files and the axes
 of a sweep. To add a setting, add an entry to the table and a field to `DecodingConfig`. A setting
-of `Part.SAMPLING` also needs a field in `decoding.sampling.Sampler`. Mark a new setting as
-`is_newer`, so that old trace files remain readable. BATCH holds the settings that only a batch has.
+of `Part.SAMPLING` also needs a field in `decoding.sampling.Sampler`. BATCH holds the
+settings that only a batch has.
 """
 
 from __future__ import annotations
@@ -39,21 +39,25 @@ ON = "yes"  # the text that means that a switch is on; an empty text means off
 MOST_DIGITS = 9
 
 
-class ProposalKind(Enum):
-    """The way in which drafted siblings were chosen, which determines the verification rule.
+class Drawing(Enum):
+    """The way in which drafted tokens, and siblings among them, were drawn.
 
-    TYPICAL trees are chosen like DETERMINISTIC ones. They are verified by typical acceptance
-    (Medusa 2401.10774), which is not lossless.
+    This is a fact about the draft: every lossless rule has to know it. Tokens that are CHOSEN
+    depend on no random draw, so their q is a point mass.
     """
 
-    IID = "iid"
+    INDEPENDENT = "independent"
     WITHOUT_REPLACEMENT = "without-replacement"
-    DETERMINISTIC = "deterministic"
-    TYPICAL = "typical"
+    CHOSEN = "chosen"
 
     @property
-    def is_lossless(self) -> bool:
-        return self is not ProposalKind.TYPICAL
+    def is_drawn(self) -> bool:
+        return self is not Drawing.CHOSEN
+
+    @property
+    def removes(self) -> bool:
+        """Return whether a drawn token is removed from q before its next sibling is drawn."""
+        return self is Drawing.WITHOUT_REPLACEMENT
 
 
 class ValueType(Enum):
@@ -64,7 +68,7 @@ class ValueType(Enum):
     INTEGER = "integer"
     NUMBER = "number"
     INTEGERS = "integers"  # a tuple of integers that are at least 1
-    KIND = "kind"
+    DRAWING = "drawing"
     OPTIONS = "options"  # a tuple of pairs, each of a name and an integer
     SWITCH = "switch"
 
@@ -117,7 +121,6 @@ class RunSetting:
     - `off`: the value that disables it.
     - `menu`: the name of the list from which the page offers choices.
     - `in_fork`: whether a fork of a recorded run may change it.
-    - `is_newer`: whether older trace files lack it; the setting then has its default value.
     """
 
     name: str
@@ -139,7 +142,6 @@ class RunSetting:
     axis: SweepAxis | None = None
     menu: str = ""
     in_fork: bool = False
-    is_newer: bool = False
 
     @property
     def is_bounded(self) -> bool:
@@ -178,7 +180,7 @@ class RunSetting:
                 return f"{low} and {high}"
         return {
             ValueType.INTEGERS: "a tuple of whole numbers >= 1",
-            ValueType.KIND: "a ProposalKind",
+            ValueType.DRAWING: "a Drawing",
             ValueType.OPTIONS: "pairs of a name and a whole number",
             ValueType.SWITCH: "true or false",
         }.get(self.type, "a name")
@@ -202,8 +204,8 @@ class RunSetting:
                 return is_number(value) and self._is_within(value)
             case ValueType.INTEGERS:
                 return isinstance(value, tuple) and all(is_whole(n) and n >= 1 for n in value)
-            case ValueType.KIND:
-                return isinstance(value, ProposalKind)
+            case ValueType.DRAWING:
+                return isinstance(value, Drawing)
             case ValueType.OPTIONS:
                 pairs = isinstance(value, tuple)
                 return pairs and all(isinstance(name, str) and is_whole(n) for name, n in value)
@@ -402,18 +404,31 @@ _TABLE = (
         flag_help="an option of the method (`specviz methods` lists them); may be repeated",
     ),
     RunSetting(
-        "tree_kind",
-        "Siblings and rule",
-        ValueType.KIND,
-        ProposalKind.IID,
+        "drawing",
+        "Drawing of siblings",
+        ValueType.DRAWING,
+        Drawing.INDEPENDENT,
+        Part.METHOD,
+        word="drawing",
+        key="drawing",
+        flag="--drawing",
+        flag_help="how alternative tokens at one position (siblings) are drawn: "
+        + ", ".join(drawing.value for drawing in Drawing)
+        + " (default the method's own)",
+        menu="drawings",
+    ),
+    RunSetting(
+        "rule",
+        "Verification rule",
+        ValueType.CHOICE,
+        "token",
         Part.METHOD,
         word="rule",
-        key="siblings",
+        key="rule",
         flag="--rule",
-        flag_help="how alternative tokens at one position (siblings) are drawn and verified: "
-        + ", ".join(kind.value for kind in ProposalKind)
-        + " (default the method's own)",
-        menu="kinds",
+        flag_help="how the target judges the draft; `specviz methods` lists the rules of each "
+        "method (default token: token by token)",
+        menu="rules",
     ),
     RunSetting(
         "temperature",
@@ -475,7 +490,6 @@ _TABLE = (
         flag_help="drop tokens that have less than this share of the most probable token's "
         "probability; 0 is off",
         axis=SweepAxis("min-p", "Min-p", "0,0.05,0.1,0.2,0.3"),
-        is_newer=True,
     ),
     RunSetting(
         "seed",

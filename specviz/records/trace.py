@@ -21,7 +21,7 @@ from specviz.records.field_types import (
 from specviz.records.rounds import EngineToken, Event, FinishReason, Prefill, Round, TokenStep
 from specviz.records.settings import MAX_NEW_TOKENS
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 1
 # The names that the lanes of a race can have.
 BASELINE = "baseline"
 SPECULATIVE = "speculative"

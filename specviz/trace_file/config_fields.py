@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from specviz.errors import whole_between
-from specviz.records import SETTINGS, DecodingConfig, ProposalKind, RunSetting, ValueType
+from specviz.records import SETTINGS, DecodingConfig, Drawing, RunSetting, ValueType
 from specviz.records.field_types import MAX_INTEGER
 from specviz.trace_file.values import array, choice, number, object_of, text
 
@@ -23,30 +23,17 @@ def encode_settings(config: DecodingConfig) -> dict[str, Any]:
 
 
 def _encode(value: Any) -> Any:
-    if isinstance(value, ProposalKind):
+    if isinstance(value, Drawing):
         return value.value
     return [_encode(each) for each in value] if isinstance(value, tuple) else value
 
 
-def with_newer(value: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a JSON object, sorted as in the table of settings.
-
-    If an older file lacks newer settings, they are added with their defaults.
-    """
-    newer = {each.name: each.default for each in _SETTINGS if each.is_newer}
-    given = newer | value
-    known = {each.name: given[each.name] for each in _SETTINGS if each.name in given}
-    return known | given
-
-
 def decode_settings(value: object, path: str) -> DecodingConfig:
-    """Return the DecodingConfig of a JSON object; an older file may lack newer settings.
+    """Return the DecodingConfig of a JSON object.
 
     This function checks the types, so that the InputError names the path in the file.
     DecodingConfig itself checks the bounds.
     """
-    if isinstance(value, dict):
-        value = with_newer(value)
     names = frozenset(each.name for each in _SETTINGS)
     given = object_of(value, path, names, names)
     return DecodingConfig(
@@ -63,8 +50,8 @@ def _decode(setting: RunSetting, value: object, path: str) -> Any:
         case ValueType.INTEGERS:
             levels = enumerate(array(value, path, MAX_LEVELS))
             return tuple(whole_between(each, f"{path}[{i}]", 1, MAX_INTEGER) for i, each in levels)
-        case ValueType.KIND:
-            return choice(value, path, ProposalKind)
+        case ValueType.DRAWING:
+            return choice(value, path, Drawing)
         case ValueType.OPTIONS:
             options = enumerate(array(value, path, MAX_OPTIONS))
             return tuple(_decode_option(each, f"{path}[{i}]") for i, each in options)

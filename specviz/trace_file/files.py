@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from specviz.errors import InputError, short, whole_between
+from specviz.errors import InputError, is_whole, short
 from specviz.records import FORMAT_VERSION, Trace
 from specviz.trace_file.codec import record_codec
-from specviz.trace_file.old_versions import upgraded
 from specviz.whole_file import write_whole
 
 Record = TypeVar("Record")
@@ -62,12 +61,14 @@ def encode_trace(trace: Trace) -> Json:
 
 
 def decode_trace(value: object) -> Trace:
-    """Convert a JSON value to a trace; the value may have any version of the format."""
+    """Convert a JSON value to a trace."""
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise InputError(f"{_WANTED}, got {_kind(value)}")
-    version = whole_between(value.get("version"), "trace.version", 1, FORMAT_VERSION)
+    version = value.get("version")
+    if not is_whole(version) or version != FORMAT_VERSION:
+        raise InputError(f"trace.version must be {FORMAT_VERSION}, got {short(version)}")
     trace = {key: each for key, each in value.items() if key not in ("format", "version")}
-    return decode(Trace, upgraded(trace, version) if version < FORMAT_VERSION else trace, "trace")
+    return decode(Trace, trace, "trace")
 
 
 def _kind(value: object) -> str:

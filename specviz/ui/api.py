@@ -105,7 +105,7 @@ RACE = (_PROMPT, *(each for name, each in _RUN.items() if name != "prompt"))
 _SHARED = tuple(  # parameters of every endpoint that measures several prompts
     replace(each, default=TOKENS) if name == "max_new_tokens" else each
     for name, each in _RUN.items()
-    if name not in ("prompt", "method", "draft_length", "branching", "options", "tree_kind")
+    if name not in ("prompt", "method", "draft_length", "branching", "options", "drawing", "rule")
 )
 _DRAFTING = (_RUN["method"], _RUN["draft_length"])
 _COUNT = Parameter(
@@ -128,7 +128,7 @@ def form_of(given: Mapping[str, Any], names: Sequence[str] = tuple(SETTINGS)) ->
     _check_sources(form)
     form.setdefault("pair", CUSTOM if "target" in form else default_pair().name)
     form.setdefault("method", form_pair(form).method)
-    if "branching" in names and not {"branching", "options", "tree_kind"} & set(form):
+    if "branching" in names and not {"branching", "options", "drawing"} & set(form):
         setting = SETTINGS["draft_length"]
         length = setting.read(form.get("draft_length", setting.default))
         usual = form_method(form).usual_branching(length)
@@ -258,7 +258,7 @@ def _ask_profile(given: Given) -> Question:
 
 def _ask_lossless(given: Given) -> Question:
     place = {name: text for name, text in PLACE.items() if not given.get(name)}
-    question = {"form": form_of(given | place), "draws": given["draws"], "rule": given["rule"]}
+    question = {"form": form_of(given | place), "draws": given["draws"], "rule": given["specimen"]}
     return question | {"what": "losslessness", "draft": ""}
 
 
@@ -334,9 +334,9 @@ ENDPOINTS = (
         (
             Parameter("draws", int, "number of draws", DRAWS),
             Parameter(
-                "rule",
+                "specimen",
                 str,
-                "acceptance rule: the right one, or a wrong one from the bug zoo",
+                "rule to draw with: the right one, or a wrong one from the bug zoo",
                 RIGHT,
             ),
             *(replace(each, default=_PLACE.get(each.name, each.default)) for each in RACE),

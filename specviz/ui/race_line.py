@@ -12,7 +12,7 @@ from specviz.prompts import held_out_prompts, own_text
 from specviz.records import DECODING, SETTINGS, Conversation, RawText
 
 REPEATS = 5
-_OF_THE_SHAPE = frozenset({"branching", "tree_kind", "options"})
+_OF_THE_SHAPE = frozenset({"branching", "drawing", "options"})
 
 
 def race_line(request: RaceRequest) -> str:
@@ -54,8 +54,8 @@ def _decoding(request: RaceRequest) -> Iterator[str]:
     yield from ("--method", method.name)
     if config.branching or method.default_branching:
         yield from ("--branching", ",".join(map(str, config.branching)))
-    if len(method.kinds) > 1:
-        yield from ("--rule", config.tree_kind.value)
+    if len(method.drawings) > 1:
+        yield from ("--drawing", config.drawing.value)
     for name, value in config.options:
         yield from ("--option", f"{name}={value}")
     for setting in DECODING:

@@ -110,8 +110,8 @@ def _read(form: Mapping[str, Any], name: str) -> Any:
 
 def _config(form: Mapping[str, Any], method: Method) -> DecodingConfig:
     given = {each.name: _read(form, each.name) for each in DECODING if each.name in form}
-    kind = method.kind_named(given.pop("tree_kind", ""), "tree_kind")
-    return DecodingConfig(**{**given, "method": method.name, "tree_kind": kind})
+    drawing = method.drawing_named(given.pop("drawing", ""))
+    return DecodingConfig(**{**given, "method": method.name, "drawing": drawing})
 
 
 def _prompt(form: Mapping[str, Any]) -> Prompt:

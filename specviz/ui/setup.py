@@ -12,6 +12,8 @@ from typing import Any
 from specviz.bias import measured_bias
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
+from specviz.decoding.rules.rule import Rule
+from specviz.decoding.rules.rule_table import RULES
 from specviz.environment import Environment
 from specviz.experiments.run.racing import device_name
 from specviz.figures.labels import ENDINGS
@@ -25,7 +27,7 @@ from specviz.models.parts import Need
 from specviz.prompts import CHAT_TASKS, tasks
 from specviz.records import (
     SETTINGS,
-    ProposalKind,
+    Drawing,
     RunSetting,
     ValueType,
 )
@@ -34,11 +36,10 @@ from specviz.sixty_lines import sixty_lines
 from specviz.ui.class_presets import class_presets
 from specviz.ui.settings_form import CUSTOM, refusals
 
-KIND_TITLES = {
-    ProposalKind.IID: "independent draws",
-    ProposalKind.WITHOUT_REPLACEMENT: "without replacement",
-    ProposalKind.DETERMINISTIC: "most probable (top-k)",
-    ProposalKind.TYPICAL: "typical acceptance (lossy)",
+DRAWING_TITLES = {
+    Drawing.INDEPENDENT: "independent draws",
+    Drawing.WITHOUT_REPLACEMENT: "without replacement",
+    Drawing.CHOSEN: "most probable (top-k)",
 }
 # A pair of any two models. Nothing is known of them until the user names them.
 _CUSTOM = Pair(
@@ -69,7 +70,10 @@ def page_setup() -> dict[str, Any]:
         "pairs": [*map(_pair, pairs()), *_custom_pairs()],
         "models_note": _models_note(),
         "methods": [_method(method) for method in DRAFTERS.values()],
-        "kinds": [_kind(kind, title) for kind, title in KIND_TITLES.items()],
+        "drawings": [
+            {"name": each.value, "title": title} for each, title in DRAWING_TITLES.items()
+        ],
+        "rules": [_rule(rule) for rule in RULES.values()],
         "devices": _devices(),
         "dtypes": [
             {"name": name, "title": name, "note": DTYPE_NOTES.get(name, "")} for name in DTYPES
@@ -132,15 +136,15 @@ def _default(setting: RunSetting) -> str:
     """Return a setting's default value as the text of a field.
 
     The server's default pair decides the default values of the settings `pair`, `method` and
-    `tree_kind`.
+    `drawing`.
     """
     match setting.name:
         case "pair":
             return default_pair().name
         case "method":
             return default_pair().method
-        case "tree_kind":
-            return method_named(default_pair().method).kinds[0].value
+        case "drawing":
+            return method_named(default_pair().method).drawings[0].value
     if setting.is_bounded:
         return f"{setting.default:.17g}"
     return setting.default if isinstance(setting.default, str) else ""
@@ -251,24 +255,31 @@ def _method(method: Method) -> dict[str, Any]:
         "group": group(method),
         "tree": method.takes_branching,
         "depth_cap": method.depth_cap,
-        "kinds": [kind.value for kind in method.kinds],
-        "biases": {kind.value: _bias(method, kind) for kind in method.kinds},
+        "drawings": [drawing.value for drawing in method.drawings],
+        "rules": [rule.name for rule in method.rules],
+        "biases": {rule.name: _bias(method, rule) for rule in method.rules},
         "branching": ",".join(map(str, method.default_branching)),
         "options": [asdict(option) for option in method.options],
     }
 
 
-def _bias(method: Method, kind: ProposalKind) -> dict[str, Any] | None:
-    """Return how far the output of a lossy method is from the target's distribution.
+def _bias(method: Method, rule: Rule) -> dict[str, Any] | None:
+    """Return how far the output of a lossy rule is from the target's distribution.
 
     The result is None if this distance was not measured.
     """
-    found = measured_bias(method.name, kind.value)
+    found = measured_bias(method.name, rule.name)
     return asdict(found) if found else None
 
 
-def _kind(kind: ProposalKind, title: str) -> dict[str, Any]:
-    return {"name": kind.value, "title": title, "lossless": kind.is_lossless}
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "name": rule.name,
+        "title": rule.title,
+        "summary": rule.summary,
+        "lossless": rule.is_lossless,
+        "drawings": [drawing.value for drawing in Drawing if drawing in rule.drawings],
+    }
 
 
 def _devices() -> list[dict[str, str]]:

@@ -20,10 +20,10 @@ from specviz.metrics import acceptance_by_depth, acceptance_rate, block_efficien
 from specviz.records import (
     DraftNode,
     DraftTree,
+    Drawing,
     ExtraKind,
     ExtraToken,
     Outcome,
-    ProposalKind,
     Trace,
 )
 from tests.random_traces import changed, random_trace
@@ -31,8 +31,8 @@ from tests.tiny_trace import chain, tiny_trace
 
 RANDOM = [
     random_trace(1),
-    random_trace(2, branching=(3, 2), kind=ProposalKind.WITHOUT_REPLACEMENT),
-    random_trace(3, branching=(4,), kind=ProposalKind.DETERMINISTIC),
+    random_trace(2, branching=(3, 2), drawing=Drawing.WITHOUT_REPLACEMENT),
+    random_trace(3, branching=(4,), drawing=Drawing.CHOSEN),
     random_trace(4, has_distributions=False),
     random_trace(5, cut=True),
 ]
@@ -127,7 +127,7 @@ def test_all_nodes_below_a_rejected_level_of_a_tree_are_lost() -> None:
     )
     tree = dataclasses.replace(
         base,
-        tree=DraftTree(ProposalKind.WITHOUT_REPLACEMENT, nodes),
+        tree=DraftTree(Drawing.WITHOUT_REPLACEMENT, nodes),
         verdicts=verdicts,
         extra=ExtraToken(5, ExtraKind.RECOVERED, 1, 0.5),
         extra_ids=(),

@@ -79,7 +79,7 @@ def test_a_copied_guess_shows_no_q_and_the_table_says_why(random_url: str, turn_
     tab = race(turn_page, random_url, query, WIDE)
     tab.evaluate(
         "for (const { record } of specviz.race.view.trace.rounds) {"
-        " record.tree.kind = 'deterministic';"
+        " record.tree.drawing = 'chosen';"
         " for (const each of record.positions) each.raw_q = []; }"
     )
     find = "specviz.race.view.trace.rounds.findIndex((round) => round.outcomes.length > 1)"

@@ -11,10 +11,9 @@ from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
-METHOD, RULE = next(
-    (method, kind) for method in DRAFTERS.values() for kind in method.kinds if not kind.is_lossless
-)
-QUERY = f"?method={METHOD.name}&siblings={RULE.value}&tokens=30&seed=4"
+METHOD = DRAFTERS["medusa"]
+RULE = next(rule for rule in METHOD.rules if not rule.is_lossless)
+QUERY = f"?method={METHOD.name}&rule={RULE.name}&tokens=30&seed=4"
 PLACES = ("laneLoss", "resultLoss", "proofLoss")
 CLAIM = "lossy: not the target’s distribution"
 
@@ -26,16 +25,16 @@ def tab(random_url: str, turn_page: Open) -> RaceDriver:
 
 def test_the_form_calls_a_lossy_rule_lossy_before_the_race(tab: RaceDriver) -> None:
     assert tab.text("formLoss") == CLAIM
-    assert "(lossy)" in tab.ref("treeKind").locator("option:checked").inner_text()
-    tab.ref("treeKind").select_option(METHOD.kinds[0].value)
+    assert "(lossy)" in tab.ref("rule").locator("option:checked").inner_text()
+    tab.ref("rule").select_option(METHOD.rules[0].name)
     assert not tab.ref("formLoss").is_visible()
 
 
 def test_another_method_starts_with_its_lossless_rule(tab: RaceDriver) -> None:
-    other = next(m for m in DRAFTERS.values() if m is not METHOD and len(m.kinds) > 1)
+    other = next(m for m in DRAFTERS.values() if m is not METHOD and len(m.rules) > 1)
     tab.ref("method").select_option(other.name)
     tab.ref("method").select_option(METHOD.name)
-    assert tab.ref("treeKind").input_value() == METHOD.kinds[0].value
+    assert tab.ref("rule").input_value() == METHOD.rules[0].name
 
 
 def test_during_and_after_the_run_every_result_is_marked_as_lossy(tab: RaceDriver) -> None:
@@ -70,7 +69,7 @@ def test_the_verdicts_mention_a_threshold_and_no_draw(tab: RaceDriver) -> None:
 @pytest.mark.slow
 def test_a_later_lossless_race_has_no_such_badge(tab: RaceDriver) -> None:
     tab.race()
-    tab.ref("treeKind").select_option(METHOD.kinds[0].value)
+    tab.ref("rule").select_option(METHOD.rules[0].name)
     tab.race()
     for place in PLACES:
         assert not tab.ref(place).is_visible()

@@ -13,7 +13,7 @@ import pytest
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.models.pair_catalog import pairs
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 from specviz.ui.settings_form import refusals
 from tests.browser.race_driver import RaceDriver
 
@@ -29,7 +29,7 @@ def a_method(holds: Callable[[Method], bool]) -> Method:
 
 
 WITH_OPTIONS = a_method(lambda method: len(method.options) > 1)
-WITHOUT_OPTIONS = a_method(lambda method: not method.options and len(method.kinds) == 1)
+WITHOUT_OPTIONS = a_method(lambda method: not method.options and len(method.drawings) == 1)
 PLAIN = a_method(lambda method: not method.needs)
 PAIR = next(pair for pair in pairs() if pair.draft and refusals(pair))
 REFUSED, REASON = next(iter(refusals(PAIR).items()))
@@ -147,15 +147,14 @@ def test_the_form_has_the_fields_of_the_method(
 ) -> None:
     tab = turn_page(random_url, f"?method={method.name}")
     assert tab.ref("branchingField").is_visible() == method.takes_branching
-    assert tab.ref("kindField").is_visible() == (len(method.kinds) > 1)
-    # The user can choose the method's rule even at temperature 0, because the rule may decide the
-    # tree's shape.
-    assert tab.ref("treeKind").is_enabled()
+    assert tab.ref("drawingField").is_visible() == (len(method.drawings) > 1)
+    # The user can choose the drawing even at temperature 0, because it may decide the tree's shape.
+    assert tab.ref("drawing").is_enabled()
     labels = tab.ref("methodOptions").locator("label").all_inner_texts()
     assert labels == [option.title for option in method.options]
     order = tab.evaluate("specviz.race.form.order")
-    assert ("branching" in order, "tree_kind" in order) == (
-        *(method.takes_branching, len(method.kinds) > 1),
+    assert ("branching" in order, "drawing" in order) == (
+        *(method.takes_branching, len(method.drawings) > 1),
     )
     expected = {option.name: str(option.default) for option in method.options}
     assert order.get("options", {}) == expected
@@ -228,13 +227,13 @@ def test_options_and_rules_in_a_link_that_the_method_lacks_are_named(
 ) -> None:
     option = WITH_OPTIONS.options[0]
     query = f"?method={WITH_OPTIONS.name}&option-{option.name}={option.high + 1}"
-    tab = turn_page(random_url, f"{query}&option-magic=1&siblings=typical&tokens=6")
+    tab = turn_page(random_url, f"{query}&option-magic=1&rule=typical&tokens=6")
     notice = tab.text("linkNotice")
     rule = f"must be a whole number from {option.low} to {option.high}"
     assert f"option-{option.name} {rule}" in notice
     assert "option-magic is no option of this method" in notice
-    lacks_typical = all(kind.is_lossless for kind in WITH_OPTIONS.kinds)
-    assert ("siblings must be one of" in notice) == lacks_typical
+    lacks_typical = all(rule.is_lossless for rule in WITH_OPTIONS.rules)
+    assert ("rule must be one of" in notice) == lacks_typical
     tab.race()
     assert tab.errors == [] and tab.rounds > 0
 
@@ -274,7 +273,7 @@ def of_every_form() -> list[Method]:
     """
     kinds: dict[object, Method] = {}
     for method in DRAFTERS.values():
-        kinds.setdefault((bool(method.options), method.takes_branching, method.kinds), method)
+        kinds.setdefault((bool(method.options), method.takes_branching, method.drawings), method)
     return list(kinds.values())
 
 
@@ -289,15 +288,18 @@ def test_every_method_and_every_rule_can_race(app_url: str, turn_page: Open) -> 
 
 
 def race_all(tab: RaceDriver, methods: list[Method]) -> None:
-    """Race each method with its default rule, and with its other rules that were not raced yet."""
-    raced: set[ProposalKind] = set()
+    """Race each method with its default drawing, and with its others that were not raced yet."""
+    raced: set[Drawing] = set()
     for method in methods:
         tab.ref("method").select_option(method.name)
-        for kind in (method.kinds[0], *(each for each in method.kinds[1:] if each not in raced)):
+        for kind in (
+            method.drawings[0],
+            *(each for each in method.drawings[1:] if each not in raced),
+        ):
             raced.add(kind)
-            if len(method.kinds) > 1:
-                tab.ref("treeKind").select_option(kind.value)
+            if len(method.drawings) > 1:
+                tab.ref("drawing").select_option(kind.value)
             tab.race()
             assert tab.errors == [], (method.name, kind)
-            assert tab.evaluate("specviz.race.view.trace.main.config.tree_kind") == kind.value
+            assert tab.evaluate("specviz.race.view.trace.main.config.drawing") == kind.value
             assert tab.rounds > 0

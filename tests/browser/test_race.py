@@ -93,7 +93,7 @@ def test_a_link_reproduces_the_settings_and_the_race(
     app_url: str, open_page: Open, turn_page: Open
 ) -> None:
     query = (
-        "?task=maths&prompt=3&method=draft-tree&k=4&branching=3%2C2&siblings=without-replacement"
+        "?task=maths&prompt=3&method=draft-tree&k=4&branching=3%2C2&drawing=without-replacement"
         "&temperature=0.7&top-k=50&top-p=0.9&seed=11&tokens=16"
     )
     first = turn_page(app_url, query)

@@ -14,7 +14,7 @@ from specviz.metrics import summarise
 from specviz.models.files.chat_model import FOLDER
 from specviz.models.pair_catalog import models_folder, pair_named
 from specviz.prompts import held_out_prompt
-from specviz.records import BASELINE, ProposalKind
+from specviz.records import BASELINE, Drawing
 from specviz.trace_file import load
 
 
@@ -55,12 +55,13 @@ def test_every_command_of_the_list_has_its_own_help(name, capsys):
 def test_methods_lists_the_registry(capsys):
     listed = run_json(capsys, "methods")
     assert [method["name"] for method in listed] == list(DRAFTERS)
-    assert {"name", "title", "lossless", "proposal", "needs"} <= set(listed[0])
+    assert {"name", "title", "drawings", "rules", "lossy", "needs"} <= set(listed[0])
 
 
 def test_methods_says_how_far_lossy_rules_are_from_the_target(capsys):
     lossy = {each["name"]: each["lossy"] for each in run_json(capsys, "methods") if each["lossy"]}
-    assert list(lossy) == ["medusa"]
+    chosen = [method for method in DRAFTERS.values() if Drawing.CHOSEN in method.drawings]
+    assert list(lossy) == [method.name for method in chosen]
     (typical,) = lossy["medusa"]
     assert typical["rule"] == "typical"
     assert typical["total_variation"] > 2 * typical["noise_floor"] > 0
@@ -74,7 +75,7 @@ def test_a_race_under_a_lossy_rule_says_so_in_result_and_trace(capsys, tmp_path)
     )  # fmt: skip
     assert result["lossless"] is False
     trace = load(file)
-    assert trace.config.tree_kind is ProposalKind.TYPICAL
+    assert trace.config.rule == "typical"
     assert trace.main.total_variation is not None and trace.main.total_variation > 0.1
 
 
@@ -202,7 +203,8 @@ BAD = {
     "top_p must be above 0 and at most 1, got 0.0": ["--top-p", "0"],
     "top_k must be a whole number from 0 to 1,000,000, got -3": ["--top-k", "-3"],
     "method must be one of": ["--method", "nonsense"],
-    "rule must be one of iid for this method, got 'x'": ["--rule", "x"],
+    "drawing must be one of independent for this method, got 'x'": ["--drawing", "x"],
+    "rule must be one of token, typical, got 'x'": ["--rule", "x"],
     "branching must be empty for method draft-model": ["--branching", "2"],
     "branching must be whole numbers separated by commas": [
         "--method",

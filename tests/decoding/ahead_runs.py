@@ -39,7 +39,7 @@ def assert_same(ahead, chain):
     assert [each.emitted_ids for each in ahead] == [each.emitted_ids for each in chain]
     for ours, theirs in zip(ahead, chain, strict=True):
         assert [n.token_id for n in ours.tree.nodes] == [n.token_id for n in theirs.tree.nodes]
-        assert ours.tree.kind is theirs.tree.kind
+        assert ours.tree.drawing is theirs.tree.drawing
         for a, b in zip(ours.tree.nodes, theirs.tree.nodes, strict=True):
             assert abs(a.draft_prob - b.draft_prob) < 1e-5
             assert abs(a.draft_score - b.draft_score) < 1e-5

@@ -6,17 +6,17 @@ from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
 from specviz.models.files.loading import LoadedModel
 from specviz.models.parts import Parts
-from specviz.records import DecodingConfig, ProposalKind, Round
+from specviz.records import DecodingConfig, Drawing, Round
 from tests.decoding.table_model import TableModel
 from tests.decoding.tiny_codecs import our_codec, their_codec
 
-KINDS = (ProposalKind.DETERMINISTIC, ProposalKind.IID)
+KINDS = (Drawing.CHOSEN, Drawing.INDEPENDENT)
 PROMPT = (0, 1, 4, 0, 2, 1, 8, 9, 10)
 VOCAB = 12
 
 
 def config_of(kind, **changes):
-    return DecodingConfig(method=METHOD.name, tree_kind=kind, **changes)
+    return DecodingConfig(method=METHOD.name, drawing=kind, **changes)
 
 
 def parts_of(draft, ours=None, theirs=None):

@@ -80,7 +80,7 @@ def test_each_row_of_a_greedy_batch_writes_the_baseline_text(method, kind, targe
 
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=DRAFTERS)
 def test_a_row_that_ends_with_its_first_token_does_not_affect_other_rows(method, target, parts):
-    config = config_of(method, method.kinds[0], max_new_tokens=9)
+    config = config_of(method, method.drawings[0], max_new_tokens=9)
     setups = setups_of(target, parts, config)
     ends = {tokens_of(single_run(setups[1], PROMPTS[1]))[0]}
     alone = [single_run(setup, ids, ends) for setup, ids in zip(setups, PROMPTS, strict=True)]

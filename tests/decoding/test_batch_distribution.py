@@ -82,7 +82,7 @@ def test_a_budget_is_divided_fairly_and_the_remainder_rotates():
 
 
 def test_a_budget_of_one_token_goes_to_the_rows_in_turn(target, parts):
-    config = config_of(DRAFTERS["draft-model"], DRAFTERS["draft-model"].kinds[0])
+    config = config_of(DRAFTERS["draft-model"], DRAFTERS["draft-model"].drawings[0])
     steps = batch_steps(target, parts, config, options=BatchOptions(draft_budget=1))
     drafting = [[bool(each.tree.nodes) for each in rounds] for rounds in rounds_of(steps)[:8]]
     assert drafting == [[row == turn % 4 for row in range(4)] for turn in range(8)]
@@ -140,7 +140,7 @@ def test_the_time_of_three_rows_is_between_those_of_two_and_four(target):
 
 def test_drafters_of_a_batch_share_their_weights(target, parts):
     for method in DRAFTERS.values():
-        config = config_of(method, method.kinds[0])
+        config = config_of(method, method.drawings[0])
         setups = setups_of(target, parts, config)
         drafters = [make_row_drafters(setups[:count]) for count in (1, 4)]
         assert len({drafter.memory.weights for drafter in drafters}) == 1

@@ -41,7 +41,7 @@ def config_of(method, temperature):
         method=method.name,
         draft_length=4,
         branching=method.default_branching,
-        tree_kind=method.kinds[0],
+        drawing=method.drawings[0],
         max_new_tokens=24,
         temperature=temperature,
         seed=5,

@@ -11,7 +11,7 @@ from specviz.errors import InputError
 from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.prompts import held_out_prompt
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 from tests.decoding.conftest import tiny_model
 from tests.decoding.foreign_drafts import (
     KINDS,
@@ -49,7 +49,7 @@ def test_a_draft_that_equals_the_target_is_accepted_to_the_last_node(kind, tempe
     parts = parts_of(model, tiny_codec(pieces), tiny_codec(pieces))
     config = config_of(kind, temperature=temperature, top_k=3, max_new_tokens=60)
     for each in rounds_of(model, parts, config, prompt=(0, 1, 2, 3)):
-        if each.tree.nodes and (kind is ProposalKind.IID or temperature == 0):
+        if each.tree.nodes and (kind is Drawing.INDEPENDENT or temperature == 0):
             assert len(each.accepted) == len(each.tree.nodes)
         (note,) = each.notes if each.tree.nodes else [None]
         assert note is None or (note.shared, note.mass) == (5, pytest.approx(1.0))
@@ -83,7 +83,7 @@ def test_only_re_encoding_waits_for_the_device_a_second_time(kind, copies):
 def test_re_encoded_tokens_spell_the_text_that_the_draft_wrote():
     bundled = load_pair(pair_named("bundled"), "cpu", "float32", METHOD.needs)
     foreign, ours = bundled.parts.foreign, bundled.codec
-    config = config_of(ProposalKind.DETERMINISTIC, draft_length=6, max_new_tokens=40)
+    config = config_of(Drawing.CHOSEN, draft_length=6, max_new_tokens=40)
     prompt = tuple(ours.encode(held_out_prompt("story", 2), "story"))
     drafter = drafter_of(bundled.target, bundled.parts, config)
     run = SpeculativeRun(bundled.target, drafter, prompt, config, ())
@@ -104,7 +104,7 @@ def test_the_draft_s_end_token_becomes_the_target_s():
     draft.distribution = lambda tokens, layer=-1: torch.tensor(
         [5.0, 0.0]
     )  # every draft proposes the end token
-    config = config_of(ProposalKind.DETERMINISTIC, max_new_tokens=9)
+    config = config_of(Drawing.CHOSEN, max_new_tokens=9)
     rounds = rounds_of(TableModel(1, vocab=2), parts_of(draft, ours, theirs), config, (0, 0))
     assert [node.token_id for node in rounds[0].tree.nodes] == [1]
 
@@ -115,7 +115,7 @@ def test_vocabularies_without_common_tokens_can_only_be_re_encoded():
     with pytest.raises(
         InputError, match="must share at least one token with target .*, got none: choose"
     ):
-        rounds_of(target, parts, config_of(ProposalKind.IID), (0, 1))
-    config = config_of(ProposalKind.DETERMINISTIC, max_new_tokens=20)
+        rounds_of(target, parts, config_of(Drawing.INDEPENDENT), (0, 1))
+    config = config_of(Drawing.CHOSEN, max_new_tokens=20)
     rounds = rounds_of(target, parts, config, (0, 1))
     assert all(not each.tree.nodes for each in rounds)

@@ -14,7 +14,7 @@ from specviz.decoding.forward_times import TOKEN_COUNTS
 from specviz.decoding.topology import device_topology, topology
 from specviz.forward_curve import ForwardCurve
 from specviz.models.parts import Parts
-from specviz.records import DecodingConfig, ProposalKind
+from specviz.records import DecodingConfig, Drawing
 from tests.decoding.table_model import TableModel
 
 PROMPT = (3, 5, 1)
@@ -114,7 +114,7 @@ def test_below_the_lowest_measured_temperature_scores_use_that_temperature():
     for temperature, expected in ((0.0, DRAFT_AGREEMENT.sharpest), (0.9, 0.9)):
         config = DecodingConfig(
             method="dynamic-tree",
-            tree_kind=ProposalKind.DETERMINISTIC,
+            drawing=Drawing.CHOSEN,
             temperature=temperature,
             options=(("nodes", 8),),
         )

@@ -18,7 +18,7 @@ from specviz.decoding.speculative import SpeculativeRun
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.parts import Parts
-from specviz.records import DecodingConfig, Prefill, ProposalKind, Round
+from specviz.records import DecodingConfig, Drawing, Prefill, Round
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
 from tests.decoding.table_eagle import TableEagle, TableEagle3
@@ -26,15 +26,15 @@ from tests.decoding.table_model import TableModel
 from tests.decoding.tiny_parts import eagle3_for, eagle_for
 
 PROMPT = (0, 2, 1, 0, 2)
-DETERMINISTIC = ProposalKind.DETERMINISTIC
+CHOSEN = Drawing.CHOSEN
 CONFIG = DecodingConfig(
-    method="eagle", draft_length=4, tree_kind=DETERMINISTIC, temperature=0.8, max_new_tokens=40
+    method="eagle", draft_length=4, drawing=CHOSEN, temperature=0.8, max_new_tokens=40
 )
 SHAPES = [
-    pytest.param(DETERMINISTIC, (), id="dynamic"),
-    pytest.param(ProposalKind.IID, (), id="chain"),
-    pytest.param(ProposalKind.WITHOUT_REPLACEMENT, (2, 2), id="drawn tree"),
-    pytest.param(DETERMINISTIC, (2, 1), id="best tree"),
+    pytest.param(CHOSEN, (), id="dynamic"),
+    pytest.param(Drawing.INDEPENDENT, (), id="chain"),
+    pytest.param(Drawing.WITHOUT_REPLACEMENT, (2, 2), id="drawn tree"),
+    pytest.param(CHOSEN, (2, 1), id="best tree"),
 ]
 
 
@@ -56,11 +56,11 @@ def test_every_pair_runs_once_on_true_features_and_every_expanded_node_once(
     kind, branching, prompt, head
 ):
     """Each token of the text makes one pair, no matter which drafted tokens were accepted."""
-    setup = table_setup(replace(CONFIG, tree_kind=kind, branching=branching), kind=head)
+    setup = table_setup(replace(CONFIG, drawing=kind, branching=branching), kind=head)
     rounds = rounds_of(setup, prompt)
     true = rounds[-1].context_length - 1 if rounds[-1].tree.nodes else rounds[-2].context_length - 1
     guesses = sum(_parents(each.tree) for each in rounds)
-    if kind is not DETERMINISTIC or branching:
+    if kind is not CHOSEN or branching:
         assert setup.parts.eagle.pairs == true + guesses
     # The head may expand nodes that do not belong to the verified tree.
     else:
@@ -74,7 +74,7 @@ def _parents(tree):
 
 @pytest.mark.parametrize("kind, branching", SHAPES)
 def test_a_head_that_equals_the_target_is_accepted_to_a_leaf(kind, branching):
-    config = replace(CONFIG, tree_kind=kind, branching=branching, temperature=0.0)
+    config = replace(CONFIG, drawing=kind, branching=branching, temperature=0.0)
     for each in rounds_of(table_setup(config, TableModel(1))):
         assert each.tree.children(each.extra.parent) == ()
         assert each.accepted or not each.tree.nodes
@@ -82,7 +82,7 @@ def test_a_head_that_equals_the_target_is_accepted_to_a_leaf(kind, branching):
 
 def test_the_first_draft_follows_the_prompt_even_without_a_prefill():
     """Without a prefill, `resume` starts with the prompt's last token as the root."""
-    setup = table_setup(replace(CONFIG, tree_kind=ProposalKind.IID))
+    setup = table_setup(replace(CONFIG, drawing=Drawing.INDEPENDENT))
     run = SpeculativeRun(setup.target, make_drafter(setup), PROMPT, setup.config, ())
     run.resume()
     first = run.round()
@@ -157,7 +157,7 @@ def test_with_features_of_several_layers_the_greedy_text_is_the_baseline_text(
     kind, branching, model
 ):
     target = tiny_model(1, 3, "target", kind=model)
-    config = replace(CONFIG, tree_kind=kind, branching=branching, temperature=0.0)
+    config = replace(CONFIG, drawing=kind, branching=branching, temperature=0.0)
     setup = Setup(target, Parts(eagle=eagle3_for(target)), config, 400)
     assert setup.parts.eagle.feature_layers == (2, 1, 0)
     found = tokens_of(speculative.decode(target, make_drafter(setup), PROMPT, config))
@@ -167,13 +167,13 @@ def test_with_features_of_several_layers_the_greedy_text_is_the_baseline_text(
 @pytest.mark.parametrize(
     "kind, branching, shape",
     [
-        (DETERMINISTIC, (), DynamicTree),
-        (DETERMINISTIC, (2,), StaticTree),
-        (ProposalKind.IID, (), StaticTree),
+        (CHOSEN, (), DynamicTree),
+        (CHOSEN, (2,), StaticTree),
+        (Drawing.INDEPENDENT, (), StaticTree),
     ],
 )
 def test_branching_and_drawn_kinds_use_a_static_tree(kind, branching, shape):
-    config = replace(CONFIG, tree_kind=kind, branching=branching)
+    config = replace(CONFIG, drawing=kind, branching=branching)
     assert isinstance(make_drafter(table_setup(config))._shape, shape)
 
 

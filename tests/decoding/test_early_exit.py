@@ -11,7 +11,7 @@ from specviz.decoding.drafters.registry import make_drafter
 from specviz.errors import InputError
 from specviz.models.llama.self_model import SelfDrafting
 from specviz.models.parts import Parts
-from specviz.records import DecodingConfig, Prefill, ProposalKind, Round
+from specviz.records import DecodingConfig, Drawing, Prefill, Round
 from tests.decoding.conftest import tiny_model
 from tests.decoding.table_model import TableModel
 
@@ -62,12 +62,12 @@ def test_the_exit_layer_can_be_chosen_and_must_be_below_the_last():
         rounds_of(target, replace(CONFIG, options=(("exit_layer", 4),)))
 
 
-@pytest.mark.parametrize("kind", [ProposalKind.IID, ProposalKind.DETERMINISTIC])
+@pytest.mark.parametrize("kind", [Drawing.INDEPENDENT, Drawing.CHOSEN])
 @pytest.mark.parametrize("branching", [(), (3, 2)])
 def test_the_recorded_distributions_equal_those_of_a_whole_forward(kind, branching):
     """With real layers, p of every examined position equals p of a plain forward over its path."""
     target = tiny_model(1, 4, "target", vocab=8)
-    config = replace(CONFIG, branching=branching, tree_kind=kind, temperature=1.0)
+    config = replace(CONFIG, branching=branching, drawing=kind, temperature=1.0)
     context = list(PROMPT)
     drafter = make_drafter(Setup(target, PARTS, config, 300))
     for event in speculative.decode(target, drafter, PROMPT, config):

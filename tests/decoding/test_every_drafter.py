@@ -15,10 +15,10 @@ from specviz.errors import InputError
 from specviz.models.parts import Need, Parts
 from specviz.records import (
     DecodingConfig,
+    Drawing,
     ExtraKind,
     FinishReason,
     Outcome,
-    ProposalKind,
     Round,
 )
 from tests.decoding.events import tokens_of, without_seconds
@@ -28,15 +28,14 @@ IN_FOUR_BITS = dataclasses.replace(QUANTISED, options=(dataclasses.replace(BITS,
 VARIANTS = [
     pytest.param(method, kind, id=f"{method.name} {kind.value}")
     for method in DRAFTERS.values()
-    for kind in method.kinds
-    if kind.is_lossless
+    for kind in method.drawings
 ]
 # The int4 draft of quantised-self differs from its int8 draft only in the weights, so the tests
-# need only one proposal kind for it.
-VARIANTS.append(pytest.param(IN_FOUR_BITS, ProposalKind.IID, id="quantised-self 4 bits iid"))
-# One proposal kind per method, for tests whose claim does not depend on the kind.
-ONE_KIND_EACH = [each for each in VARIANTS if each.values[1] is each.values[0].kinds[0]]
-# One proposal kind per method in `make test`; `make slow` runs the other kinds as well.
+# need only one drawing for it.
+VARIANTS.append(pytest.param(IN_FOUR_BITS, Drawing.INDEPENDENT, id="quantised-self 4 bits"))
+# One drawing per method, for tests whose claim does not depend on it.
+ONE_KIND_EACH = [each for each in VARIANTS if each.values[1] is each.values[0].drawings[0]]
+# One drawing per method in `make test`; `make slow` runs the others as well.
 ONE_KIND_QUICKLY = [
     each
     if each in ONE_KIND_EACH
@@ -50,7 +49,7 @@ def config_of(method, kind, **changes):
         method=method.name,
         draft_length=changes.pop("draft_length", 4),
         branching=method.default_branching,
-        tree_kind=kind,
+        drawing=kind,
         max_new_tokens=changes.pop("max_new_tokens", 24),
         options=tuple((option.name, option.default) for option in method.options),
         **changes,
@@ -228,7 +227,7 @@ def test_an_unknown_method_is_refused_by_name(target, drafter_for):
 
 @pytest.mark.parametrize("method", [m for m in DRAFTERS.values() if not m.takes_branching])
 def test_a_chain_method_refuses_branching(method, drafter_for):
-    config = DecodingConfig(method=method.name, branching=(2,), tree_kind=method.kinds[0])
+    config = DecodingConfig(method=method.name, branching=(2,), drawing=method.drawings[0])
     with pytest.raises(InputError, match="branching must be empty for method"):
         drafter_for(config, PROMPT)
 
@@ -237,23 +236,18 @@ def test_a_chain_method_refuses_branching(method, drafter_for):
 def test_a_method_says_what_it_needs(method, target):
     titles = "|".join(need.title for need in method.needs)
     with pytest.raises(InputError, match=f"must have an? ({titles}), got none"):
-        make_drafter(Setup(target, Parts(), config_of(method, method.kinds[0]), 64))
+        make_drafter(Setup(target, Parts(), config_of(method, method.drawings[0]), 64))
 
 
 @pytest.mark.parametrize("method", DRAFTERS.values(), ids=DRAFTERS)
 def test_a_method_refuses_kinds_and_options_that_it_does_not_have(method, drafter_for):
-    config = config_of(method, method.kinds[0])
+    config = config_of(method, method.drawings[0])
     with pytest.raises(InputError, match="options of method .* must be among .*, got 'nonsense'"):
         drafter_for(dataclasses.replace(config, options=(("nonsense", 1),)), PROMPT)
     for option in method.options:
         too_much = ((option.name, option.high + 1),)
         with pytest.raises(InputError, match=f"{option.name} must be {option.rule}, got"):
             drafter_for(dataclasses.replace(config, options=too_much), PROMPT)
-    for kind in set(ProposalKind) - set(method.kinds):
-        with pytest.raises(InputError, match="rule must be one of"):
-            drafter_for(dataclasses.replace(config, tree_kind=kind), PROMPT)
-
-
-def test_verification_knows_every_proposal_kind():
-    for method in DRAFTERS.values():
-        assert set(method.kinds) <= set(ProposalKind)
+    for kind in set(Drawing) - set(method.drawings):
+        with pytest.raises(InputError, match="drawing must be one of"):
+            drafter_for(dataclasses.replace(config, drawing=kind), PROMPT)

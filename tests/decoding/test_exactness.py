@@ -1,6 +1,6 @@
 """Exactness proved by enumeration of every draft, verdict and extra token with its probability.
 
-The tests run the real functions `acceptance` and `walk`; they contain no second copy of the rules.
+The tests run the functions `accept` and `walk` of the rules; they contain no second copy of them.
 """
 
 import itertools
@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from specviz.decoding.rules import token_by_token, typical
+from specviz.decoding.rules.rule import Walk, walk_down
+from specviz.decoding.rules.token_by_token import acceptance
 from specviz.decoding.topology import Topology, device_topology, topology, tree_shape
-from specviz.decoding.verification import Walk, acceptance, walk
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 
 CPU = torch.device("cpu")
-POINT_MASSES = (ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL)
-LOSSLESS = [kind for kind in ProposalKind if kind.is_lossless]
 TREES = {
     "chain of one": (-1,),
     "chain of three": (-1, 0, 1),
@@ -45,7 +45,7 @@ class World:
         generator = torch.Generator().manual_seed(seed)
         prefixes = [x for n in range(depth + 1) for x in itertools.product(range(vocab), repeat=n)]
         self.vocab = vocab
-        self.rule = acceptance
+        self.rule = token_by_token.RULE
         self.p = dict(
             zip(prefixes, random_distributions(generator, len(prefixes), vocab, zeros), strict=True)
         )
@@ -71,7 +71,7 @@ def draft_prob(tree, tokens, kind, world):
     weight, parents = 1.0, shape_of(tree).parents
     for node, parent in enumerate(parents):
         q = world.q[prefix_of(tree, tokens, parent + 1)].clone()
-        if kind is ProposalKind.WITHOUT_REPLACEMENT:
+        if kind is Drawing.WITHOUT_REPLACEMENT:
             for earlier in range(node):
                 if parents[earlier] == parent:
                     q[tokens[earlier]] = 0
@@ -82,7 +82,7 @@ def draft_prob(tree, tokens, kind, world):
 
 def drafts(tree, kind, world):
     """Yield every possible draft with its probability."""
-    if kind in POINT_MASSES:
+    if not kind.is_drawn:
         # A rule for point masses must be exact for any fixed tokens, even repeated ones.
         generator = torch.Generator().manual_seed(5)
         for _ in range(6):
@@ -98,8 +98,7 @@ def emitted_distribution(tree, kind, world, tokens, output):
     """Add the distribution of the emitted prefixes for one draft to `output`."""
     p = torch.stack([world.p[prefix_of(tree, tokens, row)] for row in range(tree.size + 1)])
     q = torch.stack([world.q[prefix_of(tree, tokens, row)] for row in range(tree.expanded)])
-    point_mass = kind in POINT_MASSES
-    result = world.rule(tree, torch.tensor(tokens), kind, p, None if point_mass else q)
+    result = world.rule.accept(tree, torch.tensor(tokens), kind, p, q if kind.is_drawn else None)
     probs = result.acceptance_probs.tolist()
     groups = shape_of(tree).groups
     for accepts in itertools.product((True, False), repeat=tree.size):
@@ -114,7 +113,7 @@ def emitted_distribution(tree, kind, world, tokens, output):
             prob / 2 if accept else (1 + prob) / 2
             for accept, prob in zip(accepts, probs, strict=True)
         ]
-        end = walk(groups, probs, uniforms).end
+        end = world.rule.walk(groups, probs, uniforms).end
         prefix = prefix_of(tree, tokens, end + 1)
         for extra, mass in enumerate(result.extra_distributions[end + 1].tolist()):
             output[(*prefix, extra)] = output.get((*prefix, extra), 0.0) + weight * mass
@@ -152,7 +151,7 @@ def worst_error(tree, kind, world):
             total[sequence] = total.get(sequence, 0.0) + weight * mass
     # A deterministic proposal must be exact for each draft; a drawn proposal must be exact on
     # average.
-    distributions = results if kind in POINT_MASSES else [total]
+    distributions = [total] if kind.is_drawn else results
     worst = 0.0
     for distribution in distributions:
         for sequence in itertools.product(range(world.vocab), repeat=length):
@@ -171,7 +170,7 @@ def on_the_device(parents):
 
 
 @pytest.mark.parametrize("zeros", [False, True], ids=["full support", "holes in the support"])
-@pytest.mark.parametrize("kind", LOSSLESS, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", Drawing, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("made", ["host", "device"])
 @pytest.mark.parametrize("shape", TREES)
 def test_the_emitted_distribution_equals_the_target_distribution(shape, made, kind, zeros):
@@ -192,13 +191,13 @@ def off_by_rounding(tree, token_ids, kind, p, q):
 
 
 @pytest.mark.parametrize("zeros", [False, True], ids=["full support", "holes in the support"])
-@pytest.mark.parametrize("kind", LOSSLESS, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", Drawing, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("shape", TREES)
 def test_distributions_need_not_sum_to_1(shape, kind, zeros):
     tree = topology(TREES[shape], CPU)
     vocab = VOCAB.get(shape, 4) if tree.size < 6 else 3
     world = World(len(shape), vocab, tree.height + 1, zeros)
-    world.rule = off_by_rounding
+    world.rule = replace(token_by_token.RULE, accept=off_by_rounding)
     assert worst_error(tree, kind, world) < 1e-9
 
 
@@ -215,9 +214,10 @@ def test_a_tree_known_on_the_device_has_the_same_tables_as_one_known_on_the_host
 
 
 def test_typical_acceptance_is_not_lossless():
+    world = World(3, 4, 3, False)
+    world.rule = typical.RULE
     errors = [
-        worst_error(topology(parents, CPU), ProposalKind.TYPICAL, World(3, 4, 3, False))
-        for parents in ((-1,), (-1, -1))
+        worst_error(topology(parents, CPU), Drawing.CHOSEN, world) for parents in ((-1,), (-1, -1))
     ]
     assert min(errors) > 0.05
 
@@ -225,18 +225,16 @@ def test_typical_acceptance_is_not_lossless():
 def test_typical_acceptance_of_a_certain_target_accepts_only_its_token():
     tree = topology((-1, -1), CPU)
     p = torch.tensor([[0.0, 1.0, 0.0]] * 3)
-    result = acceptance(tree, torch.tensor([2, 1]), ProposalKind.TYPICAL, p, None)
+    result = typical.RULE.accept(tree, torch.tensor([2, 1]), Drawing.CHOSEN, p, None)
     assert result.acceptance_probs.tolist() == [0, 1]
     assert torch.equal(result.extra_distributions, p)
 
 
 def test_enumeration_detects_a_biased_rule(monkeypatch):
     """Resampling from p instead of the residual is the classic mistake; it must give an error."""
-    import specviz.decoding.verification as verification
-
-    monkeypatch.setattr(verification, "residual", lambda p, q: p)
+    monkeypatch.setattr(token_by_token, "residual", lambda p, q: p)
     tree = topology((-1, -1), CPU)
-    assert worst_error(tree, ProposalKind.IID, World(1, 4, 2, False)) > 0.01
+    assert worst_error(tree, Drawing.INDEPENDENT, World(1, 4, 2, False)) > 0.01
 
 
 def test_enumeration_detects_siblings_sorted_by_probability():
@@ -244,10 +242,10 @@ def test_enumeration_detects_siblings_sorted_by_probability():
     tree = topology((-1, -1), CPU)
     world = World(2, 4, 2, False)
     total: dict = {}
-    for tokens, weight in drafts(tree, ProposalKind.IID, world):
+    for tokens, weight in drafts(tree, Drawing.INDEPENDENT, world):
         ordered = tuple(sorted(tokens, key=lambda token: -float(world.q[()][token])))
         output: dict = {}
-        emitted_distribution(tree, ProposalKind.IID, world, ordered, output)
+        emitted_distribution(tree, Drawing.INDEPENDENT, world, ordered, output)
         for sequence, mass in output.items():
             total[sequence[0]] = total.get(sequence[0], 0.0) + weight * mass
     errors = [abs(total[token] - float(world.p[()][token])) for token in range(4)]
@@ -255,18 +253,18 @@ def test_enumeration_detects_siblings_sorted_by_probability():
 
 
 def test_a_token_of_probability_0_is_rejected_even_at_draw_0():
-    assert walk([[0], []], [0.0], [0.0]).path == ()
+    assert walk_down([[0], []], [0.0], [0.0]).path == ()
 
 
 def test_a_token_with_acceptance_probability_1_passes_at_the_largest_draw():
-    assert walk([[0], []], [1.0], [1 - 2.0**-53]).path == (0,)
+    assert walk_down([[0], []], [1.0], [1 - 2.0**-53]).path == (0,)
 
 
 def test_a_repeated_sibling_is_always_rejected_and_still_updates_the_residual():
     tree = topology((-1, -1), CPU)
     p = torch.tensor([[0.2, 0.5, 0.3]] * 3, dtype=torch.float64)
     q = torch.tensor([[0.6, 0.3, 0.1]], dtype=torch.float64)
-    result = acceptance(tree, torch.tensor([0, 0]), ProposalKind.IID, p, q)
+    result = acceptance(tree, torch.tensor([0, 0]), Drawing.INDEPENDENT, p, q)
     # After the first rejection p is (0, .2, .2) / .4 = (0, .5, .5); after the second it is (0, .2,
     # .4) / .6.
     assert result.acceptance_probs.tolist() == pytest.approx([1 / 3, 0])
@@ -276,7 +274,7 @@ def test_a_repeated_sibling_is_always_rejected_and_still_updates_the_residual():
 def test_a_rejected_point_mass_is_removed_from_the_target_s_distribution():
     tree = topology((-1, -1), CPU)
     p = torch.tensor([[0.2, 0.5, 0.3]] * 3, dtype=torch.float64)
-    result = acceptance(tree, torch.tensor([1, 0]), ProposalKind.DETERMINISTIC, p, None)
+    result = acceptance(tree, torch.tensor([1, 0]), Drawing.CHOSEN, p, None)
     assert result.acceptance_probs.tolist() == pytest.approx([0.5, 0.4])
     assert result.extra_distributions[0].tolist() == pytest.approx([0, 0, 1])
 
@@ -284,17 +282,17 @@ def test_a_rejected_point_mass_is_removed_from_the_target_s_distribution():
 def test_an_empty_tree_leaves_the_target_distribution_unchanged():
     p = torch.tensor([[0.2, 0.8]])
     result = acceptance(
-        topology((), CPU), torch.tensor([], dtype=torch.long), ProposalKind.IID, p, None
+        topology((), CPU), torch.tensor([], dtype=torch.long), Drawing.INDEPENDENT, p, None
     )
     assert result.extra_distributions.tolist() == p.tolist()
-    assert walk([[]], [], []).end == -1
+    assert walk_down([[]], [], []).end == -1
 
 
-@pytest.mark.parametrize("kind", LOSSLESS, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", Drawing, ids=lambda kind: kind.value)
 def test_the_recorded_p_of_a_sibling_ignores_earlier_rejections(kind):
     tree, tokens = topology((-1, -1, -1), CPU), torch.tensor([1, 0, 2])
     p, q = (each[None].double() for each in torch.tensor([[0.5, 0.2, 0.3], [0.2, 0.7, 0.1]]))
-    found = acceptance(tree, tokens, kind, p.expand(4, -1), None if kind in POINT_MASSES else q)
+    found = acceptance(tree, tokens, kind, p.expand(4, -1), q if kind.is_drawn else None)
     assert found.target_probs.tolist() == pytest.approx([0.2, 0.5, 0.3])
     assert found.residual_probs.tolist() != pytest.approx([0.2, 0.5, 0.3])
 
@@ -307,7 +305,7 @@ def test_a_walk_examines_siblings_in_order_at_any_depth():
     for depth, first in enumerate(firsts):
         children[3 * depth] = (first, first + 1, first + 2)
     accept = [0.2, 0.2, 0.8] * 8
-    found = walk(children, accept, [0.5] * 24)
+    found = walk_down(children, accept, [0.5] * 24)
     assert found.path == tuple(first + 2 for first in firsts)
     assert found.rejected == tuple(node for node in range(24) if node % 3 < 2)
 

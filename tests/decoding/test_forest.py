@@ -10,11 +10,11 @@ from specviz.decoding.drafters.base import ExtraQueries, Partial, Proposal, empt
 from specviz.decoding.forest import Forest
 from specviz.decoding.sampling import Sampler
 from specviz.decoding.topology import device_topology, topology
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 
 CPU, VOCAB = torch.device("cpu"), 6
 SHAPES = [(), (-1, 0, 1), (-1, -1, 0, 0, 2), (-1,), (-1, -1, -1), (-1, 0, 0, 1, 1, 3)]
-DRAWN = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT)
+DRAWN = (Drawing.INDEPENDENT, Drawing.WITHOUT_REPLACEMENT)
 
 
 def distributions(rows, generator):
@@ -35,12 +35,12 @@ def proposal_of(parents, kind, generator, on_device=False, queries=0, raw=True):
         torch.ones(queries, tree.size + 1 + queries, dtype=torch.bool),
     )
     return Proposal(
-        kind,
         tree,
         torch.randint(VOCAB, (tree.size,), generator=generator),
         distributions(rows, generator) if kind in DRAWN else None,
         distributions(rows, generator) if raw else None,
         queries=extra if queries else None,
+        drawing=kind,
     )
 
 
@@ -73,7 +73,7 @@ def assert_as_alone(proposals, generator, temperature=0.8):
             assert left == pytest.approx(right, abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", ProposalKind)
+@pytest.mark.parametrize("kind", Drawing)
 @pytest.mark.parametrize("on_device", [False, True], ids=["known trees", "device trees"])
 @pytest.mark.parametrize("seed", range(5))
 def test_trees_of_one_kind_are_verified_together_as_alone(kind, on_device, seed):
@@ -89,12 +89,12 @@ def test_trees_of_one_kind_are_verified_together_as_alone(kind, on_device, seed)
 def test_trees_of_several_kinds_are_verified_together_as_alone(seed):
     generator = torch.Generator().manual_seed(seed)
     proposals = [
-        proposal_of(SHAPES[1], ProposalKind.IID, generator),
-        proposal_of(SHAPES[2], ProposalKind.DETERMINISTIC, generator, queries=3, raw=False),
-        proposal_of(SHAPES[0], ProposalKind.IID, generator),
-        proposal_of(SHAPES[5], ProposalKind.DETERMINISTIC, generator, on_device=True),
-        proposal_of(SHAPES[2], ProposalKind.DETERMINISTIC, generator, raw=False),
-        proposal_of(SHAPES[4], ProposalKind.WITHOUT_REPLACEMENT, generator),
+        proposal_of(SHAPES[1], Drawing.INDEPENDENT, generator),
+        proposal_of(SHAPES[2], Drawing.CHOSEN, generator, queries=3, raw=False),
+        proposal_of(SHAPES[0], Drawing.INDEPENDENT, generator),
+        proposal_of(SHAPES[5], Drawing.CHOSEN, generator, on_device=True),
+        proposal_of(SHAPES[2], Drawing.CHOSEN, generator, raw=False),
+        proposal_of(SHAPES[4], Drawing.WITHOUT_REPLACEMENT, generator),
     ]
     assert_as_alone(proposals, generator)
     assert_as_alone(proposals, generator, temperature=0.0)
@@ -105,7 +105,7 @@ def test_trees_without_a_node_are_verified_together_as_alone():
     assert_as_alone([empty_proposal(CPU)] * 3, generator)
 
 
-@pytest.mark.parametrize("kind", [ProposalKind.IID, ProposalKind.DETERMINISTIC])
+@pytest.mark.parametrize("kind", [Drawing.INDEPENDENT, Drawing.CHOSEN])
 @pytest.mark.parametrize("count", range(7))
 def test_the_first_nodes_of_a_tree_get_the_verdicts_of_a_smaller_tree(kind, count):
     parents = SHAPES[2]
@@ -123,11 +123,11 @@ def test_the_first_nodes_of_a_tree_get_the_verdicts_of_a_smaller_tree(kind, coun
         assert cut.topology.size == 0 and cut.distributions is None
         return
     same = Proposal(
-        kind,
         small,
         whole.token_ids[:count],
         None if whole.distributions is None else whole.distributions[: small.expanded],
         whole.raw_distributions[: small.expanded],
+        drawing=kind,
     )
     generator = torch.Generator().manual_seed(2)
     logits = torch.randn(count + 1, VOCAB, generator=generator)
@@ -144,7 +144,7 @@ def test_the_first_nodes_of_a_tree_get_the_verdicts_of_a_smaller_tree(kind, coun
 
 def test_cutting_a_tree_keeps_its_other_data():
     generator = torch.Generator().manual_seed(3)
-    whole = proposal_of(SHAPES[2], ProposalKind.DETERMINISTIC, generator, queries=2)
+    whole = proposal_of(SHAPES[2], Drawing.CHOSEN, generator, queries=2)
     mask = torch.rand(2, 8, generator=generator) < 0.5
     whole = Proposal(
         **{

@@ -15,8 +15,8 @@ from specviz.models.parts import Parts
 from specviz.records import (
     SPECULATIVE,
     DecodingConfig,
+    Drawing,
     LookaheadState,
-    ProposalKind,
     Round,
 )
 from tests.decoding.conftest import VOCAB
@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 
 def config_of(**changes):
-    return DecodingConfig(method=METHOD.name, tree_kind=ProposalKind.DETERMINISTIC, **changes)
+    return DecodingConfig(method=METHOD.name, drawing=Drawing.CHOSEN, **changes)
 
 
 def rounds_of(target, config, prompt=PROMPT):

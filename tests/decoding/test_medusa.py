@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from specviz.decoding import speculative
-from specviz.decoding.drafters import medusa
 from specviz.decoding.drafters.base import Observation
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter
@@ -19,7 +18,7 @@ from specviz.decoding.forward_times import TOKEN_COUNTS
 from specviz.decoding.speculative import SpeculativeRun
 from specviz.forward_curve import ForwardCurve
 from specviz.models.parts import Parts
-from specviz.records import DecodingConfig, Outcome, Prefill, ProposalKind, Round
+from specviz.records import DecodingConfig, Drawing, Outcome, Prefill, Round
 from tests.decoding.conftest import tiny_model
 from tests.decoding.table_model import TableModel
 from tests.decoding.tiny_parts import HEADS, SHARES, medusa_for
@@ -28,7 +27,7 @@ PROMPT = (3, 5, 1, 3, 5, 2)
 CONFIG = DecodingConfig(
     method="medusa",
     draft_length=HEADS,
-    tree_kind=ProposalKind.DETERMINISTIC,
+    drawing=Drawing.CHOSEN,
     max_new_tokens=30,
     options=(("nodes", 9),),
 )
@@ -82,10 +81,10 @@ def test_the_order_by_level_keeps_siblings_in_order_and_a_smaller_tree_is_a_pref
         assert ranks == list(range(len(ranks)))
 
 
-@pytest.mark.parametrize("kind", [ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL])
-def test_every_node_is_its_head_s_choice_after_the_last_accepted_token(setup, kind):
+@pytest.mark.parametrize("rule", ["token", "typical"])
+def test_every_node_is_its_head_s_choice_after_the_last_accepted_token(setup, rule):
     """The feature belongs to the token before the root and equals that of a plain forward."""
-    config = replace(CONFIG, tree_kind=kind, temperature=0.9)
+    config = replace(CONFIG, rule=rule, temperature=0.9)
     text = list(PROMPT)
     nodes = by_depth(ranked_nodes(tuple(map(tuple, SHARES)), 9))
     checked = 0
@@ -151,8 +150,7 @@ def test_without_a_given_size_the_tree_maximises_expected_tokens_over_time(setup
 def test_typical_acceptance_accepts_tokens_that_are_probable_enough_for_the_entropy():
     """It accepts exactly the tokens with p(x) > min(0.09, 0.3 exp(-entropy)) (arXiv 2401.10774)."""
     target = TableModel(1, vocab=8)
-    kind = ProposalKind.TYPICAL
-    config = replace(CONFIG, tree_kind=kind, temperature=0.7, options=(), max_new_tokens=80)
+    config = replace(CONFIG, rule="typical", temperature=0.7, options=(), max_new_tokens=80)
     setup = Setup(target, Parts(medusa=medusa_for(target)), config, 400)
     text, outcomes = list(PROMPT), set()
     for event in events_of(setup, config):
@@ -172,4 +170,3 @@ def test_typical_acceptance_accepts_tokens_that_are_probable_enough_for_the_entr
 
 def test_the_method_s_memory_is_the_weights_of_the_heads(setup):
     assert make_drafter(setup).memory.weights == setup.parts.medusa.bytes > 0
-    assert medusa.METHOD.is_lossless and not ProposalKind.TYPICAL.is_lossless

@@ -15,7 +15,7 @@ from specviz.decoding.drafters.source import fitted
 from specviz.decoding.topology import topology
 from specviz.errors import InputError
 from specviz.models.parts import Parts
-from specviz.records import DecodingConfig, NgramMatch, ProposalKind, Round
+from specviz.records import DecodingConfig, Drawing, NgramMatch, Round
 from tests.decoding.conftest import VOCAB
 from tests.decoding.events import tokens_of
 
@@ -46,7 +46,7 @@ class OddDrafter(QuietDrafter):
     def propose(self, committed, room, round_index):
         tree = topology(self.parents if room >= 2 else (), torch.device("cpu"))
         tokens = torch.tensor([(7 * round_index + 5 * i) % VOCAB for i in range(tree.size)])
-        return Proposal(ProposalKind.DETERMINISTIC, tree, tokens.long())
+        return Proposal(tree, tokens.long())
 
     def close(self):
         self.closed = True
@@ -95,10 +95,10 @@ def load_example():
 
 
 def test_the_example_in_the_docs_is_a_lossless_method(target, monkeypatch):
-    example = Method("bigram", "Bigrams", "", (ProposalKind.DETERMINISTIC,), load_example())
+    example = Method("bigram", "Bigrams", "", load_example())
     monkeypatch.setitem(DRAFTERS, "bigram", example)
-    kind = ProposalKind.DETERMINISTIC
-    config = DecodingConfig(method="bigram", tree_kind=kind, max_new_tokens=60)
+    kind = Drawing.CHOSEN
+    config = DecodingConfig(method="bigram", drawing=kind, max_new_tokens=60)
     drafter = make_drafter(Setup(target, Parts(), config, 256))
     events = list(speculative.decode(target, drafter, PROMPT, config))
     assert tokens_of(events) == baseline_text(target, config)

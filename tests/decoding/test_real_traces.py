@@ -13,10 +13,10 @@ from specviz.experiments.run.recorder import Recorder
 from specviz.records import (
     BASELINE,
     SPECULATIVE,
+    Drawing,
     FinishReason,
     Lane,
     LaneKind,
-    ProposalKind,
     Round,
     Trace,
 )
@@ -32,7 +32,7 @@ from tests.trace_file.test_trace_file import same_but_for_digits
 EVERY_KIND = [
     pytest.param(method, kind, id=f"{method.name} {kind.value}")
     for method in DRAFTERS.values()
-    for kind in method.kinds
+    for kind in method.drawings
 ]
 
 
@@ -80,7 +80,7 @@ def test_a_real_trace_survives_the_file(method, kind):
 def test_rounds_of_a_batch_survive_sending_to_the_browser():
     target, draft = models()
     method = DRAFTERS["draft-tree"]
-    config = config_of(method, method.kinds[0], temperature=0.8)
+    config = config_of(method, method.drawings[0], temperature=0.8)
     steps = batch_steps(target, parts_for(target, draft), config)
     for record in (record for rounds in rounds_of(steps) for record in rounds):
         assert same_but_for_digits(decode(Round, encode(record), "round"), record)
@@ -102,7 +102,7 @@ def test_the_entropy_of_a_certain_target_is_exact_and_never_negative(sharpness):
         # of logits would lose digits.
         layer.weight += 40
     method = DRAFTERS["draft-model"]
-    config = config_of(method, ProposalKind.IID, temperature=0.8, max_new_tokens=200)
+    config = config_of(method, Drawing.INDEPENDENT, temperature=0.8, max_new_tokens=200)
     setup = Setup(target, parts_for(target, draft), config, cache_capacity(PROMPT, config))
     events = speculative.decode(target, make_drafter(setup), (0, 2, 1), config)
     places = [place for each in events if isinstance(each, Round) for place in each.positions]

@@ -20,7 +20,7 @@ from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
 from specviz.prompts import TASKS, held_out_prompt
-from specviz.records import DecodingConfig, ProposalKind, Round
+from specviz.records import DecodingConfig, Drawing, Round
 from tests.decoding.batch_runs import batch_parts, events_of, setups_of
 from tests.decoding.events import tokens_of
 
@@ -135,7 +135,7 @@ def test_rows_that_draft_together_draft_exactly_what_each_would_draft_alone(bran
         method="quantised-self",
         draft_length=3,
         branching=branching,
-        tree_kind=ProposalKind.WITHOUT_REPLACEMENT if branching else ProposalKind.IID,
+        drawing=Drawing.WITHOUT_REPLACEMENT if branching else Drawing.INDEPENDENT,
         max_new_tokens=9,
         temperature=0.9,
         options=(("bits", bits),),

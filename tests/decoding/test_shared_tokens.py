@@ -7,7 +7,7 @@ from specviz.decoding import speculative
 from specviz.decoding.drafters.base import Observation
 from specviz.decoding.drafters.cross_vocabulary import LateTransfer, ReencodedText
 from specviz.decoding.sampling import Sampler
-from specviz.records import ProposalKind, Round, SharedVocabulary
+from specviz.records import Drawing, Round, SharedVocabulary
 from tests.decoding.foreign_drafts import PROMPT, VOCAB, config_of, drafter_of, parts_of, tables
 from tests.decoding.tiny_codecs import OURS, TAG, THEIRS, our_codec, their_codec
 
@@ -22,7 +22,7 @@ def first_proposal(parts, config, committed):
 
 def test_q_is_the_draft_s_distribution_restricted_to_shared_tokens():
     draft = tables()[1]
-    config = config_of(ProposalKind.IID, temperature=0.7, draft_length=1)
+    config = config_of(Drawing.INDEPENDENT, temperature=0.7, draft_length=1)
     proposal = first_proposal(parts_of(draft), config, [0, 1, 0, 1])
     distribution = Sampler(0.7).distributions(draft.distribution(context_of([0, 1, 0, 1]))[None])[0]
     shared = {i: THEIRS.index(piece) for i, piece in enumerate(OURS) if piece in THEIRS}
@@ -41,14 +41,14 @@ def test_restricting_before_top_k_always_leaves_a_distribution():
         9.0 * torch.eye(VOCAB)[favourite] + 0.1 * torch.arange(VOCAB)
     )
     for top_k, top_p in ((1, 1.0), (0, 0.5)):
-        config = config_of(ProposalKind.IID, temperature=1.0, top_k=top_k, top_p=top_p)
+        config = config_of(Drawing.INDEPENDENT, temperature=1.0, top_k=top_k, top_p=top_p)
         distributions = first_proposal(parts_of(draft), config, [0, 1]).distributions
         assert distributions.sum(-1).tolist() == pytest.approx([1.0] * len(distributions))
 
 
 def test_the_note_has_the_mass_of_the_shared_tokens():
     target, draft = tables()
-    config = config_of(ProposalKind.IID, draft_length=1, temperature=1.0, max_new_tokens=30)
+    config = config_of(Drawing.INDEPENDENT, draft_length=1, temperature=1.0, max_new_tokens=30)
     shared = torch.tensor([j for j, p in enumerate(THEIRS) if p in OURS and p != TAG])
     committed = list(PROMPT)
     events = speculative.decode(target, drafter_of(target, parts_of(draft), config), PROMPT, config)
@@ -74,7 +74,7 @@ def test_the_note_has_the_mass_of_the_shared_tokens():
 
 def test_the_mass_is_the_mean_over_the_whole_chain():
     draft, committed = tables()[1], [0, 1, 0, 1]
-    config = config_of(ProposalKind.IID, temperature=1.0, draft_length=3)
+    config = config_of(Drawing.INDEPENDENT, temperature=1.0, draft_length=3)
     drafter = drafter_of(tables()[0], parts_of(draft), config)
     drafted = drafter.propose(committed, 9, 0).token_ids.tolist()
     written = [*context_of(committed), *(THEIRS.index(OURS[token_id]) for token_id in drafted)]

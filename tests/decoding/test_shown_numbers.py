@@ -7,7 +7,7 @@ from specviz.decoding.drafters.base import Proposal, host_tree
 from specviz.decoding.sampling import Sampler
 from specviz.decoding.topology import device_topology, topology
 from specviz.decoding.verification import judge, unpack
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 
 CPU = torch.device("cpu")
 # Row 0 is the root and row i + 1 is node i. Rows 0, 1 and 3 have children; rows 2, 4 and 5 have
@@ -45,9 +45,9 @@ def test_entropy_overlap_and_margin_equal_their_definitions_exactly(
     q = torch.randn(ROWS, VOCAB, generator=torch.Generator().manual_seed(8)).softmax(-1)
     q = q[: shape.expanded]
     if is_drawn:
-        proposal = Proposal(ProposalKind.IID, shape, tokens, q, q)
+        proposal = Proposal(shape, tokens, q, q, drawing=Drawing.INDEPENDENT)
     else:
-        proposal = Proposal(ProposalKind.DETERMINISTIC, shape, tokens)
+        proposal = Proposal(shape, tokens)
     packed = judge(proposal, logits, sampler, torch.full((ROWS,), 0.5, dtype=torch.float64))
     judgement = unpack(proposal, packed.tolist())
 

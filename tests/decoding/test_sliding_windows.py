@@ -33,8 +33,8 @@ VARIANTS = [
     )
     for family in FAMILIES
     for method in DRAFTERS.values()
-    for kind in method.kinds
-    if kind.is_lossless and Need.LAYERS not in method.needs
+    for kind in method.drawings
+    if Need.LAYERS not in method.needs
 ]
 
 
@@ -68,7 +68,7 @@ def test_greedy_text_equals_that_of_transformers(family, method, kind):
         method=method.name,
         draft_length=6,  # the draft is longer than the sliding window
         branching=method.default_branching,
-        tree_kind=kind,
+        drawing=kind,
         max_new_tokens=TOKENS,
     )
     drafter = make_drafter(Setup(target, parts, config, cache_capacity(PROMPT, config)))

@@ -52,7 +52,7 @@ def test_only_a_draft_on_several_devices_drafts_row_by_row(target, name):
     method = DRAFTERS[name]
     for kind, expected in ((SpreadModel, RowDrafters), (LibraryModel, StaticRows)):
         parts = Parts(draft=tiny_model(2, 1, "draft", kind=kind))
-        config = config_of(method, method.kinds[0])
+        config = config_of(method, method.drawings[0])
         assert type(make_row_drafters(setups_of(target, parts, config))) is expected
 
 

@@ -17,7 +17,7 @@ from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.sampling import Sampler
 from specviz.models.parts import Need, Parts
-from specviz.records import DecodingConfig, ExtraKind, Outcome, Prefill, ProposalKind, Round
+from specviz.records import DecodingConfig, Drawing, ExtraKind, Outcome, Prefill, Round
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
 from tests.decoding.table_eagle import NarrowTableEagle
@@ -32,11 +32,11 @@ LENGTH = 4
 # test. A wrong decoder is found with a probability of 98 % by 800 samples if its effect is 0.28, by
 # 500 samples if it is 0.36, and by 250 samples if it is 0.51. (The effect is Cohen's w, the root of
 # chi-square per sample.) Drawing recovered tokens from p instead of the residual has an effect of
-# 0.28 for the chain, 0.38 for siblings without replacement and 0.6 for IID siblings; a tree of
-# point masses has no residual. With the other methods, q differs much between positions, so using
-# the q of another position gives 9 standard deviations after 250 samples.
+# 0.28 for the chain, 0.38 for siblings without replacement and 0.6 for independent siblings; a tree
+# of point masses has no residual. With the other methods, q differs much between positions, so
+# using the q of another position gives 9 standard deviations after 250 samples.
 SAMPLES = {"draft-model": 800}
-OF_KIND = {ProposalKind.WITHOUT_REPLACEMENT: 500}
+OF_KIND = {Drawing.WITHOUT_REPLACEMENT: 500}
 OF_ANY_OTHER = 250
 # Only verification and the static tree depend on the proposal kind. So the plain tree is sampled
 # with every kind, and each other method with one kind; `make slow` samples all combinations. It
@@ -110,11 +110,11 @@ def test_min_p_cuts_the_target_and_the_draft_in_the_same_way():
 
     `make slow` runs the other kinds of proposal.
     """
-    kind = ProposalKind.WITHOUT_REPLACEMENT
+    kind = Drawing.WITHOUT_REPLACEMENT
     assert sampled_deviations(DRAFTERS["draft-tree"], kind, {"min_p": 0.2}) < 4
 
 
-@pytest.mark.parametrize("kind", DRAFTERS["eagle"].kinds, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", DRAFTERS["eagle"].drawings, ids=lambda kind: kind.value)
 def test_a_token_that_the_head_never_drafts_keeps_its_probability(kind):
     """A level of the tree can ask for more siblings than the head has tokens to draft."""
     target, table = pair_for(DRAFTERS["eagle"], tiny_model)
@@ -161,7 +161,7 @@ def test_a_draft_that_equals_the_target_is_accepted_to_the_last_node(
     """Wrong slots, positions, masks or distributions of the draft would lower acceptance."""
     model = TableModel(1) if models == "table" else tiny_model(1, 2, "both")
     config = config_of(method, kind, temperature=temperature, top_p=0.9, max_new_tokens=60)
-    is_drawn = temperature > 0 and not kind.value.startswith("det")
+    is_drawn = temperature > 0 and kind.is_drawn
     for each in rounds_of(model, model, config):
         if not each.tree.nodes:
             continue
@@ -175,7 +175,7 @@ def test_a_draft_that_equals_the_target_is_accepted_to_the_last_node(
 @pytest.mark.parametrize("method, kind", WITH_DRAFT)
 def test_tokens_are_drawn_from_the_recorded_q(method, kind):
     """Over many seeds, the shares of first siblings equal the recorded draft probabilities."""
-    if kind.value == "deterministic":
+    if not kind.is_drawn:
         draft = TableModel(2)
         config = config_of(method, kind, temperature=0.7, max_new_tokens=6)
         for each in rounds_of(TableModel(1), draft, config)[:1]:
@@ -212,7 +212,7 @@ def test_siblings_and_cousins_use_different_draws():
 
     The test compares siblings, and cousins that have the same distribution.
     """
-    config = config_of(DRAFTERS["draft-tree"], ProposalKind.IID, draft_length=2, temperature=1.0)
+    config = config_of(DRAFTERS["draft-tree"], Drawing.INDEPENDENT, draft_length=2, temperature=1.0)
     draft = TableModel(2, vocab=6)
     alike, expected, spread = 0, 0.0, 0.0
     for seed in range(300):
@@ -241,13 +241,13 @@ def test_every_round_uses_new_draws(method, kind):
             make_drafter(setup).propose(PROMPT, 4, index).token_ids.tolist() for index in (0, 1)
         )
         differ += first != second
-    assert differ > 20 if kind.value != "deterministic" else differ == 0
+    assert differ > 20 if kind.is_drawn else differ == 0
 
 
 def test_siblings_without_replacement_differ_while_tokens_with_mass_remain():
     config = DecodingConfig(
         method="draft-tree", draft_length=1, branching=(3,), temperature=1.0, max_new_tokens=12,
-        tree_kind=DRAFTERS["draft-tree"].kinds[1],
+        drawing=DRAFTERS["draft-tree"].drawings[1],
     )  # fmt: skip
     for each in rounds_of(TableModel(1), TableModel(2), config):
         tokens = [node.token_id for node in each.tree.nodes]
@@ -293,7 +293,7 @@ def test_the_first_token_is_drawn_from_the_target():
     for seed in range(samples):
         config = DecodingConfig(
             method="prompt-lookup",
-            tree_kind=ProposalKind.DETERMINISTIC,
+            drawing=Drawing.CHOSEN,
             max_new_tokens=1,
             temperature=1.0,
             seed=seed,
@@ -308,7 +308,7 @@ def test_the_first_token_is_drawn_from_the_target():
         assert abs(count - samples * prob) < 4 * math.sqrt(samples * prob * (1 - prob))
 
 
-@pytest.mark.parametrize("kind", DRAFTERS["draft-tree"].kinds)
+@pytest.mark.parametrize("kind", DRAFTERS["draft-tree"].drawings)
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 def test_a_tree_may_have_more_children_per_node_than_the_vocabulary_has_tokens(kind, temperature):
     config = config_of(DRAFTERS["draft-tree"], kind, temperature=temperature)

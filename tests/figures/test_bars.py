@@ -11,7 +11,7 @@ from specviz.figures.distribution_rows import OWN_TOKENS, distribution_rows
 from specviz.figures.labels import drawn, percent
 from specviz.figures.residual import residual_figure
 from specviz.figures.theme import Figure
-from specviz.records import Outcome, Position, ProposalKind, Round, Verdict
+from specviz.records import Drawing, Outcome, Position, Round, Verdict
 from tests.random_distributions import TEXTS
 from tests.random_rounds import random_round
 
@@ -70,12 +70,12 @@ def test_the_shaded_area_is_the_overlap_of_p_and_q() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED])
-@pytest.mark.parametrize("kind", [ProposalKind.IID, ProposalKind.DETERMINISTIC])
+@pytest.mark.parametrize("drawing", [Drawing.INDEPENDENT, Drawing.CHOSEN])
 def test_the_line_of_the_draw_is_inside_the_area_only_for_accepted_tokens(
-    outcome: Outcome, kind: ProposalKind
+    outcome: Outcome, drawing: Drawing
 ) -> None:
     for seed in range(40):
-        each = random_round(seed, (1, 1), kind)
+        each = random_round(seed, (1, 1), drawing)
         for child, verdict in enumerate(each.verdicts):
             if verdict.outcome is not outcome:
                 continue
@@ -96,17 +96,17 @@ def test_after_a_rejected_sibling_no_line_shows_the_draw() -> None:
 
 
 def test_with_picked_siblings_the_area_belongs_to_the_first_and_says_so() -> None:
-    each = random_round(1, (3,), ProposalKind.DETERMINISTIC)
+    each = random_round(1, (3,), Drawing.CHOSEN)
     headings = [figure_of(each, child)["layout"]["meta"]["heading"] for child in (0, 1)]
     share = percent(each.positions[0].overlap)
     assert headings[0].endswith(f". Shaded: how often the guess passes, {share}")
     assert headings[1].endswith(f". Shaded: how often the first sibling passes, {share}")
 
 
-@pytest.mark.parametrize("kind", [ProposalKind.TYPICAL, ProposalKind.IID])
-def test_without_a_deciding_draw_there_is_neither_area_nor_line(kind: ProposalKind) -> None:
-    temperature = 0.7 if kind is ProposalKind.TYPICAL else 0.0
-    data = figure_of(random_round(1, kind=kind), 0, temperature)["data"]
+@pytest.mark.parametrize("rule", ["typical", "token"])
+def test_without_a_deciding_draw_there_is_neither_area_nor_line(rule: str) -> None:
+    temperature = 0.7 if rule == "typical" else 0.0
+    data = figure_of(random_round(1, rule=rule), 0, temperature)["data"]
     assert data[AREA]["x"] == data[CUT]["x"] == []
 
 
@@ -168,7 +168,7 @@ def test_without_a_selected_node_no_draw_is_shown() -> None:
 
 
 def test_a_drafter_without_a_distribution_has_no_q_bars() -> None:
-    each = random_round(0, kind=ProposalKind.DETERMINISTIC, has_distributions=False)
+    each = random_round(0, drawing=Drawing.CHOSEN, has_distributions=False)
     figure = figure_of(each, 0)
     assert figure["data"][DRAFT]["x"] == []
     assert "min(1, p/1)" in figure["layout"]["yaxis"]["ticktext"]
@@ -218,7 +218,9 @@ def test_the_residual_is_sorted_and_exists_only_after_a_rejection() -> None:
 
 
 def test_a_lossy_rule_shows_neither_a_draw_nor_a_ratio_nor_a_residual() -> None:
-    rounds = [random_round(seed, (1, 1), kind=ProposalKind.TYPICAL) for seed in range(40)]
+    rounds = [
+        random_round(seed, (1, 1), drawing=Drawing.CHOSEN, rule="typical") for seed in range(40)
+    ]
     each = next(r for r in rounds if r.verdicts[0].outcome is Outcome.REJECTED)
     figure = figure_of(each, 0)
     assert figure["data"][PIN]["x"] == figure["data"][TRACK]["x"] == []
@@ -288,8 +290,8 @@ def test_before_verification_the_rows_are_the_draft_s_best_tokens_and_its_guesse
 
 
 def test_with_q_1_the_draft_s_own_confidence_is_shown_for_every_node() -> None:
-    kind = ProposalKind.DETERMINISTIC
-    rounds = (random_round(seed, (2, 2), kind=kind) for seed in range(50))
+    drawing = Drawing.CHOSEN
+    rounds = (random_round(seed, (2, 2), drawing=drawing) for seed in range(50))
     each = next(r for r in rounds if r.verdicts[0].outcome is Outcome.REJECTED)
     for child in (0, 2):  # the node after the root, and the node after a rejected one
         bars = figure_of(each, child)["data"][DRAFT]

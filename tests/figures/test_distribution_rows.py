@@ -7,7 +7,7 @@ import pytest
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.figures.distribution_rows import distribution_rows
 from specviz.models.pair_catalog import BUNDLED, pair_named
-from specviz.records import DecodingConfig, ProposalKind
+from specviz.records import DecodingConfig, Drawing
 
 
 def test_a_later_sibling_shows_the_q_of_the_first_draw_as_all_rows_do() -> None:
@@ -20,7 +20,7 @@ def test_a_later_sibling_shows_the_q_of_the_first_draw_as_all_rows_do() -> None:
         method="draft-tree",
         branching=(4,),
         draft_length=1,
-        tree_kind=ProposalKind.WITHOUT_REPLACEMENT,
+        drawing=Drawing.WITHOUT_REPLACEMENT,
         temperature=1.0,
         max_new_tokens=16,
     )

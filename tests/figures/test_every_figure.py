@@ -21,7 +21,7 @@ from specviz.figures.time_split import time_split_figure
 from specviz.figures.timeline import timeline_figure
 from specviz.figures.tree import tree_figure
 from specviz.metrics import RoundTotals, meter
-from specviz.records import ProposalKind, Trace
+from specviz.records import Drawing, Trace
 from tests.random_distributions import TEXTS
 from tests.random_rounds import random_round
 from tests.random_traces import random_trace
@@ -30,12 +30,12 @@ NAMES = dict(enumerate(TEXTS))
 SHAPES = {
     "chain": random_trace(1, rounds=6),
     "sampled tree": random_trace(2, rounds=6, branching=(3, 2)),
-    "top-k tree": random_trace(3, rounds=4, branching=(3, 3), kind=ProposalKind.DETERMINISTIC),
+    "top-k tree": random_trace(3, rounds=4, branching=(3, 3), drawing=Drawing.CHOSEN),
     "wide tree": random_trace(4, rounds=2, branching=(8, 7), draft_length=2),
     "long chain": random_trace(5, rounds=3, draft_length=32),
     "lookup": random_trace(6, rounds=8, has_distributions=False, temperature=0.0),
     "cut": random_trace(8, rounds=5, cut=True),
-    "lossy": random_trace(9, rounds=5, branching=(3, 2), kind=ProposalKind.TYPICAL),
+    "lossy": random_trace(9, rounds=5, branching=(3, 2), drawing=Drawing.CHOSEN, rule="typical"),
     "ahead": random_trace(10, rounds=5, is_ahead=True),
 }
 

@@ -13,20 +13,26 @@ from specviz.records import (
     CacheLengths,
     DraftNode,
     DraftTree,
+    Drawing,
     ExtraKind,
     ExtraToken,
     LookaheadState,
     Outcome,
     Position,
-    ProposalKind,
     Round,
     Verdict,
 )
 from tests.random_rounds import random_round
 
 A, R, U = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.UNREACHED
-IID, WITHOUT = ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT
-PICKED, TYPICAL = ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL
+IID, WITHOUT = Drawing.INDEPENDENT, Drawing.WITHOUT_REPLACEMENT
+PICKED = Drawing.CHOSEN
+# A way of drawing, and the rule that judges the draft.
+DRAWN_BY_TOKEN, PICKED_BY_TOKEN, BY_THRESHOLD = (
+    (IID, "token"),
+    (PICKED, "token"),
+    (PICKED, "typical"),
+)
 SYS, THE, END = 1, 2, 9
 TEXTS = {SYS: "sys", THE: "the", END: "end"}
 
@@ -41,7 +47,8 @@ def judged(
 
 def made(
     *verdicts: Verdict,
-    kind: ProposalKind = IID,
+    drawing: Drawing = IID,
+    rule: str = "token",
     extra: ExtraKind | None = ExtraKind.RECOVERED,
     ids: tuple[int, ...] = (SYS, SYS, SYS, SYS, SYS, SYS),
     is_wide: bool = False,
@@ -65,7 +72,7 @@ def made(
     end = path[-1] if path else -1
     return replace(
         random_round(0),
-        tree=DraftTree(kind, nodes),
+        tree=DraftTree(drawing, nodes),
         verdicts=verdicts,
         positions=positions,
         extra=None if extra is None else ExtraToken(THE, extra, end, 0.34),
@@ -73,6 +80,7 @@ def made(
         verify_seconds=0.0421,
         cache=CacheLengths(10, len(nodes) + 1, len(nodes) - len(path)),
         notes=(),
+        rule=rule,
     )
 
 
@@ -97,7 +105,7 @@ def test_a_drawn_guess_is_described_with_its_probability_in_the_draft() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_greedy", "raw_q", "words"),
+    ("drawing", "is_greedy", "raw_q", "words"),
     [
         (IID, True, True, "Guess 1 of 1: the draft takes sys, its most probable token (27.0 %)."),
         (PICKED, False, True, "Guess 1 of 1: the draft picks sys, to which it gives 27.0 %."),
@@ -110,9 +118,9 @@ def test_a_drawn_guess_is_described_with_its_probability_in_the_draft() -> None:
     ],
 )
 def test_a_guess_that_was_not_drawn_says_so(
-    kind: ProposalKind, is_greedy: bool, raw_q: bool, words: str
+    drawing: Drawing, is_greedy: bool, raw_q: bool, words: str
 ) -> None:
-    chain = made(judged(A, 1, 1, 0.5), kind=kind, extra=ExtraKind.BONUS, raw_q=raw_q)
+    chain = made(judged(A, 1, 1, 0.5), drawing=drawing, extra=ExtraKind.BONUS, raw_q=raw_q)
     assert said(round_sentences(chain, is_greedy).draft[0]) == words
 
 
@@ -126,7 +134,7 @@ def test_a_level_of_a_tree_names_its_first_guesses_and_counts_the_rest() -> None
 
 
 def test_siblings_without_replacement_have_the_q_of_the_first_draw() -> None:
-    tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), kind=WITHOUT, is_wide=True)
+    tree = made(judged(R, 0.1, 0.5, 0.9), judged(R, 0.1, 0.5, 0.9), drawing=WITHOUT, is_wide=True)
     (level,) = round_sentences(tree, is_greedy=False).draft
     assert said(level).startswith("Depth 1, 2 guesses: sys 50.0 % and sys 25.0 %. They were drawn")
 
@@ -228,13 +236,15 @@ def test_a_drawn_guess_is_verified_with_both_probabilities_and_the_draw(
 
 
 @pytest.mark.parametrize("is_greedy", [False, True])
-@pytest.mark.parametrize("kind", [IID, PICKED, TYPICAL])
+@pytest.mark.parametrize(("drawing", "rule"), [DRAWN_BY_TOKEN, PICKED_BY_TOKEN, BY_THRESHOLD])
 def test_a_rejection_says_why_later_guesses_are_dropped_too(
-    kind: ProposalKind, is_greedy: bool
+    drawing: Drawing, rule: str, is_greedy: bool
 ) -> None:
     rejected, behind = judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9)
     found = [
-        judged_words(made(rejected, *rest, kind=kind), 0, is_greedy).partition("rejected.")[2]
+        judged_words(made(rejected, *rest, drawing=drawing, rule=rule), 0, is_greedy).partition(
+            "rejected."
+        )[2]
         for rest in ([], [behind], [behind] * 2)
     ]
     assert found == [
@@ -242,7 +252,7 @@ def test_a_rejection_says_why_later_guesses_are_dropped_too(
         " The guess after it was built on it, so it goes too.",
         " The guesses after it were built on it, so they go too.",
     ]
-    passed = made(judged(A, 0.4, 0.2, 0.9), rejected, kind=kind)
+    passed = made(judged(A, 0.4, 0.2, 0.9), rejected, drawing=drawing, rule=rule)
     assert "after it" not in judged_words(passed, 0, is_greedy)
 
 
@@ -275,7 +285,7 @@ def test_a_guess_that_was_picked_passes_with_probability_p() -> None:
     tree = made(
         judged(R, 0.41, 1, 0.9),
         judged(A, 0.2, 1, 0.22, left=0.48),
-        kind=PICKED,
+        drawing=PICKED,
         ids=(THE, SYS),
         is_wide=True,
         extra=ExtraKind.BONUS,
@@ -301,7 +311,7 @@ def test_at_temperature_0_only_the_most_probable_token_passes() -> None:
 
 @pytest.mark.parametrize(("outcome", "enough"), [(A, "enough"), (R, "too little")])
 def test_a_lossy_rule_uses_no_draw(outcome: Outcome, enough: str) -> None:
-    assert judged_words(made(judged(outcome, 0.3, 1, 0.5), kind=TYPICAL)) == (
+    assert judged_words(made(judged(outcome, 0.3, 1, 0.5), drawing=PICKED, rule="typical")) == (
         f"The target gives sys 30.0 %, {enough} for typical acceptance, which draws nothing: "
         f"{outcome.value}."
     )
@@ -319,32 +329,36 @@ def test_a_guess_that_was_never_examined_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_greedy", "words"),
+    ("drawing", "rule", "is_greedy", "words"),
     [
         (
-            IID,
+            *DRAWN_BY_TOKEN,
             False,
             "In place of sys the target draws the from what p has beyond q, the residual, "
             "which gives it 34.0 %.",
         ),
         (
-            PICKED,
+            *PICKED_BY_TOKEN,
             False,
             "In place of sys the target draws the from p without sys, which gives it 34.0 %.",
         ),
         (
-            TYPICAL,
+            *BY_THRESHOLD,
             False,
             "In place of sys the target draws the from p itself, which gives it 34.0 %. "
             "This rule is lossy: an exact one would draw from what is left of p.",
         ),
-        (IID, True, "In place of sys comes the target’s most probable token, the (44.0 %)."),
+        (
+            *DRAWN_BY_TOKEN,
+            True,
+            "In place of sys comes the target’s most probable token, the (44.0 %).",
+        ),
     ],
 )
 def test_a_recovered_token_says_from_which_distribution_it_was_drawn(
-    kind: ProposalKind, is_greedy: bool, words: str
+    drawing: Drawing, rule: str, is_greedy: bool, words: str
 ) -> None:
-    chain = made(judged(R, 0.02, 0.5, 0.9), kind=kind)
+    chain = made(judged(R, 0.02, 0.5, 0.9), drawing=drawing, rule=rule)
     assert said(round_sentences(chain, is_greedy).extra) == words
 
 
@@ -416,8 +430,9 @@ def test_the_commit_says_how_many_tokens_one_forward_gave(round_: Round, words: 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("is_greedy", [False, True])
 def test_every_round_has_a_sentence_for_every_level_and_node(seed: int, is_greedy: bool) -> None:
-    kind = (IID, PICKED, TYPICAL)[seed % 3]
-    each = random_round(seed, (3, 2, 1)[: seed % 4], kind, has_distributions=seed % 2 == 0)
+    drawing, rule = (DRAWN_BY_TOKEN, PICKED_BY_TOKEN, BY_THRESHOLD)[seed % 3]
+    widths, has_q = (3, 2, 1)[: seed % 4], seed % 2 == 0
+    each = random_round(seed, widths, drawing, has_distributions=has_q, rule=rule)
     found = round_sentences(each, is_greedy)
     depth = max((node.depth for node in each.tree.nodes), default=0)
     assert (len(found.draft), len(found.judge)) == (max(1, depth), len(each.tree.nodes))

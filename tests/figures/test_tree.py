@@ -14,10 +14,10 @@ from specviz.figures.tree_layout import EXTRA, ROOT, curve, tidy_places, to_netw
 from specviz.records import (
     DraftNode,
     DraftTree,
+    Drawing,
     ExtraKind,
     ExtraToken,
     Outcome,
-    ProposalKind,
     Round,
 )
 from tests.random_distributions import TEXTS
@@ -136,7 +136,7 @@ def test_edges_are_wider_for_larger_q() -> None:
     nodes = [DraftNode(i, -1, 1, q, q) for i, q in enumerate((0.1, 0.5, 1.0))]
     each = random_round(2, (3,))
     figure = tree_figure(
-        dataclasses.replace(each, tree=DraftTree(each.tree.kind, tuple(nodes))), NAMES
+        dataclasses.replace(each, tree=DraftTree(each.tree.drawing, tuple(nodes))), NAMES
     )
     roles = {outcome.value for outcome in Outcome}
     edges = [t for t in figure["data"] if t["mode"] == "lines" and t["meta"]["role"] in roles]
@@ -166,12 +166,12 @@ def test_the_hover_text_shows_a_probability_before_and_after_a_rejection() -> No
 
 
 def test_a_drafter_without_probabilities_shows_that_the_rule_uses_q_1() -> None:
-    each = random_round(2, (3,), kind=ProposalKind.DETERMINISTIC)
+    each = random_round(2, (3,), drawing=Drawing.CHOSEN)
     assert "a point mass" in markers(tree_figure(each, NAMES))[0]["hover"]
 
 
 def test_a_guess_of_unknown_probability_shows_a_dash_and_no_q() -> None:
-    each = random_round(2, (1, 1), kind=ProposalKind.DETERMINISTIC)
+    each = random_round(2, (1, 1), drawing=Drawing.CHOSEN)
     bare = [dataclasses.replace(p, draft_probs=(), raw_draft_probs=()) for p in each.positions]
     small = tree_figure(dataclasses.replace(each, positions=tuple(bare)), NAMES)["data"][-1]["text"]
     assert small[:2] == ["—", "—"] and not any("q" in text for text in small)
@@ -202,7 +202,7 @@ def test_a_token_without_a_text_shows_its_id() -> None:
 
 @pytest.mark.parametrize("widths", [(8, 7), (4, 3, 2), (3, 3, 2, 1, 1), (2, 2, 2, 2, 2)])
 def test_wide_trees_keep_a_readable_distance(widths: tuple[int, ...]) -> None:
-    each = random_round(0, widths, kind=ProposalKind.DETERMINISTIC)
+    each = random_round(0, widths, drawing=Drawing.CHOSEN)
     layout = tree_figure(each, NAMES)["layout"]
     rows = 1 + max(row for _, row in tidy_places(each).values())
     assert 18 <= (layout["height"] - 24) / rows <= 36

@@ -6,7 +6,7 @@ import torch
 
 import specviz
 from specviz.experiments.run import generate_run
-from specviz.records import FinishReason, ProposalKind
+from specviz.records import Drawing, FinishReason
 from specviz.trace_file import dumps, loads
 from tests.generate_recording.watched_call import TOKENIZER, WAYS, inputs, watched
 from tests.models.conftest import build_tokenizer
@@ -51,13 +51,13 @@ def test_a_masked_prompt_is_masked_for_the_draft_as_well(target, draft):
 
 def test_the_settings_of_a_call_become_settings_of_specviz(target, draft):
     config = watched(target, assistant_model=draft, **WAYS["nucleus"]).config
-    assert (config.method, config.draft_length, config.tree_kind) == (
-        *("draft-model", 4, ProposalKind.IID),
+    assert (config.method, config.draft_length, config.drawing) == (
+        *("draft-model", 4, Drawing.INDEPENDENT),
     )
     assert (config.temperature, config.top_k, config.top_p) == (1.0, 20, 0.8)
     lookup = watched(target, prompt_lookup_num_tokens=3, do_sample=False)
     assert lookup.config.method == "prompt-lookup" and lookup.config.temperature == 0
-    assert lookup.config.tree_kind is ProposalKind.DETERMINISTIC
+    assert lookup.config.drawing is Drawing.CHOSEN
     assert lookup.config.options == (("longest_ngram", 2),)  # the default of transformers
     assert lookup.main.draft is None and lookup.main.drafter_bytes == 0
     draft_info = watched(target, assistant_model=draft, do_sample=False).main.draft
@@ -72,7 +72,7 @@ def test_a_draft_with_another_tokenizer_is_recorded_without_a_distribution(targe
         do_sample=False,
     )  # fmt: skip
     assert trace.config.method == "cross-vocabulary"
-    assert {each.tree.kind for each in trace.rounds} == {ProposalKind.DETERMINISTIC}
+    assert {each.tree.drawing for each in trace.rounds} == {Drawing.CHOSEN}
     assert sum(len(each.accepted) for each in trace.rounds) > 0
 
 

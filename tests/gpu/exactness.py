@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from specviz.decoding.drafters.registry import method_named
+from specviz.decoding.rules.rule_table import rule_named
 from specviz.experiments.run.blocks import run_lanes
 from specviz.experiments.run.losslessness import held_out_contexts, measure_losslessness
 from specviz.experiments.run.racing import Race, RaceRequest
@@ -67,7 +68,7 @@ def compare(scale: Scale, dtype: str, method: str, heat: float) -> dict[str, Any
         "captured_divergence": asdict(rounding) if rounding else None,
     }
     problems = []
-    if config.tree_kind.is_lossless and _is_wrong(found, dtype):
+    if rule_named(config.rule).is_lossless and _is_wrong(found, dtype):
         problems.append(f"the lanes write two texts: {found}")
     if heat == 0 and _is_wrong(rounding, dtype):
         problems.append(f"captured and uncaptured steps write two texts: {rounding}")

@@ -12,7 +12,7 @@ from specviz.errors import InputError
 from specviz.golden import golden_names, golden_trace
 from specviz.lessons import LESSONS, Lesson, read_lesson, read_lessons, read_widgets
 from specviz.lessons.lesson_files import MAX_WORDS
-from specviz.records import Outcome, ProposalKind
+from specviz.records import Drawing, Outcome
 
 ROOT = Path(__file__).parent.parent.parent
 GUIDE = (ROOT / "docs" / "lesson.md").read_text(encoding="utf-8")
@@ -211,7 +211,7 @@ def test_in_the_lesson_the_second_drawn_sibling_is_verified_against_the_residual
         for node, verdict in zip(round_.tree.nodes, round_.verdicts, strict=True)
         if node.parent == -1
     )
-    assert round_.tree.kind is ProposalKind.IID
+    assert round_.tree.drawing is Drawing.INDEPENDENT
     assert [each.outcome for each in (first, second)] == [Outcome.REJECTED, Outcome.ACCEPTED]
     assert second.target_prob > second.draft_prob > second.residual_prob > 0
     kept = second.residual_prob / second.draft_prob

@@ -99,5 +99,5 @@ def test_every_method_describes_the_needs_of_its_run(name: str) -> None:
 
 
 def test_the_option_nodes_limits_the_size_of_the_tree() -> None:
-    wide = DecodingConfig("medusa", tree_kind=DRAFTERS["medusa"].kinds[0], options=(("nodes", 9),))
+    wide = DecodingConfig("medusa", drawing=DRAFTERS["medusa"].drawings[0], options=(("nodes", 9),))
     assert demand_of(wide).rows == 10

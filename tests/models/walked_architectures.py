@@ -24,7 +24,7 @@ from specviz.models.files.small_twin import random_model, small_config
 from specviz.models.files.tree_check import check_config
 from specviz.models.pair_catalog import Pair, custom_pair
 from specviz.models.pair_loading import _store
-from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, ProposalKind
+from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, Drawing
 from tests.models.conftest import build_tokenizer
 
 TABLE = Path(__file__).parents[2] / "docs" / "architectures.md"
@@ -137,7 +137,7 @@ def _texts(pair: Pair, method: str) -> tuple[tuple[int, ...], tuple[int, ...], t
     config = DecodingConfig(
         method=method,
         branching=DRAFTERS[method].default_branching,
-        tree_kind=ProposalKind.DETERMINISTIC,
+        drawing=Drawing.CHOSEN,
         draft_length=4,
         temperature=0,
         max_new_tokens=TOKENS,

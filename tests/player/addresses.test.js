@@ -21,14 +21,15 @@ function visit(address) {
 beforeEach(() => visit(PAGE));
 
 const METHODS = [
-  { name: "draft-model", kinds: ["best"], options: [] },
-  { name: "draft-tree", kinds: ["best", "drawn"], options: [] },
-  { name: "lookup", kinds: ["best"], options: [{ name: "ngram", low: 1, high: 8, choices: [] }] },
+  { name: "draft-model", drawings: ["best"], rules: ["token"], options: [] },
+  { name: "draft-tree", drawings: ["best", "drawn"], rules: ["token", "lax"], options: [] },
+  { name: "lookup", drawings: ["best"], rules: ["token"], options: [{ name: "ngram", low: 1, high: 8, choices: [] }] },
 ];
 const SETUP = {
   pairs: [{ name: "bundled" }, { name: "custom" }],
   methods: METHODS,
-  kinds: [{ name: "best" }, { name: "drawn" }],
+  drawings: [{ name: "best" }, { name: "drawn" }],
+  rules: [{ name: "token" }, { name: "lax" }],
   tasks: [{ name: "code" }, { name: "chat" }],
 };
 const PROMPTS = { code: ["a", "b", "c"], chat: ["d"] };
@@ -103,7 +104,8 @@ const WRONG = [
   ["?k=0", "k must be a whole number from 1 to 32, got “0”"],
   ["?temperature=0.0001", "temperature must be 0 or from 0.001 to 2, got “0.0001”"],
   ["?method=magic", "method must be one of draft-model, draft-tree, lookup, got “magic”"],
-  ["?siblings=drawn", "siblings must be one of best for this method, got “drawn”"],
+  ["?drawing=drawn", "drawing must be one of best for this method, got “drawn”"],
+  ["?rule=lax", "rule must be one of token for this method, got “lax”"],
   ["?option-ngram=2", "option-ngram is no option of this method"],
   ["?method=lookup&option-ngram=9", "option-ngram must be a whole number from 1 to 8, got “9”"],
   ["?task=poem", "task must be one of code, chat, got “poem”"],
@@ -127,8 +129,9 @@ test("an invalid field is not part of the race's link, so a reload does not blam
   assert.deepEqual(given, { task: "code", prompt: "1", method: "lookup", k: "5" });
 });
 
-test("the rule for siblings is read if the method has one", () => {
-  assert.equal(read("?method=draft-tree&siblings=drawn").form.fields.tree_kind, "drawn");
+test("a drawing and a rule are read if the method has them", () => {
+  const { fields } = read("?method=draft-tree&drawing=drawn&rule=lax").form;
+  assert.deepEqual([fields.drawing, fields.rule], ["drawn", "lax"]);
 });
 
 test("a moment of the debugger is written from 1 and read from 0", () => {

@@ -10,7 +10,7 @@ const TRACE = { text: (id) => ({ 5: " a", 6: " b", 9: " c" })[id] };
 function round(changes = {}) {
   const verdicts = [{ p: 0.5, q: 0.25, accept: 1, u: 0.9 }, { p: 0.1, q: 0.4, accept: 0.25, u: 0.5 }];
   return {
-    record: { context: 12, tree: { kind: "iid", nodes: { id: [5, 6], parent: [-1, 0], depth: [1, 2] } } },
+    record: { context: 12, tree: { drawing: "independent", nodes: { id: [5, 6], parent: [-1, 0], depth: [1, 2] } } },
     outcomes: ["accepted", "rejected"], accepted: [0], extraKind: "recovered", emitted: [1, 2],
     verdict: (node) => verdicts[node], tokenId: () => 9, ...changes,
   };

@@ -54,7 +54,7 @@ test("if a value decides, the right answer is the one whose bounds contain it", 
 });
 
 const PLAN = {
-  kind: "iid", ids: [1, 2, 3, 4, 5, 6, null], p: [0.4, 0.25, 0.15, 0.1, 0.05, 0.03, 0.02], q: [0.1, 0.2, 0.02, 0.5, 0.03, 0.05, 0.1],
+  drawing: "independent", ids: [1, 2, 3, 4, 5, 6, null], p: [0.4, 0.25, 0.15, 0.1, 0.05, 0.03, 0.02], q: [0.1, 0.2, 0.02, 0.5, 0.03, 0.05, 0.1],
   guesses: [{ bin: 3, passes: true }], shared: 0.01,
 };
 
@@ -123,11 +123,11 @@ test("a speedup is shown with the spread of its repeats and with the noise of pl
 
 test("a drawn second sibling is verified against max(0, p - q)", () => {
   const verdicts = [{ p: 0.1, q: 0.3 }, { p: 0.8, q: 0.6, residual: 0.5 }];
-  const round = { record: { tree: { kind: "iid", nodes: { parent: [-1, -1] } } }, outcomes: ["rejected", "accepted"], verdict: (node) => verdicts[node] };
+  const round = { record: { tree: { drawing: "independent", nodes: { parent: [-1, -1] } } }, outcomes: ["rejected", "accepted"], verdict: (node) => verdicts[node] };
   const found = drawnSibling(round, 1);
   near(found.taken_beyond, 0.2);
   near(found.owed, 0.4);
-  assert.equal(drawnSibling({ ...round, record: { tree: { ...round.record.tree, kind: "deterministic" } } }, 1).owed, undefined);
+  assert.equal(drawnSibling({ ...round, record: { tree: { ...round.record.tree, drawing: "chosen" } } }, 1).owed, undefined);
 });
 
 test("the rejected probability equals the missing one, however the bars are dragged", () => {

@@ -11,7 +11,7 @@ const Q = [0.1, 0.2, 0.1, 0.6];
 const guess = (bin, passes = true) => ({ bin, passes });
 
 function plan(changes = {}) {
-  return { kind: "iid", ids: [1, 2, 3, null], p: P, q: Q, guesses: [guess(0)], shared: 0.05, ...changes };
+  return { drawing: "independent", ids: [1, 2, 3, null], p: P, q: Q, guesses: [guess(0)], shared: 0.05, ...changes };
 }
 
 function drawn(changes, draws = 40000, seed = 7) {
@@ -25,8 +25,8 @@ const total = (values) => values.reduce((sum, each) => sum + each, 0);
 for (const [name, changes] of Object.entries({
   "a chain": {},
   "siblings with replacement": { guesses: [guess(0), guess(1), guess(0)] },
-  "siblings without replacement": { kind: "without-replacement", guesses: [guess(0), guess(1), guess(2)] },
-  "picked guesses": { kind: "deterministic", guesses: [guess(3), guess(1), guess(3)] },
+  "siblings without replacement": { drawing: "without-replacement", guesses: [guess(0), guess(1), guess(2)] },
+  "picked guesses": { drawing: "chosen", guesses: [guess(3), guess(1), guess(3)] },
   "no guesses at all": { guesses: [] },
 })) {
   test(`redrawing ${name} gives p, within the noise`, () => {
@@ -44,10 +44,10 @@ test("a guess is accepted as often as p and q overlap, and all other tokens shar
 });
 
 test("the lossy rule keeps accepted guesses, and its result is not p", () => {
-  const made = drawn({ kind: "typical", guesses: [guess(2, false), guess(1)] });
+  const made = drawn({ rule: "typical", guesses: [guess(2, false), guess(1)] });
   assert.equal(made.accepted[1], made.count);
   assert.ok(made.distance > 0.5);
-  const failing = drawn({ kind: "typical", guesses: [guess(2, false)] });
+  const failing = drawn({ rule: "typical", guesses: [guess(2, false)] });
   assert.ok(failing.distance < 2.5 * failing.floor);
 });
 
@@ -71,7 +71,7 @@ function round(changes = {}) {
   const verdicts = [{ p: 0.2, accept: 0.66 }, { p: 0.05, accept: 0.5 }];
   const nodes = { id: [6, 9], parent: [-1, -1], depth: [1, 1], q: [0.3, 0.1], score: [0.3, 0.1] };
   return {
-    record: { tree: { kind: "iid", nodes }, positions: [position], extra: null },
+    record: { tree: { drawing: "independent", nodes }, positions: [position], extra: null },
     indices: [0, 1], isGreedy: false, verdict: (node) => verdicts[node], ...changes,
   };
 }
@@ -126,13 +126,13 @@ test("a rule that draws from p after a rejection is found within 4,000 draws", (
 });
 
 test("the two ways to get a token add up to p, for picked and for drawn guesses", () => {
-  for (const changes of [{}, { kind: "without-replacement", guesses: [guess(0), guess(1)] }, { kind: "deterministic", guesses: [guess(1)] }, { guesses: [] }]) {
+  for (const changes of [{}, { drawing: "without-replacement", guesses: [guess(0), guess(1)] }, { drawing: "chosen", guesses: [guess(1)] }, { guesses: [] }]) {
     for (const [bin, id] of [1, 2, 3].entries()) {
       const ways = twoWays(plan(changes), id);
       assert.ok(Math.abs(ways.sum - P[bin]) < 1e-12, `${ways.sum} against ${P[bin]}`);
     }
   }
-  assert.equal(twoWays(plan({ kind: "typical" }), 1), null);
+  assert.equal(twoWays(plan({ rule: "typical" }), 1), null);
   assert.equal(twoWays(plan(), 9), null);
 });
 
@@ -141,7 +141,7 @@ test("after a rejection the sum is shown for the token that gains most, and not 
   const { id, ways, isOther } = waysAt(plan(rare), 3, true);
   assert.deepEqual([id, isOther, ways.residual > 0], [1, true, true]);
   assert.equal(waysAt(plan(rare), 3, false).id, 3);
-  assert.equal(waysAt(plan({ kind: "typical" }), 3, true).ways, null);
+  assert.equal(waysAt(plan({ rule: "typical" }), 3, true).ways, null);
 });
 
 test("the sum uses the numbers of the position, and the written token has its own bin", () => {

@@ -196,10 +196,10 @@ test("guesses are counted by option, including options that nobody chose", () =>
 });
 
 // Return two rounds of two drafted tokens each; the first round's second token is rejected.
-function round(kind = "iid") {
-  const tree = { kind, nodes: { id: [1, 2], parent: [-1, 0], depth: [1, 2] } };
+function round(drawing = "independent", rule = "token") {
+  const tree = { drawing, nodes: { id: [1, 2], parent: [-1, 0], depth: [1, 2] } };
   const verdicts = { p: [0.5, 0.1], q: [0.4, 0.6], residual: [null, null], accept: [1, 1 / 6], u: [0.3, 0.9], raw_p: [0.5, 0.2], raw_q: [0.4, 0.5], outcome: ["accepted", "rejected"] };
-  const record = { i: 0, context: 3, tree, verdicts, positions: [], extra: { id: 3, kind: "recovered", parent: 0, prob: 0.4 } };
+  const record = { i: 0, context: 3, tree, rule, verdicts, positions: [], extra: { id: 3, kind: "recovered", parent: 0, prob: 0.4 } };
   return Object.assign(new Round(record, 0, {}, {}), { firstToken: 1 });
 }
 
@@ -210,7 +210,7 @@ test("the next verdict is the first one after the shown moment, if necessary in 
   assert.deepEqual(nextVerdict(rounds, 0, 3), { round: 0, at: 4, node: 1 });
   assert.deepEqual(nextVerdict(rounds, 0, 4), { round: 1, at: 3, node: 0 });
   assert.equal(nextVerdict(rounds, 1, 4), null);
-  assert.equal(nextVerdict([round("typical")], 0, 0), null); // the rule of this round uses neither p/q nor a draw
+  assert.equal(nextVerdict([round("chosen", "typical")], 0, 0), null); // the rule of this round uses neither p/q nor a draw
 });
 
 const traceOf = (made) => ({
@@ -231,14 +231,15 @@ test("a question has the text before the guess and the numbers of its rule", () 
 });
 
 test("a sibling after a rejection is verified against the residual, a certain guess with q = 1", () => {
-  const tree = { kind: "iid", nodes: { id: [1, 2], parent: [-1, -1], depth: [1, 1] } };
+  const rule = "token";
+  const tree = { drawing: "independent", nodes: { id: [1, 2], parent: [-1, -1], depth: [1, 1] } };
   const verdicts = { p: [0.1, 0.3], q: [0.6, 0.4], residual: [null, 0.5], accept: [1 / 6, 1], u: [0.9, 0.2], raw_p: [0.1, 0.3], raw_q: [0.6, 0.4], outcome: ["rejected", "accepted"] };
-  const record = { i: 0, context: 3, tree, verdicts, positions: [], extra: null };
+  const record = { i: 0, context: 3, tree, rule, verdicts, positions: [], extra: null };
   const facts = verdictFacts(new Round(record, 0, {}, {}), 1);
   assert.deepEqual([facts.p, facts.residual], [0.5, true]);
   const trace = traceOf(Object.assign(new Round(record, 0, {}, {}), { firstToken: 0 }));
   assert.match(verdictQuestion(trace, { round: 0, node: 1 }).place, /number 2 of 2 for the same place; “all” before it was rejected$/);
-  assert.equal(verdictFacts(round("deterministic"), 0).q, 1);
+  assert.equal(verdictFacts(round("chosen"), 0).q, 1);
 });
 
 test("small probabilities have the digits from which their ratio is computed", () => {

@@ -15,7 +15,7 @@ function record(changes = {}) {
   return {
     i: 0,
     context: 5,
-    tree: { kind: "iid", nodes: { id: [10, 11, 12, 13], parent: [-1, -1, 1, 0], depth: [1, 1, 2, 2], q: [0.5, 0.3, 0.9, 0.2], score: none } },
+    tree: { drawing: "independent", nodes: { id: [10, 11, 12, 13], parent: [-1, -1, 1, 0], depth: [1, 1, 2, 2], q: [0.5, 0.3, 0.9, 0.2], score: none } },
     verdicts: {
       p: [0.1, 0.6, 0.2, 0.4], residual: none, q: [0.5, 0.3, 0.9, 0.2], accept: [0.2, 1, 0.22, 1], u: [0.5, 0.4, 0.7, null],
       raw_p: none, raw_q: none, outcome: ["rejected", "accepted", "rejected", "unreached"],
@@ -60,7 +60,7 @@ test("a sibling after a rejected one is verified against the residual", () => {
 
 test("a tree says that one path was accepted, and a chain how many tokens were", () => {
   assert.equal(round().counts, "a path of 1 accepted, 4 nodes drafted");
-  const chain = record({ tree: { kind: "iid", nodes: { id: [1], parent: [-1], depth: [1], q: [1], score: [1] } }, verdicts: { ...record().verdicts, outcome: ["accepted"] } });
+  const chain = record({ tree: { drawing: "independent", nodes: { id: [1], parent: [-1], depth: [1], q: [1], score: [1] } }, verdicts: { ...record().verdicts, outcome: ["accepted"] } });
   assert.equal(new Round(chain, 1, {}, {}).counts, "1 of 1 drafted token accepted");
 });
 
@@ -71,7 +71,7 @@ test("the most instructive moment is the last rejection", () => {
 test("a round's moments are its levels, the forward, each verdict, the extra token and the commit", () => {
   const phases = momentsOf(round()).map(({ phase }) => phase);
   assert.deepEqual(phases, ["draft", "draft", "verify", "judge", "judge", "judge", "extra", "commit"]);
-  const empty = new Round(record({ tree: { kind: "iid", nodes: { id: [], parent: [], depth: [], q: [], score: [] } }, verdicts: { ...record().verdicts, outcome: [] } }), 1, {}, {});
+  const empty = new Round(record({ tree: { drawing: "independent", nodes: { id: [], parent: [], depth: [], q: [], score: [] } }, verdicts: { ...record().verdicts, outcome: [] } }), 1, {}, {});
   assert.deepEqual(momentsOf(empty).map(({ phase }) => phase), ["draft", "verify", "extra", "commit"]);
 });
 

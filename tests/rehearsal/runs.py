@@ -24,7 +24,7 @@ from specviz.decoding.speculative import SpeculativeRun
 from specviz.decoding.target import cache_capacity
 from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.parts import Parts
-from specviz.records import DecodingConfig, ProposalKind
+from specviz.records import DecodingConfig, Drawing
 from tests.decoding.batch_runs import batch_parts
 from tests.decoding.conftest import tiny_model
 from tests.decoding.tiny_parts import parts_for
@@ -37,12 +37,12 @@ PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
 ROUNDS = 2
 
 
-def config_of(method: Method, kind: ProposalKind, **changes: Any) -> DecodingConfig:
+def config_of(method: Method, kind: Drawing, **changes: Any) -> DecodingConfig:
     """Return a configuration for a few rounds, with a fixed instead of a measured tree size."""
     settings: dict[str, Any] = {
         "draft_length": 3,
         "branching": method.default_branching,
-        "tree_kind": kind,
+        "drawing": kind,
         "max_new_tokens": 24,
         "temperature": 0.9,
         "seed": 5,

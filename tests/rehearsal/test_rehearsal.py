@@ -23,7 +23,7 @@ from specviz.models.matrix_kernels import kernel_candidates
 from specviz.models.matrix_kernels.kernel_candidates import Held
 from specviz.models.memory_estimate import estimate
 from specviz.models.parts import Need
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 from tests.rehearsal.runs import baseline, both_lanes, config_of, rehearsed, several, single
 from tests.rehearsal.shapes import LARGE, PAIRS, TINY_VOCABULARY, Shape
 from tests.rehearsal.stand_in import Refused, StandIn
@@ -31,7 +31,7 @@ from tests.rehearsal.stand_in import Refused, StandIn
 KINDS = [
     pytest.param(method.name, kind, id=f"{method.name} {kind.value}")
     for method in DRAFTERS.values()
-    for kind in method.kinds
+    for kind in method.drawings
 ]
 NARROWED = {"top_k": 5, "top_p": 0.9, "min_p": 0.01}
 ALL_LAYERS = 99
@@ -54,7 +54,7 @@ def pair_of(size: str, name: str = "", layers: int = 2) -> tuple[Shape, ...]:
 
 @pytest.mark.parametrize("name, kind", KINDS)
 def test_a_round_waits_for_the_device_only_at_its_counted_copies(
-    name: str, kind: ProposalKind, monkeypatch: pytest.MonkeyPatch
+    name: str, kind: Drawing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = DRAFTERS[name]
     script = single(config_of(method, kind, **NARROWED))
@@ -72,7 +72,7 @@ def test_every_method_runs_in_other_dtypes_and_shapes_without_graphs(
     name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = "135 M" if dtype is torch.float16 else "11 M"
-    script = single(config_of(DRAFTERS[name], DRAFTERS[name].kinds[0], temperature=0.0))
+    script = single(config_of(DRAFTERS[name], DRAFTERS[name].drawings[0], temperature=0.0))
     rehearsed(script, pair_of(size, name), dtype, monkeypatch, LlamaModel)
 
 
@@ -81,14 +81,14 @@ def test_all_rows_of_a_batch_wait_together_once_per_round(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = DRAFTERS[name]
-    script = several(config_of(method, method.kinds[0]))
+    script = several(config_of(method, method.drawings[0]))
     _, costs = rehearsed(script, pair_of("11 M", name), torch.bfloat16, monkeypatch)
     rows = 4  # if a method drafts ahead, the host waits for each row's draft
     assert [cost.copies for cost in costs] == [1 + rows * (method.host_copies - 1)] * len(costs)
 
 
 def test_the_baseline_waits_once_per_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = config_of(DRAFTERS["draft-model"], ProposalKind.IID)
+    config = config_of(DRAFTERS["draft-model"], Drawing.INDEPENDENT)
     pair = pair_of("8 B", layers=ALL_LAYERS)
     mode, _ = rehearsed(baseline(config), pair, torch.bfloat16, monkeypatch)
     assert not mode.waits
@@ -112,7 +112,10 @@ def test_a_quantised_copy_is_multiplied_without_converting_it_first(
 ) -> None:
     """Converting a matrix before it is multiplied would need a buffer as large as the original."""
     config = config_of(
-        DRAFTERS["quantised-self"], ProposalKind.IID, options=(("bits", bits),), max_new_tokens=20
+        DRAFTERS["quantised-self"],
+        Drawing.INDEPENDENT,
+        options=(("bits", bits),),
+        max_new_tokens=20,
     )
     made: list[Held] = []
     for kind in (kernel_candidates.Widened, kernel_candidates.GpuInt4):
@@ -137,7 +140,7 @@ def test_a_race_uses_at_most_the_estimated_memory(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method, dtype = DRAFTERS[name], torch.bfloat16
-    config, pair = config_of(method, method.kinds[0]), pair_of("8 B", layers=ALL_LAYERS)
+    config, pair = config_of(method, method.drawings[0]), pair_of("8 B", layers=ALL_LAYERS)
     prompt = tuple(1 + (3 * place + place // 7) % 11 for place in range(100))
     before: list[int] = []
     parameters: list[int] = []
@@ -161,7 +164,7 @@ def test_a_race_uses_at_most_the_estimated_memory(
 def planted(monkeypatch: pytest.MonkeyPatch, name: str = "draft-tree") -> None:
     """Rehearse a method into whose code the test has put a fault."""
     method = DRAFTERS[name]
-    script = single(config_of(method, method.kinds[0]))
+    script = single(config_of(method, method.drawings[0]))
     rehearsed(script, pair_of("11 M"), torch.bfloat16, monkeypatch, LlamaModel)
 
 

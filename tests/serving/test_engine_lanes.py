@@ -37,10 +37,10 @@ from specviz.records import (
     PLAIN_SERVER,
     SERVER,
     DecodingConfig,
+    Drawing,
     EngineToken,
     FinishReason,
     LaneKind,
-    ProposalKind,
     ToldOrigins,
     Trace,
 )
@@ -117,7 +117,7 @@ def test_a_server_with_another_tokenizer_is_reported_and_not_raced(engine) -> No
     pair = Pair("own", "of its own", PAIR.foreign_draft, draft="")
     trace, _ = raced(
         engine.url,
-        replace(SHORT, method="prompt-lookup", tree_kind=ProposalKind.DETERMINISTIC),
+        replace(SHORT, method="prompt-lookup", drawing=Drawing.CHOSEN),
         pair=pair,
     )
     assert "its model has another tokenizer" in trace.lane(SERVER).engine.remark

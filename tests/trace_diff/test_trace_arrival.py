@@ -5,7 +5,7 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.records import Outcome, ProposalKind
+from specviz.records import Drawing, Outcome
 from specviz.trace_diff.arrival import Origin, arrival
 from tests.random_traces import changed, random_trace
 
@@ -30,8 +30,8 @@ def test_every_token_of_a_text_has_an_arrival(seed, has_distributions, branching
 
 def test_a_file_may_examine_siblings_after_the_accepted_one():
     """No decoder examines a sibling after an accepted one, but the file format allows it."""
-    kind = ProposalKind.DETERMINISTIC  # siblings of a deterministic draft have different tokens
-    traces = (random_trace(seed, rounds=1, branching=(3, 2), kind=kind) for seed in range(50))
+    drawing = Drawing.CHOSEN  # siblings of a deterministic draft have different tokens
+    traces = (random_trace(seed, rounds=1, branching=(3, 2), drawing=drawing) for seed in range(50))
     trace = next(trace for trace in traces if trace.rounds[0].accepted[:1] in ((0,), (1,)))
     each = trace.rounds[0]
     verdicts = tuple(

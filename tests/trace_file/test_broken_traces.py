@@ -50,9 +50,9 @@ NODES, VERDICTS = f"{ROUND}.tree.nodes", f"{ROUND}.verdicts"
     ("change", "message"),
     [
         (set_at("format", "other"), f"{WANTED}, got one in the format 'other'"),
-        (set_at("version", 6), "trace.version must be a whole number from 1 to 5, got 6"),
-        (set_at("version", "1"), "trace.version must be a whole number from 1 to 5, got '1'"),
-        (set_at("version", True), "trace.version must be a whole number from 1 to 5, got True"),
+        (set_at("version", 5), "trace.version must be 1, got 5"),
+        (set_at("version", "1"), "trace.version must be 1, got '1'"),
+        (set_at("version", True), "trace.version must be 1, got True"),
         (remove("device"), "trace.device is missing"),
         (set_at("surprise", 1), "trace must have only known fields, got 'surprise'"),
         (set_at("device", 3), "trace.device must be Unicode text of at most 200 characters, got 3"),
@@ -72,7 +72,10 @@ NODES, VERDICTS = f"{ROUND}.tree.nodes", f"{ROUND}.verdicts"
             set_at(f"{LANE}.config.temperature", 9),
             "temperature must be 0 or from 0.001 to 5, got",
         ),
-        (set_at(f"{LANE}.config.tree_kind", "x"), "….config.tree_kind must be one of iid, without"),
+        (
+            set_at(f"{LANE}.config.drawing", "x"),
+            "….config.drawing must be one of independent, without",
+        ),
         (set_at("target.bytes", "big"), "trace.target.bytes must be a whole number from 0"),
         (set_at(f"{LANE}.finish", "tired"), "….finish must be one of end-of-sequence, length"),
         (set_at("tokens.1.0", 0), "trace.tokens must name each token once, got a repeat"),
@@ -89,8 +92,8 @@ NODES, VERDICTS = f"{ROUND}.tree.nodes", f"{ROUND}.verdicts"
             "….rounds[0].context must be 9, the tokens before",
         ),
         (
-            set_at(f"{ROUND}.tree.kind", "magic"),
-            "….rounds[0].tree.kind must be one of iid",
+            set_at(f"{ROUND}.tree.drawing", "magic"),
+            "….rounds[0].tree.drawing must be one of independent",
         ),
         (
             set_at(f"{NODES}.parent.2", 2),

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from specviz.golden import golden_names, golden_trace
 from specviz.records import (
     BASELINE,
-    DECODING,
+    Drawing,
     Prefill,
-    ProposalKind,
     ReadingLimit,
     Round,
     TokenStep,
@@ -35,7 +34,7 @@ TRACES = st.builds(
     seed=st.integers(0, 2**31),
     rounds=st.integers(0, 5),
     branching=st.sampled_from([(), (2, 2), (3,)]),
-    kind=st.sampled_from([ProposalKind.IID, ProposalKind.DETERMINISTIC]),
+    drawing=st.sampled_from([Drawing.INDEPENDENT, Drawing.CHOSEN]),
     has_distributions=st.booleans(),
     cut=st.booleans(),
     temperature=st.sampled_from([0.0, 0.7, 1]),
@@ -100,18 +99,6 @@ def test_save_and_load_agree_on_every_name(tmp_path: Path, name: str) -> None:
     trace = loads(dumps(random_trace(1, rounds=3)))
     save(trace, tmp_path / name)
     assert load(tmp_path / name) == trace
-
-
-def test_a_file_without_newer_settings_gets_their_defaults() -> None:
-    trace = random_trace(3, rounds=2)
-    old = encode_trace(trace)
-    newer = [setting for setting in DECODING if setting.is_newer]
-    for setting in newer:
-        for lane in old["lanes"]:
-            del lane["config"][setting.name]
-    assert newer and decode_trace(old) == loads(dumps(trace))
-    sampled = changed(trace, config=replace(trace.config, min_p=0.05))
-    assert loads(dumps(sampled)).config.min_p == 0.05
 
 
 def test_unknown_values_stay_unknown() -> None:

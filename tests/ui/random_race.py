@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.decoding.race import LaneEvent, race
+from specviz.decoding.rules.rule_table import rule_named
 from specviz.experiments.run.racing import RaceRequest
 from specviz.records import Trace, prompt_text
 from tests.random_traces import changed, random_trace
@@ -25,14 +26,15 @@ class RandomRace:
             seed=config.seed,
             rounds=config.max_new_tokens,
             branching=config.branching,
-            kind=config.tree_kind,
+            drawing=config.drawing,
+            rule=config.rule,
             draft_length=config.draft_length,
             temperature=config.temperature,
             has_distributions=bool(method_named(config.method).needs),
             is_ahead=config.seed % 2 == 1,
         )
         self.texts = dict(self.trace_played.token_texts)
-        bias = None if config.tree_kind.is_lossless else 0.25
+        bias = None if rule_named(config.rule).is_lossless else 0.25
         played = changed(self.trace_played.unstarted, config=config, total_variation=bias)
         played = changed(played, drafter_cache_bytes=1_200_000)
         self.header = replace(played, prompt=prompt_text(request.prompt))

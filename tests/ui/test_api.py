@@ -401,7 +401,7 @@ def test_a_call_with_too_few_or_too_many_values_is_refused_in_one_sentence(
     "given",
     [
         *({"pair": LONG}, {"method": LONG}, {"task": LONG}, {"device": LONG}, {"dtype": LONG}),
-        *({"tree_kind": LONG}, {"options": {LONG: 1}}, {"options": {LONG: "x"}}),
+        *({"drawing": LONG}, {"options": {LONG: 1}}, {"options": {LONG: "x"}}),
         *({"pair": "", "target": LONG}, {"prompt": LONG}, {"system": LONG}, {"branching": LONG}),
     ],
 )

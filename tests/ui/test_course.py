@@ -14,7 +14,7 @@ from specviz.errors import InputError
 from specviz.experiments.run.typed_recording import GUESSED, record_typed
 from specviz.experiments.run.typed_round import BEGINNING, MAX_TYPED, rival_of
 from specviz.models.pair_catalog import BUNDLED, pair_named
-from specviz.records import Outcome, ProposalKind, Round
+from specviz.records import Drawing, Outcome, Round
 from specviz.sizing.shape import MODELS
 from specviz.trace_file import decode
 from specviz.ui.course import batch_order as batch_orders
@@ -74,7 +74,7 @@ def test_a_text_begins_with_tokens_that_the_target_alone_writes(begun: dict[str,
 def test_a_typed_guess_has_q_1_and_the_target_verifies_it(begun: dict[str, Any]) -> None:
     found = told("\n    return a", begun["begun"])
     record = round_of(found)
-    assert record.tree.kind is ProposalKind.DETERMINISTIC
+    assert record.tree.drawing is Drawing.CHOSEN
     assert "".join(found["texts"][n.token_id] for n in record.tree.nodes) == "\n    return a"
     for verdict in record.verdicts:
         if verdict.outcome is not Outcome.UNREACHED:

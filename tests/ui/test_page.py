@@ -51,17 +51,17 @@ def test_the_menus_contain_what_the_server_has() -> None:
 
 
 def test_every_method_describes_its_fields() -> None:
-    kinds = {each["name"]: each["lossless"] for each in asked_once()["kinds"]}
     for shown, method in zip(asked_once()["methods"], DRAFTERS.values(), strict=True):
         assert shown["title"] and shown["summary"] and shown["group"]
         assert shown["tree"] == method.takes_branching
-        assert [kinds[name] for name in shown["kinds"]] == [k.is_lossless for k in method.kinds]
+        assert shown["drawings"] == [drawing.value for drawing in method.drawings]
+        assert shown["rules"] == [rule.name for rule in method.rules]
         assert [option["name"] for option in shown["options"]] == [o.name for o in method.options]
 
 
 def test_a_lossy_rule_is_called_lossy_in_the_menu() -> None:
-    for kind in asked_once()["kinds"]:
-        assert ("(lossy)" in kind["title"]) == (not kind["lossless"])
+    for rule in asked_once()["rules"]:
+        assert ("(lossy)" in rule["title"]) == (not rule["lossless"])
 
 
 def test_for_a_single_target_exactly_the_methods_that_need_a_draft_are_refused() -> None:

@@ -45,7 +45,7 @@ def test_the_command_gives_the_model_the_same_prompt(form: dict[str, str]) -> No
 @pytest.mark.parametrize("method", DRAFTERS)
 def test_the_command_contains_all_settings(method: str, form: dict[str, str]) -> None:
     usual = DRAFTERS[method].usual(5)
-    shape = {"branching": ",".join(map(str, usual.branching)), "tree_kind": usual.tree_kind.value}
+    shape = {"branching": ",".join(map(str, usual.branching)), "drawing": usual.drawing.value}
     request = race_request({**form, "method": method, **shape})
     assert repeated(race_line(request)) == request
 

@@ -23,8 +23,8 @@ from tests.ui.random_race import RandomRace
 FORM = {"prompt": "hello", "temperature": "0.7", "max_new_tokens": "12", "seed": "3"}
 SHAPES: list[dict[str, Any]] = [
     {},
-    {"method": "draft-tree", "branching": "3,2", "tree_kind": "without-replacement"},
-    {"method": "draft-tree", "branching": "2", "tree_kind": "deterministic"},
+    {"method": "draft-tree", "branching": "3,2", "drawing": "without-replacement"},
+    {"method": "draft-tree", "branching": "2", "drawing": "chosen"},
     {"temperature": "0"},
 ]
 

@@ -11,7 +11,7 @@ from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
 from specviz.models.pair_catalog import custom_pair, models_folder
 from specviz.models.pair_check import needs_missing
-from specviz.records import Conversation, DecodingConfig, ProposalKind, RawText, Turn
+from specviz.records import Conversation, DecodingConfig, Drawing, RawText, Turn
 from specviz.ui.settings_form import form_pair, race_request, refusal
 
 LOOKUP = {"method": "prompt-lookup"}
@@ -26,7 +26,7 @@ def test_a_form_of_texts_becomes_a_request() -> None:
             "method": "draft-tree",
             "draft_length": "4",
             "branching": " 3, 2 ",
-            "tree_kind": "without-replacement",
+            "drawing": "without-replacement",
             "temperature": "0.7",
             "top_k": "50",
             "top_p": "0.9",
@@ -37,8 +37,10 @@ def test_a_form_of_texts_becomes_a_request() -> None:
             "dtype": "bfloat16",
         }
     )
-    kind = ProposalKind.WITHOUT_REPLACEMENT
-    config = DecodingConfig("draft-tree", 4, (3, 2), kind, 0.7, 50, 0.9, 0.05, 2**53 - 1, 64)
+    kind = Drawing.WITHOUT_REPLACEMENT
+    config = DecodingConfig(
+        "draft-tree", 4, (3, 2), kind, "token", 0.7, 50, 0.9, 0.05, 2**53 - 1, 64
+    )
     assert request.config == config
     assert (request.prompt, request.task) == (" def f():\n", "code")
     assert (request.pair.name, request.dtype) == ("bundled", "bfloat16")
@@ -91,7 +93,7 @@ def test_without_a_chosen_rule_a_method_uses_its_first(method: Method) -> None:
     form = {"prompt": "x", "method": method.name}
     if refusal(form_pair(form), method):
         pytest.skip("the bundled pair cannot do it")
-    assert race_request(form).config.tree_kind is method.kinds[0]
+    assert race_request(form).config.drawing is method.drawings[0]
 
 
 def test_omitted_settings_have_their_defaults() -> None:
@@ -108,8 +110,8 @@ def test_a_custom_pair_may_have_heads_that_make_their_methods_possible() -> None
     form = {"prompt": "x", "pair": "custom", "target": "a"}
     for method in ("eagle", "medusa"):
         with pytest.raises(InputError, match=f"(?i)method needs .*{method} head"):
-            race_request(form | {"method": method, "tree_kind": "deterministic"})
-        chosen = form | {"method": method, "tree_kind": "deterministic", method: " heads "}
+            race_request(form | {"method": method, "drawing": "chosen"})
+        chosen = form | {"method": method, "drawing": "chosen", method: " heads "}
         assert getattr(race_request(chosen).pair, method) == "heads"
 
 
@@ -146,7 +148,7 @@ BAD: list[tuple[str, Any]] = [
     ("branching", "0"),
     ("branching", "9,9,9"),
     ("branching", "1,1,1,1,1,1"),
-    ("tree_kind", "odd"),
+    ("drawing", "odd"),
 ]
 
 

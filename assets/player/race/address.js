@@ -60,25 +60,28 @@ export class Address {
       if (problem) problems.push(`${key} ${problem}`);
       else values[name] = given.get(key);
     }
-    this.form.fields = this.ruled(values, problems);
+    this.form.fields = this.allowed(values, problems);
     this.readOptions(given, problems);
     this.readPrompt(given, problems);
     return problems;
   }
 
-  // Check the verification rule in the address, because each method allows only some rules. If it
-  // is not allowed, leave it out and report it.
+  // Check the drawing and the rule in the address, because each method allows only some of them.
+  // Leave out and report what is not allowed.
   /**
    * @param {Record<string, any>} given
    * @param {string[]} problems
    */
-  ruled(given, problems) {
-    const { tree_kind: rule, ...values } = given;
-    if (rule === undefined) return values;
+  allowed(given, problems) {
+    const values = { ...given };
     const name = values.method ?? settingOf("method").default;
-    const { kinds } = /** @type {MethodOffer} */ (this.setup.methods.find((each) => each.name === name));
-    if (kinds.includes(rule)) return { ...values, tree_kind: rule };
-    problems.push(`siblings must be one of ${kinds.join(", ")} for this method, got “${brief(rule)}”`);
+    const { drawings, rules } = /** @type {MethodOffer} */ (this.setup.methods.find((each) => each.name === name));
+    for (const [setting, known] of Object.entries({ drawing: drawings, rule: rules })) {
+      const text = values[setting];
+      if (text === undefined || known.includes(text)) continue;
+      problems.push(`${setting} must be one of ${known.join(", ")} for this method, got “${brief(text)}”`);
+      delete values[setting];
+    }
     return values;
   }
 

@@ -132,7 +132,7 @@ export class Form {
   // The request for the server, without settings that do not apply.
   /** @returns {Record<string, any>} */
   get order() {
-    const { target, draft, branching: _branching, tree_kind: _kind, system, ...order } = this.fields;
+    const { target, draft, branching: _branching, drawing: _drawing, rule: _rule, system, ...order } = this.fields;
     if (!order.raw) order.system = system;
     if (this.pairPart.isCustom) Object.assign(order, { target, draft });
     Object.assign(order, this.methodPart.order);

@@ -5,11 +5,11 @@ import { setText } from "../shared/dom.js";
 // Return the words for a lossy rule, or "" for a lossless one. At temperature 0 the target's
 // distribution is a single token, and a rule that accepts by a threshold keeps exactly that token.
 /**
- * @param {{ lossless: boolean } | undefined} kind
+ * @param {{ lossless: boolean } | undefined} rule
  * @param {boolean} isGreedy
  */
-export function lossOf(kind, isGreedy) {
-  if (!kind || kind.lossless) return "";
+export function lossOf(rule, isGreedy) {
+  if (!rule || rule.lossless) return "";
   return isGreedy ? "lossy rule, without effect at temperature 0" : "lossy: not the target’s distribution";
 }
 
@@ -25,11 +25,11 @@ export function biasWords(bias) {
 export class LossBadges {
   /**
    * @param {HTMLElement[]} places
-   * @param {Kind[]} kinds
+   * @param {RuleOffer[]} rules
    */
-  constructor(places, kinds) {
+  constructor(places, rules) {
     this.places = places;
-    this.kinds = kinds;
+    this.rules = rules;
     this.text = "";
     this.show(null);
   }
@@ -46,7 +46,7 @@ export class LossBadges {
 
   /** @param {DecodingConfigRecord | null} config */
   textOf(config) {
-    const kind = config && this.kinds.find((each) => each.name === config.tree_kind);
-    return kind ? lossOf(kind, config.temperature === 0) : "";
+    const rule = config && this.rules.find((each) => each.name === config.rule);
+    return rule ? lossOf(rule, config.temperature === 0) : "";
   }
 }

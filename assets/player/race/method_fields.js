@@ -1,5 +1,6 @@
-// The part of the form that depends on the method: the menu of methods, the tree, the rule, and the
-// method's own options. The server describes each method; this class knows no method by name.
+// The part of the form that depends on the method: the menu of methods, the tree, the drawing, the
+// rule, and the method's own options. The server describes each method and each rule; this class
+// knows none of them by name.
 
 import { element, option as choice, setText } from "../shared/dom.js";
 import { optionProblem, problemOf, settingOf } from "../shared/settings.js";
@@ -20,7 +21,8 @@ export class MethodFields {
     this.refs = refs;
     this.setup = setup;
     this.menu = new Menu(refs.method);
-    this.kindMenu = new Menu(refs.treeKind);
+    this.drawingMenu = new Menu(refs.drawing);
+    this.ruleMenu = new Menu(refs.rule);
     this.inputs = new Map(); // the input fields of the current method's options, keyed by the option's name
     // The typed texts, keyed by "method option", so that they survive a change of the method.
     this.typed = new Map();
@@ -35,8 +37,12 @@ export class MethodFields {
     return this.setup.methods.find((each) => each.name === this.refs.method.value);
   }
 
-  get kind() {
-    return this.setup.kinds.find((each) => each.name === this.refs.treeKind.value);
+  get drawing() {
+    return this.setup.drawings.find((each) => each.name === this.refs.drawing.value);
+  }
+
+  get rule() {
+    return this.setup.rules.find((each) => each.name === this.refs.rule.value);
   }
 
   // Offer the methods for a pair of models. `refusals` maps each method that the pair cannot run to
@@ -64,15 +70,16 @@ export class MethodFields {
     otherPair.value = found.pair.name;
   }
 
-  // Change to another method with its default tree, its default rule and its own options.
+  // Change to another method with its default tree, drawing and rule, and its own options.
   methodChanged() {
-    const { branching, treeKind } = this.refs;
+    const { branching, drawing, rule } = this.refs;
     const { method } = this;
     if (!method || this.shown === method) return;
     this.shown = method;
-    const kinds = this.setup.kinds.filter((each) => method.kinds.includes(each.name));
-    this.kindMenu.fill(method.kinds.flatMap((name) => kinds.find((each) => each.name === name) ?? []));
-    treeKind.value = method.kinds[0];
+    this.drawingMenu.fill(offered(this.setup.drawings, method.drawings));
+    drawing.value = method.drawings[0];
+    this.ruleMenu.fill(offered(this.setup.rules, method.rules));
+    rule.value = method.rules[0];
     if (method.tree && branching.value.trim() === "") branching.value = method.branching;
     this.showOptions(method);
   }
@@ -145,7 +152,8 @@ export class MethodFields {
     /** @type {Record<string, any>} */
     const order = {};
     if (method?.tree) order.branching = refs.branching.value;
-    if (method && method.kinds.length > 1) order.tree_kind = refs.treeKind.value;
+    if (method && method.drawings.length > 1) order.drawing = refs.drawing.value;
+    if (method && method.rules.length > 1) order.rule = refs.rule.value;
     if (this.inputs.size) {
       order.options = Object.fromEntries([...this.inputs].map(([name, input]) => [name, input.value]));
     }
@@ -154,14 +162,15 @@ export class MethodFields {
 
   // The fields that are not at their defaults, in words.
   get words() {
-    const { method, refs, kind } = this;
+    const { method, refs, drawing, rule } = this;
     if (!method) return [];
     const tree = method.tree && refs.branching.value ? [`branching ${refs.branching.value}`] : [];
-    const rule = kind && kind.name !== method.kinds[0] ? [kind.title] : [];
+    const drawn = drawing && drawing.name !== method.drawings[0] ? [drawing.title] : [];
+    const judged = rule && rule.name !== method.rules[0] ? [rule.title] : [];
     const own = method.options
       .filter((option) => this.inputs.get(option.name)?.value !== String(option.default))
       .map((option) => `${option.title.toLowerCase()} ${this.inputs.get(option.name)?.value}`);
-    return [...tree, ...rule, ...own];
+    return [...tree, ...drawn, ...judged, ...own];
   }
 
   // Scroll to the fields that a newly chosen method adds.
@@ -178,24 +187,36 @@ export class MethodFields {
     setText(refs.depthCap, method?.depth_cap ?? "");
     refs.depthCap.hidden = !method?.depth_cap;
     refs.branchingField.hidden = !method?.tree;
-    refs.kindField.hidden = !(method && method.kinds.length > 1);
+    refs.drawingField.hidden = !(method && method.drawings.length > 1);
+    refs.ruleField.hidden = !(method && method.rules.length > 1);
     refs.methodOptions.hidden = this.inputs.size === 0;
-    refs.methodFields.hidden = refs.branchingField.hidden && refs.kindField.hidden && refs.methodOptions.hidden;
+    refs.methodFields.hidden = [refs.branchingField, refs.drawingField, refs.ruleField, refs.methodOptions].every((each) => each.hidden);
     setText(refs.treeSize, treeSize(refs.branching.value, refs.draftLength.value));
-    this.refreshKind(isGreedy);
+    this.refreshRule(isGreedy);
   }
 
   /** @param {boolean} isGreedy */
-  refreshKind(isGreedy) {
-    const { treeNote, formLoss } = this.refs;
+  refreshRule(isGreedy) {
+    const { treeNote, ruleNote, formLoss } = this.refs;
     setText(treeNote, isGreedy ? "At temperature 0 nothing is drawn: siblings are the most probable tokens." : "");
-    const loss = this.refs.kindField.hidden ? "" : lossOf(this.kind, isGreedy);
+    setText(ruleNote, this.rule?.summary ?? "");
+    const loss = this.refs.ruleField.hidden ? "" : lossOf(this.rule, isGreedy);
     setText(formLoss, loss);
     formLoss.hidden = !loss;
-    const bias = loss && !isGreedy ? biasWords(this.method?.biases[this.kind?.name ?? ""]) : "";
+    const bias = loss && !isGreedy ? biasWords(this.method?.biases[this.rule?.name ?? ""]) : "";
     setText(this.refs.formBias, bias);
     this.refs.formBias.hidden = !bias;
   }
+}
+
+// Return the entries with these names, in the order of the names.
+/**
+ * @template {{ name: string }} T
+ * @param {T[]} entries
+ * @param {string[]} names
+ */
+function offered(entries, names) {
+  return names.flatMap((name) => entries.find((each) => each.name === name) ?? []);
 }
 
 function numberField() {

@@ -41,7 +41,7 @@ export class RaceView {
     this.cursor = new Cursor(this.trace, () => (ask(), onMove()));
     this.playback = new Playback(this.trace, this.cursor, ask);
     this.tooltip = new Tooltip(refs.tooltip);
-    this.loss = new LossBadges([refs.resultLoss, refs.proofLoss], setup.kinds);
+    this.loss = new LossBadges([refs.resultLoss, refs.proofLoss], setup.rules);
     this.lanes = new Lanes(refs, this.trace, {
       onToken: (at) => this.selectToken(at), tooltip: this.tooltip, lossOf: (config) => this.loss.textOf(config),
     });

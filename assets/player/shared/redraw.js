@@ -13,7 +13,7 @@ const KEPT = 10; // recorded tokens per position, without the target's own token
 const DEVIATIONS = 3.6; // standard deviations above the noise floor, the same as in specviz/experiments/run/losslessness.py
 
 // Return a plan with everything that is needed to repeat the draws after the node `parent`: the
-// bins with p and q, the drafted tokens and the rule. The last bin holds all other tokens together;
+// bins with p and q, the drafted tokens, how they were drawn, and the rule. The last bin holds all other tokens together;
 // its id is null. Return null at temperature 0, where nothing is drawn, or if the record has no
 // distributions. `written` is the id of a token that gets a separate bin even if it is rare.
 /**
@@ -30,11 +30,10 @@ export function redrawPlan(round, parent, written = null) {
   const bins = binsOf(round, position, children, written);
   const ids = bins.map(({ id }) => id);
   const guesses = children.map((node) => ({ bin: ids.indexOf(tree.nodes.id[node]), passes: round.verdict(node).accept > 0 }));
-  const drawn = tree.kind === "iid" || tree.kind === "without-replacement";
   const listed = bins.slice(0, -1).reduce((sum, { p, q }) => sum + Math.min(p, q), 0);
   const others = bins[bins.length - 1];
-  const shared = drawn ? Math.max(0, Math.min(position.overlap - listed, others.p, others.q)) : 0;
-  return { kind: tree.kind, ids, p: scaled(bins.map(({ p }) => p)), q: scaled(bins.map(({ q }) => q)), guesses, shared };
+  const shared = tree.drawing !== "chosen" ? Math.max(0, Math.min(position.overlap - listed, others.p, others.q)) : 0;
+  return { drawing: tree.drawing, rule: round.record.rule, ids, p: scaled(bins.map(({ p }) => p)), q: scaled(bins.map(({ q }) => q)), guesses, shared };
 }
 
 /**
@@ -69,7 +68,7 @@ function binsOf(round, position, children, written) {
  */
 function firstQ(round, children, node) {
   const { q } = round.record.tree.nodes;
-  if (round.record.tree.kind !== "without-replacement") return q[node];
+  if (round.record.tree.drawing !== "without-replacement") return q[node];
   let left = 1;
   for (const child of children) {
     if (child === node) break;
@@ -112,9 +111,9 @@ export class Redraw {
 
   // Draw one token by the rule of the round.
   token() {
-    const { kind } = this.plan;
-    if (kind === "typical") return this.byThreshold();
-    return kind === "deterministic" ? this.picked() : this.guessed();
+    const { drawing, rule } = this.plan;
+    if (rule === "typical") return this.byThreshold();
+    return drawing === "chosen" ? this.picked() : this.guessed();
   }
 
   // Draw and judge one sibling after the other. Each rejection removes mass from p.
@@ -126,7 +125,7 @@ export class Redraw {
       const bin = pick(q, random());
       if (random() * q[bin] < shared[bin]) return { bin, isKept: true };
       p = turn ? residual(p, shared) : this.first;
-      if (plan.kind === "without-replacement") q = without(q, bin);
+      if (plan.drawing === "without-replacement") q = without(q, bin);
     }
     return { bin: pick(p, random()), isKept: false };
   }

@@ -61,7 +61,7 @@ export class RedrawCard extends RedrawView {
     const label = (/** @type {number | null} */ id) => (id === null ? "" : tokenLabel(trace.text(id)));
     const own = plan.guesses.length ? "recovered" : (round.extraKind ?? "plain");
     const seed = (round.record.i * 64 + Number(parent) + 2) * 16;
-    const subject = { plan, seed, label, own, written, isLossy: plan.kind === "typical" };
+    const subject = { plan, seed, label, own, written, isLossy: plan.rule === "typical" };
     this.setSubject(subject, `${whereWords(place)} ${howWords(plan)}`, this.past.get(round)?.get(Number(parent)));
   }
 
@@ -114,11 +114,11 @@ function whereWords({ trace, round, node }) {
 }
 
 /** @param {RedrawPlan} plan */
-function howWords({ kind, guesses }) {
+function howWords({ drawing, rule, guesses }) {
   if (!guesses.length) return "Nothing was drafted here: the target draws from p itself, each time.";
-  if (kind === "typical") return "Each time the same guesses meet the threshold of typical acceptance; where none passes, the target draws from p. This rule is lossy: the bars need not come out as p.";
+  if (rule === "typical") return "Each time the same guesses meet the threshold of typical acceptance; where none passes, the target draws from p. This rule is lossy: the bars need not come out as p.";
   const many = guesses.length > 1 ? ` Up to ${guesses.length} guesses are tried in turn.` : "";
-  if (kind === "deterministic") return `Each time the guess that the drafter picked is kept with probability p, else the target draws from p without it.${many} What comes out is p, whatever was picked.`;
+  if (drawing === "chosen") return `Each time the guess that the drafter picked is kept with probability p, else the target draws from p without it.${many} What comes out is p, whatever was picked.`;
   return `For each token q is the draft’s probability, p the target’s. Each time a guess is drawn from q, kept with probability min(1, p/q), else replaced from what is left of p.${many} What comes out is p, however bad the guesses are.`;
 }
 

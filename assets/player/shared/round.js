@@ -176,12 +176,12 @@ export class Round {
   // Return whether the rule compared p with a threshold instead of comparing p/q with a random
   // draw.
   get isTypical() {
-    return this.record.tree.kind === "typical";
+    return this.record.rule === "typical";
   }
 
   // Return whether the rule treated every drafted token as certain, with q = 1.
   get isPointMass() {
-    return this.record.tree.kind === "deterministic";
+    return this.record.tree.drawing === "chosen" && !this.isTypical;
   }
 
   // Return whether the drafter knows the probabilities of its tokens. A drafter that copies tokens

@@ -19,11 +19,11 @@ import { residual, sharedOf } from "./redraw.js";
  * @param {number} id the id of a token
  * @returns {{ kept: number, rejected: number, residual: number, sum: number, p: number, hasMore: boolean } | null} `hasMore` is true if there are several guesses at this position
  */
-export function twoWays({ kind, ids, p, q, guesses, shared }, id) {
+export function twoWays({ drawing, rule, ids, p, q, guesses, shared }, id) {
   const bin = ids.indexOf(id);
-  if (bin < 0 || kind === "typical") return null;
+  if (bin < 0 || rule === "typical") return null;
   if (!guesses.length) return { kept: 0, rejected: 1, residual: p[bin], sum: p[bin], p: p[bin], hasMore: false };
-  const isPicked = kind === "deterministic";
+  const isPicked = drawing === "chosen";
   const common = isPicked ? p.map((each, at) => (at === guesses[0].bin ? each : 0)) : sharedOf(p, q, shared);
   const rejected = Math.max(0, 1 - common.reduce((sum, each) => sum + each, 0));
   const left = residual(p, common)[bin];

@@ -21,7 +21,7 @@ from torch import Tensor
 from specviz.decoding.topology import Topology, topology
 from specviz.models.accelerator import upload
 from specviz.models.language_model import KeyValueCache
-from specviz.records import Note, ProposalKind, Span
+from specviz.records import Drawing, Note, Span
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,16 +56,15 @@ class Proposal:
     """A draft tree on the device.
 
     `distributions` are the q of the verification rule: exactly the distributions from which the
-    tokens were drawn. None means that the tokens were chosen without random draws; the q of each
-    node is then a point mass at its token. `raw_distributions` are the draft's distributions
-    without the sampling settings. They are only shown to users, and can be None. The distribution
-    of a row without children is never read.
+    tokens were drawn, in the way that `drawing` says. None means that the tokens were chosen
+    without random draws; the q of each node is then a point mass at its token. `raw_distributions`
+    are the draft's distributions without the sampling settings. They are only shown to users, and
+    can be None. The distribution of a row without children is never read.
 
     `is_whole` is True if the tree has the usual size in this run. Capturing its verification as a
     CUDA graph is then worth the time.
     """
 
-    kind: ProposalKind
     topology: Topology
     token_ids: Tensor  # [N] int64
     distributions: Tensor | None = None  # [E, V] float32
@@ -76,6 +75,7 @@ class Proposal:
     queries: ExtraQueries | None = None
     notes: tuple[Note, ...] = ()
     is_whole: bool = False
+    drawing: Drawing = Drawing.CHOSEN
 
     @property
     def query_count(self) -> int:
@@ -92,7 +92,7 @@ class Proposal:
 def empty_proposal(device: torch.device, notes: tuple[Note, ...] = ()) -> Proposal:
     """Return a proposal without nodes: verification then only draws a token from the target."""
     no_tokens = torch.empty(0, dtype=torch.int64, device=device)
-    return Proposal(ProposalKind.DETERMINISTIC, topology((), device), no_tokens, notes=notes)
+    return Proposal(topology((), device), no_tokens, notes=notes)
 
 
 def host_chain(
@@ -118,7 +118,6 @@ def host_tree(
     root.
     """
     return Proposal(
-        ProposalKind.DETERMINISTIC,
         topology(parents, device),
         upload(torch.tensor(token_ids, dtype=torch.int64), device),
         queries=queries,

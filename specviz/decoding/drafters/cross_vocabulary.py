@@ -1,7 +1,7 @@
 """Drafting with a model whose tokenizer differs from the target's (2502.05202).
 
 By default the draft model writes text greedily, and the target's tokenizer encodes that text again
-(`ReencodedChain`). If the tree kind IID is chosen, the draft only draws tokens that both
+(`ReencodedChain`). If the drawing is INDEPENDENT, the draft only draws tokens that both
 vocabularies have (`IntersectionSource`).
 
 In shapes, K is the number of tokens that the draft writes, M the number of nodes of one level, V
@@ -41,7 +41,7 @@ from specviz.models.parts import Need
 from specviz.models.text.byte_text import byte_text
 from specviz.models.text.text_codec import TextCodec
 from specviz.models.text.vocabulary import match_vocabularies
-from specviz.records import ProposalKind, SharedVocabulary
+from specviz.records import Drawing, SharedVocabulary
 
 # The number of tokens at the end of a text that may change when more text is added.
 OPEN_TOKENS = 8
@@ -225,8 +225,8 @@ def shared_length(ones: Sequence[int], others: Sequence[int]) -> int:
 class ReencodedChain(QuietDrafter):
     """A drafter that lets the draft write text and encodes it again in the target's tokens.
 
-    The chain depends on the committed text alone, not on random draws. It is therefore
-    DETERMINISTIC, and exact at every temperature. The host must read the draft's tokens, so each
+    The chain depends on the committed text alone, not on random draws. Its tokens are
+    therefore CHOSEN, and exact at every temperature. The host must read the draft's tokens, so each
     round has a second blocking copy.
     """
 
@@ -443,13 +443,13 @@ def _make(setup: Setup) -> Drafter:
     shared = shared_tokens(codec, foreign.codec, foreign.model.device)
     source = ForeignSource(foreign, codec, setup.config.draft_length)
     shape = static_tree(setup)
-    if setup.config.tree_kind is ProposalKind.DETERMINISTIC:
+    if not setup.config.drawing.is_drawn:
         codecs = codec, foreign.codec
         return ReencodedChain(source, shape, shared, codecs, setup.config.draft_length)
     if shared.shared_count == 0:
         raise InputError(
             f"foreign draft {foreign.info.name!r} must share at least one token with target "
-            f"{setup.target.info.name!r}, got none: choose the rule deterministic"
+            f"{setup.target.info.name!r}, got none: choose the drawing chosen"
         )
     return IntersectionDrafter(IntersectionSource(source, shared), shape, shared)
 
@@ -458,8 +458,8 @@ METHOD = Method(
     "cross-vocabulary",
     "Draft of another vocabulary",
     "A small model with a tokenizer of its own; its text is encoded again for the target.",
-    (ProposalKind.DETERMINISTIC, ProposalKind.IID),
     _make,
     frozenset({Need.FOREIGN_DRAFT, Need.TEXT}),
+    drawings=(Drawing.CHOSEN, Drawing.INDEPENDENT),
     host_copies=2,
 )

@@ -15,7 +15,7 @@ from specviz.decoding.drafters.source import ModelSource, SourceDrafter
 from specviz.decoding.drafters.static_rows import static_rows
 from specviz.decoding.drafters.static_tree import static_tree
 from specviz.models.parts import Need
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 
 
 def draft_source(setup: Setup) -> ModelSource:
@@ -34,18 +34,18 @@ CHAIN = Method(
     "draft-model",
     "Draft model, chain",
     "A small model writes K tokens ahead, one after the other.",
-    (ProposalKind.IID,),
     _make,
     frozenset({Need.DRAFT}),
+    drawings=(Drawing.INDEPENDENT,),
     make_rows=_make_rows,
 )
 TREE = Method(
     "draft-tree",
     "Draft model, static tree",
     "A small model branches into several continuations; one target forward judges them all.",
-    (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETERMINISTIC),
     _make,
     frozenset({Need.DRAFT}),
+    drawings=tuple(Drawing),
     default_branching=(3, 2),
     takes_branching=True,
     make_rows=_make_rows,

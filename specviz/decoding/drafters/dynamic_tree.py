@@ -2,7 +2,7 @@
 
 The score of a node is the probability of its whole path under the draft's distributions. At every
 level, the k nodes with the best scores get k children each. The target verifies the N best of all
-scored nodes. The drafter makes no random draws, so the proposal is DETERMINISTIC at every
+scored nodes. The drafter makes no random draws, so the tokens are CHOSEN at every
 temperature. All these decisions are made on the device, without waiting for the host.
 
 To *expand* a node is to run it through the draft model and to score its k best children. In shapes,
@@ -29,7 +29,7 @@ from specviz.decoding.forward_times import forward_curve
 from specviz.decoding.topology import device_layout, device_topology
 from specviz.models.language_model import LanguageModel
 from specviz.models.parts import Need
-from specviz.records import MAX_TREE_NODES, ProposalKind, TreeBudget
+from specviz.records import MAX_TREE_NODES, TreeBudget
 
 # smallest log-probability that a token can have, so that sums of log-probabilities stay finite
 LOWEST = -100.0
@@ -149,7 +149,6 @@ class DynamicTree:
         )
         nodes, width = len(token_ids), min(levels.width, raw_distributions.shape[-1])
         return Proposal(
-            ProposalKind.DETERMINISTIC,
             device_layout(nodes, levels.depth, width).topology(tables),
             token_ids,
             raw_distributions=raw_distributions,
@@ -290,7 +289,7 @@ def any_tree(
 
     A static tree is required if the user sets the branching, or if siblings are drawn at random.
     """
-    if setup.config.tree_kind is ProposalKind.DETERMINISTIC and not setup.config.branching:
+    if not setup.config.drawing.is_drawn and not setup.config.branching:
         return dynamic_tree(setup, values, agreement, cost)
     return static_tree(setup)
 
@@ -305,7 +304,6 @@ METHOD = Method(
     "dynamic-tree",
     "Draft model, dynamic tree",
     "A small model branches where it is unsure; the most probable paths are verified.",
-    (ProposalKind.DETERMINISTIC,),
     _make,
     frozenset({Need.DRAFT}),
     options=(LEVEL_WIDTH, NODES),

@@ -28,7 +28,7 @@ from specviz.decoding.drafters.tree_budget import NODES
 from specviz.models.accelerator import upload
 from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.parts import Need
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 
 # These rates were measured for the bundled head. Each rate is the mean over the five tasks for
 # which the models were trained.
@@ -146,9 +146,9 @@ METHOD = Method(
     "eagle",
     "EAGLE head",
     "One layer predicts the target's hidden states; its most probable paths form the tree.",
-    (ProposalKind.DETERMINISTIC, ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT),
     _make,
     frozenset({Need.EAGLE}),
+    drawings=(Drawing.CHOSEN, Drawing.INDEPENDENT, Drawing.WITHOUT_REPLACEMENT),
     takes_branching=True,
     options=(LEVEL_WIDTH, NODES),
 )

@@ -28,7 +28,7 @@ from specviz.errors import InputError
 from specviz.models.accelerator import upload
 from specviz.models.language_model import KeyValueCache, LayeredModel
 from specviz.models.parts import Need
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 
 EXIT_LAYER = Option(
     "exit_layer",
@@ -113,9 +113,9 @@ METHOD = Method(
     "early-exit",
     "Early exit",
     "The target's own first layers draft, in its own cache; verification runs only the rest.",
-    (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETERMINISTIC),
     _make,
     frozenset({Need.LAYERS}),
+    drawings=tuple(Drawing),
     takes_branching=True,
     options=(EXIT_LAYER,),
     shares_cache=True,

@@ -4,7 +4,7 @@ Each target forward also runs two additional inputs. The *guesses* are n-grams f
 begin with the last token of the text. They are merged into one tree and verified. The *window* is a
 Jacobi iteration over the next positions, which finds new n-grams for the pool. The pool also gets
 the n-grams of the prompt and of the text so far. The guesses are chosen before any draw of the
-round, so the proposal is DETERMINISTIC.
+round, so the tokens are CHOSEN.
 
 In shapes, N is the number of tokens of an n-gram, W the number of columns of the window, Q the
 number of window tokens and R the number of rows of the tree.
@@ -34,7 +34,7 @@ from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.streams import Purpose, RandomStream
 from specviz.errors import InputError
 from specviz.models.accelerator import is_accelerator, upload
-from specviz.records import LookaheadState, ProposalKind
+from specviz.records import LookaheadState
 
 MAX_KEYS = 4096
 
@@ -340,7 +340,6 @@ METHOD = Method(
     "lookahead",
     "Lookahead",
     "The target guesses ahead by itself and verifies its earlier guesses; needs no draft.",
-    (ProposalKind.DETERMINISTIC,),
     _make,
     options=(WINDOW, NGRAM, GUESSES),
     depth_cap="at most N − 1 tokens, whatever K: a guess is an n-gram without its first token",

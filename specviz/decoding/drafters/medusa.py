@@ -2,8 +2,8 @@
 
 Source: Cai et al., 2401.10774. Head d predicts the token d positions after the root, without
 knowing the tokens in between. A node with depth d and rank r is the r-th choice of head d. The tree
-consists of the nodes that were most often right in measurements. Typical acceptance (TYPICAL) is
-the lossy rule of that paper.
+consists of the nodes that were most often right in measurements. The lossy rule of
+that paper is `decoding.rules.typical`.
 
 In shapes, H is the number of heads in use, N the number of nodes, E the number of rows up to the
 last row with children, K the number of choices of a head, W the target's hidden size and V the size
@@ -41,7 +41,7 @@ from specviz.decoding.drafters.tree_budget import (
 from specviz.decoding.topology import Topology, topology
 from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.parts import Need
-from specviz.records import MAX_TREE_NODES, ProposalKind
+from specviz.records import MAX_TREE_NODES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,12 +75,10 @@ class MedusaDrafter(QuietDrafter):
         self,
         heads: MedusaHeads,
         nodes: Sequence[RankedNode],
-        kind: ProposalKind,
         device: torch.device,
     ) -> None:
         self.feature_layers = heads.feature_layers
         self._heads = heads
-        self._kind = kind
         self._width = 1 + max(node.rank for node in nodes)
         self._depth = max(node.depth for node in nodes)
         cuts = [[node for node in nodes if node.depth <= room] for room in range(self._depth + 1)]
@@ -104,7 +102,6 @@ class MedusaDrafter(QuietDrafter):
         logits = self._heads.logits(self._feature, self._depth)  # [H, V]
         choices = logits.topk(self._width, dim=-1).indices  # [H, K]
         return Proposal(
-            self._kind,
             tree.topology,
             choices[tree.heads, tree.ranks],
             raw_distributions=logits.float().softmax(-1)[tree.row_heads],
@@ -134,14 +131,13 @@ def _make(setup: Setup) -> Drafter:
     nodes = ranked_nodes(rates, MAX_TREE_NODES)
     budget = METHOD.completed(config)[NODES.name]
     count = budget or best_node_count(setup.target, [node.gain for node in nodes])
-    return MedusaDrafter(heads, by_depth(nodes[:count]), config.tree_kind, setup.target.device)
+    return MedusaDrafter(heads, by_depth(nodes[:count]), setup.target.device)
 
 
 METHOD = Method(
     "medusa",
     "Medusa heads",
     "Small heads on the target's last hidden state guess several positions ahead, all at once.",
-    (ProposalKind.DETERMINISTIC, ProposalKind.TYPICAL),
     _make,
     frozenset({Need.MEDUSA}),
     options=(NODES,),

@@ -12,12 +12,14 @@ from typing import Any
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.drafters.suffix_tree import SuffixTree
+from specviz.decoding.rules.rule import Rule
+from specviz.decoding.rules.rule_table import RULES, rule_named
 from specviz.decoding.sampling import Sampler
 from specviz.errors import InputError, short, whole_rule
 from specviz.models.language_model import LanguageModel
 from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need, Parts
-from specviz.records import MAX_TREE_NODES, DecodingConfig, ProposalKind
+from specviz.records import MAX_TREE_NODES, DecodingConfig, Drawing
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Setup:
 class Method:
     """An entry in the registry of drafting methods.
 
-    - `kinds`: the ways to choose siblings in a tree; the first of them is the default.
+    - `drawings`: the ways to draw siblings in a tree; the first of them is the default.
     - `host_copies`: the largest number of blocking copies per round. It is one, or more for a
       method that must read its own draft on the host.
     - `shares_cache`: the method drafts in the target's cache, so each row of a batch needs a cache
@@ -98,9 +100,9 @@ class Method:
     name: str
     title: str
     summary: str
-    kinds: tuple[ProposalKind, ...]
     make: Callable[[Setup], Drafter]
     needs: frozenset[Need] = frozenset()
+    drawings: tuple[Drawing, ...] = (Drawing.CHOSEN,)
     default_branching: tuple[int, ...] = ()
     takes_branching: bool = False
     options: tuple[Option, ...] = ()
@@ -112,30 +114,29 @@ class Method:
     settle: Callable[[Setup], DecodingConfig] | None = None
 
     @property
-    def is_lossless(self) -> bool:
-        """Return whether the method is lossless if siblings are chosen in its default way."""
-        return self.kinds[0].is_lossless
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the verification rules that can judge the method's drafts."""
+        return tuple(rule for rule in RULES.values() if rule.drawings & set(self.drawings))
 
-    def kind_named(self, text: str, name: str) -> ProposalKind:
-        """Return the proposal kind that `text` names; an empty text means the default kind.
+    def drawing_named(self, text: str) -> Drawing:
+        """Return the way of drawing that `text` names; an empty text means the default one.
 
-        The kind says how siblings are chosen. Raises InputError if the method does not support the
-        kind. `name` is the name of the setting in the error message.
+        Raises InputError if the method does not support it.
         """
-        for kind in self.kinds:
-            if text in ("", kind.value):
-                return kind
-        allowed = ", ".join(kind.value for kind in self.kinds)
-        raise InputError(f"{name} must be one of {allowed} for this method, got {short(text)}")
+        for drawing in self.drawings:
+            if text in ("", drawing.value):
+                return drawing
+        allowed = ", ".join(drawing.value for drawing in self.drawings)
+        raise InputError(f"drawing must be one of {allowed} for this method, got {short(text)}")
 
     def usual(self, draft_length: int, **changes: Any) -> DecodingConfig:
-        """Return the settings with the default tree, rule and options of this method.
+        """Return the settings with the default tree, drawing and options of this method.
 
         `changes` replace single values of the result. Raises InputError for a value that is not
         allowed.
         """
         branching = self.usual_branching(draft_length)
-        shape: dict[str, Any] = {"branching": branching, "tree_kind": self.kinds[0]}
+        shape: dict[str, Any] = {"branching": branching, "drawing": self.drawings[0]}
         return DecodingConfig(method=self.name, draft_length=draft_length, **(shape | changes))
 
     def usual_branching(self, draft_length: int) -> tuple[int, ...]:
@@ -180,9 +181,15 @@ class Method:
             raise InputError(
                 f"branching must be empty for method {self.name}, got {config.branching}"
             )
-        if config.tree_kind not in self.kinds:
-            kinds = ", ".join(kind.value for kind in self.kinds)
+        if config.drawing not in self.drawings:
+            allowed = ", ".join(drawing.value for drawing in self.drawings)
+            got = config.drawing.value
+            raise InputError(f"drawing must be one of {allowed} for method {self.name}, got {got}")
+        rule = rule_named(config.rule)
+        if config.drawing not in rule.drawings:
+            fitting = [each.name for each in self.rules if config.drawing in each.drawings]
             raise InputError(
-                f"rule must be one of {kinds} for method {self.name}, got {config.tree_kind.value}"
+                f"rule must be one of {', '.join(fitting)} for method {self.name} with drawing "
+                f"{config.drawing.value}, got {rule.name}"
             )
         self.completed(config)

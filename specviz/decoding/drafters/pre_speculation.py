@@ -29,7 +29,7 @@ from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.topology import topology
 from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need
-from specviz.records import ProposalKind, Span
+from specviz.records import Drawing, Span
 from specviz.records.notes import Prepared
 
 FAN_OUT = Option(
@@ -83,12 +83,12 @@ class PreSpeculation:
         token_ids, logits = self._chain(self._order)
         distributions, raw_distributions = self._setting.sampler.both(logits)
         return Proposal(
-            ProposalKind.IID,
             topology(tuple(range(-1, len(token_ids) - 1)), self._device),
             token_ids,
             distributions,
             raw_distributions,
             notes=(self._note(),),
+            drawing=Drawing.INDEPENDENT,
         )
 
     def observe(self, observation: Observation) -> OverlappedWork:
@@ -152,9 +152,9 @@ METHOD = Method(
     "pre-speculation",
     "Draft model, ahead of the target",
     "While the target verifies, a small model already drafts for the likely outcomes.",
-    (ProposalKind.IID,),
     _make,
     frozenset({Need.DRAFT}),
+    drawings=(Drawing.INDEPENDENT,),
     options=(FAN_OUT,),
     extra_memory=ExtraMemory.DRAFT_PROCESS,
 )

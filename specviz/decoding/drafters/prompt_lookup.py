@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from specviz.decoding.drafters.base import Proposal, QuietDrafter, host_chain
 from specviz.decoding.drafters.method import Method, Option, Setup
-from specviz.records import NgramMatch, ProposalKind
+from specviz.records import NgramMatch
 
 MOST = 16
 SHORTEST = Option(
@@ -82,7 +82,6 @@ METHOD = Method(
     "prompt-lookup",
     "Prompt lookup",
     "Copies what followed the last few tokens earlier in the text; needs no model.",
-    (ProposalKind.DETERMINISTIC,),
     PromptLookup,
     options=(SHORTEST, LONGEST),
 )

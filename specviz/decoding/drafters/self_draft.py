@@ -30,7 +30,7 @@ from specviz.models.llama.self_model import (
 )
 from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 
 SKIPPED = Option(
     "skipped",
@@ -50,7 +50,6 @@ BITS = Option(
     choices=(0, 4, 8),
     usual="4,8",
 )
-_KINDS = (ProposalKind.IID, ProposalKind.WITHOUT_REPLACEMENT, ProposalKind.DETERMINISTIC)
 
 
 def _target(setup: Setup) -> LlamaModel:
@@ -109,9 +108,9 @@ QUANTISED = Method(
     "Quantised self",
     "A rounded copy of the large model (quantised to int8 or int4) guesses: nearly always right, "
     "worth it where memory is slow.",
-    _KINDS,
     lambda setup: _drafter(setup, *_quantised(setup)),
     frozenset({Need.LAYERS}),
+    drawings=tuple(Drawing),
     takes_branching=True,
     options=(BITS,),
     extra_memory=ExtraMemory.ROUNDED_TARGET,
@@ -122,9 +121,9 @@ SKIPPING = Method(
     "layer-skip",
     "Layer-skipping self",
     "The target drafts with some of its layers left out; it needs no further weights.",
-    _KINDS,
     lambda setup: _drafter(setup, *_skipping(setup)),
     frozenset({Need.LAYERS}),
+    drawings=tuple(Drawing),
     takes_branching=True,
     options=(SKIPPED,),
     extra_memory=ExtraMemory.TARGET_CACHE,

@@ -40,7 +40,6 @@ from specviz.decoding.topology import topology
 from specviz.models.accelerator import upload
 from specviz.models.language_model import BatchedModel, LanguageModel
 from specviz.models.library_model import as_batched
-from specviz.records import ProposalKind
 
 
 class RowsSource(Protocol):
@@ -131,7 +130,7 @@ class StaticRows:
         distributions, raw = tree.sampler.both(flat)
         keys = [self._trees[row].keys(round_index, depth, count) for row in rows]
         uniforms = uniforms_on(flat.device, [key for row in keys for key in row])
-        token_ids = children(tree.kind, distributions, raw, width, uniforms)
+        token_ids = children(tree.drawing, distributions, raw, width, uniforms)
         chosen = token_ids.view(len(rows), count)
         levels.add(rows, chosen, distributions.view(logits.shape), raw.view(logits.shape))
         return chosen
@@ -151,8 +150,8 @@ class StaticRows:
         tree = self._trees[row]
         shape = topology(static_parents(tree.widths[:height]), self._source.device)
         token_ids, distributions, raw_distributions = levels.of(row, shape.size, shape.expanded)
-        drawn = None if tree.kind is ProposalKind.DETERMINISTIC else distributions
-        return Proposal(tree.kind, shape, token_ids, drawn, raw_distributions)
+        q = distributions if tree.drawing.is_drawn else None
+        return Proposal(shape, token_ids, q, raw_distributions, drawing=tree.drawing)
 
     def observe(self, observations: Sequence[Observation]) -> list[OverlappedWork]:
         self._source.keep(observations)

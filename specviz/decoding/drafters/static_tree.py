@@ -23,7 +23,7 @@ from specviz.decoding.drafters.source import DraftSource, Extend, Level
 from specviz.decoding.sampling import Sampler, draw, normalize
 from specviz.decoding.streams import Purpose, RandomStream
 from specviz.decoding.topology import Topology, topology
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 
 
 @lru_cache(maxsize=256)
@@ -46,13 +46,14 @@ def static_parents(widths: tuple[int, ...]) -> tuple[int, ...]:
 class StaticLevels:
     """The tensor work that gives every node at depth d `widths[d]` children.
 
-    `kind` says how siblings are chosen. A call returns the tokens of all nodes [N]. It also returns
-    the distributions of all parents [E, V], first with and then without the sampling settings.
+    `drawing` says how siblings are drawn. A call returns the tokens of all nodes [N]. It also
+    returns the distributions of all parents [E, V], first with and then without the sampling
+    settings.
     """
 
     tree: Topology
     widths: tuple[int, ...]
-    kind: ProposalKind
+    drawing: Drawing
     sampler: Sampler
 
     @property
@@ -71,7 +72,7 @@ class StaticLevels:
             level = range(end, end + width * logits.shape[0])
             end = level.stop
             uniforms = draws[level.start : level.stop]
-            chosen.append(children(self.kind, processed, raw, width, uniforms))
+            chosen.append(children(self.drawing, processed, raw, width, uniforms))
             if depth < len(self.widths):
                 logits = extend(tree_level(self.tree, level, depth, chosen[-1]))
         return torch.cat(chosen), torch.cat(distributions), torch.cat(raw_distributions)
@@ -80,17 +81,17 @@ class StaticLevels:
 class StaticTree:
     """A shape of draft trees: every node at depth d has `widths[d]` children.
 
-    `kind` says how siblings are chosen. At temperature 0, all siblings drawn from a distribution
+    `drawing` says how siblings are drawn. At temperature 0, all siblings drawn from a distribution
     would be equal. The tree then takes the W most probable tokens instead, which makes it
-    DETERMINISTIC.
+    CHOSEN.
     """
 
     def __init__(
-        self, widths: tuple[int, ...], kind: ProposalKind, sampler: Sampler, draws: RandomStream
+        self, widths: tuple[int, ...], drawing: Drawing, sampler: Sampler, draws: RandomStream
     ) -> None:
         self.widths = widths
         greedy_tree = sampler.temperature == 0 and max(widths) > 1
-        self.kind = ProposalKind.DETERMINISTIC if greedy_tree else kind
+        self.drawing = Drawing.CHOSEN if greedy_tree else drawing
         self.sampler = sampler
         self._draws = draws
 
@@ -102,19 +103,19 @@ class StaticTree:
         if not widths:
             return empty_proposal(source.device)
         tree = topology(static_parents(widths), source.device)
-        levels = StaticLevels(tree, widths, self.kind, self.sampler)
+        levels = StaticLevels(tree, widths, self.drawing, self.sampler)
         is_whole = widths == self.widths
         token_ids, distributions, raw_distributions = source.grown(
             levels, committed, self._keys_of_all(round_index, widths), is_whole
         )
         return Proposal(
-            self.kind,
             tree,
             token_ids,
-            None if self.kind is ProposalKind.DETERMINISTIC else distributions,
+            distributions if self.drawing.is_drawn else None,
             raw_distributions,
             partial=source.partial(),
             is_whole=is_whole,
+            drawing=self.drawing,
         )
 
     def _keys_of_all(self, round_index: int, widths: Sequence[int]) -> list[float]:
@@ -126,25 +127,25 @@ class StaticTree:
 
         The list is empty if the tokens of the tree are chosen without random draws.
         """
-        if self.kind is ProposalKind.DETERMINISTIC:
+        if not self.drawing.is_drawn:
             return []
         return [self._draws.uniform(round_index, depth, index) for index in range(count)]
 
 
 def children(
-    kind: ProposalKind, distributions: Tensor, raw: Tensor, width: int, uniforms: Tensor
+    drawing: Drawing, distributions: Tensor, raw: Tensor, width: int, uniforms: Tensor
 ) -> Tensor:
     """Choose `width` tokens from each of M distributions, parent by parent. [M, V] -> [M * W]
 
     If the tokens are chosen without random draws, `uniforms` [M * W] is not read.
     """
-    if kind is ProposalKind.DETERMINISTIC:
+    if not drawing.is_drawn:
         # If the vocabulary is smaller than the width, the last choice is repeated. Verification
         # always rejects a repeated token.
         most = min(width, raw.shape[-1])
         ranks = torch.arange(width, device=raw.device).clamp(max=most - 1)
         return raw.topk(most, dim=-1).indices[:, ranks].flatten()
-    if kind is ProposalKind.IID:
+    if drawing is Drawing.INDEPENDENT:
         spread = distributions.repeat_interleave(width, dim=0) if width > 1 else distributions
         return draw(spread, uniforms)
     return _without_replacement(distributions, uniforms.view(-1, width)).flatten()
@@ -154,7 +155,7 @@ def static_tree(setup: Setup) -> StaticTree:
     """Return the static tree that the settings of the run describe."""
     config = setup.config
     draws = RandomStream(config.seed, Purpose.DRAFT)
-    return StaticTree(config.widths, config.tree_kind, setup.sampler, draws)
+    return StaticTree(config.widths, config.drawing, setup.sampler, draws)
 
 
 def tree_level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> Level:

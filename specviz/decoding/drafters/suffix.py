@@ -2,8 +2,8 @@
 
 The paper's authors publish it in ArcticInference, and vLLM runs that code as its method `suffix`.
 The shares are counted as there: the end of the text is an occurrence of its last tokens that
-nothing has followed yet. The drafter chooses tokens without random draws, so its proposals are
-DETERMINISTIC.
+nothing has followed yet. The drafter chooses tokens without random draws, so they count as
+CHOSEN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from specviz.decoding.drafters.base import (
 from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.drafters.suffix_tree import DEPTH, DraftLimits, SuffixTree
 from specviz.errors import InputError
-from specviz.records import ProposalKind, SuffixMatch
+from specviz.records import SuffixMatch
 
 TREE_DEPTH = Option(
     "tree_depth",
@@ -129,7 +129,6 @@ METHOD = Method(
     "Suffix decoding",
     "Counts what followed the last tokens earlier in this text, never in another run's, and copies "
     "the most frequent; needs no model.",
-    (ProposalKind.DETERMINISTIC,),
     SuffixDecoding,
     options=(TREE_DEPTH, MATCH_FACTOR, MATCH_OFFSET, LEAST_SHARE),
     depth_cap="at most as many tokens as match, unless “Draft per match” is changed",

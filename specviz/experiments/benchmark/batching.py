@@ -13,6 +13,7 @@ from statistics import mean
 from typing import Any
 
 from specviz.decoding.batch import BatchStep
+from specviz.decoding.rules.rule_table import rule_named
 from specviz.experiments.run.batch_race import BatchRace, BatchRequest
 from specviz.experiments.run.blocks import WARM_UP_TOKENS, alternating
 from specviz.experiments.run.repeats import Repeats, chosen, repeated
@@ -223,7 +224,7 @@ def batch_report(request: BatchRequest, measured: BatchMeasurement) -> dict[str,
         "speedup_is": measured.repeats.name,
         "remark": measured.repeats.remark,
         "slot_waste": typical.speculative.slot_waste,
-        "lossless": first.config.tree_kind.is_lossless,
+        "lossless": rule_named(first.config.rule).is_lossless,
         "identical": None if rows[0]["identical"] is None else all(r["identical"] for r in rows),
         "speculate_up_to": request.options.speculate_up_to,
         "speculation_limits": limits,

@@ -1,8 +1,8 @@
 """Thousands of samples of one position, computed as many rounds at once.
 
 The two models are evaluated once. Every draw then has its own guesses, verdicts and replacements,
-like a run with its own seed. `draw`, `acceptance` and `walk` are the decoder's own functions. A
-wrong rule replaces only the part in which it differs. In shapes, n is the number of draws, W the
+like a run with its own seed. `draw`, `acceptance` and `walk_down` are the decoder's own functions.
+A wrong rule replaces only the part in which it differs. In shapes, n is the number of draws, W the
 number of siblings in each draw, and V the size of the vocabulary.
 """
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from specviz.decoding.rules.rule import walk_down
 from specviz.decoding.sampling import draw
 from specviz.decoding.topology import Topology
-from specviz.decoding.verification import walk
 from specviz.experiments.bug_zoo.wrong_rules import ExactRule
 
 MOST_NUMBERS = 8_000_000  # largest number of values in a tensor of one block
@@ -113,12 +113,12 @@ def rounds(rule: ExactRule, place: Place, p_after: Tensor, uniforms: Tensor) -> 
     p = torch.cat([place.p.expand(1 + count, -1), p_after.expand(count * width, -1)])
     q = None if told is None else told.expand(1 + count, -1)
     token_ids = torch.cat([guesses.new_zeros(count), guesses.flatten()])
-    judged = rule.accept(side_by_side(is_examined), token_ids, rule.kind, p, q)
+    judged = rule.accept(side_by_side(is_examined), token_ids, rule.drawing, p, q)
     chances = judged.acceptance_probs[count:].view(count, width).tolist()
     verdicts = uniforms[:, width:-1].tolist()
     kept = torch.tensor(
         [
-            walk([[i for i, is_seen in enumerate(seen) if is_seen], *[[]] * width], *both).end
+            walk_down([[i for i, is_seen in enumerate(seen) if is_seen], *[[]] * width], *both).end
             for seen, *both in zip(is_examined.tolist(), chances, verdicts, strict=True)
         ]
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from specviz.decoding.drafters.base import Drafter, Proposal
+from specviz.decoding.rules.token_by_token import RULE
 from specviz.decoding.sampling import uniforms_on
 from specviz.decoding.speculative import SpeculativeRun
 from specviz.decoding.streams import Purpose, RandomStream
@@ -32,7 +33,7 @@ def ruled_run(
             cast(LanguageModel, _HoardingModel(model)), drafter, context, config, ()
         )
     ruled = cast(Drafter, _RuledDrafter(drafter, rule, config))
-    return SpeculativeRun(model, ruled, context, config, (), rule=rule.accept)
+    return SpeculativeRun(model, ruled, context, config, (), rule=replace(RULE, accept=rule.accept))
 
 
 class _Around:
@@ -80,7 +81,7 @@ class _RuledDrafter(_Around):
         told = rule.told_q(q, raw_q)
         return replace(
             proposal,
-            kind=rule.kind,
+            drawing=rule.drawing,
             topology=topology((-1,) * len(token_ids), q.device),
             token_ids=token_ids,
             distributions=None if told is None else told[None],

@@ -14,11 +14,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from specviz.decoding.rules.rule import Acceptance
+from specviz.decoding.rules.token_by_token import acceptance
+from specviz.decoding.rules.typical import typical
 from specviz.decoding.sampling import draw
 from specviz.decoding.topology import Topology
-from specviz.decoding.verification import Acceptance, acceptance
 from specviz.experiments.bug_zoo.zoo import RIGHT, specimen_named
-from specviz.records import ProposalKind
+from specviz.records import Drawing
 
 LOW = 0.3  # one of the wrong rules drops guesses whose q is lower than this
 
@@ -27,7 +29,7 @@ class ExactRule:
     """The decoder's own rule, for `siblings` guesses drawn independently from q."""
 
     name = RIGHT
-    kind = ProposalKind.IID
+    drawing = Drawing.INDEPENDENT
     takes_bonus = True  # if all tokens of a path are accepted, the target adds one more token
     rolls_back = True  # rejected tokens are removed from the target's cache
 
@@ -51,29 +53,29 @@ class ExactRule:
         return q
 
     def accept(
-        self, topology: Topology, token_ids: Tensor, kind: ProposalKind, p: Tensor, q: Tensor | None
+        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
     ) -> Acceptance:
         """Verify the guesses with `acceptance`, the decoder's own function."""
-        return acceptance(topology, token_ids, kind, p, q)
+        return acceptance(topology, token_ids, drawing, p, q)
 
 
 class ResampledFromTarget(ExactRule):
     name = "resampled-from-target"
 
     def accept(
-        self, topology: Topology, token_ids: Tensor, kind: ProposalKind, p: Tensor, q: Tensor | None
+        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
     ) -> Acceptance:
-        return replace(acceptance(topology, token_ids, kind, p, q), extra_distributions=p)
+        return replace(acceptance(topology, token_ids, drawing, p, q), extra_distributions=p)
 
 
 class EqualArgmax(ExactRule):
     name = "equal-argmax"
 
     def accept(
-        self, topology: Topology, token_ids: Tensor, kind: ProposalKind, p: Tensor, q: Tensor | None
+        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
     ) -> Acceptance:
         is_best = token_ids == p.argmax(-1)[topology.parent_rows]
-        judged = acceptance(topology, token_ids, kind, p, q)
+        judged = acceptance(topology, token_ids, drawing, p, q)
         return replace(judged, acceptance_probs=is_best.to(p), extra_distributions=p)
 
 
@@ -95,9 +97,9 @@ class CertainAcceptance(ExactRule):
     name = "certain-acceptance"
 
     def accept(
-        self, topology: Topology, token_ids: Tensor, kind: ProposalKind, p: Tensor, q: Tensor | None
+        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
     ) -> Acceptance:
-        judged = acceptance(topology, token_ids, kind, p, q)
+        judged = acceptance(topology, token_ids, drawing, p, q)
         return replace(judged, acceptance_probs=judged.residual_probs)
 
 
@@ -110,9 +112,9 @@ class FirstUnverified(ExactRule):
     name = "first-unverified"
 
     def accept(
-        self, topology: Topology, token_ids: Tensor, kind: ProposalKind, p: Tensor, q: Tensor | None
+        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
     ) -> Acceptance:
-        judged = acceptance(topology, token_ids, kind, p, q)
+        judged = acceptance(topology, token_ids, drawing, p, q)
         return replace(judged, acceptance_probs=torch.ones_like(judged.acceptance_probs))
 
 
@@ -120,10 +122,10 @@ class SoftmaxOfResidual(ExactRule):
     name = "softmax-of-residual"
 
     def accept(
-        self, topology: Topology, token_ids: Tensor, kind: ProposalKind, p: Tensor, q: Tensor | None
+        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
     ) -> Acceptance:
         assert q is not None
-        judged = acceptance(topology, token_ids, kind, p, q)
+        judged = acceptance(topology, token_ids, drawing, p, q)
         extra, rows = judged.extra_distributions.clone(), topology.parent_rows
         extra[rows] = (p[rows] - q[rows]).clamp(min=0).softmax(-1)
         return replace(judged, extra_distributions=extra)
@@ -154,10 +156,20 @@ class ImprobableDropped(ExactRule):
 
 class TypicalAcceptance(ExactRule):
     name = "typical-acceptance"
-    kind = ProposalKind.TYPICAL
+    drawing = Drawing.CHOSEN
 
     def told_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
         return None
+
+    def accept(
+        self,
+        topology: Topology,
+        token_ids: Tensor,
+        drawing: Drawing,
+        p: Tensor,
+        q: Tensor | None,
+    ) -> Acceptance:
+        return typical(topology, token_ids, drawing, p, q)
 
 
 class NoBonus(ExactRule):
@@ -167,7 +179,7 @@ class NoBonus(ExactRule):
 
 class PointMass(ExactRule):
     name = "point-mass"
-    kind = ProposalKind.DETERMINISTIC
+    drawing = Drawing.CHOSEN
 
     def told_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
         return None

@@ -14,6 +14,7 @@ from itertools import accumulate
 from pathlib import PureWindowsPath
 from typing import Any
 
+from specviz.decoding.rules.rule_table import rule_named
 from specviz.errors import InputError
 from specviz.records import (
     SAMPLING,
@@ -79,7 +80,7 @@ class EngineQuestion:
             clauses.append("it draws random numbers of its own, so its text differs")
         if config.min_p > 0 and config.top_p < 1 and engine == VLLM:
             clauses.append("it applies min-p before top-p")
-        if not config.tree_kind.is_lossless:
+        if not rule_named(config.rule).is_lossless:
             clauses.append("it has no lossy rule, so its text is the target's own")
         return "; ".join(clauses)
 

@@ -57,7 +57,7 @@ def with_measured_nodes(parent: Trace, config: DecodingConfig) -> DecodingConfig
 
 def _shape(config: DecodingConfig) -> tuple[object, ...]:
     """Return all settings that decide how many tokens a tree has."""
-    drafted = config.method, config.draft_length, config.branching, config.tree_kind
+    drafted = config.method, config.draft_length, config.branching, config.drawing
     return *drafted, config.temperature, config.options
 
 

@@ -24,6 +24,7 @@ from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter, settled
 from specviz.decoding.race import LaneEvent, race
+from specviz.decoding.rules.rule_table import rule_named
 from specviz.decoding.target import cache_capacity, check_prompt
 from specviz.errors import InputError
 from specviz.experiments.run.fork_parent import check_texts, copied_baseline, with_measured_nodes
@@ -192,7 +193,7 @@ def _bias(header: Trace, kept: Sequence[Round], parent: Trace) -> float | None:
     If the fork's rule is exact, return None. If it is exact but the fork keeps lossy rounds of the
     parent, return the distance of the parent's rule.
     """
-    is_lossy = any(not each.tree.kind.is_lossless for each in kept)
+    is_lossy = any(not rule_named(each.rule).is_lossless for each in kept)
     own = header.main.total_variation
     return parent.main.total_variation if own is None and is_lossy else own
 

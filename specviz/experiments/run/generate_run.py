@@ -25,7 +25,7 @@ from specviz.decoding.drafters.prompt_lookup import LONGEST
 from specviz.errors import InputError
 from specviz.experiments.run.generated_round import SeenVerification, Times
 from specviz.experiments.run.recorder import Recorder
-from specviz.records import MAX_DRAFT_LENGTH, FinishReason, ProposalKind, Trace
+from specviz.records import MAX_DRAFT_LENGTH, Drawing, FinishReason, Trace
 
 LANE = "generate"
 # Only these exact types can be recorded, because an unknown subclass may draft a tree or use
@@ -54,8 +54,8 @@ class GenerateRun:
         self.assistant: Any = getattr(generator, "assistant_model", None)
         self.prompt_ids = self._ids = tuple(prompt_ids[0].tolist())
         self.longest_draft = 0
-        # The proposals count as deterministic until a draft has probabilities.
-        self.kind = ProposalKind.DETERMINISTIC
+        # The tokens count as chosen until a draft has probabilities.
+        self.drawing = Drawing.CHOSEN
         self._is_sampled = bool(settings.do_sample)
         self._generator = generator
         self._recorder = Recorder()
@@ -179,7 +179,7 @@ class GenerateRun:
             raise InputError(f"{rule}, got a round of {count}")
         self.longest_draft = max(self.longest_draft, count)
         if draft_logits is not None:
-            self.kind = ProposalKind.IID
+            self.drawing = Drawing.INDEPENDENT
         has_raw = count > 0 and len(self._raw_draft_logits) == count
         assert self._raw_logits is not None
         return SeenVerification(

@@ -20,12 +20,12 @@ from specviz.records import (
     CacheLengths,
     DraftNode,
     DraftTree,
+    Drawing,
     ExtraKind,
     ExtraToken,
     Outcome,
     Position,
     Prefill,
-    ProposalKind,
     Round,
     Span,
     Verdict,
@@ -78,8 +78,8 @@ class SeenVerification:
         )
 
     @property
-    def kind(self) -> ProposalKind:
-        return ProposalKind.DETERMINISTIC if self.q is None else ProposalKind.IID
+    def drawing(self) -> Drawing:
+        return Drawing.CHOSEN if self.q is None else Drawing.INDEPENDENT
 
     @property
     def accepted(self) -> int:
@@ -131,7 +131,7 @@ class SeenVerification:
         return Round(
             index=index,
             context_length=self.context_length,
-            tree=DraftTree(self.kind, tuple(self._node(row) for row in range(count))),
+            tree=DraftTree(self.drawing, tuple(self._node(row) for row in range(count))),
             verdicts=tuple(self._verdict(row) for row in range(count)),
             positions=tuple(self._position(row) for row in looked),
             extra=extra,

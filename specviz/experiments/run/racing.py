@@ -211,7 +211,7 @@ def trace_header(
     """Return a trace with a baseline and a speculative lane, before anything has run."""
     config, target, parts = request.config, loaded.target, loaded.parts
     draft = parts.draft or parts.foreign
-    bias = measured_bias(config.method, config.tree_kind.value)
+    bias = measured_bias(config.method, config.rule)
     lanes = (
         Lane(BASELINE, LaneKind.BASELINE, config),
         Lane(

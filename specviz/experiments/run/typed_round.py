@@ -1,9 +1,9 @@
 """Rounds with a draft that a user types: the real decoder verifies it in one target forward.
 
 Users choose their text without knowing the target's random draws. The rule therefore treats the
-text as a point mass, like any deterministic proposal: a token is accepted with probability p, and
-the output stays exact. Nothing is kept between two rounds; each starts from the emitted tokens, as
-a fork does.
+text as a point mass, like any draft without random draws: a token is accepted with probability p,
+and the output stays exact. Nothing is kept between two rounds; each starts from the emitted tokens,
+as a fork does.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from specviz.experiments.sweep.sweeping import Place, SweepPlan
 from specviz.models.pair_catalog import Pair, pairs
 from specviz.prompts import prompt_json
 from specviz.records import BATCH
-from specviz.trace_file.config_fields import encode_settings, with_newer
+from specviz.trace_file.config_fields import encode_settings
 from specviz.whole_file import write_whole
 
 FORMAT = 1
@@ -77,7 +77,7 @@ class SweepFile:
         if not self._path.exists() or not self._path.stat().st_size:
             return []
         header, *lines = self._path.read_text(encoding="utf-8").split("\n")
-        if _upgraded(header) != self._header:
+        if header != self._header:
             raise InputError(
                 f"output file {self._path.name} must be new or from this sweep,"
                 " but it is from another one: choose another file"
@@ -100,17 +100,6 @@ class SweepFile:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-
-def _upgraded(header: str) -> str:
-    """Return a file's first line in the current format.
-
-    Settings that did not exist when the file was written get their default values.
-    """
-    found = json_object(header)
-    if found is None or not isinstance(found.get("config"), dict):
-        return header
-    return json.dumps(found | {"config": with_newer(found["config"])})
 
 
 def describe(plan: SweepPlan) -> dict[str, Any]:

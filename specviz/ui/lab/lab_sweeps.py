@@ -31,7 +31,7 @@ from specviz.models.pair_catalog import Pair, custom_pair, pair_named
 from specviz.prompts import prompt_from_json
 from specviz.records import BATCH, SETTINGS, RunSetting
 from specviz.slices import until_stopped
-from specviz.trace_file.config_fields import decode_settings, with_newer
+from specviz.trace_file.config_fields import decode_settings
 from specviz.ui.lab.lab_order import LabOrder, prompt_warnings
 from specviz.ui.lab.lab_setting import MOST_TEXT, lab_setting
 from specviz.ui.messages import Message
@@ -283,7 +283,7 @@ def _plan(header: dict[str, Any] | None) -> SweepPlan:
             "file must be a sweep's file (sweep --output writes one), but its first line lacks a "
             "field of a sweep or has a wrong value"
         ) from None
-    if json.loads(header_line(plan)) != header | {"config": with_newer(header["config"])}:
+    if json.loads(header_line(plan)) != header:
         raise InputError(
             "file must be a sweep's file of this version, but its first line has fields of another "
             "version: run the sweep again"

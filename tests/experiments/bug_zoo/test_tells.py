@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from specviz.decoding.rules.typical import DELTA, EPSILON
 from specviz.decoding.sampling import Sampler
-from specviz.decoding.verification import TYPICAL_DELTA, TYPICAL_EPSILON
 from specviz.experiments.bug_zoo.many_draws import Place, side_by_side
 from specviz.experiments.bug_zoo.wrong_rules import LOW, ExactRule, rule_named
 from specviz.experiments.bug_zoo.zoo import specimen_named, specimens
@@ -49,7 +49,7 @@ def shift(rule: ExactRule, place: Place) -> Tensor:
     judged = rule.accept(
         side_by_side(is_examined),
         torch.cat([guesses.new_zeros(count), guesses.flatten()]),
-        rule.kind,
+        rule.drawing,
         p.expand(rows, -1),
         None if told is None else told.expand(rows, -1),
     )
@@ -127,7 +127,7 @@ def plausible_that_is_liked_comes_too_often(p: Tensor, q: Tensor, more: Tensor) 
     The rule rejects only implausible tokens and then draws from p.
     """
     entropy = float(-(p * p.clamp(min=1e-30).log()).sum())
-    plausible = p > min(TYPICAL_EPSILON, TYPICAL_DELTA * math.exp(-entropy))
+    plausible = p > min(EPSILON, DELTA * math.exp(-entropy))
     return is_up(more[plausible & (q > p)]) and is_up(-more[~plausible & (q > p)])
 
 

@@ -1,6 +1,6 @@
 """Two traces are enough to find out what a fork of the bundled pair changed."""
 
-from specviz.records import Outcome, ProposalKind
+from specviz.records import Drawing, Outcome
 from specviz.trace_diff import difference
 from specviz.trace_diff.cause import Distribution, OtherDraw, Reason
 from tests.experiments.run.test_forking import forked, parent_of
@@ -39,7 +39,7 @@ def test_another_seed_changes_a_draw_or_the_draft():
 
 
 def test_another_method_changes_the_draft():
-    changes = {"method": "prompt-lookup", "tree_kind": ProposalKind.DETERMINISTIC}
+    changes = {"method": "prompt-lookup", "drawing": Drawing.CHOSEN}
     assert first_difference(parent_of(), 0, **changes).reason is Reason.PROPOSAL
 
 

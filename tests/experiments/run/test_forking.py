@@ -18,10 +18,10 @@ from specviz.records import (
     BASELINE,
     SPECULATIVE,
     DecodingConfig,
+    Drawing,
     FinishReason,
     Outcome,
     Prefill,
-    ProposalKind,
     Round,
 )
 from specviz.what_if import counterfactual
@@ -37,7 +37,7 @@ def config_of(method="draft-model", **changes):
     return DecodingConfig(
         method=method,
         branching=entry.default_branching,
-        tree_kind=entry.kinds[0],
+        drawing=entry.drawings[0],
         **values | changes,
     )
 
@@ -184,7 +184,7 @@ def test_a_forced_draw_changes_the_verdict_as_predicted_and_the_text_continues()
 
 def test_a_forced_draw_is_refused_if_the_fork_does_not_draft_its_token():
     parent = parent_of()
-    lookup = {"method": "prompt-lookup", "tree_kind": ProposalKind.DETERMINISTIC}
+    lookup = {"method": "prompt-lookup", "drawing": Drawing.CHOSEN}
     fork = start_fork(request_of(parent, 1, forced=((0, 0.5),), **lookup))
     with pytest.raises(InputError, match="another tree, which lacks that token at depth 1: fork"):
         list(fork)
@@ -195,8 +195,8 @@ def test_a_forced_draw_is_refused_if_the_fork_does_not_draft_its_token():
 def test_a_fork_may_use_another_method_or_pair_with_the_same_tokenizer():
     parent = parent_of()
     for method in ("lookahead", "pre-speculation", "cross-vocabulary"):
-        kind = method_named(method).kinds[0]
-        trace, _ = forked(parent, 2, method=method, tree_kind=kind)
+        kind = method_named(method).drawings[0]
+        trace, _ = forked(parent, 2, method=method, drawing=kind)
         assert trace.config.method == method and is_whole(trace)
     other = dataclasses.replace(BUNDLED, name="other", target=BUNDLED.draft)
     trace, _ = forked(parent, 2, pair=other)

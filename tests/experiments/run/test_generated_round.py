@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from specviz.experiments.run.generated_round import SeenVerification, Times
-from specviz.records import ExtraKind, Outcome, ProposalKind
+from specviz.records import Drawing, ExtraKind, Outcome
 
 # P has the target's distributions after the root, after candidate 0 and after candidate 1. Q has
 # the draft's distributions of both candidates.
@@ -53,7 +53,7 @@ def test_a_rejection_is_followed_by_a_token_of_the_residual() -> None:
     assert made.verdicts[0].acceptance_prob == pytest.approx(0.5 / 0.8)
     assert made.verdicts[1].acceptance_prob == pytest.approx(0.3 / 0.6)
     assert made.positions[0].overlap == pytest.approx(0.5 + 0.1 + 0.1)
-    assert made.tree.kind is ProposalKind.IID and made.index == 3
+    assert made.tree.drawing is Drawing.INDEPENDENT and made.index == 3
 
 
 def test_full_acceptance_is_followed_by_a_token_of_p() -> None:
@@ -73,7 +73,7 @@ def test_candidates_after_the_end_of_the_text_were_never_examined() -> None:
 
 def test_a_candidate_copied_from_the_prompt_has_q_1_and_leaves_the_rest_of_p() -> None:
     made = seen([0, 1], has_distribution=False).round(0, TIMES)
-    assert made.tree.kind is ProposalKind.DETERMINISTIC
+    assert made.tree.drawing is Drawing.CHOSEN
     assert [node.draft_prob for node in made.tree.nodes] == [1, 1]
     assert made.verdicts[1].acceptance_prob == pytest.approx(0.3)
     assert made.extra is not None and made.extra.prob == pytest.approx(0.6 / 0.7)

@@ -3,11 +3,11 @@
 from specviz.experiments.run.forking import ForkRequest, start_fork
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.models.pair_catalog import BUNDLED, pair_named
-from specviz.records import DecodingConfig, ProposalKind, Trace
+from specviz.records import DecodingConfig, Drawing, Trace
 
 PAIR = pair_named(BUNDLED)
 TYPICAL = DecodingConfig(
-    method="medusa", tree_kind=ProposalKind.TYPICAL, temperature=0.8, max_new_tokens=12
+    method="medusa", drawing=Drawing.CHOSEN, rule="typical", temperature=0.8, max_new_tokens=12
 )
 EXACT = DecodingConfig(method="draft-model", temperature=0.8, max_new_tokens=12)
 

@@ -14,8 +14,8 @@ WAIT = 0.05
 
 
 def race_of(method, prompt="def f(x):\n"):
-    kind = method_named(method).kinds[0]
-    config = DecodingConfig(method=method, tree_kind=kind, max_new_tokens=14)
+    kind = method_named(method).drawings[0]
+    config = DecodingConfig(method=method, drawing=kind, max_new_tokens=14)
     return start_race(RaceRequest(pair_named("bundled"), prompt, config, device="cpu"))
 
 

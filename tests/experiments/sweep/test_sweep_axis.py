@@ -143,7 +143,7 @@ def test_an_option_can_be_varied_together_with_the_option_that_limits_it() -> No
 @pytest.mark.parametrize("method", DRAFTERS)
 def test_a_method_uses_its_own_tree_shape_and_rule(method: str) -> None:
     config = AXES["method"].apply(SETTING, method).config
-    assert config.method == method and config.tree_kind is DRAFTERS[method].kinds[0]
+    assert config.method == method and config.drawing is DRAFTERS[method].drawings[0]
     assert config.branching == DRAFTERS[method].default_branching[: config.draft_length]
 
 

@@ -47,7 +47,8 @@ export class RecordedGame {
     const next = places[this.at + kept];
     const kind = wrong >= 0 ? "recovered" : guess.length ? "bonus" : "plain";
     return {
-      tree: { kind: "deterministic", nodes: { id: guess.map((text) => this.number(text)), parent: guess.map((_, index) => index - 1), depth: guess.map((_, index) => index + 1) } },
+      rule: "token",
+      tree: { drawing: "chosen", nodes: { id: guess.map((text) => this.number(text)), parent: guess.map((_, index) => index - 1), depth: guess.map((_, index) => index + 1) } },
       verdicts: { outcome, p: chance, q: guess.map(() => 1), accept: chance, u: nothing, residual: nothing, raw_p: chance, raw_q: nothing },
       positions: [{ parent: -1, id: place.likely.map(([text]) => this.number(text)), p: place.likely.map(([, p]) => p) }],
       extra: next ? { id: this.number(next.token), kind, parent: kept - 1, prob: 1 } : null,

@@ -37,6 +37,6 @@ export function triedBefore({ record, outcomes }, node) {
 export function drawnSibling(round, node) {
   const { p, q, residual } = round.verdict(node);
   const beyond = Math.max(0, p - q);
-  const isSecond = round.record.tree.kind === "iid" && triedBefore(round, node).length === 1;
+  const isSecond = round.record.tree.drawing === "independent" && triedBefore(round, node).length === 1;
   return { taken_q: q, taken_residual: residual ?? undefined, taken_beyond: beyond, owed: isSecond && residual ? beyond / residual : undefined };
 }

@@ -1,0 +1,20 @@
+"""The table of verification rules. A new rule needs one file in this folder and one entry here."""
+
+from __future__ import annotations
+
+from specviz.decoding.rules import token_by_token, typical
+from specviz.decoding.rules.rule import Rule
+from specviz.errors import InputError, short
+
+_RULES = (token_by_token.RULE, typical.RULE)
+RULES: dict[str, Rule] = {rule.name: rule for rule in _RULES}
+
+
+def rule_named(name: str) -> Rule:
+    """Return the rule with this name.
+
+    If there is none, raise InputError. The message lists all rules.
+    """
+    if name not in RULES:
+        raise InputError(f"rule must be one of {', '.join(RULES)}, got {short(name)}")
+    return RULES[name]

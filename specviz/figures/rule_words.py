@@ -1,0 +1,65 @@
+"""The words about a round that depend on its verification rule, for figures and sentences.
+
+A rule without an entry in `_WORDS` is described as token by token.
+"""
+
+from __future__ import annotations
+
+from specviz.figures.labels import decimals, drawn
+from specviz.records import Outcome, Verdict
+
+
+class RuleWords:
+    """Token by token: a draw decides about every guess, which is compared by itself.
+
+    - `has_draws`: a draw u decides whether a guess passes.
+    - `compares`: the rule compares p with q at each guess, so the overlap of both shows how often
+      it passes.
+    - `has_residual`: after a rejection, the target draws from a residual, not from p.
+    - `title`: the heading above the bars of p and q; "" if p and q are what the rule compares.
+    """
+
+    has_draws = True
+    compares = True
+    has_residual = True
+    title = ""
+
+    def remark(self, verdict: Verdict) -> str:
+        """Return a sentence about what the bars of p and q do not show, or ""."""
+        return ""
+
+    def lines(self, verdict: Verdict) -> tuple[str, ...]:
+        """Return the acceptance and the draw of a drafted node as lines of text."""
+        is_examined = verdict.outcome is not Outcome.UNREACHED
+        accept, u = decimals(verdict.acceptance_prob), "unseen"
+        if is_examined and verdict.uniform_draw is not None:
+            accept, u = drawn(verdict.acceptance_prob, verdict.uniform_draw)
+        tossed = f"u {u}: {verdict.outcome.value}"
+        return f"acceptance {accept}", tossed if is_examined else "never examined"
+
+
+class _Typical(RuleWords):
+    has_draws = False
+    compares = False
+    has_residual = False
+    title = "A lossy rule: it asks whether p is large enough, not how often the draft proposes"
+
+    def remark(self, verdict: Verdict) -> str:
+        return f"p is {self._side(verdict)} the threshold"
+
+    def lines(self, verdict: Verdict) -> tuple[str, ...]:
+        is_examined = verdict.outcome is not Outcome.UNREACHED
+        passes = f"p is {self._side(verdict)} the rule's threshold"
+        return (passes, *([verdict.outcome.value] * is_examined))
+
+    def _side(self, verdict: Verdict) -> str:
+        return "above" if verdict.acceptance_prob > 0 else "below"
+
+
+_WORDS: dict[str, RuleWords] = {"typical": _Typical()}
+_TOKEN_BY_TOKEN = RuleWords()
+
+
+def rule_words(rule: str) -> RuleWords:
+    """Return the words for a round that this rule judged."""
+    return _WORDS.get(rule, _TOKEN_BY_TOKEN)
