@@ -28,8 +28,9 @@ def _pair(request: RaceRequest) -> Iterator[str]:
         yield from ("--pair", pair.name)
         return
     yield from ("--target", pair.target)
-    if pair.draft:
-        yield from ("--draft", pair.draft)
+    for part in ("draft", "eagle", "medusa"):
+        if source := getattr(pair, part):
+            yield from (f"--{part}", source)
 
 
 def _prompt(request: RaceRequest) -> Iterator[str]:

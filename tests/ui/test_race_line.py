@@ -11,6 +11,7 @@ from specviz.commands.flags import chosen_config, chosen_pair, chosen_prompt
 from specviz.commands.race_command import COMMAND
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.experiments.run.racing import RaceRequest
+from specviz.models.pair_catalog import models_folder
 from specviz.prompts import held_out_prompt
 from specviz.ui.race_line import race_line
 from specviz.ui.settings_form import race_request
@@ -38,6 +39,15 @@ def repeated(line: str) -> RaceRequest:
 def test_the_command_gives_the_model_the_same_prompt(form: dict[str, str]) -> None:
     request = race_request({**form, "method": "prompt-lookup"})
     assert not isinstance(request.prompt, str)
+    assert repeated(race_line(request)) == request
+
+
+def test_the_command_names_the_heads_of_other_models() -> None:
+    folder = str(models_folder())
+    heads = {"eagle": f"{folder}/eagle", "medusa": f"{folder}/medusa"}
+    form = {"target": f"{folder}/target", "draft": "", **heads, "method": "eagle"}
+    request = race_request({**OWN, "pair": "custom", **form})
+    assert (request.pair.eagle, request.pair.medusa) == tuple(heads.values())
     assert repeated(race_line(request)) == request
 
 

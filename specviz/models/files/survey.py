@@ -204,7 +204,8 @@ def read_config(source: str, folder: Path) -> Any:
         )
     except Exception as error:
         # Catch every error, because a configuration class may raise any error for odd values.
-        if is_shortage(error):
+        # An error of an import or of memory does not come from the configuration.
+        if is_shortage(error) or isinstance(error, ImportError):
             raise
         raise InputError(f"model {source!r} has a bad config.json: {first_line(error)}") from None
 
