@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from specviz.records import TOP_TOKENS, Drawing, Position, Round
+from specviz.records import TOP_TOKENS, Position, Round
 
 SHOWN_TOKENS = 8
 MOST_DRAFTED = 12
 OWN_TOKENS = 4  # number of the draft's most probable tokens that are shown
 # The kinds of proposal for which the acceptance rule uses q.
-_WITH_OWN_Q = (Drawing.INDEPENDENT, Drawing.WITHOUT_REPLACEMENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def _has_raw_q(round_: Round, is_raw: bool) -> bool:
 
     The raw q is shown if the acceptance rule does not use q, or uses only the values 0 and 1.
     """
-    return is_raw or round_.tree.drawing not in _WITH_OWN_Q
+    return is_raw or not round_.tree.drawing.is_drawn
 
 
 def _by_target(row: DistributionRow) -> float:

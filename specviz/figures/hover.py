@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from specviz.figures.labels import percent
 from specviz.figures.rule_words import rule_words
-from specviz.records import DraftNode, Drawing, ExtraKind, ExtraToken, Verdict
+from specviz.records import DraftNode, ExtraKind, ExtraToken, Verdict
 
 _DISTRIBUTIONS = {
     ExtraKind.FIRST: "the target after the prompt",
@@ -25,14 +25,15 @@ def shown_draft_prob(node: DraftNode) -> float:
     return node.draft_prob if 0 < node.draft_prob < 1 else node.draft_score
 
 
-def verdict_lines(verdict: Verdict, drawing: Drawing, rule: str) -> tuple[str, ...]:
+def verdict_lines(verdict: Verdict, is_drawn: bool, rule: str) -> tuple[str, ...]:
     r"""Return p, q, acceptance and u of a drafted node as lines of text.
 
-    If p or q is 0 or 1, its line also has the raw value.
+    `is_drawn` says whether the token was drawn at random. If p or q is 0 or 1, its line also has
+    the raw value.
 
-    >>> from specviz.records import Outcome, Drawing, Verdict
+    >>> from specviz.records import Outcome, Verdict
     >>> greedy = Verdict(1.0, 1.0, 1.0, 1.0, 0.25, Outcome.ACCEPTED, 0.62, 0.55)
-    >>> lines = verdict_lines(greedy, Drawing.INDEPENDENT, "token")
+    >>> lines = verdict_lines(greedy, is_drawn=True, rule="token")
     >>> [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
     ['p 100 % (raw 62.0 %)', 'q 100 % (raw 55.0 %)', 'acceptance 1', 'u 0.250: accepted']
     """
@@ -41,7 +42,7 @@ def verdict_lines(verdict: Verdict, drawing: Drawing, rule: str) -> tuple[str, .
         p += f" → {percent(verdict.compared_prob)} (residual)"
     q = _with_raw(verdict.draft_prob, verdict.raw_draft_prob)
     words = rule_words(rule)
-    if words.compares and not drawing.is_drawn:
+    if words.compares and not is_drawn:
         q += ", a point mass"
     return f"p {p}", f"q {q}", *words.lines(verdict)
 

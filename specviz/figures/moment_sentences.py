@@ -16,7 +16,6 @@ from specviz.figures.labels import compared, decimals, drawn, in_proportion, per
 from specviz.figures.rule_words import rule_words
 from specviz.records import (
     BatchRound,
-    Drawing,
     ExtraKind,
     LookaheadState,
     Outcome,
@@ -86,7 +85,7 @@ class _Words:
         if not self.has_confidence:
             return [self._token(node), f". {_COPIED}"]
         q = percent(self._own_q(node))
-        if self.is_greedy and self.drawing is Drawing.INDEPENDENT:
+        if self.is_greedy and self.drawing.is_drawn and not self.drawing.removes:
             return ["the draft takes ", self._token(node), f", its most probable token ({q})."]
         if self._is_drawn:
             return ["the draft draws ", self._token(node), f", to which it gave {q}."]
@@ -102,7 +101,7 @@ class _Words:
             return _COPIED
         if not self._is_drawn:
             return "The draft picked them; the percentages are its own."
-        if self.drawing is Drawing.INDEPENDENT:
+        if not self.drawing.removes:
             return "Each was drawn from the draft’s distribution, so one can come twice."
         return "They were drawn from the draft’s distribution, none twice."
 
@@ -193,7 +192,7 @@ class _Words:
         if not failed:
             return ["The draft gave ", x, f" {q}, the target {only}{p}."]
         left: Sentence = ["After the rejection of ", *failed, ", what is left of p gives ", x]
-        gave = "gave it" if self.drawing is Drawing.INDEPENDENT else "then gave it"
+        gave = "then gave it" if self.drawing.removes else "gave it"
         return [*left, f" {only}{p}; the draft {gave} {q}."]
 
     def _chance(self, node: int) -> str:

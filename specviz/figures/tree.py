@@ -235,7 +235,7 @@ class _TreeView:
             assert self.round.extra is not None
             return [text, *extra_lines(self.round.extra, self.round.rule)]
         each = self.round
-        return [text, *verdict_lines(each.verdicts[index], each.tree.drawing, each.rule)]
+        return [text, *verdict_lines(each.verdicts[index], each.tree.drawing.is_drawn, each.rule)]
 
     def token_label(self, index: int) -> dict[str, Any]:
         is_beside = self.is_dense and self._is_leaf(index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from enum import Enum
 from typing import Any
 
 from specviz.errors import whole_between
@@ -23,7 +24,7 @@ def encode_settings(config: DecodingConfig) -> dict[str, Any]:
 
 
 def _encode(value: Any) -> Any:
-    if isinstance(value, Drawing):
+    if isinstance(value, Enum):
         return value.value
     return [_encode(each) for each in value] if isinstance(value, tuple) else value
 
