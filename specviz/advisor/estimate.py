@@ -190,10 +190,11 @@ def _cost_at(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> 
     """Return the draft, verify and host time of a round at this draft length, in plain steps.
 
     Each of the three times follows a straight line over the draft length. The line passes through
-    the shortest and the longest length that ran, and never falls. If only one length ran, drafting
-    costs 0 at length 0, verifying falls there like a forward over fewer tokens, and host time is
-    constant. If no round ran, the cost is that of a plain step. A round with a draft contains a
-    forward of the target, so it never costs less than a plain step.
+    the shortest and the longest length that ran, and never falls. If only one length ran, the line
+    also passes through an assumed round of length 0: drafting takes no time, verifying takes the
+    time of a forward over one token, and the host takes as long as at the length that ran. If no
+    round ran, the cost is that of a plain step. A round with a draft contains a forward of the
+    target, so it never costs less than a plain step.
     """
     if not timed:
         return [0.0, 1.0, 0.0]

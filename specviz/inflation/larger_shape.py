@@ -163,10 +163,10 @@ class Inflation:
         return torch.cat([head * new + within for head in heads])
 
     def _idle_rows(self, places: Tensor) -> Tensor:
-        """Return the indices of unused rows in those heads of the larger matrix that have old rows.
+        """Return the indices of rows that must be zero, because attention scores would change.
 
-        `places` has the indices of the old rows. The unused rows must be zero, because they must
-        not change the attention scores.
+        `places` has the indices of the old rows in the larger matrix. Some heads of that matrix
+        contain old rows. All other rows of these heads must be zero.
         """
         size = self.large.head_dim
         rows = (torch.unique(places // size)[:, None] * size + torch.arange(size)).flatten()

@@ -14,7 +14,8 @@ from specviz.sizing.sized_plan import Policy, SizedPlan
 # The deployment serves a load if at least this share of its requests meets both time limits.
 WITHIN = 0.95
 COUNTED = 800  # number of requests in one simulation
-# The number of search steps. Each step halves the range that contains the load.
+# The number of steps of the search for the largest load. Each step halves the range in which this
+# load must be.
 STEPS = 5
 
 
@@ -31,9 +32,10 @@ class CarriedLoad:
     def _rate(self, policy: Policy) -> float:
         """Return the largest load at which `WITHIN` of all requests meet both time limits.
 
-        The load is in requests per second, and 0 if there is none. It is smaller than `goodput`,
-        which assumes that requests arrive so regularly that the deployment is always full. Randomly
-        arriving requests sometimes come close together, and sometimes with long gaps.
+        The load is in requests per second, and 0 if no load meets them. It is smaller than
+        `goodput`, which assumes that requests arrive so regularly that the deployment is always
+        full. Randomly arriving requests sometimes come close together, and sometimes with long
+        gaps.
         """
         low, high = 0.0, self.found.goodput(policy)[1]
         if not high:

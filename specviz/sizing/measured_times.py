@@ -38,11 +38,13 @@ Curve = tuple[tuple[int, float], ...]
 class MeasuredTimes:
     """The times in a file, in seconds, as curves over the number of concurrent requests.
 
-    `rounds` has one curve per K. `prefills` has two curves over the number of prompts in a prefill:
-    without and with a draft. It is None if the file has no times of prompts. `acceptance` is the
-    rate in a sweep file. It is shown to the user, but it does not replace the plan's rate. `by`
-    describes the measurement, `models` the measured models and `remark` the limits of the
-    measurement.
+    - `steps` is the curve of plain decoding, and `rounds` has one curve per K.
+    - `prefills` has two curves over the number of prompts in a prefill: without and with a draft.
+      It is None if the file has no times of prefills.
+    - `acceptance` is the acceptance rate in a sweep file. The user sees it, but it does not replace
+      the plan's rate.
+    - `by` describes the measurement, `models` the measured models and `remark` the limits of the
+      measurement.
     """
 
     by: str

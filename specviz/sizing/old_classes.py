@@ -43,9 +43,10 @@ def usual_fields(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_gated(config: Mapping[str, Any]) -> bool:
-    """Return whether the activation's name says that a gate multiplies its result.
+    """Return whether the feed-forward block has a gate, as the name of its activation shows.
 
-    Only in classes with the field names of GPT-2 does the activation's name show this.
+    The name is read from the field of GPT-2's classes. Without this field, a gate is assumed, as in
+    Llama.
     """
     name = str(config.get("activation_function") or "silu").lower()
     return "glu" in name or name in ("silu", "swish")

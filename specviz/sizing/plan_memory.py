@@ -18,7 +18,10 @@ ACTIVATIONS = 6
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """How the memory of one of `cards` equal GPUs is used, in bytes. The engine may use `limit`."""
+    """How the memory of one GPU is used, in bytes; `cards` GPUs use their memory in this way.
+
+    The engine may use at most `limit` bytes.
+    """
 
     cards: int
     limit: float
@@ -68,7 +71,7 @@ def memory_of(
 
 
 def _activation_bytes(plan: ServingPlan, model: ModelShape, rows: int, K: int) -> float:
-    """Return the bytes of a forward's activations in the longest prefill, and of its logits."""
+    """Return the bytes of the largest forward's activations and of a verification's logits."""
     scored = rows * (K + 1)
     tokens = max(scored, min(PREFILL_TOKENS, rows * plan.prompt))
     width = max(model.intermediate_size, model.expert_size * model.active_experts)

@@ -88,11 +88,13 @@ class Weights:
 class Counted:
     """Numbers of parameters that were counted in the model's own class, not computed from a shape.
 
-    `in_experts` are those in routed experts, `looked_up` those in embeddings, and `head` those in
-    the output matrix. A tied output matrix counts as both. `cached` is how many numbers all layers
-    store per token, and `cached_layers` how many layers store any; None means that they are
-    computed from the shape. A token uses `active` of the `experts` in a layer. `quantised` are the
-    parameters that the published weights store in fewer than 16 bits.
+    - `in_experts` counts parameters in routed experts, `looked_up` those in embeddings, and `head`
+      those in the output matrix. If the output matrix is the embedding, both counts include it.
+    - `cached` is how many numbers all layers together store in the KV cache per token.
+      `cached_layers` is how many layers have a KV cache. If one of them is None, it is computed
+      from the shape.
+    - A token uses `active` of the `experts` in a layer.
+    - `quantised` counts the parameters that the published weights store in fewer than 16 bits.
     """
 
     parameters: int
@@ -118,9 +120,10 @@ class ModelShape:
       number of learned position embeddings.
     - `tokenizer` is the name of a tokenizer, given if another tokenizer has the same size;
       otherwise "".
-    - `stored` is the precision of the published weights, "" if it is unknown. Then `quantised_by`
-      names the method that quantised them.
-    - `unknown_class` names a class that the library cannot build: parameters follow from fields.
+    - `stored` is the precision of the published weights, or "" if they are quantised with an
+      unknown precision. `quantised_by` names the method that quantised them.
+    - `unknown_class` names the model's class if transformers cannot build it. The number of
+      parameters is then computed from the fields.
     """
 
     layers: int
@@ -245,7 +248,8 @@ class ModelShape:
     def cache_values_per_token(self) -> int:
         """Return how many values are cached per token: keys and values of all caching layers.
 
-        The library may keep a copy of a KV head for each query head, which engines do not.
+        In some classes, transformers stores a copy of each KV head for every query head. Engines do
+        not, so the smaller of the counted and the computed number is returned.
 
         >>> 2 * MODELS["llama-3-1-8b"].cache_values_per_token  # bytes, in 16 bits
         131072

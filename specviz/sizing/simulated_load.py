@@ -34,7 +34,7 @@ TIMES = 3.0
 # The curve is computed at these loads. They are shares of the largest load, with which the curve
 # ends.
 SHARES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.85, 0.95)
-# Two sums of tokens that differ by less than this count as equal.
+# Two sums of tokens that differ by less than this count as equal, because of rounding errors.
 ROUNDED = 1e-6
 # For an answer of at most this many tokens, each round is drawn at random. For a longer answer, one
 # random draw gives the number of rounds.
@@ -73,12 +73,14 @@ class _Request:
 class _Engine:
     """One simulation: its running requests and its clock.
 
-    A seat is room for one running request; a request that finds none waits in a queue. Nothing
-    changes between two events, which are the arrival of a request that finds a free seat, and the
-    end of a request. So all rounds up to the next event are one step. `written` is the number of
-    tokens that an average answer has received since the start. Each round adds the average for its
-    K. `running` is a heap of requests, sorted by the value of `written` at which each ends. For a
-    request whose guesses are often rejected, that value is larger.
+    A seat is room for one running request. A request waits in a queue until a seat is free. There
+    are two kinds of events: a request arrives and finds a free seat, or a request ends. Between two
+    events nothing changes, so the simulation computes all rounds up to the next event in one step.
+
+    `written` is the number of tokens that an average request would have received since the start.
+    Each round adds the average number of tokens for its K. `running` is a heap of requests, sorted
+    by the value of `written` at which a request ends. That value is larger for a request whose
+    guesses are often rejected.
     """
 
     found: SizedPlan

@@ -255,8 +255,10 @@ class SizedPlan:
 
             1 / (prefill / prompts + answer x token time / rows)
 
-        A prefill follows only a round in which a request ends. If n requests end in an average
-        round, at random, then n / (1 - exp(-n)) requests end in an average round before a prefill.
+        A prefill follows only a round in which at least one request ends. If the mean number of
+        requests that end in a round is n, the mean over the rounds with at least one such request
+        is n / (1 - exp(-n)), the mean of a Poisson distribution without zero. This is the number of
+        prompts in a prefill.
         """
         left = self.plan.output - 1
         tokens = self.tokens(K)
@@ -353,8 +355,8 @@ class SizedPlan:
     def fewest_gpus(self) -> int | None:
         """Return the smallest number of target GPUs that have enough memory for the planned batch.
 
-        The number must also divide the attention heads, and only powers of two are tried. Return
-        None if no number up to MAX_GPUS is enough.
+        Only powers of two that divide the number of attention heads are tried. Return None if no
+        number up to MAX_GPUS is enough.
         """
         counts = (2**power for power in range(MAX_GPUS.bit_length()))
         shared = (n for n in counts if self.plan.target.heads % n == 0)

@@ -63,7 +63,7 @@ def _cost_ratio(load: CarriedLoad) -> float | None:
 
 
 def _is_dearer(load: CarriedLoad) -> bool:
-    """Return whether speculation serves a smaller load, or makes a token more expensive."""
+    """Return True if speculation serves a smaller load, or makes a token more expensive."""
     plain, fast = (load.rate(each) for each in (Policy.PLAIN, Policy.SPECULATIVE))
     cost = _cost_ratio(load)
     return fast < plain * (1 - SEEN) or (cost is not None and cost > 1 + SEEN)

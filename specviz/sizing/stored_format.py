@@ -16,7 +16,8 @@ _INTEGERS = {4: "int4", 8: "int8"}
 _BITS = ("bits", "w_bit", "nbits", "num_bits")
 # Fields whose names contain one of these words do not describe weights.
 _OTHER = re.compile("input|output|activation|kv_cache|cache|compute|storage|scale")
-# Finds the format of weights in names such as Int8DynamicActivationInt4WeightConfig or W4A16_AWQ.
+# This pattern finds the number of bits of the weights in a name. It is 4 both in
+# Int8DynamicActivationInt4WeightConfig and in W4A16_AWQ.
 _NAMED_WEIGHT = re.compile(r"(float|int)(\d)weight|(w)(\d+)a\d")
 
 

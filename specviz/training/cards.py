@@ -114,7 +114,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def share(value: float) -> str:
-    """Format a share of 1 as a percentage: 0.625 -> "62 %"."""
+    """Format a number from 0 to 1 as a percentage: 0.625 -> "62 %"."""
     return f"{100 * value:.0f} %"
 
 

@@ -1,6 +1,7 @@
 """Make the drafters of the chat model from a corpus folder: `python -m specviz.training.chat`.
 
-Progress goes to stderr. Invalid input ends with a one-line message and exit status 2.
+Progress goes to stderr. Invalid input ends with a one-line message and exit status 2. In shapes, V
+is the size of the target's vocabulary, D that of the draft vocabulary, and W the hidden size.
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ def drafted_part(is_drafted: Tensor, ids: Tensor, probs: Tensor) -> tuple[Tensor
     `is_drafted` [V] says which tokens are in the draft vocabulary. `ids` and `probs` [..., k] are
     the most probable tokens of each distribution. Return the probabilities [..., k], renormalised
     over the draft vocabulary and 0 for other tokens, and the probability [...] of the whole draft
-    vocabulary. Tokens that are not among these k tokens count as if they were in the draft
-    vocabulary.
+    vocabulary. The probabilities of single tokens outside the k tokens are unknown. All these
+    tokens count as if they were in the draft vocabulary.
     """
     is_inside = is_drafted[ids]
     inside = (1 - (probs * ~is_inside).sum(-1)).clamp_min(1e-6)

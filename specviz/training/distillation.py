@@ -1,4 +1,12 @@
-"""Train the draft on the probabilities that the target gives to its most probable tokens."""
+"""Train the draft on the probabilities that the target gives to its most probable tokens.
+
+The draft learns from a teacher cache. The cache holds texts, and the target's probabilities of the
+TOP most probable next tokens at every position. Half of the texts are from the corpus. The target
+itself wrote the other half.
+
+In shapes, N is the number of windows of text in the cache, B that in a batch, T the number of
+tokens of a window, V the size of the vocabulary, and k the number of most probable tokens.
+"""
 
 import math
 import sys
@@ -22,11 +30,6 @@ from specviz.training.pretraining import (
     llama_config,
 )
 from specviz.training.token_files import TokenMixture
-
-# The draft learns from a teacher cache. The cache holds texts, and the target's probabilities of
-# the TOP most probable next tokens at every position. Half of the texts are from the corpus. The
-# target itself wrote the other half.
-
 
 TOP = 32
 WINDOW = 256

@@ -1,4 +1,8 @@
-"""Measure target, early exit and draft on held-out documents; sample texts of target and draft."""
+"""Measure target, early exit and draft on held-out documents; sample texts of target and draft.
+
+The early exit is the target without its layers after EXIT_LAYER. In shapes, T is the number of
+tokens of a document, and V the size of the vocabulary.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -90,7 +90,7 @@ class HeadMaterial:
     """The data with which a drafting head is trained and measured."""
 
     target: Network  # the target in float32, on the CPU
-    table: Tensor  # the target's output matrix, which is also its embedding [V, W]
+    table: Tensor  # the target's output matrix, which is also its embedding: [vocabulary, width]
     cache: TeacherCache
     features: Features
     texts: HeldOutText

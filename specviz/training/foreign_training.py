@@ -49,7 +49,7 @@ def prepare_foreign(
 ) -> None:
     """Train the foreign tokenizer and write its token files into `folder`.
 
-    `written` [N, T] is text that the target wrote, as ids of the target's `tokenizer`.
+    `written` is text that the target wrote, as ids of the target's `tokenizer`: one text per row.
     """
     foreign = train_tokenizer(corpus, FOREIGN)
     for task in TASKS:
@@ -99,7 +99,7 @@ def train_foreign(
 
 
 def next_token_loss(network: Network, batch: Tensor) -> Tensor:
-    """Return the mean loss of the next token in nats; `batch` is [B, T + 1]."""
+    """Return the mean loss of the next token in nats; `batch` has one window of text per row."""
     *_, last = network.states(batch[:, :-1])
     return cross_entropy(network, last, batch[:, 1:])
 

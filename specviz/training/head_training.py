@@ -3,9 +3,13 @@
 A feature is the target's hidden state after the final norm. The target's output matrix turns it
 into the distribution of the next token.
 
-In shapes, B is the number of rows (windows of text), T the number of positions or pairs, M that of
-a message's pairs, W the hidden size, V the size of the vocabulary, H the number of attention heads,
-d the head size, R the number of roots, and L the number of levels.
+The head's input is a sequence of pairs: pair t is the embedding of token t + 1 with the feature
+after token t. A root is a position from which the evaluation lets the head predict.
+
+In shapes, N is the number of all windows of text or of all roots, B the number of windows in a
+batch, T the number of positions or pairs, M that of a message's pairs, W the hidden size, V the
+size of the vocabulary, D that of the draft vocabulary, k the number of top tokens, H the number of
+attention heads, d the head size, R the number of roots, and L the number of levels.
 """
 
 import json
@@ -149,12 +153,13 @@ class EagleNetwork(nn.Module):
     ) -> Iterator[Tensor]:
         """Predict the features of levels 1 ... depth, each [B, T, W]; both inputs are [B, T, W].
 
-        Level s means that the last s - 1 features are predictions of the head instead of features
-        of the target. At level s, pair t contains the feature that level s - 1 predicted. The query
-        of pair t attends to the target's features at the pairs up to t - s + 1. At the s - 1 pairs
-        after that, it attends to the features that levels 1 ... s - 1 predicted (the training-time
-        test of EAGLE-3, arXiv 2503.01840). All pairs are computed at once. The caller must ignore
-        the first s - 1 pairs of level s, because there are too few pairs before them.
+        In decoding, the s-th guess of a round reads s - 1 features that the head predicted itself.
+        Level s trains this case (the training-time test of EAGLE-3, arXiv 2503.01840). At level s,
+        pair t contains the feature that level s - 1 predicted. The query of pair t attends to the
+        pairs before it as well: up to pair t - s + 1 they contain the target's features, and the
+        pairs after that contain the predictions of levels 1 ... s - 1. All pairs are computed at
+        once. The caller must ignore the first s - 1 pairs of level s, because there are too few
+        pairs before them.
 
         With a `message` [B, M] the inputs are [B, M + T, W]. Nothing is predicted at the first M
         pairs. Later pairs attend to them where `message` is true. Levels after the first are
@@ -579,9 +584,10 @@ def evaluate_head(target: Network, predict: Predict, texts: HeldOutText) -> Head
 
 @torch.no_grad()
 def ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
-    """Return, for each level, how many tokens it finds more probable than the target's token.
+    """Return, for each root and level, the number of tokens with a larger logit than the right one.
 
-    `tokens` is [B, T] and the result is [B, R, L]. The result is 0 where a level is right.
+    The right token is the target's own choice. `tokens` is [B, T] and the result is [B, R, L]. The
+    result is 0 if the level's first choice is right.
     """
     given = features(target, tokens)
     choices = F.linear(given, target.model.embed_tokens.weight).argmax(-1)  # [B, T]
@@ -600,7 +606,8 @@ def _written_ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
     found = ranks(target, predict, tokens)
     roots, levels = found.shape[1:]
     ended = (tokens[:, PREFIX:] == END_ID).cumsum(1)  # [B, CONTINUATION]
-    # index in the continuation of the last token that the levels of each root predict
+    # The levels of a root predict several tokens. `last` has, for each root, the index in the
+    # continuation of the last of these tokens.
     last = torch.arange(PREFIX - 1, roots) + levels + 1 - PREFIX
     return found[:, PREFIX - 1 :][ended[:, last] == 0]
 

@@ -1,7 +1,8 @@
 """Choose the layers that the target leaves out when it drafts for itself.
 
-The greedy search is that of Draft & Verify (Zhang et al., arXiv 2309.08168). But there the speed is
-measured, and here a formula gives the speed.
+The greedy search is that of Draft & Verify (Zhang et al., arXiv 2309.08168). But that paper
+measures the speed, and here a formula computes it. In shapes, B is the number of texts, T the
+number of tokens per text, and V the size of the vocabulary.
 """
 
 from collections.abc import Iterator
@@ -39,9 +40,10 @@ def layers_to_skip(network: Network, tokens: Tensor) -> tuple[int, ...]:
 def modelled_speedup(overlap: float, skipped: int, layers: int) -> float:
     """Return the speedup at the best draft length.
 
-    Every token is accepted with probability `overlap`. The formula is (1 - a^(K + 1)) / (1 - a) /
-    (1 + K c), Leviathan et al., arXiv 2211.17192. With overlap 0.5 and no layer skipped, K = 1
-    gives 1.5 / 2 = 0.75.
+    Every token is accepted with probability a = `overlap`. A forward without the skipped layers
+    takes c times as long as a complete one. With K drafted tokens per round, the speedup is
+    (1 - a^(K + 1)) / (1 - a) / (1 + K c) (Leviathan et al., arXiv 2211.17192). For example, if no
+    layer is skipped and a = 0.5, K = 1 gives 1.5 / 2 = 0.75.
     """
     cost = (layers - skipped + HEAD_COST) / (layers + HEAD_COST)
     return max(

@@ -1,7 +1,8 @@
 """Save and load folders of trained models: a config, and the weights in bfloat16.
 
-A model that drafts only some of the target's tokens has the tensor `d2t`, as in EAGLE-3. For each
-of these tokens, it contains the token id minus the row number.
+Some models draft only D of the target's tokens, the draft vocabulary. Their weights contain the
+tensor `d2t` [D], as in EAGLE-3: token i of the draft vocabulary has the id i + d2t[i] in the
+target's vocabulary.
 """
 
 from __future__ import annotations

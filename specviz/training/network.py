@@ -1,6 +1,10 @@
 """A Llama for training: it computes what `LlamaForCausalLM` computes, but faster.
 
 Its parameters have the names that transformers uses, so both can load the same state dict.
+
+In shapes, B is the number of rows (texts), T the number of tokens per row, P that of a prefix, V
+the size of the vocabulary, D the hidden size, H the number of query heads, G the number of
+key-value heads, and d the head size.
 """
 
 import hashlib

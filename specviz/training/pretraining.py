@@ -1,4 +1,8 @@
-"""A training loop with a time budget, and the training of the target, with an early-exit loss."""
+"""A training loop with a time budget, and the training of the target, with an early-exit loss.
+
+The early exit is the target without its layers after EXIT_LAYER. In shapes, B is the number of
+windows of text, T the number of tokens of a window, and D the hidden size.
+"""
 
 import math
 import sys
@@ -247,7 +251,7 @@ SHARES = {"code": 0.30, "story": 0.27, "maths": 0.15, "translate": 0.18, "summar
 def llama_config(
     layers: int = 12, width: int = 256, inner: int = 768, vocabulary: int = VOCABULARY
 ) -> LlamaConfig:
-    """Return the shape of a model of the family.
+    """Return the shape of a model that this package trains.
 
     It has heads of width 64, tied embeddings, 1,024 positions and theta 10,000.
     """

@@ -1,6 +1,7 @@
-"""Tokenizers of the family, token files on disk, and random windows of those files.
+"""Tokenizers of the bundled models, token files on disk, and random windows of those files.
 
-The tokenizers are byte-level BPE. One is for target and draft, the other for the foreign draft.
+The tokenizers are byte-level BPE. One is for target and draft. The other is for the foreign draft,
+which has a tokenizer of its own.
 Encoding and decoding restores every byte: nothing is normalised, and no space or token is added.
 The two tokenizers differ in their training text, in how they cut text before merging, and in size.
 Neither vocabulary contains the other.

@@ -98,7 +98,10 @@ def test_an_exchange_over_pcie_and_a_cpu_equal_calculations_by_hand() -> None:
 
 
 def test_reading_the_cache_does_not_overlap_with_the_arithmetic_of_matrices() -> None:
-    """They are separate kernels, so each takes the longer of its own two times."""
+    """Attention and matrix multiplication are separate kernels.
+
+    Each kernel takes the longer of its own times for reading and arithmetic.
+    """
     weights, cached = TINY.weights.used, 2 * TINY.cache_values_per_token
     both = PlacedModel(TINY, Hardware(100.0, 100.0))
     rows, tokens, context = 8, 5, 40

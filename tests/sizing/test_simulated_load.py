@@ -106,9 +106,10 @@ MIXTURE = {"target": "mixtral-8x7b", "draft": "mistral-7b", "gpus": 2, "acceptan
 @pytest.mark.parametrize("plan", [{}, MIXTURE, {"prompt": 32, "output": 16}], ids=str)
 @pytest.mark.parametrize("policy", [Policy.PLAIN, Policy.SPECULATIVE])
 def test_with_a_tenth_too_many_requests_as_many_end_as_computed(plan: Any, policy: Policy) -> None:
-    """In some of these plans K depends on the batch size.
+    """The computed capacity must be right for very different plans.
 
-    In others the time of a forward hardly depends on the batch size.
+    In some of these plans K depends on the batch size. In others the time of a forward hardly
+    depends on the batch size.
     """
     found = SizedPlan(read_plan(plan))
     engine = _Engine(found, policy, 1.1 * found.capacity(policy), 0)

@@ -156,7 +156,8 @@ def test_a_second_run_adds_files_and_replaces_none(
     prompts = ChatPrompts(texts, {task: (f"{task} c",) for task in CHAT_TASKS})
 
     def run() -> set[str]:
-        ticks = itertools.count()  # two reads of the clock, and then one per answer
+        # The function reads the clock twice, and then once per answer.
+        ticks = itertools.count()
         clock = partial(next, ticks)
         sample_answers(model, tokenizer, prompts, tmp_path, seconds=12, seed=5, clock=clock)
         return {path.name for path in tmp_path.glob("*.npz")}

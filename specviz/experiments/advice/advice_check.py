@@ -1,8 +1,8 @@
 """A check of the advisor: it measures every setting and compares the fastest with the advice.
 
-All settings run once. The advised setting and those close to the best then run in several passes,
-every second one in reverse order. A baseline runs after every few settings. This module does not
-know how advice is made.
+All settings run once. The advised setting and those close to the best then run in several passes.
+Every second pass runs the settings in reverse order. A baseline runs after every few settings. This
+module does not know how advice is made.
 """
 
 from __future__ import annotations
@@ -152,9 +152,10 @@ class AdviceCheck:
         return run.tokens / run.total_seconds
 
     def _prompts(self, number: int) -> tuple[Prompt, ...]:
-        """Return about PROMPTS prompts, a multiple of the batch size, that no earlier pass used.
+        """Return the prompts of pass `number`: about PROMPTS, and a multiple of the batch size.
 
-        After the last prompt of the request, the first one follows.
+        Each pass takes the prompts that follow those of the pass before. If the request has too few
+        prompts, they are used again.
         """
         size = self._request.batch_size
         count = max(1, (PROMPTS if number else FIRST_PROMPTS) // size) * size

@@ -45,12 +45,12 @@ from specviz.slices import own_time
 DEFAULT_SECONDS = 45.0
 PROBED = (8, 2)  # draft lengths of the probe, the longer one first
 SECOND = 5  # largest number of methods that are also probed at the shorter draft length in PROBED
-PROBE_SHARE = 0.6  # share of the time for the probe; the rest is for the race
+PROBE_SHARE = 0.6  # share of the user's time limit for the probe; the rest is for the race
 # The smallest and the largest number of tokens that the probe decodes per prompt.
 FEWEST_TOKENS, MOST_TOKENS = 16, 32
-RUN_SHARE = 1 / 100  # one probed run of the baseline may take about this share of the time
+RUN_SHARE = 1 / 100  # one probed run of the baseline may take about this share of the time limit
 # The number of prompts in a probed run, or the number of batches if prompts are decoded in batches.
-# If time is short, a probed run has only one.
+# If time is short, a probed run has only one prompt or batch.
 PROMPTS = 2
 # The assumed time of a probed run of a candidate, including its prefill. The unit is the time of a
 # probed run of the baseline.
@@ -193,9 +193,9 @@ class Advising:
 
     @property
     def _is_late(self) -> bool:
-        """Return whether the probe has used up its time.
+        """Return whether the probe has used up its share of the time limit.
 
-        The result is False until one method has been probed.
+        The result is False until one method has been probed, because advice needs at least one.
         """
         return bool(self.probe.runs) and self._spent > PROBE_SHARE * self._seconds
 
@@ -300,7 +300,7 @@ class Advising:
     def _race_size(self, racers: int) -> tuple[int, int]:
         """Return the tokens per prompt, and the number of batches, of one pass of the race.
 
-        With these numbers, about three passes of all racers fill the remaining time.
+        They are so large that about three passes of all racers fill the remaining time.
         """
         left = max(1.0, self._seconds - self._spent)
         per_run = left / (3 * (1 + racers))

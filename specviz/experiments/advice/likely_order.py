@@ -19,13 +19,14 @@ from specviz.models.pair_catalog import Pair
 from specviz.models.pair_check import needs_missing
 from specviz.models.parts import Need
 
-# Guesses for each kind of method: acceptance rate, and the time to draft a token, where 1 is the
-# time of a step of the target.
+# Guesses for each kind of method: the acceptance rate, and the time to draft one token. The unit of
+# time is a step of the target.
 COPIED = (0.3, 0.0)  # methods that copy tokens from the text so far; a copied token takes no time
 HEAD = (0.5, 0.1)  # heads of at most one layer, with an output matrix
 ROUNDED = (0.95, 0.4)  # methods that draft with a quantised copy of the whole target
 SELF = (0.6, 0.5)  # methods that draft with some of the target's own layers
-MODEL = 0.6  # acceptance rate of a draft model; its time is its size divided by the target's
+# Acceptance rate of a draft model. The time that it takes for a token follows from its size.
+MODEL = 0.6
 UNKNOWN = 0.3  # assumed size of a draft model divided by the target's, if a size is unknown
 
 

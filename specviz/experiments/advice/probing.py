@@ -198,7 +198,9 @@ def run_candidate(
 def _draft_prefill_seconds(trace: Trace) -> float:
     """Return the seconds that the drafter took to read the prompt.
 
-    In a batch, this is the time for all prompts whose answer has more than one token.
+    In a batch, the drafter reads the prompts of all rows together, and the trace of each row has
+    the time for all of them. A row whose answer has only one token has no round: the drafter does
+    not read its prompt, and the result is 0.
     """
     return sum(each.draft_prefill_seconds for each in trace.rounds)
 

@@ -1,6 +1,6 @@
 """A benchmark by batch size: the speedup over plain decoding of the same batch.
 
-It also finds the batch size up to which a method pays. Batch size B uses the first B held-out
+It also finds the batch size up to which a method is faster. Batch size B uses the first B held-out
 prompts of a task, and repeats them if there are fewer. Every size is measured in alternating blocks
 of both lanes. This module does not know how the numbers are shown.
 """

@@ -57,8 +57,8 @@ class LaneTotals:
 class BatchBlock:
     """One repeat: a block of each lane.
 
-    `tokens_per_forward` is the highest value among the sequences of the batch. It limits the
-    speedup of the batch, because a round takes at least as long as a plain step.
+    `tokens_per_forward` is the highest value among the sequences of the batch. The speedup of the
+    batch cannot be larger, because a round takes at least as long as a plain step.
     """
 
     baseline: LaneTotals

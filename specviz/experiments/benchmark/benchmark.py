@@ -137,8 +137,8 @@ class Contender:
     """One way to decode, with the results of its passes.
 
     `run` takes a prompt and the number of steps or rounds after which to stop (None: at the text's
-    end). It returns the number of emitted tokens. Every pass begins without earlier outputs:
-    otherwise its texts would be those of the pass before.
+    end). It returns the number of emitted tokens. Every pass begins without earlier outputs.
+    Otherwise suffix decoding could copy the same text from the pass before.
     """
 
     name: str
@@ -184,8 +184,8 @@ class Benchmark:
         check_prompts(plan, plan.prompts)
         peer = _library_peer(plan) if plan.temperature == 0 else None
         self._contenders = {task: _contenders(plan, task, peer) for task in plan.tasks}
-        # Number of runs so far, and number of runs in passes that were added because of disturbed
-        # times.
+        # Number of runs so far, and number of runs in additional passes. A pass is added if other
+        # work disturbed the times.
         self._done = self._more = 0
         self._began = 0.0
 

@@ -132,7 +132,8 @@ class ClaimMeasuring:
             dtype=self._dtype,
         )
         found = batch_benchmark(plan, setting.sizes, BatchOptions(), self._progress)
-        # A claim needs the results of all batch sizes, so one refusal refuses the measurement.
+        # A claim needs the results of all batch sizes. If the pair cannot run one of them, the
+        # measurement fails.
         for refusal in found["refusals"]:
             raise InputError(refusal["why"])
         return found

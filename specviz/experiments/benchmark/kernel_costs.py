@@ -2,7 +2,8 @@
 
 The kernels are timed in forwards of the whole model. A forward of a single matrix would be too
 fast, because its weights would stay in the processor's cache. Only models of the Llama family on a
-CPU choose among kernels.
+CPU choose among kernels. In shapes, T is the number of tokens, and I and O are the sizes of a
+matrix's input and output.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ FEW_ROWS = 6
 ALLOWED = 1.1
 WARM_UP_STEPS = 3
 STEPS = 12  # timed steps per block
-LEAST_GAIN = 0.02  # smallest gain that counts, as a share of the time of that kind of matrix
+# A kernel counts as faster only if it saves at least this share of the time of a kind of matrix.
+LEAST_GAIN = 0.02
 
 Clock = Callable[[], float]
 # A function that takes a model and returns a function that runs one forward of it.
@@ -82,11 +84,12 @@ class BetterKernel:
 class BaselineCheck:
     """The baseline's step compared with a step that uses the fastest kernels.
 
-    `seconds` is the time of a forward. With compiled kernels, all layers run in one call of
-    compiled code. With other kernels, every operation is a call of its own; `best_seconds` contains
-    the time of these calls. `ratio` is `seconds` / `best_seconds`. If it is above ALLOWED, the
-    baseline is too slow, and `shortfall` says so in one sentence. `better` lists the kernels that
-    would be faster, the largest gain first.
+    `seconds` is the time of the baseline's step as in decoding, where compiled kernels run all
+    layers in one call. `better` lists the kernels that would be faster, the largest gain first.
+    They were measured in steps whose operations are called one by one. `best_seconds` is therefore
+    the time of such a step minus all gains, or `seconds` if that is less. `ratio` is `seconds` /
+    `best_seconds`. If it is above ALLOWED, the baseline is too slow, and `shortfall` says so in one
+    sentence.
     """
 
     seconds: float

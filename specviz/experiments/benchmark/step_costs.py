@@ -98,14 +98,16 @@ class FormatCost:
 class StepCost:
     """The time of a forward of one token after CONTEXT cached tokens (medians, batch size 1).
 
-    `own_seconds` is the time of specviz. `ratio` is the median over blocks of that time divided by
-    the library's. `library_seconds` is `own_seconds` divided by `ratio`, so that the three agree.
-    `eager_seconds` is the time of specviz without a CUDA graph; it is None if no CUDA graph is
-    used. `read_seconds` is the reading limit: the time to read every weight once. A model that fits
-    into a processor's cache can be faster. `shares` splits the time of a forward whose operations
-    are called one by one, by kind of operation; `between` is the time outside tensor operations.
-    With compiled kernels such a forward takes longer than `own_seconds`. `forwards` has one entry
-    for each number in TOKENS.
+    - `own_seconds` is the time of specviz, and `eager_seconds` its time without a CUDA graph (None
+      if no CUDA graph is used).
+    - `ratio` is the time of specviz divided by that of Transformers, as the median over blocks.
+      `library_seconds` is `own_seconds` / `ratio`, so that the three numbers agree.
+    - `read_seconds` is the reading limit: the time to read every weight once. A model that fits
+      into a processor's cache can be faster.
+    - `shares` splits the time of a forward by kind of operation; `between` is the time outside
+      tensor operations. In this forward, the operations are called one by one, so with compiled
+      kernels it takes longer than `own_seconds`.
+    - `forwards` has one entry for each number in TOKENS.
     """
 
     model: str
@@ -192,7 +194,10 @@ def step_costs(
 def _kernels(
     target: LanguageModel, blocks: int, progress: Callable[[str], None]
 ) -> tuple[tuple[KernelCost, ...], BaselineCheck | None]:
-    """Return the times of the target's kernels, and the check in `blocks` blocks (0: no check)."""
+    """Return the times of the target's kernels, and the check of the baseline.
+
+    The check runs in `blocks` blocks; with 0 there is no check, and it is None.
+    """
     if not (isinstance(target, LlamaModel) and chooses_kernels(target)):
         return (), None
     costs = [each for rows in (1, FEW_ROWS) for each in kernel_costs(target, _rows(rows), rows)]
@@ -201,7 +206,7 @@ def _kernels(
 
 
 def _rows(count: int) -> Callable[[LlamaModel], Callable[[], None]]:
-    """Return a function that takes a model and returns a forward of `count` tokens."""
+    """Return a function that takes a model and returns a function that runs `count` tokens."""
     return lambda model: _own_step(model, model.new_cache(CONTEXT + count), count)
 
 

@@ -1,8 +1,9 @@
 """The losslessness laboratory: it samples one position of a text thousands of times.
 
 For a draft model, many rounds are drawn together from one evaluation of the models, under the right
-rule or a wrong one. Any other method decodes anew for every draw. The iterator yields at most
-MOST_STEPS times, so that the caller can show the counts and stop at any moment.
+rule or a wrong one. With any other method, the models run again for every draw. The iterator yields
+at most MOST_STEPS times, so that the caller can show the counts and stop at any moment. In shapes,
+V is the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -89,9 +90,9 @@ class Tokens:
 class LaboratoryStep:
     """The state of a series after `draws` draws of two tokens.
 
-    Both entries of `cells` have counts of tokens and the target's probabilities. `cells[0]` is for
-    the first token of every draw. `cells[1]` is for the second token, but only in draws whose first
-    token was `usual`.
+    `cells` has the bars of two charts, with counts of tokens and the target's probabilities.
+    `cells[0]` counts the first token of every draw. `cells[1]` counts the second token, but only in
+    draws whose first token was `usual`.
     """
 
     draws: int
@@ -102,7 +103,7 @@ class LaboratoryStep:
 
     @property
     def is_other(self) -> bool:
-        """Return whether the draws do not follow the target's distribution.
+        """Return True if the draws do not follow the target's distribution.
 
         For a lossless rule the result is wrongly True about once in 1,000 series.
         """
@@ -190,9 +191,9 @@ def fitted_to(q: Tensor, p: Tensor) -> Tensor:
 def stale_probabilities(
     loaded: LoadedPair, config: DecodingConfig, context: Sequence[int], rejected: int, token_id: int
 ) -> Tensor:
-    """Return p after `token_id` if the cache wrongly keeps the token `rejected` before it.
+    """Return p [V] after `token_id`, computed with a cache that still holds the token `rejected`.
 
-    Returns: [V] float32
+    One of the wrong rules leaves rejected tokens in the cache, so attention sees both tokens.
     """
     target = Target.of(loaded.target, context, replace(config, max_new_tokens=1))
     target.fill(context)

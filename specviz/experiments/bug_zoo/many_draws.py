@@ -89,7 +89,10 @@ class ManyDraws:
         return [(one, None if two < 0 else two) for one, two in both]
 
     def _another(self, these: Tensor, p: Tensor) -> Tensor:
-        """Return the first token of one more round for each draw that `these` marks. [n] bool"""
+        """Run one more round for each draw that `these` [n] marks; return the first tokens.
+
+        `p` is the target's distribution of these tokens.
+        """
         place = replace(self._second, p=p)
         return rounds(self._rule, place, p, self._uniforms(int(these.sum()))).token_ids
 

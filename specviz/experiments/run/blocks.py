@@ -61,8 +61,9 @@ class Measurement:
     def predicted_speedup(self) -> float | None:
         """Return the speedup that theory predicts from the costs of the other repeats.
 
-        The summary's `theory_speedup` uses the costs of the shown repeat itself, so it explains
-        that repeat. This value predicts it. The result is None if there are no other repeats.
+        This is a real prediction for the shown repeat. The summary's `theory_speedup` only explains
+        that repeat, because it uses the costs of the same repeat. The result is None if there are
+        no other repeats.
         """
         shown = self.repeats.shown
         others = [self.summaries[index] for index in self.repeats.counted if index != shown]

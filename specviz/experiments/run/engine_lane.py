@@ -112,7 +112,8 @@ def ask_engine(
             yield event
     except InputError as error:
         said = str(error).replace(f" at {server.address}", "")
-        # A trace must not hold words that the server chose.
+        # The text after the status comes from the server, which may write anything. A trace must
+        # not contain this text.
         said = re.sub(r"(with status \d+): .*", r"\1", said)
         yield replace(facts, remark=_public(said, server.address)[:2000])
         yield FinishReason.STOPPED
@@ -137,7 +138,7 @@ def _answer(
             "other tokens, so its model has another tokenizer"
         )
     for _ in stream_tokens(address, engine, question.sample_ids, WARM_UP_TOKENS):
-        pass  # the tokens of the warm-up are ignored
+        pass  # this request only warms up the server, so its tokens are ignored
     limit, sampling = question.config.max_new_tokens, question.sampling
     count = 0
     for each in stream_tokens(address, engine, question.prompt_ids, limit, sampling):

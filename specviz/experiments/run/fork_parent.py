@@ -16,9 +16,9 @@ from specviz.records import DecodingConfig, FinishReason, Lane, Trace
 def pair_of(trace: Trace, other: Pair) -> Pair:
     """Return a pair with the target that made a trace and, if possible, with the same draft.
 
-    The function tries `other` first, then the pairs that the app offers by name. If none fits, the
-    result is `other`. No other pairs are tried, so a model name in somebody else's trace file never
-    causes a download.
+    `other` is the pair that the user chose. The function tries it first, then the pairs that the
+    app offers by name. If none has this target, the result is `other`. The function never builds a
+    pair from the model names in a trace, so somebody else's trace file never causes a download.
     """
     target, draft = trace.target.name, trace.main.draft
     fitting = [pair for pair in (other, *pairs()) if pair.model_name("target") == target]

@@ -46,11 +46,11 @@ class ForkRequest:
     """The round at which to leave a trace, and the setting to continue with.
 
     `round_index` is the index of the first new round, from 0 (sentences for users count from 1). If
-    it equals the number of rounds, the fork begins at the trace's end. `forced` holds pairs of a
-    node in that round of the trace and a uniform draw in [0, 1). A forced draw belongs to a path of
-    tokens: if `config` or `pair` drafts another tree, the fork looks for the same path in it, and
-    refuses if it is absent. `config.max_new_tokens` counts the whole text, including the tokens
-    before the fork.
+    it equals the number of rounds, the fork begins at the trace's end. `forced` has pairs of a node
+    in that round of the trace and a uniform draw in [0, 1). If `config` or `pair` drafts another
+    tree, the draw applies to the node with the same path of tokens; if there is none, the decoder
+    raises InputError. `config.max_new_tokens` counts the whole text, including the tokens before
+    the fork.
     """
 
     parent: Trace
@@ -105,9 +105,9 @@ class Fork:
 
     The fork first repeats the parent's events up to the fork, and the parent's baseline, which does
     not run again. `header` and `trace()` carry the fork's setting, also for rounds that the parent
-    made under its own setting. The lane's clock continues from the parent's clock. It excludes the
-    forward over the text so far. The first new round includes the drafter's pass over that text, as
-    the first round of any run does.
+    made under its own setting. The lane's clock continues from the parent's clock. The time of the
+    target's forward over the text so far does not count. The first new round includes the drafter's
+    pass over that text, as the first round of any run does.
     """
 
     def __init__(self, request: ForkRequest, loaded: LoadedPair) -> None:
@@ -144,7 +144,10 @@ class Fork:
         )
 
     def __iter__(self) -> Iterator[LaneEvent]:
-        """Yield the events of all lanes on fair clocks: the parent's rounds, then new ones."""
+        """Yield the events of all lanes: the parent's rounds, then new ones.
+
+        The lane whose own clock is behind runs next.
+        """
         lanes = {self.header.main.name: self._events()}
         if self._copied is not None:
             lanes = {self._copied.name: self._copied.events} | lanes

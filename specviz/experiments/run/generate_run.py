@@ -3,9 +3,12 @@
 The recorder wraps two methods of the library's candidate generator and observes the forwards of
 both models. It replaces no step of the library. One thing differs: the first forward gets no
 candidates, so that the prefill has a time and a token of its own, as in our runs. (The library does
-the same with drafters that need the target's states.) Greedy texts do not change. Sampled texts
-keep their distribution, but use other random draws than an unrecorded call. This module does not
-know how it is installed.
+the same with drafters that need the target's hidden states.) Greedy texts do not change. Sampled
+texts keep their distribution, but use other random draws than an unrecorded call. The module
+`specviz.generate_recording` decides which calls are recorded.
+
+In shapes, N is the number of tokens of the prompt, K the number of candidates and V the size of the
+vocabulary.
 """
 
 from __future__ import annotations
@@ -54,7 +57,8 @@ class GenerateRun:
         self.assistant: Any = getattr(generator, "assistant_model", None)
         self.prompt_ids = self._ids = tuple(prompt_ids[0].tolist())
         self.longest_draft = 0
-        # The tokens count as chosen until a draft has probabilities.
+        # Candidates without logits were chosen and not drawn. `_see` changes this when candidates
+        # come with logits.
         self.drawing = Drawing.CHOSEN
         self._is_sampled = bool(settings.do_sample)
         self._generator = generator

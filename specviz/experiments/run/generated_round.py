@@ -222,6 +222,6 @@ def _on_host(logits: Tensor) -> Tensor:
 def _distributions(logits: Tensor, is_sampled: bool) -> Tensor:
     """Return the distributions that the library compared; they are one-hot without sampling.
 
-    [R, V] -> [R, V]
+    The logits have one row per position, and so has the result.
     """
     return logits.softmax(-1) if is_sampled else one_hot(logits.argmax(-1), logits.shape[-1])

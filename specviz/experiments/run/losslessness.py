@@ -2,7 +2,8 @@
 
 Many rounds start from the same contexts, each with its own seed. The first and the second emitted
 token are counted. The counts are compared with the target's exact distributions, in units of the
-noise of sampling. Only emitted tokens are compared, never how they were verified.
+noise of sampling. Only emitted tokens are compared, never how they were verified. In shapes, V is
+the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -263,10 +264,9 @@ def _exact_distribution(loaded: LoadedPair, config: DecodingConfig, ids: Sequenc
 def next_probabilities(
     model: LanguageModel, config: DecodingConfig, ids: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """Return a model's distributions after `ids`.
+    """Return two distributions of a model after `ids`, each [V] float32.
 
-    The first is processed by the sampling settings, the second is the plain softmax. -> [V], [V]
-    float32
+    The first follows the sampling settings, and the second is the plain softmax.
     """
     target = Target.of(model, ids, replace(config, max_new_tokens=1))
     processed, raw = target.sampler.both(target.fill(ids).logits[0])

@@ -88,8 +88,8 @@ class RaceRequest:
 class Race:
     """One race: iterate over it once; `trace()` returns everything up to that moment.
 
-    `earlier` counts the outputs of earlier races; a method that copies earlier outputs reads it and
-    adds its own.
+    `earlier` has the outputs of earlier races. Only a method that copies from earlier outputs uses
+    it: the method also adds the output of this race.
     """
 
     def __init__(
@@ -126,7 +126,10 @@ class Race:
         )
 
     def __iter__(self) -> Iterator[LaneEvent]:
-        """Run our own lanes on fair clocks, after an untimed forward of each model."""
+        """Run both lanes of specviz, after an untimed forward of each model; yield their events.
+
+        The lane whose own clock is behind runs next.
+        """
         warm_up_pair(self._loaded, self.header.prompt_ids, self.header.config)
         for event in race(self._lanes):
             self._recorder.add(event.lane, event.event)
@@ -150,9 +153,9 @@ class Race:
         return ask_engine(server, self._question, stop)
 
     def take(self, lane: str, event: EngineEvent) -> LaneEvent | None:
-        """Record an event of a server, and return it with the time on the server's clock.
+        """Record an event of a server, and return it with the time on the clock of that lane.
 
-        The result is None for a report, which is no event of a lane.
+        The result is None for an EngineReport, because it is no event of a lane.
         """
         if isinstance(event, EngineReport):
             lanes = (
@@ -250,7 +253,8 @@ def with_cache_bytes(header: Trace, drafter: Drafter | BatchDrafter) -> Trace:
 def start_race(request: RaceRequest, earlier: SuffixTree | None = None) -> Race:
     """Load the pair if it is not in memory, and prepare the lanes.
 
-    `earlier` counts the outputs of earlier races. Raises InputError for an invalid request.
+    `earlier` has the outputs of earlier races, from which some methods copy. Raises InputError for
+    an invalid request.
     """
     return Race(request, load_request(request), earlier)
 

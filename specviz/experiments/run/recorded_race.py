@@ -1,4 +1,4 @@
-"""A recorded run with the interface of a race: a header, events on fair clocks, token texts.
+"""A recorded run with the interface of a race: a header, events of all lanes, token texts.
 
 Code that shows a race can therefore show a recording, without loading a model.
 """

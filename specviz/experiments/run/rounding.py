@@ -2,7 +2,8 @@
 
 A forward over one token and a forward over several compute the same sums in another order, so the
 last digits of the logits differ. At temperature 0 this changes a token if the gap between the two
-best logits is smaller than the rounding. Both texts are then correct texts of the target.
+best logits is smaller than the rounding. Both texts are then correct texts of the target. In
+shapes, N is the number of tokens and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -88,7 +89,10 @@ def _filled(model: LanguageModel, prompt_ids: Sequence[int], count: int) -> KeyV
 def _forward(
     model: LanguageModel, token_ids: Sequence[int], start: int, cache: KeyValueCache
 ) -> Tensor:
-    """Return the logits after each token; the first token is number `start`, from 1. [N, V]"""
+    """Run tokens, of which the first is token number `start` of the text, counted from 1.
+
+    Return the logits [N, V] after each token.
+    """
     ids = torch.tensor([token_ids], device=model.device)
     first = start - 1
     positions = torch.arange(first, first + len(token_ids), device=model.device)[None]

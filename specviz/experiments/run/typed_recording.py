@@ -50,7 +50,10 @@ def _ask(pair: Pair, prompt: Prompt, written: tuple[int, ...], typed: str) -> Ty
 
 
 def _place(own: Round, rival: Round, texts: dict[int, str]) -> dict[str, Any]:
-    """Return a position's token, the target's most probable tokens, and the drafter's guess."""
+    """Return a position's token, the target's most probable tokens, and the drafter's guess.
+
+    `own` is the round with the target's token, and `rival` the drafter's round.
+    """
     (root,) = (each for each in own.positions if each.parent == ROOT)
     likely = zip(root.token_ids, root.raw_target_probs, strict=True)
     return {

@@ -69,15 +69,18 @@ def _capture_steps(loaded: LoadedPair, prompt_ids: Sequence[int], config: Decodi
     foreign = [loaded.parts.foreign.model] if loaded.parts.foreign else []
     for model in (*loaded.prompt_models, *foreign):
         if isinstance(model, CapturedModel):
-            # A foreign draft has other token boundaries, so it may need more tokens for the same
-            # text, and reads some text again.
+            # A foreign draft has a tokenizer of its own. It may need more tokens than the target
+            # for the same text, and it may read the end of the text again.
             model.expect(min(4 * most if model in foreign else most, MOST_TOKENS))
 
 
 def _run_rounds(
     loaded: LoadedPair, prompt_ids: Sequence[int], config: DecodingConfig, is_alone: bool
 ) -> None:
-    """Run a few rounds, alone or in turn with the baseline; no token ends the text."""
+    """Run a few rounds, alone or alternating with the baseline's steps.
+
+    No token ends the text, so that the rehearsal has its full length.
+    """
     tokens = min(config.max_new_tokens, REHEARSAL_ROUNDS * (config.draft_length + 1))
     short = replace(config, max_new_tokens=tokens)
     target, capacity = loaded.target, cache_capacity(prompt_ids, short)
@@ -105,13 +108,14 @@ def warm_up_pair(loaded: LoadedPair, prompt_ids: Sequence[int], config: Decoding
     if loaded.parts.draft is not None:
         _warm_up(loaded.parts.draft, prompt_ids, drafting)
     if loaded.parts.foreign is not None:
-        # The prompt's token ids belong to another vocabulary, so one token stands for the prompt.
+        # The foreign draft has a vocabulary of its own, so it cannot run the prompt's token ids.
+        # It runs token 0 instead.
         _warm_up(loaded.parts.foreign.model, [0], drafting)
 
 
 @torch.inference_mode()
 def _warm_up(model: LanguageModel, prompt_ids: Sequence[int], sizes: Sequence[int]) -> None:
-    """Run the prompt once; then run as many tokens after it as each of `sizes` says."""
+    """Run the prompt; then run one forward after it for each number of tokens in `sizes`."""
     cache = model.new_cache(len(prompt_ids) + max(sizes))
     _forward(model, cache, prompt_ids)
     for size in sizes:

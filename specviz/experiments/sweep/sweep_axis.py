@@ -26,8 +26,8 @@ MAX_VALUES = 64  # largest number of values that an axis may have
 class Axis:
     """One axis: `read` parses a written value, and `apply` puts a value into a setting.
 
-    Errors about a value begin with the axis's name or with `setting`. `suits` says whether a method
-    has the property that the axis varies.
+    Errors about a value begin with the axis's name, or with the name in `setting`. `suits` says
+    whether a method has the property that the axis varies.
     """
 
     name: str
@@ -235,7 +235,7 @@ _APPLY = {
     "draft_budget": _shared("draft_budget"),
 }
 _NUMBERS = {setting.name: _axis_of(setting) for setting in DECODING if setting.axis}
-# AXES lists this axis later, after the length of the prompt.
+# The axis of the output's length is taken out, because AXES lists it after the prompt's length.
 _LENGTH = _NUMBERS.pop("max_new_tokens")
 AXES = {
     axis.name: axis

@@ -88,7 +88,7 @@ class SweepSetting:
         assert self.prompt_tokens is not None
         prompt, own_texts = texts[number], map(own_text, texts[number:] + texts[:number])
         text = "\n\n".join(own_texts)[: 8 * self.prompt_tokens]
-        # The pair is loaded for a prompt of about that size, because the whole text may be too
-        # long.
+        # The tokenizer is needed to cut the text exactly. A request with the whole text might be
+        # refused as too long, so the text is first cut to at most 8 characters per token.
         codec = load_request(self._request(with_own_text(prompt, text))).codec
         return with_own_text(prompt, codec.beginning(text, self.prompt_tokens))

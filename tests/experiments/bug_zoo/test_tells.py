@@ -21,8 +21,8 @@ from specviz.experiments.bug_zoo.zoo import specimen_named, specimens
 VOCAB, SEEDS = 6, 40
 NOTHING = 1e-12  # sums of the same numbers in another order differ by less than this
 
-# A check of the description of a wrong rule. It takes p, q and the excess of the rule's
-# distribution over p, [V] each. It returns whether the description is true.
+# A check of the description of a wrong rule. Its arguments are p, q, and the distribution of the
+# rule minus p, each with one number per token. It returns whether the description is true.
 Tell = Callable[[Tensor, Tensor, Tensor], bool]
 
 
@@ -35,7 +35,7 @@ def place(seed: int, top_k: int) -> Place:
 
 
 def shift(rule: ExactRule, place: Place) -> Tensor:
-    """Return, for every token, by how much its probability under the rule exceeds p. [V] float64"""
+    """Return, for every token, by how much its probability under the rule exceeds p."""
     p, q, width = place.p, place.q, rule.siblings
     ids = torch.cartesian_prod(*[torch.arange(VOCAB)] * width).view(-1, width)
     ids = ids[(q[ids] > 0).all(1)]

@@ -70,7 +70,7 @@ class Captures:
         monkeypatch.setattr(GraphBuffers, "capture", counted)
 
     def _wrap(self, owner: Any, name: str, depth: str) -> None:
-        """Count how deeply calls of this function are nested."""
+        """Wrap a function, so that the attribute `depth` counts its calls that are running now."""
         function: Callable[..., Any] = getattr(owner, name)
 
         def wrapped(*args: Any, **options: Any) -> Any:
@@ -91,7 +91,8 @@ def captures(empty_memory: None, monkeypatch: pytest.MonkeyPatch) -> Captures:
     """
     monkeypatch.setattr(loading, "_own_kind", lambda device: CapturedModel)
     monkeypatch.setattr(pre_speculation, "executor_for", InLine)
-    # The models must run every tree size once, but how long it takes does not matter.
+    # The run must try every tree size once. The measured times do not matter, so one repeat of each
+    # forward is enough.
     monkeypatch.setattr(forward_times, "REPEATS", 1)
     monkeypatch.setattr(warm_up, "MOST_TOKENS", LARGEST_TREE)
     return Captures(monkeypatch)

@@ -1,4 +1,4 @@
-"""Exactness is tested after several contexts; for a chat model, each is a whole prompt."""
+"""Exactness is tested after one context per task; a chat model's context is a whole prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measurements inside a model for lessons: rounding errors next to margins, predicted features."""
+"""Lessons measure inside a model: how rounding changes margins, and how exact features are."""
 
 from __future__ import annotations
 
