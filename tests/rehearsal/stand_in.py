@@ -55,6 +55,8 @@ INTENDED = {
     "models/accelerator.py upload": "draws are float64",
     "models/graphs/graph_buffers.py WorkPlaces": "q, where the graph that judges it reads it",
     "decoding/sampling.py": "distributions are float32, the sums behind a draw float64",
+    "decoding/rules/token_by_token.py": "p and q",
+    "decoding/rules/typical.py": "p and its entropy",
     "decoding/verification.py": "p, q and what is packed for the host",
     "decoding/judged_tree.py JudgedTree": "draws are float64",
     "decoding/forest.py": "the same for several trees",
