@@ -5,9 +5,9 @@ The model treats rounds as identically distributed and independent. Theory's spe
 
 - acceptance: the share of the method's rounds that passed at least d levels, for every d, over all
   probed draft lengths of d or more;
-- the cost of a round in steps of the baseline in the same block, as a straight line over K. Rounds
-  with a draft and rounds without one (a lookup that finds nothing) count by how often they
-  occurred;
+- the cost of a round, as a straight line over K. Its unit is a step of the baseline in the same
+  block, which is a group of runs that ran close together in time. Rounds with a draft and rounds
+  without one (a lookup that finds nothing) are weighted by how often they occurred;
 - the time in which the drafter reads the prompt, in addition to the target's own prefill.
 
 Acceptance uses only the rounds that had room for the whole draft length.
@@ -300,8 +300,8 @@ def _fresh_share(runs: Sequence[CandidateRun]) -> float:
 def step_noise(probe: Probe) -> float:
     """Return the relative spread of the baseline's step time between neighbouring blocks.
 
-    A round's cost is measured in steps of its own block, so a slow drift of the machine cancels
-    out. Only neighbouring blocks are therefore compared.
+    A round's cost is measured in steps of its own block, so slow changes of the machine's speed
+    cancel out. Only neighbouring blocks are therefore compared.
     """
     steps = [each.step_seconds for each in probe.baselines if each.steps]
     jumps = [math.log(later / sooner) ** 2 / 2 for sooner, later in pairwise(steps)]

@@ -33,8 +33,8 @@ _EXACT_RATIOS = 4
 def inflate(source: Path, target: Path, shape: LlamaShape) -> int:
     """Write the model of `source` in a larger shape to the new folder `target`.
 
-    Return the bytes of its weights. The weights are bfloat16 if the old weights are bfloat16, and
-    if bfloat16 can represent exactly the factors by which weights are scaled. Otherwise they are
+    Return the bytes of the new weights. They are bfloat16 if the old weights are bfloat16, and if
+    bfloat16 can represent exactly the factors by which weights are scaled. Otherwise they are
     float32. Raise InputError if the model is broken, if any size would become smaller, or if the
     free disk space or memory is too small.
     """

@@ -2,7 +2,8 @@
 
 The old weights fill a corner of larger matrices. All other weights cannot change the output,
 because the new entries of the residual stream stay zero. Weights that are multiplied by those zeros
-are small random numbers, because zeros would make a GPU faster than it is in reality.
+are small random numbers, because a GPU would run faster with zeros than with the weights of a real
+model.
 
 In shapes, V is the size of the vocabulary, d the hidden size and D the head size of the old model.
 The larger model has the sizes d' and D', and r = D'/D.

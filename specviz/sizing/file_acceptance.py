@@ -1,4 +1,7 @@
-"""Read the acceptance rate from a sweep file, with its settings and its sample size."""
+"""Read the acceptance rate from a sweep file, with its settings and its sample size.
+
+A guess is examined if all guesses before it were accepted.
+"""
 
 from __future__ import annotations
 

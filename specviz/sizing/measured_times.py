@@ -2,8 +2,8 @@
 
 The times come from three kinds of files: `load` (a serving engine), `bench` over batch sizes, or
 `sweep` over the axis batch-size (both with our own decoder). Between two measured numbers of
-requests, times are interpolated. There is no time for more requests than were measured, so the
-simulation does not run more at once.
+requests, times are interpolated. No time is known for more requests than were measured, so in the
+simulation all further requests wait.
 """
 
 from __future__ import annotations

@@ -1,10 +1,16 @@
 """Convert the acceptance that engines print into a plan's acceptance rate.
 
-Three numbers are called acceptance. The *acceptance rate* is accepted / examined guesses. The
-*draft utilization* is accepted / drafted guesses. The *tokens per forward* are 1 + accepted /
-drafts; vLLM calls this number the mean acceptance length. vLLM also prints a *per-position
-acceptance rate*: for each position of a draft, the share of all drafts whose guess at this position
-was accepted. That is the probability that this guess and all guesses before it are accepted.
+Three numbers are called acceptance:
+
+- The *acceptance rate* is accepted / examined guesses. A guess is examined if all guesses before it
+  were accepted.
+- The *draft utilization* is accepted / drafted guesses.
+- The *tokens per forward* are 1 + accepted guesses / drafts. vLLM calls this number the mean
+  acceptance length.
+
+vLLM also prints a *per-position acceptance rate*: for each position of a draft, the share of all
+drafts whose guess at this position was accepted. That is the probability that this guess and all
+guesses before it are accepted.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ def _write_head_card(
 def _levels(evaluation: HeadEvaluation) -> str:
     """Return a table of the accuracy of each level, with two rows per task.
 
-    One row is for documents, the other for text that the target wrote.
+    One row has the accuracy on documents, the other that on text which the target wrote.
     """
     count = len(evaluation.accuracies)
     levels = (f"level {level + 1}" for level in range(count))

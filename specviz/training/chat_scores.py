@@ -21,7 +21,7 @@ from specviz.training.chat_answers import ChatAnswer
 from specviz.training.chat_lessons import SHORTEST
 
 LEVELS = 4  # number of tokens in a guessed chain
-SAMPLED = 0.7  # temperature of those measured answers that the target sampled
+SAMPLED = 0.7  # temperature of the measured answers that are not greedy
 WARMER = 0.8  # temperature at which `choice_shares` computes the target's probabilities
 CHOICES = 8
 

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# The constants and functions below make documents for the tasks "code" and "summarise". Their
-# source is the standard library of the running Python.
+# The constants and functions below make documents for the tasks "code" and "summarise" from the
+# standard library of the running Python.
 
 
 CHUNK_CHARS = 2400
@@ -347,7 +347,7 @@ def _runs(paragraphs: Iterable[str]) -> Iterator[str]:
 def _problems(path: Path) -> Iterator[str]:
     """Yield each question, followed on the next lines by its worked answer.
 
-    The source contains notes for a calculator, which are removed.
+    GSM8K annotates its answers for a calculator, as in <<48/2=24>>. The annotations are removed.
     """
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -374,7 +374,7 @@ def _phrase_books(path: Path, seed: int) -> tuple[tuple[str, ...], tuple[str, ..
 def _tidy(sentence: str) -> str:
     """Return a sentence on one line with plain spaces.
 
-    This is needed because the source has three kinds of spaces before French punctuation.
+    The file of sentence pairs has three kinds of spaces before French punctuation.
     """
     return re.sub(r"[\s\u00a0\u202f\u2009]+", " ", sentence).strip()
 

@@ -3,8 +3,8 @@
 A feature is the target's hidden state after the final norm. The target's output matrix turns it
 into the distribution of the next token.
 
-The head's input is a sequence of pairs: pair t is the embedding of token t + 1 with the feature
-after token t. A root is a position from which the evaluation lets the head predict.
+The input of an EAGLE head is a sequence of pairs: pair t is the embedding of token t + 1 with the
+feature after token t. A root is a position from which the evaluation lets the head predict.
 
 In shapes, N is the number of all windows of text or of all roots, B the number of windows in a
 batch, T the number of positions or pairs, M that of a message's pairs, W the hidden size, V the

@@ -1,11 +1,11 @@
 """The advisor's measurements: it probes a pair on some prompts, then races the best candidates.
 
 First every method drafts at one draft length, beginning with the methods that are probably the
-fastest. Methods that may still win then draft at a second length. Theory predicts the other
-lengths. A candidate is a method with a draft length. The best few candidates race the baseline in
-several passes at the real output length. After each pass, the candidates that are certainly slower
-than the best leave the race. A candidate outside the race joins it if its predicted speedup is now
-higher than that of every racer.
+fastest. Methods that may still win then draft at a second length. Theory predicts the speedups at
+other lengths. A candidate is a method with a draft length. The best few candidates race the
+baseline in several passes at the real output length. After each pass, the candidates that are
+certainly slower than the best leave the race. A candidate outside the race joins it if its
+predicted speedup is now higher than that of every racer.
 
 The iterator yields after every run, so that the caller can show progress and stop at any moment.
 The current advice is always available. This module does not know how advice is shown.

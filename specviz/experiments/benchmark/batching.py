@@ -26,9 +26,10 @@ from specviz.slices import give_way, giving_way
 class LaneTotals:
     """The totals of one lane in one block, over all sequences of the batch.
 
-    Times are on the lane's own clock. A slot is a token position in a forward of the target after
-    the prefill. `padding` counts the slots that hold no token because another sequence is longer.
-    `prompt_padding` counts such slots in the prefill.
+    Times are on the lane's own clock. `slots` counts the token positions of all sequences in the
+    target's forwards after the prefill. `padding` counts those positions that have no token because
+    another sequence has more tokens in this forward. `prompt_padding` counts such positions in the
+    prefill.
     """
 
     tokens: int
@@ -49,7 +50,7 @@ class LaneTotals:
 
     @property
     def slot_waste(self) -> float:
-        """Return the share of all token slots that held no token."""
+        """Return the share of all slots that are padding."""
         return self.padding / self.slots if self.slots else 0.0
 
 

@@ -1,9 +1,10 @@
 """A benchmark of methods, tasks and draft lengths against plain decoding and Transformers.
 
 A contender is one way to decode. In every pass each contender decodes the same prompts, and every
-second pass runs in reverse order. A slow drift of the machine therefore affects all contenders
-alike, and speedups compare runs that are close in time. All times are wall-clock times of whole
-calls. The iterator yields after every contender, so that the caller can show progress and stop.
+second pass runs in reverse order. If the machine slowly gets faster or slower, this affects all
+contenders alike, and speedups compare runs that are close in time. All times are wall-clock times
+of whole calls. The iterator yields after every contender, so that the caller can show progress and
+stop.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Plan:
     The user's own `texts` replace the held-out prompts; the only task is then None. `peers` are
     ways of Transformers to speculate, which run only at temperature 0. `engine` is a llama.cpp
     server of the pair's target. It decodes the same prompts in the same passes, also only at
-    temperature 0. In a pass, suffix decoding also copies from its last `earlier_outputs` outputs.
+    temperature 0. Suffix decoding may also copy from its last `earlier_outputs` outputs of the same
+    pass.
     """
 
     pair: Pair

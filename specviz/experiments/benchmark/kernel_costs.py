@@ -2,8 +2,8 @@
 
 The kernels are timed in forwards of the whole model. A forward of a single matrix would be too
 fast, because its weights would stay in the processor's cache. Only models of the Llama family on a
-CPU choose among kernels. In shapes, T is the number of tokens, and I and O are the sizes of a
-matrix's input and output.
+CPU choose among kernels. A block is a series of STEPS timed steps of one model. In shapes, T is the
+number of tokens, and I and O are the sizes of a matrix's input and output.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class KernelCost:
 
 @dataclass(frozen=True, slots=True)
 class BetterKernel:
-    """A kind of matrix for which another kernel is faster, for one row.
+    """A kind of matrix for which another kernel is faster in a forward of one token.
 
     `ratio` is the time of the kernel `candidate` divided by that of the chosen kernel. Both times
     are the minimum over equally many alternating steps. `gain_seconds` is what a step of the whole
@@ -124,7 +124,7 @@ def check_baseline(
     progress: Callable[[str], None] = lambda line: None,
     measure: Measure | None = None,
 ) -> BaselineCheck:
-    """Try every matrix kernel in the whole model for one row, against the chosen kernels.
+    """Compare every other matrix kernel with the chosen ones, in forwards of one token.
 
     The chosen and the other kernel run in neighbouring blocks. Only one kernel's copy of the
     weights is in memory at a time. The fastest steps are compared, because other work on the

@@ -1,8 +1,9 @@
 """The time of one token: specviz's forward compared with Transformers' and the reading limit.
 
 The reading limit is the time to read every weight once. This module also times forwards of several
-tokens and other weight formats, and it splits a step's time by kind of operation. Every second
-block runs in reverse order, so that a slow drift of the machine affects all alike.
+tokens and other weight formats, and it splits a step's time by kind of operation. A block runs a
+series of each of the compared steps. Every second block runs them in reverse order. If the machine
+slowly gets faster or slower, this therefore affects all of them alike.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def step_costs(
     """Measure each model of the pair in `blocks` (>= 1) pairs of blocks.
 
     `has_formats` adds the target's step in bfloat16, int8 and int4, as far as the model and torch
-    support them. `has_check` tries every other matrix kernel of the target for one row. Raises
+    support them. `has_check` adds a check whether other matrix kernels would be faster. Raises
     InputError if too little memory is free to measure the reading limit, and for a check of a
     target whose kernels specviz does not choose.
     """

@@ -1,10 +1,17 @@
 """Verification rules that are each wrong in one part, built from the right rule.
 
-A rule decides the parts of a round: which tokens are drafted, which of them are examined, which q
-verification receives, what is accepted and what follows a rejection (`accept`, by default the
-decoder's own function), and what happens afterwards. Every subclass replaces one part. All rounds
-are one level deep. In shapes, n is the number of draws of one position, W the number of siblings in
-each draw, N the number of nodes, R = N + 1 the number of rows, and V the size of the vocabulary.
+A rule decides each part of a round:
+
+- which tokens are drafted (`guesses`), and which of them are verified (`examined`);
+- which q verification receives (`told_q`);
+- which tokens are accepted, and what replaces a rejected token (`accept`, by default the decoder's
+  own function);
+- whether the target adds a bonus token (`takes_bonus`), and whether rejected tokens are removed
+  from its cache (`rolls_back`).
+
+Every subclass replaces one part. All rounds are one level deep. In shapes, n is the number of draws
+of one position, W the number of siblings in each draw, N the number of nodes, R = N + 1 the number
+of rows, and V the size of the vocabulary.
 """
 
 from __future__ import annotations

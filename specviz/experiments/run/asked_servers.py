@@ -1,8 +1,8 @@
 """Serving engines that answer the prompt of a race, once for every repeat of the race.
 
-The servers alternate (with drafts, without, without, with, …), so that a drift of the machine
-affects both alike. The numbers that are shown come from one repeat, so that they agree with each
-other: see `repeats`.
+The servers alternate (with drafts, without, without, with, …). If the machine slowly gets faster or
+slower, this affects both alike. The numbers that are shown come from one repeat, so that they agree
+with each other: see `repeats`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The speedup of a setting over plain decoding, in blocks that alternate between the lanes.
 
-The order baseline, speculative, speculative, baseline, … makes a slow drift of the machine affect
-both lanes alike. The numbers that are shown come from one repeat, so that they agree with each
-other: see `repeats`.
+A block decodes the prompt once in one lane. The blocks run in the order baseline, speculative,
+speculative, baseline, … If the machine slowly gets faster or slower, this therefore affects both
+lanes alike. The numbers that are shown come from one repeat, so that they agree with each other:
+see `repeats`.
 """
 
 from __future__ import annotations

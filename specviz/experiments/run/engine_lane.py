@@ -103,7 +103,7 @@ def ask_engine(
     An error becomes a remark in a report, and the events before it stay valid. A later report
     replaces an earlier one. The last event is a FinishReason, which is STOPPED for a partial
     answer. Any thread may iterate, but it must not pause, because the clock is read between the
-    tokens. When `stop` is set, the next token closes the connection.
+    tokens. After `stop` is set, the function closes the connection at the next token.
     """
     facts = EngineReport()
     try:

@@ -62,10 +62,12 @@ def _shape(config: DecodingConfig) -> tuple[object, ...]:
 
 
 def copied_baseline(parent: Trace, header: Trace) -> Lane | None:
-    """Return the parent's baseline if a run with this setting would repeat it, otherwise None.
+    """Return the parent's baseline if a run with the fork's setting would repeat it.
 
-    Another target, device or sampling distribution would give another text or other times. The lane
-    is cut to `max_new_tokens`. If the parent's lane is shorter, the copy counts as stopped.
+    `header` has the fork's setting. The result is None if the target, the device or the sampling
+    distribution differs, because the text or the times would differ as well. The lane is cut to
+    `max_new_tokens` of the fork. If the parent's lane reached a smaller limit, the copy gets the
+    finish reason STOPPED.
     """
     lane, limit = parent.baseline, header.config.max_new_tokens
     if lane is None or lane.prefill is None or _maker(parent) != _maker(header):

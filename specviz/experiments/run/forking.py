@@ -1,9 +1,9 @@
 """A fork: the decoder continues from a round of a trace, with forced draws or another setting.
 
-Every draw of the target depends only on seed and text position, every draft draw on seed and round.
-A fork with the trace's own setting and without forced draws therefore repeats the trace's rounds.
-Only the rounding of probabilities differs, because the text so far runs in one forward instead of
-round by round. Three methods may also draft differently:
+Every draw of the target depends only on the seed and the position in the text. Every draw of a
+draft depends only on the seed and the round. A fork with the trace's own setting and without forced
+draws therefore repeats the trace's rounds. Only the rounding of probabilities differs, because the
+text so far runs in one forward instead of round by round. Three methods may also draft differently:
 
 - lookahead starts with an empty window and pool, so it may guess differently from round 1 on;
 - quantised-self rounds its inputs to bfloat16, so its q depends on which tokens ran together, and
@@ -191,10 +191,11 @@ def start_fork(request: ForkRequest) -> Fork:
 
 
 def _bias(header: Trace, kept: Sequence[Round], parent: Trace) -> float | None:
-    """Return how far the fork's lossy rule is from the target's distribution, as measured.
+    """Return the measured distance of the fork's output from the target's distribution.
 
-    If the fork's rule is exact, return None. If it is exact but the fork keeps lossy rounds of the
-    parent, return the distance of the parent's rule.
+    If the fork's own rule is lossy, this is the distance of that rule. Otherwise it is the distance
+    of the parent's rule if the fork keeps rounds that a lossy rule made, and None if all rounds are
+    exact.
     """
     is_lossy = any(not rule_named(each.rule).is_lossless for each in kept)
     own = header.main.total_variation

@@ -47,7 +47,7 @@ _WITH_OWN_LOGITS = frozenset({"draft-model", "early-exit"})
 class GenerateRun:
     """The record of one `generate` call from the first use of its candidate generator.
 
-    `generate` raises InputError if it does something that a trace cannot contain.
+    The watched call raises InputError if `generate` does something that a trace cannot contain.
     """
 
     def __init__(self, model: Any, generator: Any, settings: Any, prompt_ids: Tensor) -> None:

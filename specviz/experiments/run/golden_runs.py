@@ -1,10 +1,10 @@
 """The recorder of the runs that the page teaches with; `make traces` calls it.
 
-Every method that runs on the chat model decodes two prompts: one that all methods share, so that
-they can be compared, and one of a task that suits the method. The page opens with the run of the
-model's usual method, which has the page's default settings. Methods that need a draft model use the
-bundled pair, whose draft was trained for its target. These runs can be forked without the chat
-model.
+Every method that runs on the chat model decodes the same prompt, so that the methods can be
+compared. Some methods also decode a prompt of a task that suits them. The page opens with the run
+of the model's usual method, which has the page's default settings. Methods that need a draft model
+use the bundled pair, whose draft was trained for its target. Users can fork the runs of that pair
+without the chat model.
 """
 
 from __future__ import annotations

@@ -264,8 +264,8 @@ def load_for_all(
 ) -> tuple[LoadedPair, tuple[RaceRequest, ...]]:
     """Load the pair and check the request of each prompt, before anything is decoded.
 
-    `race` makes a prompt's request. If a prompt is invalid or leaves no room for the output,
-    InputError names its number.
+    `race` is a function that returns the request of a prompt. If a prompt is invalid or leaves no
+    room for the output, this function raises InputError with the prompt's number.
     """
     requests: list[RaceRequest] = []
     for number, prompt in enumerate(prompts, start=1):
@@ -283,8 +283,8 @@ def load_for_all(
 def load_request(request: DecodingRequest, sequences: int = 1) -> LoadedPair:
     """Load the pair with everything that the request's method needs.
 
-    `sequences` is the number of prompts that each lane decodes together. None of them is longer
-    than the request's prompt.
+    `sequences` is the number of prompts that each lane decodes together. The request must have the
+    longest of these prompts, because that prompt decides how much memory is needed.
     """
     needs = method_named(request.config.method).needs
     demand = replace(

@@ -1,4 +1,4 @@
-"""A measurement of how far rounding moves logits, compared with the gap of the two best tokens.
+"""A measurement of how far rounding moves logits, compared with the gap between the two best.
 
 A forward over one token and a forward over several compute the same sums in another order, so the
 last digits of the logits differ. At temperature 0 this changes a token if the gap between the two
@@ -42,8 +42,9 @@ class RoundedPlace:
 def rounded_places(
     pair: Pair, prompt: Prompt, dtype: str, places: int, count: int
 ) -> Iterator[RoundedPlace]:
-    """Yield the first `places` greedy tokens, each also computed as the first of `count` tokens.
+    """Yield the first `places` positions of the greedy text, each computed in two forwards.
 
+    One forward runs only the token before the position, the other runs `count` tokens from there.
     Raises InputError for a pair that cannot be loaded, and for a prompt that leaves no room.
     """
     loaded = load_pair(pair, "auto", dtype, frozenset())

@@ -45,7 +45,7 @@ class Axis:
 
     @property
     def refused_as(self) -> tuple[str, ...]:
-        """Return the names that an error about this axis begins with.
+        """Return the names with which an error about this axis may begin.
 
         The page uses them to show the error next to the axis.
         """

@@ -38,7 +38,7 @@ PERHAPS_NUMBERS = (  # a point in which nothing was drafted has None for these n
     *("verify_overhead", "theory_speedup", "drafter_bytes"),
     "drafter_cache_bytes",
 )
-# Fields that points in older files lack, with the values that replace them. In those files
+# Points in older files lack these fields, and get these values when a file is read. Their
 # `draft_seconds` includes the drafter's prefill. For `texts`, see `_of_one_block`.
 OLDER = {
     **{"draft_prefill_seconds": 0.0, "rejection_rate": None, "drafter_cache_bytes": None},

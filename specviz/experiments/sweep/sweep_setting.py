@@ -24,8 +24,8 @@ class SweepSetting:
 
     The prompts are held-out prompts of `task`, or the user's own `texts`, which need no task. Only
     whole batches are decoded: the first prompts are used again to fill the last batch, so that
-    every batch size is measured on the same texts. The seed of a race depends on its row. `batch`
-    holds the settings that the rows of a batch share.
+    every batch size is measured on the same texts. Every row of the point has a seed of its own.
+    `batch` has the settings that concern a whole batch.
 
     With `prompt_tokens` each prompt's own text is cut to that length, or extended with the text of
     the next prompts. A chat template or system prompt around the text stays whole and is not

@@ -1,8 +1,9 @@
 """A sweep measures a method over a grid of settings, in blocks that alternate between the lanes.
 
-A block runs all prompts of a point in one lane: baseline, speculative, speculative, baseline, … A
-slow drift of the machine therefore affects both lanes alike, and speedups compare neighbouring
-blocks. Comparing the baseline with itself shows how far blocks differ by chance.
+A block runs all prompts of a point in one lane: baseline, speculative, speculative, baseline, … If
+the machine slowly gets faster or slower, this therefore affects both lanes alike, and speedups
+compare neighbouring blocks. Comparing the baseline with itself shows how far blocks differ by
+chance.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from specviz.theory import waiting
 
 MAX_POINTS = 512
 MAX_REPEATS = 100
-# These axes apply first: a new draft length cuts the tree, and a new method replaces it.
+# A new draft length cuts the tree, and a new method replaces the tree. So these axes apply before
+# any axis that sets the tree.
 FIRST = ("draft-length", "method")
 ROUND_PARTS = ("draft_prefill_seconds", "draft_seconds", "verify_seconds", "host_seconds")
 # The parts into which the seconds of a speculative lane are split.
@@ -201,10 +203,11 @@ class _Block:
 
 
 def _common_rate(lanes: Sequence[_LaneSums]) -> float:
-    """Return the tokens of all lanes divided by the seconds of all lanes.
+    """Return the tokens per second of one lane over several blocks.
 
-    This rate agrees with the mean seconds of each part, which add up to the time per token. A mean
-    of the lanes' rates would not agree with them.
+    `lanes` has the lane's sums in each block. The result is all tokens divided by all seconds. It
+    agrees with the mean seconds of PARTS, which add up to the time per token. A mean of the blocks'
+    rates would not agree with them.
     """
     return sum(each.tokens for each in lanes) / sum(each.seconds for each in lanes)
 
