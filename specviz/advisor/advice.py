@@ -178,7 +178,7 @@ def contenders(probe: Probe, racing: Sequence[Candidate]) -> tuple[Candidate, ..
     """Return the racing candidates that may be the fastest.
 
     Such a candidate has a speedup interval whose upper end is above the best estimated speedup. At
-    least two candidates stay, so that more than one is measured until the probe ends.
+    least two candidates stay, so that more than one is measured until the race ends.
     """
     order = sorted((estimate(probe, each) for each in racing), key=lambda each: -each.speedup)
     open_still = [each for each in order[2:] if each.high > order[0].speedup]

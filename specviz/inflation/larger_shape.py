@@ -164,7 +164,7 @@ class Inflation:
         return torch.cat([head * new + within for head in heads])
 
     def _idle_rows(self, places: Tensor) -> Tensor:
-        """Return the indices of rows that must be zero, because attention scores would change.
+        """Return the indices of the rows that must be zero, so that attention scores stay the same.
 
         `places` has the indices of the old rows in the larger matrix. Some heads of that matrix
         contain old rows. All other rows of these heads must be zero.

@@ -28,11 +28,10 @@ COUNTED = 3000
 # If more requests arrive than the engine can finish, the simulation counts requests over a period
 # of this many times the time that one request takes.
 SATURATED = 8
-# The curve of times by load ends at this multiple of the planned load, if the deployment can serve
-# that load.
+# The page's curve shows times by load, up to this multiple of the planned load. If the deployment
+# can serve less, the curve goes up to the load that it can serve.
 TIMES = 3.0
-# The curve is computed at these loads. They are shares of the largest load, with which the curve
-# ends.
+# The curve has points at these shares of the upper limit of its loads.
 SHARES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.85, 0.95)
 # Two sums of tokens that differ by less than this count as equal, because of rounding errors.
 ROUNDED = 1e-6
@@ -263,8 +262,9 @@ def by_load(found: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def _loads(load: float, most: float) -> list[float]:
-    """Return the loads to simulate: the planned load, and SHARES of the load at the curve's end.
+    """Return the loads to simulate: the planned load, and SHARES of an upper limit.
 
-    The curve ends at the largest load that the deployment can serve, or at TIMES the planned load.
+    The limit is `most`, the largest load that the deployment can serve, or TIMES the planned load
+    if that is less.
     """
     return sorted({*(share * min(most, TIMES * load) for share in SHARES), load})

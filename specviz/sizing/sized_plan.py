@@ -43,7 +43,8 @@ class Speeds:
 
     `first_token`, `token` and `request` are the seconds to the first token, per further token and
     per whole request. The two rates count the tokens and requests of all sequences together.
-    Prefills are included.
+    `request` and the rates include the time in which a sequence waits for the prefills of other
+    requests, and `token` does not.
     """
 
     first_token: float
@@ -59,7 +60,7 @@ class Speeds:
 class LengthRange:
     """The draft length K for `first` to `last` concurrent requests.
 
-    K is 0 if speculation is slower.
+    K is 0 if speculation is not faster.
     """
 
     first: int
@@ -168,7 +169,10 @@ class SizedPlan:
         return K
 
     def _length(self, policy: Policy, rows: int) -> int:
-        """Return K for a round with `rows` sequences: the plan's K, or the best for that batch."""
+        """Return K for a round with `rows` sequences: the plan's K, or the best for that batch.
+
+        The result is 0 if the policy does not draft at this batch size.
+        """
         if policy is Policy.PLAIN:
             return 0
         K = self.plan.draft_length or self.best_length(rows)
@@ -182,7 +186,11 @@ class SizedPlan:
 
     @cached_property
     def lengths(self) -> tuple[LengthRange, ...]:
-        """Return the best K for each number of concurrent requests, up to MAX_ROWS."""
+        """Return K for each number of concurrent requests, up to MAX_ROWS.
+
+        K is the plan's, or the best one if the plan has none. It is 0 where speculation is not
+        faster.
+        """
         found: list[LengthRange] = []
         for rows in range(1, MAX_ROWS + 1):
             K = self.length(Policy.SWITCHED, rows)

@@ -91,7 +91,7 @@ class ChatShare:
     """The share of the time budget that each step of a run gets."""
 
     ANSWERS = 0.4
-    # larger than other shares, because the EAGLE head needs many passes over the answers
+    # The EAGLE head gets more than other drafters, because it needs many passes over the answers.
     EAGLE = 0.3
     MEDUSA = 0.05
     DRAFT = 0.25
