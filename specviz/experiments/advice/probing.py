@@ -102,7 +102,7 @@ class AdviceRequest:
     def texts(self, count: int, first: int = 0) -> tuple[Prompt, ...]:
         """Return `count` prompts from index `first` on.
 
-        After the last prompt, the first one follows.
+        If the request has too few prompts, they repeat from the first one.
         """
         return tuple(self.prompts[(first + i) % len(self.prompts)] for i in range(count))
 
@@ -206,7 +206,7 @@ def _draft_prefill_seconds(trace: Trace) -> float:
 
 
 def _calm_rounds(rounds: Sequence[RoundSeen]) -> float:
-    """Return the seconds of all rounds, after `calm_seconds` has shortened disturbed rounds.
+    """Return the seconds of all rounds; `calm_seconds` limits the time of disturbed rounds.
 
     Rounds with a draft and rounds without one are treated separately, because their usual times
     differ.

@@ -191,7 +191,7 @@ def _side_by_side(
 def _better(
     model: LlamaModel, ratios: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float]
 ) -> tuple[BetterKernel, ...]:
-    """Return the best other kernel for each kind of matrix, if it saves at least LEAST_GAIN."""
+    """Return the fastest other kernel for each kind of matrix, if it saves at least LEAST_GAIN."""
     found = []
     for kind, by_name in ratios.items():
         own = _chosen(_matrices(model, kind)[0], 1)
@@ -268,7 +268,7 @@ def watched(model: LlamaModel, watch: Watch) -> LlamaModel:
     """Return a copy of the model in which `watch` receives every matrix multiplication."""
 
     def wrap(kind: str, projection: Projection) -> Projection:
-        # The wrapper has all methods that a layer calls.
+        # The wrapper has all methods that a layer calls, so a layer can use it as a Projection.
         return cast(Projection, WatchedProjection(projection, kind, watch))
 
     layers = [
