@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.theory import best_draft_length
 from specviz.trace_file import load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -99,6 +100,15 @@ def test_the_documented_table_of_methods_equals_the_registry():
     methods = DOCUMENTS[ROOT / "docs" / "methods.md"]
     rows = re.findall(r"^\| `([a-z-]+)` \|", methods, re.MULTILINE)
     assert rows == list(DRAFTERS)
+
+
+def test_the_documented_draft_lengths_are_the_best_ones_in_theory():
+    page = DOCUMENTS[ROOT / "docs" / "how_to" / "draft_length.md"]
+    rows = re.findall(r"^\| (0\.\d+) \| (.+) \|$", page, re.MULTILINE)
+    assert len(rows) == 4
+    for c, lengths in rows:
+        best = [best_draft_length(a / 10, float(c)) for a in (4, 5, 6, 7, 8, 9)]
+        assert [int(each) for each in lengths.split(" | ")] == best
 
 
 def test_every_linked_file_exists():
