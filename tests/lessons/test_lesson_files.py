@@ -171,7 +171,7 @@ def test_a_numeric_question_that_breaks_a_rule_is_refused(
 def test_a_lesson_with_too_much_text_before_the_first_task_is_refused(tmp_path: Path) -> None:
     long = " ".join(["word"] * (MAX_WORDS + 1))
     with pytest.raises(InputError, match=f"at most {MAX_WORDS} words to read before"):
-        lesson_of(tmp_path, EXAMPLE.replace("It is kept where", long, 1))
+        lesson_of(tmp_path, EXAMPLE.replace("The guess is kept if", long, 1))
 
 
 def test_two_lessons_must_have_different_numbers(tmp_path: Path) -> None:
