@@ -23,21 +23,22 @@ class Environment:
 
     | variable | meaning |
     |---|---|
-    | HOST, PORT | address of the page |
+    | HOST, PORT | address of the page (default 127.0.0.1 and 7860) |
     | GRADIO_SERVER_NAME | address of the page if HOST is not set |
     | SPECVIZ_MODELS | folder with `target` and `draft`, to replace the bundled models |
     | SPECVIZ_THREADS | torch threads (0: chosen by the size of the model) |
-    | SPECVIZ_MAX_MODEL_GB | largest download from the Hub |
-    | HF_HUB_OFFLINE | never send requests to the Hub |
-    | SPECVIZ_CUDA_GRAPHS | capture forward passes on a GPU as graphs and replay them |
-    | SPECVIZ_CACHE | folder of an unpacked chat model, and of measured times of matrix kernels |
+    | SPECVIZ_MAX_MODEL_GB | limit in GB for the weights of one model from the Hub (default 20) |
+    | HF_HUB_OFFLINE | 1: never send requests to the Hub (default 0) |
+    | SPECVIZ_CUDA_GRAPHS | capture forward passes on a GPU as graphs and replay them (default 1) |
+    | SPECVIZ_CACHE | folder of an unpacked chat model, and of measured times of matrix kernels
+      (default ~/.cache/specviz) |
     | SPECVIZ_PAIR | default pair ("": the chat model if downloaded, otherwise the bundled pair) |
     | SPACES_ZERO_GPU | set on a Space that lends its GPU for single calls |
     | SPACE_ID | set on a Hugging Face Space |
     | SPECVIZ_PUBLIC | anyone can open the page (default on a Space): only offered models may run |
     | SPECVIZ_MODELS_ALLOWED | more Hub ids and folders that the owner offers, comma-separated |
-    | SPECVIZ_HUB_CACHE_GB | limit for downloads on disk (0: none); if they take more, the page
-      deletes the least recently used |
+    | SPECVIZ_HUB_CACHE_GB | limit in GB for all downloads on disk together (0: no limit; default 40
+      if the page is public, otherwise 0); the page deletes the least recently used |
     | SPECVIZ_ENGINE_KEY | key for serving engines; it is never shown |
     | SPECVIZ_ENGINES_ALLOWED | addresses of engines that a public page may contact, comma-separated
     |
