@@ -2,7 +2,7 @@
 
 The host launches work on an accelerator and continues without waiting. So waiting, reading results
 and copying need rules that do not apply to a CPU. A test without a GPU can add another device type
-to ACCELERATORS, and the program then runs the same code.
+to ACCELERATORS; specviz then runs its code for GPUs on that device.
 """
 
 from __future__ import annotations

@@ -29,11 +29,13 @@ class SlotCache:
     """The KV cache of one sequence, or of rows of equal length: one buffer for all layers.
 
     The buffer takes its shape from the first write. It doubles when it is full, up to `capacity`
-    slots. A forward pass calls `write` once per layer and `advance` once at its end. `advance`
-    increases `length` by the number of new slots. So a pass that fails halfway does not change
-    which slots are in use. A drafter may run some layers earlier than the remaining layers. These
-    early layers write their keys and values to slots after the used slots. The keys and values stay
-    there until another write replaces them.
+    slots. A forward pass calls `write` once per layer and `advance` once at its end.
+    `length` grows only in `advance`, so a pass that fails halfway does not change which slots are
+    in use.
+
+    An early-exit drafter runs the first layers of the model before the remaining ones. The first
+    layers write their keys and values to slots after the used slots. They stay there until another
+    write replaces them, so verification runs only the remaining layers.
     """
 
     def __init__(self, layers: int, capacity: int) -> None:
@@ -44,8 +46,8 @@ class SlotCache:
         self._length = 0
         self._slots = 0  # C, the number of allocated slots
         self._buffer: Tensor | None = None  # [M, B, 2 G, C, D]
-        # The first slot of the last write, and the first slot after that write. The three lists
-        # below contain, for each layer, views of the buffer for that write.
+        # The first slot of the last write, and the slot after its last one. The three lists below
+        # have one view of the buffer for each layer, as this write needs it.
         self._written = (0, 0)
         self._new: list[Tensor] = []  # the slots of the last write, [B, 2 G, N, D]
         self._keys: list[Tensor] = []  # all slots up to the last write, [B, G, start + N, D]
@@ -353,10 +355,10 @@ class Slots(Protocol):
         ...
 
     def is_free(self, tree_mask: Tensor | None) -> bool:
-        """Return whether each token sees all slots up to its own, in the same way in all rows.
+        """Return whether attention can run without a mask for these tokens.
 
-        Attention then needs no mask. The result is True for a single token after the cached tokens,
-        and for a prompt in an empty cache.
+        It can for a single token, which sees all slots, and for a prompt in an empty cache, for
+        which attention is causal. All rows must have equal lengths, and there must be no tree mask.
         """
         ...
 

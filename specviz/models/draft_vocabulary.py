@@ -2,8 +2,8 @@
 
 FR-Spec (2502.14856) and EAGLE-3 (2503.01840) use a draft vocabulary. All other tokens have
 probability 0 in the draft's distributions. Decoding stays exact, and the draft reads only a small
-part of the output matrix. In shapes, N is the number of rows, V the size of the target's vocabulary
-and R the size of the draft vocabulary.
+part of the output matrix. In shapes, N is the number of tokens with logits, V the size of the
+target's vocabulary and R the size of the draft vocabulary.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class DraftVocabulary:
     def of_offsets(cls, offsets: Tensor, whole: int) -> DraftVocabulary:
         """Create a draft vocabulary from EAGLE-3's table `d2t` [R].
 
-        Each entry of the table is a token id minus the number of its row.
+        Entry r of the table is the id of the draft vocabulary's token r, minus r.
 
-        Raises ValueError if the table does not name R different tokens.
+        Raises ValueError if the table does not give R different token ids below `whole`.
         """
         size = len(offsets)
         ids = offsets + torch.arange(size, device=offsets.device)
@@ -45,9 +45,9 @@ class DraftVocabulary:
         return everywhere.index_copy_(1, self.ids, logits)
 
     def rows(self) -> Tensor:
-        """Return the row of every token of the target in the draft vocabulary, [V].
+        """Return the index in the draft vocabulary of each of the target's tokens, [V].
 
-        A token outside the draft vocabulary has no row; its number is R.
+        For tokens outside the draft vocabulary, the index is R.
         """
         rows = torch.full((self.whole,), len(self.ids), device=self.ids.device)
         return rows.index_copy_(0, self.ids, torch.arange(len(self.ids), device=self.ids.device))

@@ -2,8 +2,9 @@
 
 The model supports full attention and sliding windows. It is the reference for faster models. This
 module knows nothing about loading, text or drafting. In shapes, B is the number of rows, N the
-number of query tokens, L the number of cached tokens, S the number of slots that a tree mask
-covers, V the size of the vocabulary and W the hidden size.
+number of query tokens, E the number of slots up to the last query token, S the number of slots that
+a tree mask covers, G the number of key-value heads, D the head size, V the size of the vocabulary
+and W the hidden size.
 """
 
 from __future__ import annotations
@@ -277,8 +278,9 @@ class _OutputTap:
 class Stored:
     """The shapes of what a module writes to its cache for one token.
 
-    `keys` and `values` map the index of each layer that writes to (heads, width). In latent
-    attention keys are wider than values, and in some models the shapes differ between layers.
+    `keys` has the shape (heads, width) of the keys of each layer that uses the cache, by the
+    layer's index. `values` has the same for values. In latent attention keys are wider than values,
+    and in some models the shapes differ between layers.
     `tokens` is the number of cache slots for the token.
     """
 

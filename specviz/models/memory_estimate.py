@@ -1,6 +1,6 @@
 """Estimate how much memory a run needs, from its models and its request.
 
-The page, `models --check` and the check before weights are loaded all use this estimate. In shapes,
+The web app, `models --check` and the check before loading weights all use this estimate. In shapes,
 R is the number of rows of logits in one verification and V the size of the vocabulary.
 """
 

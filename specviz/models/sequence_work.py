@@ -3,7 +3,8 @@
 A piece of work is a callable value; two pieces that compare equal do the same work. A piece reads
 tensors only from its arguments and never waits for the device. So a model that uses CUDA graphs can
 capture the work once and replay it. Any other model runs it operation by operation. In shapes, n is
-the number of tokens of one forward pass and S the number of slots that a tree mask covers.
+the number of tokens of one forward pass, S the number of slots that a tree mask covers, I the
+number of whole numbers that the host passes to the work and U the number of random draws.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from specviz.models.language_model import ForwardOutput, KeyValueCache, Language
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """The numbers that the host passes to tensor work, on the device: two views of one tensor."""
+    """The numbers from the host after their copy to the device: two views of one tensor."""
 
     wholes: Tensor  # [I] int64
     draws: Tensor  # [U] float64
@@ -83,12 +84,12 @@ class SequenceWork(Hashable, Protocol):
 
     @property
     def wholes(self) -> int:
-        """Return how many whole numbers the work reads."""
+        """Return how many whole numbers the work gets from the host."""
         ...
 
     @property
     def alike(self) -> Sequence[SequenceWork]:
-        """Return the pieces of work that can take the place of this piece in other rounds of a run.
+        """Return the pieces of work that other rounds of the run may need instead of this piece.
 
         They have as many random draws and inputs as this piece.
         """

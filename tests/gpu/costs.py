@@ -195,7 +195,7 @@ def kernels(scale: Scale, models: Models, name: str) -> dict[str, Any]:
         "context": context,
         "kernels_per_step": counts.total() / PROFILED_STEPS,
         "kernels_per_layer": counts.total() / PROFILED_STEPS / model.info.layers,
-        # The profiler slows the host, so without it the device's busy share is higher.
+        # The profiler slows the host. Without the profiler, the device's busy share is higher.
         "busy_share": total / whole,
         "kernels": [
             {

@@ -61,7 +61,7 @@ def compare(scale: Scale, dtype: str, method: str, heat: float) -> dict[str, Any
     values: dict[str, Any] = {
         "tokens": summary.speculative.tokens,
         "acceptance_rate": summary.speculative.acceptance_rate,
-        # The value is None above temperature 0, where texts may differ.
+        # `identical` is None above temperature 0, where the texts of the lanes may differ.
         "is_same_text": summary.identical,
         "first_divergence": asdict(found) if found else None,
         "as_uncaptured": {lane: _alike(captured, plain, lane) for lane in (BASELINE, SPECULATIVE)},

@@ -3,11 +3,13 @@
 The time of a forward does not depend on the weights. The gain of a round does depend on them,
 through the acceptance rate. The scale of the output matrices sets this rate, as follows.
 
-Let the logits of target and draft be independent normal variables s X and s Y with standard
-deviation s, and let the vocabulary V be large. Then a token has p = exp(s X - s^2 / 2) / V and q =
-exp(s Y - s^2 / 2) / V. The acceptance rate is the sum of min(p, q), which is 2 Phi(-s / sqrt 2):
-half of the sum comes from the tokens with X < Y, and weighting these tokens by p moves the mean of
-X by s.
+Let each token have the logit s X in the target and s Y in the draft. X and Y are independent
+standard normal variables, so s is the standard deviation of the logits. Let the size V of the
+vocabulary be large. Then a token has p = exp(s X - s^2 / 2) / V and q = exp(s Y - s^2 / 2) / V.
+
+The acceptance rate is the sum of min(p, q) over all tokens. Half of it is the sum of p over the
+tokens with X < Y. If tokens are drawn with probability p, X has the mean s instead of 0. So this
+sum is the probability that X + s < Y, which is Phi(-s / sqrt 2). The acceptance rate is twice that.
 """
 
 from __future__ import annotations

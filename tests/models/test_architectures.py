@@ -69,13 +69,13 @@ def generated(folder: str, prompt_ids: tuple[int, ...]) -> tuple[int, ...]:
         max_new_tokens=TOKENS,
         eos_token_id=0,
         pad_token_id=0,
-        # transformers must not choose the padding of the vocabulary, which has no text
+        # `generate` must not choose ids that only pad the vocabulary, because they have no text
         suppress_tokens=list(range(259, model.config.vocab_size)),
     )
     return tuple(whole[0, len(prompt_ids) :].tolist())
 
 
-# test_tree_forward.py shows for every node that every model follows the mask of a tree.
+# These tests compare whole texts. test_tree_forward.py compares the logits of every node of a tree.
 @pytest.mark.parametrize(
     "method", ["draft-model", pytest.param("draft-tree", marks=pytest.mark.slow)]
 )

@@ -1,4 +1,7 @@
-"""The kernel that rounds its input to integers computes the exact sums of the rounded products."""
+"""The kernel that rounds its input to integers computes the exact sums of the rounded products.
+
+In shapes, T is the number of rows, I the number of inputs and O the number of outputs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ ROUNDED: dict[str, Callable[[Tensor], MatrixWeights]] = {
     "int8": Int8Weights.of,
     "int4": Int4Weights.of,
 }
-# (O, I): one group; odd outputs and a short last group; less than a group; many outputs
+# (O, I): one whole group of inputs; an odd number of outputs and a short last group; one group that
+# is not full; an odd number of groups; many outputs
 SHAPES = [(48, 32), (61, 33), (1, 7), (77, 160), (300, 576)]
 
 
@@ -41,7 +45,7 @@ def rounded_rows(x: Tensor) -> Tensor:  # [T, I] -> [T, I] float64
     """Round rows as the kernel does: a step is the group's largest value divided by LEVELS."""
     groups = F.pad(x.float(), (0, -x.shape[1] % GROUP)).view(len(x), -1, GROUP)
     largest = groups.abs().amax(-1, keepdim=True)
-    # `LEVELS / largest` would multiply by a reciprocal, which rounds twice.
+    # `LEVELS / largest` would be the product of LEVELS and a reciprocal, which rounds twice.
     ratio = torch.full_like(largest, LEVELS).div(largest)
     factor = torch.where(largest >= LEAST, ratio, torch.zeros(()))
     steps = (groups * factor).round()
@@ -50,9 +54,10 @@ def rounded_rows(x: Tensor) -> Tensor:  # [T, I] -> [T, I] float64
 
 
 def whole_rows(rows: int, inputs: int) -> Tensor:
-    """Return rows of integers that the rounding does not change: each group has a LEVELS.
+    """Return rows of integers that the rounding does not change.
 
-    The other numbers have one or two bytes.
+    The largest number of each group is LEVELS, so a step is 1. The other numbers need one byte or
+    two.
     """
     x = torch.randint(-200, 201, (rows, inputs)).float()
     x[:, ::GROUP] = LEVELS
@@ -112,7 +117,7 @@ def test_rounding_x_changes_the_result_by_less_than_rounding_it_to_bfloat16(form
 @needs_bytes
 @pytest.mark.parametrize("form", ROUNDED)
 def test_a_row_has_the_same_bits_with_any_other_rows(form: str) -> None:
-    """A thread rounds only 8 rows of this size at once, as many as a tile has."""
+    """Rows are so long here that a thread rounds only the 8 rows of one tile at once."""
     weights, x = ROUNDED[form](torch.randn(40, 8192)), torch.randn(40, 8192)
     product = Panels(weights)
     alone = torch.cat([product(row[None], None) for row in x])
@@ -187,7 +192,7 @@ def test_any_machine_can_write_and_read_the_layout(form: str, shape: tuple[int, 
 
 
 def test_an_int4_word_has_eight_inputs_in_two_halves() -> None:
-    """The kernel masks the lower halves of the bytes for four inputs, and shifts for the rest."""
+    """The lower halves of its four bytes are the first four inputs, the upper halves the others."""
     assert WITH_BYTES is not None
     steps = torch.zeros(1, GROUP, dtype=torch.uint8)
     steps[0, :8] = torch.arange(1, 9)
@@ -218,7 +223,7 @@ def test_without_products_of_bytes_x_is_not_rounded(
 @pytest.mark.parametrize("form", ROUNDED)
 @pytest.mark.parametrize("rows", RowType)
 def test_a_tile_of_bytes_fits_into_the_registers(form: str, rows: RowType) -> None:
-    """Each row has a sum of floats and two of integers; a group of weights needs 8 registers."""
+    """A row needs 3 registers, for a float32 sum and two integer sums; a weight group needs 8."""
     assert WITH_BYTES is not None
     assert 3 * WITH_BYTES.of_form(PanelForm(form)).rows + GROUP // 4 <= 32
     llvm = pytest.importorskip("llvmlite.binding")

@@ -74,8 +74,8 @@ def test_the_text_before_decides_how_a_text_is_encoded(pieces: TextCodec) -> Non
 def test_no_token_joins_a_text_and_its_continuation(pieces: TextCodec, codec: TextCodec) -> None:
     texts = ByteText(pieces)
     assert texts.encode(b"ca" + b"b")[-1] == 5  # the last token is `ab`, one token for two letters
-    # Encoded after `ca`, the letter `b` becomes a part of the token `ab`, so it needs no token of
-    # its own. Alone, `b` would be encoded with a space before it.
+    # After `ca`, the token `ab` would cross the boundary between the two texts. So `b` is encoded
+    # on its own, but this tokenizer then adds a space before it. No tokens spell exactly `b`.
     assert texts.encode_behind(b"ca", b"b") == []
     assert ByteText(codec).encode_behind("é".encode()[:1], "é".encode()[1:]) == [
         codec.vocabulary.index("©")

@@ -22,7 +22,7 @@ def fill(cache: SlotCache, first: int, count: int) -> None:
 
 
 def contents(cache: SlotCache) -> list[list[float]]:
-    """Return the cached keys of each layer, read by writing no token."""
+    """Return the cached keys of each layer, as a write of zero tokens returns them."""
     nothing = numbered(0, 0)
     keys = [cache.write(layer, nothing, cache.length)[0] for layer in range(2)]
     return [each[0, 0, :, 0].int().tolist() for each in keys]

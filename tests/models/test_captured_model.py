@@ -116,10 +116,13 @@ def test_a_tree_after_a_shorter_text_sees_no_slot_of_a_longer_one(pair: Pair) ->
 
 
 def test_every_padding_token_of_a_tree_sees_a_slot() -> None:
-    """On a GPU, attention over no slot gives NaN, and the padding's keys would spread it."""
+    """On a GPU, attention over no slot gives NaN.
+
+    The keys of the padding would then be NaN in the next layer, and reach the other tokens.
+    """
     buffers = GraphBuffers(1, 1, 4, 8, LEAST_SLOTS, torch.float32, torch.device("cpu"))
-    # This mask has a column for each of the 13 slots, 10 cached and 3 new. So no slot is hidden by
-    # the rule that a token sees only earlier slots.
+    # All tokens see the slots before the first column of a mask. This mask has a column for each of
+    # the 13 slots, 10 cached and 3 new, so there are no such slots.
     covering = torch.ones(3, 13, dtype=torch.bool).tril(10)
     shape = buffers.shape(None, 10, 3, covering, ())
     buffers.write_step(shape, 10, 3, covering)
@@ -250,7 +253,7 @@ def test_a_model_on_the_cache_of_another_model_uses_its_own_steps(pair: Pair) ->
     found = []
     for model in pair:
         cache = filled(model)
-        chain(model, cache, 2)  # this forward captures a step where the device has graphs
+        chain(model, cache, 2)  # on a GPU, this forward captures a graph
         found.append(chain(layer_skipping(model, [1]), cache, 2))
     assert_near(*found)
 

@@ -57,7 +57,7 @@ def test_a_matrix_with_a_shared_layout_gets_only_plain_kernels() -> None:
     ("main", "gain", "is_held"),
     [
         *(("onednn-16", 1.1, False), ("onednn-16", 1.3, True)),
-        # With another kernel for one number of rows, the layers do not run in one call any more.
+        # The gain must be larger here: with "linear" for one row, not all layers run in one call.
         *(("compiled", 1.4, False), ("compiled", 1.6, True)),
     ],
 )
@@ -82,9 +82,10 @@ def test_one_kernel_for_all_few_row_classes_is_preferred_if_it_is_nearly_the_bes
 
 
 def test_the_kernel_whose_layers_run_in_one_call_is_preferred_if_it_is_nearly_the_best() -> None:
-    """With the kernel "compiled", all layers run in one call.
+    """Only with the kernel "compiled" can all layers run in one call.
 
-    Another kernel saves less time than its separate calls cost, or less than the times vary.
+    So another kernel must save more than its separate calls cost, and more than the measured times
+    vary.
     """
     for time, first in ((0.9, "compiled"), (0.7, "mm")):
         times = {"compiled": flat(1.0), "mm": flat(time)}

@@ -1,7 +1,8 @@
 """An EAGLE-3 head in its published format equals a plain forward pass of its weights.
 
 The plain forward pass follows the published code (SafeAILab's `cnets.py`): one sequence, no cache,
-float64.
+float64. In shapes, N is the number of tokens, W the hidden size and R the size of the draft
+vocabulary.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ Parts = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 class PlainEagle3(PlainEagle):
-    """An EAGLE-3 head as an EAGLE head with other tensor names.
+    """An EAGLE-3 head written as plain code.
 
-    Attention and MLP are computed in the same way in both.
+    Its tensors get the names of an EAGLE head's tensors, because it uses the attention of
+    `PlainEagle`.
     """
 
     def __init__(self, config: dict[str, Any], tensors: dict[str, Tensor], target: Any) -> None:
@@ -158,7 +160,7 @@ def test_the_format_of_speculators_gives_the_same_head(
 def test_other_kinds_of_speculators_are_refused_by_name(
     tmp_path: Path, target: LanguageModel, kind: object
 ) -> None:
-    """P-EAGLE's tensors have the same names as EAGLE-3's, so it would load and draft badly."""
+    """P-EAGLE has tensors with EAGLE-3's names, so it could be loaded, but would draft badly."""
     config, tensors = as_speculators()
     folder = save_head(tmp_path, config | {"speculators_model_type": kind}, tensors)
     rule = "must be eagle or eagle3 in speculators_model_type, got"

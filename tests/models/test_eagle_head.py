@@ -1,6 +1,7 @@
 """An EAGLE head equals a plain forward pass of its weights.
 
-This holds in chains, in trees, and after a part of the cache was removed.
+This holds in chains, in trees, and after a part of the cache was removed. In shapes, N is the
+number of tokens, W the hidden size, A the number of heads and D the head size.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def test_a_program_that_is_built_while_a_kernel_changes_is_built_again(
     hold = KernelCandidate.hold
 
     def slow(*arguments: Any) -> Any:
-        assert has_program(model, 3)  # the new kernel is not in place yet
+        assert has_program(model, 3)  # the matrix still uses its old kernel
         return hold(*arguments)
 
     monkeypatch.setattr(KernelCandidate, "hold", slow)

@@ -135,7 +135,10 @@ def test_a_pipe_or_a_device_is_refused_without_waiting(folder: Path, name: str) 
 
 
 def test_the_weights_of_a_head_are_checked_before_their_size_is_read(tmp_path: Path) -> None:
-    """Opening a pipe would hold Python's lock, so no other thread could answer any request."""
+    """Opening a pipe would wait while it holds Python's global lock.
+
+    No other thread could then answer any request.
+    """
     heads = Path(shutil.copytree(ASSETS / "models" / "medusa", tmp_path / "heads"))
     (heads / "model.safetensors").unlink()
     os.mkfifo(heads / "model.safetensors")

@@ -32,7 +32,7 @@ UP = "blk.1.ffn_up"
 
 
 def blocks(kind: int) -> np.ndarray:
-    """Return the bytes of a matrix [WIDTH, WIDTH] of that type. All scales in it are small."""
+    """Return the bytes of a matrix [WIDTH, WIDTH] of the GGUF type `kind`, with small scales."""
     values, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
     shape = WIDTH, WIDTH // values * size
     return np.random.default_rng(0).integers(0, 0x24, shape, dtype=np.uint8)

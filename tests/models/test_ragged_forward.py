@@ -174,8 +174,8 @@ def test_trees_grown_level_by_level_equal_those_of_each_row_alone(model: Batched
         ids, depths = [], []
         for row, (tree, level) in enumerate(zip(trees, levels, strict=True)):
             length = together.cache.lengths[row]
-            # The mask's first column may be before or after the first node of the row's tree.
-            # `shift` is the column of that node, and is negative if the node is before the mask.
+            # `shift` is the column of the first node of the row's tree. It is negative if the mask
+            # begins after that node.
             shift = starts[row] - (length + width - covered)
             for i, node in enumerate(level):
                 mask[row, i, : max(shift, 0)] = True

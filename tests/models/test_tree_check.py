@@ -86,7 +86,10 @@ def test_models_that_follow_a_tree_pass_at_any_depth_and_dtype(
 
 
 def noisy(held: Any, share: float) -> None:
-    """Add noise of up to `share` of the largest logit, different for each number of tokens."""
+    """Make a model add noise to its logits, which differs for each number of tokens.
+
+    The noise is at most `share` times the largest logit.
+    """
     original = held.lm_head.forward
 
     def forward(hidden: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ class SeesEverything(LibraryModel):
 def test_a_model_that_ignores_its_window_is_refused(
     family: str, tiny_module: Any, tiny_info: Any
 ) -> None:
-    """The check must find it although the check's tree is shorter than the window."""
+    """The check must refuse the model, although the check's tree is shorter than the window."""
     module = tiny_module(family)
     model = SeesEverything(module, tiny_info(module))
     with pytest.raises(InputError, match="does not follow the mask of its sliding window"):

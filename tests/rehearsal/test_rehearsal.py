@@ -47,7 +47,8 @@ def pair_of(size: str, name: str = "", layers: int = 2) -> tuple[Shape, ...]:
     They have few layers, because all layers are alike.
     """
     pair = [replace(each, layers=min(each.layers, layers)) for each in PAIRS[size]]
-    if name == "cross-vocabulary":  # the method's tables belong to two tiny tokenizers
+    if name == "cross-vocabulary":
+        # The method matches the vocabularies of two tiny tokenizers, so the models need their size.
         pair = [replace(each, vocabulary=TINY_VOCABULARY) for each in pair]
     return tuple(pair)
 
@@ -199,7 +200,7 @@ def test_a_float32_cache_of_a_bfloat16_model_is_found(monkeypatch: pytest.Monkey
         grow(cache, end, shape, like.float())
 
     monkeypatch.setattr(SlotCache, "_grow", grown)
-    with pytest.raises(Refused, match="makes a buffer of torch.float32 beside torch.bfloat16"):
+    with pytest.raises(Refused, match="makes a buffer of torch.float32 instead of torch.bfloat16"):
         planted(monkeypatch)
 
 

@@ -71,7 +71,8 @@ def _lengths_of_long_rope(name: str, config: Any) -> Iterator[int]:
         if each.get("rope_type") != "longrope":
             continue
         length = each.get(_ORIGINAL) or getattr(config, _ORIGINAL, None)
-        if length is None:  # Without this field, the maximum length counts as the original length.
+        if length is None:
+            # transformers then uses the maximum length as the original length: no other limit.
             continue
         if not is_whole(length) or length < 1:
             raise InputError(f"model {name!r} must have {_ORIGINAL} >= 1, got {short(length)}")

@@ -3,8 +3,8 @@
 Model files may be hostile. A tokenizer's normaliser can turn a word into gigabytes and crash its
 process. A header can list hundreds of thousands of tensors. JSON can be nested so deeply that a
 parser fails. A pipe with the name of a file never ends. The checking process imports neither torch
-nor transformers, so a good model needs only a fraction of a second, once. This module knows nothing
-about what models compute.
+nor transformers, so the check of a good model takes only a fraction of a second, once. This module
+knows nothing about what models compute.
 """
 
 from __future__ import annotations

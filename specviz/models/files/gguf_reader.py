@@ -38,8 +38,8 @@ class QuickReader(GGUFReader):
         start, item, length = orig_offs + 12, GGUFValueType(kind[0]), int(count[0])
         if item is GGUFValueType.STRING:
             parts, end = self._strings(start, length)
-            # The index in `parts` of the bytes of each string. The entry before them is the
-            # string's length.
+            # `places` has the index of each string's bytes in the returned list. The entry before
+            # the bytes is the string's length.
             places = list(range(3, 2 + 2 * length, 2))
         elif item in self.gguf_scalar_to_np:
             values = np.asarray(self._get(start, self.gguf_scalar_to_np[item], length))

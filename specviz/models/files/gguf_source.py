@@ -1,9 +1,8 @@
 """A model in one GGUF file: its configuration, tokenizer and quantised weights.
 
-transformers reads the file and dequantises the weights. The page shows the quantisation, and the
-precision in which the weights run. This module imports large libraries only when it opens a file.
-So code that only asks whether a source is a GGUF file stays fast, and a machine that opens no GGUF
-file does not need the package gguf.
+transformers reads the file and dequantises the weights. This module imports large libraries only
+when it opens a file. So code that only asks whether a source is a GGUF file stays fast, and a
+machine that opens no GGUF file does not need the package gguf.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ from specviz.models.files.gguf_reader import tensor_headers
 from specviz.models.files.gguf_rotary import FACTORS
 from specviz.models.files.weight_fit import fault_sentence
 
-# Tensors with these parts in their names are not compared. They are experts, which transformers
-# joins, and layers that predict further tokens, which a plain model does not have.
+# Tensors with one of these parts in their names are not compared. Two parts name experts, whose
+# tensors transformers joins. "nextn" names layers that predict further tokens; a plain model has no
+# such layers.
 _OTHER_RULES = ("_exps", "_shexp", "nextn")
 
 

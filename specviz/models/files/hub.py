@@ -35,8 +35,8 @@ _UNWANTED = ["*/*", "consolidated*"]
 _CONFIG = "config.json"
 _LOAD_ANOTHER = "choose the bundled pair or a model folder"
 _SIZE_ANOTHER = "choose a preset, or give its config.json"
-# The download of this model is never removed from the cache, because the page starts with this
-# model.
+# The download of this model is never removed from the cache, because it is the target of the
+# default pair.
 CHAT_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 MAX_TEXTS_BYTES = 200_000_000  # limit in bytes for all text files of a repository together
 MAX_TEXT_FILES = 64
@@ -283,7 +283,10 @@ def locate(source: str, environment: Environment, weights: bool) -> tuple[Path, 
 
 
 def _make_room(source: str, listing: Listing, environment: Environment) -> None:
-    """Delete the least recently used downloads until the new download has enough space."""
+    """Delete the least recently used downloads until the new one fits into the cache's limit.
+
+    Raises InputError if it does not fit even then.
+    """
     try:
         cache = huggingface_hub.scan_cache_dir()
     except errors.CacheNotFound:

@@ -199,7 +199,8 @@ def _header_fault(folder: Path, config: Any) -> str | None:
         return None
     try:
         return unfit_weights(folder, config)
-    except Exception:  # Report nothing: the error that loading raised says more than this one.
+    except Exception:
+        # Report nothing about this error: the caller reports the error of loading, which says more.
         return None
 
 

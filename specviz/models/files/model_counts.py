@@ -141,8 +141,8 @@ def count(config: Any, quantised: Mapping[str, Any] | None = None) -> ModelCount
     Raises any error of the model's class in transformers.
     """
     with torch.device("meta"):
-        # The attention is set here, because config.json may name a function whose code is on the
-        # Hub.
+        # Do not use the attention that config.json names: it may be a function whose code is on
+        # the Hub.
         module = transformers.AutoModelForCausalLM.from_config(
             config, trust_remote_code=False, attn_implementation="eager"
         )
@@ -217,7 +217,7 @@ def _quantised(module: Any, routed: Mapping[str, int], given: Mapping[str, Any])
 
 
 def _names(pattern: str, module: str) -> bool:
-    """Return whether the pattern, an entry of a list of module names, matches this module."""
+    """Return whether a pattern in one of the fields _UNQUANTISED matches a module's name."""
     if pattern.startswith("re:"):
         return re.match(pattern[3:], module) is not None
     if "*" in pattern:

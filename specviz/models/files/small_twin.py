@@ -1,7 +1,7 @@
 """The small twin: a tiny random model with the same architecture as a large model.
 
 A config.json does not say whether a model follows the positions and the mask of a draft tree. The
-twin has the same class, the same kinds of layers and the same switches, but narrow matrices. So
+twin has the same class, the same kinds of layers and the same options, but small matrices. So
 `tree_check` can test the architecture in a few milliseconds, without any real weights.
 """
 
@@ -29,7 +29,7 @@ _POSITIONS = 128
 # table `_SIZES` lacks its field.
 _MOST_PARAMETERS = 3_000_000
 _LAYERS, _HEADS, _GROUPS, _WIDTH = 3, 4, 2, 16
-# Pattern of a field's name -> its size in the twin. A field without a pattern keeps its value.
+# Pattern of a field's name -> the field's value in the twin. Other fields keep their values.
 _SIZES = tuple(
     (re.compile(pattern), size)
     for pattern, size in (

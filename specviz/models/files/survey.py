@@ -203,8 +203,8 @@ def read_config(source: str, folder: Path) -> Any:
             folder, local_files_only=True, trust_remote_code=False
         )
     except Exception as error:
-        # Catch every error, because a configuration class may raise any error for odd values.
-        # An error of an import or of memory does not come from the configuration.
+        # Catch every error, because a configuration class may raise any error for odd values. Only
+        # a failed import and a lack of memory are not the fault of the configuration.
         if is_shortage(error) or isinstance(error, ImportError):
             raise
         raise InputError(f"model {source!r} has a bad config.json: {first_line(error)}") from None

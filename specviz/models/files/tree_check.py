@@ -44,16 +44,16 @@ _EXACT = 1e-5
 # In float32, two ways to compute the same logits differ by at most this fraction of the largest
 # logit.
 _FLOAT32_ROUNDING = 1e-3
-# A wrong mask or wrong positions change the logits of a good model. The error of the right tree
-# must be at most this fraction of that change. In bfloat16 and float16, the measured fraction was
-# 0.001 to 0.04 (models of 2 to 80 layers with random weights, and SmolLM2). For a model that
-# ignores the mask, the fraction is 1.
+# A wrong mask or wrong positions change the logits of a good model. With the right mask and
+# positions, the logits may differ from the reference by at most this fraction of that change. In
+# bfloat16 and float16, the measured fraction was 0.001 to 0.04 (models of 2 to 80 layers with
+# random weights, and SmolLM2). For a model that ignores the mask, the fraction is 1.
 _ROUNDING_SHARE = 1 / 8
 # In bfloat16 and float16, rounding in deep models changes logits by at most this fraction of the
 # largest logit.
 _HALF_ROUNDING = 0.25
-# On a scale where the logits of the right tree are 0 and those of a wrong tree are 1, the logits of
-# the reference must be below this number. Rounding alone gives at most 0.5.
+# On the line from the logits with the right mask and positions (0) to the logits with wrong ones
+# (1), the reference must be below this number. Rounding alone gives at most 0.5.
 _HALFWAY = 0.7
 
 
@@ -175,9 +175,9 @@ def _passes(path: Tensor, model: LanguageModel) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Trees:
-    """The logits after the first token, the root and the root's last child, each [3, V].
+    """The logits of a test tree from three forward passes, two of which are wrong on purpose.
 
-    They are from three passes over a test tree: one is right, and two are wrong on purpose.
+    Each tensor is [3, V]: the logits after the first token, the root and the root's last child.
     """
 
     right: Tensor
@@ -226,12 +226,11 @@ def _size(difference: Tensor) -> Tensor:  # [3, V] -> [3]
 
 
 def _is_off(error: Tensor, change: Tensor) -> bool:
-    """Return whether the logits of the reference are far from the logits of a wrong tree.
+    """Return whether the reference's logits are far from the logits with a wrong mask or position.
 
-    `error` is the difference between the reference and the right tree. `change` is the difference
-    between the wrong tree and the right tree.
-
-    If a model ignores masks and positions, `change` is 0. Both arguments are [V].
+    `error` [V] is the reference minus the logits of the right tree. `change` [V] is the logits of a
+    wrong tree minus those of the right tree. It is 0 if the model ignores what is wrong in that
+    tree, and the result is then False.
     """
     return bool((error * change).sum() < _HALFWAY * change.square().sum())
 

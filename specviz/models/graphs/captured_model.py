@@ -5,9 +5,10 @@ This model pads the number of tokens to a power of two, and rounds up the number
 these tokens see. Few different shapes remain, so a few graphs are enough for all forward passes. A
 piece of work with several forward passes, such as all levels of a draft, also runs as one graph.
 
-Graphs are used only for few tokens of one sequence, or a draft tree, after the cached tokens.
-Prompts, batches and passes of more than MOST_TOKENS tokens run kernel by kernel. In shapes, n is
-the number of tokens, S the number of slots that a tree mask covers and W the hidden size.
+A forward pass uses a graph only if it runs at most MOST_TOKENS tokens of one sequence, and if the
+cache is not empty. Prompts, batches and longer passes run kernel by kernel. In shapes, B is the
+number of rows, n the number of tokens, N is n rounded up to a power of two, S the number of slots
+that a tree mask covers, V the size of the vocabulary and W the hidden size.
 """
 
 from __future__ import annotations

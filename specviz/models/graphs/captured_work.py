@@ -1,8 +1,9 @@
 """Work on tensors at fixed addresses, captured as a CUDA graph and replayed by one call.
 
 A replay starts all kernels of the graph at once, without Python in between. Without CUDA, or if a
-capture fails, the work runs again and its results are copied to the same addresses. So a caller
-that reads a result after the next call gets wrong numbers on every device, not only with CUDA.
+capture failed, each call runs the work again and copies its results to the same addresses. A caller
+that reads a result only after the next call therefore gets wrong numbers on every device. So tests
+find this mistake even without CUDA.
 """
 
 from __future__ import annotations
@@ -120,7 +121,9 @@ def _clear_workspaces() -> None:
 
 
 class CapturedWork:
-    """A function that replays `work`, which uses tensors at fixed addresses and never waits.
+    """A function that replays `work`.
+
+    `work` uses tensors at fixed addresses and never waits for the device.
 
     The results stay at the addresses of the first call, and the next call overwrites them. Two
     pieces of work with the same `graphs` must not run at the same time.

@@ -364,8 +364,8 @@ def captured_slots(capacity: int) -> int:
 def slots_seen(least: int) -> int:
     """Return how many slots a captured pass sees if it needs at least `least` (>= 1) slots.
 
-    The result is a power of two, or lies halfway between two of them. So each doubling needs only
-    two graphs, and the result is at most one half larger than `least`.
+    The result is a power of two, or halfway between two of them. So each doubling needs only two
+    graphs. If `least` is at least LEAST_SLOTS, the result is less than 1.5 times `least`.
 
     >>> [slots_seen(n) for n in (1, 1025, 1537, 5000)]
     [1024, 1536, 2048, 6144]

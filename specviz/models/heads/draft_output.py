@@ -1,7 +1,7 @@
 """Compute logits from the hidden state of a drafting head.
 
-The head uses the target's output matrix, or its own. In shapes, N is the number of rows, W the
-width, V the size of the vocabulary and R the size of the draft vocabulary.
+The head uses the target's output matrix, or its own. In shapes, N is the number of hidden states, W
+the hidden size and V the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from specviz.models.language_model import LanguageModel
 from specviz.models.llama.layer import RootMeanSquareNorm
 from specviz.models.matrix_kernels.projection import Projection, compact, is_compacted
 
-MOST_COPIED_BYTES = 64 << 20  # an output matrix with more bytes than this is not copied
+# A whole output matrix with more bytes than this is not copied.
+MOST_COPIED_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def drafted_tokens(source: HeadWeights, target: LanguageModel) -> DraftVocabular
 def copied_output(target: LanguageModel, drafted: DraftVocabulary | None) -> Projection | None:
     """Return a copy of the target's output matrix if reading the copy is faster, otherwise None.
 
-    For a head with a draft vocabulary, the copy has only the rows of the tokens in it.
+    For a head with a draft vocabulary, the copy has only the rows of that vocabulary.
     """
     width, vocabulary = target.info.hidden_size, target.info.vocab_size
     size = width * vocabulary * target.dtype.itemsize

@@ -111,7 +111,7 @@ class _Reader:
         )
 
     def _shares(self) -> ChoiceShares | None:
-        """Return how often the head's choices were right when it was measured after training.
+        """Return the measured `ChoiceShares` in the head's configuration.
 
         Only specviz's own heads have these numbers; for any other head, return None.
         """

@@ -3,8 +3,9 @@
 EAGLE (Li et al., 2401.15077) and EAGLE-3 (2503.01840) differ in how the first layer gets its input
 and in how the logits are computed. The input at each position is a pair: a token's embedding and
 the feature of the token before. This module knows nothing about files, trees or sampling. In
-shapes, N is the number of tokens, W the hidden size, F the number of feature layers, V the size of
-the vocabulary and S the number of slots that a tree mask covers.
+shapes, N is the number of tokens, W the hidden size, I the number of inputs of attention, F the
+number of feature layers, V the size of the vocabulary and S the number of slots that a tree mask
+covers.
 """
 
 from __future__ import annotations
@@ -94,10 +95,10 @@ class NormedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceShares:
-    """How often the head's k-th choice is the target's next token, for k = 1, 2, …"""
+    """How often the head's k-th most probable token is the target's next token, for k = 1, 2, …"""
 
-    greedy: tuple[float, ...]  # how often each choice is right at temperature 0
-    sampled: tuple[float, ...]  # how often each choice is right at temperature 0.8
+    greedy: tuple[float, ...]  # at temperature 0
+    sampled: tuple[float, ...]  # at temperature 0.8
 
 
 class EagleHead:
@@ -127,8 +128,8 @@ class EagleHead:
     ) -> None:
         """Create a head from its parts. `size` is the memory of its weights in bytes.
 
-        `feeds_normed` means that the next level gets a predicted feature after the norm is applied
-        to it. `shares` says how often the head's choices were right, measured after training.
+        With `feeds_normed`, a predicted feature goes through the norm before the next level reads
+        it. `shares` were measured after training; None if they were not measured.
         """
         self.feature_layers = feature_layers
         self.bytes = size
@@ -169,7 +170,8 @@ class EagleHead:
 
         Return logits of tokens t + 2 [N, V] and features of tokens t + 1 [N, W]. `tree_mask`,
         `last_only` (logits [1, V]) and errors are as in `LanguageModel.forward`. No position may be
-        larger than the slot of its pair.
+        larger than the slot of its pair, because the table of rotary angles covers only as many
+        positions as there are slots.
         """
         slots = StraightSlots(cache, cache.length, 1, token_ids.shape[0])
         cache.check_room(slots.count)

@@ -24,9 +24,9 @@ from specviz.models.matrix_kernels.projection import Projection, compact_dtype
 from specviz.models.matrix_kernels.settling import settle
 from specviz.records import ModelInfo
 
-# Assumed rates: how often the 1st, 2nd, … choice of head 0 is right. They are close to the measured
-# rates of the bundled heads. The rates of each further head are those of the head before,
-# multiplied by AFTER.
+# Assumed rates: how often the most probable token of head 0 is right, then its second most probable
+# token, and so on. They are close to the measured rates of the bundled heads. The rates of each
+# further head are those of the head before, multiplied by AFTER.
 ASSUMED = (0.53, 0.15, 0.07, 0.04, 0.025, 0.02, 0.015, 0.012, 0.01, 0.008)
 AFTER = 0.8
 
@@ -66,15 +66,17 @@ class SharedOutput:
 class MedusaHeads:
     """Heads that predict future tokens from one hidden state of the target.
 
-    n is the position of the root. All heads read h(n - 1), the hidden state after the final norm
-    from which the target drew the root. Head i (from 0) predicts the token at n + i + 1.
+    n is the position of the root. All heads read h(n - 1), the target's hidden state at the token
+    before the root, after the final norm. The target computed the root's distribution from it. Head
+    i (from 0) predicts the token at n + i + 1.
 
     A published head computes x -> output(x + SiLU(residual(x))), or several such blocks before the
     output. SiLU adds almost nothing below zero, so such heads need an output matrix each. Our own
     heads share the target's output matrix and compute x + up(SiLU(down(x))).
 
     The first matrices of all heads are joined to one matrix. The weights stay in bfloat16, as in
-    the file, because the heads spend most of their time reading output matrices.
+    the file, because the heads spend most of their time reading output matrices. A processor that
+    is slow with bfloat16 gets them in float32.
     """
 
     def __init__(
@@ -94,7 +96,8 @@ class MedusaHeads:
         self._deeper = deeper
         self._outputs = outputs
         self._dtype = first.rows
-        # For each head, the fraction of positions at which its 1st, 2nd, … choice is right.
+        # For each head, the fraction of positions at which its k-th most probable token is right,
+        # for k = 1, 2, …
         self.accuracies = accuracies
         self.bytes = size
 
@@ -220,7 +223,7 @@ class _Names:
 
 
 def _accuracies(source: HeadWeights, names: _Names) -> tuple[tuple[float, ...], ...]:
-    """Return how often each choice of each head was right when it was measured.
+    """Return `MedusaHeads.accuracies` from the folder, as they were measured after training.
 
     A published folder has no measured numbers. Return assumed numbers for it.
     """

@@ -57,8 +57,9 @@ class ChatTemplate:
     def ends_turns_with(self, ends: Iterable[str]) -> bool:
         """Return whether the template writes one of the tokens `ends` after an answer.
 
-        If a model was trained with the template, such a token is its end token. Base models often
-        have the template of their family, but their texts end with another token or never end.
+        A model that was trained with the template ends its answers with such a token. Base models
+        often have the template of their family, but their texts end with another token or never
+        end.
         """
         text, _ = self._answered
         return any(end in text for end in ends)
@@ -159,7 +160,7 @@ _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Return the character that represents each of the 256 bytes in byte-level vocabularies.
+    """Map the 256 characters that byte-level vocabularies use for bytes to these bytes.
 
     A printable byte is represented by itself. All other bytes are represented by the characters
     from U+0100 on.

@@ -77,10 +77,9 @@ def relation(target: TextCodec, draft: TextCodec, rows: tuple[int, int]) -> Rela
 
 
 def refusal(target: str, draft: str, found: str) -> str:
-    """Return an error text.
+    """Return the error text for a draft whose tokens are not the target's, with a way out.
 
-    It says why this draft cannot be used, and what the user can do. `found` is the difference
-    between the vocabularies.
+    `found` describes the difference between the vocabularies, as `difference` returns it.
     """
     return (
         f"draft {draft!r} must share the vocabulary of target {target!r}: {found}; choose a draft "
