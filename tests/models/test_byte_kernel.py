@@ -1,4 +1,4 @@
-"""The kernel that rounds its input to integers computes the exact sums of the rounded products.
+"""The kernel that rounds its input to integers adds the products of the rounded input exactly.
 
 In shapes, T is the number of rows, I the number of inputs and O the number of outputs.
 """

@@ -438,7 +438,7 @@ class Event:
 
 
 class Stream:
-    """A test double of a CUDA stream. All streams share one order of work."""
+    """A test double of a CUDA stream. The work of all streams runs in the order of its launches."""
 
     def __init__(self, device: object = None) -> None:
         self.device = device

@@ -38,7 +38,7 @@ class Heads:
 
 
 class Attending(Protocol):
-    """The attention of a layer, as a function of its joined projection.
+    """The attention of a layer, as a function of its joined queries, keys and values.
 
     It maps [T, A + 2 G, D] to [T, A * D].
     """
@@ -48,7 +48,7 @@ class Attending(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CachedAttention:
-    """Attention that writes a layer's keys and values to the cache and reads what tokens may see.
+    """Attention that writes a layer's keys and values to the cache and reads all visible slots.
 
     `mask` is added to the attention scores. Without a mask, every token sees all slots. If
     `is_causal` is set (a prompt in an empty cache), every token sees only the slots up to its own.

@@ -74,7 +74,8 @@ class FewRowLayers:
     """The programs of a model's layers, one for each number of rows that has been needed."""
 
     def __init__(self) -> None:
-        # The state of the kernels for which the programs were built, and the programs.
+        # The result of `kernel_state` for which the programs were built, and the program for each
+        # number of rows.
         self._built: tuple[object, dict[int, _LayerProgram | None]] = (None, {})
 
     def __reduce__(self) -> tuple[type[FewRowLayers], tuple[()]]:
@@ -85,8 +86,8 @@ class FewRowLayers:
         """Return the program for the rows of `like` [T, W], or None if it is not possible."""
         state, programs = self._built
         if state is not kernel_state():
-            # Another thread may change a kernel while this one builds a program. The next call then
-            # sees another state than this one.
+            # Store the state before building, because another thread may change a kernel meanwhile.
+            # The next call then finds a different state and builds again.
             _, programs = self._built = kernel_state(), {}
         rows = len(like)
         if rows not in programs:

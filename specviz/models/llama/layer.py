@@ -39,7 +39,7 @@ class RootMeanSquareNorm:
         self.eps = eps
         self._width = weight.shape[-1]
         self._by_hand = weight.device.type == "cpu" and weight.dtype is torch.float32
-        # If |x| is the length: x / sqrt(|x|^2 / W + eps) = x / sqrt(|x|^2 + W eps) * sqrt(W).
+        # With |x|^2 = W mean(x^2), the norm is x / sqrt(|x|^2 + W eps) * sqrt(W) * weight.
         self._least = torch.full((1,), math.sqrt(self._width * eps))
         self._scaled = weight * math.sqrt(self._width)
 
@@ -62,8 +62,7 @@ class LlamaLayer:
     """The weights of one layer and its computation."""
 
     heads: Heads
-    # The first layer of an EAGLE head has None.
-    input_norm: RootMeanSquareNorm | None
+    input_norm: RootMeanSquareNorm | None  # the first layer of an EAGLE head has no input norm
     qkv: Projection  # queries, keys and values joined
     head_norm: RootMeanSquareNorm | None  # only Qwen3 norms queries and keys
     out: Projection
@@ -110,7 +109,7 @@ class LlamaLayer:
 
     @property
     def norms(self) -> tuple[RootMeanSquareNorm | None, RootMeanSquareNorm] | None:
-        """Return the norms before attention and before the MLP, if the layer has no other norm."""
+        """Return the norms before attention and the MLP; None if the layer has more norms."""
         return None if self.head_norm is not None else (self.input_norm, self.mlp_norm)
 
     def converted(self, convert: Callable[[Projection], Projection]) -> LlamaLayer:

@@ -89,8 +89,8 @@ class LlamaModel(LocalModel):
     def with_vocabulary(self, drafted: DraftVocabulary) -> LlamaModel:
         """Return a model of the target's whole vocabulary; this model knows only a part of it.
 
-        Row i of the embedding belongs to the token `drafted.ids[i]`. All other tokens share one row
-        of the embedding, the row after these, and their logits are minus infinity.
+        Row i of the embedding belongs to the token `drafted.ids[i]`. All other tokens share the
+        last row of the embedding, and their logits are minus infinity.
         """
         other = self.with_layers(self.layers, replace(self._info, vocab_size=drafted.whole))
         other._drafted, other._rows = drafted, drafted.rows()

@@ -5,8 +5,8 @@ processors with shorter registers LLVM splits them. Every row is computed alone 
 same order. So the bits of its result do not depend on the other rows.
 
 Every function computes one thread's share of an operation. In shapes, T is the number of rows, N
-the number of tokens, M the number of layers, W the width, I the inner width, A the number of query
-heads, G the number of key-value heads, D the head size and E the number of slots.
+the number of tokens, M the number of layers, W the hidden size, I the width of the gate, A the
+number of query heads, G the number of key-value heads, D the head size and E the number of slots.
 """
 
 from __future__ import annotations
@@ -508,7 +508,7 @@ write:
 
 
 def _attend(size: int, cached: CachedType) -> str:
-    """Return the code of `attend`, of which the threads share the query heads of all tokens."""
+    """Return the code of `attend`. The threads share the query heads of all tokens."""
     return f"""
 define void @attend(ptr %call, i64 %thread, i64 %threads) #0 {{
 entry:

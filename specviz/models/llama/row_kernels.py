@@ -44,7 +44,7 @@ _ANGLES = FRAME_FIELDS.index("angles")
 class RowKernels:
     """The compiled operations on whole rows.
 
-    `norm` and `gated` are the addresses of functions, described in `row_kernel_code`.
+    The fields are the addresses of functions that `row_source` describes.
     """
 
     norm: int
@@ -111,7 +111,7 @@ def rotate(joined: Tensor, cosines: Tensor, heads: tuple[int, int, int]) -> bool
     if kernels is None:
         return False
     rows = len(joined)
-    # The compiled code checks nothing.
+    # The compiled code does not check shapes.
     assert len(cosines) == rows and joined.shape[1:] == (queries + 2 * keys, size)
     frame = _call(FRAME_FIELDS, 0, 0, 0, cosines.data_ptr())
     call = _call(HEAD_FIELDS, ctypes.addressof(frame), joined.data_ptr(), 0, 0, rows, queries, keys)
@@ -206,7 +206,8 @@ class FewRowAttention:
         self._scores = torch.empty(torch.get_num_threads() * stride)
         self._mask = mask  # this object keeps the mask alive: the frame has only its address
         cached, _ = slots.open(0, (1, 2 * keys, size), like)
-        # The values of a cache follow its keys, and all layers are in one buffer.
+        # The address of the first layer's keys is enough: values follow keys, and all layers are in
+        # one buffer.
         self._frame = _call(
             FRAME_FIELDS,
             cached.data_ptr(),
@@ -230,7 +231,7 @@ class FewRowAttention:
         In `joined`, queries come before keys and values.
         """
         queries, keys, size = self.heads
-        # The compiled code checks nothing.
+        # The compiled code does not check shapes.
         assert joined.shape == (self.slots.count, queries + 2 * keys, size)
         joined = joined.contiguous()
         mixed = joined.new_empty((self.slots.count, queries * size))

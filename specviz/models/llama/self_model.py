@@ -25,7 +25,7 @@ FILE = "self_drafting.json"
 
 @dataclass(frozen=True, slots=True)
 class SelfDrafting:
-    """Which layers of the target draft, for two drafting methods.
+    """The layers of the target that draft, for two drafting methods.
 
     Early exit runs only the first `exit_layer` layers (LayerSkip, 2404.16710). Layer skipping runs
     all layers except `skipped_layers`, numbered from 0 (Draft & Verify, 2309.08168).

@@ -12,7 +12,8 @@ from __future__ import annotations
 def to_bfloat16(name: str, value: str, lanes: int) -> str:
     """Return code for the bits of the bfloat16 numbers that are nearest to a vector, ties to even.
 
-    NaN stays NaN: without the exception, adding to its bits could turn it into a number.
+    The code treats NaN separately, because the addition that rounds could turn its bits into those
+    of a number.
     """
     words = f"<{lanes} x i32>"
 

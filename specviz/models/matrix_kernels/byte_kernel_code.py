@@ -40,8 +40,9 @@ _STACK = 256 << 10
 # A row with more inputs could need more memory than the stack of a thread has.
 MOST_INPUTS = 1 << 16
 _WORDS = GROUP // BYTES
-# Up to this number of rows, the processor has more registers than a tile needs for its sums. With
-# two sums instead of one, an int4 matrix in the cache takes 0.92 to 0.96 times as long.
+# Up to this number of rows, the processor has registers for two sums instead of one. Additions to
+# one sum need not wait for those to the other. An int4 matrix in the processor's cache then takes
+# 0.92 to 0.96 times as long.
 FEW = 2
 
 
@@ -124,8 +125,8 @@ class ByteSums(PanelLoops):
     def _products(self, rows: list[str], steps: list[str]) -> Iterator[tuple[str, str]]:
         """Yield each row with the sum of weights * integers in a group, as floats.
 
-        Each addition to a sum waits for the one before, so the rows take turns. Few rows have two
-        sums each for the high bytes and two for the low bytes.
+        Each addition to a sum waits for the one before, so the rows take turns. In a tile of at
+        most FEW rows, each row has two sums for the high bytes and two for the low bytes.
         """
         parts = 2 if len(rows) <= FEW else 1
         sums = [[["zeroinitializer"] * parts for _ in range(2)] for _ in rows]

@@ -130,7 +130,7 @@ def chosen(
 
 
 def _apart(name: str) -> float:
-    """Return the seconds that a call costs in addition if a kernel's layers run in many calls."""
+    """Return the extra seconds per call of a kernel with which layers cannot run in one call."""
     return 0.0 if BY_NAME[name].layout == TOGETHER else APART_SECONDS
 
 

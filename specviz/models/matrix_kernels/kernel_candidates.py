@@ -2,7 +2,8 @@
 
 To add a candidate, write a class with the interface `Held`, and add an entry to `CANDIDATES`. An
 entry says what the candidate needs from the machine. `measuring` finds the fastest candidate. In
-shapes, T is the number of rows, I the number of inputs and O the number of outputs.
+shapes, T is the number of rows, I the number of inputs, O the number of outputs and N the number of
+groups of inputs that share a scale.
 """
 
 from __future__ import annotations
@@ -204,7 +205,8 @@ class Panels:
 class TorchInt8:
     """torch's own kernel for int8 weights. It needs x in bfloat16.
 
-    On a GPU it moves one byte per weight. Converting the matrix first would move five.
+    On a GPU it reads one byte per weight. Converting the matrix to bfloat16 first would move five:
+    it reads one byte, writes two, and reads them again.
     """
 
     def __init__(self, weights: MatrixWeights) -> None:
@@ -212,7 +214,7 @@ class TorchInt8:
         self._inputs = weights.steps.shape[1]
         is_on_cpu = weights.steps.device.type == "cpu"
         self._padding = -self._inputs % _INT8_INPUTS if is_on_cpu else 0
-        # without padding, this is the same tensor as in `Widened`, not a copy
+        # without padding, this is the tensor that `Widened` also uses, not a copy
         steps = weights.steps
         self._steps = F.pad(steps, (0, self._padding)) if self._padding else steps
         self._scale = weights.scale

@@ -1,4 +1,8 @@
-"""The forms of weights in panels, and the tiles that fit into a processor's registers."""
+"""The forms of weights in panels, and the tiles that fit into a processor's registers.
+
+`kernel_loops` explains panels and tiles. L is the number of lanes of a register and P the number of
+outputs of a panel.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,9 @@ class RowType(Enum):
 class Registers:
     """The size of a tile that fits into a processor's vector registers."""
 
-    lanes: int  # L, numbers in one register
-    vectors: int  # registers for one input of a panel
-    rows: int  # rows in the largest tile
+    lanes: int  # L, the number of lanes of a register
+    vectors: int  # number of registers for the weights of one input of a panel
+    rows: int  # number of rows in the largest tile
     can_permute: bool = False  # can look up 16 lanes in a table at once (AVX-512)
     # Every load of weights also asks the memory for the weights this many bytes later; 0 asks for
     # nothing.

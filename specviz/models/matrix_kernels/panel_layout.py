@@ -30,7 +30,7 @@ class PanelLayout:
     registers: Registers
 
     def pack(self, weights: MatrixWeights) -> tuple[Tensor, Tensor | None]:
-        """Return the weights in panels, and their scales if these are stored apart."""
+        """Return the weights in panels, and their scales if these are stored separately."""
         panel = self._panel
         match weights:
             case Int8Weights():
@@ -126,7 +126,7 @@ def _from_quads(held: Tensor, outputs: int) -> Tensor:  # [n, I / 4, P, 4] -> [O
 
 
 def _halves(weights: Int4Weights, panel: int) -> Tensor:  # -> [n, N, 5, P] int32
-    """Return the words of each group, and after them the words of its scale and middle."""
+    """Return the words of each group: four words of steps, then one of scale and middle."""
     low, high = weights.steps.view(len(weights.steps), -1, 2, BYTES).unbind(2)
     words = panels((low | high << 4).view(torch.int32).squeeze(2), panel)
     both = torch.stack((weights.scale, weights.middle), 2).view(torch.int32).squeeze(2)

@@ -64,7 +64,7 @@ class Projection:
         may_copy: bool = True,
     ) -> None:
         weights: MatrixWeights = PlainWeights(weight) if isinstance(weight, Tensor) else weight
-        self._source: MatrixWeights | None = weights  # set to None when only layouts store W
+        self._source: MatrixWeights | None = weights  # is None if W is stored only in `_layouts`
         self.shape = weights.shape
         self.bias = bias
         self.rows = rows or (weight.dtype if isinstance(weight, Tensor) else torch.float32)

@@ -129,9 +129,10 @@ def _copy(k: int, kind: str, suffix: str, row: str) -> str:
 
 
 def _read(k: int, rows: RowType) -> str:
-    """Return code for the values of the k-th group, and the larger ones of its two halves.
+    """Return code that reads the k-th group, and compares the absolute values in its two halves.
 
-    Without their sign, floats are in the same order as their bits. NaN is larger than all numbers.
+    For each pair of values, one from each half, it keeps the larger. It compares their bits as
+    integers, because these have the same order. NaN has larger bits than any number.
     """
     kind = f"<{GROUP} x {rows.value}>"
     widened = "bitcast" if rows is RowType.FLOAT32 else "fpext"
@@ -144,7 +145,7 @@ def _read(k: int, rows: RowType) -> str:
 
 
 def _round(k: int) -> str:
-    """Return code that rounds the k-th group, and adds its two halves."""
+    """Return code that rounds the k-th group, and adds its first half to its second half."""
     everywhere = _repeated(f"i32 {k}", GROUP)
     return f"""  %factor{k} = shufflevector <4 x float> %factor, <4 x float> undef,
     {_WORDS} {everywhere}
@@ -172,7 +173,7 @@ def _store(k: int) -> str:
 
 
 def _halved(k: int, name: str, result: str, operation: str) -> str:
-    """Return code that combines the two halves of the k-th group."""
+    """Return code that applies an operation to the two halves of the k-th group, lane by lane."""
     parts = [f"%{name}{k}_low", f"%{name}{k}_high"]
     lines = [
         f"  {part} = shufflevector {_WORDS} %{name}{k}, {_WORDS} undef, "

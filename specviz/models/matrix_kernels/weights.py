@@ -128,7 +128,7 @@ class Int4Weights:
 
 
 def _rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Round some rows to int8. [o, I] -> steps [o, I] int8, scales [o] bfloat16"""
+    """Round o rows of a matrix to int8: [o, I] -> steps [o, I] int8, scales [o] bfloat16."""
     wide = weight.float()
     # The scale is rounded first, so that the steps also correct its rounding error.
     scale = (wide.abs().amax(1) / LEVELS).clamp_min(LEAST_SCALE).bfloat16()
