@@ -122,7 +122,7 @@ _store = Store(MODELS_IN_MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class LoadedPair:
-    """A loaded target with its tokenizer, and those parts of its pair that runs have needed."""
+    """A loaded target with its tokenizer, and the parts of its pair that one run needs."""
 
     pair: Pair
     target: LanguageModel
@@ -131,13 +131,13 @@ class LoadedPair:
 
     @property
     def models(self) -> tuple[LanguageModel, ...]:
-        """Return all models of the pair that are loaded."""
+        """Return the target and the draft models."""
         foreign = self.parts.foreign
         return (*self.prompt_models, foreign.model) if foreign else self.prompt_models
 
     @property
     def prompt_models(self) -> tuple[LanguageModel, ...]:
-        """Return the models that run the prompt's tokens: the target and, if loaded, the draft."""
+        """Return the models that run the prompt's tokens: the target and, if needed, the draft."""
         return (self.target, self.parts.draft) if self.parts.draft else (self.target,)
 
 

@@ -44,9 +44,9 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The loaded parts of a pair besides its target.
+    """The parts of a pair besides its target that one run needs, loaded.
 
-    A part is None if no run has needed it, or if the pair does not have it.
+    A part that the run does not need is None.
     """
 
     draft: LanguageModel | None = None

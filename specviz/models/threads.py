@@ -20,7 +20,7 @@ from specviz.records import ModelInfo
 
 T = TypeVar("T")
 
-# A model with at most this many parameters is faster on one thread than on two, because two threads
+# A model with fewer parameters than this is faster on one thread than on two, because two threads
 # take longer to synchronise than to compute. On two cores, the bundled target makes 1.2 times as
 # many tokens per second with one thread.
 SMALL_PARAMETERS = 50_000_000

@@ -32,7 +32,7 @@ TASK = "code"
 HEATS = (0.0, 0.8)
 DRAFT_LENGTH = 4
 # If the two best logits are closer than this, a sum in another order may choose another token. Each
-# value is a few times the rounding error of a logit of about 16.
+# value is well above the rounding error of a logit of about 16.
 TIE = {"float32": 1e-3, "bfloat16": 0.25}
 _capturing = Store(MODELS_IN_MEMORY)
 

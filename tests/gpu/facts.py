@@ -30,7 +30,8 @@ from tests.gpu.step import Measure
 PACKAGES = ("torch", "triton", "transformers", "tokenizers", "numpy", "huggingface_hub", "pytest")
 QUERY = "name,driver_version,clocks.max.sm,clocks.sm,clocks.mem,power.limit,temperature.gpu"
 SLOTS = 1024  # smallest number of cache slots in a captured step
-LINKS = 50  # number of operations in the chain that is captured as one graph
+# Number of links in the chain that is captured as one graph. A link has two operations.
+LINKS = 50
 
 
 def parts(scale: Scale, results: Results) -> Iterator[tuple[str, Measure]]:
@@ -42,7 +43,7 @@ def parts(scale: Scale, results: Results) -> Iterator[tuple[str, Measure]]:
 
 
 def versions(device: torch.device) -> dict[str, Any]:
-    """Return the versions of the driver, of CUDA and of all packages.
+    """Return the versions of the driver, of CUDA and of PACKAGES, and facts about the machine.
 
     Call this before any measurement, because `nvidia-smi` disturbs measurements.
     """
@@ -110,7 +111,10 @@ def _choice(
 
 @torch.inference_mode()
 def capture(device: torch.device) -> dict[str, Any]:
-    """Capture a chain of small operations, measure a launch, and check the result of a replay."""
+    """Capture a chain of small operations as a graph, and check the result of a replay.
+
+    Measure the time per operation with the graph and without it.
+    """
     start, place = torch.arange(256.0, device=device), torch.empty(256, device=device)
 
     def work() -> tuple[Tensor, ...]:

@@ -160,7 +160,7 @@ class StandIn(TorchDispatchMode):
 
     @contextmanager
     def in_a_round(self) -> Iterator[None]:
-        """Refuse every wait of the host inside the `with` block, even for a copy to the device."""
+        """Refuse also copies to the device for which the host waits, inside the `with` block."""
         self.is_in_round = True
         try:
             yield

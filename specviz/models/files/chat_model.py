@@ -87,8 +87,8 @@ def chat_model(environment: Environment) -> ChatModel:
 def is_chat_model(source: str) -> bool:
     """Return whether a folder or a Hub id is the chat model, in either of its two versions.
 
-    A folder counts as the chat model if its sizes, vocabulary and chat template are those of the
-    chat model.
+    A folder counts as the chat model if it has the chat model's sizes and control tokens, and any
+    chat template.
     """
     if source == CHAT_ID:
         return True

@@ -70,7 +70,7 @@ def bounded_config(source: str, text: str | bytes) -> dict[str, Any]:
 
 
 def check_numbers(source: str, content: Mapping[str, Any]) -> None:
-    """Raise InputError if a number anywhere in the configuration is beyond its limit."""
+    """Raise InputError if the configuration has too many values or a number beyond its limit."""
     layers = experts = 1
     count = _count(content)
     if count > MAX_CONFIG_VALUES:

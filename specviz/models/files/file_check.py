@@ -43,7 +43,7 @@ PROBES = (
     "a" * 40 + "!",
     " " * 100 + "x" + "0" * 100,
 )
-# Each set of files that passed the check: name, size and time of the last change of every file.
+# Each set of files that passed the check: path, size and time of the last change of every file.
 _passed: set[tuple[tuple[str, int, int], ...]] = set()
 # At most two checks run at once, because several users may choose models and a check may use much
 # memory.
@@ -155,7 +155,7 @@ def _too_deep(file: Path) -> str:
 
 
 def _depth(value: Any) -> int:
-    """Return how deeply a JSON value is nested; a number has depth 0.
+    """Return how deeply a JSON value is nested, at most MAX_DEPTH + 1; a number has depth 0.
 
     The function does not call itself, because a hostile value could then exhaust the stack.
     """
@@ -252,7 +252,7 @@ def _gguf_problem(file: Path) -> str | None:
     with file.open("rb") as opened:
         start = opened.read(24)
     if len(start) < 24 or start[:4] != b"GGUF":
-        return None  # The file is too short for a header. The loader reports this later.
+        return None  # The file has no GGUF header. The loader reports this later.
     order = "<" if start[4:8] in (b"\x02\0\0\0", b"\x03\0\0\0") else ">"
     tensors, fields = struct.unpack(f"{order}QQ", start[8:24])
     problem = _count_problem(file, "tensors", tensors, MAX_TENSORS)

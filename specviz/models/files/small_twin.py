@@ -29,7 +29,8 @@ _POSITIONS = 128
 # table `_SIZES` lacks its field.
 _MOST_PARAMETERS = 3_000_000
 _LAYERS, _HEADS, _GROUPS, _WIDTH = 3, 4, 2, 16
-# Pattern of a field's name -> the field's value in the twin. Other fields keep their values.
+# Pattern of a field's name -> the field's largest value in the twin. Other fields keep their
+# values.
 _SIZES = tuple(
     (re.compile(pattern), size)
     for pattern, size in (
@@ -156,7 +157,10 @@ def _plain_rope(given: Any) -> Any:
 
 
 def _small(config: Any) -> str | None:
-    """Return the twin's configuration as text, under which the result of its check is cached."""
+    """Return the twin's configuration as text, or None if there is no valid small configuration.
+
+    The result of the twin's check is cached with this text as key.
+    """
     try:
         return str(small_config(config).to_json_string(use_diff=False))
     except Exception:

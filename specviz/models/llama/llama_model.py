@@ -77,7 +77,7 @@ class LlamaModel(LocalModel):
     def with_layers(
         self, layers: Sequence[LlamaLayer], info: ModelInfo, head: Projection | None = None
     ) -> LlamaModel:
-        """Return a model with other layers and another output matrix.
+        """Return a model with other layers and, if `head` is given, another output matrix.
 
         The new model shares everything else with this model.
         """
@@ -89,8 +89,8 @@ class LlamaModel(LocalModel):
     def with_vocabulary(self, drafted: DraftVocabulary) -> LlamaModel:
         """Return a model of the target's whole vocabulary; this model knows only a part of it.
 
-        Row i of the embedding belongs to the token `drafted.ids[i]`. All other tokens share the
-        last row of the embedding, and their logits are minus infinity.
+        Row i of the embedding belongs to the token `drafted.ids[i]`. The row after these is the
+        embedding of all other tokens, whose logits are minus infinity.
         """
         other = self.with_layers(self.layers, replace(self._info, vocab_size=drafted.whole))
         other._drafted, other._rows = drafted, drafted.rows()

@@ -152,8 +152,8 @@ def quantised(model: LlamaModel, bits: int = 8) -> LlamaModel:
     Embedding and norms are shared with the model. The output matrix has 8 bits even if the layers
     have 4, as in published quantised models: rounding it to 4 bits would cost most of the
     acceptance. `info.bytes` is the memory that the copy needs in addition. The copy is made once
-    for each model and number of bits, and lives as long as the model. Raises InputError if torch
-    has no 4-bit kernel for the device.
+    for each model and number of bits, and lives as long as the model. Raises InputError if `bits`
+    is 4 and the device has no kernel for 4-bit weights.
     """
     if bits == 4 and not has_int4(model.device):
         raise InputError(

@@ -26,8 +26,8 @@ MOST_ALIKE = FIRST_ROWS[FEW] - 1
 # A second layout doubles the memory of a matrix, so it is used only if it makes decoding or prompts
 # faster by these factors. A prompt runs only once per text, so its time must be at most half.
 DECODING_GAIN, PROMPT_GAIN = 1.15, 2.0
-# One kernel for all numbers of rows is preferred if it takes at most this many times as long as the
-# fastest. Its rounding does not change with the number of rows.
+# One kernel for all decoding classes is preferred if, in each of them, it takes at most this many
+# times as long as the fastest. Its rounding then does not change with the number of rows.
 NEAR = 1.05
 # Only with this layout can all layers run in one call of compiled code. In other layouts, each
 # operation is a call of its own, and every matrix costs this many seconds more.
@@ -168,7 +168,7 @@ def _weighted(times: Mapping[str, Sequence[float]], names: Sequence[str]) -> flo
 
 
 def by_rule(shape: MatrixShape, rows: torch.dtype, only_plain: bool) -> Choice:
-    """Choose kernels without measured times, for small models and before the first measurement."""
+    """Choose kernels by fixed rules: for small models, for GPUs, and if no times were measured."""
     names = [each.name for each in offered(shape, rows)]
     if only_plain:
         names = [name for name in names if BY_NAME[name].layout == PLAIN] or names

@@ -24,7 +24,7 @@ class Relation(Enum):
     """The relation between the vocabulary of a draft and that of its target."""
 
     EQUAL = "equal"
-    # the draft has the tokens of the target, followed by unused rows
+    # the tokens are equal, but the models have different numbers of unused rows after them
     PADDED = "equal up to padding"
     DIFFERENT = "different"
 
