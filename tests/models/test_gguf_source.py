@@ -51,9 +51,9 @@ def write(
 ) -> Path:
     """Write a Qwen3 model as a GGUF file in float32, with the tests' own tokenizer.
 
-    `raw` has the type and the bytes of tensors that are not written in float32, `more` further
-    tensors, `left_out` the names of tensors that are not written, and `fields` further fields of
-    the header, without the name of the architecture.
+    `raw` has the type and the bytes of tensors that are not written in float32. `more` has further
+    tensors, and `left_out` the names of tensors to leave out. `fields` has further fields of the
+    header. Their names here do not begin with the name of the architecture.
     """
     config, weights = module.config, module.state_dict()
     writer = gguf.GGUFWriter(str(file), architecture)

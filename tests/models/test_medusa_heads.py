@@ -108,7 +108,7 @@ class PublishedBlock(torch.nn.Module):
 def test_published_heads_equal_the_modules_that_they_were_saved_from(
     tmp_path: Path, target: LanguageModel, blocks: int, prefix: str
 ) -> None:
-    """Published configurations have fewer details than the tensors and may be wrong."""
+    """The numbers of heads and blocks come from the tensors: the configuration may be wrong."""
     tensors = published(blocks)
     heads = torch.nn.ModuleList(
         torch.nn.Sequential(

@@ -236,7 +236,7 @@ def test_unused_models_are_dropped_to_load_a_new_one(
 def test_a_run_that_does_not_fit_is_refused_even_if_its_models_are_loaded(
     saved_pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its caches and the logits of its tree do not fit."""
+    """The caches of the run and the logits of its tree do not fit."""
     load_pair(saved_pair, "cpu", needs=need(Need.DRAFT))
     held = sum(thing.info.bytes for _, thing in pair_loading._store.idle(()))
     monkeypatch.setattr(memory, "free_bytes", Room(held + 800_000).free_bytes)

@@ -78,7 +78,9 @@ def architectures() -> list[str]:
 
 
 def verdict_on(kind: str) -> Verdict:
-    """Race a small model of that architecture. Return the verdict "exact", or why it is refused.
+    """Race a small model of that architecture.
+
+    Return EXACT, or REFUSED or BROKEN with the reason.
 
     Raises AssertionError if a greedy text differs from plain decoding or from transformers.
     """
@@ -194,8 +196,8 @@ it and writes this table; a test compares the two.
 | {REFUSED} | {counts[REFUSED]} | {_WORDS[REFUSED]} |
 | {BROKEN} | {counts[BROKEN]} | {_WORDS[BROKEN]} |
 
-Verdicts are those of the default configuration. A setting can change one: Falcon with ALiBi is
-refused, and a BERT that is configured as a decoder may run. For one model,
+Verdicts are those of the default configuration. A setting can change a verdict: Falcon with ALiBi
+is refused, and a BERT that is configured as a decoder may run. For one model,
 `python -m specviz models --check MODEL` gives the verdict before any weights are fetched.
 
 | architecture | verdict | reason |
