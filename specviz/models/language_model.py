@@ -59,8 +59,8 @@ class KeyValueCache(Protocol):
 class RaggedKeyValueCache(Protocol):
     """The cached keys and values of several sequences, which can have different lengths.
 
-    Each sequence is a row, which uses its slots from 0 on, without gaps. All methods work on all
-    rows at once, so their lists have one entry per row.
+    Each sequence is a row, which uses its slots from 0 on, without gaps. `keep` and `begin` work on
+    all rows at once, so their lists have one entry per row.
     """
 
     @property
@@ -144,9 +144,9 @@ class LanguageModel(Protocol):
     ) -> ForwardOutput:
         """Run N tokens after the tokens in the cache.
 
-        The cache has L slots; the N new tokens take the N slots after them. `tree_mask` covers the
-        last S of these L + N slots. Token i sees a covered slot if row i of the mask is True for
-        that slot. It sees every slot before the last S slots. A drafter grows a tree level by
+        L slots of the cache are in use; the N new tokens take the next N slots. `tree_mask` covers
+        the last S of these L + N slots. Token i sees a covered slot if row i of the mask is True
+        for that slot. It sees every slot before the last S slots. A drafter grows a tree level by
         level, so S may be larger than N. A mask of None means that each token sees all slots up to
         its own.
 

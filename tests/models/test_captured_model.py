@@ -244,8 +244,8 @@ def test_a_full_cache_is_refused_as_without_graphs(pair: Pair) -> None:
 def test_models_made_from_its_layers_capture_their_own_steps(pair: Pair, cheaper: Any) -> None:
     chain(pair[0], filled(pair[0]), 2)
     found, expected = (chain(cheaper(model), filled(cheaper(model)), 2) for model in pair)
-    # A copy in int8 may round the inputs of its layers to int8. Then a difference in the last bit
-    # of an input may become a difference of a whole rounding step.
+    # The kernels of a copy in int8 may also round the inputs of its layers. Then a difference in
+    # the last bit of an input may become a difference of a whole rounding step.
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-3)
 
 

@@ -93,7 +93,7 @@ class LlamaLayer:
         return self.down.add_to(hidden, gated(self.gate_up(self.mlp_norm(hidden))))
 
     def _rotate(self, joined: Tensor, angles: tuple[Tensor, Tensor]) -> None:
-        """Apply the norm of heads and the rotation to queries and keys, in place."""
+        """Apply the norm of heads, if any, and the rotation to queries and keys, in place."""
         if self.head_norm is None and row_kernels.rotate(joined, angles[0], self.heads.sizes):
             return
         turned = joined.narrow(1, 0, self.heads.queries + self.heads.keys)

@@ -2,8 +2,8 @@
 
 A forward of one token runs these operations several times per layer, and calling torch takes longer
 than the work itself. The compiled operations serve up to MOST_ALIKE rows in float32 on a CPU.
-`llama_model` has the same operations in torch for all other inputs, and for machines without
-llvmlite.
+`layer` and `attention` have the same operations in torch for all other inputs, and for machines
+without llvmlite.
 """
 
 from __future__ import annotations
