@@ -10,14 +10,14 @@ record does not show which text would have followed the round. To find that out,
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from specviz.decoding.rules.rule import Walk
 from specviz.decoding.rules.rule_table import rule_named
 from specviz.decoding.topology import tree_shape
 from specviz.errors import InputError
-from specviz.records import ExtraKind, FinishReason, Outcome, Round, Trace, Verdict
+from specviz.records import ExtraKind, FinishReason, Outcome, Round, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ def counterfactual(
     nodes = round_.tree.nodes
     shape = tree_shape(tuple(node.parent for node in nodes))
     acceptance_probs = [verdict.acceptance_prob for verdict in round_.verdicts]
-    verdicts = enumerate(round_.verdicts)
-    draws = [forced[i] if i in forced else _recorded_draw(verdict) for i, verdict in verdicts]
+    recorded = _recorded_draws(round_, shape.groups, acceptance_probs)
+    draws = [forced.get(i, draw) for i, draw in enumerate(recorded)]
     walked = rule_named(round_.rule).walk(shape.groups, acceptance_probs, draws)
     endings = [i for i, node in enumerate(nodes) if node.token_id in end_ids]
     cut = walked.cut([*endings, *_recorded_ending(round_)], shape.depths)
@@ -97,17 +97,24 @@ def known_end_ids(trace: Trace) -> frozenset[int]:
     return frozenset(lane.emitted_ids[-1] for lane in ended if lane.prefill is not None)
 
 
-def _recorded_draw(verdict: Verdict) -> float:
-    """Return the node's recorded draw, lowered a little if it contradicts the recorded outcome.
+def _recorded_draws(
+    round_: Round, children: Sequence[Sequence[int]], acceptance_probs: Sequence[float]
+) -> list[float]:
+    """Return the recorded draws of all nodes, those of accepted nodes lowered a little if needed.
 
-    An accepted node must have a draw below the acceptance probability. A file keeps 6 significant
-    digits of both numbers, so nearly equal numbers can be equal in the file.
+    A file keeps 6 significant digits of draws and of acceptance probabilities, so nearly equal
+    numbers can be equal in the file. An accepted node would then fail. Draws that lead to the
+    recorded path are not changed, because some rules accept nodes whose own draw fails.
     """
-    draw = verdict.uniform_draw
-    assert draw is not None
-    if verdict.outcome is Outcome.ACCEPTED:
-        return min(draw, math.nextafter(verdict.acceptance_prob, -math.inf))
-    return draw
+    draws = [verdict.uniform_draw for verdict in round_.verdicts]
+    known = [draw for draw in draws if draw is not None]
+    path = rule_named(round_.rule).walk(children, acceptance_probs, known).path
+    if path[: len(round_.accepted)] == round_.accepted:
+        return known
+    lowered = [math.nextafter(each, -math.inf) for each in acceptance_probs]
+    for node in round_.accepted:
+        known[node] = min(known[node], lowered[node])
+    return known
 
 
 def _recorded_ending(round_: Round) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """Random but consistent rounds: distributions, tree, walk and verdicts as in a real round.
 
 No model is involved: p and q are random distributions over a small vocabulary. The walk through the
-tree follows the documented rules for drawn and for deterministic trees.
+tree follows the documented rules for drawn and for deterministic trees, and for chains that are
+judged as a whole.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class _Walk:
     outcomes: list[Outcome]
     # The root, as -1, and the accepted nodes.
     examined: list[int] = field(default_factory=lambda: [-1])
+    # With block verification, the acceptance probability of each node.
+    thresholds: list[float] = field(default_factory=list)
     # For each node whose children were all rejected, the residual distribution that is left.
     residuals: dict[int, Distribution] = field(default_factory=dict)
 
@@ -120,6 +123,9 @@ class _RoundMaker:
             compared=[self._p(node.parent)[node.token_id] for node in self.nodes],
             outcomes=[Outcome.UNREACHED] * len(self.nodes),
         )
+        if self.rule == "block":
+            self._judge_jointly(walk)
+            return walk
         children = tree.children(-1)
         while children:
             chosen = self._examine(children, walk)
@@ -129,6 +135,27 @@ class _RoundMaker:
             walk.examined.append(chosen)
             children = tree.children(chosen)
         return walk
+
+    def _judge_jointly(self, walk: _Walk) -> None:
+        """Judge a chain with block verification: the thresholds h, the path and its residual."""
+        carried, rests = [1.0], []
+        for node, compared in zip(self.nodes, walk.compared, strict=True):
+            p, q = self._p(node.parent), self._rule_q(node)
+            rests.append([max(0.0, carried[-1] * a - b) for a, b in zip(p, q, strict=True)])
+            carried.append(min(1.0, carried[-1] * compared / node.draft_prob))
+        for at, rest in enumerate(rests[1:], start=1):
+            missing = sum(rest) + 1 - carried[at]
+            walk.thresholds.append(min(1.0, sum(rest) / missing) if missing > 0 else 1.0)
+        walk.thresholds += carried[1:][-1:]
+        pairs = enumerate(zip(walk.uniforms, walk.thresholds, strict=True), start=1)
+        length = max((at for at, (u, h) in pairs if u < h), default=0)
+        walk.examined += range(length)
+        walk.outcomes[:length] = [Outcome.ACCEPTED] * length
+        walk.outcomes[length:] = [Outcome.REJECTED] * (len(self.nodes) - length)
+        if length < len(self.nodes):
+            total = sum(rests[length])
+            left = tuple(each / total for each in rests[length]) if total else self._p(length - 1)
+            walk.residuals[length - 1] = left
 
     def _examine(self, children: Sequence[int], walk: _Walk) -> int | None:
         """Return the first accepted child.
@@ -182,13 +209,20 @@ class _RoundMaker:
             target_prob=p,
             residual_prob=compared,
             draft_prob=node.draft_prob,
-            acceptance_prob=min(1.0, compared / node.draft_prob)
-            if self.is_lossless
-            else float(compared > THRESHOLD),
+            acceptance_prob=walk.thresholds[index]
+            if walk.thresholds
+            else self._chance(compared, node),
             uniform_draw=walk.uniforms[index],
             outcome=walk.outcomes[index],
             raw_target_prob=p,
             raw_draft_prob=self.q[node.parent][node.token_id] if self.has_distributions else 1.0,
+        )
+
+    def _chance(self, compared: float, node: DraftNode) -> float:
+        return (
+            min(1.0, compared / node.draft_prob)
+            if self.is_lossless
+            else float(compared > THRESHOLD)
         )
 
     def _position(self, parent: int, walk: _Walk) -> Position:

@@ -19,13 +19,13 @@ from tests.random_traces import changed, random_trace
 ACCEPTED, REJECTED, UNREACHED = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.UNREACHED
 
 
-def fixed_round(acceptance, draws, widths=(1, 1, 1)):
+def fixed_round(acceptance, draws, widths=(1, 1, 1), rule="token"):
     """Return a round whose walk follows from these acceptance probabilities and draws.
 
     Node i has the token id i. If the walk ends at node i, the extra token has the id 11 + i; at the
     root it has the id 10.
     """
-    made = random_round(widths=widths)
+    made = random_round(widths=widths, rule=rule)
     nodes = tuple(
         dataclasses.replace(node, token_id=index) for index, node in enumerate(made.tree.nodes)
     )
@@ -92,17 +92,28 @@ def test_a_draw_that_changes_no_verdict_changes_nothing():
         assert same.emitted_ids == chain.emitted_ids
 
 
-JUDGED = [(Drawing.INDEPENDENT, "token"), (Drawing.CHOSEN, "token"), (Drawing.CHOSEN, "typical")]
+TREES = [(), (1,), (1, 1, 1), (3, 2, 1), (2, 2)]
+JUDGED = [
+    (drawing, rule, widths)
+    for drawing, rule in (
+        (Drawing.INDEPENDENT, "token"),
+        (Drawing.CHOSEN, "token"),
+        (Drawing.CHOSEN, "typical"),
+        (Drawing.INDEPENDENT, "block"),
+        (Drawing.CHOSEN, "block"),
+    )
+    for widths in TREES
+    if rule != "block" or max(widths, default=1) == 1
+]
 
 
 @given(
     seed=st.integers(0, 10_000),
     judged=st.sampled_from(JUDGED),
-    widths=st.sampled_from([(), (1,), (1, 1, 1), (3, 2, 1), (2, 2)]),
     in_file=st.booleans(),
 )
-def test_without_forced_draws_every_round_is_as_recorded(seed, judged, widths, in_file):
-    drawing, rule = judged
+def test_without_forced_draws_every_round_is_as_recorded(seed, judged, in_file):
+    drawing, rule, widths = judged
     round_ = random_round(seed, widths, drawing, rule=rule)
     if in_file:
         round_ = decode(Round, encode(round_), "round")
@@ -121,6 +132,15 @@ def test_the_recorded_verdict_of_a_near_tie_survives_rounding_to_six_digits():
     assert read.verdicts[0].uniform_draw == read.verdicts[0].acceptance_prob
     assert counterfactual(read, {}).path == (0,)
     assert counterfactual(read, {0: 0.123456}).path == ()
+
+
+def test_in_a_block_the_longest_draft_that_passes_decides():
+    chain = fixed_round([0.2, 0.3, 0.6], [0.1, 0.8, 0.5], rule="block")
+    assert chain.accepted == (0, 1, 2)
+    assert not counterfactual(chain, {1: 0.9}).differs
+    other = counterfactual(chain, {2: 0.6})
+    assert (other.path, other.rejected, other.emitted_ids) == ((0,), (1, 2), (0, 11))
+    assert counterfactual(chain, {0: 0.5, 2: 0.6}).emitted_ids == (10,)
 
 
 def test_an_end_token_cuts_the_path_and_leaves_no_extra_token():

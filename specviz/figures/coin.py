@@ -61,6 +61,8 @@ class Coin:
     def label(self) -> str:
         if self.verdict is None or not self.is_tossed:
             return ""
+        if self.rule.is_joint:
+            return "h"
         return "min(1, p/1)" if self.is_point_mass else "min(1, p/q)"
 
     @property
@@ -72,7 +74,7 @@ class Coin:
         """
         if self.verdict is None:
             return self._drawn
-        if self.verdict.outcome is Outcome.UNREACHED:
+        if self.verdict.outcome is Outcome.UNREACHED and not self.rule.is_joint:
             return "never examined: the walk ended before it"
         if remark := self.rule.remark(self.verdict):
             return remark

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from specviz.figures.distribution_rows import first_q, has_own_distribution
 from specviz.figures.hover import shown_draft_prob
 from specviz.figures.labels import compared, decimals, drawn, in_proportion, percent
-from specviz.figures.rule_words import rule_words
+from specviz.figures.rule_words import carried_ratios, rule_words
 from specviz.records import (
     BatchRound,
     ExtraKind,
@@ -150,6 +150,8 @@ class _Words:
 
     def judge(self, node: int) -> Sentence:
         verdict = self.round.verdicts[node]
+        if self.rule.is_joint and (self._is(node, Outcome.UNREACHED) or not self.is_greedy):
+            return self._judged_jointly(node)
         if verdict.outcome is Outcome.UNREACHED:
             return self._unreached(node)
         if self.is_greedy:
@@ -210,12 +212,49 @@ class _Words:
         verdict, x = self.round.verdicts[node], self._token(node)
         if verdict.outcome is Outcome.ACCEPTED:
             return [f"{rule}It is ", x, f" ({percent(verdict.raw_target_prob)}): accepted."]
+        if self.rule.is_joint and node - 1 not in (-1, *self.round.accepted):
+            return ["A guess before ", x, " was rejected, so it cannot pass: rejected."]
         best = self._best(self.nodes[node].parent)
         end = f": rejected.{self._lost(node)}"
         if best is None:
             return [f"{rule}It is not ", x, f" ({percent(verdict.raw_target_prob)}){end}"]
         p_best, p = compared(best[1], verdict.raw_target_prob)
         return [f"{rule}That is ", [best[0]], f" ({p_best}); ", x, f" has {p}{end}"]
+
+    def _judged_jointly(self, node: int) -> Sentence:
+        """Return a sentence about a node of a chain that was judged as a whole, from its end."""
+        verdict, x, depth = self.round.verdicts[node], self._token(node), self.nodes[node].depth
+        if verdict.outcome is Outcome.UNREACHED:
+            return [x, " is dropped: the text ends before it."]
+        p, q = compared(verdict.target_prob, verdict.draft_prob)
+        start: Sentence = ["The draft gave ", x, f" {q}, the target {p}"]
+        if not self.drawing.is_drawn:
+            start = ["The target gives ", x, f" {p}; the guess was picked, so q counts as 1"]
+        product = "; the product of p/q up to here, cut to 1 at each guess, is "
+        draw, h = verdict.uniform_draw, _threshold(verdict)
+        h = f"h = {h}" if h[0].isdigit() else f"h, {h}"
+        told = "is not known" if draw is None else f"was {drawn(verdict.acceptance_prob, draw)[1]}"
+        end = f"; the draw {told}. {self._joint_fate(node)}"
+        if node == len(self.nodes) - 1:
+            return [*start, f"{product}{h}{end}"]
+        product += decimals(carried_ratios(self.round)[node])
+        if verdict.acceptance_prob >= 1:
+            return [*start, f"{product}, so h = 1{end}"]
+        which = "this guess" if depth == 1 else f"the first {depth} guesses"
+        chance = f" it gives {h}, the chance of {which} if no longer draft passes{end}"
+        return [*start, f"{product}. With what p has beyond q after ", x, chance]
+
+    def _joint_fate(self, node: int) -> str:
+        accepted = self.round.accepted
+        if node not in accepted:
+            return "So the draft up to here fails: rejected."
+        if node != accepted[-1]:
+            return "A longer draft passed, so this draw decides nothing: accepted."
+        if self.round.extra is None:
+            return "This draft or a longer one passed: accepted."
+        if node == len(self.nodes) - 1:
+            return "So the whole draft passes: accepted."
+        return "It is the longest draft that passes: accepted."
 
     def _judged_by_threshold(self, node: int) -> Sentence:
         verdict, x = self.round.verdicts[node], self._token(node)
@@ -294,6 +333,10 @@ class _Words:
     def _residual(self, failed: list[int]) -> Sentence:
         if not self.drawing.is_drawn:
             return ["p without ", failed]
+        if self.rule.is_joint and self.round.accepted:
+            carried = decimals(carried_ratios(self.round)[self.round.accepted[-1]])
+            if carried != "1":
+                return [f"what {carried} × p has beyond q, the residual"]
         if len(failed) > 1:
             return ["what their rejection left of p, the residual"]
         return ["what p has beyond q, the residual"]

@@ -6,7 +6,7 @@ A rule without an entry in `_WORDS` is described as token by token.
 from __future__ import annotations
 
 from specviz.figures.labels import decimals, drawn
-from specviz.records import Outcome, Verdict
+from specviz.records import Outcome, Round, Verdict
 
 
 class RuleWords:
@@ -16,12 +16,14 @@ class RuleWords:
     - `compares`: the rule compares p with q at each guess, so the overlap of both shows how often
       it passes.
     - `has_residual`: after a rejection, the target draws from a residual, not from p.
+    - `is_joint`: the rule judges the whole chain at once, from its end.
     - `title`: the heading above the bars of p and q; "" if p and q are what the rule compares.
     """
 
     has_draws = True
     compares = True
     has_residual = True
+    is_joint = False
     title = ""
 
     def remark(self, verdict: Verdict) -> str:
@@ -56,7 +58,36 @@ class _Typical(RuleWords):
         return "above" if verdict.acceptance_prob > 0 else "below"
 
 
-_WORDS: dict[str, RuleWords] = {"typical": _Typical()}
+class _BlockWords(RuleWords):
+    compares = False
+    is_joint = True
+    title = "The rule judges the draft as a whole; this guess adds its p/q to the product"
+
+    def remark(self, verdict: Verdict) -> str:
+        if verdict.outcome is Outcome.UNREACHED:
+            return "the text ends before it"
+        return "the bar ends at h, up to which the draw passes"
+
+    def lines(self, verdict: Verdict) -> tuple[str, ...]:
+        if verdict.outcome is Outcome.UNREACHED or verdict.uniform_draw is None:
+            return f"h {decimals(verdict.acceptance_prob)}", verdict.outcome.value
+        threshold, u = drawn(verdict.acceptance_prob, verdict.uniform_draw)
+        return f"h {threshold}", f"u {u}: {verdict.outcome.value}"
+
+
+def carried_ratios(round_: Round) -> tuple[float, ...]:
+    """Return p_i of every node of a chain, which block verification carries along.
+
+    It is the product of p/q from the first node on, cut to 1 after each node.
+    """
+    ratios: list[float] = []
+    for verdict in round_.verdicts:
+        before, q = (ratios[-1] if ratios else 1.0), verdict.draft_prob
+        ratios.append(min(1.0, before * verdict.target_prob / q) if q else 0.0)
+    return tuple(ratios)
+
+
+_WORDS: dict[str, RuleWords] = {"typical": _Typical(), "block": _BlockWords()}
 _TOKEN_BY_TOKEN = RuleWords()
 
 

@@ -189,9 +189,10 @@ def test_race_runs_every_method_on_free_text(capsys, method):
 
 
 @pytest.mark.slow
-def test_lossless_prints_a_verdict(capsys):
-    result = run_json(capsys, "lossless", "--samples", "100", "--draft-length", "2")
-    assert result["verdict"] == "lossless"
+@pytest.mark.parametrize("rule", ["token", "block"])
+def test_lossless_prints_a_verdict(rule, capsys):
+    result = run_json(capsys, "lossless", "--samples", "100", "--draft-length", "2", "--rule", rule)
+    assert (result["verdict"], result["rule"]) == ("lossless", rule)
     assert 0 < result["total_variation"] <= result["noise_ceiling"]
 
 
@@ -204,7 +205,7 @@ BAD = {
     "top_k must be a whole number from 0 to 1,000,000, got -3": ["--top-k", "-3"],
     "method must be one of": ["--method", "nonsense"],
     "drawing must be one of independent for this method, got 'x'": ["--drawing", "x"],
-    "rule must be one of token, typical, got 'x'": ["--rule", "x"],
+    "rule must be one of token, block, typical, got 'x'": ["--rule", "x"],
     "branching must be empty for method draft-model": ["--branching", "2"],
     "branching must be whole numbers separated by commas": [
         "--method",

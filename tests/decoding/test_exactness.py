@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from specviz.decoding.rules import token_by_token, typical
+from specviz.decoding.rules import block, token_by_token, typical
 from specviz.decoding.rules.rule import Walk, walk_down
 from specviz.decoding.rules.token_by_token import acceptance
 from specviz.decoding.topology import Topology, device_topology, topology, tree_shape
@@ -94,13 +94,12 @@ def drafts(tree, kind, world):
             yield tokens, weight
 
 
-def emitted_distribution(tree, kind, world, tokens, output):
-    """Add the distribution of the emitted prefixes for one draft to `output`."""
+def verdicts(tree, kind, world, tokens):
+    """Return the rule's numbers for one draft, and every accepted path with its probability."""
     p = torch.stack([world.p[prefix_of(tree, tokens, row)] for row in range(tree.size + 1)])
     q = torch.stack([world.q[prefix_of(tree, tokens, row)] for row in range(tree.expanded)])
     result = world.rule.accept(tree, torch.tensor(tokens), kind, p, q if kind.is_drawn else None)
-    probs = result.acceptance_probs.tolist()
-    groups = shape_of(tree).groups
+    probs, groups, paths = result.acceptance_probs.tolist(), shape_of(tree).groups, []
     for accepts in itertools.product((True, False), repeat=tree.size):
         weight = 1.0
         for accept, prob in zip(accepts, probs, strict=True):
@@ -113,7 +112,15 @@ def emitted_distribution(tree, kind, world, tokens, output):
             prob / 2 if accept else (1 + prob) / 2
             for accept, prob in zip(accepts, probs, strict=True)
         ]
-        end = world.rule.walk(groups, probs, uniforms).end
+        paths.append((weight, world.rule.walk(groups, probs, uniforms).path))
+    return result, paths
+
+
+def emitted_distribution(tree, kind, world, tokens, output):
+    """Add the distribution of the emitted prefixes for one draft to `output`."""
+    result, paths = verdicts(tree, kind, world, tokens)
+    for weight, path in paths:
+        end = path[-1] if path else -1
         prefix = prefix_of(tree, tokens, end + 1)
         for extra, mass in enumerate(result.extra_distributions[end + 1].tolist()):
             output[(*prefix, extra)] = output.get((*prefix, extra), 0.0) + weight * mass
@@ -179,6 +186,77 @@ def test_the_emitted_distribution_equals_the_target_distribution(shape, made, ki
     vocab = VOCAB.get(shape, 4) if tree.size < 6 else 3
     world = World(len(shape), vocab, tree.height + 1, zeros)
     assert worst_error(tree, kind, world) < 1e-9
+
+
+CHAINS = {"chain of one": (-1,), "chain of two": (-1, 0), "chain of three": (-1, 0, 1)}
+
+
+@pytest.mark.parametrize("zeros", [False, True], ids=["full support", "holes in the support"])
+@pytest.mark.parametrize("kind", Drawing, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("made", ["host", "device"])
+@pytest.mark.parametrize("shape", CHAINS)
+def test_block_verification_of_a_chain_emits_the_target_distribution(shape, made, kind, zeros):
+    parents = CHAINS[shape]
+    tree = topology(parents, CPU) if made == "host" else on_the_device(parents)
+    world = World(len(shape), 3, tree.height + 1, zeros)
+    world.rule = block.RULE
+    assert worst_error(tree, kind, world) < 1e-9
+
+
+def expected_accepted(tree, kind, world):
+    """Return how many drafted tokens are accepted on average."""
+    total = 0.0
+    for tokens, weight in drafts(tree, kind, world):
+        for mass, path in verdicts(tree, kind, world, tokens)[1]:
+            total += weight * mass * len(path)
+    return total
+
+
+def test_block_verification_accepts_11_9_tokens_where_token_by_token_accepts_10_9():
+    """The example of the paper (arXiv 2403.10444): both distributions are the same everywhere."""
+    world = World(1, 2, 3, False)
+    world.p = dict.fromkeys(world.p, torch.tensor([1 / 3, 2 / 3], dtype=torch.float64))
+    world.q = dict.fromkeys(world.q, torch.tensor([2 / 3, 1 / 3], dtype=torch.float64))
+    tree = topology(CHAINS["chain of two"], CPU)
+    assert expected_accepted(tree, Drawing.INDEPENDENT, world) == pytest.approx(10 / 9)
+    world.rule = block.RULE
+    assert expected_accepted(tree, Drawing.INDEPENDENT, world) == pytest.approx(11 / 9)
+    assert worst_error(tree, Drawing.INDEPENDENT, world) < 1e-9
+
+
+@pytest.mark.parametrize("zeros", [False, True], ids=["full support", "holes in the support"])
+@pytest.mark.parametrize("shape", CHAINS)
+def test_block_verification_gains_only_with_several_drawn_tokens(shape, zeros):
+    tree = topology(CHAINS[shape], CPU)
+    world = World(3, 3, tree.height + 1, zeros)
+    for kind in (Drawing.INDEPENDENT, Drawing.CHOSEN):
+        world.rule = token_by_token.RULE
+        single = expected_accepted(tree, kind, world)
+        world.rule = block.RULE
+        gain = expected_accepted(tree, kind, world) - single
+        if tree.size > 1 and kind.is_drawn:
+            assert gain > 1e-3
+        else:
+            assert gain == pytest.approx(0, abs=1e-12)
+
+
+def test_a_block_that_stops_at_the_first_failure_is_biased():
+    tree = topology(CHAINS["chain of three"], CPU)
+    world = World(3, 3, tree.height + 1, False)
+    world.rule = replace(block.RULE, walk=walk_down)
+    assert worst_error(tree, Drawing.INDEPENDENT, world) > 0.005
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_thresholds_of_a_block_are_probabilities_if_p_and_q_differ_only_by_rounding(seed):
+    torch.manual_seed(seed)
+    tree = topology((-1, 0, 1, 2), CPU)
+    q = torch.rand(tree.size + 1, 2000).softmax(-1)
+    p = (q * (1 + 2e-7 * torch.randn_like(q))).clamp(min=0)
+    tokens = torch.randint(0, q.shape[-1], (tree.size,))
+    found = block.RULE.accept(tree, tokens, Drawing.INDEPENDENT, p, q[: tree.expanded])
+    for each in (found.acceptance_probs, found.extra_distributions):
+        assert 0 <= float(each.min()) and float(each.max()) <= 1
 
 
 def off_by_rounding(tree, token_ids, kind, p, q):

@@ -36,6 +36,7 @@ SHAPES = {
     "lookup": random_trace(6, rounds=8, has_distributions=False, temperature=0.0),
     "cut": random_trace(8, rounds=5, cut=True),
     "lossy": random_trace(9, rounds=5, branching=(3, 2), drawing=Drawing.CHOSEN, rule="typical"),
+    "block": random_trace(11, rounds=6, rule="block"),
     "ahead": random_trace(10, rounds=5, is_ahead=True),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -317,6 +318,99 @@ def test_a_lossy_rule_uses_no_draw(outcome: Outcome, enough: str) -> None:
     )
 
 
+def jointly(outcome: Outcome, p: float, q: float, h: float, u: float | None) -> Verdict:
+    return replace(judged(outcome, p, q, u), acceptance_prob=h)
+
+
+def in_block(*verdicts: Verdict, **changes: Any) -> Round:
+    return made(*verdicts, rule="block", ids=(THE, SYS, END), **changes)
+
+
+def test_in_a_block_the_longest_draft_that_passes_decides_about_all_guesses_before_it() -> None:
+    chain = in_block(
+        jointly(A, 0.4, 0.5, 0.02, 0.9),
+        jointly(A, 0.55, 0.5, 0.4, 0.3),
+        jointly(R, 0.2, 0.4, 0.44, 0.6),
+    )
+    product = "the product of p/q up to here, cut to 1 at each guess, is"
+    assert judged_words(chain, 0) == (
+        f"The draft gave the 50.0 %, the target 40.0 %; {product} 0.800. With what p has beyond q "
+        "after the it gives h = 0.020, the chance of this guess if no longer draft passes; the "
+        "draw was 0.900. A longer draft passed, so this draw decides nothing: accepted."
+    )
+    assert judged_words(chain, 1) == (
+        f"The draft gave sys 50.0 %, the target 55.0 %; {product} 0.880. With what p has beyond q "
+        "after sys it gives h = 0.400, the chance of the first 2 guesses if no longer draft "
+        "passes; the draw was 0.300. It is the longest draft that passes: accepted."
+    )
+    assert judged_words(chain, 2) == (
+        f"The draft gave end 40.0 %, the target 20.0 %; {product} h = 0.440; the draw was 0.600. "
+        "So the draft up to here fails: rejected."
+    )
+    assert said(round_sentences(chain, is_greedy=False).extra) == (
+        "In place of end the target draws the from what 0.880 × p has beyond q, the residual, "
+        "which gives it 34.0 %."
+    )
+
+
+def test_a_whole_block_passes_by_its_last_draw() -> None:
+    chain = in_block(
+        jointly(A, 0.5, 0.4, 1, 0.9), jointly(A, 0.4, 0.5, 0.8, 0.7), extra=ExtraKind.BONUS
+    )
+    assert judged_words(chain, 0).endswith(
+        "is 1, so h = 1; the draw was 0.900. A longer draft passed, so this draw decides nothing: "
+        "accepted."
+    )
+    assert judged_words(chain, 1).endswith(
+        "is h = 0.800; the draw was 0.700. So the whole draft passes: accepted."
+    )
+
+
+def test_a_block_that_fails_as_a_whole_draws_from_the_usual_residual() -> None:
+    chain = in_block(jointly(R, 0.2, 0.4, 0.1, 0.9), jointly(R, 0.4, 0.5, 0.4, None))
+    assert judged_words(chain).endswith("So the draft up to here fails: rejected.")
+    assert "h = 0.400; the draw is not known. So the draft up to here" in judged_words(chain, 1)
+    (words, after_one) = (
+        said(round_sentences(each, is_greedy=False).extra)
+        for each in (chain, in_block(jointly(A, 0.5, 0.4, 1, 0.9), jointly(R, 0.1, 0.5, 0.2, 0.9)))
+    )
+    assert "draws the from what p has beyond q, the residual" in words
+    assert "draws the from what p has beyond q, the residual" in after_one
+
+
+def test_a_block_with_a_tiny_chance_says_under_which_number_it_is() -> None:
+    chain = in_block(jointly(R, 1e-7, 0.4, 1e-7, 0.9), jointly(R, 0.4, 0.5, 2e-7, 0.9))
+    assert "after the it gives h, under 0.00001, the chance of this guess" in judged_words(chain)
+    assert "at each guess, is h, under 0.00001; the draw was 0.900" in judged_words(chain, 1)
+
+
+def test_the_end_of_a_text_inside_a_block_says_what_was_dropped() -> None:
+    chain = in_block(jointly(A, 0.2, 0.4, 0.1, 0.9), jointly(U, 0.4, 0.5, 0.4, 0.1), extra=None)
+    assert judged_words(chain).endswith("This draft or a longer one passed: accepted.")
+    assert judged_words(chain, 1) == "sys is dropped: the text ends before it."
+
+
+def test_a_picked_guess_in_a_block_counts_as_certain() -> None:
+    chain = in_block(jointly(R, 0.2, 1, 0.2, 0.9), drawing=PICKED)
+    assert judged_words(chain) == (
+        "The target gives the 20.0 %; the guess was picked, so q counts as 1; the product of p/q "
+        "up to here, cut to 1 at each guess, is h = 0.200; the draw was 0.900. So the draft up to "
+        "here fails: rejected."
+    )
+    words = said(round_sentences(chain, is_greedy=False).extra)
+    assert words.startswith("In place of the the target draws the from p without the")
+
+
+def test_in_a_block_at_temperature_0_no_guess_after_a_rejected_one_passes() -> None:
+    chain = in_block(jointly(R, 0.12, 1, 0, 0.1), jointly(R, 0.62, 1, 0, 0.1))
+    assert judged_words(chain, 0, is_greedy=True).endswith(
+        "the has 12.0 %: rejected. The guess after it was built on it, so it goes too."
+    )
+    assert judged_words(chain, 1, is_greedy=True) == (
+        "A guess before sys was rejected, so it cannot pass: rejected."
+    )
+
+
 def test_a_guess_that_was_never_examined_says_why() -> None:
     chain = made(judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9), ids=(THE, SYS))
     assert judged_words(chain, 1) == "sys was never examined: the before it was rejected."
@@ -430,8 +524,10 @@ def test_the_commit_says_how_many_tokens_one_forward_gave(round_: Round, words: 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("is_greedy", [False, True])
 def test_every_round_has_a_sentence_for_every_level_and_node(seed: int, is_greedy: bool) -> None:
-    drawing, rule = (DRAWN_BY_TOKEN, PICKED_BY_TOKEN, BY_THRESHOLD)[seed % 3]
-    widths, has_q = (3, 2, 1)[: seed % 4], seed % 2 == 0
+    ways = (DRAWN_BY_TOKEN, PICKED_BY_TOKEN, BY_THRESHOLD, (IID, "block"), (PICKED, "block"))
+    drawing, rule = ways[seed % 5]
+    widths = (1, 1, 1) if rule == "block" else (3, 2, 1)
+    widths, has_q = widths[: seed % 4], seed % 2 == 0
     each = random_round(seed, widths, drawing, has_distributions=has_q, rule=rule)
     found = round_sentences(each, is_greedy)
     depth = max((node.depth for node in each.tree.nodes), default=0)

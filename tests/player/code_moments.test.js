@@ -28,8 +28,9 @@ test("each moment has its name and the current values of the variables", () => {
   assert.deepEqual(values({ phase: "commit", node: null }).values, { n: "1", rejected: "1", "len(tokens)": "14" });
 });
 
-test("for a tree and for a lossy rule the page says that the lines do not fit", () => {
+test("for a tree, a lossy rule and a block the page says that the lines do not fit", () => {
   assert.equal(whyNotTheseLines(round()), "");
   assert.match(whyNotTheseLines(round({ isTree: true })), /a tree/);
   assert.match(whyNotTheseLines(round({ isTypical: true })), /lossy/);
+  assert.match(whyNotTheseLines(round({ isBlock: true })), /as a whole, by block verification/);
 });

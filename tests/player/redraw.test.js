@@ -90,6 +90,14 @@ test("nothing is redrawn at temperature 0 or without recorded distributions", ()
   assert.equal(redrawPlan(round(), 0), null);
 });
 
+test("in a block no place of a guess is redrawn, but the bonus after the last guess is", () => {
+  const { record } = round();
+  const [position] = record.positions;
+  const bonus = { ...record, positions: [position, { ...position, parent: 1 }] };
+  assert.equal(redrawPlan(round({ isBlock: true }), -1), null);
+  assert.deepEqual(redrawPlan(round({ isBlock: true, record: bonus }), 1).guesses, []);
+});
+
 // A wrong rule: after a rejection it draws from p instead of the residual.
 class FromTarget extends Redraw {
   constructor(...given) {

@@ -211,6 +211,8 @@ test("the next verdict is the first one after the shown moment, if necessary in 
   assert.deepEqual(nextVerdict(rounds, 0, 4), { round: 1, at: 3, node: 0 });
   assert.equal(nextVerdict(rounds, 1, 4), null);
   assert.equal(nextVerdict([round("chosen", "typical")], 0, 0), null); // the rule of this round uses neither p/q nor a draw
+  assert.equal(nextVerdict([round("independent", "block")], 0, 0), null); // a single guess does not decide about itself
+  assert.deepEqual(nextVerdict([round("independent", "block"), round()], 0, 0), { round: 1, at: 3, node: 0 });
 });
 
 const traceOf = (made) => ({

@@ -36,10 +36,21 @@ test("a rejected guess of an unfinished level counts as verified, and the page s
 });
 
 test("acceptance and rejection add up to 100 %, and the share of all drafted tokens is named separately", () => {
-  const of = (/** @type {number} */ accepted, /** @type {number} */ examined) => ratesWords({ rates: [], accepted, examined, drafted: examined, unreached: 0, undecided: 0 }, false);
+  const of = (/** @type {number} */ accepted, /** @type {number} */ examined) => ratesWords({ rates: [], accepted, examined, drafted: examined, unreached: 0, undecided: 0, behind: 0 }, false);
   assert.match(of(1, 8), /acceptance rate 13 %, rejection rate 87 %/);
   assert.match(of(299, 300), /acceptance rate over 99 %, rejection rate under 1 %/);
   assert.match(of(4, 4), /acceptance rate 100 %, rejection rate 0 %/);
+});
+
+test("a block fails once: the guesses after its first rejected one do not count for the rates", () => {
+  const tree = { drawing: "independent", nodes: { id: [1, 2, 3, 4], parent: [-1, 0, 1, 2], depth: [1, 2, 3, 4] } };
+  const outcome = ["accepted", "rejected", "rejected", "rejected"];
+  const round = new Round({ i: 0, context: 3, tree, rule: "block", verdicts: { outcome }, positions: [], extra: { id: 4, kind: "recovered", parent: 0, prob: 0.4 } }, 0, {}, {});
+  const end = "1 of 2 examined were accepted: acceptance rate 50 %, rejection rate 50 %. 2 more came after a rejected guess and do not count; of all 4 drafted 25 % were used.";
+  assert.equal(ratesWords(runningRates([judgedWhole(round)]), false), end);
+  const moments = momentsOf(round); // four of drafting, one of the forward, four of judging
+  assert.equal(ratesWords(runningRates([judgedSoFar(round, moments, 10)]), false), end);
+  assert.match(ratesWords(runningRates([judgedSoFar(round, moments, 7)]), false), /1 of 2 .* 1 more came after a rejected guess and does not count; 1 is not judged yet; /);
 });
 
 for (const name of ["draft-model.chat.smollm2", "draft-tree.story"]) {

@@ -59,6 +59,12 @@ def test_every_method_describes_its_fields() -> None:
         assert [option["name"] for option in shown["options"]] == [o.name for o in method.options]
 
 
+def test_block_verification_is_in_the_menu_of_methods_that_can_draft_a_chain() -> None:
+    offering = {each["name"] for each in asked_once()["methods"] if "block" in each["rules"]}
+    assert {"draft-model", "early-exit", "prompt-lookup", "eagle"} <= offering
+    assert offering.isdisjoint({"medusa", "lookahead", "dynamic-tree"})
+
+
 def test_a_lossy_rule_is_called_lossy_in_the_menu() -> None:
     for rule in asked_once()["rules"]:
         assert ("(lossy)" in rule["title"]) == (not rule["lossless"])

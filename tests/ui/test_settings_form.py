@@ -96,6 +96,16 @@ def test_without_a_chosen_rule_a_method_uses_its_first(method: Method) -> None:
     assert race_request(form).config.drawing is method.drawings[0]
 
 
+def test_block_verification_is_a_choice_for_chains_and_is_refused_for_siblings() -> None:
+    form = {"prompt": "x", "rule": "block"}
+    assert race_request({**form, "method": "draft-model"}).config.rule == "block"
+    chain = race_request({**form, "method": "early-exit", "branching": "1, 1"}).config
+    assert (chain.rule, chain.branching) == ("block", (1, 1))
+    for changes in ({"branching": "2"}, {"method": "medusa"}, {"method": "eagle"}):
+        with pytest.raises(InputError, match=r"^rule (block )?must be "):
+            race_request({**form, "method": "early-exit", **changes})
+
+
 def test_omitted_settings_have_their_defaults() -> None:
     assert race_request({"prompt": "x"}).config == DecodingConfig()
     assert race_request({"prompt": "x", "task": None}).task is None

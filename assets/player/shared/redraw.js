@@ -14,8 +14,8 @@ const DEVIATIONS = 3.6; // standard deviations above the noise floor, the same a
 
 // Return a plan with everything that is needed to repeat the draws after the node `parent`: the
 // bins with p and q, the drafted tokens, how they were drawn, and the rule. The last bin holds all other tokens together;
-// its id is null. Return null at temperature 0, where nothing is drawn, or if the record has no
-// distributions. `written` is the id of a token that gets a separate bin even if it is rare.
+// its id is null. Return null at temperature 0, where nothing is drawn, if the record has no
+// distributions, or if a drafted token was judged together with others (block verification). `written` is the id of a token that gets a separate bin even if it is rare.
 /**
  * @param {Round} round
  * @param {number | undefined} parent
@@ -27,6 +27,7 @@ export function redrawPlan(round, parent, written = null) {
   const position = positions.find((each) => each.parent === parent);
   if (!position || round.isGreedy) return null;
   const children = round.indices.filter((each) => tree.nodes.parent[each] === parent);
+  if (round.isBlock && children.length) return null;
   const bins = binsOf(round, position, children, written);
   const ids = bins.map(({ id }) => id);
   const guesses = children.map((node) => ({ bin: ids.indexOf(tree.nodes.id[node]), passes: round.verdict(node).accept > 0 }));

@@ -124,6 +124,7 @@ function howWords({ drawing, rule, guesses }) {
 
 /** @param {any} place */
 function whyNot({ trace, round, node }) {
+  if (round?.isBlock && !round.isGreedy) return "Block verification judges the draft as a whole, so the draw of one place cannot be repeated by itself.";
   if (round?.isGreedy) return `At temperature 0 nothing is drawn, so there is nothing to redraw: p is all on one token, the target’s most probable one${bestWords(trace, round, node)}. A guess passes only if it is that token, so the text is the target’s own, token for token.`;
   return "This place was never examined, so the record keeps no distributions of it.";
 }

@@ -179,6 +179,11 @@ export class Round {
     return this.record.rule === "typical";
   }
 
+  // Return whether the rule judged the whole chain at once, from its end.
+  get isBlock() {
+    return this.record.rule === "block";
+  }
+
   // Return whether the rule treated every drafted token as certain, with q = 1.
   get isPointMass() {
     return this.record.tree.drawing === "chosen" && !this.isTypical;

@@ -88,6 +88,7 @@ export function noResidualWords(round, parent, stage) {
   if (stage === "drafted") return "It comes with p, which the target’s forward brings.";
   if (!round.record.tree.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
   const isExamined = round.record.positions.some((each) => each.parent === parent);
+  if (round.isBlock && !isExamined) return "Not in the record: no accepted guess led here.";
   return isExamined ? "Whoever recorded this run could not see it." : "Never examined: no accepted guess led here.";
 }
 

@@ -84,7 +84,7 @@ export function knownColumn(round, moments, at) {
   return { levels: round.judgedLevels(judged), extraKind };
 }
 
-/** @typedef {{ levels: string[], drafted: number, unreached: number, undecided: number }} Judged what is known of a round: the outcomes of its levels, the number of drafted tokens, how many of them can no longer be examined, and how many were rejected although a sibling may still be accepted */
+/** @typedef {{ levels: string[], drafted: number, unreached: number, undecided: number, behind?: number }} Judged what is known of a round: the outcomes of its levels, the number of drafted tokens, how many of them can no longer be examined, how many were rejected although a sibling may still be accepted, and how many were rejected after a rejected level, as in a block, and do not count */
 
 // Return what is known of a round at a moment. Tokens that were never examined appear among the
 // levels only at the end of the round. A level is rejected once none of its siblings can be
@@ -101,12 +101,12 @@ export function judgedSoFar(round, moments, at) {
   const { depth } = round.record.tree.nodes;
   const { levels } = knownColumn(round, moments, at);
   const drafted = phase === "draft" ? depth.filter((each) => each <= level).length : depth.length;
-  if (phase === "commit") return { levels, drafted, unreached: unreachedIn(round), undecided: 0 };
+  if (phase === "commit") return { ...counted(levels), drafted, unreached: unreachedIn(round), undecided: 0 };
   const open = moments.slice(at + 1).flatMap(({ phase: later, node }) => (later === "judge" && node !== null ? [depth[node] - 1] : []));
   const known = levels.filter((each, place) => each === "accepted" || (each === "rejected" && !open.includes(place)));
   const past = moments.slice(0, at + 1);
   const undecided = past.filter(({ phase: earlier, node }) => earlier === "judge" && node !== null && open.includes(depth[node] - 1)).length;
-  return { levels: known, drafted, unreached: phase === "extra" ? unreachedIn(round) : givenUp(round, past), undecided };
+  return { ...counted(known), drafted, unreached: phase === "extra" ? unreachedIn(round) : givenUp(round, past), undecided };
 }
 
 // Return what is known of a round after its last moment.
@@ -115,7 +115,17 @@ export function judgedSoFar(round, moments, at) {
  * @returns {Judged}
  */
 export function judgedWhole(round) {
-  return { levels: round.levels, drafted: round.outcomes.length, unreached: unreachedIn(round), undecided: 0 };
+  return { ...counted(round.levels), drafted: round.outcomes.length, unreached: unreachedIn(round), undecided: 0 };
+}
+
+// Return the levels that count for the rates, and how many rejected levels after the first one do
+// not: block verification judges all guesses, but the draft fails only once.
+/** @param {string[]} levels */
+function counted(levels) {
+  const first = levels.indexOf("rejected");
+  const isBehind = (/** @type {string} */ outcome, /** @type {number} */ at) => outcome === "rejected" && at > first;
+  const kept = levels.filter((outcome, at) => !isBehind(outcome, at));
+  return { levels: kept, behind: levels.length - kept.length };
 }
 
 /** @param {Round} round */
@@ -130,6 +140,7 @@ function unreachedIn({ outcomes }) {
  * @param {Moment[]} past
  */
 function givenUp(round, past) {
+  if (round.isBlock) return 0; // all guesses are judged
   const { parent } = round.record.tree.nodes;
   const judged = new Set(past.flatMap(({ phase, node }) => (phase === "judge" && node !== null ? [node] : [])));
   const passed = (/** @type {number} */ node) => judged.has(node) && round.outcomes[node] === "accepted";

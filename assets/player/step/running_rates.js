@@ -21,14 +21,15 @@ export function runningRates(rounds) {
   const drafted = rounds.reduce((sum, each) => sum + each.drafted, 0);
   const unreached = rounds.reduce((sum, each) => sum + each.unreached, 0);
   const undecided = rounds.reduce((sum, each) => sum + each.undecided, 0);
-  return { rates, accepted, examined: rates.length, drafted, unreached, undecided };
+  const behind = rounds.reduce((sum, each) => sum + (each.behind ?? 0), 0);
+  return { rates, accepted, examined: rates.length, drafted, unreached, undecided, behind };
 }
 
 /**
  * @param {ReturnType<typeof runningRates>} found
  * @param {boolean} isTree true if a level may have several guesses
  */
-export function ratesWords({ accepted, examined, drafted, unreached, undecided }, isTree) {
+export function ratesWords({ accepted, examined, drafted, unreached, undecided, behind }, isTree) {
   const siblings = `${undecided} ${undecided === 1 ? "guess was" : "guesses were"} rejected, another one at the same place may still pass`;
   if (!examined) return undecided ? `No level is decided yet: ${siblings}.` : "Nothing is judged yet.";
   const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
@@ -37,10 +38,11 @@ export function ratesWords({ accepted, examined, drafted, unreached, undecided }
   const further = undecided ? ` A further level is open: ${siblings}.` : "";
   if (isTree) return `${told}${further} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
   if (drafted === examined) return told;
-  const open = drafted - examined - unreached;
+  const open = drafted - examined - unreached - behind;
   const never = unreached ? `${unreached} more ${unreached === 1 ? "was" : "were"} never examined; ` : "";
+  const after = behind ? `${behind} more came after a rejected guess and ${behind === 1 ? "does" : "do"} not count; ` : "";
   const waiting = open ? `${open} ${open === 1 ? "is" : "are"} not judged yet; ` : "";
-  return `${told} ${never}${waiting}of all ${drafted} drafted ${share(accepted / drafted)} were used.`;
+  return `${told} ${never}${after}${waiting}of all ${drafted} drafted ${share(accepted / drafted)} were used.`;
 }
 
 // Write two shares as percentages that add up to 100 %. Write 0 % or 100 % only if the share is

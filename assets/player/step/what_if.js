@@ -106,7 +106,8 @@ export class WhatIf {
     this.wanted = null;
     this.thought = null;
     this.field.show(u, accept);
-    setText(refs.whatIfText, thresholdWords(tokenLabel(trace.text(round.tokenId(node))), round.outcomes[node], drawn(accept, u)[0]));
+    const [name, threshold] = [tokenLabel(trace.text(round.tokenId(node))), drawn(accept, u)[0]];
+    setText(refs.whatIfText, round.isBlock ? jointWords(name, round, node, threshold) : thresholdWords(name, round.outcomes[node], threshold));
     this.showResult("");
     refs.whatIfActions.hidden = true;
   }
@@ -191,6 +192,21 @@ function thresholdWords(text, outcome, accept) {
   if (accept === "1") return `Any u accepts ${text}: p ≥ q.`;
   if (accept === "0") return `No u accepts ${text}: p is 0 here.`;
   return outcome === "accepted" ? `Drag u: at ${accept} or above ${text} is rejected.` : `Drag u: below ${accept} ${text} is accepted.`;
+}
+
+// The same for block verification, where the last draw that passes decides about all guesses before it.
+/**
+ * @param {string} text
+ * @param {Round} round
+ * @param {number} node
+ * @param {string} accept
+ */
+export function jointWords(text, round, node, accept) {
+  const isAccepted = round.outcomes[node] === "accepted";
+  if (isAccepted && node !== round.accepted.at(-1)) return `Any u accepts ${text}: a longer draft passed.`;
+  if (accept === "0") return `No u lets the draft up to ${text} pass: h is 0 here.`;
+  if (accept === "1") return `Any u accepts ${text}: h is 1 here.`;
+  return isAccepted ? `Drag u: at ${accept} or above the draft up to ${text} fails.` : `Drag u: below ${accept} ${text} is accepted with all guesses before it.`;
 }
 
 // Return a copy of the round in which one node has another draw, but all verdicts stay the same.

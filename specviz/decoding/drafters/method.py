@@ -21,6 +21,9 @@ from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need, Parts
 from specviz.records import MAX_TREE_NODES, DecodingConfig, Drawing
 
+# options that limit the size of a tree whose shape the method decides itself
+_TREE_SIZES = ("nodes", "guesses")
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -116,7 +119,26 @@ class Method:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Return the verification rules that can judge the method's drafts."""
-        return tuple(rule for rule in RULES.values() if rule.drawings & set(self.drawings))
+        return tuple(
+            rule
+            for rule in RULES.values()
+            if rule.drawings & set(self.drawings) and not (rule.needs_chain and self.has_only_trees)
+        )
+
+    @property
+    def has_only_trees(self) -> bool:
+        """Return whether the method drafts trees of its own shape, whatever the settings are."""
+        return self.has_own_tree and not any(drawing.is_drawn for drawing in self.drawings)
+
+    @property
+    def has_own_tree(self) -> bool:
+        """Return whether the method has an option for the size of a tree that it shapes itself."""
+        return any(option.name in _TREE_SIZES for option in self.options)
+
+    def drafts_siblings(self, config: DecodingConfig) -> bool:
+        """Return whether a draft can have several guesses for one position."""
+        is_own = self.has_own_tree and not config.drawing.is_drawn and not config.branching
+        return is_own or max(config.widths) > 1
 
     def drawing_named(self, text: str) -> Drawing:
         """Return the way of drawing that `text` names; an empty text means the default one.
@@ -148,7 +170,7 @@ class Method:
 
     def most_rows(self, config: DecodingConfig) -> int:
         """Return how many rows a verification has at most: one for the root, one for each node."""
-        if not any(option.name in ("nodes", "guesses") for option in self.options):
+        if not self.has_own_tree:
             return 1 + config.node_count
         chosen = dict(config.options).get("nodes") or MAX_TREE_NODES
         return 1 + max(config.node_count, chosen)
@@ -191,5 +213,11 @@ class Method:
             raise InputError(
                 f"rule must be one of {', '.join(fitting)} for method {self.name} with drawing "
                 f"{config.drawing.value}, got {rule.name}"
+            )
+        if rule.needs_chain and self.drafts_siblings(config):
+            raise InputError(
+                f"rule {rule.name} must be used on a chain, with one guess per position, but these "
+                f"settings of method {self.name} draft siblings: choose an empty branching and "
+                "independent drawing, or the rule token"
             )
         self.completed(config)

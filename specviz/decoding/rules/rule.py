@@ -114,6 +114,7 @@ class Rule:
 
     - `title` and `summary`: its name on the page, and one sentence for the user who chooses it.
     - `drawings`: the ways of drawing that the rule can judge.
+    - `needs_chain`: whether the rule judges chains only, which have one guess per position.
     - `is_lossless`: whether the text has exactly the target's distribution.
     """
 
@@ -123,4 +124,5 @@ class Rule:
     accept: Accept
     walk: WalkFunction = walk_down
     drawings: frozenset[Drawing] = frozenset(Drawing)
+    needs_chain: bool = False
     is_lossless: bool = True
