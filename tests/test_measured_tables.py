@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from specviz.cli import _parser
+from tests.random_rounds import random_round
 
 ROOT = Path(__file__).parent.parent
-_spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "measure_tables.py")
-assert _spec is not None and _spec.loader is not None
-tables = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tables)
+
+
+def script(name: str) -> Any:
+    """Return a script in docs as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tables = script("measure_tables")
 
 MADE = {"made_by": "specviz 0.1.0 (1a2b3c4d)", "processor": "AMD EPYC"}
 STEPS = {
@@ -125,3 +135,15 @@ def test_every_table_is_printed_by_its_name_and_comes_from_valid_commands(
     tables.main(name)
     out = capsys.readouterr().out
     assert out.startswith(f"\n## {name}\n") and "specviz 0.1.0 (1a2b3c4d)" in out
+
+
+def test_the_expected_accepted_tokens_of_a_draft_follow_from_its_record_for_both_rules() -> None:
+    made = random_round(widths=(1, 1))
+    numbers = ((0.2, 0.4, 0.1), (0.3, 0.2, 0.5))
+    verdicts = tuple(
+        replace(old, target_prob=p, draft_prob=q, acceptance_prob=h)
+        for old, (p, q, h) in zip(made.verdicts, numbers, strict=True)
+    )
+    by_token, as_block = script("measure_rules").expected(replace(made, verdicts=verdicts))
+    assert by_token == pytest.approx(0.5 + 0.5 * 1)
+    assert as_block == pytest.approx(2 * 0.5 + 1 * 0.1 * 0.5)
