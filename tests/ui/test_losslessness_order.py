@@ -41,6 +41,11 @@ def test_any_other_method_decodes_once_per_draw() -> None:
     assert not found["side_by_side"] and found["draws"] == 3
 
 
+def test_block_verification_decodes_once_per_draw() -> None:
+    found = last(form=FORM | {"rule": "block"}, draws=3)
+    assert not found["side_by_side"] and found["draws"] == 3
+
+
 def test_a_long_series_sends_intermediate_counts_and_ends_with_its_last_draw(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -63,6 +68,8 @@ def test_at_temperature_0_one_token_is_certain() -> None:
         {"draws": 0},
         {"draws": "many"},
         {"form": FORM | {"method": "prompt-lookup"}, "rule": "equal-argmax"},
+        {"form": FORM | {"rule": "block"}, "rule": "equal-argmax"},
+        {"form": FORM | {"rule": "block"}, "draft": "random"},
         {"form": 3},
     ],
     ids=lambda changes: next(iter(changes)),

@@ -1,7 +1,8 @@
 """The losslessness laboratory: it samples one position of a text thousands of times.
 
 For a draft model, many rounds are drawn together from one evaluation of the models, under the right
-rule or a wrong one. With any other method, the models run again for every draw. The iterator yields
+rule or a wrong one. With any other method, and under another rule of the decoder than token by
+token, the models run again for every draw. The iterator yields
 at most MOST_STEPS times, so that the caller can show the counts and stop at any moment. In shapes,
 V is the size of the vocabulary.
 """
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.drafters.registry import method_named
+from specviz.decoding.rules import token_by_token
 from specviz.decoding.sampling import Sampler
 from specviz.decoding.target import Target
 from specviz.errors import InputError
@@ -37,6 +39,7 @@ from specviz.records import DecodingConfig
 
 MAX_DRAWS = 50_000
 SIDE_BY_SIDE = "draft-model"  # the method whose rules can be replaced by wrong ones
+TOKEN_BY_TOKEN = token_by_token.RULE.name  # the rule that many rounds of one level can show
 FOUND = 1e-3  # a rule counts as wrong if its p-value is smaller than this
 SHOWN = 7  # number of tokens that have a bar of their own in the chart
 # The largest number of progress steps in a series of draws.
@@ -48,7 +51,7 @@ class LaboratoryRequest:
     """A series of draws under a rule: RIGHT, or the name of a wrong rule of the zoo.
 
     With `is_random_draft` the draft gives every token the same probability. A wrong rule and a
-    random draft are possible only for the method SIDE_BY_SIDE.
+    random draft are possible only for the method SIDE_BY_SIDE, judged token by token.
     """
 
     pair: Pair
@@ -71,6 +74,11 @@ class LaboratoryRequest:
             raise InputError(
                 f"method must be {SIDE_BY_SIDE} if the rule or the draft is changed, got "
                 f"{self.config.method}"
+            )
+        if is_changed and self.config.rule != TOKEN_BY_TOKEN:
+            raise InputError(
+                f"rule of the settings must be {TOKEN_BY_TOKEN} if the rule or the draft is "
+                f"changed, got {self.config.rule}"
             )
 
 
@@ -144,7 +152,7 @@ class Laboratory:
 
     def _make_draws(self, rule: ExactRule) -> Draws:
         config, context, usual = self.config, self._context, self.counting.usual
-        if config.method != SIDE_BY_SIDE:
+        if config.method != SIDE_BY_SIDE or config.rule != TOKEN_BY_TOKEN:
             return DecoderDraws(self._loaded, config, context, usual, config.seed)
         first, second = (self._place(ids) for ids in (context, [*context, usual]))
         stale = cache(
