@@ -9,9 +9,10 @@ from functools import cache
 
 import pytest
 
-from specviz.decoding import autoregressive, speculative, verification
+from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
+from specviz.decoding.rules import token_by_token
 from specviz.decoding.target import cache_capacity
 from specviz.experiments.benchmark.peers import LibraryPeer
 from specviz.experiments.run.losslessness import measure_losslessness
@@ -120,7 +121,7 @@ def test_accepted_tokens_follow_the_target_up_to_the_noise_floor():
 
 def test_the_measurement_detects_a_biased_rule(monkeypatch):
     """The wrong rule resamples rejected tokens from p instead of the residual."""
-    monkeypatch.setattr(verification, "residual", lambda p, q: p)
+    monkeypatch.setattr(token_by_token, "residual", lambda p, q: p)
     assert measured(SIBLINGS, ["translate"], SAMPLES).verdict == "biased"
 
 

@@ -229,7 +229,7 @@ def test_a_fork_that_is_refused_after_its_start_returns_to_its_run(real: StepDri
     step.driver.ref("forkGo").click()
     step.page.wait_for_selector("[data-ref=forkError]:visible")
     step.settle()
-    assert "these settings draft another tree there" in step.driver.text("forkError")
+    assert "with these settings round" in step.driver.text("forkError")
     assert step.driver.evaluate("specviz.step.source") == "draft-model.code"
     assert step.place[0] == place[0] and step.driver.ref("stepTable").locator("tbody tr").count()
     assert step.driver.ref("stepTrace").locator("option").count() == count

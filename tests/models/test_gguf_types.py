@@ -189,5 +189,5 @@ def test_scaled_rotary_positions_are_refused_by_their_type(
 ) -> None:
     fields: Mapping[str, Any] = {"rope.scaling.type": kind, "rope.scaling.factor": 4.0}
     file = write(tmp_path / "tiny.gguf", module, fields=fields)
-    message = f"with rotary positions of type '{kind}' and factor 4, which are not read from GGUF"
+    message = f"with rotary positions of type '{kind}' and factor 4, which specviz does not read"
     assert message in refusal(file, capsys)
