@@ -10,6 +10,7 @@ import math
 import re
 import reprlib
 from asyncio import CancelledError
+from collections.abc import Iterable
 from typing import TypeGuard
 
 # a number with its digits in groups of three, such as 12,345
@@ -85,6 +86,16 @@ def is_whole(value: object) -> TypeGuard[int]:
 def is_number(value: object) -> TypeGuard[int | float]:
     """Return whether a value is an int or a finite float."""
     return is_whole(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def one_of(values: Iterable[str]) -> str:
+    """Return the rule that a value must be one of these, as words that follow "must be".
+
+    >>> one_of(["token", "block"]), one_of(["token"])
+    ('one of token, block', 'token')
+    """
+    names = list(values)
+    return f"one of {', '.join(names)}" if len(names) > 1 else names[0]
 
 
 def whole_rule(low: float = -math.inf, high: float = math.inf) -> str:

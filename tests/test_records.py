@@ -40,7 +40,10 @@ from tests.random_traces import random_trace
         ),
         ({"branching": (2, 0)}, "branching must be a tuple of whole numbers >= 1, got (2, 0)"),
         ({"draft_length": 1, "branching": (2, 2)}, "branching must have at most draft_length"),
-        ({"branching": (65,)}, "branching must give at most 64 nodes, got 325 with draft_length 5"),
+        (
+            {"branching": (65,)},
+            "branching must give at most 64 nodes with a draft length of 5, got 65,",
+        ),
     ],
 )
 def test_a_bad_setting_is_refused_by_name_rule_and_value(

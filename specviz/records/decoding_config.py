@@ -42,8 +42,11 @@ class DecodingConfig:
             rule = f"at most draft_length = {self.draft_length} levels"
             raise InputError(f"branching must have {rule}, got {short(self.branching)}")
         if self.node_count > MAX_TREE_NODES:
-            got = f"{self.node_count} with draft_length {self.draft_length}: {self.branching!r}"
-            raise InputError(f"branching must give at most {MAX_TREE_NODES} nodes, got {got}")
+            got = f"{','.join(map(str, self.branching))}, which gives {self.node_count:,}"
+            raise InputError(
+                f"branching must give at most {MAX_TREE_NODES} nodes with a draft length of "
+                f"{self.draft_length}, got {got}"
+            )
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -51,3 +51,27 @@ def test_a_replay_after_a_race_is_called_a_replay_and_leads_to_its_end(
         assert not tab.evaluate("specviz.race.view.playback.isPlaying")
         assert tab.text("runState").startswith("finished") and tab.ref("runState").is_visible()
         assert tab.ref("replayNotice").is_hidden() and tab.ref("replayState").is_hidden()
+
+
+# Collect every text of the line next to the speedup in `seenWords`.
+WATCH = """
+window.seenWords = [];
+new MutationObserver(() => {
+    const text = document.querySelector("[data-ref=speedupWord]")?.textContent;
+    if (text && text !== window.seenWords.at(-1)) window.seenWords.push(text);
+}).observe(document, { subtree: true, childList: true, characterData: true });
+"""
+
+
+def test_while_the_last_race_is_opened_again_the_page_says_so(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url, "?tokens=40")
+    tab.race()
+    tab.rest()
+    tab.page.add_init_script(WATCH)
+    tab.reload()
+    tab.until("specviz.race.trace.ending !== null")
+    seen = tab.evaluate("window.seenWords")
+    opening = seen.index("opening your last race …")
+    assert "press Race to measure" not in seen[opening:]

@@ -18,7 +18,7 @@ def test_a_refused_file_does_not_change_the_description_of_the_run(
     opened: StepDriver, tmp_path: Path
 ) -> None:
     words = opened.driver.text("stepNote")
-    assert words.startswith("K ")
+    assert words.startswith("method draft-tree, K ")
     (tmp_path / "run.json").write_text("[]")
     opened.driver.ref("stepFile").set_input_files(tmp_path / "run.json")
     opened.page.wait_for_selector("[data-ref=stepError]:visible")
@@ -35,7 +35,7 @@ def test_after_a_reload_a_held_run_is_said_to_be_gone(open_page: OpenPage, rando
     assert driver.text("stepError").startswith("The run of this link was still going on")
     step = StepDriver(driver)
     driver.page.wait_for_function("!location.search.includes('trace=live')")
-    assert step.driver.text("stepNote").startswith("K ")
+    assert step.driver.text("stepNote").startswith("method draft-model, K ")
 
 
 def test_a_text_split_over_tokens_is_found_at_the_token_that_completes_it(

@@ -204,7 +204,7 @@ BAD = {
     "top_p must be above 0 and at most 1, got 0.0": ["--top-p", "0"],
     "top_k must be a whole number from 0 to 1,000,000, got -3": ["--top-k", "-3"],
     "method must be one of": ["--method", "nonsense"],
-    "drawing must be one of independent for this method, got 'x'": ["--drawing", "x"],
+    "drawing must be independent for method draft-model, got 'x'": ["--drawing", "x"],
     "rule must be one of token, block, typical, got 'x'": ["--rule", "x"],
     "branching must be empty for method draft-model": ["--branching", "2"],
     "branching must be whole numbers separated by commas": [

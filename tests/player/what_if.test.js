@@ -19,8 +19,8 @@ function block() {
 test("in a block the words about another draw say what the longest draft decides", () => {
   const words = (node, accept) => jointWords("it", block(), node, accept);
   assert.equal(words(0, "0.020"), "Any u accepts it: a longer draft passed.");
-  assert.equal(words(1, "0.400"), "Drag u: at 0.400 or above the draft up to it fails.");
-  assert.equal(words(2, "0.440"), "Drag u: below 0.440 it is accepted with all guesses before it.");
+  assert.equal(words(1, "0.400"), "Drag u: the draft up to it fails if u is at least the threshold, 0.400.");
+  assert.equal(words(2, "0.440"), "Drag u: it is accepted with all guesses before it if u is below the threshold, 0.440.");
   assert.equal(words(1, "1"), "Any u accepts it: h is 1 here.");
   assert.equal(words(2, "0"), "No u lets the draft up to it pass: h is 0 here.");
 });

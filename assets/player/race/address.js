@@ -79,7 +79,7 @@ export class Address {
     for (const [setting, known] of Object.entries({ drawing: drawings, rule: rules })) {
       const text = values[setting];
       if (text === undefined || known.includes(text)) continue;
-      problems.push(`${setting} must be one of ${known.join(", ")} for this method, got “${brief(text)}”`);
+      problems.push(`${setting} must be ${known.length > 1 ? "one of " : ""}${known.join(", ")} for this method, got “${brief(text)}”`);
       delete values[setting];
     }
     return values;

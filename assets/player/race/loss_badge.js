@@ -1,17 +1,7 @@
 // A badge on every result of a lossy rule. It differs in colour, shape and words from other badges.
 
 import { setText } from "../shared/dom.js";
-
-// Return the words for a lossy rule, or "" for a lossless one. At temperature 0 the target's
-// distribution is a single token, and a rule that accepts by a threshold keeps exactly that token.
-/**
- * @param {{ lossless: boolean } | undefined} rule
- * @param {boolean} isGreedy
- */
-export function lossOf(rule, isGreedy) {
-  if (!rule || rule.lossless) return "";
-  return isGreedy ? "lossy rule, without effect at temperature 0" : "lossy: not the target’s distribution";
-}
+import { lossOf } from "../shared/loss_words.js";
 
 // Say how far the rule's distribution was measured to be from the target's. `bias` is missing if it
 // was never measured.

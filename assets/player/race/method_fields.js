@@ -3,9 +3,10 @@
 // knows none of them by name.
 
 import { element, option as choice, setText } from "../shared/dom.js";
+import { lossOf } from "../shared/loss_words.js";
 import { optionProblem, problemOf, settingOf } from "../shared/settings.js";
 import { moreWords, needOf, pairFor } from "./other_models.js";
-import { biasWords, lossOf } from "./loss_badge.js";
+import { biasWords } from "./loss_badge.js";
 import { Menu } from "../shared/menu.js";
 import { Slider } from "./slider.js";
 

@@ -468,6 +468,7 @@ export class RacePage extends Page {
     this.showHeader(this.trace);
     if (this.order.draw() && !this.isReopening) this.refs.results.scrollIntoView();
     if (!recording) this.writeSoon();
+    if (this.isReopening && !recording) setText(this.refs.speedupWord, "opening your last race …");
     this.heard("began", this.isHeld);
     if (this.isReopening && !recording && !this.refs.lostNotice.hidden) this.showLost(true);
   }

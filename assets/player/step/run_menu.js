@@ -2,6 +2,7 @@
 
 import { element, option, setText, takeFile } from "../shared/dom.js";
 import { engineLine } from "../shared/engine_words.js";
+import { lossOf } from "../shared/loss_words.js";
 import { counted, measuredWords, whole } from "../shared/number_words.js";
 import { allSettings } from "../shared/settings.js";
 import { FASTER, speedupScope, speedupText, speedupWord, verdictOf } from "../shared/speedup_words.js";
@@ -142,11 +143,13 @@ export function speedWords({ summary, ending }) {
 /** @param {Trace} trace */
 export function runWords(trace) {
   const { header, rounds, main } = trace;
-  const { draft_length: length, temperature, seed } = main.config;
+  const { method, rule, draft_length: length, temperature, seed } = main.config;
+  const shape = [`method ${method}`, rule === "token" ? "" : `rule ${rule}`, `K ${length}`, `temperature ${temperature}`, `seed ${seed}`];
+  const loss = lossOf({ lossless: !rounds.some((round) => round.isTypical) }, temperature === 0);
   const models = main.draft ? `${header.target.name}, draft model: ${main.draft.name}` : header.target.name;
   const size = trace.isLive ? [] : [`${counted(rounds.length, "round")}, ${counted(main.tokens.length, "token")}`];
   const measured = measuredWords(header);
-  return [`K ${length}, temperature ${temperature}, seed ${seed}`, models, ...size, ...forkWords(trace), measured].filter(Boolean).join(" · ");
+  return [shape.filter(Boolean).join(", "), loss, models, ...size, ...forkWords(trace), measured].filter(Boolean).join(" · ");
 }
 
 // List the serving engines that took part in the race.

@@ -11,7 +11,7 @@ export const RULES = [
   { name: "rejection", title: "rejection", holds: (at) => at.outcome === "rejected" },
   { name: "recovered", title: "recovered token", holds: (at) => at.extra === "recovered" },
   { name: "bonus", title: "bonus token", holds: (at) => at.extra === "bonus" },
-  { name: "over", title: "draft surer than target: q > p", holds: (at) => at.isNode && at.q > at.p },
+  { name: "over", title: "draft surer than target: q > p", holds: (at) => at.isNode && at.isDrawn && at.q > at.p },
   {
     name: "tie", title: "close call: u from p/q less than", value: 0.05, low: 0, high: 1,
     // no draw is close if p >= q, because the token is then always accepted
@@ -44,7 +44,7 @@ export function factsOf(trace, round, node) {
   const { p, residual, q, u, outcome, raw_p, raw_q } = round.verdict(node);
   const compared = round.isGreedy ? { p: raw_p, q: raw_q } : { p: residual ?? p, q };
   return {
-    ...shared, ...compared, outcome, depth: record.tree.nodes.depth[node],
+    ...shared, ...compared, outcome, isDrawn: !round.isPointMass, depth: record.tree.nodes.depth[node],
     u: round.isGreedy ? null : u,
     targetBest: best(position?.id, position?.raw_p),
     draftBest: best(position?.id, position?.raw_q),

@@ -191,7 +191,8 @@ export class WhatIf {
 function thresholdWords(text, outcome, accept) {
   if (accept === "1") return `Any u accepts ${text}: p ≥ q.`;
   if (accept === "0") return `No u accepts ${text}: p is 0 here.`;
-  return outcome === "accepted" ? `Drag u: at ${accept} or above ${text} is rejected.` : `Drag u: below ${accept} ${text} is accepted.`;
+  const fate = outcome === "accepted" ? "rejected if u is at least the threshold" : "accepted if u is below the threshold";
+  return `Drag u: ${text} is ${fate}, ${accept}.`;
 }
 
 // The same for block verification, where the last draw that passes decides about all guesses before it.
@@ -206,7 +207,8 @@ export function jointWords(text, round, node, accept) {
   if (isAccepted && node !== round.accepted.at(-1)) return `Any u accepts ${text}: a longer draft passed.`;
   if (accept === "0") return `No u lets the draft up to ${text} pass: h is 0 here.`;
   if (accept === "1") return `Any u accepts ${text}: h is 1 here.`;
-  return isAccepted ? `Drag u: at ${accept} or above the draft up to ${text} fails.` : `Drag u: below ${accept} ${text} is accepted with all guesses before it.`;
+  const fate = isAccepted ? `the draft up to ${text} fails if u is at least` : `${text} is accepted with all guesses before it if u is below`;
+  return `Drag u: ${fate} the threshold, ${accept}.`;
 }
 
 // Return a copy of the round in which one node has another draw, but all verdicts stay the same.

@@ -15,7 +15,7 @@ from specviz.decoding.drafters.suffix_tree import SuffixTree
 from specviz.decoding.rules.rule import Rule
 from specviz.decoding.rules.rule_table import RULES, rule_named
 from specviz.decoding.sampling import Sampler
-from specviz.errors import InputError, short, whole_rule
+from specviz.errors import InputError, one_of, short, whole_rule
 from specviz.models.language_model import LanguageModel
 from specviz.models.memory_estimate import ExtraMemory
 from specviz.models.parts import Need, Parts
@@ -148,8 +148,8 @@ class Method:
         for drawing in self.drawings:
             if text in ("", drawing.value):
                 return drawing
-        allowed = ", ".join(drawing.value for drawing in self.drawings)
-        raise InputError(f"drawing must be one of {allowed} for this method, got {short(text)}")
+        allowed = one_of(drawing.value for drawing in self.drawings)
+        raise InputError(f"drawing must be {allowed} for method {self.name}, got {short(text)}")
 
     def usual(self, draft_length: int, **changes: Any) -> DecodingConfig:
         """Return the settings with the default tree, drawing and options of this method.
@@ -204,14 +204,14 @@ class Method:
                 f"branching must be empty for method {self.name}, got {config.branching}"
             )
         if config.drawing not in self.drawings:
-            allowed = ", ".join(drawing.value for drawing in self.drawings)
+            allowed = one_of(drawing.value for drawing in self.drawings)
             got = config.drawing.value
-            raise InputError(f"drawing must be one of {allowed} for method {self.name}, got {got}")
+            raise InputError(f"drawing must be {allowed} for method {self.name}, got {got}")
         rule = rule_named(config.rule)
         if config.drawing not in rule.drawings:
             fitting = [each.name for each in self.rules if config.drawing in each.drawings]
             raise InputError(
-                f"rule must be one of {', '.join(fitting)} for method {self.name} with drawing "
+                f"rule must be {one_of(fitting)} for method {self.name} with drawing "
                 f"{config.drawing.value}, got {rule.name}"
             )
         if rule.needs_chain and self.drafts_siblings(config):
