@@ -11,7 +11,7 @@ from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.drafters.self_draft import BITS, QUANTISED
 from specviz.decoding.speculative import SpeculativeRun
-from specviz.errors import InputError
+from specviz.errors import InputError, one_of
 from specviz.models.parts import Need, Parts
 from specviz.records import (
     DecodingConfig,
@@ -248,6 +248,7 @@ def test_a_method_refuses_kinds_and_options_that_it_does_not_have(method, drafte
         too_much = ((option.name, option.high + 1),)
         with pytest.raises(InputError, match=f"{option.name} must be {option.rule}, got"):
             drafter_for(dataclasses.replace(config, options=too_much), PROMPT)
+    allowed = one_of(drawing.value for drawing in method.drawings)
     for kind in set(Drawing) - set(method.drawings):
-        with pytest.raises(InputError, match="drawing must be one of"):
+        with pytest.raises(InputError, match=f"drawing must be {allowed} for method {method.name}"):
             drafter_for(dataclasses.replace(config, drawing=kind), PROMPT)
