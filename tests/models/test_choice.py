@@ -32,7 +32,7 @@ from specviz.models.matrix_kernels.choice import (
 from specviz.models.matrix_kernels.kernel_candidates import BY_NAME, offered
 from specviz.models.matrix_kernels.measuring import measure
 from specviz.models.matrix_kernels.projection import Projection, int4, int8
-from specviz.models.matrix_kernels.weights import MatrixShape, PlainWeights
+from specviz.models.matrix_kernels.weights import MatrixShape
 
 CLASSES = len(FIRST_ROWS)
 KIND = MatrixKind("float32", "float32", 64, 32, 1)
@@ -194,21 +194,41 @@ class SlowerClock:
 
 
 def test_measuring_gives_each_candidate_a_time_for_each_number_of_rows() -> None:
-    weights = [PlainWeights(torch.randn(48, 32)) for _ in range(2)]
-    times = measure(weights, torch.float32, clock=PacedClock(1.0))
+    matrices = [Projection(torch.randn(48, 32)) for _ in range(2)]
+    times = measure(matrices, clock=PacedClock(1.0))
     assert times is not None
-    assert set(times) == {each.name for each in offered(weights[0].shape, torch.float32)}
+    assert set(times) == {each.name for each in offered(matrices[0].shape, torch.float32)}
     assert all(each == pytest.approx((0.5,) * CLASSES) for each in times.values())
 
 
 def test_times_from_a_busy_machine_are_not_used() -> None:
-    weights = [PlainWeights(torch.randn(48, 32))]
-    assert measure(weights, torch.float32, clock=SlowerClock()) is None
+    assert measure([Projection(torch.randn(48, 32))], clock=SlowerClock()) is None
 
 
 def test_measuring_stops_at_its_deadline() -> None:
-    weights = [PlainWeights(torch.randn(48, 32))]
-    assert measure(weights, torch.float32, deadline=5.0, clock=PacedClock(1.0)) is None
+    matrices = [Projection(torch.randn(48, 32))]
+    assert measure(matrices, deadline=5.0, clock=PacedClock(1.0)) is None
+
+
+@pytest.mark.parametrize("rounded", [Projection, int8, int4])
+def test_a_large_matrix_is_measured_in_part_and_its_times_are_those_of_the_whole(
+    rounded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the clock every call takes one second, and the measured part is a tenth of the matrix."""
+    matrix = rounded(torch.randn(640, 64))
+    only = offered(matrix.shape, matrix.rows)[:1]
+    monkeypatch.setattr(measuring, "FIRST_SET", matrix.shape.bytes // 10)
+    monkeypatch.setattr(measuring, "offered", lambda *_: only)
+    assert measure([matrix], clock=PacedClock(1.0)) == {only[0].name: flat(10.0)}
+
+
+def test_matrices_that_already_use_a_candidate_are_not_copied_for_its_measurement() -> None:
+    matrix = Projection(torch.randn(48, 32))
+    matrix.adopt(Choice(("linear", *["mm"] * FEW), {}))
+    weights = [matrix.weights()]
+    for name, is_copied in (("linear", False), ("mm", False), ("mm-transposed", True)):
+        (held,) = measuring._held_by(BY_NAME[name], [matrix], weights)
+        assert (held is not matrix.held(name)) is is_copied
 
 
 def test_times_are_stored_for_later_processes(tmp_path: Path) -> None:
@@ -296,9 +316,9 @@ def test_a_large_model_is_measured_once_and_its_times_are_stored(
 ) -> None:
     calls: list[int] = []
 
-    def measured(matrices: Any, rows: torch.dtype, deadline: float) -> dict[str, Any]:
+    def measured(matrices: Any, deadline: float) -> dict[str, Any]:
         calls.append(len(matrices))
-        names = [each.name for each in offered(matrices[0].shape, rows)]
+        names = [each.name for each in offered(matrices[0].shape, matrices[0].rows)]
         return {name: flat(1.0 if name == "mm" else 2.0) for name in names}
 
     monkeypatch.setattr(settling, "LEAST_BYTES", 1)
@@ -319,8 +339,8 @@ def test_times_that_another_process_stores_change_no_choice_of_this_process(
     nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def measured_best(best: str) -> Any:
-        def measured(matrices: Any, rows: torch.dtype, deadline: float) -> dict[str, Any]:
-            names = [each.name for each in offered(matrices[0].shape, rows)]
+        def measured(matrices: Any, deadline: float) -> dict[str, Any]:
+            names = [each.name for each in offered(matrices[0].shape, matrices[0].rows)]
             return {name: flat(1.0 if name == best else 2.0) for name in names}
 
         return measured
@@ -347,9 +367,9 @@ def test_matrices_without_time_are_measured_at_the_next_start(
 ) -> None:
     calls: list[int] = []
 
-    def measured(matrices: Any, rows: torch.dtype, deadline: float) -> dict[str, Any]:
+    def measured(matrices: Any, deadline: float) -> dict[str, Any]:
         calls.append(matrices[0].shape.outputs)
-        return {each.name: flat(1.0) for each in offered(matrices[0].shape, rows)}
+        return {each.name: flat(1.0) for each in offered(matrices[0].shape, matrices[0].rows)}
 
     monkeypatch.setattr(settling, "LEAST_BYTES", 1)
     monkeypatch.setattr(settling, "measure", measured)
@@ -364,10 +384,10 @@ def test_matrices_without_time_are_measured_at_the_next_start(
 def test_a_disturbed_measurement_does_not_discard_the_others(
     nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(matrices: Any, rows: torch.dtype, deadline: float) -> dict[str, Any] | None:
+    def measured(matrices: Any, deadline: float) -> dict[str, Any] | None:
         if matrices[0].shape.outputs == 96:
             return None
-        return {each.name: flat(1.0) for each in offered(matrices[0].shape, rows)}
+        return {each.name: flat(1.0) for each in offered(matrices[0].shape, matrices[0].rows)}
 
     monkeypatch.setattr(settling, "LEAST_BYTES", 1)
     monkeypatch.setattr(settling, "measure", measured)
@@ -404,8 +424,8 @@ def test_a_kernel_does_not_change_after_it_was_chosen(
 def test_with_little_memory_each_matrix_is_stored_once(
     nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(matrices: Any, rows: torch.dtype, deadline: float) -> dict[str, Any]:
-        names = [each.name for each in offered(matrices[0].shape, rows)]
+    def measured(matrices: Any, deadline: float) -> dict[str, Any]:
+        names = [each.name for each in offered(matrices[0].shape, matrices[0].rows)]
         first = {name: (2.0, 9.0, 9.0, 9.0, 9.0) for name in names}
         return first | {"linear": (1.0, 9.0, 9.0, 9.0, 9.0), "mm-transposed": (2.0, *[1.0] * 4)}
 
@@ -419,11 +439,28 @@ def test_with_little_memory_each_matrix_is_stored_once(
     assert held == [[False, False], [True, True]]
 
 
-def test_the_kernel_whose_layers_run_in_one_call_is_measured_to_the_end() -> None:
-    passes = {"compiled": [[1.5] * CLASSES], "linear": [[1.0] * CLASSES], "mm": [[1.3] * CLASSES]}
+@pytest.mark.parametrize(
+    ("seconds", "stays"),
+    [
+        (flat(1.0), False),  # its separate calls cost more
+        ((0.9, *[2.0] * FEW), True),
+        ((*[2.0] * FEW, 0.6), False),  # a second layout for prompts must be twice as fast
+        ((*[2.0] * FEW, 0.4), True),
+    ],
+)
+def test_only_a_candidate_that_may_displace_the_one_call_stays(
+    seconds: tuple[float, ...], stays: bool
+) -> None:
+    held: dict[str, Any] = {"compiled": (), "linear": ()}
+    measuring._drop(held, {"compiled": flat(1.0), "linear": seconds})
+    assert ("linear" in held) is stays and "compiled" in held
+
+
+def test_without_the_one_call_the_candidates_near_the_fastest_stay() -> None:
+    passes = {"linear": flat(1.0), "mm": flat(1.3), "onednn": (9.0, 1.1, *[9.0] * (CLASSES - 2))}
     held: dict[str, Any] = dict.fromkeys(passes, ())
-    measuring._keep_winners(held, {name: list(each) for name, each in passes.items()})
-    assert list(held) == ["compiled", "linear"]
+    measuring._drop(held, passes)
+    assert list(held) == ["linear", "onednn"]
 
 
 def test_a_dropped_candidate_does_not_win_by_a_time_from_a_cache() -> None:

@@ -1,8 +1,9 @@
 """Measure how many seconds every candidate takes, with the matrices of a loaded model.
 
 The matrices of one kind are multiplied one after another, as in a forward pass. The first pass uses
-a few of them and drops the slow candidates. The later passes use many, because a server's cache can
-be larger than the matrices of the first pass: a kernel that is fast in a cache may be slow in a
+a few of them, or a part of a large matrix, and drops the candidates that cannot be chosen. If more
+than one candidate is left, the later passes use many matrices, because a server's cache can be
+larger than the matrices of the first pass: a kernel that is fast in a cache may be slow in a
 forward pass, which reads the whole model.
 """
 
@@ -14,22 +15,31 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from specviz.models.matrix_kernels.choice import FEW, FIRST_ROWS, MEASURED_ROWS, TOGETHER
-from specviz.models.matrix_kernels.kernel_candidates import BY_NAME, Held, offered
-from specviz.models.matrix_kernels.weights import MatrixWeights
+from specviz.models.matrix_kernels.choice import (
+    APART_SECONDS,
+    FEW,
+    FIRST_ROWS,
+    MEASURED_ROWS,
+    PROMPT_GAIN,
+    TOGETHER,
+)
+from specviz.models.matrix_kernels.kernel_candidates import BY_NAME, Held, KernelCandidate, offered
+from specviz.models.matrix_kernels.projection import Projection
+from specviz.models.matrix_kernels.weights import MatrixShape, MatrixWeights
 
 # The total bytes of the matrices in the first pass, and in the later passes.
 FIRST_SET, WORKING_SET = 32 << 20, 256 << 20
 MOST_MATRICES = 64
+# If only a part of a matrix is measured, the part's number of outputs is a multiple of this.
+PART_OUTPUTS = 64
 # The number of matrices in a measurement if arithmetic limits the kernel and not memory, as for
 # prompts.
 FEW_MATRICES = 2
 # The number of later passes over all classes of row counts. The class for prompts is measured in
 # the first pass only, because it takes the longest and matters least.
 LATER_PASSES = 3
-# A candidate is dropped after the first pass if it takes this many times as long as the fastest in
-# every class. The kernel whose layers run in one call is never dropped, because it is preferred if
-# its time is near that of the fastest.
+# If no kernel runs all layers in one call, a candidate is dropped after the first pass if it takes
+# this many times as long as the fastest in every class.
 SLOW = 1.2
 # If a candidate takes more than this many times as long as the fastest for one class of row counts,
 # memory does not limit it. For the next class it is then measured with FEW_MATRICES matrices. If
@@ -44,8 +54,7 @@ Times = Mapping[str, tuple[float, ...]]  # candidate -> seconds of one call for 
 
 @torch.inference_mode()
 def measure(
-    matrices: Sequence[MatrixWeights],
-    rows: torch.dtype,
+    matrices: Sequence[Projection],
     deadline: float = math.inf,  # stop measuring when `clock` has reached this time
     clock: Clock = time.perf_counter,
 ) -> Times | None:
@@ -54,29 +63,43 @@ def measure(
     All `matrices` must be of one kind. Other programs can only make a call slower, so the result is
     the minimum of the later passes. It is None if the passes of the fastest candidates differ too
     much, or if the deadline has passed: the choice would then depend on chance. Only candidates
-    that may still be the fastest stay in memory.
+    that may still be chosen stay in memory.
     """
-    first, many = (_count(matrices, size) for size in (FIRST_SET, WORKING_SET))
-    width = matrices[0].dense().shape[1]
+    shape, rows = matrices[0].shape, matrices[0].rows
+    first = matrices[: _count(shape, FIRST_SET)]
+    outputs = _measured_outputs(shape)
+    if outputs < shape.outputs:
+        first = [Projection(matrices[0].weights().part(outputs), rows=rows)]
+    weights = [each.weights() for each in first]
+    width = weights[0].dense().shape[1]
     inputs = [torch.randn(each, width).to(rows) for each in MEASURED_ROWS]
-    passes: dict[str, list[list[float]]] = {}
+    passes: dict[str, list[float]] = {}
     held: dict[str, list[Held]] = {}
-    for each in offered(matrices[0].shape, rows):
-        held_matrices = [each.hold(weights, rows) for weights in matrices[:first]]
+    for each in offered(shape, rows):
+        held_matrices = _held_by(each, first, weights)
         for x in inputs[:FEW]:
             held_matrices[0](x, None)  # the first call compiles the kernel or starts threads
         held[each.name] = held_matrices
-        passes[each.name] = [_first_pass(held_matrices, inputs, passes, clock)]
+        passes[each.name] = _first_pass(held_matrices, inputs, passes, clock)
         if clock() > deadline:
             return None
-        _keep_winners(held, passes)
-    before = {name: each[0] for name, each in passes.items()}
-    for name, held_matrices in held.items():
-        held_matrices += [BY_NAME[name].hold(weights, rows) for weights in matrices[first:many]]
+        _drop(held, passes)
+    if len(held) > 1:  # a second look, because a short disturbance must not keep a slow candidate
+        for name, held_matrices in held.items():
+            again = _first_pass(held_matrices, inputs, {}, clock)
+            passes[name] = list(_least([passes[name], again]))
+        _drop(held, passes)
+    whole = shape.outputs / outputs
+    before = {name: tuple(whole * seconds for seconds in each) for name, each in passes.items()}
+    if len(held) > 1:
+        many = matrices[: _count(shape, WORKING_SET)]
+        weights = [each.weights() for each in many]
+        held = {name: _held_by(BY_NAME[name], many, weights) for name in held}
+        whole = 1.0
     later: dict[str, list[list[float]]] = {name: [] for name in held}
     for _ in range(LATER_PASSES):
         for name, held_matrices in held.items():
-            few = [_seconds(held_matrices, x, clock) for x in inputs[:FEW]]
+            few = [whole * _seconds(held_matrices, x, clock) for x in inputs[:FEW]]
             later[name].append([*few, *before[name][FEW:]])
         if clock() > deadline:
             return None
@@ -85,8 +108,22 @@ def measure(
     return _with_dropped(before, {name: _least(each) for name, each in later.items()})
 
 
-def _count(matrices: Sequence[MatrixWeights], size: int) -> int:
-    return min(len(matrices), MOST_MATRICES, 1 + size // max(1, matrices[0].shape.bytes))
+def _count(shape: MatrixShape, size: int) -> int:
+    return min(MOST_MATRICES, 1 + size // max(1, shape.bytes))
+
+
+def _measured_outputs(shape: MatrixShape) -> int:
+    """Return how many outputs of a matrix are measured: all of them, unless the matrix is large."""
+    outputs = PART_OUTPUTS * math.ceil(shape.outputs * FIRST_SET / shape.bytes / PART_OUTPUTS)
+    return min(shape.outputs, outputs)
+
+
+def _held_by(
+    candidate: KernelCandidate, matrices: Sequence[Projection], weights: Sequence[MatrixWeights]
+) -> list[Held]:
+    """Return matrices as a candidate holds them; those that already use it are not copied."""
+    pairs = zip(matrices, weights, strict=True)
+    return [each.held(candidate.name) or candidate.hold(own, each.rows) for each, own in pairs]
 
 
 def _with_dropped(before: Mapping[str, Sequence[float]], found: Times) -> Times:
@@ -110,7 +147,7 @@ def _with_dropped(before: Mapping[str, Sequence[float]], found: Times) -> Times:
 def _first_pass(
     matrices: Sequence[Held],
     inputs: Sequence[torch.Tensor],
-    passes: Mapping[str, Sequence[Sequence[float]]],
+    passes: Mapping[str, Sequence[float]],
     clock: Clock,
 ) -> list[float]:
     """Return the seconds of a candidate for each class of rows.
@@ -120,7 +157,7 @@ def _first_pass(
     """
     found: list[float] = []
     for at, x in enumerate(inputs):
-        before = [first[0][at - 1] for first in passes.values()]
+        before = [each[at - 1] for each in passes.values()]
         is_hopeless = at > 0 and found[-1] > HOPELESS * min([found[-1], *before])
         if is_hopeless and at == FEW:
             found.append(found[-1] * len(x) / len(inputs[at - 1]))
@@ -139,16 +176,23 @@ def _is_steady(passes: list[list[float]]) -> bool:
     return sums[len(sums) // 2] < STEADY * sums[0]
 
 
-def _keep_winners(held: dict[str, list[Held]], passes: dict[str, list[list[float]]]) -> None:
-    """Drop the candidates that take at least SLOW times as long as the fastest in every class.
+def _drop(held: dict[str, list[Held]], passes: Mapping[str, Sequence[float]]) -> None:
+    """Drop the candidates that cannot be chosen after the first pass.
 
-    The kernel with the layout TOGETHER stays.
+    If one kernel runs all layers in one call, it stays, and so does every candidate that is faster
+    in a class for decoding or PROMPT_GAIN times as fast with prompts. Without such a kernel, a
+    candidate stays if it takes less than SLOW times as long as the fastest in some class.
     """
-    times = {name: _least(each) for name, each in passes.items()}
-    least = _least(list(times.values()))
+    together = [name for name in held if BY_NAME[name].layout == TOGETHER]
+    least = _least([passes[name] for name in together or held])
     for name in list(held):
-        is_slow = all(own >= SLOW * best for own, best in zip(times[name], least, strict=True))
-        if is_slow and BY_NAME[name].layout != TOGETHER:
+        if together:
+            extra, gains = APART_SECONDS, (*[1.0] * FEW, PROMPT_GAIN)
+        else:
+            extra, gains = 0.0, (1 / SLOW,) * len(least)
+        each = zip(passes[name], gains, least, strict=True)
+        may_win = any(gain * (own + extra) < best for own, gain, best in each)
+        if name not in together and not may_win:
             del held[name]
 
 

@@ -109,6 +109,11 @@ class Projection:
         layouts = set(self._layouts) | ({PLAIN} if self.is_shared else set())
         return self.shape.bytes * max(0, len(layouts) - 1)
 
+    def held(self, name: str) -> Held | None:
+        """Return the matrix in the layout of candidate `name`, or None if it does not use it."""
+        at = self.choice.names.index(name) if self.choice and name in self.choice.names else None
+        return None if at is None else self._by_rows[FIRST_ROWS[at]]
+
     def kind(self) -> MatrixKind:
         """Return the properties that decide the kernel, for torch's current number of threads."""
         return MatrixKind.of(self.shape, self.rows, torch.get_num_threads())

@@ -101,7 +101,7 @@ def _measure_unknown(
             break  # the remaining kinds of matrix are measured when the program starts again
         group = groups[kind]
         deadline = began + MOST_SECONDS
-        times = measure([each.weights() for each in group], group[0].rows, deadline)
+        times = measure(group, deadline)
         # If the machine was busy, fixed rules choose for this kind until the program starts again.
         if times is not None:
             _known[kind] = times

@@ -48,6 +48,10 @@ class MatrixWeights(Protocol):
         """Return the matrix as a tensor of floating-point numbers."""
         ...
 
+    def part(self, outputs: int) -> MatrixWeights:
+        """Return the rows of the first `outputs` outputs, as a view."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlainWeights:
@@ -63,6 +67,9 @@ class PlainWeights:
 
     def dense(self) -> Tensor:
         return self.values
+
+    def part(self, outputs: int) -> PlainWeights:
+        return PlainWeights(self.values[:outputs])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +94,9 @@ class Int8Weights:
 
     def dense(self) -> Tensor:  # float32
         return self.steps.float().mul_(self.scale.float()[:, None])
+
+    def part(self, outputs: int) -> Int8Weights:
+        return Int8Weights(self.steps[:outputs], self.scale[:outputs])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,6 +135,11 @@ class Int4Weights:
         steps = self.steps.view(len(self.steps), -1, GROUP).float().sub_(MIDDLE)
         wide = steps.mul_(self.scale.float()[..., None]).add_(self.middle.float()[..., None])
         return wide.view(self.steps.shape)[:, : self.inputs]
+
+    def part(self, outputs: int) -> Int4Weights:
+        return Int4Weights(
+            self.steps[:outputs], self.scale[:outputs], self.middle[:outputs], self.inputs
+        )
 
 
 def _rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
