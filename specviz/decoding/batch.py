@@ -260,9 +260,10 @@ class BatchRun:
         return [first_nodes(each, limit) for each, limit in zip(proposals, limits, strict=True)]
 
     def _held(self, row: int) -> PrefilledPrompt:
-        """Return a row's prompt, with a function that returns the prompt's keys and values.
+        """Return one row's prompt, in the form in which the drafter gets it.
 
-        The function reads the keys and values from the target's cache.
+        The result has a function that returns the prompt's keys and values as views of the target's
+        cache.
         """
         prompt = self._prompts[row]
         held = partial(self.target.keys_values, row, len(prompt.prompt_ids))

@@ -38,8 +38,8 @@ def forward_curve(model: LanguageModel) -> ForwardCurve:
     The cache holds CONTEXT tokens. The time is measured for the numbers in TOKEN_COUNTS.
 
     Other programs can only make a forward slower. So each value is the minimum of REPEATS passes
-    over all counts. The times never fall: if more tokens took less time than fewer tokens, that
-    smaller time counts for both.
+    over all counts. In the result, more tokens never take less time than fewer tokens: if a
+    measurement says so, the smaller time counts for both.
     """
     if model not in _curves:
         passes = zip(*_passes(model), strict=True)

@@ -63,7 +63,7 @@ class Row:
         self._limit = len(prompt_ids) + config.max_new_tokens
         self._extra_stream = RandomStream(config.seed, Purpose.EXTRA)
         self._verify_stream = RandomStream(config.seed, Purpose.VERIFY)
-        # the draws that replace random ones; only the first round uses them
+        # the draws that replace random draws in the first round; later rounds ignore them
         self._forced = departure.forced if departure else None
 
     @property

@@ -47,8 +47,8 @@ LEVEL_WIDTH = Option(
 )
 # `Agreement.rates` returns `sampled` at this temperature and above, and `greedy` below.
 WARM = 0.4
-# A tree gets as many nodes as possible, but its expected speed may be lower than the best speed by
-# at most this fraction.
+# A dynamic tree gets as many nodes as possible. The extra nodes may lower its expected speed below
+# the best speed by at most this fraction.
 SLACK = 0.01
 
 

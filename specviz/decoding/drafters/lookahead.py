@@ -97,8 +97,8 @@ class Lookahead(QuietDrafter):
         self._pool = NgramPool(sizes.guesses)
         # an empty window until `start` creates the real window
         self._window = LookaheadWindow((), sizes.ngram)
-        self._learnt = 0  # number of text tokens whose n-grams are already in the pool
-        self._added = 0  # number of n-grams added since the last proposal
+        self._learnt = 0  # number of tokens of the text whose n-grams are already in the pool
+        self._added = 0  # number of n-grams added to the pool since the last proposal
         self._root_id = 0
         self._is_riding = False  # True if the window is part of this round's forward
 

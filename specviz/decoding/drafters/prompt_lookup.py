@@ -55,7 +55,10 @@ def find_match(
 
 
 def _common_suffix(token_ids: Sequence[int], end: int, most: int) -> int:
-    """Compare the tokens before `end` with the last tokens of the text; return how many agree."""
+    """Return how many tokens directly before `end` equal the last tokens of the text.
+
+    The result is at most `most`.
+    """
     length = 0
     while length < most and token_ids[end - 1 - length] == token_ids[-1 - length]:
         length += 1

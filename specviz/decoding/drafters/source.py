@@ -182,8 +182,9 @@ class SourceDrafter:
 class ModelLevels:
     """The tensor work of a draft model in one round.
 
-    The work first runs the committed tokens that the cache lacks; their number is `wholes`, because
-    they are the whole numbers among the inputs of the work. Then it grows the levels of a tree.
+    The work first runs the `wholes` committed tokens that the cache lacks. The host passes these
+    tokens as the whole numbers among the inputs of the work. Then the work grows the levels of a
+    tree.
     """
 
     levels: TreeLevels

@@ -140,8 +140,8 @@ def children(
     If the tokens are chosen without random draws, `uniforms` [M * W] is not read.
     """
     if not drawing.is_drawn:
-        # If the vocabulary is smaller than the width, the last choice is repeated. Verification
-        # always rejects a repeated token.
+        # If the vocabulary has fewer tokens than the level has siblings, the last choice is
+        # repeated. Verification always rejects a repeated token.
         most = min(width, raw.shape[-1])
         ranks = torch.arange(width, device=raw.device).clamp(max=most - 1)
         return raw.topk(most, dim=-1).indices[:, ranks].flatten()

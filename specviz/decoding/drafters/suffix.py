@@ -1,9 +1,9 @@
 """Suffix decoding (2411.04975): copy what most often followed the last tokens earlier in the text.
 
 The paper's authors publish it in ArcticInference, and vLLM runs that code as its method `suffix`.
-The shares are counted as there: the end of the text is an occurrence of its last tokens that
-nothing has followed yet. The drafter chooses tokens without random draws, so they count as
-CHOSEN.
+This module counts as ArcticInference does: the end of the text is one more occurrence of the last
+tokens, although no token follows it yet. The drafter chooses tokens without random draws, so they
+count as CHOSEN.
 """
 
 from __future__ import annotations
@@ -64,14 +64,15 @@ LEAST_SHARE = Option(
 
 
 class SuffixDecoding(QuietDrafter):
-    """A drafter that counts its own text in a tree, and reads a tree of earlier outputs if given.
+    """A drafter that counts the tokens of its own text in a tree.
 
-    The tree of earlier outputs belongs to the caller, who decides which runs share it. Those runs
-    must not overlap: each drafter begins a new output in the tree.
+    If the caller passes a tree of earlier outputs, the drafter reads that tree as well. The caller
+    decides which runs share the tree. Those runs must not overlap, because each drafter begins a
+    new output in the tree.
     """
 
     def __init__(self, setup: Setup) -> None:
-        """Raise InputError for earlier outputs above temperature 0.
+        """Create the drafter. Raises InputError for earlier outputs at a temperature above 0.
 
         Runs with the same seed use the same draws. A draft from an earlier output would then depend
         on the draws that judge it, and the text would no longer be exact.
@@ -92,14 +93,19 @@ class SuffixDecoding(QuietDrafter):
             values[LEAST_SHARE.name],
         )
         self._device = setup.target.device
-        self._counted = 0  # number of tokens of the text that the own tree has counted
+        # number of the run's tokens, prompt included, that the trees have counted
+        self._counted = 0
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        """Count the prompt, which is no part of an output, in the own tree only."""
+        """Count the prompt's tokens in the drafter's own tree only: a prompt is no output."""
         self._count(prompt.prompt_ids, self._trees[:1])
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
-        """Copy the continuation with the highest score; the own text's wins a tie."""
+        """Copy the continuation with the highest score.
+
+        If the best continuation of earlier outputs has the same score as the best one of the
+        drafter's own text, copy the latter.
+        """
         self._count(committed[self._counted :], self._trees)
         limits = replace(self._limits, most=min(self._limits.most, room))
         paths = [tree.best_path(limits) for tree in self._trees]
@@ -113,7 +119,7 @@ class SuffixDecoding(QuietDrafter):
         return host_chain(best.token_ids, self._device, (note,))
 
     def observe(self, observation: Observation) -> OverlappedWork:
-        """Count the new tokens, so that later runs know the whole output."""
+        """Count the new tokens in all trees, so that later runs can copy all of this output."""
         self._count(observation.token_ids, self._trees)
         return NOTHING_OVERLAPPED
 

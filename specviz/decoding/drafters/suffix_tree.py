@@ -1,8 +1,8 @@
 """A tree that counts which tokens followed which, for the last few tokens of a growing text.
 
-Every node stands for a sequence of tokens that occurs in the tree's texts, and counts how often it
-occurs. A sequence that occurs once has a single node: its continuation is read from the text. So
-a text of n tokens needs few more than n nodes unless it repeats itself.
+Every node represents a sequence of tokens that occurs in the texts of the tree, and counts its
+occurrences. A sequence that occurs only once has one node and no children, because its continuation
+can be read from the text. A text of n tokens without repetitions therefore needs about n nodes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DraftLimits:
     least_percent: int = 10
 
     def after(self, matched: int) -> int:
-        """Return the largest number of tokens after a match of this length."""
+        """Return how many tokens a continuation may have if `matched` tokens match."""
         return min(self.most, self.percent * matched // 100 + self.offset)
 
 
@@ -67,7 +67,7 @@ class CountedPath:
 
 
 class SuffixTree:
-    """The sequences of up to `depth` tokens of the last `most_texts` texts, with their counts.
+    """All sequences of up to `depth` tokens in the last `most_texts` texts, with their counts.
 
     Adding a token takes O(depth) steps, and `best_path` takes O(depth * length).
     """
@@ -76,12 +76,15 @@ class SuffixTree:
         self._depth, self._most_texts = depth, most_texts
         self._root = _Node(0, None, 0, {})
         self._texts: deque[list[int]] = deque()
-        # node m of this list stands for the last m tokens; only sequences that occurred before,
-        # so no longer sequence has occurred before
+        # Node m of this list represents the last m tokens of the text. The list has only the nodes
+        # of sequences that also occurred earlier in the texts.
         self._ends = [self._root]
 
     def begin(self) -> None:
-        """Begin a new text. If there are too many texts then, forget the oldest one."""
+        """Begin a new text.
+
+        If the tree then has more than `most_texts` texts, forget the oldest one.
+        """
         self._texts.append([])
         self._ends = [self._root]
         if len(self._texts) > self._most_texts:
@@ -107,7 +110,10 @@ class SuffixTree:
         self._ends = ends
 
     def best_path(self, limits: DraftLimits) -> CountedPath:
-        """Return the continuation with the highest score; the longer match wins a tie."""
+        """Return the continuation of the text with the highest score.
+
+        If several continuations have this score, return the one after the longest match.
+        """
         paths = [CountedPath()]
         for matched, node in enumerate(self._ends[1:], start=1):
             most = min(limits.after(matched), self._depth - matched)
@@ -120,7 +126,10 @@ class SuffixTree:
         return len(self._ends) - 1
 
     def _grow(self, node: _Node, length: int) -> None:
-        """Give a node that occurred once its child, because it now occurs a second time."""
+        """Add the child of a node whose sequence occurs a second time now.
+
+        The child represents the sequence with the token that followed its first occurrence.
+        """
         text, end = node.text, node.end
         if text is None:
             return
@@ -134,7 +143,7 @@ class SuffixTree:
             node = self._root
             for token_id in text[start : start + self._depth]:
                 child = node.children.get(token_id)
-                if child is None:  # the continuation of a sequence that occurs once has no nodes
+                if child is None:  # a sequence that occurs once has a node without children
                     break
                 child.count -= 1
                 if not child.count:

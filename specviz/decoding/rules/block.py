@@ -1,7 +1,8 @@
 """Block verification (Sun et al., arXiv 2403.10444): the whole chain is judged at once.
 
 Token by token stops at the first failure, although a later, likelier token could make up for an
-unlikely one. Block verification carries the ratio along the chain and looks at all draws:
+unlikely one. Block verification multiplies the ratios P/Q along the chain and compares the draws of
+all tokens:
 
 - p_0 = 1 and p_i = min(1, p_(i-1) P(x_i) / Q(x_i)), for the i-th token x_i of the chain.
 - S_i = sum over x of max(0, p_i P(x) - Q(x)), with P and Q after the i-th token.
@@ -61,7 +62,8 @@ def block(
     missing = mass + (1 - carried[rows])  # with mass + 1, rounding could make h more than 1
     judged = torch.where(missing > 0, mass / missing.clamp(min=torch.finfo(p.dtype).tiny), 1.0)
     accept = carried.index_copy(0, rows, judged)
-    # If nothing is left, the row is never reached, unless p equals q.
+    # If nothing is left, p replaces the empty distribution. Verification reaches such a row only if
+    # p equals q.
     empty = (mass == 0).to(p)[:, None]
     left = beyond.addcmul_(p_here, empty).div_(mass[:, None] + empty)
     columns = p.new_zeros(2, size + 1)
