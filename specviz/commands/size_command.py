@@ -136,7 +136,7 @@ def _sized(options: Namespace) -> dict[str, Any]:
     return {
         "size": size(plan),
         "load": by_load(found, options.seed) if is_simulated else None,
-        "measured": None if times is None else times.told(plan),
+        "measured": None if times is None else times.sentences(plan),
     }
 
 
@@ -164,9 +164,9 @@ def _measured_acceptance(options: Namespace) -> tuple[float | None, str, tuple[f
                 "from-trace must be the file of a run that drafted tokens, got "
                 f"{options.from_trace!r}"
             )
-        few = "" if examined >= FEWEST else ", which are few: another text may differ much"
+        few = "" if examined >= FEWEST else " (few: another text may have a very different rate)"
         depths = ((each.reached, each.passed) for each in totals.acceptance_by_depth)
-        source = f"{rate:.2f} of a saved run, of {examined:,} examined guesses{few}"
+        source = f"{rate:.2f}, from {examined:,} examined guesses of a saved run{few}"
         return rate, source, survival_of_depths(depths)
     if options.from_sweep is None:
         return None, "", ()
@@ -257,8 +257,8 @@ def _load_part(result: dict[str, Any]) -> str:
 def _best_length(each: dict[str, Any]) -> str:
     length, gain = str(each["draft_length"]), each["request_speedup"]
     if abs(gain - 1) < 0.005:
-        return f"{length}, no gain"
-    return length if gain > 1 else f"{length}, a loss"
+        return f"{length}, not faster"
+    return length if gain > 1 else f"{length}, slower"
 
 
 def _numbers(found: dict[str, Any]) -> dict[str, Any]:
@@ -273,8 +273,8 @@ def _numbers(found: dict[str, Any]) -> dict[str, Any]:
         "c, draft forward / target forward": found["cost_ratio"],
         "v, extra time of a forward that checks K guesses": found["verification_overhead"],
         "speedup without prompts": found["speedup"],
-        "acceptance rate from which that K pays": found["break_even_acceptance"],
-        "largest number of requests that fit": found["largest_batch"],
+        "acceptance rate above which this K is faster": found["break_even_acceptance"],
+        "largest number of requests that fit into memory": found["largest_batch"],
     }
 
 

@@ -25,8 +25,8 @@ class CarriedLoad:
     The result is the same at each call.
     """
 
-    def __init__(self, found: SizedPlan) -> None:
-        self.found = found
+    def __init__(self, sized: SizedPlan) -> None:
+        self.sized = sized
         self.rate = cache(self._rate)
 
     def _rate(self, policy: Policy) -> float:
@@ -37,29 +37,29 @@ class CarriedLoad:
         full. Randomly arriving requests sometimes come close together, and sometimes with long
         gaps.
         """
-        low, high = 0.0, self.found.goodput(policy)[1]
+        low, high = 0.0, self.sized.goodput(policy)[1]
         if not high:
             return 0.0
         for _ in range(STEPS):
             middle = (low + high) / 2
-            share = simulate(self.found, policy, middle, counted=COUNTED).within_limits
+            share = simulate(self.sized, policy, middle, counted=COUNTED).within_limits
             low, high = (middle, high) if share >= WITHIN else (low, middle)
         return low
 
     def cards(self, policy: Policy) -> int | None:
         """Return how many GPUs the planned load needs in all, or None if no number is enough."""
         cost = self.cost(policy)
-        return None if cost is None else cost.machines * self.found.cards(policy)
+        return None if cost is None else cost.machines * self.sized.cards(policy)
 
     def cost(self, policy: Policy) -> DailyCost | None:
         """Return the cost per day of enough deployments for the planned load.
 
         Return None if a deployment can serve no load. If the plan has no price, the cost is 0.
         """
-        rate, plan = self.rate(policy), self.found.plan
+        rate, plan = self.rate(policy), self.sized.plan
         if not rate:
             return None
-        price = self.found.cards(policy) * (plan.price or 0.0)
+        price = self.sized.cards(policy) * (plan.price or 0.0)
         return daily_cost(
             Load(plan.load * plan.output * SECONDS_A_DAY), Machine(rate * plan.output, price)
         )
@@ -67,4 +67,4 @@ class CarriedLoad:
     def card_seconds_per_token(self, policy: Policy) -> float | None:
         """Return the GPU seconds per output token when a deployment serves its largest load."""
         rate = self.rate(policy)
-        return self.found.cards(policy) / (rate * self.found.plan.output) if rate else None
+        return self.sized.cards(policy) / (rate * self.sized.plan.output) if rate else None

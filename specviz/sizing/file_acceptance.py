@@ -44,10 +44,10 @@ class FileAcceptance:
         """Return the rate and its source as words for a sentence.
 
         >>> FileAcceptance(0.75, 1200, 400, "bundled", "eagle").words
-        '0.75 of the pair bundled with eagle, of 1,200 examined guesses in 400 rounds'
+        '0.75 for the pair bundled with eagle, from 1,200 examined guesses in 400 rounds'
         """
         return (
-            f"{self.rate:.2f} of the pair {self.pair} with {self.method}, of {self.examined:,} "
+            f"{self.rate:.2f} for the pair {self.pair} with {self.method}, from {self.examined:,} "
             f"examined guesses in {self.rounds:,} rounds"
         )
 

@@ -65,40 +65,43 @@ class MeasuredTimes:
         """Return the largest number of concurrent requests at which every curve has a time."""
         return min(curve[-1][0] for curve in (self.steps, *self.rounds.values()))
 
-    def told(self, plan: ServingPlan) -> list[str]:
+    def sentences(self, plan: ServingPlan) -> list[str]:
         """Return sentences about the source of the times.
 
         They also say how the measurement differs from the plan.
         """
         fewest, most = self.fewest, self.most
-        found = [
-            f"Times of rounds and of plain steps are measured, not computed: {self.by}, with "
+        remarks = [
+            f"The times of rounds and plain steps are measured, not computed: {self.by}, with "
             f"{_span(fewest, most)} at once. Between measured numbers they are interpolated.",
-            f"{_together(most)} decoded together here, the most that was measured; the memory of "
-            "the planned cards is not checked.",
-            f"The measurement is of {self.models}; the plan is {_planned(plan)}. The simulation "
-            "holds for a plan with such times, and nothing above it was computed from them.",
+            f"{_together(most)} decoded together in the simulation, because no more were measured. "
+            "It does not check whether the requests fit into the memory of the planned cards.",
+            f"The measurement used {self.models}; the plan has {_planned(plan)}. Only the "
+            "simulation uses the measured times. All numbers before it are computed.",
             f"Guesses are accepted at the plan’s rate, {plan.acceptance:.2f}.{self._own_rate}",
         ]
         if fewest > 1:
-            found.append(f"Fewer than {fewest} take the times of {fewest}, the fewest measured.")
+            remarks.append(
+                f"For fewer than {fewest} requests, the times of {fewest} requests are used: no "
+                "smaller number was measured."
+            )
         if self.prefills is None:
-            found.append(
-                f"Prompts were not timed: their times are computed, for {plan.prompt} tokens on "
-                "the planned cards."
+            remarks.append(
+                f"Prompts were not timed. Their times are computed for {plan.prompt} tokens on the "
+                "planned cards."
             )
         else:
             count = self.prefills[0][-1][0]
-            read = "one by one" if count == 1 else f"up to {count} together"
-            found.append(f"Prompts take what those of the measurement took, {read}.")
-        return [*found, self.remark]
+            together = "one by one" if count == 1 else f"up to {count} together"
+            remarks.append(f"Prompts take as long as in the measurement, {together}.")
+        return [*remarks, self.remark]
 
     @property
     def _own_rate(self) -> str:
         if self.acceptance is None:
             return ""
-        few = "" if self.acceptance.is_enough else ", too few to go by"
-        return f" That of the file is {self.acceptance.words}{few}."
+        few = "" if self.acceptance.is_enough else "; these are too few to rely on"
+        return f" The file’s own rate is {self.acceptance.words}{few}."
 
 
 def _planned(plan: ServingPlan) -> str:

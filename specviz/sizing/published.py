@@ -128,12 +128,12 @@ def _sentence(middle: float, worst: PublishedRun) -> str:
     batched = sum(run.batch > 1 for run in speedups)
     note = f"; {worst.note}" if worst.note else ""
     return (
-        f"The {len(speedups)} published speedups are computed {_range(*SPEEDUP_ERRORS)} here, "
-        f"and {batched or 'none'} of them {'is' if batched < 2 else 'are'} at more than one "
-        f"request at once. Half of all {len(RUNS)} published measurements are computed within "
-        f"{100 * middle:.0f} %, the worst figure {_off(worst.error)} ({worst.kind}, "
-        f"{worst.setting}{note}). The constants are the same for all, and were not adjusted after "
-        "the comparison."
+        f"specviz computes the {len(speedups)} published speedups {_range(*SPEEDUP_ERRORS)}; "
+        f"{batched or 'none'} of them {'was' if batched < 2 else 'were'} measured with more than "
+        f"one request at once. For half of all {len(RUNS)} published measurements, the error is at "
+        f"most {100 * middle:.0f} %. The worst one is {_off(worst.error)} ({worst.kind}, "
+        f"{worst.setting}{note}). All are computed with the same constants, which were not "
+        "adjusted after the comparison."
     )
 
 
@@ -141,11 +141,11 @@ def n_gram_overheads() -> str:
     """Return a sentence about the cost of verification in published runs with n-grams."""
     extra = [run.tokens_per_round / run.value - 1 for run in _N_GRAMS]
     return (
-        "Verifying costs next to nothing here while a forward waits for its weights to be read. In "
-        f"the published runs with n-grams of the prompt, {N_GRAM_LENGTH} guesses a round and one "
-        f"request, a round took {100 * min(extra):.0f} to {100 * max(extra):.0f} % longer than a "
-        "plain forward. Longer n-gram drafts are not considered, and if you give no rate, "
-        f"theirs is used, {N_GRAM_ACCEPTANCE:.2f}."
+        "In this computation, verification costs almost nothing as long as reading the weights "
+        "takes longer than the arithmetic. In the published runs with n-grams of the prompt "
+        f"({N_GRAM_LENGTH} guesses per round, one request), a round took {100 * min(extra):.0f} to "
+        f"{100 * max(extra):.0f} % longer than a plain forward. The plan tries no longer n-gram "
+        f"drafts. If you give no rate, it uses the median of these runs, {N_GRAM_ACCEPTANCE:.2f}."
     )
 
 
@@ -174,7 +174,7 @@ def _range(low: float, high: float) -> str:
 def _acceptance(run: PublishedRun) -> float:
     """Return the acceptance rate, the same at all depths, that gives the run's tokens per round."""
     rate = theory.break_even_acceptance(run.verified - 1, 0.0, run.tokens_per_round - 1)
-    # `rate` exists because a round emits at most the tokens that it verifies.
+    # `rate` is None only for more than `run.verified` tokens per round, which no run can have.
     assert rate is not None
     return rate
 

@@ -317,8 +317,8 @@ def _published(name: str, model: ModelShape) -> str:
     """Return the format of the weights that a model's authors published. InputError if unknown."""
     if not model.stored:
         raise InputError(
-            f"{name} must be given for {model.title}, whose weights are quantised by "
-            f"{short(model.quantised_by)} with bits that are unknown here: one of "
+            f"{name} must be given for {model.title}, because its weights are quantised by "
+            f"{short(model.quantised_by)} with an unknown number of bits: one of "
             f"{', '.join(PRECISIONS)}"
         )
     return model.stored
@@ -337,7 +337,7 @@ def _printed_source(
     if len(named) > 1:
         raise InputError(f"{named[1]} must be left out if {named[0]} is given")
     if places is not None:
-        return f"{rate_of_positions(places):.2f}, from your rates by position"
+        return f"{rate_of_positions(places):.2f}, computed from your rates by position"
     if length is None:
         return None
     if not values["draft_length"]:
@@ -346,4 +346,4 @@ def _printed_source(
             "got draft_length 0"
         )
     rate = rate_of_length(length, values["draft_length"])
-    return f"{rate:.2f}, from your {length:g} tokens per forward"
+    return f"{rate:.2f}, computed from your {length:g} tokens per forward"

@@ -82,7 +82,7 @@ class _Engine:
     guesses are often rejected.
     """
 
-    found: SizedPlan
+    sized: SizedPlan
     policy: Policy
     load: float
     seed: int
@@ -100,7 +100,7 @@ class _Engine:
     def __post_init__(self) -> None:
         # Arrivals have a random generator of their own, so that all policies get the same arrivals.
         self.arriving, self.random = Random(f"arrivals {self.seed}"), Random(self.seed)
-        self.seats = self.found.seats(self.policy)
+        self.seats = self.sized.seats(self.policy)
         # The time at which the next request arrives.
         self.arrival = self.arriving.expovariate(self.load)
 
@@ -114,7 +114,7 @@ class _Engine:
 
     def admit(self) -> None:
         """Prefill waiting requests, as many as fit in one forward. Each gets its first token."""
-        most = min(self.seats - len(self.running), self.found.together)
+        most = min(self.seats - len(self.running), self.sized.together)
         arrived: list[float] = []
         while len(arrived) < most and self.arrival <= self.now:
             arrived.append(self.arrival)
@@ -122,15 +122,15 @@ class _Engine:
         if not arrived:
             return
         rows = len(self.running) + len(arrived)
-        K, count = self.found.length(self.policy, rows), len(arrived)
+        K, count = self.sized.length(self.policy, rows), len(arrived)
         if (K, count) not in self.prefill_seconds:
-            self.prefill_seconds[K, count] = self.found.first_token_seconds(K, count)
+            self.prefill_seconds[K, count] = self.sized.first_token_seconds(K, count)
         seconds = self.prefill_seconds[K, count]
         self.row_seconds += len(self.running) * seconds
         self.now += seconds
         for arrival in arrived:
             self.admitted += 1
-            ends = self.written + self.drawn_rounds(K) * self.found.tokens(K)
+            ends = self.written + self.drawn_rounds(K) * self.sized.tokens(K)
             heappush(self.running, (ends, self.admitted, _Request(arrival, self.now)))
 
     def rounds(self, end: float) -> None:
@@ -138,10 +138,10 @@ class _Engine:
         rows = len(self.running)
         if not rows:
             return
-        K = self.found.length(self.policy, rows)
-        tokens = self.found.tokens(K)
+        K = self.sized.length(self.policy, rows)
+        tokens = self.sized.tokens(K)
         if (rows, K) not in self.round_seconds:
-            self.round_seconds[rows, K] = self.found.round_seconds(rows, K)
+            self.round_seconds[rows, K] = self.sized.round_seconds(rows, K)
         each = self.round_seconds[rows, K]
         until = self.arrival if rows < self.seats else end
         left = math.ceil((self.running[0][0] - self.written) / tokens - ROUNDED)
@@ -160,11 +160,11 @@ class _Engine:
         Each round emits the guesses before the first rejection and one more token. For a long
         answer, the number of rounds is nearly normally distributed.
         """
-        survival, left = self.found.survival(K), self.found.plan.output - 1
+        survival, left = self.sized.survival(K), self.sized.plan.output - 1
         if not any(survival):
             return left
         if left > DRAWN_TOKENS:
-            mean = self.found.tokens(K)
+            mean = self.sized.tokens(K)
             square = 1 + sum((2 * d + 1) * chance for d, chance in enumerate(survival, 1))
             spread = math.sqrt(max(0.0, left * (square - mean**2) / mean**3))
             return max(math.ceil(left / (K + 1)), round(self.random.gauss(left / mean, spread)))
@@ -184,16 +184,16 @@ def _passed(survival: Sequence[float], draw: float) -> int:
     return next((d for d, chance in enumerate(survival) if draw > chance), len(survival))
 
 
-def _stays(found: SizedPlan, policy: Policy, load: float) -> float:
+def _stays(sized: SizedPlan, policy: Policy, load: float) -> float:
     """Return the average seconds that a request takes at this load, computed with Little's law.
 
     If the load is too high, return the time of a request while all seats are taken.
     """
 
     def rate(rows: int) -> float:
-        return found.speeds(rows, found.length(policy, rows)).requests_per_second
+        return sized.speeds(rows, sized.length(policy, rows)).requests_per_second
 
-    low, high = 0, found.seats(policy)
+    low, high = 0, sized.seats(policy)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if rate(middle) < load else (low, middle)
@@ -201,18 +201,18 @@ def _stays(found: SizedPlan, policy: Policy, load: float) -> float:
 
 
 def simulate(
-    found: SizedPlan, policy: Policy, load: float, seed: int = 0, counted: int = COUNTED
+    sized: SizedPlan, policy: Policy, load: float, seed: int = 0, counted: int = COUNTED
 ) -> LoadResult:
     """Simulate requests that arrive at an average rate of `load` per second.
 
     Counting starts when the engine has filled up.
     """
-    plan = found.plan
-    keeps_up = load < found.capacity(policy)
-    stays = _stays(found, policy, load)
+    plan = sized.plan
+    keeps_up = load < sized.capacity(policy)
+    stays = _stays(sized, policy, load)
     start = WARM * stays
     seconds = counted / load if keeps_up else SATURATED * stays
-    engine = _Engine(found, policy, load, seed)
+    engine = _Engine(sized, policy, load, seed)
     engine.run_until(start)
     before, started = engine.row_seconds, engine.now
     engine.run_until(start + seconds)
@@ -247,16 +247,16 @@ def _percentile(values: list[float], share: float) -> float:
     return sorted(values)[math.ceil(share * len(values)) - 1]
 
 
-def by_load(found: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
+def by_load(sized: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
     """Return the result of every policy at several loads, one of them the planned load.
 
     The list is empty if not even one request fits into memory.
     """
-    if not found.seats(Policy.SPECULATIVE):
+    if not sized.seats(Policy.SPECULATIVE):
         return []
     return [
-        asdict(simulate(found, policy, load, seed))
-        for load in _loads(found.plan.load, max(map(found.capacity, Policy)))
+        asdict(simulate(sized, policy, load, seed))
+        for load in _loads(sized.plan.load, max(map(sized.capacity, Policy)))
         for policy in Policy
     ]
 

@@ -19,20 +19,21 @@ from specviz.sizing.sizing_words import answer, break_even, gain_at, reasons, ve
 # link.
 KEPT = 256
 ASSUMED = (
-    "Rounds are independent. Where an acceptance rate alone is given, every guess is accepted with "
-    "that probability; real acceptance falls with depth and depends on the task, so no K "
-    "beyond the deepest draft of a published run is considered. Rates by position, and those of a "
-    "file, are used as measured, and no K beyond them is considered.",
-    "A forward's matrix multiplications take as long as reading the weights or as their "
-    "arithmetic, whichever is longer, and then its attention as long as reading the caches or as "
-    "its arithmetic, at 80 % of a GPU's peaks (70 % on a CPU); 25 microseconds a layer and 100 a "
-    "forward come on top.",
-    "Over several cards every layer exchanges its activations twice, in 10 microseconds each over "
-    "NVLink, 30 over PCIe, and the bytes at 80 % of the link's speed.",
-    "Weights in fewer bits than 16 are taken to be read at full speed; kernels that unpack them "
-    "are slower, so these times are too short.",
-    "Requests are alike, and every one decodes by itself. What the engine's scheduler and its "
-    "network add is not counted.",
+    "Rounds are independent of each other. If a plan has a single acceptance rate, every guess is "
+    "accepted with this probability. Real acceptance falls with depth and depends on the task, so "
+    "the plan tries no K above the longest draft of a published run. Rates by position, and rates "
+    "from a file, are used as they were measured, and no larger K is tried.",
+    "The matrix multiplications of a forward take as long as reading the weights or as the "
+    "arithmetic, whichever is longer. The same holds for attention, which reads the caches and "
+    "runs after them. Both reach 80 % of the GPU's peak speeds (70 % on a CPU). Each layer adds 25 "
+    "microseconds, and each forward 100.",
+    "On several cards, every layer exchanges its activations twice. An exchange takes 10 "
+    "microseconds over NVLink or 30 over PCIe, and the time to send the bytes at 80 % of the "
+    "link's speed.",
+    "Weights with fewer than 16 bits are assumed to be read at full speed. Kernels that unpack "
+    "them are slower, so these computed times are too short.",
+    "All requests are alike, and each is decoded at its own speed. The time that an engine's "
+    "scheduler and the network add is not counted.",
 )
 
 
@@ -43,13 +44,13 @@ def size(plan: ServingPlan) -> dict[str, Any]:
 
 @lru_cache(maxsize=KEPT)
 def _size(plan: ServingPlan) -> dict[str, Any]:
-    found = SizedPlan(plan)
-    load = CarriedLoad(found)
-    rows, K = plan.batch, found.K
+    sized = SizedPlan(plan)
+    load = CarriedLoad(sized)
+    rows, K = plan.batch, sized.K
     return {
-        "answer": answer(found, load),
-        "reasons": list(reasons(found, load)),
-        "verdict": verdict(found, load),
+        "answer": answer(sized, load),
+        "reasons": list(reasons(sized, load)),
+        "verdict": verdict(sized, load),
         "warnings": list(plan_warnings(plan)),
         "target": plan.target.title,
         "draft": None if plan.draft is None else plan.draft.title,
@@ -57,45 +58,45 @@ def _size(plan: ServingPlan) -> dict[str, Any]:
         "currency": plan.currency,
         "unit": plan.gpu.unit,
         "draft_length": K,
-        "best_length": found.best_length(rows),
-        "lengths": [asdict(each) for each in found.lengths],
-        "cost_ratio": found.cost_ratio(rows),
-        "verification_overhead": found.verification_overhead(rows, K),
-        "tokens_per_round": found.tokens(K),
-        "draft_utilization": (found.tokens(K) - 1) / K,
-        "acceptance_per_position": list(found.survival(K)),
-        "speedup": found.speedup(rows, K),
-        "request_speedup": found.request_speedup(rows, K),
-        "break_even_acceptance": break_even(found),
-        "paying_batches": found.paying_batches,
+        "best_length": sized.best_length(rows),
+        "lengths": [asdict(each) for each in sized.lengths],
+        "cost_ratio": sized.cost_ratio(rows),
+        "verification_overhead": sized.verification_overhead(rows, K),
+        "tokens_per_round": sized.tokens(K),
+        "draft_utilization": (sized.tokens(K) - 1) / K,
+        "acceptance_per_position": list(sized.survival(K)),
+        "speedup": sized.speedup(rows, K),
+        "request_speedup": sized.request_speedup(rows, K),
+        "break_even_acceptance": break_even(sized),
+        "paying_batches": sized.paying_batches,
         "by_batch": [
             {
                 "batch": each,
-                "draft_length": found.length(Policy.SPECULATIVE, each),
-                "speedup": found.speedup(each, found.length(Policy.SPECULATIVE, each)),
-                "request_speedup": gain_at(found, each),
-                "fits": found.fits(each),
+                "draft_length": sized.length(Policy.SPECULATIVE, each),
+                "speedup": sized.speedup(each, sized.length(Policy.SPECULATIVE, each)),
+                "request_speedup": gain_at(sized, each),
+                "fits": sized.fits(each),
             }
             for each in DRAWN_ROWS
         ],
-        "memory": [_memory(each) for each in found.memory(rows)],
-        "fits": found.fits(rows),
-        "largest_batch": found.largest_batch(),
-        "fewest_gpus": found.fewest_gpus,
+        "memory": [_memory(each) for each in sized.memory(rows)],
+        "fits": sized.fits(rows),
+        "largest_batch": sized.largest_batch(),
+        "fewest_gpus": sized.fewest_gpus,
         "weights": {
             "target_parameters": plan.target.parameters,
             "active_parameters": plan.target.active_parameters,
             "draft_parameters": None if plan.draft is None else plan.draft.parameters,
-            "cache_bytes_per_token": found.target.context_bytes,
+            "cache_bytes_per_token": sized.target.context_bytes,
         },
         **{
-            policy.value: _way(found, load, policy) for policy in (Policy.PLAIN, Policy.SPECULATIVE)
+            policy.value: _way(sized, load, policy) for policy in (Policy.PLAIN, Policy.SPECULATIVE)
         },
         "assumed": [*ASSUMED, n_gram_overheads()],
     }
 
 
-def _way(found: SizedPlan, load: CarriedLoad, policy: Policy) -> dict[str, Any]:
+def _way(sized: SizedPlan, load: CarriedLoad, policy: Policy) -> dict[str, Any]:
     """Return the numbers of one way of decoding: plain or speculative.
 
     The numbers are the speeds at the planned batch, the batch size that serves most requests per
@@ -104,16 +105,16 @@ def _way(found: SizedPlan, load: CarriedLoad, policy: Policy) -> dict[str, Any]:
     is None.
     """
     rate, cost = load.rate(policy), load.cost(policy)
-    job, price = found.job(policy), found.plan.price
+    job, price = sized.job(policy), sized.plan.price
     each_token = load.card_seconds_per_token(policy)
     return {
-        **asdict(found.speeds(found.plan.batch, found.length(policy, found.plan.batch))),
-        "cards": found.cards(policy),
-        "largest_batch": found.largest_batch(policy),
-        "seats": found.seats(policy),
-        "batch_within_limits": found.goodput(policy)[0],
+        **asdict(sized.speeds(sized.plan.batch, sized.length(policy, sized.plan.batch))),
+        "cards": sized.cards(policy),
+        "largest_batch": sized.largest_batch(policy),
+        "seats": sized.seats(policy),
+        "batch_within_limits": sized.goodput(policy)[0],
         "carried_requests": rate,
-        "carried_tokens": rate * found.plan.output,
+        "carried_tokens": rate * sized.plan.output,
         "card_hours_per_million": None if each_token is None else each_token * 1e6 / 3600,
         "money_per_million": _money(each_token, price, 1e6 / 3600),
         "cards_for_load": load.cards(policy),

@@ -18,7 +18,7 @@ SEEN = 1e-3
 MUCH = 0.1
 
 
-def verdict(found: SizedPlan, load: CarriedLoad) -> str:
+def verdict(sized: SizedPlan, load: CarriedLoad) -> str:
     """Return the verdict about the plan, in one to three words.
 
     - `does not fit`: memory is too small.
@@ -29,31 +29,32 @@ def verdict(found: SizedPlan, load: CarriedLoad) -> str:
     - `no`: no speedup at any batch size.
     - `not here`: no speedup at the planned batch size, but at others.
     """
-    if not found.fits(found.plan.batch):
+    if not sized.fits(sized.plan.batch):
         return "does not fit"
-    if obstacle(found.plan) is not None:
+    if obstacle(sized.plan) is not None:
         return "on paper"
-    gain = gain_at(found, found.plan.batch)
+    gain = gain_at(sized, sized.plan.batch)
     if gain >= PAYS:
         if _is_dearer(load):
             return "at a price"
         return "yes" if gain >= 1 + SPEEDUP_ERRORS[1] else "perhaps"
-    return "not here" if _best_batch(found)[0] >= PAYS else "no"
+    return "not here" if _best_batch(sized)[0] >= PAYS else "no"
 
 
-def answer(found: SizedPlan, load: CarriedLoad) -> str:
+def answer(sized: SizedPlan, load: CarriedLoad) -> str:
     """Return one sentence about speed, capacity and cost, for readers who read no further."""
-    rows, word = found.plan.batch, verdict(found, load).capitalize()
-    if not found.fits(rows):
-        worst = min(found.memory(rows), key=lambda each: each.headroom)
+    rows, word = sized.plan.batch, verdict(sized, load).capitalize()
+    if not sized.fits(rows):
+        worst = min(sized.memory(rows), key=lambda each: each.headroom)
         return (
             f"{word}: {_requests(rows)} {'needs' if rows == 1 else 'need'} "
             f"{worst.used / GIGA:,.0f} GB on {'each of ' if worst.cards > 1 else ''}"
-            f"{_cards(found, worst.cards)}, and {worst.limit / GIGA:,.0f} may be used."
+            f"{_cards(sized, worst.cards)}, but an engine may use only "
+            f"{worst.limit / GIGA:,.0f} GB."
         )
-    against = obstacle(found.plan)
-    start = "" if against is None else f"{against}. Computed all the same, "
-    return f"{word}: {start}{_compared(found, rows)}{_at_what_cost(load)}."
+    against = obstacle(sized.plan)
+    start = f"engines refuse this pair, because {against}. Computed anyway: " if against else ""
+    return f"{word}: {start}{_compared(sized, rows)}{_at_what_cost(load)}."
 
 
 def _cost_ratio(load: CarriedLoad) -> float | None:
@@ -76,138 +77,139 @@ def _at_what_cost(load: CarriedLoad) -> str:
     if cost is None:
         return ""
     now, before = apart(fast, plain, 0 if plain >= 100 else 1 if plain >= 1 else 2)
-    carries = (
-        "carries as much"
+    serves = (
+        "serves as many requests per second"
         if now == before
-        else f"carries {now} requests a second instead of {before}"
+        else f"serves {now} requests per second instead of {before}"
     )
-    costs = "costs as much" if abs(cost - 1) < 0.005 else f"costs {cost:.2f} times as much"
-    return f"; a deployment {carries}, and a token {costs}"
+    costs = "costs the same" if abs(cost - 1) < 0.005 else f"costs {cost:.2f} times as much"
+    return f"; a deployment {serves}, and a token {costs}"
 
 
-def _compared(found: SizedPlan, rows: int) -> str:
+def _compared(sized: SizedPlan, rows: int) -> str:
     """Compare the time of a whole request with and without speculation, in words."""
-    K = found.length(Policy.SPECULATIVE, rows)
-    plain, fast = found.speeds(rows, 0).request, found.speeds(rows, K).request
+    K = sized.length(Policy.SPECULATIVE, rows)
+    plain, fast = sized.speeds(rows, 0).request, sized.speeds(rows, K).request
     gain = plain / fast
     if abs(gain - 1) < 0.005:
-        compared = ", about as long as without"
+        compared = ", about as long as without speculation"
     elif gain < 1:
-        compared = f" instead of {seconds(plain)}, {100 / gain - 100:.0f} % longer"
+        compared = f" instead of {seconds(plain)} ({100 / gain - 100:.0f} % longer)"
     else:
-        small = "" if gain >= PAYS else ", too little to count on"
-        compared = f" instead of {seconds(plain)}, {times(gain)} as fast{small}"
-    return f"at {_requests(rows)} a whole request takes {seconds(fast)}{compared}"
+        small = "" if gain >= PAYS else ", too little to rely on"
+        compared = f" instead of {seconds(plain)} ({times(gain)} as fast{small})"
+    return f"with {_requests(rows)}, a whole request takes {seconds(fast)}{compared}"
 
 
-def reasons(found: SizedPlan, load: CarriedLoad) -> Iterator[str]:
+def reasons(sized: SizedPlan, load: CarriedLoad) -> Iterator[str]:
     """Yield the reasons: where speculation is faster, how sure that is, limits, load, acceptance.
 
     For a plan that does not fit into memory, yield what would fit.
     """
-    if not found.fits(found.plan.batch):
-        yield from _room(found)
-        yield from _job(found)
+    if not sized.fits(sized.plan.batch):
+        yield from _room(sized)
+        yield from _job(sized)
         return
-    most, rows = _best_batch(found)
+    most, rows = _best_batch(sized)
     if most >= PAYS:
-        yield _paying(found)
-        yield _lowered(found)
-        yield from _carried(found, load)
+        yield _paying(sized)
+        yield _lowered(sized)
+        yield from _carried(sized, load)
     elif most > 1:
-        yield f"The most at any number is {times(most)}, at {_requests(rows)}."
-    elif break_even(found) is None:
+        yield f"The highest speedup is {times(most)}, with {_requests(rows)}."
+    elif break_even(sized) is None:
         yield "The draft costs more than it can save."
     else:
-        yield "It gains at no number of requests at once."
-    yield from _broken_limits(found)
-    yield from _job(found)
-    yield from _accepted(found)
+        yield "Speculation is not faster with any number of requests at once."
+    yield from _broken_limits(sized)
+    yield from _job(sized)
+    yield from _accepted(sized)
 
 
-def gain_at(found: SizedPlan, rows: int) -> float:
+def gain_at(sized: SizedPlan, rows: int) -> float:
     """Return the speedup of whole requests at a batch size, with the K for this batch size."""
-    return found.request_speedup(rows, found.length(Policy.SPECULATIVE, rows))
+    return sized.request_speedup(rows, sized.length(Policy.SPECULATIVE, rows))
 
 
-def _best_batch(found: SizedPlan) -> tuple[float, int]:
+def _best_batch(sized: SizedPlan) -> tuple[float, int]:
     """Return the highest speedup, and the smallest batch size with this speedup.
 
     Only batch sizes that fit into memory count.
     """
-    gains = ((gain_at(found, rows), rows) for rows in DRAWN_ROWS if found.fits(rows))
+    gains = ((gain_at(sized, rows), rows) for rows in DRAWN_ROWS if sized.fits(rows))
     return max(gains, key=lambda each: (each[0], -each[1]))
 
 
 # ---- sentences about the numbers of requests with which speculation is faster
 
 
-def _paying(found: SizedPlan) -> str:
+def _paying(sized: SizedPlan) -> str:
     """Return words that say up to how many concurrent requests speculation is faster.
 
     If the planned number is not among them, also return where the speedup is highest.
     """
-    least, end, largest = _ends(found)
-    start = "" if least == 1 else f"from {least} "
+    least, end, largest = _ends(sized)
+    start = "up" if least == 1 else f"from {least}"
     if end < largest:
         until, more = (
             f"{'about ' if end >= 100 else ''}{_requests(about(end))}",
-            f"; above that it gains nothing{_until_next(found, end)}",
+            f"; with more it is not faster{_until_next(sized, end)}",
         )
     else:
         until = _requests(largest)
-        more = ", the most that fit" if largest < MAX_ROWS else ", the largest number computed"
-    is_here = gain_at(found, found.plan.batch) >= PAYS
-    said = f"{_lengths(found, least, end)} it {'pays' if is_here else 'gains'} {start}up to {until}"
-    if is_here:
-        return f"{said}{more}."
-    most, rows = _best_batch(found)
-    return f"{said}{more}. The most is {times(most)}, at {_requests(rows)}."
+        more = " (more do not fit)" if largest < MAX_ROWS else " (no more were computed)"
+    paying = f"{_lengths(sized, least, end)} speculation is faster {start} to {until}{more}."
+    if gain_at(sized, sized.plan.batch) >= PAYS:
+        return paying
+    most, rows = _best_batch(sized)
+    return f"{paying} The highest speedup is {times(most)}, with {_requests(rows)}."
 
 
-def _until_next(found: SizedPlan, end: int) -> str:
+def _until_next(sized: SizedPlan, end: int) -> str:
     """Return words that say where the next range of requests with a speedup starts.
 
     Return "" if there is none that fits into memory.
     """
-    later = (first for first, _ in found.paying_ranges if end < first <= found.largest_batch())
+    later = (first for first, _ in sized.paying_ranges if end < first <= sized.largest_batch())
     first = next(later, None)
-    return "" if first is None else f" until {first:,}"
+    return "" if first is None else f" until {_requests(first)}"
 
 
-def _ends(found: SizedPlan) -> tuple[int, int, int]:
+def _ends(sized: SizedPlan) -> tuple[int, int, int]:
     """Return the smallest and the largest number of requests with a speedup.
 
     The third number is how many requests fit into memory.
     """
-    least, most = found.paying_batches or (1, 1)
-    largest = min(MAX_ROWS, found.largest_batch())
+    least, most = sized.paying_batches or (1, 1)
+    largest = min(MAX_ROWS, sized.largest_batch())
     return least, min(most, largest), largest
 
 
-def _lowered(found: SizedPlan) -> str:
+def _lowered(sized: SizedPlan) -> str:
     """Return a sentence with the speedup after correction by the errors of published speedups."""
-    least, end, largest = _ends(found)
+    least, end, largest = _ends(sized)
     low, high = (100 * (1 - 1 / (1 + error)) for error in SPEEDUP_ERRORS)
-    gain = gain_at(found, found.plan.batch)
+    gain = gain_at(sized, sized.plan.batch)
     here = [times(gain / (1 + error)) for error in reversed(SPEEDUP_ERRORS)]
     spans = [
-        [rows for rows in range(least, end + 1) if gain_at(found, rows) > 1 + each]
+        [rows for rows in range(least, end + 1) if gain_at(sized, rows) > 1 + each]
         for each in reversed(SPEEDUP_ERRORS)
     ]
-    told = [f"{each[-1] if each[-1] == largest else about(each[-1]):,}" for each in spans if each]
-    if not told:
-        pays = "gains nowhere"
-    elif told[0] == told[-1]:
-        pays = f"gains up to {told[0]} at once{'' if spans[0] else ' at best'}"
+    ends = [f"{each[-1] if each[-1] == largest else about(each[-1]):,}" for each in spans if each]
+    if not ends:
+        faster = "not faster with any number of requests"
+    elif ends[0] == ends[-1]:
+        faster = f"faster up to {ends[0]} requests at once{'' if spans[0] else ' in the best case'}"
     else:
-        pays = f"gains up to {told[0]} at once at worst, {told[-1]} at best"
+        faster = (
+            f"faster up to {ends[0]} requests at once in the worst case, {ends[-1]} in the best"
+        )
     if spans[0] and len(spans[0]) <= spans[0][-1] - least:
-        pays += ", though not at every number"
-    is_here = f"is {here[0]} to {here[1]} here, and " if gain >= PAYS else ""
+        faster += ", but not with every number"
+    is_here = f"the speedup here is {here[0]} to {here[1]}, and " if gain >= PAYS else ""
     return (
-        f"Published speedups were {low:.0f} to {high:.0f} % below such a computation; with that "
-        f"correction it {is_here}{pays}."
+        f"Published speedups were {low:.0f} to {high:.0f} % lower than the computed ones. With "
+        f"this correction, {is_here}speculation is {faster}."
     )
 
 
@@ -222,21 +224,21 @@ def about(count: int) -> int:
     return round(count, 2 - len(str(count))) if count >= 100 else count
 
 
-def _lengths(found: SizedPlan, least: int, most: int) -> str:
-    if found.plan.draft_length:
-        return f"With K = {found.K}"
+def _lengths(sized: SizedPlan, least: int, most: int) -> str:
+    if sized.plan.draft_length:
+        return f"With K = {sized.K},"
     used = {
-        each.K for each in found.lengths if each.K and least <= each.last and each.first <= most
+        each.K for each in sized.lengths if each.K and least <= each.last and each.first <= most
     }
     low, high = min(used), max(used)
-    span = f"K = {low}" if low == high else f"K from {low} to {high}, the best for each number,"
-    return f"With {span}"
+    span = f"K = {low}" if low == high else f"K from {low} to {high} (the best for each number)"
+    return f"With {span},"
 
 
 # ---- sentences about limits, load and acceptance
 
 
-def _carried(found: SizedPlan, load: CarriedLoad) -> Iterator[str]:
+def _carried(sized: SizedPlan, load: CarriedLoad) -> Iterator[str]:
     """Yield how much load a deployment serves within the limits, with and without speculation.
 
     With speculation, the load may be smaller even if requests are faster. A second sentence applies
@@ -244,41 +246,44 @@ def _carried(found: SizedPlan, load: CarriedLoad) -> Iterator[str]:
     """
     plain, fast = (load.rate(each) for each in (Policy.PLAIN, Policy.SPECULATIVE))
     if not (plain or fast):
-        yield f"At no load do {percent(WITHIN)} of the requests meet both your limits."
+        yield f"There is no load at which {percent(WITHIN)} of the requests meet both your limits."
         return
     if plain and fast:
         fast_text, plain_text = apart(fast, plain, 1 if plain < 100 else 0)
-        instead = "as without" if fast_text == plain_text else f"instead of {plain_text}"
+        same = "with and without speculation"
+        instead = same if fast_text == plain_text else f"instead of {plain_text}"
         yield (
-            f"With random arrivals a deployment carries {fast_text} requests a second "
+            f"If requests arrive at random, a deployment serves {fast_text} requests per second "
             f"{instead}, {percent(WITHIN)} of them within both your limits; "
-            f"{_for_load(found, load)}"
+            f"{_for_load(sized, load)}"
         )
     else:
-        alone = found.speeds(1, found.length(Policy.SPECULATIVE, 1)).loaded_token
-        is_sure = alone * (1 + SPEEDUP_ERRORS[1]) <= found.plan.token_limit / 1000
-        speculation = "speculation" if is_sure else "speculation, and not with the corrected gain"
+        alone = sized.speeds(1, sized.length(Policy.SPECULATIVE, 1)).loaded_token
+        is_sure = alone * (1 + SPEEDUP_ERRORS[1]) <= sized.plan.token_limit / 1000
+        speculation = (
+            "speculation" if is_sure else "speculation (not with the lowest corrected speedup)"
+        )
         only = f"with {speculation}" if fast else "without speculation"
         policy = Policy.SPECULATIVE if fast else Policy.PLAIN
         yield (
-            f"Both your limits are met only {only}: a deployment then carries "
-            f"{fast or plain:.2g} requests a second, and your {found.plan.load:g} a second take "
-            f"{_cards(found, load.cards(policy) or 0)}."
+            f"Both your limits are met only {only}. A deployment then serves "
+            f"{fast or plain:.2g} requests per second, and your {sized.plan.load:g} requests per "
+            f"second need {_cards(sized, load.cards(policy) or 0)}."
         )
-    first = found.speeds(found.plan.batch, found.K).first_token
+    first = sized.speeds(sized.plan.batch, sized.K).first_token
     slower = first * (1 + PROMPT_ERROR)
-    if first <= found.plan.first_token_limit / 1000 < slower:
+    if first <= sized.plan.first_token_limit / 1000 < slower:
         yield (
             f"The computed time to the first token is {seconds(first)}. With the median error of "
             f"published prompts it is {seconds(slower)}, which breaks your limit."
         )
 
 
-def _broken_limits(found: SizedPlan) -> Iterator[str]:
+def _broken_limits(sized: SizedPlan) -> Iterator[str]:
     """Yield a sentence about the latency limits that the planned number of requests breaks."""
-    plan, here = found.plan, found.speeds(found.plan.batch, found.K)
+    plan, here = sized.plan, sized.speeds(sized.plan.batch, sized.K)
     broken = [
-        f"{what} takes {seconds(value)}, and your limit is {seconds(limit / 1000)}"
+        f"{what} takes {seconds(value)}, but your limit is {seconds(limit / 1000)}"
         for what, value, limit in (
             ("the first token", here.first_token, plan.first_token_limit),
             ("each further token", here.loaded_token, plan.token_limit),
@@ -286,27 +291,30 @@ def _broken_limits(found: SizedPlan) -> Iterator[str]:
         if 1000 * value > limit
     ]
     if broken:
-        yield f"With {_requests(plan.batch)} {'; '.join(broken)}."
+        yield f"With {_requests(plan.batch)}, {'; '.join(broken)}."
 
 
-def _for_load(found: SizedPlan, load: CarriedLoad) -> str:
+def _for_load(sized: SizedPlan, load: CarriedLoad) -> str:
     """Return words that say how many GPUs the planned load needs, in whole deployments."""
     cards = [load.cards(each) for each in (Policy.PLAIN, Policy.SPECULATIVE)]
-    planned, (plain, fast) = f"your {found.plan.load:g} a second", [each or 0 for each in cards]
+    planned, (plain, fast) = (
+        f"your {sized.plan.load:g} requests per second",
+        [each or 0 for each in cards],
+    )
     if plain == fast:
-        return f"{planned} take {_cards(found, plain)} either way."
+        return f"{planned} need {_cards(sized, plain)} with and without speculation."
     return (
-        f"{planned} take {_cards(found, fast)} instead of {plain}, {fast / plain:.2f} times the "
-        "money."
+        f"{planned} need {_cards(sized, fast)} instead of {plain}, which cost {fast / plain:.2f} "
+        "times as much."
     )
 
 
-def _job(found: SizedPlan) -> Iterator[str]:
-    plain, fast = found.job(Policy.PLAIN), found.job(Policy.SPECULATIVE)
+def _job(sized: SizedPlan) -> Iterator[str]:
+    plain, fast = sized.job(Policy.PLAIN), sized.job(Policy.SPECULATIVE)
     if plain is not None and fast is not None:
         yield (
-            f"The batch job takes {seconds(fast.seconds)} with speculation, {fast.rows:,} at once, "
-            f"and {seconds(plain.seconds)} without, {plain.rows:,} at once"
+            f"The batch job takes {seconds(fast.seconds)} with speculation ({fast.rows:,} at once) "
+            f"and {seconds(plain.seconds)} without ({plain.rows:,} at once)"
             f"{_with_slower_prompts(fast, plain)}."
         )
 
@@ -321,108 +329,109 @@ def _with_slower_prompts(*jobs: Job) -> str:
         return ""
     slower = (each.seconds * (1 + each.prompt_share * PROMPT_ERROR) for each in jobs)
     return (
-        f"; {percent(share)} of that are prompts, and with prompts as slow as the median of "
-        f"published ones it takes {' and '.join(map(seconds, slower))}"
+        f". Prompts take up to {percent(share)} of this time. If they are as slow as the median of "
+        f"published prompts, the job takes {' and '.join(map(seconds, slower))}"
     )
 
 
-def _accepted(found: SizedPlan) -> Iterator[str]:
+def _accepted(sized: SizedPlan) -> Iterator[str]:
     """Yield sentences about the source of the acceptance rate, and about the rate that is needed.
 
     With more than the needed rate, a token is faster with speculation than without.
     """
-    source, needed = found.plan.acceptance_source, break_even(found)
-    is_told = needed is not None and needed >= 0.005
-    gains = f"with K = {found.K} a token gains from {needed:.2f} on" if is_told else ""
+    source, needed = sized.plan.acceptance_source, break_even(sized)
+    is_shown = needed is not None and needed >= 0.005
+    limit = f"With K = {sized.K}, a token is faster if α is above {needed:.2f}." if is_shown else ""
     if source.startswith(ASSUMED_RATE):
-        said = f"The acceptance rate α, {found.plan.acceptance:.2f}, is {source}: measure yours"
+        rate = f"The acceptance rate α, {sized.plan.acceptance:.2f}, is {source}: measure yours."
     elif source:
-        said = f"The acceptance rate α is {source}; another pair or other texts have another"
-    elif gains:
-        said = f"The acceptance rate α is yours, {found.plan.acceptance:.2f}"
+        rate = f"The acceptance rate α is {source}. Other pairs and other texts have other rates."
+    elif limit:
+        rate = f"You chose the acceptance rate α, {sized.plan.acceptance:.2f}."
     else:
         return
-    yield f"{said}; {gains}." if gains else f"{said}."
-    yield _depth(found)
+    yield f"{rate} {limit}".rstrip()
+    yield _depth(sized)
 
 
-def _depth(found: SizedPlan) -> str:
+def _depth(sized: SizedPlan) -> str:
     """Return a sentence that says how the plan assumes that acceptance falls with depth."""
-    plan = found.plan
+    plan = sized.plan
     if plan.survival:
         falls = " ".join(f"{each:.2f}" for each in plan.survival)
-        return f"Acceptance by position is as measured, {falls}; no longer K is considered."
+        return f"The rates by position are measured ({falls}); no larger K is tried."
     if plan.draft_length > plan.longest_draft:
         return (
-            f"You chose K = {plan.draft_length}, and the rate is assumed to hold so deep: "
-            f"published drafts have at most {plan.longest_draft} guesses, and acceptance falls "
-            "with depth."
+            f"You chose K = {plan.draft_length}. The plan assumes the same rate at every depth, "
+            "but real acceptance falls with depth, and published drafts have at most "
+            f"{plan.longest_draft} guesses."
         )
     if plan.draft_length:
         return (
-            "The rate is assumed to hold at every depth, though acceptance falls with depth: rates "
-            "by position would show more."
+            "The plan assumes the same rate at every depth, but real acceptance falls with depth. "
+            "With rates by position, the plan is more exact."
         )
     return (
-        f"The rate is assumed to hold at every depth, though acceptance falls with depth: so no K "
-        f"beyond {plan.longest_draft}, the deepest published, is considered. Rates by "
-        "position would show more."
+        "The plan assumes the same rate at every depth, but real acceptance falls with depth. It "
+        f"therefore tries no K above {plan.longest_draft}, the longest published draft. With rates "
+        "by position, the plan is more exact."
     )
 
 
-def break_even(found: SizedPlan) -> float | None:
+def break_even(sized: SizedPlan) -> float | None:
     """Return the acceptance rate above which a token is faster than in plain decoding.
 
     The batch size is the planned one.
     """
-    rows, K = found.plan.batch, found.K
-    c, v = found.cost_ratio(rows), found.verification_overhead(rows, K)
+    rows, K = sized.plan.batch, sized.K
+    c, v = sized.cost_ratio(rows), sized.verification_overhead(rows, K)
     return theory.break_even_acceptance(K, c, v)
 
 
 # ---- sentences about what would fit into memory
 
 
-def _room(found: SizedPlan) -> Iterator[str]:
-    rows = found.plan.batch
-    if found.fits(rows, Policy.PLAIN):
-        yield f"Plain decoding of them fits{_beside(found)}."
-    room, plain = found.largest_batch(), found.largest_batch(Policy.PLAIN)
+def _room(sized: SizedPlan) -> Iterator[str]:
+    rows = sized.plan.batch
+    if sized.fits(rows, Policy.PLAIN):
+        yield f"Without speculation, these requests fit{_added(sized)}."
+    room, plain = sized.largest_batch(), sized.largest_batch(Policy.PLAIN)
     if room:
-        without = f", {plain:,} without speculation" if plain > room else ""
-        yield f"Memory is enough for {_requests(room)}{without}; {_compared(found, room)}."
-        if found.fewest_gpus is not None:
-            yield _more_cards(found)
+        without = f", or for {plain:,} without speculation" if plain > room else ""
+        yield f"Memory is enough for {_requests(room)}{without}; {_compared(sized, room)}."
+        if sized.fewest_gpus is not None:
+            yield _more_cards(sized)
         return
-    worst = min(found.memory(rows), key=lambda each: each.headroom)
+    worst = min(sized.memory(rows), key=lambda each: each.headroom)
     if worst.target:
-        yield _more_cards(found)
-    if any(each.headroom < 0 for each in found.memory(rows)[1:]):
-        yield f"Give the draft more {found.plan.gpu.unit}s, or a smaller one."
+        yield _more_cards(sized)
+    if any(each.headroom < 0 for each in sized.memory(rows)[1:]):
+        yield f"Give the draft more {sized.plan.gpu.unit}s, or choose a smaller draft."
 
 
-def _beside(found: SizedPlan) -> str:
+def _added(sized: SizedPlan) -> str:
     """Return words for the memory that speculation adds on the target's own GPUs."""
-    if found.plan.draft_gpus:
+    if sized.plan.draft_gpus:
         return ""
-    rows, unit = found.plan.batch, found.plan.gpu.unit
-    (plain, *_), (card, *_) = found.memory(rows, Policy.PLAIN), found.memory(rows)
-    more = f"{(card.used - plain.used) / GIGA:.1f} GB more on a {unit}"
-    return f": the draft and its guesses take {more} of the target’s"
+    rows, unit = sized.plan.batch, sized.plan.gpu.unit
+    (plain, *_), (card, *_) = sized.memory(rows, Policy.PLAIN), sized.memory(rows)
+    more = f"{(card.used - plain.used) / GIGA:.1f} GB more on each {unit} of the target"
+    return f": the draft and its guesses need {more}"
 
 
-def _more_cards(found: SizedPlan) -> str:
-    unit = found.plan.gpu.unit
-    if found.fewest_gpus is None:
-        return f"{MAX_GPUS} of these {unit}s do not hold this number of requests either."
-    return f"{found.fewest_gpus} of these {unit}s hold {_requests(found.plan.batch)}."
+def _more_cards(sized: SizedPlan) -> str:
+    unit = sized.plan.gpu.unit
+    if sized.fewest_gpus is None:
+        return f"Even {MAX_GPUS} of these {unit}s have too little memory for so many requests."
+    rows = sized.plan.batch
+    return f"{sized.fewest_gpus} of these {unit}s have enough memory for {_requests(rows)}."
 
 
 # ---- functions that write numbers in words
 
 
-def _cards(found: SizedPlan, count: int) -> str:
-    unit = found.plan.gpu.unit
+def _cards(sized: SizedPlan, count: int) -> str:
+    unit = sized.plan.gpu.unit
     return f"1 {unit}" if count == 1 else f"{count:,} {unit}s"
 
 

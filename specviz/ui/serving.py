@@ -142,7 +142,7 @@ class Serving:
         return {
             "results": results,
             "load": plan.load,
-            "measured": found.measured.told(plan) if isinstance(found, MeasuredPlan) else [],
+            "measured": found.measured.sentences(plan) if isinstance(found, MeasuredPlan) else [],
             "figures": {
                 "first": load_figure(results, "first_token_p95", plan.first_token_limit),
                 "token": load_figure(results, "token_p95", plan.token_limit),

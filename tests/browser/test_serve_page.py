@@ -51,7 +51,7 @@ def test_a_plan_is_answered_stored_in_the_address_and_corrected(
     assert tab.ref("takePlan").is_disabled() and tab.ref("planUnfit").is_visible()
     assert not error.is_visible() and tab.ref("planMemory").is_visible()
     tab.page.locator("#sv-serve-gpus").fill("4")
-    sentence.filter(has_text="Yes: at 2 requests at once a whole request takes").wait_for()
+    sentence.filter(has_text="Yes: with 2 requests at once, a whole request takes").wait_for()
     assert "serve-batch=2" in tab.address and "serve-gpus" not in tab.address
     tab.page.locator("[data-page=lab]").click()
     assert "serve-" not in tab.address

@@ -289,7 +289,7 @@ def test_a_class_that_transformers_lacks_is_computed_from_its_fields() -> None:
     found = counted_shape(content, "mine")
     assert found.counted is None
     warnings = plan_warnings(read_plan({"draft": "n-gram"}, found))
-    assert any("'unheard-of', cannot be counted here, so its 6.74 b" in each for each in warnings)
+    assert any("class, 'unheard-of'. It computed 6.74 billion" in each for each in warnings)
 
 
 _GPT2_NAMES = {"n_layer": 32, "n_head": 32, "n_embd": 2560, "vocab_size": 51200}

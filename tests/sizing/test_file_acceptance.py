@@ -29,7 +29,7 @@ def test_the_rate_is_accepted_over_examined_guesses_and_names_its_source() -> No
     found = read_sweep_acceptance(text(point(400, 300), point(800, 400)), "s.jsonl")
     assert found.rate == pytest.approx(700 / 1200), "not the mean of two rates"
     assert found.words == (
-        "0.58 of the pair bundled with draft-model, of 800 examined guesses in 400 rounds"
+        "0.58 for the pair bundled with draft-model, from 800 examined guesses in 400 rounds"
     )
     whole = HEADER | {"points": [point(400, 300), point(800, 400)]}
     assert read_sweep_acceptance(json.dumps(whole), "s.json") == found == acceptance_of_sweep(whole)

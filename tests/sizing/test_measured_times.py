@@ -142,33 +142,37 @@ def test_the_best_measured_length_is_used_and_other_lengths_are_refused() -> Non
 
 def test_the_answer_names_how_the_times_were_measured_and_what_was_not() -> None:
     of_load, of_bench = (planned(each) for each in (LOAD, BENCH))
-    said = " ".join(of_load.measured.told(of_load.plan))
+    said = " ".join(of_load.measured.sentences(of_load.plan))
     assert "llama.cpp b1 at http://a, plain at http://b, K = 3, with 1 to 4 requests" in said
     assert "At most 4 requests are decoded together" in said and "one by one" in said
-    said = " ".join(of_bench.measured.told(of_bench.plan))
+    said = " ".join(of_bench.measured.sentences(of_bench.plan))
     assert "(bench) with eagle and the pair bundled, K = 2 and 3, with 2 to 6 requests" in said
-    assert "Fewer than 2 take the times of 2" in said and "up to 6 together" in said
+    assert (
+        "For fewer than 2 requests, the times of 2 requests" in said and "up to 6 together" in said
+    )
 
 
 def test_times_of_another_pair_keep_the_plan_s_acceptance_rate_and_say_so() -> None:
     found = MeasuredPlan(read_plan({}), read_measured(lines(SWEEP), "sweep.jsonl"))
     assert found.plan.acceptance == 0.7
-    said = " ".join(found.measured.told(found.plan))
+    said = " ".join(found.measured.sentences(found.plan))
     assert (
-        "The measurement is of draft-model and the pair chat; the plan is Llama 3.1 or 3.3 70B with"
+        "The measurement used draft-model and the pair chat; the plan has Llama 3.1 or 3.3 70B with"
         in said
     )
-    assert "4 x H100 80 GB (SXM)" in said and "nothing above it was computed from them" in said
-    assert "accepted at the plan’s rate, 0.70. That of the file is 0.75 of the pair chat" in said
-    assert "of 8 examined guesses in 8 rounds, too few to go by." in said
+    assert "4 x H100 80 GB (SXM)" in said and "All numbers before it are computed." in said
+    assert (
+        "accepted at the plan’s rate, 0.70. The file’s own rate is 0.75 for the pair chat" in said
+    )
+    assert "from 8 examined guesses in 8 rounds; these are too few to rely on." in said
     load = planned(LOAD)
-    assert "which the file does not name" in " ".join(load.measured.told(load.plan))
+    assert "which the file does not name" in " ".join(load.measured.sentences(load.plan))
 
 
 def test_prefills_that_were_not_measured_are_computed_and_this_is_said() -> None:
     found = planned(LOAD | {"levels": [level(2, 0.02, 0.01)]})
     assert found.first_token_seconds(0) == SizedPlan(found.plan).first_token_seconds(0)
-    assert "for 512 tokens on the planned cards" in " ".join(found.measured.told(found.plan))
+    assert "for 512 tokens on the planned cards" in " ".join(found.measured.sentences(found.plan))
 
 
 def test_measured_times_are_simulated_even_if_the_model_does_not_fit_the_planned_cards() -> None:

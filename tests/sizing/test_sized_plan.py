@@ -167,24 +167,24 @@ def test_n_grams_are_not_assumed_to_be_better_than_published() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"draft": "llama-2-7b"}, "has 32,000 tokens in its vocabulary and the target 128,256"),
-        ({"target": "mixtral-8x7b", "draft": "llama-2-7b"}, "accepts hardly a guess"),
+        ({"draft": "llama-2-7b"}, "has 32,000 tokens, and the target’s has 128,256"),
+        ({"target": "mixtral-8x7b", "draft": "llama-2-7b"}, "accepts hardly any guess"),
         ({"draft": "smollm2-135m"}, "9 attention heads cannot be shared by 4 cards"),
-        ({"target": "gpt2", "draft": "distilgpt2", "prompt": 900}, "was made for 1,024"),
+        ({"target": "gpt2", "draft": "distilgpt2", "prompt": 900}, "was made for at most 1,024"),
         (
             {"draft_gpus": 1},
-            "over the 4 of the target, and SGLang",
+            "over the target’s cards (4), and SGLang",
         ),
-        ({"gpu": "t4"}, "T4 16 GB does not compute in bfloat16"),
-        ({"gpu": "t4", "precision": "int8"}, "T4 16 GB does not compute in bfloat16"),
-        ({"gpu": "a100-80", "precision": "fp8"}, "A100 80 GB (SXM) does not compute in FP8"),
+        ({"gpu": "t4"}, "T4 16 GB cannot compute in bfloat16"),
+        ({"gpu": "t4", "precision": "int8"}, "T4 16 GB cannot compute in bfloat16"),
+        ({"gpu": "a100-80", "precision": "fp8"}, "A100 80 GB (SXM) cannot compute in FP8"),
         (
             {"target": "deepseek-v3", "draft": "n-gram", "precision": "bf16"},
             "DeepSeek V3 is published in FP8",
         ),
         ({"gpu": "l4", "gpus": 64, "precision": "fp8"}, "cannot be shared by 64 cards"),
-        ({"prompt": 140_000}, "140,256 tokens together, and Llama 3.1 or 3.3 70B was made for"),
-        ({"target": "llama-3-2-1b", "draft": "llama-3-1-8b"}, "Perhaps the two are swapped"),
+        ({"prompt": 140_000}, "140,256 tokens together, but Llama 3.1 or 3.3 70B was made for"),
+        ({"target": "llama-3-2-1b", "draft": "llama-3-1-8b"}, "Perhaps you have swapped the two"),
         ({"target": "llama-3-1-405b", "gpus": 16}, "16 cards are more than the 8 of a usual"),
         ({"target": "qwen2-5-72b", "draft": "qwen2-5-1-5b"}, "vLLM refuses such a pair"),
     ],
@@ -223,7 +223,7 @@ def test_for_too_much_load_the_answer_names_what_one_deployment_serves_and_the_c
 ):
     reasons = size(read_plan({"target": "llama-3-1-8b", "gpu": "l4", "gpus": 1}))["reasons"]
     assert any(
-        "then carries 0.92 requests a second, and your 2 a second take 3 cards" in each
+        "then serves 0.92 requests per second, and your 2 requests per second need 3 cards" in each
         for each in reasons
     )
 
@@ -250,33 +250,32 @@ def test_without_a_price_a_job_is_shown_in_hours_of_cards_and_not_in_money() -> 
 def test_the_answer_is_one_sentence_that_agrees_with_the_numbers() -> None:
     first = size(read_plan({}))
     assert first["answer"] == (
-        "Yes: at 8 requests at once a whole request takes 2.23 s instead of 4.56 s, 2.0× as fast; "
-        "a deployment carries 18.1 requests a second instead of 15.9, and a token costs 0.88 times "
-        "as much."
+        "Yes: with 8 requests at once, a whole request takes 2.23 s instead of 4.56 s (2.0× as "
+        "fast); a deployment serves 18.1 requests per second instead of 15.9, and a token costs "
+        "0.88 times as much."
     )
     paying, lowered, carried, accepted, _ = first["reasons"]
-    assert paying.startswith("With K from 1 to 5") and "it pays up to about 280 requests" in paying
-    assert (
-        "below such a computation; with that correction it" in lowered and "with K = 5" in accepted
-    )
+    assert paying.startswith("With K from 1 to 5") and "faster up to about 280 requests" in paying
+    assert "computed ones. With this correction, the speedup here is" in lowered
+    assert "With K = 5, a token is faster" in accepted
     fast, plain = (first[way]["carried_requests"] for way in ("speculative", "plain"))
     assert (
-        f"carries {fast:.1f} requests a second instead of {plain:.1f}, 95 % of them within"
+        f"serves {fast:.1f} requests per second instead of {plain:.1f}, 95 % of them within"
         in carried
     )
-    assert carried.endswith("your 2 a second take 4 cards either way.")
+    assert carried.endswith("your 2 requests per second need 4 cards with and without speculation.")
     gain = first["speculative"]["tokens_per_second"] / first["plain"]["tokens_per_second"]
     assert first["request_speedup"] == pytest.approx(gain)
     none = size(read_plan({"gpus": 1}))
     assert none["verdict"] == "does not fit" and none["reasons"] == [
-        "4 of these cards hold 8 requests at once."
+        "4 of these cards have enough memory for 8 requests at once."
     ]
     late = size(read_plan({"batch": 400, "draft_length": 5}))
-    assert late["verdict"] == "not here" and "above that it gains nothing" in late["reasons"][0]
+    assert late["verdict"] == "not here" and "with more it is not faster" in late["reasons"][0]
     never = size(read_plan({"target": "gpt2", "draft": "distilgpt2", "acceptance": 0.3}))
-    assert never["verdict"] == "no" and "at no number" in never["reasons"][0]
-    assert "% longer;" in never["answer"] and len(never["reasons"]) == 3
-    assert never["reasons"][1].endswith("0.30; with K = 1 a token gains from 0.58 on.")
+    assert never["verdict"] == "no" and "not faster with any number" in never["reasons"][0]
+    assert "% longer);" in never["answer"] and len(never["reasons"]) == 3
+    assert never["reasons"][1].endswith("0.30. With K = 1, a token is faster if α is above 0.58.")
     on_processors = size(read_plan({"gpu": "cpu-server", "gpus": 1, "load": 200}))
     assert "card" not in "".join([on_processors["answer"], *on_processors["reasons"]])
 
@@ -286,28 +285,34 @@ def test_for_a_plan_that_does_not_fit_the_answer_names_one_that_would() -> None:
     _, room, more, job = few["reasons"]
     alone = size(read_plan({"gpus": 2, "batch": 1}))["answer"]
     assert room.startswith(
-        "Memory is enough for 1 request, 8 without speculation; at 1 request a whole"
+        "Memory is enough for 1 request, or for 8 without speculation; with 1 request, a whole"
     )
     assert room.split("; ")[1].removesuffix(".") == alone.split(": ")[1].split("; ")[0]
-    assert more == "4 of these cards hold 8 requests at once." and few["warnings"] == []
-    assert "with speculation, 1 at once, and " in job and "without, 8 at once." in job
+    assert (
+        more == "4 of these cards have enough memory for 8 requests at once."
+        and few["warnings"] == []
+    )
+    assert "with speculation (1 at once) and " in job and "without (8 at once)." in job
 
 
 def test_a_gain_too_small_to_notice_contradicts_no_other_sentence() -> None:
     small = {"target": "gpt2", "draft": "distilgpt2", "gpu": "a100-80", "gpus": 1, "batch": 64}
     found = size(read_plan(small))
     assert found["verdict"] == "no" and 1 < found["request_speedup"] < 1.05
-    assert found["answer"].count("1.02× as fast, too little to count on;") == 1
-    assert found["reasons"][0] == "The most at any number is 1.04×, at 1 request."
+    assert found["answer"].count("(1.02× as fast, too little to rely on);") == 1
+    assert found["reasons"][0] == "The highest speedup is 1.04×, with 1 request."
     seen = size(read_plan(small | {"acceptance": 0.7205}))
-    assert seen["reasons"][1].endswith("with that correction it gains nowhere.")
+    assert seen["reasons"][1].endswith("speculation is not faster with any number of requests.")
 
 
 def test_for_a_pair_that_engines_refuse_the_answer_begins_with_that() -> None:
     found = size(read_plan({"draft": "gpt2"}))
     assert found["verdict"] == "on paper"
-    told = "On paper: target and draft have two tokenizers, one of 128,256 tokens and one of 50,257"
-    assert found["answer"].startswith(f"{told}. Computed all the same, at 8 requests at once")
+    reason = "target and draft have different tokenizers, one of 128,256 tokens and one of 50,257"
+    start = (
+        f"On paper: engines refuse this pair, because {reason}. Computed anyway: with 8 requests"
+    )
+    assert found["answer"].startswith(start)
     heads = size(read_plan({"target": "qwen2-5-72b", "draft": "qwen2-5-0-5b"}))
     assert "14 attention heads cannot be shared by 4 cards" in heads["answer"]
     padded = read_plan({"target": "qwen2-5-72b", "draft": "qwen2-5-1-5b"})
@@ -317,7 +322,7 @@ def test_for_a_pair_that_engines_refuse_the_answer_begins_with_that() -> None:
 def test_limits_that_would_break_with_the_published_errors_are_named() -> None:
     plan = {"target": "qwen3-8b", "draft": "n-gram", "gpu": "l4", "gpus": 1, "batch": 1}
     assert any(
-        "not with the corrected gain: a deployment" in each
+        "(not with the lowest corrected speedup). A deployment" in each
         for each in size(read_plan(plan))["reasons"]
     )
     near = size(read_plan({"first_token_limit": 50}))
@@ -334,9 +339,9 @@ def test_a_gain_below_the_published_errors_is_a_perhaps_with_its_range() -> None
     found, errors = size(plan), [run.error for run in RUNS if run.kind == "speedup"]
     assert 1.05 < found["request_speedup"] < 1 + max(errors)
     low, high = (found["request_speedup"] / (1 + each) for each in (max(errors), min(errors)))
-    assert found["verdict"] == "perhaps" and found["answer"].startswith("Perhaps: at 200")
+    assert found["verdict"] == "perhaps" and found["answer"].startswith("Perhaps: with 200")
     assert (
-        f"with that correction it is {low:.2f}× to {high:.2f}× here, and gains up"
+        f"the speedup here is {low:.2f}× to {high:.2f}×, and speculation is faster up"
         in found["reasons"][1]
     )
     sure = SizedPlan(replace(plan, batch=8))
@@ -349,16 +354,16 @@ def test_a_gain_below_the_published_errors_is_a_perhaps_with_its_range() -> None
     most, least, between = (about(last(each)) for each in (0.0, max(errors), min(errors)))
     paying, lowered, *_ = size(sure.plan)["reasons"]
     assert (
-        f"pays up to about {most} requests at once" in paying and last(0.0) == 285 and most == 280
+        f"faster up to about {most} requests at once" in paying and last(0.0) == 285 and most == 280
     )
-    assert lowered.endswith(f"gains up to {least} at once at worst, {between} at best.")
+    assert lowered.endswith(f"{least} requests at once in the worst case, {between} in the best.")
 
 
 def test_an_acceptance_rate_that_was_not_given_is_said_to_be_assumed() -> None:
     assumed, typed = (size(read_plan(each)) for each in ({}, {"acceptance": "0.7"}))
-    said = "α, 0.70, is assumed: measure yours; with K = 5 a token gains from 0.26 on."
+    said = "α, 0.70, is assumed: measure yours. With K = 5, a token is faster if α is above 0.26."
     assert said in assumed["reasons"][-2] and assumed["break_even_acceptance"] < 0.265
-    assert "α is yours, 0.70" in typed["reasons"][-2]
+    assert "You chose the acceptance rate α, 0.70" in typed["reasons"][-2]
     n_grams = size(read_plan({"draft": "n-gram"}))["reasons"][-2]
     assert "0.41, is assumed as in published runs" in n_grams
 
@@ -366,8 +371,8 @@ def test_an_acceptance_rate_that_was_not_given_is_said_to_be_assumed() -> None:
 def test_the_headline_counts_cards_for_the_planned_load_with_enough_digits() -> None:
     many = size(read_plan({"load": 200}))
     cards = [many[way]["cards_for_load"] for way in ("speculative", "plain")]
-    times = f"{cards[0] / cards[1]:.2f} times the money"
-    taken = f"your 200 a second take {cards[0]} cards instead of {cards[1]}, {times}."
+    times = f"which cost {cards[0] / cards[1]:.2f} times as much"
+    taken = f"your 200 requests per second need {cards[0]} cards instead of {cards[1]}, {times}."
     assert many["reasons"][2].endswith(taken)
     slow = {"target": "llama-3-1-8b", "gpu": "t4", "gpus": 1, "precision": "int8"}
     slow |= {"prompt": 4000, "output": 600, "batch": 1, "token_limit": 1000}
@@ -375,7 +380,7 @@ def test_the_headline_counts_cards_for_the_planned_load_with_enough_digits() -> 
     few = size(read_plan(slow | {"draft_precision": "int8"}))
     pair = [f"{few[way]['carried_requests']:.1f}" for way in ("plain", "speculative")]
     assert pair[0] == pair[1], "one digit does not tell them apart"
-    pattern = r"carries (\S+) requests a second instead of (\S+), 95 %"
+    pattern = r"serves (\S+) requests per second instead of (\S+), 95 %"
     ((fast, plain),) = re.findall(pattern, "".join(few["reasons"]))
     assert fast != plain and len(fast) > len(pair[0])
 
@@ -385,9 +390,12 @@ def test_if_only_plain_decoding_fits_the_answer_says_how_much_memory_the_draft_n
     found, plan = size(read_plan(fields)), sized(**fields)
     (plain,), (card,) = plan.memory(256, Policy.PLAIN), plan.memory(256)
     assert not found["fits"] and plan.fits(256, Policy.PLAIN)
-    more = f"take {(card.used - plain.used) / 1e9:.1f} GB more on a card of the target’s."
-    assert f"Plain decoding of them fits: the draft and its guesses {more}" in found["reasons"]
-    assert not any("Plain" in each for each in size(read_plan({"gpus": 1}))["reasons"])
+    more = f"need {(card.used - plain.used) / 1e9:.1f} GB more on each card of the target."
+    assert (
+        f"Without speculation, these requests fit: the draft and its guesses {more}"
+        in found["reasons"]
+    )
+    assert not any("Without" in each for each in size(read_plan({"gpus": 1}))["reasons"])
 
 
 def test_the_smallest_and_the_largest_plan_get_a_verdict() -> None:
@@ -494,8 +502,8 @@ def test_limits_that_break_at_the_planned_number_of_requests_are_named() -> None
     times = [found["speculative"][each] for each in ("first_token", "loaded_token")]
     said = [f"{1000 * each:.0f} ms" for each in times]
     assert told == (
-        f"With 200 requests at once the first token takes {said[0]}, and your limit is 20 ms; each "
-        f"further token takes {said[1]}, and your limit is 10 ms."
+        f"With 200 requests at once, the first token takes {said[0]}, but your limit is 20 ms; "
+        f"each further token takes {said[1]}, but your limit is 10 ms."
     )
     assert not any("your limit is" in each for each in size(read_plan({}))["reasons"])
 
@@ -503,12 +511,12 @@ def test_limits_that_break_at_the_planned_number_of_requests_are_named() -> None
 def test_for_a_job_the_answer_says_how_long_prefills_at_published_speeds_would_take() -> None:
     prompts = {"target": "llama-3-1-8b", "gpus": 1, "prompt": 2000, "output": 5}
     told = "".join(size(read_plan(prompts | {"job": "500,000"}))["reasons"])
-    (job,) = re.findall(r"The batch job takes (.*?) h with.* and (.*?) h without.*?; 99 %", told)
-    (slow,) = re.findall(r"published ones it takes (.*?) h and (.*?) h\.", told)
+    (job,) = re.findall(r"The batch job takes (.*?) h with.* and (.*?) h without.* 99 %", told)
+    (slow,) = re.findall(r"published prompts, the job takes (.*?) h and (.*?) h\.", told)
     for fast, slower in zip(job, slow, strict=True):
         assert float(slower) / float(fast) == pytest.approx(1 + 0.99 * PROMPT_ERROR, rel=0.02)
     answers = size(read_plan({"job": 10_000, "prompt": 100, "output": 2000}))
-    assert "prompts" not in "".join(answers["reasons"])
+    assert "rompts" not in "".join(answers["reasons"])
 
 
 def test_goodput_counts_all_rows_and_a_prompt_waits_for_half_a_round() -> None:
@@ -525,12 +533,12 @@ def test_goodput_counts_all_rows_and_a_prompt_waits_for_half_a_round() -> None:
 
 def test_a_draft_that_does_not_fit_needs_its_own_cards() -> None:
     large = {"target": "llama-3-1-8b", "draft": "llama-3-1-70b", "gpus": 1}
-    smaller = "Give the draft more cards, or a smaller one."
-    fits = "Plain decoding of them fits."
+    smaller = "Give the draft more cards, or choose a smaller draft."
+    fits = "Without speculation, these requests fit."
     assert size(read_plan(large | {"draft_gpus": 1}))["reasons"] == [fits, smaller]
     assert size(read_plan(large | {"draft_gpus": 4}))["fits"]
     both = size(read_plan(large | {"target": "llama-3-1-405b", "draft_gpus": 1}))["reasons"]
-    assert both == ["16 of these cards hold 8 requests at once.", smaller]
+    assert both == ["16 of these cards have enough memory for 8 requests at once.", smaller]
 
 
 def test_a_faster_but_more_expensive_plan_gets_no_plain_yes() -> None:
@@ -555,7 +563,7 @@ def test_no_recommended_draft_is_longer_than_any_published_one(
         if (run.draft == "n-gram") is (draft == "n-gram")
     )
     assert found["draft_length"] <= deepest
-    assert found["reasons"][-1].startswith("The rate is assumed to hold at every depth")
+    assert found["reasons"][-1].startswith("The plan assumes the same rate at every depth")
     typed = size(read_plan({"draft": draft, "acceptance": acceptance, "draft_length": 12}))
     assert "You chose K = 12" in typed["reasons"][-1]
 
@@ -569,15 +577,17 @@ def test_the_best_number_of_requests_is_in_the_range_that_is_said_to_gain() -> N
     spans = 0
     for batch in (1, 4, 8, 16):
         told = size(read_plan(experts | {"batch": batch, "acceptance": 0.5}))["reasons"][0]
-        if "The most is" not in told:
+        if "The highest speedup is" not in told:
             continue
         spans += 1
-        span = re.search(r"gains (?:from (\d+) )?up to (?:about )?(\d+) ", told)
-        (most,) = re.findall(r"The most is \S+, at (\d+) requests", told)
+        span = re.search(r"faster (?:up|from (\d+)) to (?:about )?(\d+) ", told)
+        (most,) = re.findall(r"The highest speedup is \S+, with (\d+) requests", told)
         assert span and int(span[1] or 1) <= int(most) <= 1.1 * int(span[2]), told
     assert spans
     alone = size(read_plan(experts | {"batch": 1, "acceptance": 0.5}))["reasons"][0]
-    assert alone.endswith("up to 6 requests at once; above that it gains nothing until 13.")
+    assert alone.endswith(
+        "up to 6 requests at once; with more it is not faster until 13 requests at once."
+    )
 
 
 def test_acceptance_can_be_entered_as_engines_print_it() -> None:
