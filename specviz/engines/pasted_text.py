@@ -161,7 +161,7 @@ def _typewritten(text: str) -> str:
 
 
 class _Reading:
-    """The flags and the notes that were found in a text so far."""
+    """The flags and the notes that were found so far in the text that is being read."""
 
     def __init__(self) -> None:
         self.engine: str | None = None

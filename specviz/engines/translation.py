@@ -142,7 +142,7 @@ class _Work:
 
     @property
     def typed(self) -> dict[str, str]:
-        """Return for each field of the deployment the flag in the user's text that set it."""
+        """Return, for each field of the deployment, the flag by which the user set it."""
         return {MEANT.get(name, name): self.changes[row].typed for name, row in self.rows.items()}
 
 

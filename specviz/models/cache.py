@@ -47,7 +47,7 @@ class SlotCache:
         self._slots = 0  # C, the number of allocated slots
         self._buffer: Tensor | None = None  # [M, B, 2 G, C, D]
         # The first slot of the last write, and the slot after its last one. The three lists below
-        # have one view of the buffer for each layer, as this write needs it.
+        # have the views of the buffer that this write uses, one view per layer.
         self._written = (0, 0)
         self._new: list[Tensor] = []  # the slots of the last write, [B, 2 G, N, D]
         self._keys: list[Tensor] = []  # all slots up to the last write, [B, G, start + N, D]

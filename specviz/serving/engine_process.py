@@ -114,7 +114,7 @@ def serving(
 
 
 def _order(deployment: ModelDeployment, threads: int) -> dict[str, Any]:
-    """Return the fields of xllamacpp's CommonParams that must differ from their defaults."""
+    """Return the fields of xllamacpp's CommonParams whose values must differ from the defaults."""
     options = DIALECTS[ENGINE].options(deployment)
     flags = server_named(ENGINE).current
     order = {flags[name].python_name: value for name, value in options.items()}

@@ -25,7 +25,8 @@ def usual_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     found, kind = dict(config), config.get("model_type")
     found.setdefault("gated", _is_gated(config))
     if kind == "qwen" and type(size := config.get("intermediate_size")) is int:
-        found["intermediate_size"] = size // 2  # Qwen 1 counts the matrix and its gate together
+        # In Qwen 1, this field is the size of two matrices together.
+        found["intermediate_size"] = size // 2
     elif kind in _PHI:
         width = config.get("n_embd")
         inner = config.get("n_inner") or (4 * width if type(width) is int else None)

@@ -52,8 +52,9 @@ _ROUNDING_SHARE = 1 / 8
 # In bfloat16 and float16, rounding in deep models changes logits by at most this fraction of the
 # largest logit.
 _HALF_ROUNDING = 0.25
-# On the line from the logits with the right mask and positions (0) to the logits with wrong ones
-# (1), the reference must be below this number. Rounding alone gives at most 0.5.
+# Imagine a line from the logits with the right mask and positions (0) to the logits with wrong ones
+# (1). On this line, the reference must be below this number. Rounding alone moves it to at most
+# 0.5.
 _HALFWAY = 0.7
 
 

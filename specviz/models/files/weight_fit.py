@@ -41,10 +41,10 @@ def unfit_weights(folder: Path, config: Any) -> str | None:
         return usual._finalize_model_loading(model, load_config, loading_info)
 
     changes = {
-        # transformers applies its rules for old tensor names only to classes of this module
+        # transformers applies its rules for old tensor names only to classes of its own modules
         "__module__": usual.__module__,
-        # In transformers, the next two methods would give memory and random values to the missing
-        # tensors. Here they do nothing.
+        # In transformers, the next two methods allocate the missing tensors and fill them with
+        # random values. Here they do nothing.
         "_move_missing_keys_from_meta_to_device": lambda *args, **options: None,
         "_initialize_missing_keys": lambda *args, **options: None,
         "_finalize_model_loading": staticmethod(finalise),

@@ -128,8 +128,8 @@ class EagleHead:
     ) -> None:
         """Create a head from its parts. `size` is the memory of its weights in bytes.
 
-        With `feeds_normed`, a predicted feature goes through the norm before the next level reads
-        it. `shares` were measured after training; None if they were not measured.
+        With `feeds_normed`, the head applies its norm to a predicted feature before the next level
+        reads the feature. `shares` were measured after training; None if they were not measured.
         """
         self.feature_layers = feature_layers
         self.bytes = size

@@ -38,7 +38,7 @@ GATED_FIELDS = ("x", "y", "rows", "inner")
 ROUND_FIELDS = ("x", "rows", "width")
 # `place` and `attend` have the same arguments.
 HEAD_FIELDS = (
-    "frame",  # points to FRAME_FIELDS
+    "frame",  # address of the arguments in FRAME_FIELDS
     "joined",  # [N, A + 2 G, D]: queries, keys and values
     "mixed",  # [N, A, D], the result of `attend`
     "layer",  # index of the layer in the cache
@@ -133,7 +133,7 @@ def _exp() -> str:
         f"  %found = fmul {_V} %whole, %power",
         f"  %is_zero = fcmp olt {_V} %x, {_all(MASKED)}",
         f"  %small = select <{LANES} x i1> %is_zero, {_V} zeroinitializer, {_V} %found",
-        # `ugt` also selects NaN, and NaN + infinity is NaN
+        # `ugt` is also true for NaN, and NaN + infinity is NaN
         f"  %is_large = fcmp ugt {_V} %x, {_all(MOST)}",
         f"  %large = fadd {_V} %x, {_all(math.inf)}",
         f"  %result = select <{LANES} x i1> %is_large, {_V} %large, {_V} %small",
@@ -153,7 +153,8 @@ def _fields(names: tuple[str, ...], pointer: str = "%call") -> str:
     return "\n".join(lines)
 
 
-# A thread's share of `%all` items: those from `%first` on that are before `%last`.
+# Code that computes which of `%all` items one thread gets: those from `%first` up to, but not
+# including, `%last`.
 _ITS_SHARE = """  %before = mul i64 %all, %thread
   %first = udiv i64 %before, %threads
   %following = add i64 %thread, 1

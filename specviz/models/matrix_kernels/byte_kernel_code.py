@@ -1,20 +1,25 @@
 """The matrix kernel for few rows that multiplies int8 and int4 weights in integers, as LLVM code.
 
-A processor with the instruction vpdpbusd adds 64 products of bytes at once. The weights are
-unsigned bytes, so x must be signed bytes. Every thread first rounds the rows of x to 16-bit
-integers in groups of GROUP inputs, and then multiplies the high bytes and the low bytes. One byte
-would not be enough: a copy of the chat model with int8 weights would then agree with the model on
-97.0 % of the tokens instead of 98.2 %. Each row is rounded alone, and sums of integers are exact,
-so the result of a row has the same bits, whatever the other rows are.
+The processor's instruction vpdpbusd multiplies 64 pairs of bytes at once and adds the products,
+four to each sum. In every pair, one byte is unsigned (here the weight) and one is signed (here x).
+So every thread first rounds the rows of x to 16-bit integers, in groups of GROUP inputs. Then it
+multiplies the high byte and the low byte of each integer. One byte would not be enough: a copy of
+the chat model with int8 weights would then agree with the model on 97.0 % of the tokens instead of
+98.2 %. Each row is rounded alone, and sums of integers are exact. The result of a row therefore has
+the same bits, whatever the other rows are.
 
-A weight is a step minus ZERO (int8) or MIDDLE (int4). The sum of (step - ZERO) * x is the sum of
-step * x, which the instruction adds, minus ZERO times the sum of x. The second term depends on the
-row and the group only. It is the number at which a sum starts.
+The stored form of a weight is called its step. A weight is its step minus ZERO (int8), or minus
+MIDDLE (int4, before it is scaled). For example, the int8 weight -3 is stored as the step 125. The
+kernel needs the sum of (step - ZERO) * x, but the instruction computes the sum of step * x. The
+difference, ZERO times the sum of x, is the same for all outputs. The code in `rounding_code` stores
+its negative for each row and group, and the kernel starts each sum at this number.
 
-In memory, a group of a panel has one 32-bit word for each output and each BYTES inputs. For int4,
-the word has twice as many inputs: the lower halves of its bytes are the first BYTES steps, the
-upper halves the next ones. After these words, an int4 group has one word per output with its scale
-(the lower half, bfloat16) and its middle. `kernel_loops` has the loops, and explains the shapes.
+In memory, a panel is stored group by group. A 32-bit word has the int8 steps of one output and
+BYTES inputs. For example, the first word of a panel has inputs 0 to 3 of output 0, and the second
+word has inputs 0 to 3 of output 1. An int4 word has the steps of eight inputs: inputs 0 to 3 in the
+lower halves of its bytes, inputs 4 to 7 in the upper halves. An int4 group ends with one more word
+per output, which has the scale in its lower 16 bits and the middle in its upper 16 bits, both in
+bfloat16. `kernel_loops` has the loops, and explains panels and tiles.
 """
 
 from __future__ import annotations
@@ -40,9 +45,9 @@ _STACK = 256 << 10
 # A row with more inputs could need more memory than the stack of a thread has.
 MOST_INPUTS = 1 << 16
 _WORDS = GROUP // BYTES
-# Up to this number of rows, the processor has registers for two sums instead of one. Additions to
-# one sum need not wait for those to the other. An int4 matrix in the processor's cache then takes
-# 0.92 to 0.96 times as long.
+# Up to this number of rows, the processor has enough registers to divide each sum into two. An
+# addition to one of them need not wait for an addition to the other. An int4 matrix in the
+# processor's cache then takes 0.92 to 0.96 times as long.
 FEW = 2
 
 

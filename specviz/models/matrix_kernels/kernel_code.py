@@ -1,9 +1,9 @@
 """The matrix kernel for few rows that adds products in float32, written as LLVM code.
 
-It reads every weight once, whatever the number of rows. A panel stores its weights input by input,
-so a thread reads memory in order. The sums of a tile stay in registers while the panel is read.
-Each sum adds its products from the first input to the last. The result of a row therefore has the
-same bits, whatever the other rows are. `kernel_loops` has the loops, and explains the shapes.
+For the rows of one tile, it reads every weight once. A panel stores its weights input by input, so
+a thread reads memory in order. The sums of a tile stay in registers while the panel is read. Each
+sum adds its products from the first input to the last. The result of a row therefore has the same
+bits, whatever the other rows are. `kernel_loops` has the loops, and explains the shapes.
 """
 
 from __future__ import annotations

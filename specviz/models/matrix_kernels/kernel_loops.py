@@ -1,10 +1,18 @@
 """The loops of a matrix kernel over panels and rows, written as LLVM code.
 
-A matrix is cut into panels of P outputs. Every thread multiplies its own panels. A tile multiplies
-up to `rows` rows of x by one panel. The subclasses write the tile: `kernel_code` adds products in
-float32, `byte_kernel_code` adds them in integers. In shapes, T is the number of rows of x, I the
-number of inputs, O the number of outputs, P the number of outputs of a panel and L the number of
-lanes of a register.
+The kernel computes y = x W^T for a few rows of x. A panel has the weights of P neighbouring
+outputs, and every thread multiplies its own panels. A tile is the product of one panel and up to
+`rows` rows of x, so few that all sums stay in registers.
+
+For example, let P be 48 and `rows` be 8. A matrix with 480 outputs then has 10 panels, and each of
+two threads multiplies 5 of them. If x has 12 rows, each panel needs two tiles: one for 8 rows and
+one for 4 rows.
+
+This module writes the loops, and its subclasses write the tile: `kernel_code` adds products in
+float32, `byte_kernel_code` adds them in integers.
+
+In shapes, T is the number of rows of x, I the number of inputs, O the number of outputs, P the
+number of outputs of a panel and L the number of lanes of a register.
 """
 
 from __future__ import annotations
@@ -69,11 +77,11 @@ class PanelLoops(ABC):
 
     @abstractmethod
     def _panel_weights(self) -> str:
-        """Write code for the address of the weights of panel %p, which begins at output %o."""
+        """Write code for the address of panel %p's weights. The panel begins at output %o."""
 
     @abstractmethod
     def _panel_scales(self) -> str:
-        """Write code for the address of the scales of panel %p, which begins at output %o."""
+        """Write code for the address of panel %p's scales. The panel begins at output %o."""
 
     @abstractmethod
     def _tile_rows(self) -> str:

@@ -112,10 +112,11 @@ Call = ctypes.Array[ctypes.c_int64]
 class ProgramStep:
     """A compiled function `void (ptr call, i64 thread, i64 threads)` and its arguments.
 
-    The pointers in `call` point into `keeps` and into memory that the caller keeps.
+    Some pointers in `call` point into `keeps`, which this object keeps alive. The caller keeps
+    alive all other memory to which they point.
     """
 
-    function: int  # address
+    function: int  # address of the compiled function
     call: Call
     keeps: object = None
 

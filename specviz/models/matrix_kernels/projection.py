@@ -41,7 +41,7 @@ from specviz.models.matrix_kernels.weights import (
 COMPACT_BYTES = 256 << 10
 _MANY = FIRST_ROWS[-1]
 
-# This is another object after any projection of this process has changed its kernels.
+# This variable gets a new object whenever a projection of this process changes its kernels.
 _state = object()
 
 _is_float32 = ContextVar("is_float32", default=False)
@@ -176,7 +176,7 @@ class Projection:
 
 
 def kernel_state() -> object:
-    """Return an object that is another one after any projection has changed its kernels."""
+    """Return an object that stays the same until a projection changes its kernels."""
     return _state
 
 

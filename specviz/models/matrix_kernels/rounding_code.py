@@ -37,10 +37,10 @@ def rounding(rows: RowType, zero: int, most: int) -> str:
 
     void round(ptr x, i64 inputs, i64 stored_groups, i64 rows, ptr rounded):
 
-    `rounded` has room for `rows` rows of `stored_groups` groups, a multiple of FOUR. Groups behind
-    the last input of a row are zeros. A tile of up to `most` rows (a power of two) reads its rows
-    group by group, so they are stored in this order. The number at which a sum starts is -`zero`
-    times the sum of the group.
+    `rounded` points to memory for `rows` rows of `stored_groups` groups, a multiple of FOUR. Groups
+    after the last input of a row are zeros. A tile of up to `most` rows (a power of two) reads its
+    rows group by group, so they are stored in this order. The number at which a sum starts is
+    -`zero` times the sum of the group.
     """
     row = rows.value
     # `bfloat_code` explains why the copies are not of type bfloat
@@ -118,7 +118,7 @@ done:
 
 
 def _copy(k: int, kind: str, suffix: str, row: str) -> str:
-    """Return code that copies the k-th group, with zeros behind the last input."""
+    """Return code that copies the k-th group, with zeros after the last input."""
     order = ", ".join(f"i32 {k * GROUP + j}" for j in range(GROUP))
     return f"""  %is_input{k} = icmp slt {_WORDS} <{order}>, %all
   %there{k} = getelementptr {row}, ptr %x_g, i64 {k * GROUP}
@@ -163,7 +163,7 @@ def _round(k: int) -> str:
 
 
 def _store(k: int) -> str:
-    """Return code that stores the numbers of the k-th group behind its bytes."""
+    """Return code that stores the scale and the sums of the k-th group after its bytes."""
     return f"""  %pair{k} = shufflevector <4 x i32> %scale_bits, <4 x i32> %start,
     <4 x i32> <i32 {k}, i32 {4 + k}, i32 undef, i32 undef>
   %triple{k} = shufflevector <4 x i32> %pair{k}, <4 x i32> %sum_bits,
