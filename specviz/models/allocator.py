@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # option numbers of mallopt, from malloc.h
-# If a tensor of at most this many bytes is freed, its memory stays in the process.
+# The largest size in bytes of a freed tensor whose memory stays in the process.
 LARGEST_KEPT = 32 << 20
 MOST_KEPT = 256 << 20  # largest number of bytes of freed memory that the process keeps
 

@@ -129,8 +129,8 @@ _SHORTAGE_WORDS = (
 )
 
 
-# If a target is spread over several GPUs, this fraction of each GPU's free memory is kept for
-# caches and the draft.
+# The fraction of each GPU's free memory that is kept for caches and the draft if a target is spread
+# over several GPUs.
 _KEPT = 0.1
 
 

@@ -20,9 +20,9 @@ from specviz.records import ReadingLimit
 
 # number of bytes that a measurement reads, much larger than a processor's caches
 READ_BYTES = 512 << 20
-# Each function that `_reads` returns is measured this many times.
+# The number of times that each function of `_reads` is measured.
 READS = 3
-# Nothing is measured unless at least this many times READ_BYTES of memory is free.
+# The smallest free memory, as a multiple of READ_BYTES, with which the bandwidth is measured.
 LEAST_FREE = 4
 
 _limits: dict[tuple[str, int], float] = {}

@@ -20,9 +20,9 @@ from specviz.records import ModelInfo
 
 T = TypeVar("T")
 
-# A model with fewer parameters than this is faster on one thread than on two, because two threads
-# take longer to synchronise than to compute. On two cores, the bundled target makes 1.2 times as
-# many tokens per second with one thread.
+# The number of parameters below which a model is faster on one thread than on two, because two
+# threads take longer to synchronise than to compute. On two cores, the bundled target makes 1.2
+# times as many tokens per second with one thread.
 SMALL_PARAMETERS = 50_000_000
 _EVERY_THREAD = torch.get_num_threads()
 

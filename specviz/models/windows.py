@@ -36,7 +36,7 @@ class Windows:
             return cls(frozenset({"unknown"}), frozenset(), False)
         kinds, details = get_layer_types_and_kwargs(config)
         found = {str(kind) for kind in kinds} - {_STORES_NOTHING}
-        # GPT-Neo and Reformer use these names for the list of kinds of layers
+        # names of the list of kinds of layers in GPT-Neo and in Reformer
         for names in ("attention_layers", "attn_layers"):
             others = set(getattr(config, names, None) or ()) & {"local", "lsh"}
             found |= {f"{each}_attention" for each in others}

@@ -27,7 +27,8 @@ from specviz.models.files.hub import CHAT_ID, fetch, fetched_folder
 ORIGINAL = "SmolLM2 135M Instruct (bfloat16 original)"
 UNPACKED = "SmolLM2 135M Instruct (weights rounded to 4 bits)"
 FOLDER = "smollm2-135m-instruct-q4_1"
-# A JSON file with more bytes than this is not read. The largest one, the tokenizer's, has 3.5 MB.
+# The largest size in bytes of a JSON file that is read. The tokenizer's file, the largest one, has
+# 3.5 MB.
 MOST_BYTES = 20_000_000
 SIZES = {
     "model_type": "llama",

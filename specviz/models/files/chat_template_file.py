@@ -9,7 +9,7 @@ from pathlib import Path
 from specviz.models.files.hub import local_folder
 
 _IN_GGUF = b"tokenizer.chat_template"
-# a GGUF file is searched for a chat template in this many bytes from its start
+# the number of bytes at the start of a GGUF file that are searched for a chat template
 _HEADER_BYTES = 64 << 20
 _MOST_CONFIG_BYTES = 10_000_000
 

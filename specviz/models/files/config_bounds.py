@@ -19,7 +19,7 @@ MAX_CONFIG_BYTES = 10_000_000
 # Largest number of values in a configuration. transformers needs 20 seconds to read ten times as
 # many.
 MAX_CONFIG_VALUES = 20_000
-# These patterns match the ends of field names, in config.json and in GGUF headers.
+# Patterns that match the ends of field names, in config.json and in GGUF headers.
 _LAYERS = re.compile(r"(layers?|block_count)$")
 _EXPERTS = re.compile(r"experts?(_count)?$")
 _HEADS = re.compile(r"(heads?|head_count(_kv)?)$")

@@ -25,7 +25,7 @@ _LLAMA3: dict[str, Any] = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192,
 }
-# Two factors count as equal if their relative difference is at most this, because of rounding.
+# The largest relative difference between two factors that count as equal, because of rounding.
 _CLOSE = 1e-3
 
 

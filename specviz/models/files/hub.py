@@ -35,8 +35,7 @@ _UNWANTED = ["*/*", "consolidated*"]
 _CONFIG = "config.json"
 _LOAD_ANOTHER = "choose the bundled pair or a model folder"
 _SIZE_ANOTHER = "choose a preset, or give its config.json"
-# The download of this model is never removed from the cache, because it is the target of the
-# default pair.
+# The target of the default pair, whose download is never removed from the cache.
 CHAT_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 MAX_TEXTS_BYTES = 200_000_000  # limit in bytes for all text files of a repository together
 MAX_TEXT_FILES = 64

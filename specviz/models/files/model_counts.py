@@ -187,7 +187,7 @@ def _routed(module: nn.Module) -> Iterator[tuple[str, int]]:
 
 
 _UNQUANTISED = ("ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers", "exclude")
-# By default, these methods of quantisation also quantise the output matrix; others do not.
+# Methods of quantisation that by default also quantise the output matrix; others do not.
 _ASKS_FOR_HEAD = ("compressed-tensors", "quark")
 
 

@@ -39,18 +39,19 @@ _LAYERS = {
     "lsh_attention": "which choose what they see by hashing the whole text",
 }
 _SIBLINGS = 12
-# Two results count as equal if they differ by at most this fraction of the largest logit.
-_EXACT = 1e-5
-# In float32, two ways to compute the same logits differ by at most this fraction of the largest
+# The largest difference between two results that count as equal, as a fraction of the largest
 # logit.
+_EXACT = 1e-5
+# The largest difference in float32 between two ways to compute the same logits, as a fraction of
+# the largest logit.
 _FLOAT32_ROUNDING = 1e-3
 # A wrong mask or wrong positions change the logits of a good model. With the right mask and
 # positions, the logits may differ from the reference by at most this fraction of that change. In
 # bfloat16 and float16, the measured fraction was 0.001 to 0.04 (models of 2 to 80 layers with
 # random weights, and SmolLM2). For a model that ignores the mask, the fraction is 1.
 _ROUNDING_SHARE = 1 / 8
-# In bfloat16 and float16, rounding in deep models changes logits by at most this fraction of the
-# largest logit.
+# The largest change of logits by rounding in deep models in bfloat16 and float16, as a fraction of
+# the largest logit.
 _HALF_ROUNDING = 0.25
 # Imagine a line from the logits with the right mask and positions (0) to the logits with wrong ones
 # (1). On this line, the reference must be below this number. Rounding alone moves it to at most

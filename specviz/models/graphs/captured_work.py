@@ -105,7 +105,7 @@ class GraphSet:
         pool alive.
         """
         pool, self._pool, self._stream = self._pool, None, None
-        # Torch raises this error if the failed capture has already stopped using the pool.
+        # Torch raises an error here if the failed capture has already stopped using the pool.
         with suppress(RuntimeError):
             _leave_pool(self.device, pool)
 

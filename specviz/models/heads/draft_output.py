@@ -17,7 +17,7 @@ from specviz.models.language_model import LanguageModel
 from specviz.models.llama.layer import RootMeanSquareNorm
 from specviz.models.matrix_kernels.projection import Projection, compact, is_compacted
 
-# A whole output matrix with more bytes than this is not copied.
+# The largest size in bytes of a whole output matrix that is copied.
 MOST_COPIED_BYTES = 64 << 20
 
 

@@ -34,7 +34,7 @@ FEATURE_LAYERS = "eagle_aux_hidden_state_layer_ids"
 SPECULATORS = ("eagle", "eagle3")
 CHOICE_KINDS = ("greedy", "sampled")
 FULL_ATTENTION = "full_attention"
-# The reader skips these tensors, because other tensors of the head contain the same information.
+# Tensors that the reader skips, because other tensors of the head contain the same information.
 UNUSED = ("t2d", "layers.0.self_attn.rotary_emb.inv_freq")
 
 

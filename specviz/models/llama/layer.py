@@ -52,7 +52,7 @@ class RootMeanSquareNorm:
             return F.rms_norm(x, (self._width,), self.weight, self.eps)
         if not self._by_hand:
             return F.rms_norm(x, (self._width,), None, self.eps) * self.weight
-        # on a CPU, F.rms_norm takes twice as long as these operations
+        # on a CPU, F.rms_norm takes twice as long as these three operations
         length: Tensor = torch.linalg.vector_norm(x, 2, -1, True)
         return (x / length.hypot_(self._least)).mul_(self._scaled)
 

@@ -18,9 +18,9 @@ from enum import Enum
 from specviz.models.matrix_kernels.bfloat_code import to_bfloat16
 
 LANES = 16
-# If x is below this number, the kernels treat exp(x) as zero.
+# The value of x below which the kernels treat exp(x) as zero.
 MASKED = -87.0
-# If x is above this number, the kernels treat exp(x) as infinite.
+# The value of x above which the kernels treat exp(x) as infinite.
 MOST = 88.0
 
 

@@ -21,19 +21,20 @@ FIRST_ROWS = (1, 2, 4, 9, 17)
 MEASURED_ROWS = (1, 3, 6, 12, 64)
 # The number of classes for decoding. It is also the index of the last class, which is for prompts.
 FEW = 4
-# With rounded weights, every number of rows up to this one uses the same kernel.
+# The largest number of rows for which rounded weights still use the same kernel as for one row.
 MOST_ALIKE = FIRST_ROWS[FEW] - 1
 # A second layout doubles the memory of a matrix, so it is used only if it makes decoding or prompts
 # faster by these factors. A prompt runs only once per text, so its time must be at most half.
 DECODING_GAIN, PROMPT_GAIN = 1.15, 2.0
-# One kernel for all decoding classes is preferred if, in each of them, it takes at most this many
-# times as long as the fastest. Its rounding then does not change with the number of rows.
+# The largest ratio of one kernel's time to that of the fastest, in every decoding class, with which
+# this one kernel serves all decoding classes. Its rounding then does not change with the number of
+# rows.
 NEAR = 1.05
 # Only with this layout can all layers run in one call of compiled code. In other layouts, each
 # operation is a call of its own, and every matrix costs this many seconds more.
 TOGETHER, APART_SECONDS = "panels", 20e-6
-# The layout for one call is preferred if it takes at most this many times as long as the best
-# other layout. On a busy machine, measured times differ by as much.
+# The largest ratio to the best other layout's time with which the layout for one call is preferred.
+# On a busy machine, measured times differ by as much.
 NEAR_TOGETHER = 1.2
 # A matrix in the layout for one call gets a second layout for some classes only if that makes them
 # faster by this factor. As soon as one matrix uses another layout, no layer can run in the call.
@@ -41,11 +42,11 @@ APART_GAIN = 1.5
 # The weight of each class of row counts in the total time by which a layout is chosen.
 _SHARES = (4.0, 2.0, 2.0, 1.0, 0.02)
 
-# For a matrix smaller than this (in bytes) and one row, oneDNN's cost per call is larger than the
-# gain from its layout.
+# The size in bytes below which oneDNN's cost per call for one row is larger than the gain from its
+# layout.
 SMALL_BYTES = 1 << 20
-# For a matrix smaller than this (in bytes) and any number of rows, oneDNN's cost per call is larger
-# than the gain from its layout.
+# The size in bytes below which oneDNN's cost per call, for any number of rows, is larger than the
+# gain from its layout.
 TINY_BYTES = 32 << 10
 
 

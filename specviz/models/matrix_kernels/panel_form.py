@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-# In an int4 matrix, the weights of this many inputs form a group with one scale and one `middle`.
-# `middle` is the weight that the step MIDDLE stands for.
+# The number of inputs whose int4 weights form a group with one scale and one `middle`. `middle` is
+# the weight that the step MIDDLE stands for.
 GROUP = 32
 # The step, from 0 to 15, of an int4 weight that is equal to the `middle` of its group.
 MIDDLE = 8
@@ -42,8 +42,7 @@ class Registers:
     vectors: int  # number of registers for the weights of one input of a panel
     rows: int  # number of rows in the largest tile
     can_permute: bool = False  # can look up 16 lanes in a table at once (AVX-512)
-    # Every load of weights also asks the memory for the weights this many bytes later; 0 asks for
-    # nothing.
+    # How many bytes after its own weights each load also requests from memory; 0 requests nothing.
     ahead: int = 0
     # Can multiply 64 pairs of bytes at once, and add the products (AVX-512 VNNI).
     has_byte_products: bool = False

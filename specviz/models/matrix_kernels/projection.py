@@ -36,8 +36,8 @@ from specviz.models.matrix_kernels.weights import (
     PlainWeights,
 )
 
-# For a matrix with fewer bytes than this, converting the input takes more time than reading half as
-# many bytes saves.
+# The size in bytes of a matrix below which converting the input takes more time than reading half
+# as many bytes saves.
 COMPACT_BYTES = 256 << 10
 _MANY = FIRST_ROWS[-1]
 

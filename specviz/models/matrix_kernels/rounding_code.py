@@ -14,15 +14,15 @@ from specviz.models.matrix_kernels.panel_form import GROUP, RowType
 
 FOUR = 4
 LEVELS = 127 * 256  # x is rounded to integers from -LEVELS to LEVELS
-# A group whose largest absolute value is below this is rounded to zeros.
+# A group is rounded to zeros if all its absolute values are below this limit.
 LEAST = 2.0**-100
 # The memory of one rounded group: GROUP high bytes, GROUP low bytes, the scale, the number at which
 # a sum of products starts, and the sum of the rounded group in float32. The last four bytes are
 # unused.
 SCALE, START, SUM, ROUNDED_BYTES = 2 * GROUP, 2 * GROUP + 4, 2 * GROUP + 8, 2 * GROUP + 16
 
-# Adding this number to a smaller number in float32 rounds the smaller number to an integer. The
-# lowest bits of the sum are then this integer.
+# A constant for rounding: added to a smaller number in float32, it rounds the smaller number to an
+# integer. The lowest bits of the sum are then this integer.
 _ROUNDER = 1.5 * 2**23
 (_ROUNDER_BITS,) = struct.unpack("<i", struct.pack("<f", _ROUNDER))
 _LEVELS = float(LEVELS)

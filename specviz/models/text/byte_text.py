@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from specviz.models.text.text_codec import TextCodec
 
-# This pattern matches the characters with which Python's error handler surrogateescape represents
-# bytes that form no character.
+# Matches the characters with which Python's error handler surrogateescape represents bytes that
+# form no character.
 _BROKEN = re.compile("([\udc80-\udcff]+)")
 
 

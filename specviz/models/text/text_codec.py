@@ -18,7 +18,7 @@ from specviz.errors import InputError, is_panic
 from specviz.models.text.template_process import process
 from specviz.records import Prompt, RawText, Turn, turns_of
 
-# In a rendered template, this pattern marks where the text of a turn belongs. Its private-use
+# Matches the mark in a rendered template at which the text of a turn belongs. Its private-use
 # characters occur in no template.
 _PLACE = re.compile("\ue000([0-9]+)\ue001")
 
