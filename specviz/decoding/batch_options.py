@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from specviz.decoding.streams import derived_seed
 from specviz.records import BATCH, Round
 
-# The limit is computed for the first time after this many rounds with drafted tokens.
+# The number of rounds with drafted tokens after which the limit is computed for the first time.
 WARM_UP_ROUNDS = 3
 
 # A function: (rows, tokens per row) -> seconds of one target forward.

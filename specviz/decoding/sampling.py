@@ -19,7 +19,7 @@ from specviz.records import SAMPLING, DecodingConfig
 # The 64 most probable tokens usually reach the total probability that top-p needs. The 1024 most
 # probable tokens almost always reach it.
 FEW = (64, 1024)
-# A vocabulary of at most this many tokens is sorted as a whole, because that is fast enough.
+# The largest vocabulary, in tokens, that is sorted as a whole, because that is fast enough.
 FEW_SORT_LIMIT = 4096
 # The number of tokens in a block. A search for the most probable tokens first compares only the
 # best token of each block.

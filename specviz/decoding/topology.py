@@ -176,7 +176,7 @@ def _mask(parents: Tensor, height: int) -> Tensor:
 
     -> [N + 1, N + 1]
     """
-    # This table gives the parent's row for every row; the root is its own parent.
+    # `above` has the row of each row's parent; the root is its own parent.
     above = torch.nn.functional.pad(parents + 1, (1, 0))
     mask = torch.eye(len(above), dtype=torch.bool, device=parents.device)
     for _ in range(height):

@@ -208,8 +208,8 @@ def _shown(
     surprise = -raw_p.amax(-1).log()
     below = (best[:, None] - logits).clamp_(max=1e30)
     numbers = (
-        # This is the entropy, as a sum of terms that are at least 0, so that rounding cannot make
-        # it negative.
+        # The entropy, as a sum of terms that are at least 0, so that rounding cannot make it
+        # negative.
         surprise + below.mul_(raw_p).sum(-1),
         _rule_overlap(proposal, p),
         _overlap(proposal.raw_distributions, raw_p),

@@ -159,7 +159,8 @@ class ForeignSource(ModelSource):
         info = foreign.info
         super().__init__(foreign.model, info.context_length, info.vocab_size)
         self._text = ReencodedText(target, foreign.codec)
-        # If the text is empty, the draft runs this token, because a model needs at least one token.
+        # The token that the draft runs if the text is empty, because a model needs at least one
+        # token.
         self._nothing = [min(foreign.codec.eos_ids, default=0)]
         # largest number of text tokens that fit into the draft's context before the drafted tokens
         self._most = max(1, info.context_length - draft_length)
@@ -177,8 +178,8 @@ class ForeignSource(ModelSource):
         """
         return super().begin(self._own_ids(committed))
 
-    # This replaces `ModelSource.grown`, which would run token ids of the target. The draft model
-    # cannot read those.
+    # The method of the base class, instead of `ModelSource.grown`, which would run token ids of the
+    # target. The draft model cannot read those.
     grown = SteppedSource.grown
 
     def _own_ids(self, committed: Sequence[int]) -> list[int]:

@@ -33,8 +33,8 @@ from specviz.records import MAX_TREE_NODES, TreeBudget
 
 # smallest log-probability that a token can have, so that sums of log-probabilities stay finite
 LOWEST = -100.0
-# This number is subtracted from a node's score at every level. Every child then has a lower score
-# than its parent, even if its probability is 1, so no child is chosen without its parent.
+# The number that is subtracted from a node's score at every level. Every child then has a lower
+# score than its parent, even if its probability is 1, so no child is chosen without its parent.
 STEP = 1e-4
 
 LEVEL_WIDTH = Option(
@@ -45,7 +45,8 @@ LEVEL_WIDTH = Option(
     8,
     "how many of the best nodes are expanded at every depth",
 )
-# `Agreement.rates` returns `sampled` at this temperature and above, and `greedy` below.
+# The lowest temperature at which `Agreement.rates` returns `sampled`. Below it, the result is
+# `greedy`.
 WARM = 0.4
 # A dynamic tree gets as many nodes as possible. The extra nodes may lower its expected speed below
 # the best speed by at most this fraction.
@@ -87,8 +88,8 @@ class LevelCost:
         return self.share * forward_curve(self.model).at(width)
 
 
-# These rates were measured for the bundled draft model. Each rate is the mean over the five tasks
-# for which the models were trained.
+# The rates that were measured for the bundled draft model. Each rate is the mean over the five
+# tasks for which the models were trained.
 DRAFT_AGREEMENT = Agreement(
     (0.834, 0.092, 0.021, 0.011, 0.007, 0.005, 0.002, 0.006),
     (0.510, 0.119, 0.051, 0.036, 0.028, 0.021, 0.015, 0.014),

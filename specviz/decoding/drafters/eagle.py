@@ -30,7 +30,7 @@ from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.parts import Need
 from specviz.records import Drawing
 
-# These rates were measured for the bundled head. Each rate is the mean over the five tasks for
+# The rates that were measured for the bundled head. Each rate is the mean over the five tasks for
 # which the models were trained.
 AGREEMENT = Agreement(
     (0.875, 0.065, 0.027, 0.008, 0.006, 0.005, 0.003, 0.001),
