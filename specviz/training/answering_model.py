@@ -23,8 +23,8 @@ from specviz.training.network import rotate, rotation
 # The attention of one layer. The arguments are the layer's index, the query [B, heads, T, d], and
 # key and value [B, G, T, d]. The result has the shape of the query.
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-# This number is added to the attention scores of masked tokens. The number is finite: if all scores
-# of a row were minus infinity, the row would become NaN.
+# The number that is added to the attention scores of masked tokens. It is finite: if all scores of
+# a row were minus infinity, the row would become NaN.
 MASKED = -1e30
 
 

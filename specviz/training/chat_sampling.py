@@ -32,15 +32,16 @@ from specviz.training.chat_questions import NewQuestions, beginning
 
 DRAWN_AMONG = 32  # number of most probable tokens from which each token is drawn
 LONGEST_ANSWER = 192  # largest number of tokens of an answer
-# If the model writes a question with more tokens than this, the conversation ends.
+# The largest number of tokens in a question that the model writes. With more, the conversation
+# ends.
 LONGEST_QUESTION = 160
-# A given message is used only if it has fewer tokens than this, including its chat template.
+# The number of tokens, chat template included, that a given message must stay below.
 LONGEST_MESSAGE = 384
-LONGEST_TALK = 420  # A conversation that has more tokens than this gets no further question.
+LONGEST_TALK = 420  # largest number of tokens of a conversation that gets a further question
 MOST_TURNS = 4
 # An answer ends when the same sequence of REPEATED tokens occurs for the TIMES-th time.
 REPEATED, TIMES = 8, 3
-# the temperature of a conversation is drawn from these values
+# the values from which the temperature of a conversation is drawn
 TEMPERATURES = (0.0, 0.0, 0.7, 0.7, 1.0)
 BLOCK_ROWS = 32
 READ_TOGETHER = 8  # largest number of prompts that one forward runs together
@@ -247,7 +248,7 @@ class GivenMessages:
         return [Writing(self.template, ids, task, heat) for task, ids, heat in picked]
 
 
-# `prompts_of` stops after this many consecutive messages whose length is not wanted.
+# The number of consecutive messages of unwanted length after which `prompts_of` stops.
 MOST_MISSES = 500
 TASK_SHARES = {"code": 5, "story": 4, "maths": 5, "translate": 3, "summarise": 4, "chat": 5}
 
@@ -340,7 +341,7 @@ def draw(logits: Tensor, temperatures: Tensor) -> Tensor:
 
 FILE_TOKENS = 50_000  # number of tokens of answers per file
 HELD_OUT = 300  # number of held-out messages that the model answers
-MEASURED = (0.0, 0.7)  # the model answers each held-out message at these temperatures
+MEASURED = (0.0, 0.7)  # the temperatures at which the model answers each held-out message
 
 
 def sample_answers(

@@ -23,7 +23,8 @@ from pathlib import Path
 
 
 CHUNK_CHARS = 2400
-LONGEST_STATEMENT = 1500  # A longer assignment is left out, because it is a table of data.
+# largest number of characters of an assignment; longer ones are tables of data and are left out
+LONGEST_STATEMENT = 1500
 FUNCTION_CHARS = range(80, 1000)
 SUMMARY_CHARS = range(15, 140)
 _SKIPPED_FOLDERS = {
@@ -169,7 +170,7 @@ def _members(node: ast.ClassDef, lines: list[str]) -> Iterator[tuple[str, bool]]
 
 
 PROMPTS_PER_TASK = 40
-# After its prompt, a document must have at least this number of characters (about 200 tokens).
+# The smallest number of characters that a document must have after its prompt (about 200 tokens).
 REST_CHARS = 700
 PROMPT_CHARS = range(90, 400)
 # Prompts with code are shorter than others, because code has more tokens per character.

@@ -36,15 +36,16 @@ class Recipe:
     sample_chars: Mapping[str, int]  # number of characters of training text for each task
 
 
-# This pattern makes every digit a piece of its own. A space before a word or a digit belongs to the
-# same piece.
+# The recipe for the tokenizer of target and draft. Its pattern makes every digit a piece of its
+# own. A space before a word or a digit belongs to the same piece.
 FAMILY = Recipe(
     VOCABULARY,
     r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}" + _MARKS_AND_SPACE,
     dict.fromkeys(TASKS, 1_500_000),
 )
-# This pattern makes a piece of up to three digits, and a space before them does not belong to it. A
-# space or another sign before a word belongs to the same piece as the word.
+# The recipe for the tokenizer of the foreign draft. Its pattern makes a piece of up to three
+# digits, and a space before them does not belong to it. A space or another sign before a word
+# belongs to the same piece as the word.
 FOREIGN = Recipe(
     FOREIGN_VOCABULARY,
     r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + _MARKS_AND_SPACE,
