@@ -23,7 +23,7 @@ from specviz.experiments.advice.probing import (
 from specviz.records import MAX_TREE_NODES, Prompt
 
 WARM_UP_TOKENS = 8
-NEAR = 0.8  # settings that reach this share of the best speedup are measured again
+NEAR = 0.8  # share of the best speedup that a setting must reach to be measured again
 PASSES = 3  # number of passes that measure the settings close to the best
 FIRST_PROMPTS, PROMPTS = 2, 4  # number of prompts in the first pass, and in each later pass
 MOST_NEAR = 8

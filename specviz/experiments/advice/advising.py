@@ -48,7 +48,8 @@ SECOND = 5  # largest number of methods that are also probed at the shorter draf
 PROBE_SHARE = 0.6  # share of the user's time limit for the probe; the rest is for the race
 # The smallest and the largest number of tokens that the probe decodes per prompt.
 FEWEST_TOKENS, MOST_TOKENS = 16, 32
-RUN_SHARE = 1 / 100  # one probed run of the baseline may take about this share of the time limit
+# approximate share of the time limit that one probed run of the baseline may take
+RUN_SHARE = 1 / 100
 # The number of prompts in a probed run, or the number of batches if prompts are decoded in batches.
 # If time is short, a probed run has only one prompt or batch.
 PROMPTS = 2
@@ -112,7 +113,7 @@ class Advising:
 
         Methods that may still be the fastest are then probed again, at the shorter draft length.
         """
-        # This run is not measured: the first forwards of a process are slow.
+        # The first run is not measured, because the first forwards of a process are slow.
         run_baseline(self._request, self._request.texts(self._rows(1)), FEWEST_TOKENS, 0)
         methods = likely_first(self._request.pair, self._request.methods)
         self._prompts = self._prompts_in_time(len(methods), self._spent / FEWEST_TOKENS)

@@ -29,13 +29,15 @@ HEAD = "head"
 KINDS = ("qkv", "out", "gate_up", "down", HEAD)
 STEP = "step"  # key for the time of a whole forward whose operations are called one by one
 FORWARD = "forward"  # key for the time of a whole forward as in decoding
-# A forward of this many tokens verifies a draft of five tokens: it also runs the token before them.
+# The number of tokens in a forward that verifies a draft of five tokens: it also runs the token
+# before them.
 FEW_ROWS = 6
-# The check fails if the baseline's step takes more than this many times the fastest known step.
+# The largest allowed ratio of the baseline's step to the fastest known step. Above it, the check
+# fails.
 ALLOWED = 1.1
 WARM_UP_STEPS = 3
 STEPS = 12  # timed steps per block
-# A kernel counts as faster only if it saves at least this share of the time of a kind of matrix.
+# The smallest share of the time of a kind of matrix that a kernel must save to count as faster.
 LEAST_GAIN = 0.02
 
 Clock = Callable[[], float]

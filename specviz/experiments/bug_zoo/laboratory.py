@@ -40,7 +40,7 @@ from specviz.records import DecodingConfig
 MAX_DRAWS = 50_000
 SIDE_BY_SIDE = "draft-model"  # the method whose rules can be replaced by wrong ones
 TOKEN_BY_TOKEN = token_by_token.RULE.name  # the rule that many rounds of one level can show
-FOUND = 1e-3  # a rule counts as wrong if its p-value is smaller than this
+FOUND = 1e-3  # p-value below which a rule counts as wrong
 SHOWN = 7  # number of tokens that have a bar of their own in the chart
 # The largest number of progress steps in a series of draws.
 MOST_STEPS = 200
@@ -100,11 +100,11 @@ class LaboratoryStep:
 
     `cells` has the bars of two charts, with counts of tokens and the target's probabilities.
     `cells[0]` counts the first token of every draw. `cells[1]` counts the second token, but only in
-    draws whose first token was `usual`.
+    draws whose first token was `usual`, the most probable one.
     """
 
     draws: int
-    accepted: int  # number of first tokens that were accepted guesses
+    accepted: int  # number of draws whose first token was an accepted guess
     distance: Distance  # distance of both tokens' counts from the target's distributions
     cells: tuple[tuple[Tokens, ...], ...]
     usual: str

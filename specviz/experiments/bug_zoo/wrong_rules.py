@@ -29,7 +29,7 @@ from specviz.decoding.topology import Topology
 from specviz.experiments.bug_zoo.zoo import RIGHT, specimen_named
 from specviz.records import Drawing
 
-LOW = 0.3  # one of the wrong rules drops guesses whose q is lower than this
+LOW = 0.3  # lowest q of the guesses that one of the wrong rules keeps
 
 
 class ExactRule:

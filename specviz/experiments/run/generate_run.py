@@ -31,8 +31,8 @@ from specviz.experiments.run.recorder import Recorder
 from specviz.records import MAX_DRAFT_LENGTH, Drawing, FinishReason, Trace
 
 LANE = "generate"
-# Only these exact types can be recorded, because an unknown subclass may draft a tree or use
-# another rule.
+# Class of a candidate generator -> the method of specviz. A subclass of these classes is refused,
+# because it may draft a tree or use another rule.
 _METHODS: dict[type, str] = {
     library.AssistedCandidateGenerator: "draft-model",
     library.AssistedCandidateGeneratorDifferentTokenizers: "cross-vocabulary",

@@ -31,8 +31,8 @@ TEMPERATURE = 0.7  # high enough for accepted, recovered and bonus tokens to occ
 SEED = 7
 PROMPT = 3
 
-COMMON_TASK = "chat"  # every method of the chat model is recorded on this task
-# A method is also recorded on this task, unless OWN_TASKS names one that suits it better.
+COMMON_TASK = "chat"  # the task on which every method of the chat model is recorded
+# The second task on which a method is recorded, unless OWN_TASKS names one that suits it better.
 OWN_TASK = "code"
 OWN_TASKS = {"prompt-lookup": "summarise", "suffix": "summarise"}
 COMMON_ONLY = (
@@ -41,7 +41,7 @@ COMMON_ONLY = (
     "layer-skip",
     "lookahead",
     "medusa",
-)  # These methods have one recording each, because a second one would show nothing new.
+)  # methods with only one recording, because a second one would show nothing new
 BUNDLED_TASKS = {
     "draft-model": "code",
     "draft-tree": "story",

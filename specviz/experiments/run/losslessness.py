@@ -108,7 +108,7 @@ class Draws(Protocol):
     """A source of random draws of the two tokens that follow a context."""
 
     block: int  # number of draws that are made together
-    accepted: int  # number of first tokens so far that were accepted guesses
+    accepted: int  # number of draws so far whose first token was an accepted guess
 
     def draw(self, count: int) -> Sequence[tuple[int, int | None]]:
         """Return the two tokens of each of `count` draws.
@@ -227,7 +227,7 @@ class DecoderDraws:
         self._config = replace(config, max_new_tokens=2 * config.draft_length + 4)
         self._make_run = make_run
         self._drawn = 0
-        self.accepted = 0  # number of first tokens that were accepted guesses
+        self.accepted = 0  # number of draws whose first token was an accepted guess
 
     def draw(self, count: int) -> list[tuple[int, int | None]]:
         return [self._two_tokens() for _ in range(count)]

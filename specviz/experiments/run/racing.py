@@ -114,7 +114,7 @@ class Race:
         # Name of a server's lane -> seconds on that lane's clock so far.
         self._clocks = {each.lane: 0.0 for each in request.servers}
         self.request = request
-        # The caller shows this warning to the user.
+        # a warning about control tokens in the prompt, which the caller shows to the user
         self.warning = template_warning(loaded.codec, (request.prompt,))
         used = replace(request, config=settled(setup))
         header = trace_header(used, loaded, prompt_ids, drafter.memory.weights)

@@ -45,7 +45,7 @@ class Axis:
 
     @property
     def refused_as(self) -> tuple[str, ...]:
-        """Return the names with which an error about this axis may begin.
+        """Return the possible first words of an error about this axis.
 
         The page uses them to show the error next to the axis.
         """
@@ -57,9 +57,9 @@ class Axis:
         return self.read is _integer
 
     def values(self, text: str) -> tuple[Value, ...]:
-        """Parse `1-4` or `1,2,4` into at most MAX_VALUES different values.
+        """Parse the values of this axis from a text such as `1-4` or `1,2,4`.
 
-        Raises InputError, which names the axis.
+        The result has at most MAX_VALUES different values. Raises InputError, which names the axis.
         """
         words = [word.strip() for word in text.split(",") if word.strip()]
         found = [value for word in words for value in self._span(word)]

@@ -33,7 +33,7 @@ NUMBERS = (
     *("baseline_ttft_seconds", "ttft_seconds", "prompt_tokens", "prefill_seconds"),
     *("draft_prefill_seconds", "draft_seconds", "verify_seconds", "host_seconds", "texts"),
 )
-PERHAPS_NUMBERS = (  # a point in which nothing was drafted has None for these numbers
+PERHAPS_NUMBERS = (  # the numbers that are None in a point in which nothing was drafted
     *("acceptance_rate", "rejection_rate", "draft_utilization", "block_efficiency", "cost_ratio"),
     *("verify_overhead", "theory_speedup", "drafter_bytes"),
     "drafter_cache_bytes",
@@ -65,7 +65,7 @@ class SweepFile:
         self.known: dict[Place, dict[str, Any]] = {}
         try:
             whole = "".join(f"{line}\n" for line in (self._header, *self._read()))
-            # This call replaces the file in one step, so that no measured point is lost.
+            # `write_whole` replaces the file in one step, so that no measured point is lost.
             write_whole(self._path, whole.encode())
             self._file: TextIO = self._path.open("a", encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
