@@ -10,7 +10,7 @@ from typing import Any
 from specviz.engines.model_deployment import BatchRange, check_schedule
 from specviz.errors import InputError, short
 
-PAYS = 1.0  # speculation is used only where its speedup is larger than this
+PAYS = 1.0  # the speedup above which speculation is used
 _BATCH, _LENGTH = "batch-size", "draft-length"
 
 

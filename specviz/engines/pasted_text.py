@@ -588,8 +588,8 @@ def _repeated(node: yaml.Node) -> Iterator[str]:
 
 _TOLD_OF_FILE = {
     *("image", "entrypoint", "command", "cmd", "args", "env", "environment"),
-    # These keys of the user's file are not listed as left out, because the manifest that specviz
-    # writes has them as well, with its own values.
+    # Keys that the manifest of specviz contains as well, with its own values. If the user's file
+    # has them, they are not listed as left out.
     *("apiVersion", "kind", "name"),
 }
 

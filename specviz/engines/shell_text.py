@@ -65,7 +65,7 @@ _ASSIGNED = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 
-# This pattern matches a variable in a POSIX shell, in PowerShell ($env:NAME) or in cmd (%NAME%).
+# Matches a variable in a POSIX shell, in PowerShell ($env:NAME) or in cmd (%NAME%).
 _ANY_VARIABLE = re.compile(rf"\$env:\w+|%[A-Za-z_]\w*%|{_VARIABLE.pattern}")
 
 

@@ -47,7 +47,7 @@ from specviz.engines.pasted_text import PastedFlag, SourceText, literal, read_te
 from specviz.engines.shell_text import unsaid
 from specviz.errors import InputError, read_number, read_whole, short
 
-# Some articles use this name for a draft that consists of the target's own first layers.
+# The name that some articles use for a draft that consists of the target's own first layers.
 _SELF = "[self]"
 _AS_IT_IS = "it is passed on unchanged; its value is not checked"
 _USUAL_K = 5
@@ -633,8 +633,8 @@ def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
 
 
 _NAMES = {"target", "draft", *WORDS}
-_NAMED = _NAMES | {"method"}  # the flags of these fields must have a value
-# The values of these fields must be known, so a shell variable cannot stand for them.
+_NAMED = _NAMES | {"method"}  # the fields whose flags must have a value
+# The fields whose values must be known, so that a shell variable cannot stand for them.
 _READ = {*DEPLOYMENT_FIELDS, *MEANT} - {"target", "draft"}
 
 

@@ -18,7 +18,7 @@ LLAMA_CPP, VLLM, SGLANG = "llama.cpp", "vLLM", "SGLang"
 UNVERIFIED = {SGLANG: "specviz knows its metrics only from the source code of SGLang 0.5.23"}
 _PER_POSITION = "spec_decode_num_accepted_tokens_per_pos_total"
 MOST_POSITIONS = 1024
-# If more than this share of the drafts may be shorter than K, the acceptance rate is unknown.
+# The largest share of drafts shorter than K with which the acceptance rate is known.
 SHORT_DRAFTS = 0.05
 # Labels that distinguish processes with the same work. Each of these processes reports all of the
 # work, so their values must not be added up.
@@ -86,11 +86,10 @@ _METRICS = {
         },
     ),
 }
-# The values of these gauges are added up over the ranks of a server. The values of all other gauges
-# are averaged.
+# The gauges whose values are added up over the ranks of a server. All other gauges are averaged.
 _SUMMED = {"running", "waiting"}
-# A reading with a larger value than these is refused: the first limit is for counters, the others
-# for gauges. A share may be slightly more than 1, because engines round.
+# The largest values of a reading that is accepted: the first limit is for counters, the others for
+# gauges. A share may be slightly more than 1, because engines round.
 _MOST_COUNTED = 1e15
 _MOST = {
     "running": 1e9,
@@ -100,7 +99,7 @@ _MOST = {
     "latest_length": MOST_POSITIONS + 1,
     "steps": MOST_POSITIONS,
 }
-# SGLang reports 0 for these gauges until it has drafted something.
+# The gauges for which SGLang reports 0 until it has drafted something.
 _OF_DRAFTS = {"latest_utilization", "latest_length", "steps"}
 
 

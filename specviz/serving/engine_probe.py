@@ -33,7 +33,7 @@ PROMPT = (
 )
 TOKENS = 64  # largest number of tokens that the request may write
 REQUEST_SECONDS = 120.0
-# If an answer reports more tokens than this number, the number is not believed.
+# largest number of tokens that is believed if an answer reports it
 MOST_COUNTED = 10**9
 _REFUSED = (
     "llama.cpp keeps serving without a draft model that it refuses, usually because the "

@@ -26,7 +26,7 @@ from specviz.errors import InputError
 
 ENGINE = "llama.cpp"
 PACKAGE = "xllamacpp"
-# These settings make the engine store keys and values in 32 bits and compute attention in 32 bits.
+# Settings that make the engine store keys and values in 32 bits and compute attention in 32 bits.
 # The defaults are 16 bits.
 _FLOAT32 = {
     **dict.fromkeys(

@@ -16,10 +16,10 @@ from specviz.errors import InputError, short
 # The smallest number of examined guesses in a file. With fewer guesses, a measured rate of 0.7 may
 # be wrong by more than 5 percentage points.
 FEWEST = 300
-# A depth with fewer examined guesses than this counts as not measured.
+# The smallest number of examined guesses with which a depth counts as measured.
 FEWEST_AT_DEPTH = 30
-# If a sweep varies one of these settings, an average acceptance rate over its points has no
-# meaning.
+# Settings that a sweep must not vary, because an average acceptance rate over its points would then
+# have no meaning.
 _MIXED = ("pair", "method")
 
 

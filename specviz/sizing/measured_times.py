@@ -259,7 +259,7 @@ def _curve(points: Sequence[_Point], read: Callable[[_Point], tuple[int, float]]
     return tuple((count, mean(seconds[count])) for count in sorted(seconds))
 
 
-# Files of earlier versions use this name for the tokens per forward.
+# The name of the tokens per forward in files of earlier versions.
 OLDER_NAME = "accepted_length"
 
 

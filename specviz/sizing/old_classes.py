@@ -25,13 +25,14 @@ def usual_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     found, kind = dict(config), config.get("model_type")
     found.setdefault("gated", _is_gated(config))
     if kind == "qwen" and type(size := config.get("intermediate_size")) is int:
-        # In Qwen 1, this field is the size of two matrices together.
+        # In Qwen 1, `intermediate_size` is the size of two matrices together.
         found["intermediate_size"] = size // 2
     elif kind in _PHI:
         width = config.get("n_embd")
         inner = config.get("n_inner") or (4 * width if type(width) is int else None)
         found |= {"intermediate_size": inner, "gated": False}
-    elif kind == "chatglm" and "inner_hidden_size" in config:  # only the first ChatGLM has it
+    # only the first ChatGLM has this field
+    elif kind == "chatglm" and "inner_hidden_size" in config:
         found |= {"intermediate_size": config["inner_hidden_size"], "gated": False}
         found.setdefault("tie_word_embeddings", True)
     elif kind == "codeshell":

@@ -31,7 +31,7 @@ MAX_JOB = 1_000_000_000
 CACHE_PRECISIONS = ("bf16", "fp8")
 CURRENCIES = ("USD", "EUR", "GBP", "CHF", "CNY", "INR", "JPY")
 PUBLISHED = "as published"
-# An acceptance source that starts with this word belongs to a rate that nobody measured.
+# The first word of the source of an acceptance rate that nobody measured.
 ASSUMED_RATE = "assumed"
 # The acceptance rate of a draft model or head, as an example. Users should replace it by a
 # measurement.
@@ -206,7 +206,8 @@ _ALL = (
     ),
 )
 FIELDS = {field.name: field for field in _ALL}
-# In these fields, the user enters acceptance as an engine prints it, and not as an acceptance rate.
+# The fields in which the user enters acceptance as an engine prints it, and not as an acceptance
+# rate.
 PRINTED = ("acceptance_length", "acceptance_per_position")
 
 

@@ -25,17 +25,17 @@ from specviz.sizing.sized_plan import Policy, SizedPlan
 WARM = 4
 # The average number of requests that arrive after the warm-up.
 COUNTED = 3000
-# If more requests arrive than the engine can finish, the simulation counts requests over a period
-# of this many times the time that one request takes.
+# The length of the counted period, as a multiple of the time that one request takes, if more
+# requests arrive than the engine can finish.
 SATURATED = 8
-# The page's curve shows times by load, up to this multiple of the planned load. If the deployment
-# can serve less, the curve goes up to the load that it can serve.
+# The highest load on the page's curve of times, as a multiple of the planned load. If the
+# deployment can serve less, the curve ends at the load that it can serve.
 TIMES = 3.0
-# The curve has points at these shares of the upper limit of its loads.
+# The loads of the points on that curve, as shares of its highest load.
 SHARES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.85, 0.95)
-# Two sums of tokens that differ by less than this count as equal, because of rounding errors.
+# The difference below which two sums of tokens count as equal, because of rounding errors.
 ROUNDED = 1e-6
-# For an answer of at most this many tokens, each round is drawn at random. For a longer answer, one
+# The longest answer, in tokens, for which each round is drawn at random. For a longer answer, one
 # random draw gives the number of rounds.
 DRAWN_TOKENS = 128
 

@@ -22,8 +22,7 @@ DRAWN_ROWS = tuple(sorted({round(2 ** (step / 4)) for step in range(41)}))
 # The smallest speedup that counts as faster. Users would not notice a smaller speedup, and the
 # error of the computed times is larger.
 PAYS = 1.05
-# If speculation speeds up decoding at a batch size by less than this share, the engine does not
-# draft at that batch size.
+# The smallest relative gain in decoding speed with which the engine drafts at a batch size.
 NO_GAIN = 0.005
 # The number of concurrent requests that engines allow, unless the plan has a larger number.
 SEATS = 256

@@ -12,9 +12,9 @@ from specviz.sizing.published import PROMPT_ERROR, SPEEDUP_ERRORS
 from specviz.sizing.serving_plan import ASSUMED_RATE, MAX_ROWS
 from specviz.sizing.sized_plan import DRAWN_ROWS, PAYS, Job, Policy, SizedPlan
 
-# If the relative difference of two numbers is smaller than this, the text calls them equal.
+# The relative difference of two numbers below which the text calls them equal.
 SEEN = 1e-3
-# If prompts take more than this share of a job's time, the answer mentions them.
+# The share of a job's time that prompts must exceed to be mentioned in the answer.
 MUCH = 0.1
 
 

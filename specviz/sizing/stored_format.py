@@ -14,9 +14,9 @@ from typing import Any
 _METHODS = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}
 _INTEGERS = {4: "int4", 8: "int8"}
 _BITS = ("bits", "w_bit", "nbits", "num_bits")
-# Fields whose names contain one of these words do not describe weights.
+# Matches words in the names of fields that do not describe weights.
 _OTHER = re.compile("input|output|activation|kv_cache|cache|compute|storage|scale")
-# This pattern finds the number of bits of the weights in a name. It is 4 both in
+# Finds the number of bits of the weights in a name: it is 4 both in
 # Int8DynamicActivationInt4WeightConfig and in W4A16_AWQ.
 _NAMED_WEIGHT = re.compile(r"(float|int)(\d)weight|(w)(\d+)a\d")
 
