@@ -31,9 +31,11 @@ MAX_CALLS = 200  # largest number of sessions with messages that no program has 
 CALLS_OF_ADDRESS = 50
 # Largest number of calls of one session with messages that no program has fetched yet.
 CALLS_OF_SESSION = 50
-# If all slots are taken, a session that nobody has read for this long makes room for a new one.
+# If all slots are taken, a new session replaces one that nobody has read for this number of
+# seconds.
 UNHEARD_SECONDS = 60.0
-KEEP_SECONDS = 600.0  # the server forgets results that nobody fetches within this time
+# number of seconds after which the server forgets results that nobody has fetched
+KEEP_SECONDS = 600.0
 # The largest number of unread messages of a session. With more unread messages, the session gets no
 # progress messages, but it still gets results.
 MOST_UNREAD = 8

@@ -54,8 +54,8 @@ READ_SECONDS = 60.0
 # The largest number of requests in progress from one address, which all students of a class may
 # share.
 OPEN_OF_ADDRESS = 600
-# A request body with more bytes than this is refused if the visitor has used up the budget of
-# processor time.
+# The largest size in bytes of a request body from a visitor who has used up the budget of processor
+# time.
 LARGE_BYTES = 1_000_000
 # A request body must arrive within BODY_SECONDS, plus one second for every BODY_RATE bytes of it.
 BODY_SECONDS = 60.0
@@ -70,14 +70,14 @@ MCP_OF_ADDRESS = 4
 # interrupted upload would stay there.
 JSON = "application/json"
 EVENTS = "text/event-stream"
-# Gradio sends one of these events if a program asks for the result of a call that the server no
+# The events of which Gradio sends one if a program asks for the result of a call that the server no
 # longer stores.
 UNKNOWN_CALL = (
     b'event: error\ndata: "404: Not Found"\n\n',
     b'data: {"msg":"unexpected_error","event_id":null,"message":"404: Not Found"',
 )
 NO_CALL = b"this call is not kept: its result was fetched, or others took its place"
-# FastAPI and Gradio give an error this text if they cannot parse a body.
+# The texts of FastAPI's and Gradio's errors about a body that they cannot parse.
 UNPARSED = ("There was an error parsing the body", "Invalid JSON body.")
 NO_JSON = (
     "the body must be JSON in UTF-8 without deep nesting, and its numbers must have at most "
@@ -162,7 +162,8 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope["client"] = (_address(scope), 0)  # the app counts jobs and classes by this address
+        # the address by which the app counts jobs and classes
+        scope["client"] = (_address(scope), 0)
         given = scope["query_string"].split(b"&")
         scope["query_string"] = b"&".join(part for part in given if not part.startswith(UNREAD))
         environment = Environment.read()
@@ -189,7 +190,7 @@ class Guard:
                 raise
             if not isinstance(error.__cause__, HTTPException) and self._limiter.hit(_NOTES):
                 _note(scope, error)
-            if body.is_stream:  # Gradio has already sent this error in its stream of events
+            if body.is_stream:  # Gradio has already sent the error in its stream of events
                 await body.send({"type": "http.response.body", "body": b"", "more_body": False})
             body.refused = body.refused or _Refused(400, "this question cannot be answered")
         finally:
@@ -314,7 +315,7 @@ class _Body:
         self._is_whole = False
         self.refused: _Refused | None = None
         self.is_answered = False
-        self.is_stream = False  # the answer to this request is a stream of events
+        self.is_stream = False  # True if the answer to this request is a stream of events
 
     async def receive(self) -> Message:
         if self.refused:

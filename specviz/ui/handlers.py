@@ -70,7 +70,8 @@ MAX_CHECKS = 4  # largest number of pairs checked at the same time; each check m
 FETCHERS = 2  # largest number of downloads at the same time
 ASKED = 8  # largest number of serving engines that answer in races at the same time
 OPENED = ("golden", "file")  # kinds of recordings; one recording of each kind is prepared at a time
-BATCH_SECONDS = 0.05  # messages that arrive within this time are sent in one answer
+# number of seconds for which messages are collected, to send them in one answer
+BATCH_SECONDS = 0.05
 # State of a run -> how long `Handlers.hear` waits for news of the run, in seconds.
 PATIENCE = {State.RUNNING.value: 3.0, State.WAITING.value: 0.5}
 Request = RaceRequest | ForkRequest | ProfileRequest | LabOrder
@@ -264,7 +265,7 @@ class Handlers:
         ticket = ""
 
         def wake() -> None:
-            # This call fails if the server has already closed its event loop.
+            # The call fails if the server has already closed its event loop.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(news.set)
 

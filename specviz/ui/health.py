@@ -29,7 +29,7 @@ STALLED_SECONDS = 60.0
 def health_routes(handlers: Handlers) -> list[BaseRoute]:
     """Return the routes of `/health`, `/ready` and `/metrics`."""
     registry = CollectorRegistry()
-    # This collector reports the server's processor time, memory and open files.
+    # The collector reports the server's processor time, memory and open files.
     ProcessCollector(registry=registry)
     registry.register(QueueNumbers(handlers.queue))
 

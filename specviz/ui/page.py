@@ -73,7 +73,7 @@ ROOM_ASKED = (
     *("open_room", "lead_room", "watch_room"),
     *("join_room", "look_room", "vote", "leave_room"),
 )
-# This call is charged to the visitor, because it draws a QR code, which takes at least 15 ms.
+# The call that is charged to the visitor, because it draws a QR code, which takes at least 15 ms.
 DRAWS = "open_room"
 # Calls that are not charged to a visitor: running jobs depend on them, and they do almost no work.
 FREE = ("look", "stop", "hold", *(each for each in ROOM_ASKED if each != DRAWS))
@@ -138,7 +138,7 @@ def build_page(handlers: Handlers) -> gr.Blocks:
         asked += [getattr(handlers.course, name) for name in COURSE_ASKED]
         asked += [getattr(handlers.serving, name) for name in SERVING_ASKED]
         _player(asked + [getattr(handlers.rooms, name) for name in ROOM_ASKED])
-        # This column hides the components that Gradio makes for the parameters.
+        # The column hides the components that Gradio makes for the parameters.
         with gr.Column(visible=False):
             add_endpoints(handlers, partial(is_read, page))
     bound_sessions(page)
@@ -227,13 +227,14 @@ def routes(handlers: Handlers) -> list[BaseRoute]:
         packed = gzip.compress(content)
         return lambda request: _answer(request, content, packed, "application/json")
 
-    # These are single routes, not one Starlette mount. A mount would not find its routes behind a
+    # The app has single routes, not one Starlette mount. A mount would not find its routes behind a
     # proxy that removes the app's path.
     return [
         Route(f"/{FOLDER}/prompts.json", fixed(prompts)),
         Route(f"/{FOLDER}/setup.json", fixed(setup)),
         Route(f"/{FOLDER}/{{name:path}}", _kept_file),
-        # This address has no version, so that pages opened before a restart still find it.
+        # The address of the lessons has no version, so that pages opened before a restart still
+        # find them.
         Route(f"/{PLACE}/lessons.json", fixed(course)),
         Route(f"/{PLACE}/left", _left(handlers), methods=["POST"]),
         *health_routes(handlers),

@@ -21,7 +21,8 @@ from specviz.models.pair_loading import load_pair
 from specviz.models.threads import begin_in_decoding_thread
 
 log = logging.getLogger("specviz")
-# The preload waits this long, so that a page that opens at once can play its recording first.
+# The number of seconds that the preload waits, so that a page that opens at once can play its
+# recording first.
 HEAD_START_SECONDS = 4.0
 
 

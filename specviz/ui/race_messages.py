@@ -133,7 +133,8 @@ class RaceMessages:
                 continue
             busy.end()
             message = self._event(event)
-            spent += time.monotonic() - began  # the turns of other jobs are not counted here
+            # the turns of other jobs are not counted in the seconds of this job
+            spent += time.monotonic() - began
             yield message
             if stop.is_set():
                 break

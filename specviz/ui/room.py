@@ -44,10 +44,11 @@ MOST_PAGE, MOST_HOME, MOST_WORDS, MOST_OPTION = 4000, 300, 600, 240
 # A member counts as present for this long after a poll. It is long, because browsers slow down the
 # timers of background pages.
 HERE_SECONDS = 15.0
-# The teacher counts as away this long after the last poll. A hidden page polls only once a minute.
+# The number of seconds after the last poll from which the teacher counts as away. A hidden page
+# polls only once a minute.
 AWAY_SECONDS = 75.0
-IDLE_SECONDS = 300.0  # an empty class is deleted after this time
-ABANDONED_SECONDS = 1800.0  # a class without its teacher is deleted after this time
+IDLE_SECONDS = 300.0  # number of seconds after which an empty class is deleted
+ABANDONED_SECONDS = 1800.0  # number of seconds after which a class without its teacher is deleted
 SWEEP_SECONDS = 1.0  # shortest time between two searches for classes to delete
 LOOK_SECONDS = 1.0  # time between two polls of one member
 # The largest number of polls per second from a class or an address. Members of a larger class poll
@@ -89,7 +90,7 @@ class Poll:
     votes: dict[str, str] = field(default_factory=dict)  # member -> name of the chosen option
     # The numbers of a verdict, which the teacher's page sends; they stay hidden until the reveal.
     facts: dict[str, Any] | None = None
-    is_hinted: bool = False  # the class sees p and q of the drafted token before it votes
+    is_hinted: bool = False  # True if the class sees p and q of the drafted token before it votes
     is_revealed: bool = False
 
     def shown(self) -> Question:

@@ -27,7 +27,7 @@ TIDY_SECONDS = 0.25
 # Turns and the questions of pages call `tidy` about once a second. If nothing called it for
 # ASLEEP_SECONDS, the system had suspended this process, and the pages do not count as closed.
 ASLEEP_SECONDS = 5.0
-# If a page queued a run but has never asked for news, the run is dropped after this time.
+# The number of seconds after which a run is dropped if its page has never asked for news.
 UNHEARD_SECONDS = 5.0
 KEEP_SECONDS = 60.0  # how long a finished run stays available
 # Largest number of waiting runs. Only runs that a page has already asked for count.
@@ -73,7 +73,7 @@ class QueuePlace:
     order: QueuedOrder
     address: str
     seen: float
-    is_heard: bool = False  # the page has asked for this run at least once
+    is_heard: bool = False  # True if the page has asked for this run at least once
     # Number of messages that the page had received when it left a job that other pages share.
     left_at: int | None = None
 

@@ -43,11 +43,11 @@ def _routes(use: Use, method: str, *paths: str) -> list[ServedRoute]:
 
 
 ROUTES = (
-    # these routes belong to the app itself
+    # the routes of the app itself
     *_routes(Use.FILE, "GET", "/specviz-page/{name:path}", "/health", "/ready"),
     *_routes(Use.ANSWER, "POST", "/specviz-page/left"),
     *_routes(Use.MADE, "GET", "/metrics"),
-    # these routes serve Gradio's page and its files
+    # the routes of Gradio's page and its files
     *_routes(Use.MADE, "GET", "/", "/config"),
     *_routes(Use.FILE, "GET", "/assets/{path:path}", "/static/{path:path}"),
     *_routes(Use.FILE, "GET", "/theme.css", "/gradio_api/theme.css"),
@@ -57,7 +57,7 @@ ROUTES = (
     *_routes(Use.PAGE, "POST", "/gradio_api/component_server"),
     *_routes(Use.ANSWER, "GET", "/gradio_api/heartbeat/{session_hash}", "/gradio_api/app_id"),
     *_routes(Use.ANSWER, "GET", "/gradio_api/startup-events"),
-    # programs such as gradio_client and curl call these routes
+    # the routes that programs such as gradio_client and curl call
     *_routes(Use.MADE, "GET", "/gradio_api/info"),
     *_routes(Use.MADE, "POST", "/gradio_api/call/{api_name}", "/gradio_api/call/v2/{api_name}"),
     *_routes(Use.MADE, "POST", "/gradio_api/queue/join"),
@@ -65,7 +65,7 @@ ROUTES = (
     *_routes(Use.ANSWER, "GET", "/gradio_api/call/v2/{api_name}/{event_id}"),
     *_routes(Use.ANSWER, "GET", "/gradio_api/queue/data"),
     *_routes(Use.ANSWER, "POST", "/gradio_api/cancel", "/gradio_api/reset"),
-    # agents call these routes as tools, if the server runs with `--mcp`
+    # the routes that agents call as tools, if the server runs with `--mcp`
     *_routes(Use.TOOL, "GET", MCP, f"{MCP}/schema"),
     *_routes(Use.TOOL, "POST", MCP),
     *_routes(Use.TOOL, "DELETE", MCP),

@@ -20,7 +20,7 @@ from specviz.errors import short
 
 FOREIGN = "a page of another site may link to this one, but not ask it"
 _PORTS = {"http": 80, "https": 443}
-# This pattern is stricter than a parser of addresses, which would find a name in
+# The pattern of a host. It is stricter than a parser of addresses, which would find a name in
 # "evil.example@localhost" as well.
 _HOST = re.compile(r"(\[[0-9a-f:.]+(%[\w.-]+)?\]|[\w.-]+)(:\d{0,5})?", re.ASCII | re.I)
 

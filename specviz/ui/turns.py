@@ -32,7 +32,7 @@ from specviz.ui.visitors import VisitorCounts, accounts_of
 MAX_LIVE = 48  # largest number of jobs with a slot, including paused jobs
 # Largest number of jobs with a slot from one address, which all students of a class may share.
 LIVE_OF_VISITOR = 40
-# A job has priority until its first round, but for at most this much decoding time.
+# The longest decoding time, in seconds, for which a job has priority until its first round.
 YOUNG_SECONDS = 2.0
 # The length of a turn of a job that has not shown its first round and therefore has priority.
 YOUNG_TURN_SECONDS = 0.5
@@ -65,7 +65,7 @@ class TurnShare:
 class Work(Enum):
     """The classes of work, each with its share of the decoding time."""
 
-    RACE = TurnShare(8, 0.03)  # a user watches it round by round
+    RACE = TurnShare(8, 0.03)  # a race, which a user watches round by round
     ASK = TurnShare(8, 0.25)  # a lesson asks a short question
     LAB = TurnShare(1, 0.5)  # a measurement takes minutes
 
@@ -80,7 +80,7 @@ class State(Enum):
 class QueuedOrder:
     """A job in the queue, from its arrival to its last message, with all its messages."""
 
-    title: str  # other users see this title
+    title: str  # the title that other users see
     work: Work
     # The function that starts the job; None when the job has ended.
     make: Callable[[QueuedOrder], Steps] | None
@@ -88,9 +88,11 @@ class QueuedOrder:
     # The request of the visitor. It becomes None when the job ends, except for a recording.
     request: object = None
     weight: int = 0  # approximate memory of the request in bytes; 0 when the job has ended
-    is_held: bool = False  # the job pauses before its first round, until its page resumes it
-    is_wanted: bool = True  # a page has asked for the job; it does not start before
-    # A recording needs no turns, and the next page that opens it reads the same messages.
+    # True if the job pauses before its first round, until its page resumes it
+    is_held: bool = False
+    is_wanted: bool = True  # False until a page has asked for the job; it does not start before
+    # True for a recording: it needs no turns, and the next page that opens it reads the same
+    # messages.
     is_recording: bool = False
     state: State = State.WAITING
     stop: threading.Event = field(default_factory=threading.Event)
@@ -98,7 +100,7 @@ class QueuedOrder:
     messages: list[str] = field(default_factory=list)
     bytes: int = 0  # bytes of all messages of the job
     seconds: float = 0.0  # seconds for which the job has decoded so far
-    has_shown: bool = False  # the job has sent its first round
+    has_shown: bool = False  # True if the job has sent its first round
     # When the job will probably end, computed from its own progress messages.
     ends: float | None = None
     limit: str = ""  # the sentence that says why this server ended the job, or ""
@@ -110,7 +112,7 @@ class QueuedOrder:
     last_turn: int = -1
     is_parked: bool = False  # the user has paused the job
     parked_at: float = 0.0  # time at which the user paused the job
-    # These functions are called, from any thread, when the run has news.
+    # Functions that are called, from any thread, when the run has news.
     listeners: list[Callable[[], None]] = field(default_factory=list)
     # Returns True while the job waits for something else than its turn, for example for a download.
     is_idle: Callable[[], bool] | None = None

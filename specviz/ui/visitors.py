@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, ip_address
 
 _VISITOR, _NETWORK = "/56", "/48"  # suffixes of the names of a visitor and of a network in IPv6
-# A /48 network of IPv6 may use as much as this number of visitors.
+# The number of visitors whose limits one /48 network of IPv6 may use up together.
 NETWORK_VISITORS = 4
 
 

@@ -133,7 +133,7 @@ class QuantisedOrder(EngineOrder):
             yield None
         prompts = self._prompts()
         for each in servers.values():
-            # A server's first request pays one-time costs, so this request is not timed.
+            # A server's first request pays one-time costs, so the first request is not timed.
             complete(each, prompts[0], 2)
         texts: dict[str, list[Sequence[int]]] = {}
         seconds: dict[str, list[float]] = {name: [] for name in servers}
@@ -218,7 +218,7 @@ def quantised_order(question: Mapping[str, Any]) -> QuantisedOrder:
     return QuantisedOrder(pair)
 
 
-# This task is so hard for the draft that speculation stops paying at a moderate load.
+# A task that is so hard for the draft that speculation stops paying at a moderate load.
 TEXTS_OF = "summarise"
 AHEAD = 3
 AT_ONCE = (1, 2, 4, 8, 16)

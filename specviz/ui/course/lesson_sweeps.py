@@ -44,7 +44,7 @@ SWEEPS = {
     # The section on further reading measures a drafter that works while the target verifies.
     "ahead": _sweep("story", "method", "draft-model,pre-speculation", 2, max_new_tokens="48"),
     "models": _sweep("translate", "pair", f"{BUNDLED},{CHAT}", method="quantised-self"),
-    # The exercises measure these sweeps.
+    # the sweeps that the exercises measure
     "three-lengths": _sweep("story", "draft-length", "2,5,10", max_new_tokens="64"),
     "tasks": _sweep("code", "task", TASKS, max_new_tokens="48"),
     "tasks-lookup": _sweep("code", "task", TASKS, method="prompt-lookup", max_new_tokens="48"),

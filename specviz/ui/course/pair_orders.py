@@ -109,7 +109,7 @@ def head_order(question: Mapping[str, Any]) -> HeadOrder:
 
 
 PLACES = 64  # number of positions in the text whose logits are compared
-# One long forward, of this many tokens, is compared with forwards of one token. The compiled
+# The number of tokens of a long forward that is compared with forwards of one token. The compiled
 # kernels add numbers in the same order for up to MOST_ALIKE tokens, so a shorter forward would
 # round like forwards of one token.
 TOGETHER = MOST_ALIKE + 8

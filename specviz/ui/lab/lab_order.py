@@ -17,7 +17,8 @@ from specviz.ui.turns import Work
 class LabOrder(ABC):
     """A measurement for the decoding queue; its setting is checked before it enters the queue."""
 
-    title: ClassVar[str]  # other users read this title while they wait until this measurement ends
+    # the title that other users read while they wait until this measurement ends
+    title: ClassVar[str]
     # The class of work, which decides how the measurement takes turns with other jobs.
     work: ClassVar[Work] = Work.LAB
 

@@ -20,7 +20,7 @@ from specviz.ui.settings_form import form_pair, race_request
 PROMPTS, TOKENS = 4, 64  # the page's initial numbers of prompts and of new tokens
 MOST_TEXT = 500  # largest number of characters in one field of the form
 MOST_OWN_TEXT = 200_000  # largest number of characters in all the user's own prompts together
-# A panel without a choice of method sends this method, because the form needs one.
+# The method that a panel without a choice of method sends, because the form needs one.
 PLAIN = {"method": "prompt-lookup", "draft_length": "1"}
 
 

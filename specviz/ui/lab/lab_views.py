@@ -19,7 +19,7 @@ from specviz.records import BATCH
 from specviz.ui.lab.lab_setting import prompts_words
 from specviz.ui.lab.lab_sweeps import SweepSoFar
 
-BUSY = 1.5  # if two runs of the baseline differ by more than this factor, no point can be judged
+BUSY = 1.5  # largest factor between two runs of the baseline with which points can be judged
 
 
 class SweepViews:
