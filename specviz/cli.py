@@ -90,7 +90,7 @@ GROUPS = {
     },
 }
 COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
-# Shells report this exit code for a program that the signal SIGPIPE has ended.
+# The exit code that shells report for a program that the signal SIGPIPE has ended.
 _BROKEN_PIPE = 141
 
 

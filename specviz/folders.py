@@ -12,6 +12,6 @@ _PACKAGE = Path(__file__).resolve().parent
 _HOME = _PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent
 # folder with the bundled models, the prompts, the lessons, the recorded runs and the web page
 ASSETS = _HOME / "assets"
-# In a wheel, this folder contains only sixty_lines.py, sixty_lines.toml and the exercises.
+# In a wheel, the folder docs contains only sixty_lines.py, sixty_lines.toml and the exercises.
 DOCS = _HOME / "docs"
 NOTEBOOKS = DOCS / "exercises"

@@ -118,8 +118,8 @@ class Recording:
                 raise InputError(f"generate must be called with the recorded assistant, got {got}")
             self._settings = named["generation_config"]
             run = GenerateRun(self._model, generator, self._settings, named["input_ids"])
-            # This call raises an error before decoding starts, if a trace cannot describe the
-            # settings.
+            # `decoding_config` raises an error before decoding starts, if a trace cannot describe
+            # the settings.
             decoding_config(run, self._settings)
             self._run = run
             run.watch()

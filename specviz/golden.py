@@ -16,7 +16,7 @@ from specviz.trace_file import load
 
 FOLDER = ASSETS / "traces"
 SUFFIX = ".json.gz"
-# The page plays this run before a visitor has chosen another one.
+# The run that the page plays before a visitor has chosen another one.
 OPENING = "quantised-self.opening.smollm2"
 # The run that shows chance: it drafts chains at a temperature above 0, so random draws decide which
 # guesses are accepted.

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 Tell = Callable[[str], None]
 SLICE_SECONDS = 0.5
-# A measured run may continue for this many seconds after its slice of time has ended.
+# The number of seconds for which a measured run may continue after its slice of time has ended.
 INSIDE_SECONDS = 0.5
 
 

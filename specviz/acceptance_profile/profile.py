@@ -23,12 +23,12 @@ from specviz.acceptance_profile.round_costs import Losses, RoundCosts
 from specviz.metrics import Levels, RoundTotals, levels
 from specviz.records import Trace
 
-EXAMPLES = 5  # each group of rejections keeps at most this many examples
-# `example_traces` includes the examples of only this many prompts: those with the largest losses.
+EXAMPLES = 5  # largest number of examples that a group of rejections keeps
+# The number of prompts whose examples `example_traces` includes: those with the largest losses.
 OPEN_PROMPTS = 20
 _ENTROPY_EDGES = (0.5, 1.5, 3.0)  # limits between the classes of entropy, in nats
 _OVERLAP_EDGES = (0.25, 0.5, 0.75)
-_PROMPT_LENGTH = 40  # the name of a prompt contains at most this number of its first characters
+_PROMPT_LENGTH = 40  # number of first characters of a prompt that its name contains at most
 TITLES = {
     "token_class": "token that the target wanted",
     "depth": "depth in the draft",

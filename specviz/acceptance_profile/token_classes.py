@@ -9,10 +9,10 @@ import re
 from enum import Enum
 from keyword import kwlist
 
-# A token's text shows each byte of an incomplete character in this form.
+# Matches a byte of an incomplete character, in the form in which a token's text shows it.
 _BYTES = re.compile(r"⟨[0-9A-F]{2}⟩")
 _CONTROL = re.compile(r"<\|[^|]+\|>|⟨\d+⟩|</?s>|<(?:eos|bos|pad|unk|end_of_turn)>")
-# After one of these characters comes the rest of a name: self.x, load_all.
+# Matches a character after which a name continues, as in self.x and load_all.
 _NAME_MARK = re.compile(r"[_@$.]$")
 _INNER_CAPITAL = re.compile(r"[^\W\d_][A-Z]|[A-Z]{2}")
 _LETTER = re.compile(r"[^\W\d_]")

@@ -17,14 +17,14 @@ from specviz.advisor.estimate import Estimate, estimate, predicted_speedup, pref
 from specviz.advisor.measured_before import MeasuredBefore
 from specviz.advisor.probe import Candidate, CandidateRun, Probe, Refusal
 
-LENGTHS = (1, 2, 3, 5, 8, 12)  # the advice compares these draft lengths
-MIN_GAIN = 1.05  # with a smaller speedup than this, the advice is not to speculate
+LENGTHS = (1, 2, 3, 5, 8, 12)  # the draft lengths that the advice compares
+MIN_GAIN = 1.05  # smallest speedup for which the advice is to speculate
 # Number of tokens of a request so long that its prefill and its last rounds hardly matter.
 ENDLESS = 4096
-LOSS = 0.1  # the advice mentions a cause only if it changes the speedup by at least this share
+LOSS = 0.1  # smallest relative change of the speedup for which the advice mentions the cause
 MUCH = 0.25  # smallest share of a round's time, or of memory, that the advice mentions
 LESS_ACCEPTED = 0.05  # smallest drop of an acceptance rate that the advice mentions
-SURE = 2.0  # two acceptance rates differ if they are at least this many standard errors apart
+SURE = 2.0  # two acceptance rates differ if they are at least two standard errors apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Wording:
         return f"{value:.2f}{self.times}"
 
 
-TYPED = Wording()  # this wording has the methods' names as a user types them on the command line
+TYPED = Wording()  # the methods' names as a user types them on the command line
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-# A time above this many medians is an outlier; without other work, times differ by less.
+# The number of medians above which a time is an outlier. Without other work, times differ by less.
 OUTLIER = 2.0
 
 

@@ -12,7 +12,7 @@ from specviz.claims.sentences import Values, value_at
 from specviz.errors import InputError, read_number, read_whole, short
 
 MOST_OF_A_LIST = 8
-_TOTAL = 1e-6  # the sum of a typed distribution may differ from 1 by at most this
+_TOTAL = 1e-6  # largest allowed difference between 1 and the sum of a typed distribution
 _DIGITS = 12  # significant digits that a field shows of a value
 _STEP = re.compile(r"\[(\w+)\]")
 

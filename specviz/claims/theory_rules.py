@@ -26,10 +26,12 @@ from specviz.sizing.shape import MODELS, PRECISIONS
 Found = tuple[ClaimVerdict | None, dict[str, Any]]
 HOLDS, CONDITIONAL, WRONG = ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL, ClaimVerdict.WRONG
 
-TOLERANCE = 0.1  # a value agrees if it differs by at most this share of the claimed number
+# largest difference between a value and a claim that it agrees with, as a share of the claim's
+# number
+TOLERANCE = 0.1
 # The cost ratio c for a claim that names none: a draft forward takes a tenth of a target forward.
 USUAL_COST_RATIO = 0.1
-# Two values of the cost ratio c may belong to the same draft if they differ by at most this.
+# The largest difference between two values of the cost ratio c that may belong to the same draft.
 SAME_COST = 0.1
 # Values of c of usual pairs, from 0.02 to 0.3.
 USUAL_COST_RATIOS = tuple(step / 200 for step in range(4, 61))
@@ -50,7 +52,7 @@ LLAMA_8B_CACHE_BYTES = BFLOAT16_BYTES * MODELS["llama-3-1-8b"].cache_values_per_
 
 DAYS_A_YEAR = 365
 HIGHEST_PEAK = 10.0  # largest examined ratio of the busiest hour's load to the mean load
-HOT = 1.0  # a temperature of at least this counts as high
+HOT = 1.0  # the lowest temperature that counts as high
 
 RULES: dict[str, TheoryRule] = {}
 
@@ -503,7 +505,7 @@ def whole_requests(speedup: float, prefill_shares: Sequence[float]) -> Found:
     """
     gains = [{"share": s, "gain": whole_speedup(speedup, s)} for s in prefill_shares]
     most = gains[-1]["gain"]
-    # These are the verdicts on long prefills, on the draft's model family, and on quality.
+    # The verdicts on long prefills, on the draft's model family, and on quality.
     parts = [HOLDS if agrees(1.0, most) else WRONG, CONDITIONAL, HOLDS]
     return together(parts), {"gains": gains, "most": most, "last_share": prefill_shares[-1]}
 

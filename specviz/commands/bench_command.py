@@ -38,7 +38,7 @@ from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_process import ENGINE
 
 _DEFAULT_PROMPTS = 3
-MAX_EARLIER = 10_000  # vLLM remembers this many requests by default
+MAX_EARLIER = 10_000  # number of earlier requests that vLLM remembers by default
 
 
 def _add_flags(parser: ArgumentParser) -> None:

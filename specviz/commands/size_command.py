@@ -24,7 +24,7 @@ from specviz.sizing.sizing_words import apart
 
 _MODELS = ("target", "draft")
 _POLICIES = {"plain": "plain", "speculative": "speculation", "switched": "while it pays"}
-# A name is a misspelt preset if its similarity to the preset (0 to 1) is at least this.
+# The smallest similarity (0 to 1) to a preset with which a name counts as a misspelt preset.
 _ALIKE = 0.8
 _OWN = "a preset of --list, a folder or file with a config.json, or a repository of the Hub"
 

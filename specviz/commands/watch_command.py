@@ -27,7 +27,7 @@ from specviz.serving.engine_replicas import (
 
 # consecutive failed readings before the command ends; an engine that restarts answers none
 _PATIENCE = 5
-_KEPT = 1000  # a longer watch keeps only this many of its latest readings
+_KEPT = 1000  # largest number of readings that a watch keeps; it drops the oldest ones
 _MOST_SECONDS = 3600.0
 
 

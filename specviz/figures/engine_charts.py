@@ -11,7 +11,7 @@ from typing import Any
 from specviz.figures.plain_line import plain_line, plain_marks
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, quiet_axis
 
-LEAST_SECONDS = 60.0  # the time axis shows at least this many seconds
+LEAST_SECONDS = 60.0  # smallest length of the time axis in seconds
 _HEIGHT = 200
 
 

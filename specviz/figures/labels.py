@@ -11,13 +11,13 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from html import escape, unescape
 
 LABEL_LENGTH = 14
-NAME_LENGTH = 40  # a sentence cuts a longer token text to this number of characters
+NAME_LENGTH = 40  # number of characters to which a sentence cuts a longer token text
 # Number of significant digits of a probability in a label, and of one in a record.
 USUAL_FIGURES, KEPT_FIGURES = 2, 6
 # A probability below LEAST is written as "under" LEAST, and a probability above MOST as "over"
 # MOST.
 LEAST, MOST = 1e-6, 1 - 1e-4
-ALMOST = 0.9995  # a probability of at least this would be rounded to 1.000 with three decimals
+ALMOST = 0.9995  # smallest probability that three decimals would round to 1.000
 # The usual number of decimals of a draw, and the largest number. More are used only if two nearly
 # equal numbers must look different.
 DRAW_PLACES, MOST_PLACES = 3, 6
@@ -36,7 +36,7 @@ ENDINGS = dict.fromkeys(_TURN_ENDS, "⟨end of the answer⟩") | dict.fromkeys(
     _TEXT_ENDS, "⟨end of the text⟩"
 )
 _SHORT_ENDING = "⟨end⟩"
-# A token that is only a space gets this name, because a single dot would be unclear.
+# The name of a token that is only a space, because a single dot would be unclear.
 _SPACE = "⟨space⟩"
 
 

@@ -20,8 +20,8 @@ GAP_COLUMNS = 1
 _CONTEXT, _TREE, _SELF = 1.0, 2.0, 3.0
 # The roles of the colours of a hidden cell and of the three kinds of visible cells.
 _ROLES = ("grid", "draft", "accepted", "ink")
-NARROW_ROWS = 4  # with at most this many rows, the columns are too narrow for the heading
-LABELLED_ROWS = 24  # with more rows than this, the rows have no text next to them
+NARROW_ROWS = 4  # largest number of rows with which the columns are too narrow for the heading
+LABELLED_ROWS = 24  # largest number of rows that have a text next to them
 
 
 def mask_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = None) -> Figure:

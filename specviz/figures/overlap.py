@@ -22,8 +22,8 @@ AREA_OPACITY = 0.22
 # The upper and the lower end of the line of the draw, in rows from the middle of the token's row.
 # The line crosses the bar of q but not the numbers of p.
 CUT_FROM, CUT_TO = 0.0, 0.45
-# The same ends if the token was chosen without a random draw. q is then 1, and the line crosses
-# the whole row.
+# The two ends of the line if the token was chosen without a random draw. q is then 1, and the line
+# crosses the whole row.
 PICKED_FROM, PICKED_TO = -0.45, 0.45
 
 

@@ -14,7 +14,7 @@ from specviz.figures.plain_line import plain_line, plain_marks
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet_axis
 from specviz.theory import Roofline
 
-FURTHER = 4  # the x-axis extends to this multiple of the largest measured number of tokens
+FURTHER = 4  # end of the x-axis divided by the largest measured number of tokens
 
 
 def roofline_figure(

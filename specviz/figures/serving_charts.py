@@ -26,7 +26,8 @@ _WAYS = {
     "speculative": ("expected", "solid"),
     "switched": ("accepted", "dot"),
 }
-FAR = 4.0  # a limit is not drawn if it is this many times as high as everything else in the chart
+# a limit is drawn only if it is at most four times as high as everything else in the chart
+FAR = 4.0
 
 
 def memory_figure(groups: Sequence[Mapping[str, float]]) -> Figure:

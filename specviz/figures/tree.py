@@ -32,7 +32,7 @@ _MIDDLE_WIDTH = EDGE_WIDTHS[1]  # line width in pixels if q is unknown
 # node fits between the two labels.
 LIFT, DROP = 10, 12
 LABEL_PIXELS = 22  # pixels from a node to the top of its label
-AXIS_MARGIN = 0.3  # the y-axis extends beyond the tree by this share of a row
+AXIS_MARGIN = 0.3  # share of a row by which the y-axis extends beyond the tree
 # Smallest width in pixels of a column, and of a column in a long tree. On a smaller screen the tree
 # scrolls.
 COLUMN_PIXELS, LONG_COLUMN_PIXELS = 42, 38

@@ -35,7 +35,7 @@ MIN_TEMPERATURE = 1e-3
 MAX_TOP_K = 1_000_000  # a limit that is larger than any vocabulary
 MAX_SEED = 2**53 - 1  # largest seed, because a browser represents no larger integer exactly
 ON = "yes"  # the text that means that a switch is on; an empty text means off
-# An integer in a list has at most this many digits, which is enough for all bounds.
+# The largest number of digits of an integer in a list, which is enough for all bounds.
 MOST_DIGITS = 9
 
 

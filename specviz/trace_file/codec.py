@@ -36,7 +36,8 @@ from specviz.trace_file.values import (
     text,
 )
 
-# Because of rounding in float32, a sum of probabilities may be outside 0 to 1 by at most this much.
+# The largest distance by which a sum of probabilities may be outside 0 to 1, because of rounding in
+# float32.
 _TOLERANCE = 1e-4
 # If a value can have one of several record types, its JSON object has an extra field (such as
 # "note") that contains the name of the type. Name of the extra field -> (name of a type -> type).

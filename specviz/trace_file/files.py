@@ -34,8 +34,8 @@ MAX_VALUES = 5_000_000
 # shows a value in the text to this count.
 VALUE_BYTES = 40
 _MARKS = {b",": 1, b"[": 3, b"{": 6}
-# This pattern matches the bytes of characters above U+FFFF. A single such character makes a whole
-# Python string four times as large.
+# Matches the bytes of characters above U+FFFF. A single such character makes a whole Python string
+# four times as large.
 _WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
 _PIECE_BYTES = 1_000_000
 _WANTED = "trace must be the file of a run, as Save in Step through or `race --trace` writes it"
