@@ -76,7 +76,7 @@ export class App {
     this.shown.returned();
   }
 
-  // Show another address because the teacher of a class has moved there. This makes no new entry in
+  // Show another address, because the teacher of a class has moved there. The move adds no entry to
   // the history.
   /** @param {string} search the query part of the address */
   follow(search) {

@@ -26,7 +26,7 @@ export async function mount(document) {
   takeOutcomes(setup.outcomes);
   takeEndings(setup.endings);
   takeSettings(setup.settings);
-  window.specviz = { step: new Report(root, setup, messages) }; // the same name as in the app
+  window.specviz = { step: new Report(root, setup, messages) }; // the app has a global variable with the same name
   root.dataset.ready = "yes";
   root.dataset.charts = "drawn"; // plotly.js is inside the file
 }

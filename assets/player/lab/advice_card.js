@@ -44,7 +44,7 @@ export class AdviceCard {
     for (const ref of ["adviceMethods", "adviceBatch", "adviceSeconds"]) refs[ref].addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.start());
   }
 
-  // Show again the advice that this tab showed before a reload.
+  // Show again the advice that the tab showed before a reload.
   recall() {
     const advice = tab.recall(NAME, isAdvice);
     if (!advice) return;
@@ -59,7 +59,7 @@ export class AdviceCard {
     this.run.start("advice", { ...this.setting().order, methods: adviceMethods.value, batch_size: adviceBatch.value, seconds: adviceSeconds.value, sweep: this.sweepFile() });
   }
 
-  // Return what is wrong with the names of methods, or "" if nothing is.
+  // Return what is wrong with the typed names of methods, or "" if nothing is.
   /** @param {string} text */
   methodsProblem(text) {
     const unknown = text.split(",").map((word) => word.trim()).find((word) => word && !this.methods.includes(word));

@@ -6,7 +6,7 @@ import { brief, got, numberProblem } from "../shared/settings.js";
 
 const SPAN = /^(\d+)-(\d+)$/; // for example, 1-8 is every number from 1 to 8
 const OF_METHOD = "of this method";
-const FIRST_CHOSEN = 3; // if the values of an axis are names, such as methods, this many are chosen at first
+const FIRST_CHOSEN = 3; // number of values that are chosen at first on an axis of names, such as methods
 
 export class AxisField {
   // `axes` are {name, title, usual, settings, bounds, methods}: `usual` are the default values,
@@ -61,7 +61,7 @@ export class AxisField {
     return this.methods.filter(({ name }) => words.includes(name));
   }
 
-  // Return why a name in the address is not a valid axis, or "" if it is.
+  // Return why a name in the address is not a valid axis, or "" if the name is valid.
   /** @param {string} name */
   axisProblem(name) {
     const lack = this.lackProblem(name);

@@ -79,7 +79,7 @@ export class ClaimsCard {
     const fields = [...form.querySelectorAll("[data-own]")];
     const numbers = Object.fromEntries(fields.map(({ dataset, value }) => [dataset.own, value]));
     const reply = await this.run.transport.ask("try_claim", { number: Number(form.dataset.try), numbers });
-    // ignore this answer, because the user has changed the numbers in the meantime
+    // ignore the server's answer, because the user has changed the numbers in the meantime
     if (fields.some(({ dataset, value }) => numbers[dataset.own] !== value)) return;
     const problem = reply === null ? "The server cannot be reached." : (reply.error ?? "");
     const line = form.querySelector(".error");

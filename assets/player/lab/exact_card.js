@@ -13,7 +13,8 @@ import { LabRun } from "./lab_run.js";
 
 const MANY = "4000"; // default number of draws for the quick method, which evaluates the models once for all draws
 const FEW = "300"; // default number of draws for any other method, which decodes again for every draw
-const NO_TOKENS = { max_new_tokens: "1" }; // the server requires this setting, although the test does not use it
+// the server requires a number of new tokens, although the test does not use it
+const NO_TOKENS = { max_new_tokens: "1" };
 
 export class ExactCard {
   /**

@@ -1,7 +1,7 @@
 // Decides which answer of a step is right: the option that is marked as right, or the option whose
 // bounds contain the measured value. It also compares a number that the learner typed.
 
-const NEAR = 0.01; // a typed number within this relative distance of a value is accepted as that value
+const NEAR = 0.01; // largest relative difference with which a typed number is accepted as a value
 
 /**
  * @param {LessonStepRecord} step

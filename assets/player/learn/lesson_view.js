@@ -198,7 +198,7 @@ export class LessonView {
     this.drawLink();
     this.drawOptions();
     refs.lessonAfter.replaceChildren(...this.replies());
-    // the formula may contain the answer, so it stays hidden until then
+    // the formula may contain the answer, so it stays hidden until the learner has answered
     this.formula.show(step.options.length && !this.isAnswered ? null : step.formula);
     this.drawMoves();
     refs.lessonSteps.replaceChildren(...lesson.steps.map((_, at) => this.dot(at)));
@@ -285,7 +285,7 @@ export class LessonView {
     // values of that moment.
     const isHeld = fixed === "true" || locked === "true";
     const values = isHeld ? this.asked.get(asked.name) : undefined;
-    if (isHeld && !values) return []; // a reload has lost these values
+    if (isHeld && !values) return []; // a reload has lost the values of that moment
     made.append(element("span", "hint", "You predicted: "), this.text.inline(element("em"), optionOf(asked, given)?.text ?? "", values));
     return [made, this.reply(asked, given, values)];
   }
@@ -317,8 +317,8 @@ export class LessonView {
   // React to new values of the widget. If they are a measurement, another answer may now be right.
   changed() {
     if (this.step.kind === "case" && this.step.value && this.isAnswered) this.draw();
-    // The learner answered the question before these values arrived, so store them with the
-    // question now.
+    // The learner answered the question before the widget's new values arrived, so store them with
+    // the question now.
     if (this.asked.has(this.step.name)) this.asked.set(this.step.name, this.widget.values);
     this.refresh();
   }

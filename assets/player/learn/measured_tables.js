@@ -111,5 +111,5 @@ export class MeasuredTables extends OrderWidget {
   }
 }
 
-// These values are known before a measurement, because they do not depend on the machine.
+// The values that are known before a measurement, because they do not depend on the machine.
 const ASKED = ["model", "K", "look", "texts", "prompts", "most", "f16_size", "q4_size", "size_ratio"];

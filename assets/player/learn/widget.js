@@ -2,7 +2,7 @@
 // lists what a lesson can ask of each widget, and docs/lesson.md explains how to add one.
 
 export class Widget {
-  // Each subclass sets this to its name in widgets.toml.
+  // Each subclass sets `id` to its name in widgets.toml.
   static id = "";
 
   // `box` is the element that the widget fills. `course` has the fields that all lessons share:

@@ -4,7 +4,7 @@
 
 import { NOISE, speedupScope, speedupText } from "../shared/speedup_words.js";
 
-const CERTAIN = 2; // a difference of this many standard errors counts as a lead
+const CERTAIN = 2; // smallest difference that counts as a lead, in standard errors
 const VALUES = /\{(\w+)\.(\d)\}/g;
 
 /** @type {Record<string, (run: RunSummaryRecord) => number | null>} */

@@ -55,7 +55,7 @@ export class RaceView {
     refs.legend.append(...legendRows());
     this.template = new TemplateToggle(refs.showTemplate, () => Object.values(this.lanes.ribbons), () => this.showPrompt());
     this.lastCharts = 0;
-    this.isOwn = false; // true for a race of this page, so that its replay is labelled as a replay
+    this.isOwn = false; // true if the page shows its own race, whose replay is then labelled as a replay
     this.wireTransport();
     this.clear();
   }

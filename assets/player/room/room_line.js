@@ -56,7 +56,8 @@ export class RoomLine {
     this.isLooking = true;
     const reply = await this.asked(seat);
     this.isLooking = false;
-    if (this.seat !== seat) return void this.look(); // the page has joined another class or left this one
+    // the page has joined another class or left the class of this reply
+    if (this.seat !== seat) return void this.look();
     if (reply?.error) return this.refused(seat, reply.error);
     const wasLost = this.isLost;
     this.misses = reply ? 0 : this.misses + 1;

@@ -213,7 +213,7 @@ function enlarge(layout, data) {
 // columns of the chart are narrow and the trace has `meta.narrow`, move the labels to the heights
 // in `meta.narrow`.
 const CHARACTER = 0.62; // width of a character divided by the font size, in the monospace font of charts
-const NARROW = 6.5; // a column is narrow if its width is less than this many times the font size
+const NARROW = 6.5; // largest width of a narrow column, divided by the font size
 
 /**
  * @param {any} trace

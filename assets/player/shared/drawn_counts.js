@@ -6,7 +6,7 @@ import { cameOutRows, drawCurve, drawnShare, keyLine } from "./came_out.js";
 import { tokenLabel } from "./token_label.js";
 
 const ROWS = 8; // rows of the bar chart
-const UNDECIDED = 0.05; // above this p-value, chance explains the draws well enough
+const UNDECIDED = 0.05; // smallest p-value with which chance explains the draws well enough
 const LEAST_HEIGHT = 0.05; // smallest value at the top of the curve
 
 /** @param {{ text: string, p: number, count: number }[]} counts */

@@ -1,7 +1,7 @@
 // Values that the browser stores under a name, so that they survive a reload. `tab` stores them
 // until the tab is closed, and `browser` stores them permanently.
 
-const PREFIX = "specviz-"; // separates our values from those of other apps on the same host
+const PREFIX = "specviz-"; // prefix that separates our values from those of other apps on the same host
 
 class Kept {
   // `storage()` throws an error if the browser refuses storage, which private windows may do.
@@ -20,7 +20,7 @@ class Kept {
     try {
       this.storage().setItem(PREFIX + name, JSON.stringify(value));
     } catch {
-      this.forget(name); // otherwise the next reload would read an outdated value
+      this.forget(name); // without this call, the next reload would read an outdated value
     }
   }
 

@@ -3,7 +3,7 @@
 
 import { element } from "./dom.js";
 
-const NEEDS_SERVER = "needs a server"; // a report has no server, so it lacks the keys with this mark
+const NEEDS_SERVER = "needs a server"; // mark of the keys that a report lacks, because it has no server
 
 export const KEYS = [
   ["← →", "previous, next position in the round; in Step through, moment"],

@@ -16,7 +16,8 @@ export function rateText(rate) {
 }
 
 const [USUAL_FIGURES, REASONED_FIGURES, RECORDED_FIGURES] = [2, 5, 6];
-const [LEAST, MOST] = [1e-6, 1 - 1e-4]; // a probability nearer to 0 or 1 than this is written as "under" or "over" a limit
+// a probability below LEAST or above MOST is written as "under" or "over" a limit
+const [LEAST, MOST] = [1e-6, 1 - 1e-4];
 const PERCENT = "\u00a0%";
 const ONE_IN = "1\u00a0in\u00a0";
 const TINY = 1e-4;
@@ -64,7 +65,8 @@ export function compared(p, q) {
 /** @param {string[]} texts */
 function differ(texts) {
   const [one, other] = texts.map((text) => Number(text.replace(PERCENT, "")));
-  if (Number.isNaN(one) || Number.isNaN(other)) return texts[0] !== texts[1]; // such as "under 0.0001 %"
+  // a text such as "under 0.0001 %" is no number
+  if (Number.isNaN(one) || Number.isNaN(other)) return texts[0] !== texts[1];
   return one !== other;
 }
 

@@ -1,6 +1,6 @@
 // The parameter of the address that names the shown page.
 
-const PARAMETER = "view"; // "page" is not possible, because Gradio uses it
+const PARAMETER = "view"; // the name "page" is not possible, because Gradio uses it
 
 // Return the page's name, or null if the address has none.
 /** @param {URLSearchParams} parameters */

@@ -3,7 +3,7 @@
 
 const WHOLE = /^\s*[+-]?\d+\s*$/;
 const BRANCHING = /^\s*(0*[1-9]\d*\s*(,\s*0*[1-9]\d*\s*)*)?$/;
-const ENDLESS = 10 ** 9; // error messages do not name an upper bound that is this large
+const ENDLESS = 10 ** 9; // smallest upper bound that error messages leave out
 
 // Titles of names that are not in the table of settings, but with which an error sentence of the
 // server may begin.

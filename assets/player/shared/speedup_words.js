@@ -2,8 +2,8 @@
 
 import { counted, measuredWords, rateText } from "./number_words.js";
 
-export const NOISE = 0.1; // the speedups of two runs with the same settings often differ by this much
-export const FEW_TOKENS = 8; // a run with fewer tokens is too short for a speedup
+export const NOISE = 0.1; // usual difference between the speedups of two runs with the same settings
+export const FEW_TOKENS = 8; // smallest number of tokens with which a run has a speedup
 const BASELINE = "the baseline’s speed";
 export const EQUAL = "about equal";
 export const FASTER = "faster";

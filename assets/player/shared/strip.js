@@ -8,7 +8,7 @@ const GAP = 2;
 const NO_MARK = 7; // width in pixels of the line that is drawn instead of a mark
 const LANE = 0.24; // share of the height that is reserved for the mark of the extra token
 const WIDEST = 26; // largest mean width of a column in pixels
-const LEGIBLE = 7; // pixels; if columns are narrower on average, those around the selected one are widened
+const LEGIBLE = 7; // mean width in pixels below which the columns around the selected one are widened
 const CLOSE_BY = 10; // width of a widened column in pixels, enough for a finger
 const NEIGHBOURS = 5; // number of widened columns on each side of the selected one
 
@@ -187,7 +187,8 @@ export class Strip {
    */
   cell(pen, outcome, x, y, width, height) {
     pen.beginPath();
-    if (width < 4) pen.rect(x, y, width, height); // rounded corners would be invisible and slow here
+    // rounded corners of so narrow a cell would be invisible and slow to draw
+    if (width < 4) pen.rect(x, y, width, height);
     else pen.roundRect(x, y, width, height, Math.min(3, width / 3, height / 3));
     pen.fillStyle = this.colours[outcome];
     const look = lookOf(outcome);

@@ -4,8 +4,8 @@
 import { wholePercents } from "./number_words.js";
 import { EQUAL, FASTER, verdictOf } from "./speedup_words.js";
 
-const DEAR = 1.25; // from this many baseline steps on, a check no longer takes "about the same" time
-const SLOW = 0.05; // share of a lane's time; a first token that is later by more than this is mentioned
+const DEAR = 1.25; // number of baseline steps from which a check no longer takes "about the same" time
+const SLOW = 0.05; // share of a lane's time by which the first token must be later to be mentioned
 const WHOLE_RUN = "but a small one over the whole run, the reading of the prompt included.";
 
 // Return a sentence on the cost and gain of a round, or "" until both lanes have more than one

@@ -10,7 +10,7 @@ import { element } from "../shared/dom.js";
 import { drawn, percent, probability } from "../shared/number_words.js";
 import { cutWords } from "../shared/settings.js";
 
-const PIN_FLIPS = 0.8; // if u is larger, its label is drawn on its left, as in specviz/figures/coin.py
+const PIN_FLIPS = 0.8; // largest u whose label is drawn on its right, as in specviz/figures/coin.py
 
 // Return the chart for one stage of a token, or null if nothing is known yet.
 /**

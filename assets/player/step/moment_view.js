@@ -199,7 +199,8 @@ export class MomentView {
    * @param {any} known
    */
   drawResidual(round, parent, { node, stage, judged }) {
-    this.refs.residualCard.hidden = round.isGreedy; // p has all its mass on one token, which the sentence already names
+    // at temperature 0, p has all its mass on one token, which the sentence already names
+    this.refs.residualCard.hidden = round.isGreedy;
     const isKnown = stage !== "drafted" && !round.isGreedy;
     const figure = isKnown ? round.residualFigure(parent) : null;
     veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));

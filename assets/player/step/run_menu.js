@@ -9,7 +9,7 @@ import { FASTER, speedupScope, speedupText, speedupWord, verdictOf } from "../sh
 import { timeSentence } from "../shared/time_words.js";
 import { tokenLabel } from "../shared/token_label.js";
 
-const SHOWN_EVERY = 100; // show the progress after this many rounds of an opening recording
+const SHOWN_EVERY = 100; // number of rounds of an opening recording after which its progress is shown again
 const LARGEST_FILE = 16e6; // bytes; the server refuses a larger file
 
 export const RACE = ""; // menu value: the race of this page

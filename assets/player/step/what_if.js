@@ -71,7 +71,7 @@ export class WhatIf {
     const u = isOffered && isJudging ? round.verdict(node).u : null;
     refs.whatIf.classList.toggle("is-waiting", u === null);
     if (u === null) this.clear();
-    refs.whatIf.hidden = !isOffered; // otherwise it keeps its height, so that the cards below do not move
+    refs.whatIf.hidden = !isOffered; // a visible card keeps its height, so that the cards below do not move
     if (u === null) return void setText(refs.whatIfText, isJudging ? "The record does not keep this draw." : "Step on to a guess that is judged to change its draw.");
     if (this.key === `${cursor.round} ${node}` && this.trace === trace) return;
     this.key = `${cursor.round} ${node}`;
@@ -195,7 +195,8 @@ function thresholdWords(text, outcome, accept) {
   return `Drag u: ${text} is ${fate}, ${accept}.`;
 }
 
-// The same for block verification, where the last draw that passes decides about all guesses before it.
+// Return the sentence about u for block verification, where the last draw that passes decides about
+// all guesses before it.
 /**
  * @param {string} text
  * @param {Round} round

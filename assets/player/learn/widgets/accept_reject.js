@@ -191,7 +191,7 @@ export class AcceptReject extends Widget {
       `Each time a guess is drawn from q and kept with probability min(1, p/q); after a rejection the word is drawn ${from}.`);
   }
 
-  // Mark the lines of code that judge this token, or that draw its replacement.
+  // Mark the lines of code that judge the drafted token, or that draw its replacement.
   /**
    * @param {boolean} isTold
    * @param {number} chance

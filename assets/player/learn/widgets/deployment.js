@@ -34,8 +34,8 @@ const FIELDS = {
 // (specviz/sizing/models.toml).
 /** @type {Record<string, number>} */
 const USUAL = { parameters: 8, draft_parameters: 0.5, bytes_per_weight: 2, cache: 131, draft_cache: 12.3, experts: 1, active: 1, a: 0.75, K: 4, rows: 1, prompt: 500, answer: 300 };
-const WORTH = 1.05; // a smaller speedup does not justify a second model
-// In an exercise, the learner finds a plan whose speedup for whole requests is below this.
+const WORTH = 1.05; // smallest speedup that justifies a second model
+// The speedup for whole requests below which a plan must be in an exercise.
 const SHORT = 1.2;
 
 export class Deployment extends Widget {
@@ -148,7 +148,7 @@ export class Deployment extends Widget {
     if (number !== this.asked) return;
     const problem = answer ? answer.error : "The server cannot be reached.";
     setText(this.error, problem ? inWords(problem) : "");
-    // hide old results, because they belong to other numbers
+    // hide old results, because they belong to earlier numbers
     this.verdict.hidden = this.facts.hidden = this.picture.hidden = this.isLocked || Boolean(problem);
     if (problem) return;
     this.answer = answer;

@@ -9,7 +9,7 @@ import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
 import { byDepth } from "./sweep_points.js";
 
-const GONE = 0.05; // if the last token of a draft is accepted less often than this, its bar is hardly visible
+const GONE = 0.05; // acceptance of a draft's last token below which its bar is hardly visible
 const SWEEP = "lengths"; // name of the sweep in specviz/ui/course/lesson_sweeps.py
 /** @type {[string, string, number, number, number][]} name, label, lowest value, highest value, step */
 const SLIDERS = [

@@ -3,7 +3,7 @@
 /** @typedef {{ drafts: number, drafted: number, accepted: number, tokens: number, per_position: number[] }} EngineCounts */
 /** @typedef {"F16" | "Q8_0" | "Q4_0" | "drafted"} Quantised a precision; "drafted" is F16 with Q4_0 as its draft */
 /** @typedef {{ model: string, length: number, texts: number, bytes: Record<string, number>, tokens: Record<Quantised, number>, seconds: Record<Quantised, number[]>, agreed: Record<string, number>, is_same: boolean, drafts: EngineCounts, looks: [number, number] }} QuantisedMessage */
-/** @typedef {{ at_once: number, plain: number[], draft: number[], acceptance: number | null }} LoadLevel `plain` and `draft` hold the tokens per second of each pass */
+/** @typedef {{ at_once: number, plain: number[], draft: number[], acceptance: number | null }} LoadLevel `plain` and `draft` hold the tokens per second of each pass without and with drafts */
 /** @typedef {EngineCounts & { name: string, health: string, state: string, refusal: string }} ServerProbe */
 /** @typedef {{ model: string, length: number, servers: ServerProbe[], compared: { prompts: number, same: number, ours: EngineCounts, theirs: EngineCounts }, levels: LoadLevel[] }} ServersMessage */
 

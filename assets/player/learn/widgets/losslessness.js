@@ -123,7 +123,7 @@ export class LosslessnessLab extends Widget {
     return this.course.recorded[RECORDINGS[`${rule} ${scene.draft ?? ""} ${scene.temperature ?? "1"}`] ?? ""];
   }
 
-  // Show recorded draws in the same way as draws that are made here.
+  // Show recorded draws in the same way as draws that the server makes now.
   replay() {
     const { recording } = this;
     if (!recording || this.transport.isBusy) return;
@@ -257,7 +257,8 @@ export class LosslessnessLab extends Widget {
     if (!this.last) return;
     if (this.last.is_other) this.found.add(this.rule);
     this.on.reached("drawn");
-    if (this.isQuiz && this.isNamed) this.on.reached("named"); // the learner named the rule before these draws
+    // the learner had named the rule before these draws arrived
+    if (this.isQuiz && this.isNamed) this.on.reached("named");
     if (this.scene.rule === "menu" && this.last.is_other) this.on.reached("found");
   }
 
@@ -283,7 +284,7 @@ export class LosslessnessLab extends Widget {
     const still = last ?? this.blank;
     this.what.hidden = !specimen || !isTold;
     this.names.hidden = !isQuiz;
-    // This text says whether the rule is wrong, so it is shown only after the answer.
+    // The description says whether the rule is wrong, so it is shown only after the answer.
     if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", last ? specimen.seen : ""));
     this.cells.forEach(({ title, bins }, at) => {
       const behind = at && still ? [", where the next one is ", element("code", "", tokenLabel(still.usual))] : [];

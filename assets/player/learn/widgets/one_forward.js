@@ -12,7 +12,7 @@ import { ForwardTimes } from "./forward_times.js";
 const MANY = 6; // tokens of the forward that is compared with a forward of one token
 const GIGA = 1e9;
 const RECORDING = "forwards";
-const FURTHER = 4; // the slider goes up to this multiple of the largest measured number of tokens
+const FURTHER = 4; // the slider's largest number of tokens, divided by the largest measured one
 const STEPS_PER_DOUBLING = 2; // steps of the slider for each doubling of the number of tokens
 
 export class OneForward extends Widget {
