@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from tests.gpu.step import Measure, Step
 
 WHOLE_SECONDS, AGAIN_SECONDS = 540.0, 200.0
-GRACE_SECONDS = 15.0  # the probe is killed if it still runs this long after its budget is over
+# number of seconds after its budget at which a probe that still runs is killed
+GRACE_SECONDS = 15.0
 
 
 class Interrupted(BaseException):

@@ -20,7 +20,7 @@ from specviz.models.graphs.captured_work import CapturedWork
 
 REPLAY = "replay"
 UPLOAD = "upload"
-# These operations start nothing on the device: they allocate memory or read host tensors.
+# Operations that start nothing on the device: they allocate memory or read host tensors.
 FREE = {
     "empty",
     "new_empty",

@@ -45,10 +45,10 @@ from tests.browser.app_server import ROOT, START_SECONDS, free_port
 from tests.browser.conftest import BROWSERS
 
 LOOKS = (2.0, 8.0)  # shortest and longest time for which a person looks at a result, in seconds
-# The script lists this many of the slowest first rounds and of the longest halts between tokens.
+# How many of the slowest first rounds and of the longest halts between tokens the script lists.
 SLOWEST = 5
-ARRIVAL_SECONDS = 10.0  # all people start within this time
-SETTLED_SECONDS = 60  # after this time the server's memory must not grow
+ARRIVAL_SECONDS = 10.0  # number of seconds within which all people start
+SETTLED_SECONDS = 60  # number of seconds after which the server's memory must not grow
 TASKS = ("code", "story", "summarise", "translate")
 FORKED = "draft-model.code"
 BEGUN = """(() => {

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "specviz").rglob("*.py")) + [ROOT / "app.py"]
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
-# An external package -> the only parts of specviz that may import it.
+# An external package -> the only parts of specviz that may import the package.
 PLACES = {
     "torch": {"models", "inflation", "decoding", "experiments", "training"},
     "transformers": {"models", "inflation", "decoding", "experiments", "training"},
@@ -174,7 +174,7 @@ def test_subpackages_import_each_other_in_one_direction_only() -> None:
 
 
 def test_only_the_experiments_and_the_page_import_the_wrong_rules() -> None:
-    """These rules are wrong on purpose, so the decoder must never import them."""
+    """The rules of the bug zoo are wrong on purpose, so the decoder must never import them."""
     inside = ROOT / "specviz" / "experiments" / "bug_zoo"
     others = [path for path in FILES if inside not in path.parents and part(path) not in FRONT]
     knows = [path for path in others if any("bug_zoo" in name for name in IMPORTS[path])]

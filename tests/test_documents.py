@@ -29,7 +29,7 @@ DOCUMENTS = {
 }
 README = DOCUMENTS[ROOT / "README.md"]
 ALL = "\n".join(DOCUMENTS.values())
-# The examples of this document need a running server, so tests/ui/test_api.py runs them.
+# The document whose examples need a running server, so that tests/ui/test_api.py runs them.
 OF_A_SERVER = ROOT / "docs" / "api.md"
 BLOCKS = [
     block

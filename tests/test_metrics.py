@@ -114,7 +114,7 @@ def test_the_speedup_at_a_moment_is_the_ratio_of_both_lanes_tokens_per_second() 
 def test_the_speedup_equals_the_ratio_of_the_shown_rates_wherever_the_run_stops(
     steps: int, slow: float
 ) -> None:
-    """This holds for a live race, for texts of different length and for uneven steps."""
+    """The two are equal in a live race, for texts of different length and for uneven steps."""
     trace = tiny_trace()
     plain = trace.lane(BASELINE).steps[:steps]
     plain = (*plain[:-1], *(dataclasses.replace(last, seconds=slow) for last in plain[-1:]))
@@ -326,7 +326,7 @@ def test_the_summary_of_a_long_run_takes_less_than_a_millisecond() -> None:
 
 
 def test_the_drafter_s_prefill_is_a_separate_cost() -> None:
-    """Its time counts in the lane's clock, but neither in the cost ratio c nor in theory."""
+    """The time of the prefill counts in the lane's clock, but not in the cost ratio c or theory."""
     trace = tiny_trace()
     first, *others = trace.rounds
     reading = dataclasses.replace(first, draft_prefill_seconds=2.0)

@@ -18,10 +18,10 @@ from specviz.folders import ASSETS
 from tests.browser.app_server import free_port
 
 ROOT = Path(__file__).parent.parent
-# The page must answer within this many seconds after the start of the process, with the bundled
-# pair.
+# The number of seconds after the start of the process within which the page must answer, with the
+# bundled pair.
 READY_SECONDS = 20
-# The wheel must not contain these files and folders at its top level.
+# The files and folders that the wheel must not contain at its top level.
 KEPT_OUT = ("tests/", "docs/", "assets/", "app.py", "Makefile")
 
 

@@ -129,4 +129,4 @@ def test_a_run_reacts_to_its_own_stop_only():
     other.set()
     assert next(one) == "moved"
     assert list(until(two, threading.Event())) == []
-    check_stop()  # this would raise an error if the stop of a run also stopped this thread
+    check_stop()  # `check_stop` would raise an error if the stop of a run also stopped this thread

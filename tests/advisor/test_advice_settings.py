@@ -19,8 +19,7 @@ from specviz.prompts import held_out_prompts
 from specviz.records import DecodingConfig
 
 pytestmark = pytest.mark.slow
-# The setting that the advisor chooses must reach at least this share of the largest measured
-# speedup.
+# The smallest share of the largest measured speedup that the advisor's choice must reach.
 REACHED = 0.9
 BUNDLED = pair_named("bundled")
 FOREIGN = custom_pair(BUNDLED.target, BUNDLED.foreign_draft)

@@ -15,7 +15,7 @@ from tests.browser.contexts import SIZE, Contexts, give_all_back
 from tests.browser.race_driver import RaceDriver
 from tests.browser.step_driver import NAME, StepDriver
 
-# CHROMIUM is the first of these that is installed, and the first one is the fastest.
+# The fastest browser comes first. CHROMIUM is the first one in this list that is installed.
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 FLAGS = (

@@ -10,13 +10,13 @@ from specviz.records import Outcome, Round
 from tests.browser.race_driver import RaceDriver
 
 CURSOR = "specviz.step.view.cursor"
-# This script is true as soon as the page shows a complete run from a file or a fork. Until then,
+# A script that is true as soon as the page shows a complete run from a file or a fork. Until then,
 # the page shows the previous run.
 KEPT_RUN_SHOWN = (
     f"specviz.step.source.startsWith('kept-') && {CURSOR}.trace.ending"
     f" && {CURSOR}.trace === specviz.step.opened"
 )
-# The server always sends the same messages for a recording. So this script stores them when the
+# The server always sends the same messages for a recording. So the script stores them when the
 # recording is first opened, and uses the stored messages each further time.
 OPEN_AFRESH = """(name) => {
     const page = specviz.step, { view, transport } = page;

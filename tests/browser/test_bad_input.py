@@ -12,7 +12,7 @@ from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
-# The form cannot send such a request, so this script sends it.
+# A script that sends a request which the form cannot send.
 START = 'specviz.race.transport.start("join", { form: { ...specviz.race.form.order, CHANGE } })'
 
 BAD_FIELDS = [

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.step_driver import CURSOR, StepDriver
 
-# This script returns the texts that overlap another text of the chart's card or leave the card.
+# A script that returns the texts which overlap another text of the chart's card or leave the card.
 CLASHES = """(() => {
     const card = document.querySelector("[data-ref=stepBars]").closest("article");
     const whole = card.getBoundingClientRect();
@@ -20,7 +20,7 @@ CLASHES = """(() => {
     const clashes = (each, at) => isOut(each) || texts.slice(at + 1).some((b) => isOn(each, b));
     return texts.filter(clashes).map(({ text }) => text);
 })()"""
-# This script returns the first node that was examined after a rejected sibling, with its round.
+# A script that returns the first node that was examined after a rejected sibling, with its round.
 SIBLING = """(() => {
     const { rounds } = specviz.step.view.trace;
     const said = (round, node) => round.barsFigure(node)?.layout.meta.remark ?? "";

@@ -42,7 +42,7 @@ def test_the_code_follows_every_moment(debugger: StepDriver) -> None:
     step.driver.evaluate("document.querySelector('[data-ref=codeCard]').open = false")
 
 
-# This script returns four values for every moment of a run: the moment's phase, the text that the
+# A script that returns four values for every moment of a run: the moment's phase, the text that the
 # card shows if it cannot show the code, the marked lines, and the values next to the lines.
 ALL_SHOWN = """(() => {
     const { code, cursor } = specviz.step.view, { trace } = cursor;

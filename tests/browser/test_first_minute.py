@@ -20,7 +20,7 @@ Open = Callable[..., RaceDriver]
 
 PLAYBACK = "specviz.race.view.playback"
 IS_PLAYING = f"{PLAYBACK}.isPlaying"
-# This script stops the playback, which then requests no further frame.
+# A script that stops the playback. The playback then requests no further frame.
 FREEZE = f"{PLAYBACK}.tick = () => delete {PLAYBACK}.tick"
 NOTE_PLAY = (
     f"{{ const p = {PLAYBACK}; p.play = () => (delete p.play, p.play(), window.played = 1); 0 }}"

@@ -19,8 +19,8 @@ SPILLING = """[...document.querySelectorAll(".difference .chip")].filter((each) 
     .filter((each) => each.scrollWidth > each.clientWidth || each.offsetHeight > 40).length"""
 MADE_AGAIN = f"specviz.step.remaking === null && specviz.step.parent && {CURSOR}.trace.ending"
 IDS = "main.tokens.map((token) => token.id)"
-# This script returns how many rounds of the page's race the server has decoded, even if it has not
-# sent them all.
+# A script that returns how many rounds of the page's race the server has decoded, even if it has
+# not sent them all.
 MADE = """(async () => {
     const { transport } = specviz.race;
     const { messages } = await transport.ask("look", { ticket: transport.ticket, after: 0 });

@@ -57,7 +57,7 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
 REPEATED = ("bonus", "enough-rounds", "walked", "masked", "rolled-back")
 REPEATED += ("stepped", "paired", "added")
 MOST_TIMES = 30
-# This lesson is always done with Tab, the others only in `make slow`
+# The lesson that is always done with Tab. The others are done so only in `make slow`.
 WALKED_BY_TAB = "guess-and-check"
 VIEW = "specviz.learn.view"
 # VALUES returns the names of the widget's values. ODD finds the values in the lesson's texts that

@@ -11,7 +11,7 @@ from tests.browser.race_driver import RaceDriver
 Open = Callable[..., RaceDriver]
 
 BUSY_MILLISECONDS, WATCHED_MILLISECONDS = 40, 1200
-# This script requests a drawing every millisecond and returns how many drawings happen. Each
+# A script that requests a drawing every millisecond and returns how many drawings happen. Each
 # drawing takes 40 ms.
 DRAW_SLOWLY = """
 async ([ask, busy, watched]) => {

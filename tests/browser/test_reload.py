@@ -10,7 +10,7 @@ from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
 
-LONG = "Why? " * 1000  # this prompt is too long for an address
+LONG = "Why? " * 1000  # a prompt that is too long for an address
 
 
 @pytest.mark.parametrize("text", ["What does a pulse oximeter measure?", LONG], ids=["", "long"])

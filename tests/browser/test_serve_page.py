@@ -17,7 +17,7 @@ from tests.browser.race_driver import RaceDriver
 from tests.sizing.test_measured_times import LOAD
 
 Open = Callable[..., RaceDriver]
-# This script types letter by letter. The pauses are shorter than the delay after which the page
+# A script that types letter by letter. The pauses are shorter than the delay after which the page
 # sends a request.
 TYPE = """(box, text) => {
     for (const letter of text) {
@@ -94,7 +94,7 @@ def test_a_file_of_measured_times_is_used_named_and_removed_again(
     told.filter(has_text="measured, not computed: llama.cpp b1 at http://a").wait_for()
     assert served.inner_text() != computed and not findings(tab.page, ".answer")
     assert tab.page.locator("#sv-serve-acceptance").get_attribute("placeholder") == "0.7"
-    # This model does not fit on the GPUs
+    # llama-3-1-405b does not fit on the GPUs of the plan.
     tab.page.locator("#sv-serve-target").select_option("llama-3-1-405b")
     tab.ref("planAnswer").filter(has_text="Does not fit").wait_for()
     assert told.is_visible() and not tab.ref("planGains").is_visible()

@@ -236,8 +236,8 @@ def test_a_dragged_draw_changes_the_verdict_only_as_a_supposition(debugger: Step
     assert "rejected" in step.driver.ref("stepTable").locator("tr.is-selected").inner_text()
 
 
-# These recordings show each kind of draft: a chain, a tree, and a run that often drafts nothing.
-# `make slow` tests all recordings.
+# Recordings with each kind of draft: a chain, a tree, and a run that often drafts nothing. `make
+# slow` tests all recordings.
 QUICK = (OPENING, "draft-model.code", "dynamic-tree.chat.smollm2", "prompt-lookup.chat.smollm2")
 RECORDINGS = [
     name

@@ -120,7 +120,7 @@ def test_a_narrow_page_begins_with_the_moment_and_ends_with_the_profiler(
     step = sized(width)
     tops = step.driver.evaluate(TOPS)
     assert list(tops) == sorted(tops, key=lambda ref: tops[ref])
-    # This is the order of the parts on a wide page.
+    # The order of the parts on a wide page.
     parts = ["stepTrace", "nextMatch", "stepText", "stepBars", "stepResidual"]
     order = f"""[...document.querySelectorAll("{",".join(f"[data-ref={each}]" for each in parts)}")]
         .map((each) => each.dataset.ref).join()"""

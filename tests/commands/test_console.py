@@ -84,7 +84,7 @@ def test_a_benchmark_prints_no_more_digits_than_were_measured() -> None:
 
 
 def test_tables_give_the_acceptance_numbers_the_same_names() -> None:
-    """Tables once said block_efficiency here and tokens/forward there."""
+    """Some tables once called this number block_efficiency, and others called it tokens/forward."""
     rates = {"acceptance_rate": 0.9, "draft_utilization": 0.8, "block_efficiency": 3.4}
     row = {"method": "eagle", "tokens_per_second": 9.0, "speedup": 1.1, **rates}
     text = bench_text({"rows": [row], "refusals": []})

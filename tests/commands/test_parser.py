@@ -36,7 +36,7 @@ def test_every_flag_has_a_help_text_with_its_default(name: str) -> None:
     assert not [each for each in silent if each not in WITHOUT_DEFAULT]
 
 
-# These flags have no default: without them the command does not use the value.
+# Flags without a default: without them the command does not use the value.
 WITHOUT_DEFAULT = [
     ["--target"], ["--draft"], ["--eagle"], ["--medusa"], ["--prompt"], ["--prompt-file"],
     ["--system"], ["--check"], ["--get"], ["--inflate"], 
@@ -133,6 +133,6 @@ def test_a_flag_name_has_one_meaning_in_all_commands() -> None:
     assert differing.keys() <= SAME_MEANING
 
 
-# These flags differ only in what they accept: `models --check TARGET` names the models to check,
-# `size` also accepts presets, and `load` accepts several numbers.
+# Flags that differ between commands only in what they accept: `models --check TARGET` names the
+# models to check, `size` also accepts presets, and `load` accepts several numbers.
 SAME_MEANING = {"--check", "--target", "--draft", "--concurrency"}

@@ -28,7 +28,7 @@ from tests.decoding.test_whole_decoder_distribution import PROMPT as TABLE_PROMP
 from tests.decoding.tiny_parts import pair_for, parts_for
 
 CHAIN = DRAFTERS["draft-model"]
-# Methods that draft a chain with their default settings, with the way in which it is drawn.
+# The methods that draft a chain by default, each with the way in which its chain is drawn.
 CHAINS = [
     pytest.param(method, method.drawings[0], id=method.name)
     for method in DRAFTERS.values()

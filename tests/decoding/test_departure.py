@@ -21,7 +21,7 @@ from tests.decoding.test_every_drafter import (
 )
 from tests.random_traces import changed, random_trace
 
-# These methods draft from more than the text. Lookahead's window and pool depend on earlier rounds.
+# Methods that draft from more than the text. Lookahead's window and pool depend on earlier rounds.
 # The quantised copy rounds its int8 inputs to bfloat16, so its cache depends on which tokens ran
 # together.
 HISTORY = {"lookahead", "quantised-self"}

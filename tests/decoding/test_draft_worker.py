@@ -117,8 +117,7 @@ def test_the_worker_is_idle_between_rounds(target, draft):
     """If the worker drafted between rounds, that time would not count in its lane's clock."""
     config, drafter = drafter_of(AHEAD, target, draft, PROMPT, max_new_tokens=60)
     events = speculative.decode(target, drafter, PROMPT, config)
-    # This is the id of the process's CPU clock, computed as the C function clock_getcpuclockid
-    # does.
+    # The id of the process's CPU clock, computed as the C function clock_getcpuclockid does.
     clock = (~worker_for(draft).process_id << 3) | 2
     for _ in range(6):
         next(events)
@@ -169,7 +168,7 @@ def test_a_worker_that_does_not_answer_is_replaced(target, mortal, monkeypatch):
 
 
 def test_a_failure_in_the_worker_ends_only_the_run_that_caused_it(target, draft):
-    prompt = (99_999,)  # the draft's vocabulary does not have this token
+    prompt = (99_999,)  # a token that the draft's vocabulary does not have
     config, drafter = drafter_of(AHEAD, target, draft, prompt, max_new_tokens=8)
     with pytest.raises(InputError, match="drafting failed: IndexError"):
         drafter.propose(prompt, 6, 0)

@@ -213,7 +213,7 @@ def expected_accepted(tree, kind, world):
 
 
 def test_block_verification_accepts_11_9_tokens_where_token_by_token_accepts_10_9():
-    """The example of the paper (arXiv 2403.10444): both distributions are the same everywhere."""
+    """In the paper's example (arXiv 2403.10444), p is the same at every position, and so is q."""
     world = World(1, 2, 3, False)
     world.p = dict.fromkeys(world.p, torch.tensor([1 / 3, 2 / 3], dtype=torch.float64))
     world.q = dict.fromkeys(world.q, torch.tensor([2 / 3, 1 / 3], dtype=torch.float64))

@@ -148,7 +148,7 @@ def test_without_a_given_size_the_tree_maximises_expected_tokens_over_time(setup
 
 
 def test_typical_acceptance_accepts_tokens_that_are_probable_enough_for_the_entropy():
-    """It accepts exactly the tokens with p(x) > min(0.09, 0.3 exp(-entropy)) (arXiv 2401.10774)."""
+    """The rule accepts exactly the tokens with p(x) > min(0.09, 0.3 exp(-entropy)) (2401.10774)."""
     target = TableModel(1, vocab=8)
     config = replace(CONFIG, rule="typical", temperature=0.7, options=(), max_new_tokens=80)
     setup = Setup(target, Parts(medusa=medusa_for(target)), config, 400)

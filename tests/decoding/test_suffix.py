@@ -108,7 +108,7 @@ def test_the_best_path_is_the_one_that_counting_without_a_tree_finds(seed):
 
 
 def test_shares_count_the_end_of_the_text_as_an_occurrence():
-    # "1 2" occurs three times; after the first two, 3 followed, and then 4 and 5.
+    # The text contains "1 2" three times. The first two are followed by 3, and then by 4 or by 5.
     found = tree_of([1, 2, 3, 4, 1, 2, 3, 5, 1, 2]).best_path(DraftLimits(8))
     assert found == CountedPath(2, (3, 5), (3, 2, 1))
     assert found.score == pytest.approx(1)
@@ -119,12 +119,13 @@ def test_among_equally_frequent_tokens_the_most_recent_is_copied():
 
 
 def test_a_tie_goes_to_the_longer_match():
-    text = [8, 1, 2, 3, 8, 1]  # after "1" and after "8 1", 2 follows one of two times
+    text = [8, 1, 2, 3, 8, 1]  # in this text "1" and "8 1" occur twice each, and 2 follows once
     assert tree_of(text).best_path(DraftLimits(1)) == CountedPath(2, (2,), (2, 1))
 
 
 def test_a_short_match_wins_if_its_score_is_higher():
-    # After "9 1" comes 5, once of two times; after "1" comes 2, four times of six.
+    # In this text "9 1" occurs twice and is followed by 5 once; "1" occurs six times and is
+    # followed by 2 four times.
     text = [1, 2, 1, 2, 1, 2, 1, 2, 9, 1, 5, 9, 1]
     assert tree_of(text).best_path(DraftLimits(1)) == CountedPath(1, (2,), (6, 4))
 
@@ -209,7 +210,10 @@ def test_without_a_shared_tree_two_runs_know_nothing_of_each_other(target):
 
 
 def test_earlier_outputs_are_refused_above_temperature_0(target):
-    """Runs with one seed share their draws, so an earlier output would know the draws to come."""
+    """Runs with the same seed use the same draws.
+
+    A draft from an earlier output would therefore depend on the draws that judge it.
+    """
     message = "temperature must be 0 for drafts from earlier outputs, got 0.5"
     with pytest.raises(InputError, match=message):
         run(target, PROMPT, SuffixTree(), temperature=0.5)

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from specviz.models.text.text_codec import TextCodec
 
 TAG = "<|tag|>"
-# These are letters of a byte-level vocabulary: Ġ is a space, Ã and © are the two bytes of é.
+# Some tokens have letters of a byte-level vocabulary: Ġ is a space, Ã and © are the two bytes of é.
 OURS = ("a", "b", "ab", TAG, "c", "Ã", "©", "Ã©", "abc", "Ġ", "Ġa", "d")
 THEIRS = ("b", "a", "c", "©", "Ã", TAG, "ba", "Ġ", "e", "bc", "Ġa", "aa")
 MERGES = (("a", "b"), ("Ã", "©"), ("ab", "c"), ("Ġ", "a"), ("b", "a"), ("b", "c"), ("a", "a"))

@@ -14,7 +14,7 @@ import textwrap
 
 from sglang.srt.server_args import ServerArgs
 
-# The command line of SGLang's server has these flags; its Python engine does not.
+# Flags that the command line of SGLang's server has and its Python engine lacks.
 SERVER = ("port", "host", "api-key")
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 FREED_SECONDS = 15.0
 ASLEEP_SECONDS = 60.0
 FORM = {"pair": "bundled", "method": "prompt-lookup", "prompt": "def f(", "max_new_tokens": "900"}
-RACE = ("join", {"form": FORM, "held": True})  # this race waits until a user lets it continue
+RACE = ("join", {"form": FORM, "held": True})  # a race that waits until a user lets it continue
 SWEEP_FORM = {"pair": "bundled", "method": "draft-model", "draft_length": "4", "task": "code"}
 SWEEP = {
     "what": "sweep",

@@ -37,7 +37,7 @@ WARM_UPS = 3
 BLOCKS = (BASELINE, SPECULATIVE, SPECULATIVE, BASELINE)
 PROFILED_STEPS = 4
 PROFILED_TOKENS = 4
-MOST_KERNELS = 12  # the results list at most this many kernels
+MOST_KERNELS = 12  # largest number of kernels that the results list
 
 
 def parts(scale: Scale, results: Results) -> Iterator[tuple[str, Measure]]:

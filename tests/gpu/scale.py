@@ -53,7 +53,7 @@ class Scale:
     new_tokens: int
     race_tokens: int
     race_repeats: int
-    samples: int  # the comparison of distributions samples this many rounds
+    samples: int  # number of rounds that the comparison of distributions samples
     test_paths: tuple[str, ...]
     test_workers: int
 

@@ -16,7 +16,7 @@ STEP = (10_000_000,)  # one tensor of 40 MB, as in training
 
 
 def count_faults(line: Connection, shape: tuple[int, ...], of_any_size: bool) -> None:
-    import resource  # this module does not exist on all systems
+    import resource  # the module `resource` does not exist on all systems
 
     def faults() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -47,6 +47,6 @@ def test_the_tensors_of_a_round_and_of_training_request_their_memory_once(
     theirs.close()
     count = ours.recv()
     process.join()
-    # This is the number of page faults that would occur if every tensor requested new pages.
+    # The number of page faults that would occur if every tensor requested new pages.
     pages = 20 * 3 * 4 * torch.Size(shape).numel() // 4096
     assert count < pages / 10

@@ -77,7 +77,7 @@ def test_a_model_without_a_template_is_a_base_model(tiny_tokenizer: Any) -> None
 def test_a_base_model_with_the_template_of_its_family_is_a_base_model(
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    """Its end token does not occur in the template, which was made for the instruct model."""
+    """The template is the instruct model's, so it lacks the end token of the base model."""
     base = codec(tokenizer, ends=(1,))
     tokenizer.chat_template = TEMPLATE.replace("{{ bos_token }}", "")
     assert not base.is_instruct

@@ -358,7 +358,7 @@ def test_times_that_another_process_stores_change_no_choice_of_this_process(
         other_process.setattr(settling, "measure", measured_best("linear"))
         (tmp_path / remembered.FILE).unlink()
         settled(48)
-    settled(96)  # a kind of matrix that this process does not know, so it reads the file
+    settled(96)  # this process does not know a matrix of 96 inputs, so it reads the file
     assert settled(48).choice == first.choice
 
 
@@ -442,7 +442,7 @@ def test_with_little_memory_each_matrix_is_stored_once(
 @pytest.mark.parametrize(
     ("seconds", "stays"),
     [
-        (flat(1.0), False),  # its separate calls cost more
+        (flat(1.0), False),  # the separate calls of this kernel take more time than it saves
         ((0.9, *[2.0] * FEW), True),
         ((*[2.0] * FEW, 0.6), False),  # a second layout for prompts must be twice as fast
         ((*[2.0] * FEW, 0.4), True),

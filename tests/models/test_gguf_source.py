@@ -103,7 +103,8 @@ def write(
 @pytest.fixture
 def module() -> Any:
     config = family_config("qwen3")
-    config.head_dim = 128  # transformers assumes this size for every Qwen3 model in a GGUF file
+    # the head size that transformers assumes for every Qwen3 model in a GGUF file
+    config.head_dim = 128
     config.vocab_size = len(build_tokenizer(EXTRA).get_vocab())
     return build_module("qwen3", config)
 

@@ -172,6 +172,6 @@ UNREADABLE = Path("/proc/self/mem")  # a file whose first byte cannot be read
 
 @pytest.mark.skipif(not UNREADABLE.is_file(), reason="has no such file")
 def test_a_folder_that_cannot_be_completed_is_removed(model: Path) -> None:
-    (model / "tokenizer.json").unlink()  # this file is copied last
+    (model / "tokenizer.json").unlink()  # tokenizer.json is the file that is copied last
     (model / "tokenizer.json").symlink_to(UNREADABLE)
     assert "cannot be written" in refusal(model)

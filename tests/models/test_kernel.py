@@ -173,7 +173,7 @@ def modules(registers: Registers) -> Iterator[str]:
 def test_no_processor_needs_a_function_that_the_system_may_lack(
     processor: str, features: dict[str, bool]
 ) -> None:
-    """These processors have no instructions for bfloat16."""
+    """The processors of this test have no instructions for bfloat16."""
     llvm = pytest.importorskip("llvmlite.binding")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()

@@ -275,7 +275,7 @@ def test_memory_that_was_never_written_has_no_influence(tiny_module: Any, tiny_i
     """Unwritten memory may contain NaN, and 0 * NaN is NaN, so the mask must hide it."""
     module = tiny_module("llama-grouped")
     model = LlamaModel(module, tiny_info(module))
-    torch.use_deterministic_algorithms(True)  # this fills new memory with NaN
+    torch.use_deterministic_algorithms(True)  # with this setting, torch fills new memory with NaN
     try:
         together, alone = prefilled(model)
         logits = together.run([[1, 2], [3], [5]])

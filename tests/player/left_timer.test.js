@@ -19,7 +19,7 @@ function drawFrame() {
   for (const id of [...asked.keys()]) {
     const draw = asked.get(id);
     asked.delete(id);
-    draw?.(); // unless an earlier callback of this frame has cancelled it
+    draw?.(); // not drawn if an earlier callback of this frame has cancelled it
   }
 }
 

@@ -31,7 +31,7 @@ from tests.decoding.tiny_parts import parts_for
 from tests.rehearsal.shapes import Shape, model_of, parts_of
 from tests.rehearsal.stand_in import META, StandIn, Tape, stand_in_for_cuda, watching
 
-# These options are fixed, because their default values depend on measured times or on weights.
+# Options that are fixed, because their default values depend on measured times or on weights.
 SIZES = {NODES: 6, BITS: 8}
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
 ROUNDS = 2

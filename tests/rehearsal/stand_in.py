@@ -31,7 +31,7 @@ PRODUCT = str(Path(accelerator.__file__).parents[1])  # folder of the tested pac
 META = torch.device("meta")
 aten = torch.ops.aten
 
-# The results of these operations depend on values, so the host must wait for them.
+# Operations whose results depend on values, so that the host must wait for them.
 READS = {
     aten.item.default,
     aten._local_scalar_dense.default,

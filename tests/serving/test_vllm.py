@@ -139,7 +139,7 @@ def test_every_token_and_every_count_equals_ours(
 
 
 def test_vllm_cannot_load_medusa_heads_with_two_matrices(tmp_path: Path) -> None:
-    """Such heads are refused before the start: see tests/engines/test_configuration.py."""
+    """The app refuses such heads before it starts vLLM: see tests/engines/test_configuration.py."""
     flags = drafts("medusa", PAIR.medusa)
     with pytest.raises(AssertionError, match="not initialized from"), vllm(tmp_path, *flags):
         pass

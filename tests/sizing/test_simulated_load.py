@@ -35,7 +35,7 @@ def test_a_single_request_takes_its_prefill_and_its_rounds() -> None:
 
 
 def test_the_mean_number_of_rows_is_the_request_rate_times_their_decoding_time() -> None:
-    """This is Little's law."""
+    """The mean number of rows follows Little's law."""
     found = sized()
     plain = simulate(found, Policy.PLAIN, 20)
     assert plain.mean_rows == pytest.approx(20 * 63 * plain.token_p50, rel=0.2)

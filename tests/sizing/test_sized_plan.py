@@ -42,7 +42,7 @@ def test_the_speedup_is_theory_s_at_the_times_of_the_forwards() -> None:
 def test_the_number_of_rows_is_the_request_rate_times_their_duration(
     rows: int, K: int, a: float
 ) -> None:
-    """This is Little's law. The rounds also limit the tokens per second."""
+    """The number of rows follows Little's law. The rounds also limit the tokens per second."""
     found = sized(acceptance=a)
     speeds = found.speeds(rows, K)
     stays = speeds.first_token + 255 * speeds.loaded_token

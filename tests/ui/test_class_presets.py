@@ -22,7 +22,7 @@ from specviz.ui.settings_form import race_request
 RUNS = [(preset, run) for preset in PRESETS for run in preset.runs]
 NAMES = {setting.key: setting.name for setting in SETTINGS.values() if setting.key}
 OPTION = "option-"
-ENOUGH = 48  # a run needs at least this many tokens to compare speeds
+ENOUGH = 48  # smallest number of tokens with which a run can compare speeds
 
 
 def as_form(run: ClassRun, usual: Pair | None = None) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def test_an_address_has_a_limit_of_connections_and_a_proxy_has_none(
             asked = [asyncio.create_task(told(port, host=each)) for each in hosts]
             for closed in islice(asyncio.as_completed(asked), 2):
                 await closed
-            await asyncio.sleep(0.3)  # no other connection is closed in this time
+            await asyncio.sleep(0.3)  # no other connection is closed in the next 0.3 s
             are_open = [not each.done() for each in asked]
             for each in asked:
                 each.cancel()

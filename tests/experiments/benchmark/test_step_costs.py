@@ -24,7 +24,7 @@ from specviz.models.pair_catalog import pair_named
 from specviz.models.pair_loading import load_pair
 
 CPU = torch.device("cpu")
-# Our step may take at most this share of the step time of transformers.
+# The largest share of the step time of transformers that our step may take.
 GOALS = {"bundled target": 0.8, "bundled draft": 0.45}
 
 

@@ -19,7 +19,7 @@ from specviz.experiments.bug_zoo.wrong_rules import LOW, ExactRule, rule_named
 from specviz.experiments.bug_zoo.zoo import specimen_named, specimens
 
 VOCAB, SEEDS = 6, 40
-NOTHING = 1e-12  # sums of the same numbers in another order differ by less than this
+NOTHING = 1e-12  # the largest difference between sums of the same numbers in another order
 
 # A check of the description of a wrong rule. Its arguments are p, q, and the distribution of the
 # rule minus p, each with one number per token. It returns whether the description is true.
@@ -172,5 +172,6 @@ def test_the_exact_rule_has_no_shift(siblings: int) -> None:
 
 
 def test_every_rule_of_the_zoo_has_a_checked_description() -> None:
-    two_rounds = {"stale-cache"}  # this rule needs two rounds; the tests of the rules check it
+    # the stale cache needs two rounds; the tests of the rules check it
+    two_rounds = {"stale-cache"}
     assert set(TELLS) | two_rounds == set(specimens())

@@ -37,7 +37,7 @@ CONTEXT = (0, 2, 1, 0, 2)
 # Name of a rule -> seed of the target model. Among a few dozen seeds, this is the one for which the
 # rule changes the distribution of the first token most. The draft model's seed is 50 higher.
 SUBTLE = {"equal-argmax": 4, "siblings-merged": 7}
-# A few thousand runs of the tiny pair are not enough to find these rules. The stale cache has its
+# Rules that a few thousand runs of the tiny pair are not enough to find. The stale cache has its
 # own test.
 HARDLY_SEEN = ("raw-draft-probability", "stale-cache", *SUBTLE)
 CHAIN = DecodingConfig(method="draft-model", draft_length=2, temperature=1.0)

@@ -34,7 +34,7 @@ PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):\n"
 # The largest trees of these runs have this many nodes. Captures for larger trees would take time
 # and be of no use.
 LARGEST_TREE = 32
-CLOCKED = (  # the clock of a lane runs during these functions
+CLOCKED = (  # the functions during which the clock of a lane runs
     (SpeculativeRun, "prefill"),
     (SpeculativeRun, "round"),
     (autoregressive, "first_token"),
