@@ -19,7 +19,7 @@ class Departure:
     """The point from which a run continues an earlier text.
 
     `written` are the tokens written so far after the prompt, and `index` is the number of the next
-    round. Uniform draws depend on the text position and draft draws on the round number. A run that
+    round. Uniform draws depend on text positions and draft draws on the round number. A run that
     starts here therefore makes the same draws as a run that wrote the whole text. `seconds` is the
     decoding time so far. `forced` replaces draws of round `index`, the first round of this run.
     """

@@ -121,17 +121,23 @@ class Row:
     def _uniforms(self, judgement: TreeJudgement) -> tuple[float, ...]:
         """Return one uniform draw per node.
 
-        A forced draw replaces the draw that the random stream gives for a node.
+        A forced draw replaces the draw that the random stream gives for a node. A position that was
+        drafted but not reached is drafted again in the next round. That round has the same draw for
+        it, unless the rule has already read the draw.
         """
         shape = judgement.shape
         own = tuple(
-            self._verify_stream.uniform(self.end + depth - 1, rank)
+            self._verify_stream.uniform(*self._verify_key(depth, rank))
             for depth, rank in zip(shape.depths, shape.ranks, strict=True)
         )
         forced, self._forced = self._forced, None
         if forced is None:
             return own
         return forced.applied(shape, [node.token_id for node in judgement.nodes], own)
+
+    def _verify_key(self, depth: int, rank: int) -> tuple[int, int]:
+        position = self.end + depth - 1
+        return (self.end, position) if self.rule.reads_ahead else (position, rank)
 
     def append(self, token_ids: Sequence[int]) -> None:
         """Commit at least one new token.

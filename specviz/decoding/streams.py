@@ -16,7 +16,9 @@ class Purpose(IntEnum):
     """The use of a random number. Each kind of use has its own stream of random numbers."""
 
     DRAFT = 1  # for drafted tokens; the key is (round, depth, index within the level)
-    VERIFY = 2  # for the acceptance of nodes; the key is (text position, rank among siblings)
+    # for the acceptance of nodes; the key is (text position, rank among siblings), or (end of the
+    # text, text position) for a rule that reads draws beyond the accepted path
+    VERIFY = 2
     EXTRA = 3  # for the target's extra tokens; the key is (text position,)
 
 

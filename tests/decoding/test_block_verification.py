@@ -60,6 +60,19 @@ def test_four_tokens_have_the_joint_distribution_of_the_target():
     assert deviations(counts, exact_distribution(target, Sampler(0.8))) < 4
 
 
+def test_no_round_judges_with_a_draw_that_an_earlier_round_has_read(target, drafter_for):
+    """The rule reads the draws of all drafted tokens, also of those that it does not accept.
+
+    With draws that depended on the text position alone, the next round judged with the same draws
+    again, of which the rule knew that they had failed. In a simulation of four tokens (vocabulary
+    of 3, K = 3, 60,000 texts), chi-square was 244 in 66 cells; with new draws it is 78.
+    """
+    config = block_of(CHAIN, Drawing.INDEPENDENT, temperature=0.8, max_new_tokens=60)
+    rounds = rounds_of(target, drafter_for, config)
+    draws = [verdict.uniform_draw for each in rounds for verdict in each.verdicts]
+    assert len(set(draws)) == len(draws) > 60
+
+
 @pytest.mark.parametrize("method, drawing", CHAINS)
 def test_greedy_text_is_the_baseline_text(method, drawing, target, drafter_for):
     config = block_of(method, drawing)

@@ -101,4 +101,5 @@ RULE = Rule(
     block,
     walk_block,
     needs_chain=True,
+    reads_ahead=True,
 )

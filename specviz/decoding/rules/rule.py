@@ -115,6 +115,8 @@ class Rule:
     - `title` and `summary`: its name on the page, and one sentence for the user who chooses it.
     - `drawings`: the ways of drawing that the rule can judge.
     - `needs_chain`: whether the rule judges chains only, which have one guess per position.
+    - `reads_ahead`: whether the walk reads draws of nodes after the end of the accepted path. The
+      next round must not judge with these draws again, because they are no longer random.
     - `is_lossless`: whether the text has exactly the target's distribution.
     """
 
@@ -125,4 +127,5 @@ class Rule:
     walk: WalkFunction = walk_down
     drawings: frozenset[Drawing] = frozenset(Drawing)
     needs_chain: bool = False
+    reads_ahead: bool = False
     is_lossless: bool = True
