@@ -35,7 +35,7 @@ from specviz.models.matrix_kernels.projection import Projection, int4, int8
 from specviz.models.matrix_kernels.weights import MatrixShape
 
 CLASSES = len(FIRST_ROWS)
-KIND = MatrixKind("float32", "float32", 64, 32, 1)
+KIND = MatrixKind("float32", "float32", 64, 32, 1, False)
 
 
 def flat(seconds: float) -> tuple[float, ...]:
@@ -44,13 +44,7 @@ def flat(seconds: float) -> tuple[float, ...]:
 
 def test_the_fastest_layout_is_chosen() -> None:
     times = {"linear": flat(3.0), "onednn-16": flat(2.0), "compiled": flat(1.0)}
-    assert chosen(times, False, 2, is_rounded=False).names == ("compiled",) * CLASSES
-
-
-def test_a_matrix_with_a_shared_layout_gets_only_plain_kernels() -> None:
-    times = {"linear": flat(3.0), "mm": flat(2.0), "compiled": flat(1.0)}
-    found = chosen(times, only_plain=True, most_layouts=2, is_rounded=False)
-    assert found.layouts == ("plain",) and found.names == ("mm",) * CLASSES
+    assert chosen(times, 2, is_rounded=False).names == ("compiled",) * CLASSES
 
 
 @pytest.mark.parametrize(
@@ -63,22 +57,22 @@ def test_a_matrix_with_a_shared_layout_gets_only_plain_kernels() -> None:
 )
 def test_a_second_layout_is_stored_only_if_it_pays(main: str, gain: float, is_held: bool) -> None:
     times = {"linear": (1.0, 3.0, 3.0, 3.0, 3.0), main: (gain, 1.0, 1.0, 1.0, 1.0)}
-    found = chosen(times, False, most_layouts=2, is_rounded=False)
+    found = chosen(times, most_layouts=2, is_rounded=False)
     assert (found.names[0] == "linear") is is_held
     assert found.names[1:] == (main,) * (CLASSES - 1)
-    alone = chosen(times, False, most_layouts=1, is_rounded=False)
+    alone = chosen(times, most_layouts=1, is_rounded=False)
     assert alone.names == (main,) * CLASSES
 
 
 def test_a_prompt_must_be_twice_as_slow_to_justify_a_second_layout() -> None:
     for gain, expected in ((1.9, "compiled"), (2.1, "onednn-16")):
         times = {"compiled": flat(1.0), "onednn-16": (*[9.0] * FEW, 1 / gain)}
-        assert chosen(times, False, 2, is_rounded=False).names[-1] == expected
+        assert chosen(times, 2, is_rounded=False).names[-1] == expected
 
 
 def test_one_kernel_for_all_few_row_classes_is_preferred_if_it_is_nearly_the_best() -> None:
     times = {"linear": (1.0, 2.0, 2.0, 2.0, 2.0), "mm": (1.04, 1.9, 1.9, 1.9, 1.9)}
-    assert chosen(times, False, 1, is_rounded=False).names == ("mm",) * CLASSES
+    assert chosen(times, 1, is_rounded=False).names == ("mm",) * CLASSES
 
 
 def test_the_kernel_whose_layers_run_in_one_call_is_preferred_if_it_is_nearly_the_best() -> None:
@@ -89,14 +83,14 @@ def test_the_kernel_whose_layers_run_in_one_call_is_preferred_if_it_is_nearly_th
     """
     for time, first in ((0.9, "compiled"), (0.7, "mm")):
         times = {"compiled": flat(1.0), "mm": flat(time)}
-        assert chosen(times, False, 2, is_rounded=False).names[0] == first
+        assert chosen(times, 2, is_rounded=False).names[0] == first
     small = {"compiled": flat(30e-6), "mm": flat(15e-6)}
-    assert chosen(small, False, 2, is_rounded=False).names == ("compiled",) * CLASSES
+    assert chosen(small, 2, is_rounded=False).names == ("compiled",) * CLASSES
 
 
 def test_rounded_weights_have_one_kernel_for_all_few_row_classes() -> None:
     times = {"torch-int8": (1.0, 9.0, 9.0, 9.0, 9.0), "compiled": (2.0, 2.0, 2.0, 2.0, 2.0)}
-    found = chosen(times, False, 2, is_rounded=True)
+    found = chosen(times, 2, is_rounded=True)
     assert len(set(found.names[:FEW])) == 1
 
 
@@ -195,19 +189,28 @@ class SlowerClock:
 
 def test_measuring_gives_each_candidate_a_time_for_each_number_of_rows() -> None:
     matrices = [Projection(torch.randn(48, 32)) for _ in range(2)]
-    times = measure(matrices, clock=PacedClock(1.0))
+    times = measure(matrices, offered(matrices[0].shape, torch.float32), clock=PacedClock(1.0))
     assert times is not None
     assert set(times) == {each.name for each in offered(matrices[0].shape, torch.float32)}
     assert all(each == pytest.approx((0.5,) * CLASSES) for each in times.values())
 
 
 def test_times_from_a_busy_machine_are_not_used() -> None:
-    assert measure([Projection(torch.randn(48, 32))], clock=SlowerClock()) is None
+    matrix = Projection(torch.randn(48, 32))
+    assert measure([matrix], offered(matrix.shape, matrix.rows), clock=SlowerClock()) is None
 
 
-def test_measuring_stops_at_its_deadline() -> None:
-    matrices = [Projection(torch.randn(48, 32))]
-    assert measure(matrices, deadline=5.0, clock=PacedClock(1.0)) is None
+@pytest.mark.parametrize("deadline", range(5, 245, 30))
+def test_measuring_stops_at_most_one_candidate_after_its_deadline(deadline: int) -> None:
+    """Each reading of the clock takes a second, and there are two for each class of row counts."""
+    matrix, clock = Projection(torch.randn(48, 32)), PacedClock(1.0)
+    candidates = offered(matrix.shape, matrix.rows)[1:]  # all that have equal times stay
+    assert measure([matrix], candidates, deadline, clock) is None
+    assert clock() <= deadline + 2 * CLASSES + 3
+
+
+def test_an_empty_matrix_is_not_measured_in_part() -> None:
+    assert measuring._measured_outputs(MatrixShape("float32", 0, 64, "cpu", 0)) == 0
 
 
 @pytest.mark.parametrize("rounded", [Projection, int8, int4])
@@ -218,8 +221,7 @@ def test_a_large_matrix_is_measured_in_part_and_its_times_are_those_of_the_whole
     matrix = rounded(torch.randn(640, 64))
     only = offered(matrix.shape, matrix.rows)[:1]
     monkeypatch.setattr(measuring, "FIRST_SET", matrix.shape.bytes // 10)
-    monkeypatch.setattr(measuring, "offered", lambda *_: only)
-    assert measure([matrix], clock=PacedClock(1.0)) == {only[0].name: flat(10.0)}
+    assert measure([matrix], only, clock=PacedClock(1.0)) == {only[0].name: flat(10.0)}
 
 
 def test_matrices_that_already_use_a_candidate_are_not_copied_for_its_measurement() -> None:
@@ -252,17 +254,18 @@ HOSTILE: list[Any] = [
     *(
         [{"matrix": matrix, "seconds": seconds}]
         for matrix, seconds in (
-            (["float32", "float32", 64, 32], {"linear": list(flat(1.0))}),
-            (["float32", "float32", 64, 32, -1], {"linear": list(flat(1.0))}),
-            (["float32", "float32", 64, 32, True], {"linear": list(flat(1.0))}),
-            ([[], "float32", 64, 32, 1], {"linear": list(flat(1.0))}),
-            (["float32", "float32", 64, 32, 1], {"os.system": list(flat(1.0))}),
-            (["float32", "float32", 64, 32, 1], {"linear": [1.0]}),
-            (["float32", "float32", 64, 32, 1], {"linear": [1.0, 1.0, 1.0, 1.0, -1.0]}),
-            (["float32", "float32", 64, 32, 1], {"linear": [1.0, 1.0, 1.0, 1.0, "1"]}),
-            (["float32", "float32", 64, 32, 1], {"linear": [1e999] * CLASSES}),
-            (["float32", "float32", 64, 32, 1], {}),
-            (["float32", "float32", 64, 32, 1], []),
+            (["float32", "float32", 64, 32, 1], {"linear": list(flat(1.0))}),
+            (["float32", "float32", 64, 32, 1, 0], {"linear": list(flat(1.0))}),
+            (["float32", "float32", 64, 32, -1, False], {"linear": list(flat(1.0))}),
+            (["float32", "float32", 64, 32, True, False], {"linear": list(flat(1.0))}),
+            ([[], "float32", 64, 32, 1, False], {"linear": list(flat(1.0))}),
+            (["float32", "float32", 64, 32, 1, False], {"os.system": list(flat(1.0))}),
+            (["float32", "float32", 64, 32, 1, False], {"linear": [1.0]}),
+            (["float32", "float32", 64, 32, 1, False], {"linear": [1.0, 1.0, 1.0, 1.0, -1.0]}),
+            (["float32", "float32", 64, 32, 1, False], {"linear": [1.0, 1.0, 1.0, 1.0, "1"]}),
+            (["float32", "float32", 64, 32, 1, False], {"linear": [1e999] * CLASSES}),
+            (["float32", "float32", 64, 32, 1, False], {}),
+            (["float32", "float32", 64, 32, 1, False], []),
         )
     ),
 ]
@@ -316,9 +319,9 @@ def test_a_large_model_is_measured_once_and_its_times_are_stored(
 ) -> None:
     calls: list[int] = []
 
-    def measured(matrices: Any, deadline: float) -> dict[str, Any]:
+    def measured(matrices: Any, candidates: Any, deadline: float) -> dict[str, Any]:
         calls.append(len(matrices))
-        names = [each.name for each in offered(matrices[0].shape, matrices[0].rows)]
+        names = [each.name for each in candidates]
         return {name: flat(1.0 if name == "mm" else 2.0) for name in names}
 
     monkeypatch.setattr(settling, "LEAST_BYTES", 1)
@@ -339,8 +342,8 @@ def test_times_that_another_process_stores_change_no_choice_of_this_process(
     nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def measured_best(best: str) -> Any:
-        def measured(matrices: Any, deadline: float) -> dict[str, Any]:
-            names = [each.name for each in offered(matrices[0].shape, matrices[0].rows)]
+        def measured(matrices: Any, candidates: Any, deadline: float) -> dict[str, Any]:
+            names = [each.name for each in candidates]
             return {name: flat(1.0 if name == best else 2.0) for name in names}
 
         return measured
@@ -367,9 +370,9 @@ def test_matrices_without_time_are_measured_at_the_next_start(
 ) -> None:
     calls: list[int] = []
 
-    def measured(matrices: Any, deadline: float) -> dict[str, Any]:
+    def measured(matrices: Any, candidates: Any, deadline: float) -> dict[str, Any]:
         calls.append(matrices[0].shape.outputs)
-        return {each.name: flat(1.0) for each in offered(matrices[0].shape, matrices[0].rows)}
+        return {each.name: flat(1.0) for each in candidates}
 
     monkeypatch.setattr(settling, "LEAST_BYTES", 1)
     monkeypatch.setattr(settling, "measure", measured)
@@ -384,10 +387,10 @@ def test_matrices_without_time_are_measured_at_the_next_start(
 def test_a_disturbed_measurement_does_not_discard_the_others(
     nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(matrices: Any, deadline: float) -> dict[str, Any] | None:
+    def measured(matrices: Any, candidates: Any, deadline: float) -> dict[str, Any] | None:
         if matrices[0].shape.outputs == 96:
             return None
-        return {each.name: flat(1.0) for each in offered(matrices[0].shape, matrices[0].rows)}
+        return {each.name: flat(1.0) for each in candidates}
 
     monkeypatch.setattr(settling, "LEAST_BYTES", 1)
     monkeypatch.setattr(settling, "measure", measured)
@@ -424,10 +427,10 @@ def test_a_kernel_does_not_change_after_it_was_chosen(
 def test_with_little_memory_each_matrix_is_stored_once(
     nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(matrices: Any, deadline: float) -> dict[str, Any]:
-        names = [each.name for each in offered(matrices[0].shape, matrices[0].rows)]
-        first = {name: (2.0, 9.0, 9.0, 9.0, 9.0) for name in names}
-        return first | {"linear": (1.0, 9.0, 9.0, 9.0, 9.0), "mm-transposed": (2.0, *[1.0] * 4)}
+    def measured(matrices: Any, candidates: Any, deadline: float) -> dict[str, Any]:
+        fast = {"linear": (1.0, 9.0, 9.0, 9.0, 9.0), "mm-transposed": (2.0, *[1.0] * 4)}
+        slow = (2.0, 9.0, 9.0, 9.0, 9.0)
+        return {each.name: fast.get(each.name, slow) for each in candidates}
 
     monkeypatch.setattr(settling, "LEAST_BYTES", 1)
     monkeypatch.setattr(settling, "measure", measured)
@@ -437,6 +440,63 @@ def test_with_little_memory_each_matrix_is_stored_once(
         settling.settle(made, Environment(cache_folder=tmp_path, small_memory=small))
         held.append([each.second_bytes > 0 for each in made])
     assert held == [[False, False], [True, True]]
+
+
+def test_a_matrix_that_may_not_be_copied_is_measured_only_with_plain_kernels(
+    nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy for a measurement takes as much memory as the copy that the user forbids.
+
+    Kernels in other layouts would also decide which plain kernels are measured only once.
+    """
+    calls: list[set[str]] = []
+
+    def measured(matrices: Any, candidates: Any, deadline: float) -> dict[str, Any]:
+        calls.append({each.layout for each in candidates})
+        return {each.name: flat(1.0 if each.name == "mm" else 2.0) for each in candidates}
+
+    monkeypatch.setattr(settling, "LEAST_BYTES", 1)
+    monkeypatch.setattr(settling, "measure", measured)
+    weight = torch.randn(48, 32)
+    kept, copied = Projection(weight, is_shared=True, may_copy=False), Projection(weight)
+    for projection in (kept, copied):  # the times of one do not replace those of the other
+        settling.settle([projection], Environment(cache_folder=tmp_path))
+        assert projection.choice is not None and projection.choice.is_measured
+    assert calls[0] == {"plain"} and len(calls) == 2 and calls[1] > calls[0]
+    assert kept.choice and kept.choice.names == ("mm",) * CLASSES
+    assert len(remembered.read_times(tmp_path)) == 2
+
+
+def test_stored_times_of_other_candidates_are_measured_again(
+    nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same versions may offer other candidates, for example if a variable limits oneDNN."""
+    projection = Projection(torch.randn(48, 32))
+    kind = MatrixKind.of(projection.shape, projection.rows, torch.get_num_threads(), False)
+    remembered.write_times(tmp_path, {kind: {"linear": flat(1.0)}})
+    monkeypatch.setattr(settling, "LEAST_BYTES", 1)
+    monkeypatch.setattr(
+        settling, "measure", lambda _, candidates, __: {c.name: flat(1.0) for c in candidates}
+    )
+    settling.settle([projection], Environment(cache_folder=tmp_path))
+    assert projection.choice is not None and projection.choice.is_measured
+    assert len(remembered.read_times(tmp_path)[kind]) > 1
+
+
+def test_times_that_another_process_stores_during_a_measurement_are_kept(
+    nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = {KIND: {"linear": flat(1.0)}}
+
+    def measured(matrices: Any, candidates: Any, deadline: float) -> dict[str, Any]:
+        remembered.write_times(tmp_path, other)
+        return {each.name: flat(1.0) for each in candidates}
+
+    monkeypatch.setattr(settling, "LEAST_BYTES", 1)
+    monkeypatch.setattr(settling, "measure", measured)
+    settling.settle([Projection(torch.randn(48, 32))], Environment(cache_folder=tmp_path))
+    stored = remembered.read_times(tmp_path)
+    assert len(stored) == 2 and stored[KIND] == other[KIND]
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def check_baseline(
         for kind in KINDS:
             own, other = ([each[kind] for each in lane] for lane in times)
             chosen[kind] += own
-            if any(_offers(each, name) for each in _matrices(model, kind)):
+            if any(name in _allowed(each) for each in _matrices(model, kind)):
                 ratios[kind][name] = min(other) / min(own)
     own_seconds = {kind: min(each) for kind, each in chosen.items()}
     better, step = _better(model, ratios, own_seconds), own_seconds[FORWARD]
@@ -207,15 +207,14 @@ def _better(
 def _candidates(model: LlamaModel) -> Iterator[str]:
     """Yield the name of every kernel that can multiply some matrix of the model, each once."""
     matrices = [each for kind in KINDS for each in _matrices(model, kind)]
-    names = (each.name for matrix in matrices for each in offered(matrix.shape, matrix.rows))
-    yield from dict.fromkeys(names)
+    yield from dict.fromkeys(name for matrix in matrices for name in _allowed(matrix))
 
 
 def _with_candidate(model: LlamaModel, name: str) -> LlamaModel:
     """Return a copy of the model in which this kernel multiplies every matrix that it can."""
 
     def convert(matrix: Projection) -> Projection:
-        if not _offers(matrix, name):
+        if name not in _allowed(matrix):
             return matrix
         made = Projection(matrix.weights(), matrix.bias, matrix.rows)
         made.adopt(Choice((name,) * len(FIRST_ROWS), {}), matrix.threads)
@@ -225,8 +224,9 @@ def _with_candidate(model: LlamaModel, name: str) -> LlamaModel:
     return model.with_layers(layers, model.info, convert(model.head))
 
 
-def _offers(matrix: Projection, name: str) -> bool:
-    return any(each.name == name for each in offered(matrix.shape, matrix.rows))
+def _allowed(matrix: Projection) -> tuple[str, ...]:
+    """Return the names of the kernels that specviz may choose for a matrix."""
+    return tuple(each.name for each in offered(matrix.shape, matrix.rows, matrix.only_plain))
 
 
 def _matrices(model: LlamaModel, kind: str) -> tuple[Projection, ...]:

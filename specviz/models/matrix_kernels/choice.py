@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from specviz.models.matrix_kernels.kernel_candidates import BY_NAME, PLAIN, offered
+from specviz.models.matrix_kernels.kernel_candidates import BY_NAME, offered
 from specviz.models.matrix_kernels.weights import MatrixShape
 
 # Smallest number of rows in each class: 1, 2-3, 4-8, 9-16, 17 or more rows.
@@ -62,11 +62,14 @@ class MatrixKind:
     outputs: int
     inputs: int
     threads: int
+    only_plain: bool  # no layout other than the plain matrix is allowed
 
     @classmethod
-    def of(cls, shape: MatrixShape, rows: torch.dtype, threads: int) -> MatrixKind:
+    def of(
+        cls, shape: MatrixShape, rows: torch.dtype, threads: int, only_plain: bool
+    ) -> MatrixKind:
         name = str(rows).removeprefix("torch.")
-        return cls(shape.form, name, shape.outputs, shape.inputs, threads)
+        return cls(shape.form, name, shape.outputs, shape.inputs, threads, only_plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +102,19 @@ def row_class(rows: int) -> int:
     return bisect_right(FIRST_ROWS, rows) - 1
 
 
-def chosen(
-    times: Mapping[str, Sequence[float]], only_plain: bool, most_layouts: int, is_rounded: bool
-) -> Choice:
+def chosen(times: Mapping[str, Sequence[float]], most_layouts: int, is_rounded: bool) -> Choice:
     """Choose kernels from measured seconds.
 
     `times` has one number per candidate and class of row counts. First the layout with the least
     total time is chosen. In this total, a class weighs more if it occurs more often in decoding. If
     `most_layouts` is above 1, a second layout may be added for the classes that it makes faster by
-    DECODING_GAIN or PROMPT_GAIN. `only_plain` allows no other layout than the plain matrix, which
-    is in memory anyway. `is_rounded` means that all numbers of rows up to MOST_ALIKE use one
-    kernel: a quantised copy that drafts for several texts at once must draft the same tokens as for
-    one text.
+    DECODING_GAIN or PROMPT_GAIN. `is_rounded` means that all numbers of rows up to MOST_ALIKE use
+    one kernel: a quantised copy that drafts for several texts at once must draft the same tokens as
+    for one text.
     """
     measured = times
     times = {name: [s + _apart(name) for s in each] for name, each in measured.items()}
     layouts = sorted({BY_NAME[name].layout for name in times})
-    if only_plain and PLAIN in layouts:
-        layouts = [PLAIN]
     near = math.inf if is_rounded else NEAR
     best = {each: _best(times, each, near) for each in layouts}
     first = min(
@@ -169,10 +167,11 @@ def _weighted(times: Mapping[str, Sequence[float]], names: Sequence[str]) -> flo
 
 
 def by_rule(shape: MatrixShape, rows: torch.dtype, only_plain: bool) -> Choice:
-    """Choose kernels by fixed rules: for small models, for GPUs, and if no times were measured."""
-    names = [each.name for each in offered(shape, rows)]
-    if only_plain:
-        names = [name for name in names if BY_NAME[name].layout == PLAIN] or names
+    """Choose kernels by fixed rules: for small models, for GPUs, and if no times were measured.
+
+    `only_plain` allows no layout other than the plain matrix, which is in memory anyway.
+    """
+    names = [each.name for each in offered(shape, rows, only_plain)]
     is_float32 = shape.form == "float32"
     if is_float32 and shape.bytes < TINY_BYTES and "mm" in names:
         return _same("mm")

@@ -446,6 +446,14 @@ CANDIDATES: tuple[KernelCandidate, ...] = (
 BY_NAME = {each.name: each for each in CANDIDATES}
 
 
-def offered(shape: MatrixShape, rows: torch.dtype) -> tuple[KernelCandidate, ...]:
-    """Return the candidates that this machine can use for a matrix and a dtype of x."""
-    return tuple(each for each in CANDIDATES if each.fits(shape, rows))
+def offered(
+    shape: MatrixShape, rows: torch.dtype, only_plain: bool = False
+) -> tuple[KernelCandidate, ...]:
+    """Return the candidates that this machine can use for a matrix and a dtype of x.
+
+    With `only_plain`, these are the candidates that need no copy of a plain matrix. A matrix
+    without such candidates has no plain layout, so all its candidates are returned.
+    """
+    found = tuple(each for each in CANDIDATES if each.fits(shape, rows))
+    plain = tuple(each for each in found if each.layout == PLAIN)
+    return plain if only_plain and plain else found

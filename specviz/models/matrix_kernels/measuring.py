@@ -23,7 +23,7 @@ from specviz.models.matrix_kernels.choice import (
     PROMPT_GAIN,
     TOGETHER,
 )
-from specviz.models.matrix_kernels.kernel_candidates import BY_NAME, Held, KernelCandidate, offered
+from specviz.models.matrix_kernels.kernel_candidates import BY_NAME, Held, KernelCandidate
 from specviz.models.matrix_kernels.projection import Projection
 from specviz.models.matrix_kernels.weights import MatrixShape, MatrixWeights
 
@@ -55,15 +55,16 @@ Times = Mapping[str, tuple[float, ...]]  # candidate -> seconds of one call for 
 @torch.inference_mode()
 def measure(
     matrices: Sequence[Projection],
+    candidates: Sequence[KernelCandidate],
     deadline: float = math.inf,  # stop measuring when `clock` has reached this time
     clock: Clock = time.perf_counter,
 ) -> Times | None:
-    """Return the seconds of each candidate, or None if they are not reliable.
+    """Return the seconds of each of `candidates`, or None if they are not reliable.
 
-    All `matrices` must be of one kind. Other programs can only make a call slower, so the result is
-    the minimum of the later passes. It is None if the passes of the fastest candidates differ too
-    much, or if the deadline has passed: the choice would then depend on chance. Only candidates
-    that may still be chosen stay in memory.
+    All `matrices` must be of one kind, and the machine must offer the candidates for it. Other
+    programs can only make a call slower, so the result is the minimum of the later passes. It is
+    None if the passes of the fastest candidates differ too much, or if the deadline has passed: the
+    choice would then depend on chance. Only candidates that may still be chosen stay in memory.
     """
     shape, rows = matrices[0].shape, matrices[0].rows
     first = matrices[: _count(shape, FIRST_SET)]
@@ -71,11 +72,11 @@ def measure(
     if outputs < shape.outputs:
         first = [Projection(matrices[0].weights().part(outputs), rows=rows)]
     weights = [each.weights() for each in first]
-    width = weights[0].dense().shape[1]
+    width = weights[0].part(1).dense().shape[1]  # `shape.inputs` may include padding
     inputs = [torch.randn(each, width).to(rows) for each in MEASURED_ROWS]
     passes: dict[str, list[float]] = {}
     held: dict[str, list[Held]] = {}
-    for each in offered(shape, rows):
+    for each in candidates:
         held_matrices = _held_by(each, first, weights)
         for x in inputs[:FEW]:
             held_matrices[0](x, None)  # the first call compiles the kernel or starts threads
@@ -88,6 +89,8 @@ def measure(
         for name, held_matrices in held.items():
             again = _first_pass(held_matrices, inputs, {}, clock)
             passes[name] = list(_least([passes[name], again]))
+            if clock() > deadline:
+                return None
         _drop(held, passes)
     whole = shape.outputs / outputs
     before = {name: tuple(whole * seconds for seconds in each) for name, each in passes.items()}
@@ -101,8 +104,8 @@ def measure(
         for name, held_matrices in held.items():
             few = [whole * _seconds(held_matrices, x, clock) for x in inputs[:FEW]]
             later[name].append([*few, *before[name][FEW:]])
-        if clock() > deadline:
-            return None
+            if clock() > deadline:
+                return None
     if not all(_is_steady(each) for each in later.values()):
         return None
     return _with_dropped(before, {name: _least(each) for name, each in later.items()})
@@ -114,7 +117,8 @@ def _count(shape: MatrixShape, size: int) -> int:
 
 def _measured_outputs(shape: MatrixShape) -> int:
     """Return how many outputs of a matrix are measured: all of them, unless the matrix is large."""
-    outputs = PART_OUTPUTS * math.ceil(shape.outputs * FIRST_SET / shape.bytes / PART_OUTPUTS)
+    share = FIRST_SET / max(1, shape.bytes)
+    outputs = PART_OUTPUTS * math.ceil(shape.outputs * share / PART_OUTPUTS)
     return min(shape.outputs, outputs)
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from specviz.models.accelerator import is_accelerator
-from specviz.models.matrix_kernels.choice import FIRST_ROWS, Choice, MatrixKind, by_rule, row_class
+from specviz.models.matrix_kernels.choice import FIRST_ROWS, Choice, by_rule, row_class
 from specviz.models.matrix_kernels.kernel_candidates import (
     BY_NAME,
     PLAIN,
@@ -113,10 +113,6 @@ class Projection:
         """Return the matrix in the layout of candidate `name`, or None if it does not use it."""
         at = self.choice.names.index(name) if self.choice and name in self.choice.names else None
         return None if at is None else self._by_rows[FIRST_ROWS[at]]
-
-    def kind(self) -> MatrixKind:
-        """Return the properties that decide the kernel, for torch's current number of threads."""
-        return MatrixKind.of(self.shape, self.rows, torch.get_num_threads())
 
     def adopt(self, choice: Choice, threads: int = 0) -> None:
         """Use the kernels of a choice, and store the matrix in their layouts."""

@@ -14,6 +14,7 @@ import tempfile
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import astuple
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -50,7 +51,7 @@ def write_times(folder: Path, times: Mapping[MatrixKind, Times]) -> None:
     """Write all times to the file. If the folder cannot be written, do nothing."""
     matrices = [
         {
-            "matrix": [kind.form, kind.rows, kind.outputs, kind.inputs, kind.threads],
+            "matrix": list(astuple(kind)),
             "seconds": {name: list(each) for name, each in found.items()},
         }
         for kind, found in sorted(times.items())
@@ -106,10 +107,12 @@ def _version(package: str) -> str:
 
 
 def _entry(found: Any) -> tuple[MatrixKind, Times]:
-    form, rows, *sizes = found["matrix"]
+    form, rows, *sizes, only_plain = found["matrix"]
     outputs, inputs, threads = sizes
     if not all(type(each) is str for each in (form, rows)):
         raise ValueError("a form must be a text")
+    if type(only_plain) is not bool:
+        raise ValueError("whether only the plain layout is allowed must be true or false")
     if not all(type(each) is int and each > 0 for each in sizes):
         raise ValueError("a size must be a positive integer")
     times = {name: tuple(map(_seconds, each)) for name, each in found["seconds"].items()}
@@ -117,7 +120,7 @@ def _entry(found: Any) -> tuple[MatrixKind, Times]:
         raise ValueError("a candidate must have a time for each class of rows")
     if not set(times) <= set(BY_NAME):
         raise ValueError("a candidate must be a known one")
-    return MatrixKind(form, rows, outputs, inputs, threads), times
+    return MatrixKind(form, rows, outputs, inputs, threads, only_plain), times
 
 
 def _seconds(value: Any) -> float:

@@ -31,7 +31,7 @@ from specviz.experiments.benchmark.kernel_costs import (
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.matrix_kernels.choice import FIRST_ROWS, Choice
-from specviz.models.matrix_kernels.kernel_candidates import offered
+from specviz.models.matrix_kernels.kernel_candidates import PLAIN, offered
 from specviz.models.pair_catalog import CHAT, pair_named
 from specviz.models.pair_loading import load_pair
 
@@ -62,6 +62,19 @@ def forward_of(rows: int) -> Forward:
         return step
 
     return forward
+
+
+def test_the_check_tries_no_kernel_that_needs_a_forbidden_copy(model: LlamaModel) -> None:
+    model.head.only_plain = True
+    heads: set[str] = set()
+
+    def measure(model: LlamaModel, forward: Forward) -> dict[str, float]:
+        assert model.head.choice is not None
+        heads.update(model.head.choice.layouts)
+        return dict.fromkeys((*KINDS, STEP, FORWARD), 1.0)
+
+    check_baseline(model, forward_of(1), 1, measure=measure)
+    assert heads == {PLAIN}
 
 
 def test_watched_projections_give_the_same_results(model: LlamaModel) -> None:
