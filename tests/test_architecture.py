@@ -130,7 +130,7 @@ def short(path: Path) -> str:
 
 
 def owners(pairs: Iterable[tuple[str, Path]]) -> dict[str, list[str]]:
-    """Return name -> files for each name that occurs in more than one file."""
+    """Return, for each name that occurs in more than one file, these files."""
     found = defaultdict(list)
     for name, path in pairs:
         found[name].append(short(path))

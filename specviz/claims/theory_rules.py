@@ -26,8 +26,8 @@ from specviz.sizing.shape import MODELS, PRECISIONS
 Found = tuple[ClaimVerdict | None, dict[str, Any]]
 HOLDS, CONDITIONAL, WRONG = ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL, ClaimVerdict.WRONG
 
-# largest difference between a value and a claim that it agrees with, as a share of the claim's
-# number
+# The largest difference between a computed value and a claim that still agree, as a share of the
+# claimed value.
 TOLERANCE = 0.1
 # The cost ratio c for a claim that names none: a draft forward takes a tenth of a target forward.
 USUAL_COST_RATIO = 0.1
@@ -80,7 +80,7 @@ def combined(parts: Sequence[bool | None]) -> ClaimVerdict:
 
 
 def agrees(claimed: float, found: float) -> bool:
-    """Return whether the found value is within a tenth of the claimed one.
+    """Return whether the computed value is within a tenth of the claimed one.
 
     >>> agrees(4, 3.69), agrees(4, 2.69)
     (True, False)
@@ -378,7 +378,7 @@ def longest_path(p: Distribution, q: Distribution, after: Sequence[float]) -> Fo
 
 @rule
 def shared_tokenizer(p: Distribution, q: Distribution) -> Found:
-    """Judge the claim that a draft q is useless if it lacks some of the target's tokens."""
+    """Judge the claim that a draft model must have every token of the target's vocabulary."""
     distance, accepted = _exact_distance(p, q), outputs.overlap(p, q)
     shared = sum(mine for mine, theirs in zip(p, q, strict=True) if theirs > 0)
     found = {"distance": distance, "accepted": accepted, "shared": shared}
@@ -454,7 +454,7 @@ def layers_gained(shares: Sequence[float], a: float = 0.8, K: int = 5) -> Found:
 
 @rule
 def draft_length_used(asked: int, used: int, a: float = 0.8, c: float = USUAL_COST_RATIO) -> Found:
-    """Return the speedup at the requested draft length, and at the one that the library uses."""
+    """Return the speedup at the requested draft length, and at the one Transformers uses."""
     return WRONG, {
         "wanted": theory.speedup(a, asked, c),
         "got": theory.speedup(a, used, c),

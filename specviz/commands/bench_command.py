@@ -1,4 +1,4 @@
-"""The command `bench`: it compares methods by task or by batch size with the library's decoding."""
+"""The command `bench`: it compares methods, and decoding by Transformers, by task or batch size."""
 
 from __future__ import annotations
 

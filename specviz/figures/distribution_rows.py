@@ -19,8 +19,9 @@ class DistributionRow:
 
     `target` is p, and `draft` is q, or None if the drafter has no distribution. `node` is the index
     of the drafted node with this token, or None if the token was not drafted at this position.
-    `is_examined` marks the token that the picture is about. `is_own` says that the token is drafted
-    or among the draft's most probable ones. Such a row may be shown before the target has run.
+    `is_examined` marks the row whose token the rule judged or the target drew, to which the picture
+    draws attention. `is_own` says that the token is drafted or among the draft's most probable
+    ones. Such a row may be shown before the target has run.
     """
 
     token_id: int | None

@@ -12,7 +12,7 @@ from specviz.figures.lab_axis import Value, value_axis
 from specviz.figures.lab_speedup import hover
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout
 
-Cell = tuple[int, int]  # a cell's index along the first axis, and its index along the second
+Cell = tuple[int, int]  # the index of a cell's value on the first axis, and on the second axis
 ROW_PIXELS = 38
 STRENGTH = 0.55  # opacity of the colours, low enough that the numbers in the cells are readable
 

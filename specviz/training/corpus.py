@@ -36,7 +36,7 @@ _SKIPPED_PREFIXES = ("_sysconfigdata", "antigravity", "this", "__phello__", "ent
 
 @dataclass(frozen=True, slots=True)
 class LibraryFunction:
-    """A function of the library: its lines, its code, and a summary.
+    """A function of Python's standard library: its lines, its code, and a summary.
 
     `lines` are the lines as in the file. The code is the text without the docstring. The summary is
     the first sentence of the docstring.

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, ip_address
 
-_VISITOR, _NETWORK = "/56", "/48"  # suffixes of the names of a visitor and of a network in IPv6
+# endings of the names that stand for a visitor's network and for a provider's network in IPv6
+_VISITOR, _NETWORK = "/56", "/48"
 # The number of visitors whose limits one /48 network of IPv6 may use up together.
 NETWORK_VISITORS = 4
 

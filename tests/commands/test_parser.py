@@ -15,7 +15,7 @@ from specviz.commands.parser import CommandParser
 
 
 def commands() -> dict[str, CommandParser]:
-    """Return every command with its complete parser: name -> parser."""
+    """Return the complete parser of every command."""
     _, found = cli._parsers("specviz")
     for parser in found:
         parser.complete()

@@ -33,7 +33,7 @@ def find(accepted: int, widths: tuple[int, ...]) -> Round:
 
 
 def markers(figure: Figure) -> dict[int, dict[str, Any]]:
-    """Return node index -> its role, symbol, position and hover text."""
+    """Return, for the index of each node, its role, symbol, position and hover text."""
     found = {}
     for trace in figure["data"]:
         if trace["mode"] == "markers":

@@ -270,7 +270,7 @@ def test_weights_that_cannot_be_counted_have_the_size_of_their_files(
 
 
 def test_a_bad_field_is_named_with_the_reason(save_model: Save) -> None:
-    """The library gives the reason only in the second line of its message."""
+    """Transformers gives the reason only in the second line of its message."""
     folder = save_model("llama")
     edit_config(folder, num_hidden_layers="3")
     with pytest.raises(InputError, match=r"bad config.json: .*'num_hidden_layers': \w+"):

@@ -19,7 +19,7 @@ def codec(tiny_tokenizer: Any) -> TextCodec:
 
 
 def test_a_failure_of_the_tokenizer_is_reported_in_a_sentence(tiny_tokenizer: Any) -> None:
-    """A regular expression makes the library panic, which is not an Exception in Python."""
+    """A regular expression makes the library tokenizers panic, which is no Python Exception."""
     tokenizer = tiny_tokenizer()
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(
         Regex("(a|a)*(a|a)*(a|aa)+$"), "isolated"

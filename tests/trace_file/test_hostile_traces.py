@@ -127,7 +127,7 @@ def refusal(question: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def sentences() -> dict[str, str]:
-    """Return a dictionary: name of a hostile file -> the message that the page shows for it."""
+    """Return, for the name of each hostile file, the message that the page shows for it."""
     files = {name: base64.b64encode(make()).decode() for name, make in FILES.items()}
     told = {name: refusal({"data": data}) for name, data in files.items()}
     told["no file"] = refusal({})

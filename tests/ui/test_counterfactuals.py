@@ -49,7 +49,7 @@ def test_the_recorded_draws_change_nothing() -> None:
 
 
 def marked(tree: dict[str, Any], role: str) -> dict[int, str]:
-    """Return the nodes of the tree figure with this role -> the text of their cards."""
+    """Return the text of the card of each node of the tree that has the given role."""
     nodes = tree["layout"]["meta"]["nodes"]
     return {node["node"]: "\n".join(node["card"]) for node in nodes if node["role"] == role}
 

@@ -218,8 +218,8 @@ def test_stopped_peers_are_compared_over_the_passes_that_both_have() -> None:
         if message["kind"] == "peers":
             told = message["pairs"]
             counts = [[len(pair[side]["rates"]) for side in SIDES if pair[side]] for pair in told]
-            # The second pass runs in reverse order, so it begins with the library. After its first
-            # run, the library has been measured twice and this app once.
+            # The second pass runs in reverse order, so it begins with Transformers. After its first
+            # run, Transformers has been measured twice and this app once.
             if [1, 2] in counts:
                 stop.set()
     pair = told[counts.index([1, 2])]

@@ -39,10 +39,10 @@ def block(
     p: Tensor,  # [N + 1, V], row 0 is after the root
     q: Tensor | None,  # [E, V]; None for a point mass
 ) -> Acceptance:
-    """Return h_i of every node of a chain, and the extra token's distributions.
+    """Return each node's acceptance probability h_i, and the distributions of the extra token.
 
-    The topology can hold several chains side by side. The probabilities of a node do not depend on
-    whether the nodes before it pass.
+    The module's docstring defines h_i. The topology can hold several chains side by side. The
+    probabilities of a node do not depend on whether the nodes before it pass.
     """
     size, x_ids, p_all = topology.size, padded(token_ids), padded(shares(p))
     if not topology.siblings:

@@ -322,9 +322,9 @@ def check_prompts(plan: Plan, count: int) -> None:
 
 
 def _library_peer(plan: Plan) -> LibraryPeer:
-    """Return the library's models; first load those of specviz, which downloads missing files.
+    """Load the pair in specviz, which downloads missing files, then in Transformers.
 
-    The library then loads its models from the same files.
+    Return the pair as Transformers loaded it from the same files.
     """
     needs = frozenset({Need.DRAFT}) if plan.pair.draft else frozenset[Need]()
     load_pair(plan.pair, plan.device, plan.dtype, needs)

@@ -19,12 +19,14 @@ from specviz.models.library_model import attention_of
 from specviz.models.pair_catalog import Pair
 from specviz.slices import check_stop
 
-# The early exits of the library and of specviz draft with 1 / EXIT_SHARE of the layers
+# Early exits of Transformers and of specviz draft with 1 / EXIT_SHARE of the layers.
 EXIT_SHARE = 4
 
 
 class LibraryPeer:
-    """The library's `generate()` in its variants; the pair's files must be on this machine.
+    """A pair in Transformers, decoded by the variants of `generate()`.
+
+    Its files must be on this machine.
 
     `target_forwards` counts the forwards of the last call that ran all layers of the target.
     """
@@ -42,7 +44,7 @@ class LibraryPeer:
         self.target_forwards += model.config.num_hidden_layers == self._layers
 
     def generate(self, prompt_ids: Sequence[int], max_new_tokens: int) -> list[int]:
-        """Decode with the library's plain greedy loop and return the new tokens."""
+        """Decode with Transformers' plain greedy loop and return the new tokens."""
         return self._run(prompt_ids, max_new_tokens)
 
     def assisted(
@@ -95,7 +97,7 @@ class LibraryPeer:
 
 
 def load_library_model(source: str, device: torch.device, dtype: str) -> Any:
-    """Return the library's own model object for a model on this machine, ready to run.
+    """Return a Transformers model of the files at `source` on this machine, ready to run.
 
     It has the model's special tokens, so that a text ends at the same token, but none of its own
     sampling rules. A generation_config.json may set a repetition penalty or banned tokens, which
@@ -125,7 +127,7 @@ def load_library_model(source: str, device: torch.device, dtype: str) -> Any:
 def _draft_always(assistant: Any, draft_length: int) -> None:
     """Make the assistant draft exactly `draft_length` tokens in every round.
 
-    The library reads the length from the assistant's generation config and ignores the argument of
+    Transformers reads the length from the assistant's generation config and ignores the argument of
     `generate`. It also shortens drafts by confidence and by a schedule, so both are switched off
     here.
     """
@@ -139,7 +141,7 @@ def _draft_always(assistant: Any, draft_length: int) -> None:
 # (peer, prompt ids, largest number of new tokens, draft length) -> new tokens
 Assisted = Callable[[LibraryPeer, Sequence[int], int, int], list[int]]
 
-# The library's ways to speculate, each named by the argument of `generate` that selects it.
+# The ways to speculate in Transformers, each named by the argument of `generate` that selects it.
 ASSISTED: dict[str, Assisted] = {
     "generate(assistant_model)": LibraryPeer.assisted,
     "generate(prompt_lookup_num_tokens)": LibraryPeer.prompt_lookup,

@@ -224,7 +224,7 @@ def _bandwidth(device: torch.device) -> float:
 def step_cost(
     model: LanguageModel, source: str, dtype: str, blocks: int, bandwidth: float
 ) -> StepCost:
-    """Time the steps of one model, and of the library's copy of it from the folder `source`."""
+    """Time the steps of a model in specviz, and in Transformers with the weights in `source`."""
     own = _own_step(model, model.new_cache(CONTEXT + 1))
     module = load_library_model(source, model.device, dtype)
     steps = {"own": own, "library": library_step(module, model)}
@@ -327,9 +327,9 @@ def _own_step(model: LanguageModel, cache: KeyValueCache, count: int = 1) -> Cal
 
 
 def library_step(module: Any, model: LanguageModel) -> Callable[[], None]:
-    """Return a function that runs the library's forward of one token after CONTEXT cached tokens.
+    """Return a function that runs Transformers' forward of one token after CONTEXT cached tokens.
 
-    It uses the library's own cache, as its `generate` does.
+    It uses the cache of Transformers, as `generate` does.
     """
     cache = transformers.DynamicCache(config=module.config)
     ids = torch.zeros((1, CONTEXT), dtype=torch.int64, device=model.device)

@@ -46,7 +46,10 @@ class DrawnRounds:
 
 
 class ManyDraws:
-    """Draws of the next two tokens; the second is drawn only if the first is `usual`."""
+    """Draws of the next two tokens.
+
+    The second is drawn only if the first is the most probable one.
+    """
 
     def __init__(
         self,
@@ -59,14 +62,14 @@ class ManyDraws:
     ) -> None:
         """Prepare the draws of the first token after a text, and of the second token after `usual`.
 
-        `first` holds the distributions after the text. `second` holds those after the text with the
-        token `usual` added. For a rejected token's id, `stale_p` returns p for the second token if
-        the cache still holds that rejected token.
+        `usual` is the most probable first token. `first` holds the distributions after the text.
+        `second` holds those after the text with the token `usual` added. For a rejected token's id,
+        `stale_p` returns p for the second token if the cache still holds that rejected token.
         """
         self._rule, self._first, self._second, self._usual = rule, first, second, usual
         self._stale_p = stale_p
         self._generator = torch.Generator().manual_seed(seed)
-        self.accepted = 0  # number of accepted guesses, at most one per first token
+        self.accepted = 0  # number of draws whose guess was accepted
         rows = max(1, MOST_NUMBERS // ((1 + rule.siblings) * len(first.p)))
         self.block = min(MOST_DRAWS, rows)
 
@@ -89,7 +92,7 @@ class ManyDraws:
         return [(one, None if two < 0 else two) for one, two in both]
 
     def _another(self, these: Tensor, p: Tensor) -> Tensor:
-        """Run one more round for each draw that `these` [n] marks; return the first tokens.
+        """Run one more round for each draw that `these` [n] selects; return the first tokens.
 
         `p` is the target's distribution of these tokens.
         """

@@ -26,7 +26,8 @@ def ruled_run(
 ) -> SpeculativeRun:
     """Return a run of the decoder under a rule of the zoo.
 
-    If the rule changes the proposals, they are one level deep. Bonus tokens are kept.
+    A rule that changes the proposals drafts only one level. The bonus token is kept, even if the
+    rule of the zoo takes none.
     """
     if not rule.rolls_back:
         return SpeculativeRun(

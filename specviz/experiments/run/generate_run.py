@@ -134,7 +134,7 @@ class GenerateRun:
     def _lengthen_masks(self, length: int) -> None:
         """Lengthen the drafter's masks by the first token after the prompt.
 
-        The library built the masks for the prompt alone.
+        Transformers built the masks for the prompt alone.
         """
         inputs = getattr(self._generator, "assistant_kwargs", {})
         if inputs:
@@ -155,7 +155,7 @@ class GenerateRun:
 
     def _on_target(self, module: Any, given: Any, output: Any) -> None:
         if not self._is_drafting:
-            # The library changes the logits in place afterwards, so they are copied.
+            # Transformers changes the logits in place afterwards, so they are copied.
             with self._clock:
                 self._raw_logits = output.logits[0].detach().clone()
 

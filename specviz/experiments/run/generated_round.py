@@ -50,7 +50,7 @@ class Times:
 class SeenVerification:
     """The observations of one round; all distributions are on the host in float32.
 
-    `p` [K + 1, V] and `q` [K, V] are the distributions that the library compared. They are one-hot
+    `p` [K + 1, V] and `q` [K, V] are the distributions that Transformers compared. They are one-hot
     if it compared only the best tokens. `q` is None for candidates without a distribution, such as
     copied or translated text. `raw_p` and `raw_q` are the models' softmax before any processing.
     """
@@ -220,7 +220,7 @@ def _on_host(logits: Tensor) -> Tensor:
 
 
 def _distributions(logits: Tensor, is_sampled: bool) -> Tensor:
-    """Return the distributions that the library compared; they are one-hot without sampling.
+    """Return the distributions that Transformers compared; they are one-hot without sampling.
 
     The logits have one row per position, and so has the result.
     """

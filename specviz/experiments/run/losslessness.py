@@ -222,7 +222,7 @@ class DecoderDraws:
         seed: int,
         make_run: MakeRun = _decoder_run,
     ) -> None:
-        """Prepare the runs; a second token is drawn only after the first token `usual`."""
+        """Prepare the runs. `usual` is the first token after which a second one is drawn."""
         self._loaded, self._context, self._usual, self._seed = loaded, context, usual, seed
         self._config = replace(config, max_new_tokens=2 * config.draft_length + 4)
         self._make_run = make_run

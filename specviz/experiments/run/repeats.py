@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from specviz.metrics import exceeds
 
-DEFAULT_REPEATS = 3  # the smallest number of repeats with one in the middle of others
+DEFAULT_REPEATS = 3  # 3 is the smallest number of which one is in the middle
 DISTURBED = "above its tokens per forward: other work disturbed it, or the texts differ in length"
 Run = TypeVar("Run")
 

@@ -23,21 +23,22 @@ MEASURED_ROWS = (1, 3, 6, 12, 64)
 FEW = 4
 # The largest number of rows for which rounded weights still use the same kernel as for one row.
 MOST_ALIKE = FIRST_ROWS[FEW] - 1
-# A second layout doubles the memory of a matrix, so it is used only if it makes decoding or prompts
-# faster by these factors. A prompt runs only once per text, so its time must be at most half.
+# A second layout doubles the memory of a matrix, so it is used only if it makes decoding
+# DECODING_GAIN times as fast, or prompts PROMPT_GAIN times. The gain for prompts must be larger
+# because a prompt runs only once per text.
 DECODING_GAIN, PROMPT_GAIN = 1.15, 2.0
 # The largest ratio of one kernel's time to that of the fastest, in every decoding class, with which
 # this one kernel serves all decoding classes. Its rounding then does not change with the number of
 # rows.
 NEAR = 1.05
-# Only with this layout can all layers run in one call of compiled code. In other layouts, each
-# operation is a call of its own, and every matrix costs this many seconds more.
+# Only with the layout "panels" can all layers run in one call of compiled code. In other layouts,
+# each operation is a call of its own, which costs APART_SECONDS more for every matrix.
 TOGETHER, APART_SECONDS = "panels", 20e-6
-# The largest ratio to the best other layout's time with which the layout for one call is preferred.
-# On a busy machine, measured times differ by as much.
+# The layout "panels" is preferred if its time is at most NEAR_TOGETHER times that of the best other
+# layout. On a busy machine, measured times differ by as much.
 NEAR_TOGETHER = 1.2
-# A matrix in the layout for one call gets a second layout for some classes only if that makes them
-# faster by this factor. As soon as one matrix uses another layout, no layer can run in the call.
+# A matrix in panels gets a second layout for some classes only if that makes them APART_GAIN times
+# as fast, because then the layers no longer run in one call.
 APART_GAIN = 1.5
 # The weight of each class of row counts in the total time by which a layout is chosen.
 _SHARES = (4.0, 2.0, 2.0, 1.0, 0.02)
@@ -129,7 +130,7 @@ def chosen(times: Mapping[str, Sequence[float]], most_layouts: int, is_rounded: 
 
 
 def _apart(name: str) -> float:
-    """Return the extra seconds per call of a kernel with which layers cannot run in one call."""
+    """Return the extra seconds per call of a kernel; 0 if layers can run in one call with it."""
     return 0.0 if BY_NAME[name].layout == TOGETHER else APART_SECONDS
 
 

@@ -67,10 +67,7 @@ class Deployment:
 
     @property
     def ridge(self) -> float:
-        """Return the number of tokens above which arithmetic, not memory, limits a forward's speed.
-
-        This is a forward of the target.
-        """
+        """Return the number of tokens above which arithmetic, not memory, limits a forward."""
         hardware = self._hardware
         reading = self.bytes_per_weight * self.parameters * GIGA / hardware.bytes_per_second
         return reading * hardware.flops_per_second / (2 * self._target.used)

@@ -21,7 +21,7 @@ from specviz.ui.lab.lab_setting import LabSetting, lab_setting, prompts_words
 from specviz.ui.messages import Message
 from specviz.ui.settings_form import refusal
 
-# Methods that this app and the library both have: a title, this app's method, the library's call.
+# Each method that this app and Transformers both have: its title, the method here, the call there.
 PLAIN = ("Plain decoding", "baseline", "generate()")
 SAME = (
     ("A draft model", "draft-model", "generate(assistant_model)"),
@@ -33,7 +33,7 @@ TITLES = {ours: f"{title}, this app" for title, ours, _ in (PLAIN, *SAME)}
 
 @dataclass(frozen=True, slots=True)
 class PeersOrder(LabOrder):
-    """A job that compares this app with the library, with equal models, prompts and draft length.
+    """A job that compares this app with Transformers, with equal models, prompts and draft length.
 
     Both decode greedily. If stopped, the job keeps what it has measured.
     """
@@ -115,16 +115,16 @@ class PeersOrder(LabOrder):
 def _pair(
     title: str, call: str, ours: dict[str, Any] | None, theirs: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return one row of the table: this app's result, the library's, and the ratio of their speeds.
+    """Return one row of the table: the results of this app and of Transformers, and their ratio.
 
-    The ratio is None until both results are known.
+    The ratio of the two speeds is None until both results are known.
     """
     ratio = _ratio(ours["rates"], theirs["rates"]) if ours and theirs else None
     return {"title": title, "call": call, "ours": ours, "theirs": theirs, "ratio": ratio}
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Return this app's median speed divided by the library's.
+    """Return this app's median speed divided by that of Transformers.
 
     If the user stopped the job, one of the two may have completed one pass more than the other.
     This additional pass is ignored.
@@ -134,7 +134,7 @@ def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def peers_order(question: Mapping[str, Any]) -> PeersOrder:
-    """Return the job that compares this app with the library.
+    """Return the job that compares this app with Transformers.
 
     The question is {"form", "prompts", "draft_length"}. `lab_setting` reads "form" and "prompts".
     """

@@ -129,8 +129,8 @@ class SweepOrder(LabOrder):
     def _noise(self, stop: threading.Event) -> Iterator[Message]:
         """Measure by how much the speed of the baseline varies.
 
-        The baseline is timed twice in each pair of measurements. The message has the ratio of the
-        two speeds for each pair.
+        The baseline is timed twice in each pair of measurements. The final message has the ratio of
+        the two speeds of each pair.
         """
         ratios = list(self.noise)
         missing = max(0, self.plan.repeats - len(ratios))

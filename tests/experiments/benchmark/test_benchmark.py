@@ -35,7 +35,7 @@ PLAN = Plan(
 
 @pytest.fixture(scope="module")
 def measured() -> tuple[list[BenchmarkStep], dict[str, dict[str, Any]]]:
-    """Return all steps of a measured benchmark, and its result rows: name -> row."""
+    """Return all steps of a measured benchmark, and its result rows by name."""
     measuring = Benchmark(PLAN)
     with pytest.MonkeyPatch.context() as patch:
         # On a busy machine, the measured times could make the benchmark add passes. Here it must
