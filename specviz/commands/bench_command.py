@@ -23,7 +23,7 @@ from specviz.commands.flags import (
     warn_of_template,
 )
 from specviz.decoding.batch_options import BatchOptions
-from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.decoding.drafters.registry import DRAFTERS, check_methods
 from specviz.engines.model_deployment import EngineMethod
 from specviz.errors import InputError, short, whole_between
 from specviz.experiments.benchmark.batch_benchmark import batch_benchmark
@@ -162,6 +162,12 @@ def _beside_engine(plan: Plan, options: Namespace, progress: Progress) -> dict[s
         raise InputError(f"temperature must be 0 with peer, got {plan.temperature:g}")
     if plan.dtype != "float32":
         raise InputError(f"dtype must be float32 with peer, got {plan.dtype!r}")
+    if plan.device not in ("auto", "cpu"):
+        raise InputError(f"device must be cpu or auto with peer, got {short(plan.device)}")
+    # Check names before the engine starts, because converting the weights takes several seconds.
+    check_methods(plan.methods)
+    for task in plan.tasks:
+        plan.known(task)
     plan = replace(plan, device="cpu")
     # Loading the pair sets the number of torch's threads. The engine must use the same number.
     load_pair(plan.pair, plan.device, plan.dtype, frozenset())

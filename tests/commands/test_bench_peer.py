@@ -8,6 +8,7 @@ from statistics import median
 import pytest
 
 from specviz.cli import main
+from specviz.commands import bench_command
 from specviz.serving.engine_process import ENGINE, is_installed
 
 BENCH = ("bench", "--pair", "bundled", "--tasks", "code", "--prompt-count", "1", "--device", "cpu")
@@ -39,10 +40,18 @@ def test_the_ratios_compare_passes_that_ran_directly_after_each_other(
         (("--peer", ENGINE, "--temperature", "0.8"), "temperature must be 0 with peer"),
         (("--peer", ENGINE, "--dtype", "bfloat16"), "dtype must be float32 with peer"),
         (("--peer", ENGINE, "--batch-size", "2"), "peer must not be given with batch-size"),
+        (("--peer", ENGINE, "--device", "cuda"), "device must be cpu or auto with peer"),
+        (("--peer", ENGINE, "--device", "tpu"), "device must be cpu or auto with peer"),
+        (("--peer", ENGINE, "--methods", "nope"), "methods must be among"),
+        (("--peer", ENGINE, "--tasks", "nope"), "task must be one of"),
     ],
 )
-def test_a_setting_in_which_the_engine_would_do_different_work_is_refused(
-    flags: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+def test_settings_that_do_not_suit_a_comparison_are_refused_before_the_engine_starts(
+    flags: tuple[str, ...],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(bench_command, "engine_with", lambda *_, **__: pytest.fail("it started"))
     assert main([*BENCH, *FEW, *flags]) == 2
     assert told in capsys.readouterr().err
