@@ -38,9 +38,10 @@ FEW_MATRICES = 2
 # The number of later passes over all classes of row counts. The class for prompts is measured in
 # the first pass only, because it takes the longest and matters least.
 LATER_PASSES = 3
-# If no kernel runs all layers in one call, a candidate is dropped after the first pass if it takes
-# this many times as long as the fastest in every class.
-SLOW = 1.2
+# If no kernel runs all layers in one call, a candidate is dropped if it takes this many times as
+# long as the fastest in every class: the first number after one pass, which other programs may have
+# disturbed, and the second after two.
+SLOW_ONCE, SLOW = 2.5, 1.2
 # If a candidate takes more than this many times as long as the fastest for one class of row counts,
 # memory does not limit it. For the next class it is then measured with FEW_MATRICES matrices. If
 # the next class is the one for prompts, the time of the candidate is estimated instead.
@@ -84,20 +85,22 @@ def measure(
         passes[each.name] = _first_pass(held_matrices, inputs, passes, clock)
         if clock() > deadline:
             return None
-        _drop(held, passes)
-    if len(held) > 1:  # a second look, because a short disturbance must not keep a slow candidate
+        _drop(held, passes, SLOW_ONCE)
+    if len(held) > 1:  # a second look, because a short disturbance must not decide
         for name, held_matrices in held.items():
             again = _first_pass(held_matrices, inputs, {}, clock)
             passes[name] = list(_least([passes[name], again]))
             if clock() > deadline:
                 return None
-        _drop(held, passes)
+        _drop(held, passes, SLOW)
     whole = shape.outputs / outputs
     before = {name: tuple(whole * seconds for seconds in each) for name, each in passes.items()}
     if len(held) > 1:
         many = matrices[: _count(shape, WORKING_SET)]
         weights = [each.weights() for each in many]
-        held = {name: _held_by(BY_NAME[name], many, weights) for name in held}
+        held = {
+            each.name: _held_by(each, many, weights) for each in candidates if each.name in held
+        }
         whole = 1.0
     later: dict[str, list[list[float]]] = {name: [] for name in held}
     for _ in range(LATER_PASSES):
@@ -180,12 +183,12 @@ def _is_steady(passes: list[list[float]]) -> bool:
     return sums[len(sums) // 2] < STEADY * sums[0]
 
 
-def _drop(held: dict[str, list[Held]], passes: Mapping[str, Sequence[float]]) -> None:
+def _drop(held: dict[str, list[Held]], passes: Mapping[str, Sequence[float]], slow: float) -> None:
     """Drop the candidates that cannot be chosen after the first pass.
 
     If one kernel runs all layers in one call, it stays, and so does every candidate that is faster
     in a class for decoding or PROMPT_GAIN times as fast with prompts. Without such a kernel, a
-    candidate stays if it takes less than SLOW times as long as the fastest in some class.
+    candidate stays if it takes less than `slow` times as long as the fastest in some class.
     """
     together = [name for name in held if BY_NAME[name].layout == TOGETHER]
     least = _least([passes[name] for name in together or held])
@@ -193,7 +196,7 @@ def _drop(held: dict[str, list[Held]], passes: Mapping[str, Sequence[float]]) ->
         if together:
             extra, gains = APART_SECONDS, (*[1.0] * FEW, PROMPT_GAIN)
         else:
-            extra, gains = 0.0, (1 / SLOW,) * len(least)
+            extra, gains = 0.0, (1 / slow,) * len(least)
         each = zip(passes[name], gains, least, strict=True)
         may_win = any(gain * (own + extra) < best for own, gain, best in each)
         if name not in together and not may_win:
