@@ -20,6 +20,7 @@ from specviz.models.heads.eagle_head import ChoiceShares, EagleHead
 from specviz.models.language_model import LanguageModel
 from specviz.models.library_model import LibraryModel
 from specviz.models.llama.llama_model import LlamaModel
+from specviz.models.matrix_kernels.choice import FIRST_ROWS, Choice
 from tests.models.head_files import VOCAB, WIDTH, eagle_parts, save_head
 
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -197,6 +198,18 @@ def test_a_head_with_norms_around_its_input_layer_is_refused_in_one_line(
     folder = save_head(tmp_path, config | {"layernorms": True}, tensors)
     with pytest.raises(InputError, match="must have layernorms false in its config.json"):
         open_eagle_head(folder, target)
+
+
+def test_the_size_counts_second_layouts(
+    tmp_path: Path, target: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, tensors = eagle_parts()
+    folder = save_head(tmp_path, config, tensors)
+    once = open_eagle_head(folder, target).bytes
+    two = Choice(("mm-transposed", *["linear"] * (len(FIRST_ROWS) - 1)), {})
+    monkeypatch.setattr("specviz.models.matrix_kernels.settling.by_rule", lambda *_: two)
+    norm = 4 * WIDTH  # no matrix, so it is stored once
+    assert open_eagle_head(folder, target).bytes == 2 * once - norm
 
 
 def test_the_memory_is_that_of_the_weights_and_a_full_cache_is_refused(

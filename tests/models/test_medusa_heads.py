@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from specviz.errors import InputError
 from specviz.models.heads.medusa_heads import MedusaHeads
 from specviz.models.language_model import LanguageModel
+from specviz.models.matrix_kernels.choice import FIRST_ROWS, Choice
+from specviz.models.matrix_kernels.projection import compact_dtype
 from tests.models.head_files import VOCAB, WIDTH, medusa_parts, save_head
 
 
@@ -50,6 +52,17 @@ def test_heads_without_their_own_matrices_use_the_target_s(
         expected = torch.full((VOCAB,), -torch.inf)
         expected[named] = target.output(moved[None])[0, named]
         torch.testing.assert_close(row, expected, rtol=3e-2, atol=1e-1)
+
+
+def test_the_size_counts_second_layouts(
+    tmp_path: Path, target: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_head(tmp_path, *medusa_parts(heads=3))
+    once = MedusaHeads.open(folder, target).bytes
+    two = Choice(("mm-transposed", *["linear"] * (len(FIRST_ROWS) - 1)), {})
+    monkeypatch.setattr("specviz.models.matrix_kernels.settling.by_rule", lambda *_: two)
+    biases = 3 * WIDTH * compact_dtype(target.device).itemsize  # stored once
+    assert MedusaHeads.open(folder, target).bytes == 2 * once - biases
 
 
 def test_a_draft_vocabulary_must_name_tokens_of_the_target(

@@ -263,7 +263,7 @@ class _Reader:
     def _counted(self, projection: T) -> T:
         if projection is not None:
             settle([projection])
-            self._bytes += projection.shape.bytes
+            self._bytes += projection.shape.bytes + projection.second_bytes
             self._bytes += 0 if projection.bias is None else projection.bias.nbytes
         return projection
 

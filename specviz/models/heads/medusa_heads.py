@@ -142,7 +142,9 @@ class MedusaHeads:
             matrices = stacked([names.output(i) for i in heads], names.vocabulary, width)
             outputs_held = [Projection(matrix[: info.vocab_size]) for matrix in matrices]
             outputs = OwnOutputs(outputs_held)
-        settle([first, *ups, *(each for block in deeper for each in block), *outputs_held])
+        projections = [first, *ups, *(each for block in deeper for each in block), *outputs_held]
+        settle(projections)
+        copied += sum(each.second_bytes for each in projections)
         source.finish()
         accuracies, size = _accuracies(source, names), source.bytes + copied
         return cls(first, ups, deeper, outputs, accuracies, size, (info.layers,))
