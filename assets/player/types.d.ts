@@ -258,6 +258,13 @@ interface Course {
   noEngine: string; // why the server cannot start a serving engine; "" if it can
 }
 
+// What a measurement allows for a value: all possible results, or the lowest and the highest one, and a
+// sentence that names them.
+interface Possible {
+  values: number[];
+  words: string;
+}
+
 // The recorded result of a run of the course: the messages that the server sent, and the machine on
 // which it ran (specviz/ui/course/lesson_recordings.py).
 interface RecordedOrder {
@@ -309,10 +316,11 @@ interface VerdictFacts {
   accepted: boolean;
   greedy: boolean;
   residual: boolean; // true if `p` is the residual after an earlier sibling was rejected
+  chosen: boolean; // true if the draft chose the guess without a random draw, so that the rule's q is 1
 }
 
 // The numbers of a verdict that students may see before the result.
-type VerdictHint = Pick<VerdictFacts, "p" | "q" | "greedy" | "residual">;
+type VerdictHint = Pick<VerdictFacts, "p" | "q" | "greedy" | "residual" | "chosen">;
 
 // A question to a class (specviz/ui/room.py). After the teacher has revealed the result, it also has
 // the votes and the numbers of the verdict.

@@ -60,7 +60,7 @@ GONE = "This class has ended, or its link was mistyped."
 # A prediction is a question of a lesson, which brings its own options.
 OPTIONS = {"verdict": ("accept", "reject")}
 KINDS = ("verdict", "prediction")
-HINTED = ("p", "q", "greedy", "residual")
+HINTED = ("p", "q", "greedy", "residual", "chosen")
 _WORDS = tuple(
     "acorn amber apple arrow aspen badge basil beach berry birch bloom board brick brook brush "
     "cabin cable candy canoe cedar chalk cherry chess cliff cloud clover coast cocoa comet copper "
@@ -535,7 +535,8 @@ def _facts(given: object) -> Question:
         name: None if given.get(name) is None else number(given[name], f"facts.{name}", 0, 1)
         for name in ("p", "q", "accept", "u")
     }
-    return told | {name: given.get(name) is True for name in ("accepted", "greedy", "residual")}
+    flags = ("accepted", "greedy", "residual", "chosen")
+    return told | {name: given.get(name) is True for name in flags}
 
 
 def _drop(room: Room, _: Question) -> bool:

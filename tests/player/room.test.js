@@ -140,6 +140,8 @@ test("a reveal is one sentence with the class's votes, the rule, its numbers, th
   assert.match(verdictSentence(poll(1, 0, { u: 0.2, accepted: true })), /^1 of 1 vote \(100 %\) was for .* u = 0\.200 is below that, so it is accepted\.$/);
   assert.match(verdictSentence(poll(0, 0)), /^Nobody voted\. The rule/);
   assert.match(verdictSentence(poll(1, 1, { residual: true })), /with the p that the rejected guesses before it left over/);
+  assert.match(verdictSentence(poll(1, 1, { q: 1, chosen: true })), /, with q = 1 because the draft chose this guess and did not draw it: the draw/);
+  assert.match(hintSentence({ p: 0.3, q: 1, greedy: false, residual: false, chosen: true }), /The draft chose it and did not draw it, so q counts as 1\.$/);
   assert.match(verdictSentence(poll(1, 1, { greedy: true, accept: 0, u: null })), /At temperature 0 nothing is drawn/);
   assert.equal(verdictSentence(poll(1, 1, { u: null })), "1 of 2 votes (50 %) was for accepting it; it is rejected.");
 });
@@ -227,7 +229,7 @@ test("a question has the text before the guess and the numbers of its rule", () 
   const trace = traceOf(round());
   const question = verdictQuestion(trace, { round: 0, node: 1 });
   assert.deepEqual([question.words, question.guess, question.place], ["Say it all", " day", "Round 1, guess at depth 2"]);
-  assert.deepEqual(question.facts, { p: 0.1, q: 0.6, accept: 1 / 6, u: 0.9, accepted: false, greedy: false, residual: false });
+  assert.deepEqual(question.facts, { p: 0.1, q: 0.6, accept: 1 / 6, u: 0.9, accepted: false, greedy: false, residual: false, chosen: false });
   const long = verdictQuestion({ ...trace, header: { prompt: "x".repeat(1000) } }, { round: 0, node: 1 });
   assert.ok(long.words.startsWith("… x") && long.words.endsWith(" it all") && long.words.length < 450);
 });
@@ -241,7 +243,8 @@ test("a sibling after a rejection is verified against the residual, a certain gu
   assert.deepEqual([facts.p, facts.residual], [0.5, true]);
   const trace = traceOf(Object.assign(new Round(record, 0, {}, {}), { firstToken: 0 }));
   assert.match(verdictQuestion(trace, { round: 0, node: 1 }).place, /number 2 of 2 for the same place; “all” before it was rejected$/);
-  assert.equal(verdictFacts(round("chosen"), 0).q, 1);
+  const chosen = verdictFacts(round("chosen"), 0);
+  assert.deepEqual([chosen.q, chosen.chosen], [1, true]);
 });
 
 test("small probabilities have the digits from which their ratio is computed", () => {

@@ -148,7 +148,7 @@ def test_no_hidden_number_and_no_count_is_sent_before_the_reveal(lesson: Class) 
     assert not {"facts", "counts"} & asked.keys() and asked["greedy"] is False
     lesson.lead("reveal")
     shown = lesson.look(ann)["state"]["poll"]
-    assert shown["facts"] == FACTS | {"greedy": False, "residual": False}
+    assert shown["facts"] == FACTS | {"greedy": False, "residual": False, "chosen": False}
     lesson.lead("drop")
     assert lesson.look(ann)["state"]["poll"] is None
     lesson.lead("ask", **VERDICT | {"facts": FACTS | {"greedy": True}})
@@ -161,7 +161,7 @@ def test_p_and_q_are_shown_before_the_reveal_only_if_the_teacher_chooses_so(
     lesson: Class,
 ) -> None:
     ann = lesson.join()
-    told = {"p": 0.3, "q": 0.4, "greedy": False, "residual": True}
+    told = {"p": 0.3, "q": 0.4, "greedy": False, "residual": True, "chosen": False}
     asked = VERDICT | {"facts": FACTS | {"residual": True}}
     lesson.lead("ask", **asked)
     assert lesson.look(ann)["state"]["poll"]["hint"] is None
@@ -189,7 +189,11 @@ def test_the_result_belongs_to_the_guess_of_the_question_wherever_the_teacher_is
     other = {"p": 0.9, "q": 0.1, "accept": 1, "u": 0.1, "accepted": True}
     assert lesson.lead("reveal", facts=other) is None
     for state in (lesson.watch()["state"], lesson.look(ann)["state"]):
-        assert state["poll"]["facts"] == FACTS | {"greedy": False, "residual": False}
+        assert state["poll"]["facts"] == FACTS | {
+            "greedy": False,
+            "residual": False,
+            "chosen": False,
+        }
 
 
 def test_a_question_whose_options_arrive_later_keeps_its_votes(

@@ -75,7 +75,7 @@ export function verdictBars(poll) {
 // Return the sentence that reveals the result of a verdict.
 /** @param {RoomPoll} poll */
 export function verdictSentence(poll) {
-  const { p, q, accept, u, accepted, greedy, residual } = /** @type {VerdictFacts} */ (poll.facts);
+  const { p, q, accept, u, accepted, greedy, residual, chosen } = /** @type {VerdictFacts} */ (poll.facts);
   const [{ count, share }, { count: against }] = choices(poll);
   const voted = count + against;
   const room = share === null ? "Nobody voted" : `${count} of ${counted(voted, "vote")} (${percent(share)}) ${count === 1 ? "was" : "were"} for accepting it`;
@@ -83,19 +83,19 @@ export function verdictSentence(poll) {
   if (greedy) return `${room}. At temperature 0 nothing is drawn: the guess is kept only if it is the target’s most probable token, so ${end}.`;
   if (accept === null || u === null) return `${room}; ${end}.`;
   const [rule, draw] = drawn(accept, u);
-  const left = residual ? ", with the p that the rejected guesses before it left over" : "";
+  const left = [residual ? ", with the p that the rejected guesses before it left over" : "", chosen ? ", with q = 1 because the draft chose this guess and did not draw it" : ""].join("");
   return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${quotient(p, q, rule).map((each) => (each.includes("in") ? `(${each})` : each)).join(" / ")}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
 }
 
 // Write p and q of a drafted token before its verdict, for students who want to compute the
 // probability. The draw stays hidden.
 /** @param {VerdictHint} hint */
-export function hintSentence({ p, q, greedy, residual }) {
+export function hintSentence({ p, q, greedy, residual, chosen }) {
   const ratio = p !== null && q ? decimals(Math.min(1, p / q)) : "";
   const [target, draft] = quotient(p, q, ratio);
   if (greedy) return `Before temperature 0 the target gives this guess p = ${target} and the draft q = ${draft}. Then only the target’s most probable token counts: nothing is drawn.`;
   const left = residual ? "Of the p that the rejected guesses before it left over, this guess has" : "The target gives this guess p =";
-  return `${left} ${target}, and the draft gave it q = ${draft}.`;
+  return chosen ? `${left} ${target}. The draft chose it and did not draw it, so q counts as 1.` : `${left} ${target}, and the draft gave it q = ${draft}.`;
 }
 
 /**

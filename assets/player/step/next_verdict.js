@@ -55,7 +55,7 @@ export function verdictFacts(round, node) {
   const { p, q, residual, accept, u, raw_p, raw_q, outcome } = round.verdict(node);
   const isLater = round.followsRejection(node) && residual !== null;
   const numbers = round.isGreedy ? { p: raw_p, q: raw_q } : { p: isLater ? residual : p, q: round.isPointMass ? 1 : q };
-  return { ...numbers, accept, u, accepted: outcome === "accepted", greedy: round.isGreedy, residual: isLater };
+  return { ...numbers, accept, u, accepted: outcome === "accepted", greedy: round.isGreedy, residual: isLater, chosen: round.isPointMass };
 }
 
 // Return the text before a node: the prompt, the tokens written before the round, and the guesses
