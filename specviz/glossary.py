@@ -50,9 +50,9 @@ _GENERAL_TERMS = (
     Term(
         "memory_bound",
         "memory-bound",
-        "So a forward is while reading the weights from memory takes longer than computing with "
-        "them. Further tokens in the same forward then cost almost nothing.",
-        "seconds = max(bytes read / bandwidth, operations / peak)",
+        "A forward is memory-bound while reading the weights from memory takes longer than "
+        "computing with them. Further tokens in the same forward then cost little.",
+        "bytes read / bandwidth > operations / peak",
     ),
     Term(
         "reading_limit",

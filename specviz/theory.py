@@ -222,54 +222,48 @@ def _check_rounds(tokens: int, survival: Sequence[float], costs: Sequence[float]
         )
 
 
-# The time of a forward is limited by reading the weights, or by arithmetic. The roofline model
-# (Williams, Waterman and Patterson, CACM 52(4), 2009) says that a forward over n tokens takes the
-# time t(n) = max(m, n f). Here m is the time to read all weights once, and f is the time for the
-# arithmetic of one token. While m is larger than n f, more tokens take almost no extra time, and
-# this makes verification cheap. A forward of a batch of B rows has B tokens even without drafts, so
-# fewer drafted tokens are almost free. Measured times have no sharp corner at n = m / f. Functions
-# that take a ForwardCurve use measured times.
+# A forward over n tokens reads all weights once and computes each token. The roofline model
+# (Williams, Waterman and Patterson, CACM 52(4), 2009) says that both overlap completely: t(n) =
+# max(m, n f). The forwards that this app measures have no corner at n = m / f: they take about
+# t(n) = m + n f. While m is larger than n f, more tokens take little extra time, and this makes
+# verification cheap. A forward of a batch of B rows has B tokens even without drafts, so fewer
+# drafted tokens are cheap. Functions that take a ForwardCurve use measured times.
 
 
 @dataclass(frozen=True, slots=True)
-class Roofline:
-    """A roofline: the seconds m to read all weights once, and f to compute one token.
+class ForwardLine:
+    """The seconds of a forward as a straight line: m, plus f for each token.
 
-    Both are positive.
+    m is the time that does not depend on the number of tokens, above all the time to read the
+    weights. Both are at least 0, and one of them is positive.
 
-    >>> Roofline(8.0, 2.0).at(3), Roofline(8.0, 2.0).at(6), Roofline(8.0, 2.0).ridge
-    (8.0, 12.0, 4.0)
+    >>> ForwardLine(8.0, 2.0).at(3), ForwardLine(8.0, 2.0).ridge
+    (14.0, 4.0)
     """
 
     read_seconds: float
     token_seconds: float
 
-    def __post_init__(self) -> None:
-        _check_positive(read_seconds=self.read_seconds, token_seconds=self.token_seconds)
-
     def at(self, count: float) -> float:
         """Return the seconds of a forward over `count` tokens."""
-        return max(self.read_seconds, count * self.token_seconds)
+        return self.read_seconds + count * self.token_seconds
 
     @property
-    def ridge(self) -> float:
+    def ridge(self) -> float | None:
         """Return the number of tokens at which reading and arithmetic take the same time.
 
-        With more tokens, arithmetic limits the forward.
+        With more tokens, arithmetic takes longer. None means that tokens take no time of their own.
         """
-        return self.read_seconds / self.token_seconds
+        return self.read_seconds / self.token_seconds if self.token_seconds > 0 else None
 
 
-def fitted_roofline(counts: Sequence[int], seconds: Sequence[float]) -> Roofline:
-    """Return the roofline that fits measured forwards best, by least squares of the logarithms.
+def fitted_line(counts: Sequence[int], seconds: Sequence[float]) -> ForwardLine:
+    """Return the line that fits measured forwards best, by least squares of the relative errors.
 
-    Reading limits the forwards with few tokens, and arithmetic limits those with many tokens. The
-    function tries every number of tokens as the limit between these two parts, and uses the best
-    one. m is the geometric mean of the seconds in the first part, and f is the geometric mean of
-    the seconds per token in the second part. `counts` has the numbers of tokens, which must rise.
-    At least three measurements are needed.
+    Noise may suggest a negative m or f; the function then sets it to 0 and fits the other one.
+    `counts` has the numbers of tokens. At least three measurements are needed.
 
-    >>> fit = fitted_roofline((1, 2, 4, 8, 16), (4.0, 4.0, 4.0, 8.0, 16.0))
+    >>> fit = fitted_line((1, 2, 4, 8), (5.0, 6.0, 8.0, 12.0))
     >>> round(fit.read_seconds, 6), round(fit.token_seconds, 6)
     (4.0, 1.0)
     """
@@ -280,20 +274,21 @@ def fitted_roofline(counts: Sequence[int], seconds: Sequence[float]) -> Roofline
         )
     for time, count in zip(seconds, counts, strict=True):
         _check_positive(seconds=time, counts=count)
-    logs = [math.log(each) for each in seconds]
-    per_token = [log - math.log(count) for log, count in zip(logs, counts, strict=True)]
-    splits = range(1, len(counts))
-    fits = [Roofline(_exp_mean(logs[:at]), _exp_mean(per_token[at:])) for at in splits]
-
-    def misfit(fit: Roofline) -> float:
-        pairs = zip(counts, logs, strict=True)
-        return math.fsum((math.log(fit.at(count)) - log) ** 2 for count, log in pairs)
-
-    return min(fits, key=misfit)
-
-
-def _exp_mean(logs: Sequence[float]) -> float:
-    return math.exp(math.fsum(logs) / len(logs))
+    # The relative error of m + n f is m x + f y - 1, with x = 1 / t and y = n / t.
+    x = [1 / time for time in seconds]
+    y = [count / time for time, count in zip(seconds, counts, strict=True)]
+    xx = math.fsum(each * each for each in x)
+    yy = math.fsum(each * each for each in y)
+    xy = math.fsum(one * other for one, other in zip(x, y, strict=True))
+    determinant = xx * yy - xy * xy
+    if determinant > 0:
+        read = (math.fsum(x) * yy - math.fsum(y) * xy) / determinant
+        each = (math.fsum(y) * xx - math.fsum(x) * xy) / determinant
+        if read >= 0 and each >= 0:
+            return ForwardLine(read, each)
+        if read < 0:
+            return ForwardLine(0.0, math.fsum(y) / yy)
+    return ForwardLine(math.fsum(x) / xx, 0.0)
 
 
 def touched_experts(experts: int, active: int, tokens: int) -> float:

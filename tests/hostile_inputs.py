@@ -165,7 +165,7 @@ def _questions() -> Iterator[Asked]:
             yield "size", {"plan": {field: value}}
         for field in ("a", "K", "c", "v", "measured"):
             yield "theory", {"a": 0.5, "K": 4, "c": 0.1, "v": 0.1, field: value}
-        yield "roofline", {"counts": value, "seconds": value, "chosen": value}
+        yield "forward_line", {"counts": value, "seconds": value, "chosen": value}
         yield "arrivals", {"plan": {"load": value}}
     for value in TEXTS:
         yield "size", {"plan": {"target": "own"}, "target_config": value}

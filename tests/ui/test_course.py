@@ -33,6 +33,7 @@ from specviz.ui.course.pair_orders import (
     rounding_order,
 )
 from specviz.ui.course.race_order import RACES, race_order
+from specviz.ui.course.race_order import REPEATS as RACE_REPEATS
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_order import LabOrder
@@ -225,6 +226,7 @@ def test_an_exercise_s_race_sends_the_tokens_and_the_guesses_behind_them(
     monkeypatch.setitem(RACES, name, (RACES[name][0], tokens))
     race, _ = messages_of(race_order({"race": name}))
     assert race["plain"]["tokens"] == race["drafted"]["tokens"] == tokens
+    assert len(race["speedups"]) >= RACE_REPEATS
     accepted = sum(outcome == "accepted" for each in race["rounds"] for outcome in each)
     assert accepted < tokens <= accepted + len(race["rounds"]) + 1
 
@@ -384,11 +386,24 @@ def test_a_deployment_that_breaks_a_rule_is_refused_in_one_line(
     assert words in found["error"] and "figure" not in found
 
 
-def test_a_roofline_is_fitted_to_measured_forwards_and_drawn_with_them() -> None:
-    question = {"counts": [1, 2, 4, 8, 16], "seconds": [4e-3, 4e-3, 4e-3, 8e-3, 16e-3]}
-    found = Handlers().course.roofline(question | {"chosen": 8})
-    assert found["ridge"] == pytest.approx(4) and found["chosen_seconds"] == pytest.approx(8e-3)
-    line, dots, chosen = found["figure"]["data"]
+def test_a_line_is_fitted_to_measured_forwards_and_drawn_with_them() -> None:
+    question = {"counts": [1, 2, 4, 8, 16], "seconds": [5e-3, 6e-3, 8e-3, 12e-3, 20e-3]}
+    found = Handlers().course.forward_line(question | {"chosen": 8})
+    assert found["ridge"] == pytest.approx(4) and found["chosen_seconds"] == pytest.approx(12e-3)
+    line, _, dots, chosen = found["figure"]["data"]
     assert dots["x"] == question["counts"] and chosen["x"] == [8]
+    assert line["x"][-1] == pytest.approx(16) and found["limit"] == 16
     json.dumps(found, allow_nan=False)
-    assert "counts must be" in Handlers().course.roofline(question | {"counts": [0] * 5})["error"]
+    wrong = Handlers().course.forward_line(question | {"counts": [0] * 5})
+    assert "counts must be" in wrong["error"]
+
+
+def test_the_line_goes_beyond_the_measured_forwards_only_if_reading_takes_longer_there() -> None:
+    question = {"counts": [1, 2, 4], "seconds": [21e-3, 22e-3, 24e-3]}
+    found = Handlers().course.forward_line(question)
+    assert found["ridge"] == pytest.approx(20) and found["limit"] == 16
+    _, beyond, _, _ = found["figure"]["data"]
+    assert beyond["line"]["dash"] == "dash" and beyond["x"][0] == 4
+    flat = Handlers().course.forward_line(question | {"seconds": [4e-3, 3.9e-3, 3.8e-3]})
+    assert flat["ridge"] is None and "shapes" not in flat["figure"]["layout"]
+    json.dumps(flat, allow_nan=False)

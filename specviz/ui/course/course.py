@@ -17,7 +17,7 @@ from specviz.ui.course.lesson_recordings import recorded
 from specviz.ui.course.lesson_sweeps import lesson_sweep
 from specviz.ui.course.pair_orders import forwards_order, head_order, rounding_order
 from specviz.ui.course.race_order import race_order
-from specviz.ui.course.slider_answers import roofline_answer, theory_answer
+from specviz.ui.course.slider_answers import forward_line_answer, theory_answer
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.lab.lab import TakePlace
 from specviz.ui.lab.lab_order import LabOrder
@@ -74,8 +74,8 @@ class Course:
         return theory_answer(question)
 
     @answers
-    def roofline(self, question: Question) -> Question:
-        return roofline_answer(question)
+    def forward_line(self, question: Question) -> Question:
+        return forward_line_answer(question)
 
     @answers
     def deployment(self, question: Question) -> Question:

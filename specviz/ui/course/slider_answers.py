@@ -1,4 +1,4 @@
-"""The answers to the sliders of lessons: a fitted roofline, and theory for a draft length.
+"""The answers to the sliders of lessons: a line fitted to forwards, and theory for a draft length.
 
 Every field of a question is checked.
 """
@@ -11,15 +11,16 @@ from typing import Any
 from specviz import theory
 from specviz.errors import InputError, number_between, whole_between
 from specviz.figures.draft_length import draft_length_figure
-from specviz.figures.roofline import roofline_figure
+from specviz.figures.forward_line import forward_line_figure
 from specviz.records import MAX_DRAFT_LENGTH
 
 MOST_COUNTS = 32
 LARGEST_COUNT = 100_000
+FURTHER = 4  # if arithmetic never takes longer in the measured range, the line goes on this far
 
 
-def roofline_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the roofline figure and its two fitted numbers.
+def forward_line_answer(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figure of forwards, the fitted line, and how far it is drawn.
 
     The question is {"counts", "seconds", "chosen"}. "counts" are numbers of tokens in a forward,
     "seconds" are the measured times of these forwards, and "chosen" is the number of tokens at the
@@ -31,13 +32,17 @@ def roofline_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     for count in counts:
         whole_between(count, "counts", 1, LARGEST_COUNT)
     times = [number_between(each, "seconds", 1e-9, 1e6) for each in seconds]
-    fit = theory.fitted_roofline(counts, times)
+    fit = theory.fitted_line(counts, times)
     chosen = question.get("chosen")
     if chosen is not None:
         chosen = number_between(chosen, "chosen", 1, LARGEST_COUNT)
     pairs = list(zip(counts, times, strict=True))
+    largest = max(counts)
+    is_within = fit.ridge is not None and fit.ridge <= largest
+    limit = largest if is_within else FURTHER * largest
     return {
-        "figure": roofline_figure(pairs, fit, chosen),
+        "figure": forward_line_figure(pairs, fit, limit, chosen),
+        "limit": limit,
         "read_seconds": fit.read_seconds,
         "token_seconds": fit.token_seconds,
         "ridge": fit.ridge,

@@ -29,10 +29,6 @@ export class ForwardTimes {
     return this.wanted > 0 && this.passes.length >= this.wanted;
   }
 
-  get largest() {
-    return this.counts.at(-1);
-  }
-
   // Return the seconds of the fastest pass with `count` tokens, because other work on the machine
   // can only add time. Return undefined if that count was not measured.
   /** @param {number} count */
@@ -46,6 +42,20 @@ export class ForwardTimes {
   ratio(count) {
     const [many, one] = [this.seconds(count), this.seconds(1)];
     return many === undefined || one === undefined ? undefined : many / one;
+  }
+
+  // Return the range of this ratio in the middle half of the passes, or null before all passes are
+  // measured.
+  /**
+   * @param {number} count
+   * @returns {[number, number] | null}
+   */
+  ratioRange(count) {
+    const [many, one] = [this.counts.indexOf(count), this.counts.indexOf(1)];
+    if (!this.isWhole || many < 0 || one < 0) return null;
+    const ratios = this.passes.map((pass) => pass[many] / pass[one]).toSorted((a, b) => a - b);
+    const cut = Math.floor(ratios.length / 4);
+    return [ratios[cut], ratios[ratios.length - 1 - cut]];
   }
 
   // Return how many bytes of weights per second a forward with `count` tokens reads, if it does

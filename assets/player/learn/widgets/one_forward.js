@@ -1,6 +1,6 @@
 // A widget that compares forwards with one and with many tokens, measured on this machine or
-// recorded on another. It shows a bar for each number of tokens, and the roofline that fits the
-// measured times. The server fits the roofline (specviz/theory.py).
+// recorded on another. It shows a bar for each number of tokens, and the line that fits the measured
+// times. The server fits the line (specviz/theory.py).
 
 import { Chart } from "../../shared/charts.js";
 import { element, setText } from "../../shared/dom.js";
@@ -12,7 +12,6 @@ import { ForwardTimes } from "./forward_times.js";
 const MANY = 6; // tokens of the forward that is compared with a forward of one token
 const GIGA = 1e9;
 const RECORDING = "forwards";
-const FURTHER = 4; // the slider's largest number of tokens, divided by the largest measured one
 const STEPS_PER_DOUBLING = 2; // steps of the slider for each doubling of the number of tokens
 
 export class OneForward extends Widget {
@@ -28,7 +27,7 @@ export class OneForward extends Widget {
     this.times = new ForwardTimes();
     this.isRecorded = false;
     /** @type {any} the server's fit of these times */
-    this.roof = null;
+    this.line = null;
     this.asked = 0;
     /** @type {Record<string, string>} */
     this.scene = {};
@@ -43,7 +42,7 @@ export class OneForward extends Widget {
     this.picture = element("div", "chart-card");
     const place = element("div", "chart");
     place.setAttribute("role", "img");
-    place.setAttribute("aria-label", "Time of a forward by its tokens: measured, and the fitted roofline");
+    place.setAttribute("aria-label", "Time of a forward by its tokens: measured, and the fitted line");
     this.picture.append(element("h3", "", "Time of a forward"), place);
     this.slider = element("input");
     this.slider.type = "range";
@@ -62,7 +61,7 @@ export class OneForward extends Widget {
     this.scene = scene;
     this.count = 1;
     this.isExplained = false;
-    if (scene.show === "ask") {
+    if (scene.show.startsWith("ask")) {
       this.row.box.hidden = true; // the learner must first make a prediction
       this.draw(true);
       return;
@@ -103,7 +102,7 @@ export class OneForward extends Widget {
   /** @param {boolean} isRecorded */
   begin(isRecorded) {
     this.times = new ForwardTimes();
-    this.roof = null;
+    this.line = null;
     this.isRecorded = isRecorded;
   }
 
@@ -121,17 +120,17 @@ export class OneForward extends Widget {
     if (this.times.isWhole) this.on.reached("measured");
   }
 
-  // Ask the server to fit the two parameters of the roofline to the measurements: the time to read
-  // the memory, and the arithmetic time per token. Only the answer to the latest question is used.
+  // Ask the server to fit a line to the measurements: the time to read the weights, and the time of
+  // the arithmetic of one token. Only the answer to the latest question is used.
   async fit() {
     if (!this.times.isWhole) return;
     const number = (this.asked += 1);
     const { counts } = this.times;
     const seconds = counts.map((count) => this.times.seconds(count));
-    const answer = await this.course.drive.ask("roofline", { counts, seconds, chosen: this.count });
+    const answer = await this.course.drive.ask("forward_line", { counts, seconds, chosen: this.count });
     if (number !== this.asked) return;
     if (!answer || answer.error) return this.row.say(answer?.error ?? "The server cannot be reached.");
-    this.roof = answer;
+    this.line = answer;
     this.draw();
     this.on.changed();
   }
@@ -139,7 +138,7 @@ export class OneForward extends Widget {
   // Each step of the slider multiplies the number of tokens by the same factor.
 
   get mostSteps() {
-    return STEPS_PER_DOUBLING * Math.log2(FURTHER * (this.times.largest ?? 1));
+    return Math.ceil(STEPS_PER_DOUBLING * Math.log2(this.line?.limit ?? 1));
   }
 
   /** @param {number} step */
@@ -151,7 +150,25 @@ export class OneForward extends Widget {
   async choose(count) {
     this.count = count;
     await this.fit();
-    if (this.roof && count >= this.roof.ridge && count > 1) this.on.reached("binds");
+    if (this.line && count > 1 && count >= Math.min(this.line.ridge ?? Infinity, this.line.limit)) this.on.reached("binds");
+  }
+
+  // The numbers of tokens that are measured, as the recording has them until they are measured here.
+  /** @returns {number[]} */
+  get counts() {
+    const [first] = this.row.recorded?.messages ?? [];
+    return this.times.counts.length ? this.times.counts : (first?.counts ?? [1, MANY]);
+  }
+
+  get largest() {
+    return this.counts.at(-1);
+  }
+
+  get possible() {
+    return Object.fromEntries([["ratio", MANY], ["largest_ratio", this.largest ?? 1]].flatMap(([name, count]) => {
+      const range = this.times.ratioRange(Number(count));
+      return range ? [[name, { values: range, words: `In half of the passes, ${count} tokens took between ${written(range[0], "times")} and ${written(range[1], "times")} the time of one.` }]] : [];
+    }));
   }
 
   halt() {
@@ -159,45 +176,47 @@ export class OneForward extends Widget {
   }
 
   repaint() {
-    if (this.roof) this.chart.draw(this.roof.figure);
+    if (this.line) this.chart.draw(this.line.figure);
   }
 
   get values() {
-    const { times, pair, roof, count } = this;
-    const { model, largest = 0 } = times;
+    const { times, pair, line, count } = this;
+    const { model } = times;
+    const { largest } = this;
     const giga = (/** @type {number | undefined} */ each) => (each === undefined ? undefined : each / GIGA);
     return {
       model: model?.name ?? pair?.title, many: MANY, machine: this.isRecorded ? this.row.recorded?.machine : "this machine",
       one_time: times.seconds(1), many_time: times.seconds(MANY), ratio: times.ratio(MANY),
       parameters: model ? model.parameters / 1e6 : undefined, weights: model ? times.weightBytes / 1e6 : undefined, weight_bytes: model ? times.weightBytes / model.parameters : undefined,
       bandwidth: gigabytes(times.bytesPerSecond(1)), one_rate: giga(times.operationsPerSecond(1)), many_rate: giga(times.operationsPerSecond(MANY)),
-      largest: largest || undefined, largest_time: times.seconds(largest), largest_ratio: times.ratio(largest),
-      read_time: roof?.read_seconds, token_time: roof?.token_seconds, ridge: roof?.ridge,
-      count, count_time: roof?.chosen_seconds, alone_time: roof ? count * roof.read_seconds : undefined,
+      largest, largest_time: times.seconds(largest ?? 0), largest_ratio: times.ratio(largest ?? 0),
+      read_time: line?.read_seconds, token_time: line?.token_seconds, ridge: line?.ridge ?? undefined,
+      count, count_time: line?.chosen_seconds,
     };
   }
 
   draw(isHidden = false) {
-    const { times, scene, roof } = this;
-    const isRoof = scene.show === "roof" && roof !== null;
-    const shown = scene.show === "all" && times.counts.length ? times.counts : [1, MANY];
+    const { times, scene, line } = this;
+    const isLine = scene.show === "line" && line !== null;
+    const shown = scene.show === "all" || scene.show === "ask-all" ? this.counts : [1, MANY];
     const most = Math.max(...shown.map((count) => times.seconds(count) ?? 0));
-    this.bars.hidden = isRoof;
+    this.bars.hidden = isLine;
     this.bars.replaceChildren(...shown.map((count) => this.bar(count, isHidden ? 0 : most)));
-    this.picture.hidden = this.slider.hidden = !isRoof;
-    setText(this.words, isRoof ? this.sentence(roof) : times.whyQuicker(MANY, this.isExplained));
-    if (!isRoof) return;
+    this.picture.hidden = this.slider.hidden = !isLine;
+    setText(this.words, isLine ? this.sentence(line) : times.whyQuicker(MANY, this.isExplained));
+    if (!isLine) return;
     this.slider.max = String(this.mostSteps);
     this.slider.value = String(STEPS_PER_DOUBLING * Math.log2(this.count));
     this.slider.setAttribute("aria-valuetext", `${this.count} tokens`);
-    this.chart.draw(roof.figure);
+    this.chart.draw(line.figure);
   }
 
-  /** @param {any} roof */
-  sentence({ ridge, read_seconds: read, token_seconds: each, chosen_seconds: time }) {
-    const { count } = this;
-    const binds = count < ridge ? "reading takes longer" : "arithmetic takes longer";
-    return `${count} ${count === 1 ? "token" : "tokens"}: ${milliseconds(time)} by the line. Reading takes ${milliseconds(read)}, arithmetic ${count} × ${milliseconds(each)} = ${milliseconds(count * each)}, so ${binds}.`;
+  /** @param {any} line */
+  sentence({ read_seconds: read, token_seconds: each, chosen_seconds: time }) {
+    const { count, largest } = this;
+    const longer = count * each > read ? "Arithmetic" : "Reading";
+    const beyond = count > (largest ?? Infinity) ? ` Nothing was measured beyond ${largest} tokens: the dashed line goes on as if nothing changed there.` : "";
+    return `${count} ${count === 1 ? "token" : "tokens"}: ${milliseconds(read)} for reading and ${count} × ${milliseconds(each)} = ${milliseconds(count * each)} for arithmetic, ${milliseconds(time)} in all by the line. ${longer} takes longer.${beyond}`;
   }
 
   /**

@@ -1,7 +1,6 @@
-"""The seconds of a forward over its number of tokens: measurements, and a roofline fitted to them.
+"""The seconds of a forward over its number of tokens: measurements, and a line fitted to them.
 
-The functions turn numbers into a Plotly dict. Both axes are logarithmic, so that the part that is
-bound by arithmetic is a straight line.
+The functions turn numbers into a Plotly dict. Both axes are logarithmic.
 """
 
 from __future__ import annotations
@@ -12,34 +11,45 @@ from typing import Any
 
 from specviz.figures.plain_line import plain_line, plain_marks
 from specviz.figures.theme import LIGHT, SMALL, Figure, base_layout, note, quiet_axis
-from specviz.theory import Roofline
+from specviz.theory import ForwardLine
 
-FURTHER = 4  # end of the x-axis divided by the largest measured number of tokens
+STEPS = 40  # points of the drawn line
 
 
-def roofline_figure(
-    measured: Sequence[tuple[int, float]], fit: Roofline, chosen: float | None = None
+def forward_line_figure(
+    measured: Sequence[tuple[int, float]],
+    fit: ForwardLine,
+    limit: float,
+    chosen: float | None = None,
 ) -> Figure:
     """Return the figure of a forward's seconds over its number of tokens.
 
-    `measured` has pairs of a number of tokens and seconds; `chosen` is a number of tokens to mark.
+    `measured` has pairs of a number of tokens and seconds, and `limit` is the largest number of
+    tokens that is drawn. The line is dashed where nothing was measured. `chosen` is a number of
+    tokens to mark.
     """
-    largest = FURTHER * max(count for count, _ in measured)
-    ridge = min(max(1.0, fit.ridge), largest)
+    largest = max(count for count, _ in measured)
     dots = [(count, 1000 * seconds) for count, seconds in measured]
-    bound = [(count, 1000 * fit.at(count)) for count in (1.0, ridge, largest)]
+    known, beyond = _line(fit, 1.0, largest), _line(fit, largest, max(limit, largest))
     marked = [] if chosen is None else [(chosen, 1000 * fit.at(chosen))]
+    ridge = None if fit.ridge is None or not 1 <= fit.ridge <= limit else fit.ridge
     return {
         "data": [
-            plain_line("expected", [x for x, _ in bound], [y for _, y in bound], 2.2),
+            plain_line("expected", [x for x, _ in known], [y for _, y in known], 2.2),
+            plain_line("expected", [x for x, _ in beyond], [y for _, y in beyond], 2.2, "dash"),
             plain_marks("accepted", dots, 8),
             plain_marks("ink", marked, 14, "circle-open"),
         ],
-        "layout": _layout([y for _, y in (*dots, *bound)], ridge, largest),
+        "layout": _layout([y for _, y in (*dots, *known, *beyond)], ridge, max(limit, largest)),
     }
 
 
-def _layout(milliseconds: Sequence[float], ridge: float, largest: float) -> dict[str, Any]:
+def _line(fit: ForwardLine, low: float, high: float) -> list[tuple[float, float]]:
+    counts = [low * (high / low) ** (step / STEPS) for step in range(STEPS + 1)]
+    return [(count, 1000 * fit.at(count)) for count in counts]
+
+
+def _layout(milliseconds: Sequence[float], ridge: float | None, largest: float) -> dict[str, Any]:
     layout = base_layout(260)
     layout["margin"] = {"l": 52, "r": 16, "t": 24, "b": 42}
     title = {"text": "tokens in one forward", "font": {"size": SMALL}}
@@ -59,13 +69,15 @@ def _layout(milliseconds: Sequence[float], ridge: float, largest: float) -> dict
         tickvals=shown,
         ticktext=[f"{each:g} ms" for each in shown],
     )
+    if ridge is None:
+        return layout
     line = {"color": LIGHT["muted"], "width": 1.2, "dash": "dot"}
     upright = {"x0": ridge, "x1": ridge, "y0": 0, "y1": 1, "yref": "paper"}
     layout["shapes"] = [{"type": "line", **upright, "line": line, "layer": "below"}]
     above = {"y": 1, "yref": "paper", "yanchor": "bottom"}
     place = math.log10(ridge)
     layout["annotations"] = [
-        note("reading the weights ", x=place, xanchor="right", **above),
-        note(" arithmetic", x=place, xanchor="left", **above),
+        note("reading takes longer ", x=place, xanchor="right", **above),
+        note(" arithmetic takes longer", x=place, xanchor="left", **above),
     ]
     return layout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -14,10 +15,10 @@ from specviz.errors import InputError
 from specviz.forward_curve import ForwardCurve
 from specviz.theory import (
     MAX_BATCH,
-    Roofline,
+    ForwardLine,
     bandwidth_limit,
     batch_speedup,
-    fitted_roofline,
+    fitted_line,
     largest_paying_batch,
     peak_share,
     speedup,
@@ -101,20 +102,44 @@ def test_a_share_of_the_peak_needs_positive_numbers(name: str, value: float) -> 
         peak_share(**whole | {name: value})
 
 
-def test_a_fit_finds_the_roofline_behind_exact_times_and_is_close_for_noisy_ones() -> None:
-    made, counts = Roofline(0.04, 0.003), (1, 2, 4, 6, 8, 16, 32, 64)
-    exact = fitted_roofline(counts, [made.at(count) for count in counts])
+def test_a_fit_finds_the_line_behind_exact_times_and_is_close_for_noisy_ones() -> None:
+    made, counts = ForwardLine(0.04, 0.003), (1, 2, 4, 6, 8, 16, 32, 64)
+    exact = fitted_line(counts, [made.at(count) for count in counts])
     assert exact.read_seconds == pytest.approx(0.04) and exact.ridge == pytest.approx(40 / 3)
     noise = (1.1, 0.95, 1.05, 0.9, 1.0, 1.1, 0.92, 1.03)
     times = [made.at(count) * each for count, each in zip(counts, noise, strict=True)]
-    assert fitted_roofline(counts, times).read_seconds == pytest.approx(0.04, rel=0.05)
-    assert fitted_roofline(counts, times).token_seconds == pytest.approx(0.003, rel=0.1)
+    assert fitted_line(counts, times).read_seconds == pytest.approx(0.04, rel=0.05)
+    assert fitted_line(counts, times).token_seconds == pytest.approx(0.003, rel=0.1)
     with pytest.raises(
         InputError, match="counts and seconds must have the same length, at least three, got"
     ):
-        fitted_roofline((1, 2), (1.0, 2.0))
+        fitted_line((1, 2), (1.0, 2.0))
     with pytest.raises(InputError, match="seconds must be a positive number, got 0"):
-        fitted_roofline((1, 2, 4), (1.0, 0.0, 2.0))
+        fitted_line((1, 2, 4), (1.0, 0.0, 2.0))
+
+
+def test_times_that_fall_with_more_tokens_are_fitted_without_a_negative_number() -> None:
+    flat = fitted_line((1, 2, 4), (4.0, 3.9, 3.8))
+    assert flat.token_seconds == 0 and flat.ridge is None
+    assert flat.read_seconds == pytest.approx(3.9, rel=0.01)
+    steep = fitted_line((1, 2, 4), (1.0, 2.5, 6.0))
+    assert steep.read_seconds == 0 and steep.ridge == 0
+
+
+def test_the_recorded_forwards_of_a_lesson_fit_a_sum_better_than_a_maximum() -> None:
+    """Seconds of SmolLM2 135M on an AMD EPYC, from assets/lessons/recorded/forwards.json.gz."""
+    counts = (1, 2, 4, 6, 8, 16, 32, 64)
+    times = (17.16, 17.14, 16.54, 17.77, 19.22, 22.51, 36.65, 61.19)
+
+    def misfit(at: Callable[[int], float]) -> float:
+        return math.fsum((at(n) / time - 1) ** 2 for n, time in zip(counts, times, strict=True))
+
+    corners = [
+        misfit(lambda n, read=read, each=each: max(read / 10, n * each / 100))
+        for read in range(150, 220)
+        for each in range(50, 160)
+    ]
+    assert misfit(fitted_line(counts, times).at) < min(corners)
 
 
 def test_more_tokens_use_more_experts_but_never_more_than_all() -> None:
