@@ -4,19 +4,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { rightOption, typedNumber, typedOption } from "../../assets/player/learn/lesson_answers.js";
+import { rightOption, typedNumber, typedOption, undecidedWords } from "../../assets/player/learn/lesson_answers.js";
 import { textParts, written } from "../../assets/player/learn/lesson_text.js";
 import { pieces, RecordedGame } from "../../assets/player/learn/widgets/recorded_game.js";
 import { clockNumbers, clockRound } from "../../assets/player/learn/widgets/clock_rounds.js";
 import { isRead } from "../../assets/player/learn/widgets/eagle_moment.js";
-import { quantisedNumbers, serversNumbers } from "../../assets/player/learn/widgets/engine_numbers.js";
+import { quantisedNumbers, quantisedPossible, serversNumbers, serversPossible, shareRange } from "../../assets/player/learn/widgets/engine_numbers.js";
 import { raceNumbers, runningRates } from "../../assets/player/learn/widgets/race_counts.js";
 import { batchNumbers } from "../../assets/player/learn/widgets/ragged_rows.js";
 import { roundingNumbers, shuffled, sum32 } from "../../assets/player/learn/widgets/rounding_places.js";
-import { byDepth, childrenOf, ends, noiseWords, settingWords, SHOWN, treeMarkup } from "../../assets/player/learn/widgets/sweep_points.js";
+import { byDepth, childrenOf, ends, noiseWords, possibleValues, rangeOf, settingWords, SHOWN, treeMarkup } from "../../assets/player/learn/widgets/sweep_points.js";
 import { drawnSibling, mayLook, triedBefore } from "../../assets/player/learn/widgets/tree_paths.js";
 import { roundWords } from "../../assets/player/shared/batch_rows.js";
-import { TypedGame } from "../../assets/player/learn/widgets/typed_game.js";
+import { leadRange, TypedGame } from "../../assets/player/learn/widgets/typed_game.js";
 import { ForwardTimes } from "../../assets/player/learn/widgets/forward_times.js";
 import { acceptance, barsOf, beyond, changed, overlap } from "../../assets/player/learn/widgets/two_distributions.js";
 import { doubledBin, RedrawFromTarget } from "../../assets/player/learn/widgets/wrong_redraw.js";
@@ -51,6 +51,17 @@ test("if a value decides, the right answer is the one whose bounds contain it", 
   assert.equal(rightOption({ options, value: "ratio" }, { ratio: 2 }).name, "much");
   assert.equal(rightOption({ options, value: "ratio" }, {}), undefined);
   assert.equal(rightOption({ options: [{ name: "a", right: false }, { name: "b", right: true }], value: "" }, {}).name, "b");
+});
+
+test("an answer is right only if every value that the measurement allows gives it", () => {
+  const step = { options: [{ name: "little", low: null, high: 2 }, { name: "much", low: 2, high: null }], value: "ratio" };
+  const possible = (...values) => ({ ratio: { values, words: "1.5 to 2.5." } });
+  assert.equal(rightOption(step, { ratio: 1.9 }, possible(1.8, 1.95)).name, "little");
+  assert.equal(undecidedWords(step, { ratio: 1.9 }, possible(1.8, 1.95)), "");
+  assert.equal(rightOption(step, { ratio: 1.9 }, possible(1.5, 2.5)), undefined);
+  assert.equal(undecidedWords(step, { ratio: 1.9 }, possible(1.5, 2.5)), "1.5 to 2.5. This measurement allows more than one of these answers.");
+  assert.equal(undecidedWords(step, {}, {}), "It has not been measured.");
+  assert.equal(undecidedWords({ ...step, value: "" }, {}, {}), "");
 });
 
 const PLAN = {
@@ -214,6 +225,61 @@ test("the best and the worst point of a sweep are named by their shown values", 
   assert.equal(ends(points, SHOWN.acceptance, words).winner, 1);
   near(found.trend, 1.1 / 1.2);
   assert.equal(ends([], SHOWN.speedup, words).winner, undefined);
+});
+
+const depths = (...rows) => rows.map(([reached, passed], at) => ({ depth: at + 1, reached, passed }));
+const wordsOf = ({ setting }) => settingWords(setting, {});
+
+test("two settings of a sweep are told apart only if their repeats do not overlap", () => {
+  const timed = (length, ...speedups) => ({ setting: { "draft-length": length }, speedup: speedups[1] ?? speedups[0], speedups });
+  const points = [timed(2, 0.95, 1, 1.22), timed(5, 1.34, 1.45, 1.69), timed(10, 1.35, 1.44, 1.63)];
+  const found = possibleValues(points, SHOWN.speedup, wordsOf, [0.83, 1.13]);
+  assert.deepEqual([found.winner.values, found.lowest.values], [[1, 2], [0]]);
+  assert.equal(found.winner.words, "K = 5: 1.45×, and the measurement allows 1.34× to 1.69×. K = 10: 1.44×, and the measurement allows 1.35× to 1.63×.");
+  assert.deepEqual([found.first_speedup.values, found.last_speedup.values], [[0.95, 1.22], [1.35, 1.63]]);
+  near(found.trend.values[0], 1.35 / 1.22);
+  near(found.trend.values[1], 1.63 / 0.95);
+  assert.deepEqual(possibleValues([], SHOWN.speedup, wordsOf, []), {});
+});
+
+test("a single run is as uncertain as plain decoding beside itself, and without that it decides nothing", () => {
+  const point = { setting: { "draft-length": 2 }, speedup: 1.2, speedups: [1.2] };
+  const [low, high] = rangeOf(point, SHOWN.speedup, [0.8, 1.1]);
+  near(low, 1.2 * 0.8);
+  near(high, 1.2 / 0.8);
+  assert.deepEqual(rangeOf(point, SHOWN.speedup, []), [0, Infinity]);
+  assert.match(possibleValues([point], SHOWN.speedup, wordsOf, []).last_speedup.words, /allows 0.00× to any value/);
+});
+
+test("a few guesses do not decide whether you or the machine guesses better", () => {
+  const of = (kept, examined) => ({ kept, examined, rate: kept / examined });
+  const [low, high] = leadRange(of(3, 5), of(5, 8)).lead.values;
+  assert.ok(low < -0.05 && high > 0.05);
+  assert.ok(leadRange(of(10, 500), of(400, 500)).lead.values[1] < -0.05);
+  assert.deepEqual(leadRange({ kept: 0, examined: 0, rate: undefined }, of(1, 2)), {});
+});
+
+test("tokens per look are known to two standard errors, which the counts by depth give", () => {
+  // Of four looks two accept nothing and two accept both guesses: mean 1, variance 1.
+  const small = { setting: { tree: "1x1" }, rounds: 4, block_efficiency: 2, acceptance_rate: 2 / 3, acceptance_by_depth: depths([4, 2], [2, 2]) };
+  assert.deepEqual(rangeOf(small, SHOWN.tokens, []), [1, 3]);
+  const sure = { setting: { tree: "2" }, rounds: 4, block_efficiency: 1, acceptance_rate: 0, acceptance_by_depth: depths([4, 0]) };
+  assert.deepEqual(possibleValues([small, sure], SHOWN.tokens, wordsOf, []).winner.values, [0, 1]);
+  const large = { ...small, rounds: 400, acceptance_by_depth: depths([400, 200], [200, 200]) };
+  assert.deepEqual(possibleValues([large, sure], SHOWN.tokens, wordsOf, []).winner.values, [0]);
+  near(rangeOf(small, SHOWN.acceptance, [])[0], 2 / 3 - 2 * Math.sqrt((2 / 3) * (1 / 3) / 6));
+});
+
+test("noise of passes, shares of few places and overlapping loads leave a question open", () => {
+  const times = new ForwardTimes();
+  for (const many of [0.83, 0.96, 0.96, 1, 1.09, 1.1, 1.21]) times.take({ counts: [1, 6], seconds: [1, many], passes: 7, model: {}, weight_bytes: 1 });
+  assert.deepEqual(times.ratioRange(6), [0.96, 1.1]);
+  assert.deepEqual(shareRange(10, 10).map((each) => each.toFixed(2)), ["0.71", "1.00"]);
+  const { q4_times: speed } = quantisedPossible({ seconds: { F16: [2, 4], Q4_0: [1, 2] }, tokens: { F16: 40, Q4_0: 40 }, agreed: { Q4_0: 36 } });
+  assert.deepEqual(speed.values, [1, 4]);
+  const level = (at_once, ...draft) => ({ at_once, plain: [9, 10], draft });
+  assert.deepEqual(serversPossible({ levels: [level(1, 11, 12), level(2, 9.5, 11), level(4, 8, 8.5)] }).pays_up_to.values, [1, 2]);
+  assert.deepEqual(serversPossible({ levels: [level(1, 9.5, 11), level(2, 8, 8.5)] }).pays_up_to.values, [0, 1]);
 });
 
 const RATES = [{ name: "used", right: false, value: "used" }, { name: "rate", right: true, value: "rate" }];

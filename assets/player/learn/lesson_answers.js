@@ -1,5 +1,5 @@
 // Decides which answer of a step is right: the option that is marked as right, or the option whose
-// bounds contain the measured value. It also compares a number that the learner typed.
+// bounds contain the measured value with its noise. It also compares a number that the learner typed.
 
 const NEAR = 0.01; // largest relative difference with which a typed number is accepted as a value
 
@@ -11,16 +11,32 @@ export function optionOf(step, name) {
   return step.options.find((option) => option.name === name);
 }
 
-// Return the right option of a step, or undefined while the value that decides is unknown.
+// Return the right option of a step. Return undefined while the value that decides is unknown, and if
+// the measurement allows values with different answers.
 /**
  * @param {LessonStepRecord} step
  * @param {Record<string, any>} values
+ * @param {Record<string, Possible>} [possible] what the measurement allows for values that are not exact
  */
-export function rightOption({ options, value }, values) {
+export function rightOption({ options, value }, values, possible = {}) {
   if (!value) return options.find(({ right }) => right);
   const found = values[value];
   if (found === undefined || found === null) return undefined;
-  return options.find(({ low, high }) => found >= (low ?? -Infinity) && found < (high ?? Infinity));
+  const allowed = possible[value]?.values ?? [found];
+  const [first, ...others] = allowed.map((each) => options.find(({ low, high }) => each >= (low ?? -Infinity) && each < (high ?? Infinity)));
+  return others.every((other) => other === first) ? first : undefined;
+}
+
+// Say why a measurement decides nothing between the answers of a step, or return "" if it does.
+/**
+ * @param {LessonStepRecord} step
+ * @param {Record<string, any>} values
+ * @param {Record<string, Possible>} [possible]
+ */
+export function undecidedWords(step, values, possible = {}) {
+  if (!step.value || rightOption(step, values, possible)) return "";
+  if (values[step.value] === undefined || values[step.value] === null) return "It has not been measured.";
+  return `${possible[step.value]?.words ?? ""} This measurement allows more than one of these answers.`.trim();
 }
 
 /** @typedef {{ number: number, isPercent: boolean, places: number, isExact: boolean }} Typed `places` counts decimals; `isExact` is true if the number has at least two significant digits */

@@ -4,7 +4,7 @@ import { element, setText } from "../shared/dom.js";
 import { FormulaView } from "./formula_view.js";
 import { notebookLink } from "./learn_address.js";
 import { LessonText } from "./lesson_text.js";
-import { optionOf, rightOption, typedOption } from "./lesson_answers.js";
+import { optionOf, rightOption, typedOption, undecidedWords } from "./lesson_answers.js";
 import { NumberForm } from "./number_form.js";
 import { WIDGETS } from "./widgets.js";
 
@@ -173,7 +173,7 @@ export class LessonView {
   }
 
   get rightOption() {
-    return rightOption(this.step, this.widget.values);
+    return rightOption(this.step, this.widget.values, this.widget.possible);
   }
 
   // Return whether the learner has done everything in this step.
@@ -264,7 +264,14 @@ export class LessonView {
    */
   reply(step, name, values) {
     const option = optionOf(step, name);
-    const isRight = rightOption(step, values ?? this.widget.values)?.name === name;
+    const [known, possible] = values ? [values, {}] : [this.widget.values, this.widget.possible];
+    const undecided = undecidedWords(step, known, possible);
+    if (undecided) {
+      const said = element("p", "lesson-reply is-undecided");
+      said.append(element("b", "", "Not decided. "), undecided);
+      return said;
+    }
+    const isRight = rightOption(step, known, possible)?.name === name;
     const made = element("p", isRight ? "lesson-reply is-right" : "lesson-reply is-wrong");
     made.append(element("b", "", isRight ? "Right. " : "Not quite. "));
     if (step.kind === "number" && option && !isRight) made.append(this.text.inline(element("span"), `That is ${option.text}. `));

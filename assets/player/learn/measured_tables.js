@@ -54,6 +54,19 @@ export class MeasuredTables extends OrderWidget {
     return {};
   }
 
+  // Return what the measurement allows for values that decide questions.
+  /**
+   * @param {any} _found
+   * @returns {Record<string, Possible>}
+   */
+  allowed(_found) {
+    return {};
+  }
+
+  get possible() {
+    return this.found ? this.allowed(this.found) : {};
+  }
+
   // Return the table that a step shows, made from the server's message `_found`. `_show` is the
   // step's name for the table.
   /**

@@ -51,6 +51,35 @@ export function quantisedNumbers(found) {
   };
 }
 
+// Return what the passes allow for the values that decide questions about the three precisions.
+/**
+ * @param {QuantisedMessage} found
+ * @returns {Record<string, Possible>}
+ */
+export function quantisedPossible(found) {
+  const { seconds, tokens, agreed } = found;
+  const [fine, coarse] = [seconds.F16, seconds.Q4_0];
+  const times = [Math.min(...fine) / Math.max(...coarse), Math.max(...fine) / Math.min(...coarse)].map((each) => (each * tokens.Q4_0) / tokens.F16);
+  const shares = shareRange(agreed.Q4_0, tokens.F16);
+  const percent = (/** @type {number} */ share) => `${Math.round(100 * share)} %`;
+  return {
+    q4_times: { values: times, words: `The passes allow ${times[0].toFixed(2)}× to ${times[1].toFixed(2)}×.` },
+    q4_share: { values: shares, words: `${agreed.Q4_0} of ${tokens.F16} places are equal, which allows ${percent(shares[0])} to ${percent(shares[1])}.` },
+  };
+}
+
+// Return the range of a share to two standard errors (Wilson's interval).
+/**
+ * @param {number} count
+ * @param {number} all
+ */
+export function shareRange(count, all) {
+  const [share, z] = [count / all, 2];
+  const middle = (share + (z * z) / (2 * all)) / (1 + (z * z) / all);
+  const by = (z * Math.sqrt((share * (1 - share)) / all + (z * z) / (4 * all * all))) / (1 + (z * z) / all);
+  return [middle - by, middle + by];
+}
+
 // Return the median rates of all passes with and without drafts. The fastest pass would be
 // misleading, because with many concurrent requests every pass includes waiting.
 /** @param {LoadLevel} level */
@@ -63,6 +92,23 @@ export function ratesOf({ plain, draft }) {
 /** @param {LoadLevel} level */
 function isSlower({ plain, draft }) {
   return Math.max(...draft) < Math.min(...plain);
+}
+
+// Return up to how many requests drafts may pay: from the largest load at which every pass with drafts
+// beats every pass without, up to the last load before a loss beyond noise.
+/**
+ * @param {ServersMessage} found
+ * @returns {Record<string, Possible>}
+ */
+export function serversPossible({ levels }) {
+  const isFaster = (/** @type {LoadLevel} */ { plain, draft }) => Math.min(...draft) > Math.max(...plain);
+  const loss = levels.findIndex(isSlower);
+  const open = loss < 0 ? levels : levels.slice(0, loss);
+  const sure = open.findLastIndex(isFaster);
+  const values = [sure < 0 ? 0 : open[sure].at_once, ...open.slice(sure + 1).map(({ at_once: count }) => count)];
+  const words = sure < 0 ? "At no load is every pass with drafts faster than every pass without." : `Every pass with drafts is faster with ${open[sure].at_once} at once.`;
+  const lost = loss < 0 ? "At no load is every pass with drafts slower." : `Every pass with drafts is slower with ${levels[loss].at_once} at once.`;
+  return { pays_up_to: { values, words: `${words} ${lost}` } };
 }
 
 /** @param {ServersMessage} found */

@@ -5,7 +5,7 @@ import { drawing, element } from "../../shared/dom.js";
 import { leftWords } from "../../shared/number_words.js";
 import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
-import { childrenOf, ends, noiseRange, noiseWords, SHOWN, settingWords, treeMarkup } from "./sweep_points.js";
+import { childrenOf, ends, noiseRange, noiseWords, possibleValues, SHOWN, settingWords, treeMarkup } from "./sweep_points.js";
 
 export class MeasuredSweep extends Widget {
   static id = "measured-sweep";
@@ -120,6 +120,11 @@ export class MeasuredSweep extends Widget {
     if (points.length) return { ...found, ...told };
     const [first, last] = [this.planned[0], this.planned.at(-1)];
     return { ...found, ...told, first: first && words(first), last: last && words(last) };
+  }
+
+  get possible() {
+    const words = (/** @type {any} */ point) => settingWords(point.setting, this.course.setup);
+    return possibleValues(this.now?.points ?? [], this.shown, words, this.now?.noise ?? []);
   }
 
   draw() {

@@ -4,7 +4,7 @@
 
 import { megabytes } from "../../lab/cells.js";
 import { MeasuredTables } from "../measured_tables.js";
-import { quantisedNumbers, secondsOf } from "./engine_numbers.js";
+import { quantisedNumbers, quantisedPossible, secondsOf } from "./engine_numbers.js";
 
 /** @typedef {import("./engine_numbers.js").QuantisedMessage} QuantisedMessage */
 /** @typedef {import("./engine_numbers.js").Quantised} Quantised */
@@ -34,6 +34,11 @@ export class QuantisedTarget extends MeasuredTables {
   /** @param {QuantisedMessage} found */
   numbers(found) {
     return quantisedNumbers(found);
+  }
+
+  /** @param {QuantisedMessage} found */
+  allowed(found) {
+    return quantisedPossible(found);
   }
 
   /**

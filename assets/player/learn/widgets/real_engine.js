@@ -2,7 +2,7 @@
 // speculates, the engine's counts next to ours, and its speed under load.
 
 import { MeasuredTables } from "../measured_tables.js";
-import { ratesOf, serversNumbers } from "./engine_numbers.js";
+import { ratesOf, serversNumbers, serversPossible } from "./engine_numbers.js";
 
 /** @typedef {import("./engine_numbers.js").ServersMessage} ServersMessage */
 /** @typedef {import("./engine_numbers.js").EngineCounts} EngineCounts */
@@ -25,6 +25,11 @@ export class RealEngine extends MeasuredTables {
   /** @param {ServersMessage} found */
   numbers(found) {
     return serversNumbers(found);
+  }
+
+  /** @param {ServersMessage} found */
+  allowed(found) {
+    return serversPossible(found);
   }
 
   /**

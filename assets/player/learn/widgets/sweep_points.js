@@ -1,7 +1,9 @@
 // The points of a sweep for lessons: the shown value of each point, its setting in words, and the
 // best and the worst point.
 
-/** @typedef {{ title: string, hasOne: boolean, of: (point: any) => number, written: (value: number) => string, note: (point: any) => string }} Shown */
+/** @typedef {{ title: string, hasOne: boolean, of: (point: any) => number, written: (value: number) => string, note: (point: any) => string, error: (point: any) => number }} Shown `error` is the standard error of a counted value; a timed one has 0, because its repeats show its noise */
+
+const SURE = 2; // values that are counted are known to this many standard errors
 
 const tokens = (/** @type {number | null} */ value) => (value === null ? "" : `${value.toFixed(2)} tokens a look`);
 
@@ -9,15 +11,15 @@ const tokens = (/** @type {number | null} */ value) => (value === null ? "" : `$
 export const SHOWN = {
   speedup: {
     title: "Speed beside plain decoding", hasOne: true, of: ({ speedup }) => speedup, written: (value) => `${value.toFixed(2)}×`,
-    note: (point) => [spreadWords(point), passWords(point)].filter(Boolean).join("; "),
+    note: (point) => [spreadWords(point), passWords(point)].filter(Boolean).join("; "), error: () => 0,
   },
   tokens: {
     title: "Tokens from one look of the target", hasOne: false, of: ({ block_efficiency: each }) => each ?? 0, written: (value) => value.toFixed(2),
-    note: (point) => [passWords(point), shortWords(point)].filter(Boolean).join("; "),
+    note: (point) => [passWords(point), shortWords(point)].filter(Boolean).join("; "), error: tokensError,
   },
   acceptance: {
     title: "Share of examined guesses that pass", hasOne: false, of: ({ acceptance_rate: rate }) => rate ?? 0, written: (value) => `${Math.round(100 * value)} %`,
-    note: ({ block_efficiency: each }) => tokens(each),
+    note: ({ block_efficiency: each }) => tokens(each), error: rateError,
   },
 };
 
@@ -76,6 +78,73 @@ const WORDS = {
   method: (value, { methods }) => methods.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
   pair: (value, { pairs }) => pairs.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
 };
+
+// Return the standard error of the tokens per round. The share of rounds that pass a depth says how
+// often a round accepts at least so many tokens, so the counts by depth give the variance.
+/** @param {any} point */
+function tokensError({ rounds, acceptance_by_depth: depths }) {
+  const sum = (/** @type {(each: any) => number} */ of) => (depths ?? []).reduce((/** @type {number} */ whole, /** @type {any} */ each) => whole + of(each), 0) / rounds;
+  const mean = sum(({ passed }) => passed);
+  return Math.sqrt(Math.max(0, sum(({ depth, passed }) => (2 * depth - 1) * passed) - mean * mean) / rounds);
+}
+
+// Return the standard error of the acceptance rate.
+/** @param {any} point */
+function rateError({ acceptance_rate: rate, acceptance_by_depth: depths }) {
+  const examined = (depths ?? []).reduce((/** @type {number} */ whole, /** @type {any} */ { reached }) => whole + reached, 0);
+  return rate === null || !examined ? 0 : Math.sqrt((rate * (1 - rate)) / examined);
+}
+
+// Return the range that a measurement allows for a point: that of its repeats, or two standard errors
+// on both sides of a counted value. A single timed run is as uncertain as plain decoding beside itself.
+/**
+ * @param {any} point
+ * @param {Shown} shown
+ * @param {number[]} noise
+ * @returns {[number, number]}
+ */
+export function rangeOf(point, shown, noise) {
+  const value = shown.of(point);
+  if (!shown.hasOne) return [value - SURE * shown.error(point), value + SURE * shown.error(point)];
+  if (point.speedups.length > 1) return [Math.min(...point.speedups), Math.max(...point.speedups)];
+  const by = Math.max(...noise.map((ratio) => Math.max(ratio, 1 / ratio)));
+  return noise.length ? [value / by, value * by] : [0, Infinity];
+}
+
+// Return what the measurement allows for the values that decide questions about a sweep.
+/**
+ * @param {any[]} points
+ * @param {Shown} shown
+ * @param {(point: any) => string} words
+ * @param {number[]} noise speed ratios of neighbouring measurements of plain decoding
+ * @returns {Record<string, Possible>}
+ */
+export function possibleValues(points, shown, words, noise) {
+  if (!points.length) return {};
+  const numbers = points.map(shown.of);
+  const ranges = points.map((point) => rangeOf(point, shown, noise));
+  const told = (/** @type {number} */ at) => {
+    const [low, high] = ranges[at].map((each) => (each === Infinity ? "any value" : shown.written(Math.max(0, each))));
+    return `${words(points[at])}: ${shown.written(numbers[at])}, and the measurement allows ${low} to ${high}.`;
+  };
+  // Two counted values differ if their difference is more than twice its standard error.
+  const areClose = (/** @type {number} */ one, /** @type {number} */ other) => {
+    if (shown.hasOne) return ranges[one][0] <= ranges[other][1] && ranges[other][0] <= ranges[one][1];
+    return Math.abs(numbers[one] - numbers[other]) <= SURE * Math.hypot(shown.error(points[one]), shown.error(points[other]));
+  };
+  const rivals = (/** @type {number} */ end) => {
+    const at = numbers.indexOf(end);
+    const values = [...points.keys()].filter((each) => areClose(at, each));
+    return { values, words: values.map(told).join(" ") };
+  };
+  const last = points.length - 1;
+  const [first, end] = [ranges[0], ranges[last]];
+  return {
+    winner: rivals(Math.max(...numbers)), lowest: rivals(Math.min(...numbers)),
+    ...(shown.hasOne && { first_speedup: { values: first, words: told(0) }, last_speedup: { values: end, words: told(last) } }),
+    ...(shown.hasOne && { trend: { values: [end[0] / first[1], end[1] / first[0]], words: `${told(0)} ${told(last)}` } }),
+  };
+}
 
 // Describe the settings that a sweep varies.
 /**
@@ -176,5 +245,6 @@ export function ends(points, shown, words) {
   ]);
   const { first, last } = chosen;
   const trend = first && last ? last.speedup / first.speedup : undefined;
-  return { ...Object.fromEntries(named), points: points.length || undefined, winner: points.length ? winner : undefined, trend };
+  const lowest = points.length ? numbers.indexOf(Math.min(...numbers)) : undefined;
+  return { ...Object.fromEntries(named), points: points.length || undefined, winner: points.length ? winner : undefined, lowest, trend };
 }

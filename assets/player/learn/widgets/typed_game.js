@@ -76,3 +76,29 @@ export function likeliest({ positions }, most) {
   const root = positions.find(({ parent }) => parent === -1);
   return root ? root.id.slice(0, most).map((id, at) => ({ id, p: root.p[at] })) : [];
 }
+
+// Return by how much the learner's acceptance rate exceeds the small model's.
+/**
+ * @param {{ rate: number | undefined }} own
+ * @param {{ rate: number | undefined }} other
+ */
+export function lead({ rate: own }, { rate: other }) {
+  return own === undefined || other === undefined ? undefined : own - other;
+}
+
+// Return by how much the rates may differ: the difference, and two standard errors on both sides.
+// Each rate is that of two more tokens, one of them accepted, so that a few tokens of one outcome do
+// not look certain.
+/**
+ * @param {{ rate: number | undefined, kept: number, examined: number }} own
+ * @param {{ rate: number | undefined, kept: number, examined: number }} other
+ * @returns {Record<string, Possible>}
+ */
+export function leadRange(own, other) {
+  const found = lead(own, other);
+  if (found === undefined) return {};
+  const variances = [own, other].map(({ kept, examined }) => ((kept + 1) * (examined - kept + 1)) / (examined + 2) ** 3);
+  const by = 2 * Math.sqrt(variances[0] + variances[1]);
+  const points = Math.round(100 * by);
+  return { lead: { values: [found - by, found + by], words: `You: ${own.kept} of ${own.examined} examined tokens. The machine: ${other.kept} of ${other.examined}. With so few, chance alone can move the difference by ${points} percentage points.` } };
+}

@@ -9,7 +9,7 @@ import { tokenLabel, tokenText } from "../../shared/token_label.js";
 import { outcomeOf, verdictRow } from "../../shared/verdict_row.js";
 import { Widget } from "../widget.js";
 import { RecordedGame } from "./recorded_game.js";
-import { likeliest, TypedGame } from "./typed_game.js";
+import { lead, leadRange, likeliest, TypedGame } from "./typed_game.js";
 
 const PEEKED = 6; // number of tokens that the button "peek" shows
 const ENOUGH = 4; // rounds after which the learner and the small model can be compared
@@ -227,6 +227,11 @@ export class YouDraft extends Widget {
     };
   }
 
+  get possible() {
+    const { own, other } = this.game;
+    return leadRange(own, other);
+  }
+
   draw() {
     const { game } = this;
     const isBusy = this.course.drive.isBusy;
@@ -285,15 +290,6 @@ export class YouDraft extends Widget {
     const values = isRead ? [probability(p), u === null ? "" : probability(u)] : ["", ""];
     return verdictRow(node, text, values, round.outcomes[node]);
   }
-}
-
-// Return by how much the learner's acceptance rate exceeds the small model's.
-/**
- * @param {{ rate: number | undefined }} own
- * @param {{ rate: number | undefined }} other
- */
-function lead({ rate: own }, { rate: other }) {
-  return own === undefined || other === undefined ? undefined : own - other;
 }
 
 /**
