@@ -70,19 +70,20 @@ _GENERAL_TERMS = (
     Term(
         "speculative_decoding",
         "speculative decoding",
-        "A cheap model proposes several tokens and the large one checks them all in a single "
-        "forward. The text is distributed as if the large model had written it alone.",
+        "Something cheap proposes several tokens, and the target model checks them all in a single "
+        "forward. The text is distributed as if the target had written it alone.",
     ),
     Term(
         "target",
         "target",
-        "The large model whose text we want. Its distribution over the next token is called p.",
+        "The model whose text we want, usually a large one. Its distribution over the next token "
+        "is called p.",
     ),
     Term(
         "draft",
         "draft",
-        "The cheap model that guesses what the target would say. Its distribution over the next "
-        "token is called q.",
+        "The cheap model that guesses what the target would say: a smaller model, or the target "
+        "with rounded weights or fewer layers. Its distribution over the next token is called q.",
     ),
     Term(
         "drafter",
@@ -129,8 +130,8 @@ _GENERAL_TERMS = (
     Term(
         "target_forward",
         "target forward",
-        "One pass through the large model. It costs almost the same for one token as for a few, "
-        "and that is what makes speculation pay.",
+        "One pass through the target. It costs almost the same for one token as for a few, and "
+        "that is what makes speculation pay.",
     ),
     Term(
         "verification",
@@ -229,8 +230,8 @@ _GENERAL_TERMS = (
     Term(
         "bonus_token",
         "bonus token",
-        "The extra token after full acceptance: the target's forward has already computed what "
-        "comes next.",
+        "The extra token after full acceptance. The forward that verifies the guesses runs one row "
+        "more for it, behind the last guess.",
     ),
     Term(
         "first_token",
@@ -242,7 +243,8 @@ _GENERAL_TERMS = (
         "lossless",
         "lossless",
         "The output has exactly the target's distribution. At temperature 0 that means the same "
-        "text; above it the texts differ by chance, as two runs of the target would.",
+        "text, but for ties that rounding decides; above it the texts differ by chance, as two "
+        "runs of the target would.",
     ),
     Term(
         "total_variation",
@@ -315,7 +317,10 @@ _GENERAL_TERMS = (
         "How long until the first new token: the time to read the prompt.",
     ),
     Term(
-        "prefill", "prefill", "Reading the whole prompt in one forward, before the first new token."
+        "prefill",
+        "prefill",
+        "Reading the prompt before the first new token: many tokens in one forward, or in several "
+        "if the prompt is long.",
     ),
     Term(
         "rollback",
@@ -507,8 +512,8 @@ _METHOD_TERMS = (
     Term(
         "slot_waste",
         "slot waste",
-        "In a batch all rows of a forward are as wide as the widest. The share of places that "
-        "hold no token is waste.",
+        "The share of places in a batch's forwards that hold no token, because this app gives "
+        "every row as many places as the widest one needs. Engines that pack their rows have none.",
     ),
 )
 

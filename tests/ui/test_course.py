@@ -346,10 +346,21 @@ def test_long_caches_in_a_batch_make_verification_cheap_again() -> None:
     assert found["token_seconds"] == pytest.approx(weights + caches)
     assert found["overhead"] == pytest.approx((compute + caches) / (weights + caches))
     assert found["ridge"] == pytest.approx(989 / 3.35)
-    assert found["paying_rows"] > ask(PLAN)["paying_rows"] > 100
+    first, last = found["paying_rows"]
+    assert first == 1 and last > ask(PLAN)["paying_rows"][1] > 100
     large = PLAN | {"prompt": 1700, "cache": cache}
     assert ask(large)["fitting_rows"] == int((80e9 - 17e9) / (2000 * cache * 1000)) < 512
     assert ask(large | {"memory": 16})["fitting_rows"] == 0
+
+
+def test_experts_may_gain_only_from_some_number_of_rows_on_and_a_bad_draft_never() -> None:
+    experts = {"experts": 8, "active": 2, "parameters": 47, "draft_parameters": 1}
+    plan = PLAN | experts | {"a": 0.7, "K": 5, "cache": 131, "draft_cache": 33}
+    first, last = Handlers().course.deployment(plan)["paying_rows"]
+    assert 1 < first < 8 and last > 100
+    gain = [Handlers().course.deployment(plan | {"rows": n})["speedup"] for n in (first - 1, first)]
+    assert gain[0] <= 1 < gain[1]
+    assert Handlers().course.deployment(PLAN | {"a": 0.0})["paying_rows"] is None
 
 
 def test_speculation_loses_where_a_lesson_says_so() -> None:

@@ -37,9 +37,9 @@ export class Widget {
     return {};
   }
 
-  // What the measurement allows for values that decide a question, by the name of the value. A value
-  // that is not here is exact. A question is graded only if all possible values give the same answer;
-  // otherwise the page shows `words`.
+  // The values that decide questions, by name, with all results that the measurement allows for each.
+  // A value that is not here is exact. A question is graded only if all possible values give the same
+  // answer; otherwise the page shows `words`.
   /** @returns {Record<string, Possible>} */
   get possible() {
     return {};

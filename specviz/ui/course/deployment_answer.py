@@ -95,13 +95,17 @@ class Deployment:
         return theory.speedup(self.a, length, self.draft_seconds(rows) / look, overhead)
 
     @property
-    def paying_rows(self) -> int:
-        """Return the largest batch up to which speculation always beats plain decoding.
+    def paying_rows(self) -> tuple[int, int] | None:
+        """Return the smallest batch that speculation speeds up, and the largest one behind it.
 
-        The result is 0 if speculation is slower even for a single sequence.
+        All batches from the first to the second number gain. The result is None if no batch gains.
+        A mixture of experts may gain only with several sequences: they read most experts anyway.
         """
-        paying = takewhile(lambda rows: self.speedup(rows, self.K) > 1, range(1, MOST_ROWS + 1))
-        return sum(1 for _ in paying)
+        first = next((n for n in range(1, MOST_ROWS + 1) if self.speedup(n, self.K) > 1), None)
+        if first is None:
+            return None
+        gaining = takewhile(lambda n: self.speedup(n, self.K) > 1, range(first, MOST_ROWS + 1))
+        return first, max(gaining)
 
     def prefill_seconds(self, is_drafted: bool) -> float:
         """Return the time until a sequence's first token.

@@ -74,7 +74,7 @@ export class Deployment extends Widget {
     const place = element("div", "chart");
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", "Speedup by the rows of the batch, by theory");
-    this.picture.append(element("h3", "", "Speedup by rows decoded at once"), place);
+    this.picture.append(element("h3", "", "Speedup by rows decoded at once"), place, element("p", "hint", "Computed from the numbers above by theory; nothing here was measured."));
     box.classList.add("deployment");
     box.replaceChildren(form, this.error, this.verdict, this.facts, this.picture);
     this.chart = new Chart(place, course.theme);
@@ -167,7 +167,7 @@ export class Deployment extends Widget {
 
   get values() {
     const { at, answer, machine, machines: all } = this;
-    const { figure: _figure, error: _error, ...numbers } = answer ?? {};
+    const { figure: _figure, error: _error, paying_rows: _paying, ...numbers } = answer ?? {};
     const none = Object.fromEntries(NUMBERS.map((name) => [name, undefined]));
     const { memory: _memory, bandwidth: _bandwidth, arithmetic: _arithmetic, bytes_per_weight: _bytes, cache: _cache, draft_cache: _draftCache, ...plan } = at;
     return { ...none, ...numbers, ...plan, machine: all[machine].title };
@@ -187,7 +187,7 @@ export class Deployment extends Widget {
       ["a guess, beside a look", cost.toFixed(3)],
       ["arithmetic binds from", `${Math.round(ridge).toLocaleString("en")} tokens in a forward`],
       ["the cache that a look reads, beside the weights", `${cache.toFixed(2)} times`],
-      ["by this theory it pays", paying ? `at every batch up to ${rowsWords(paying, MOST_ROWS)}` : "not with one row"],
+      [`by this theory K = ${at.K} pays`, payingWords(paying)],
       ["the memory holds", rowsWords(fitting, MOST_ROWS)],
       ["a whole request alone, with its prompt", `${request.toFixed(2)} times (${seconds(answer.plain_seconds)} → ${seconds(answer.request_seconds)})`],
       ...(at.experts > 1 ? [["experts that a look reads", `${answer.touched.toFixed(1)} of ${at.experts}; one token: ${answer.touched_one.toFixed(0)}`]] : []),
@@ -204,7 +204,7 @@ function inWords(problem) {
   return name in FIELDS ? problem.replace(name, `“${FIELDS[name].title}”`) : problem;
 }
 
-const NUMBERS = ["speedup", "cost", "overhead", "tokens", "ridge", "cache_weight", "paying_rows", "fitting_rows", "best", "best_speedup", "token_seconds", "rate", "prefill_share", "plain_seconds", "request_seconds", "request_speedup", "touched_one", "touched"];
+const NUMBERS = ["speedup", "cost", "overhead", "tokens", "ridge", "cache_weight", "fitting_rows", "best", "best_speedup", "token_seconds", "rate", "prefill_share", "plain_seconds", "request_seconds", "request_speedup", "touched_one", "touched"];
 
 /**
  * @param {number} rows
@@ -212,6 +212,14 @@ const NUMBERS = ["speedup", "cost", "overhead", "tokens", "ridge", "cache_weight
  */
 function rowsWords(rows, most = Infinity) {
   return rows >= most ? `${rows} rows and more` : `${rows || "no"} ${rows === 1 ? "row" : "rows"}`;
+}
+
+// Say with which batches speculation pays: from the first number of rows to the second.
+/** @param {[number, number] | null} paying */
+function payingWords(paying) {
+  if (!paying) return `at no batch up to ${MOST_ROWS} rows`;
+  const [first, last] = paying;
+  return first === 1 ? `at every batch up to ${rowsWords(last, MOST_ROWS)}` : `from ${first} rows to ${rowsWords(last, MOST_ROWS)}`;
 }
 
 /** @param {number} value */

@@ -42,10 +42,11 @@ export class DraftLength extends Widget {
     this.sliders = SLIDERS.map((each) => this.slider(each));
     const picture = (this.picture = element("div", "chart-card"));
     const title = element("h3", "", "Speedup by draft length");
+    this.source = element("p", "hint");
     const place = element("div", "chart");
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", "Speedup by draft length: theory, and what was measured");
-    picture.append(title, place);
+    picture.append(title, place, this.source);
     this.words = element("p", "length-words");
     this.words.setAttribute("aria-live", "polite");
     this.sum = element("section", "length-depths");
@@ -80,6 +81,7 @@ export class DraftLength extends Widget {
     for (const { name, label } of this.sliders) label.hidden = name === "c" && scene.bars === "true";
     this.row.box.hidden = scene.sweep !== "true";
     this.isOver = scene.sweep === "true"; // true if the chart also shows the measurements
+    setText(this.source, this.isOver ? "The line is theory, the dots are measured." : "Computed from these sliders by theory; nothing here was measured.");
     this.drawDepths();
     if (this.isOver && this.isSwept) await this.swept();
     else await this.ask();
