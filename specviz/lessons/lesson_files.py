@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from specviz.errors import InputError, short
+from specviz.errors import InputError, one_of, short
 from specviz.folders import ASSETS, NOTEBOOKS
 from specviz.lessons.lesson import Lesson, LessonLink, LessonStep, StepKind, WidgetKind
 from specviz.lessons.lesson_texts import check_formula, check_text, word_count
@@ -116,6 +116,9 @@ def _check_step(step: LessonStep, path: str, widget: WidgetKind, predicted: Sequ
     for key, _ in step.scene:
         _check_among(f"{path}.scene", key, widget.scene)
     if step.compare:
+        if not predicted:
+            rule = "be empty: no earlier step predicts with this widget"
+            raise InputError(f"{path}.compare must {rule}, got {short(step.compare)}")
         _check_among(f"{path}.compare", step.compare, predicted)
     if step.value:
         _check_among(f"{path}.value", step.value, values)
@@ -158,9 +161,13 @@ def _check_options(step: LessonStep, path: str, values: Sequence[str]) -> None:
             f"{path}.options must all have bounds if the step has a value, otherwise none"
         )
     for index, option in enumerate(step.options):
-        if step.kind is StepKind.NUMBER or option.value:
-            known = values if step.kind is StepKind.NUMBER else ()
-            _check_among(f"{path}.options[{index}].value", option.value, known)
+        if step.kind is StepKind.NUMBER:
+            _check_among(f"{path}.options[{index}].value", option.value, values)
+        elif option.value:
+            rule = "be empty unless the step's kind is number"
+            raise InputError(
+                f"{path}.options[{index}].value must {rule}, got {short(option.value)}"
+            )
         check_text(option.text, f"{path}.options[{index}].text", values)
         check_text(option.reply, f"{path}.options[{index}].reply", values)
         if not option.reply:
@@ -193,7 +200,7 @@ def _check_names(path: str, names: Sequence[str]) -> None:
 
 def _check_among(path: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
-        _refuse(path, f"one of {', '.join(known) or 'none'}", name)
+        _refuse(path, one_of(known) if known else "left out", name)
 
 
 def _refuse(path: str, rule: str, value: object) -> None:

@@ -62,7 +62,7 @@ BROKEN = {
         "of ten such guesses",
         "instead of typed numbers, got 'ten'",
     ),
-    "a comparison": ('compare = "guess"', 'compare = "check"', "steps[1].compare must be one of"),
+    "a comparison": ('compare = "guess"', 'compare = "check"', "steps[1].compare must be guess, got"),
     "no right answer": ('right = true\nreply = "p/q', 'reply = "p/q', "got 0 right ones"),
     "no reply": (
         'reply = "Then {token} would come out too seldom."',
@@ -109,7 +109,9 @@ def test_a_step_may_have_its_own_widget_with_goals_and_predictions(
     made = lesson_of(tmp_path, own)
     names = [made.widget_of(step) for step in made.steps]
     assert names == ["accept-reject", "draft-length", "accept-reject"]
-    with pytest.raises(InputError, match=r"steps\[1\].compare must be one of none, got 'guess'"):
+    with pytest.raises(
+        InputError, match=r"compare must be empty: no earlier step predicts .*, got 'guess'"
+    ):
         lesson_of(tmp_path, own.replace('goal = "swept"', 'goal = "swept"\ncompare = "guess"'))
     with pytest.raises(InputError, match=r"steps\[1\].widget must be one of .*, got 'x'"):
         lesson_of(tmp_path, own.replace('widget = "draft-length"', 'widget = "x"'))
@@ -156,7 +158,7 @@ def test_a_lesson_may_end_with_a_number_and_recognises_typical_mistakes(tmp_path
         ),
         ("view=race&k=5", "https://else.where", "the query of a page, such as view=lab"),
         ('value = "p"\n', "", "options[1].value must be one of"),
-        ('kind = "number"', 'kind = "check"', "options[0].value must be one of none"),
+        ('kind = "number"', 'kind = "check"', "options[0].value must be empty unless the step's kind"),
     ],
 )
 def test_a_numeric_question_that_breaks_a_rule_is_refused(
