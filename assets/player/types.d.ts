@@ -175,6 +175,7 @@ interface PairOffer {
   note: string;
   claim: string;
   is_here: boolean;
+  context: number | null; // tokens of a prompt and its output together; null if it is not known yet
   refusals: Record<string, string>;
   refusals_alone?: Record<string, string>;
   prompts: string; // the type of the pair's held-out prompts: a key of the prompts that the server sends
@@ -212,6 +213,7 @@ interface Setup {
   settings: SettingRow[];
   drawings: { name: string; title: string }[];
   rules: RuleOffer[];
+  most_nodes: number; // the largest draft tree
   tasks: Choice[];
   pairs: PairOffer[];
   models_note: string; // why users cannot name models of their own; "" if they can

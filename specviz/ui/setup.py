@@ -21,11 +21,13 @@ from specviz.figures.outcomes import outcome_table
 from specviz.figures.theme import PALETTES
 from specviz.glossary import places, tooltips
 from specviz.golden import OPENING, SAMPLED, SAMPLED_ROUND, golden_names, golden_parts
+from specviz.models.files.context import context_of_folder
 from specviz.models.files.loading import DEVICES, DTYPES, resolve_device
 from specviz.models.pair_catalog import BUNDLED, Pair, default_pair, pair_named, pairs
 from specviz.models.parts import Need
 from specviz.prompts import CHAT_TASKS, tasks
 from specviz.records import (
+    MAX_TREE_NODES,
     SETTINGS,
     Drawing,
     RunSetting,
@@ -74,6 +76,7 @@ def page_setup() -> dict[str, Any]:
             {"name": each.value, "title": title} for each, title in DRAWING_TITLES.items()
         ],
         "rules": [_rule(rule) for rule in RULES.values()],
+        "most_nodes": MAX_TREE_NODES,
         "devices": _devices(),
         "dtypes": [
             {"name": name, "title": name, "note": DTYPE_NOTES.get(name, "")} for name in DTYPES
@@ -220,6 +223,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "note": pair.note,
         "claim": pair.claim,
         "is_here": pair.is_here,
+        "context": context_of_folder(pair.target),
         "prompts": "chat" if pair.instruct else "plain",
         "refusals": refusals(pair),
     }

@@ -56,9 +56,51 @@ def test_each_bad_field_shows_one_sentence_next_to_it(app_url: str, turn_page: O
 def test_a_number_may_be_typed_in_the_format_of_its_error(random_url: str, turn_page: Open) -> None:
     tab = turn_page(random_url)
     tab.evaluate("specviz.race.form.refs.more.open = true")
-    tab.fill("maxNewTokens", "4,096")
+    tab.fill("maxNewTokens", "1,000")
     tab.ref("maxNewTokens").press("Tab")
-    assert tab.ref("maxNewTokens").input_value() == "4096" and tab.errors == []
+    assert tab.ref("maxNewTokens").input_value() == "1000" and tab.errors == []
+
+
+def test_new_tokens_must_fit_into_the_context_of_the_models(app_url: str, turn_page: Open) -> None:
+    tab = turn_page(app_url, "?task=code&tokens=8")
+    tab.evaluate("specviz.race.form.refs.more.open = true")
+    context = tab.evaluate("specviz.race.form.pair.context")
+    tab.fill("maxNewTokens", str(context))
+    assert one_sentence(tab).startswith(f"New tokens must be below {context:,}, the context of")
+    tab.fill("maxNewTokens", str(context - 1))
+    assert tab.errors == []
+
+
+def test_a_tree_with_too_many_nodes_is_refused_while_it_is_typed(
+    app_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(app_url, "?task=code&tokens=8&method=draft-tree&k=3")
+    tab.evaluate("specviz.race.form.refs.more.open = true")
+    tab.fill("branching", "50,50")
+    rule = "Branching must give at most 64 nodes with a draft length of 3"
+    assert one_sentence(tab) == f"{rule}, got “50,50”, which gives 5,050"
+    tab.fill("branching", "3,2")
+    assert tab.errors == []
+
+
+def test_a_method_without_a_choice_of_drawing_says_which_one_it_has(
+    app_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(app_url, "?task=code&tokens=8&method=prompt-lookup")
+    tab.evaluate("specviz.race.form.refs.more.open = true")
+    assert "no choice of drawing: most probable (top-k)" in tab.text("methodFixed")
+    tab.evaluate("specviz.race.form.fields = { method: 'draft-tree' }")
+    assert "drawing" not in tab.text("methodFixed")
+
+
+def test_without_a_prompt_a_race_step_by_step_leads_to_the_prompt(
+    app_url: str, turn_page: Open
+) -> None:
+    tab = turn_page(app_url, "?text=&tokens=8")
+    tab.evaluate("specviz.race.form.refs.more.open = true")
+    tab.ref("raceHeld").click()
+    tab.page.wait_for_function("document.activeElement.dataset.ref === 'prompt'")
+    assert one_sentence(tab).startswith("Prompt must")
 
 
 def test_hidden_settings_are_shown_if_they_have_an_error(app_url: str, turn_page: Open) -> None:

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { breachOf, cutWords, defaults, labelled, numberBreach, numberProblem, settingNamed } from "../../assets/player/shared/settings.js";
+import { breachOf, cutWords, defaults, labelled, nodeCount, numberBreach, numberProblem, problemFor, settingNamed } from "../../assets/player/shared/settings.js";
 import { lackProblem, valuesProblem } from "../../assets/player/lab/axis_field.js";
 import { takeExampleSettings } from "./example_settings.js";
 
@@ -57,6 +57,21 @@ test("the message for a number out of bounds names both bounds", () => {
 test("branching is whole numbers separated by commas, or nothing", () => {
   for (const text of ["", "3,2", " 3 , 2 ", "01"]) assert.equal(breachOf({ name: "branching" }, text), "", text);
   for (const text of ["0", "3,", "a", "3;2", "-1"]) assert.notEqual(breachOf({ name: "branching" }, text), "", text);
+});
+
+test("new tokens must fit into the context of the pair, if it is known", () => {
+  const setting = { name: "max_new_tokens", bounds: { low: 1, high: 4096, is_whole: true } };
+  assert.equal(problemFor(setting, { context: 1024 }, "1023"), "");
+  assert.equal(problemFor(setting, { context: 1024 }, "4096"), "must be below 1,024, the context of these models in tokens, got “4096”");
+  assert.equal(problemFor(setting, { context: 1024 }, "5000"), "must be a whole number from 1 to 4,096, got “5000”");
+  assert.equal(problemFor(setting, { context: null }, "4096"), "");
+  assert.equal(problemFor({ ...setting, name: "seed" }, { context: 1024 }, "4096"), "");
+});
+
+test("the nodes of a tree are counted from its branching and the draft length", () => {
+  assert.equal(nodeCount("3,2", "4"), 21);
+  assert.equal(nodeCount("50,50", "2"), 2550);
+  assert.equal(nodeCount("2", ""), 0);
 });
 
 test("a switch is on or empty", () => {

@@ -4,7 +4,7 @@
 import { setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { controlsOf } from "../shared/setting_fields.js";
-import { defaults, labelled, numberProblem, problemOf, settingNamed, settingOf } from "../shared/settings.js";
+import { defaults, labelled, numberProblem, problemFor, settingNamed, settingOf } from "../shared/settings.js";
 import { Menu } from "../shared/menu.js";
 import { PairFields } from "../shared/pair_fields.js";
 import { NarrowFold } from "./narrow_fold.js";
@@ -135,7 +135,7 @@ export class SettingForm {
   }
 
   get checked() {
-    const own = Object.entries(this.controls).map(([name, control]) => ({ name, control, problem: (/** @type {string} */ text) => problemOf(settingOf(name), text) }));
+    const own = Object.entries(this.controls).map(([name, control]) => ({ name, control, problem: (/** @type {string} */ text) => problemFor(settingOf(name), this.pairs.pair, text) }));
     return [...own, { name: "prompts", control: this.refs.labPrompts, problem: (/** @type {string} */ text) => this.countProblem(text) }];
   }
 

@@ -8,7 +8,7 @@ import { MethodFields } from "./method_fields.js";
 import { PairFields } from "../shared/pair_fields.js";
 import { counted } from "../shared/number_words.js";
 import { controlsOf, putText, textOf } from "../shared/setting_fields.js";
-import { allSettings, brief, defaults, labelled, plainNumbers, problemOf, settingNamed } from "../shared/settings.js";
+import { allSettings, brief, defaults, labelled, plainNumbers, problemFor, settingNamed } from "../shared/settings.js";
 import { PromptPicker } from "./prompt_picker.js";
 import { Slider } from "./slider.js";
 
@@ -36,6 +36,7 @@ export class Form {
     this.errors = new FieldErrors(refs.form, {}, () => this.checked);
     this.fillMenus();
     const dragged = allSettings().filter(({ slider }) => slider);
+    refs.more.addEventListener("toggle", () => this.showMore());
     this.sliders = dragged.map(({ name, slider }) => new Slider(this.controls[name], /** @type {{ low: number, high: number, step: number }} */ (slider)));
     this.picker = new PromptPicker(refs, setup.tasks, heldOut.of(this.pair), () => this.onChange());
     this.fields = defaults();
@@ -88,7 +89,7 @@ export class Form {
   // The fields that the browser itself can check.
   get checked() {
     const bounded = allSettings().filter(({ bounds }) => bounds);
-    const own = bounded.map((setting) => ({ name: setting.name, control: this.controls[setting.name], problem: (/** @type {string} */ text) => problemOf(setting, text) }));
+    const own = bounded.map((setting) => ({ name: setting.name, control: this.controls[setting.name], problem: (/** @type {string} */ text) => problemFor(setting, this.pair, text) }));
     return [...own, ...this.methodPart.checked];
   }
 
@@ -150,6 +151,14 @@ export class Form {
     return [`${task}${place}${prompt}`, ...this.framing, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
   }
 
+  // Where the form scrolls by itself, bring an opened part to its top: otherwise the part begins behind
+  // the buttons, which stay at the bottom.
+  showMore() {
+    const { form, more } = this.refs;
+    if (!more.open || form.scrollHeight <= form.clientHeight) return;
+    form.scrollTop += more.getBoundingClientRect().top - form.getBoundingClientRect().top;
+  }
+
   // The text on the folded part of the form: the models, and each setting that is not at its
   // default.
   get foldedWords() {
@@ -183,7 +192,7 @@ export class Form {
     const line = own && !own.closest("[hidden]:not(.error)") ? own : this.refs.runError;
     const control = line.closest(".field")?.querySelector("textarea, select, input[type=text], input[type=password]");
     this.errors.show(line, labelled(text, this.method?.options), control);
-    line.scrollIntoView({ block: "nearest" });
+    this.errors.lead(line, control);
   }
 
   // Remove the server's error messages. Errors that the browser finds itself stay.

@@ -4,7 +4,7 @@
 
 import { element, option as choice, setText } from "../shared/dom.js";
 import { lossOf } from "../shared/loss_words.js";
-import { optionProblem, problemOf, settingOf } from "../shared/settings.js";
+import { got, nodeCount, optionProblem, problemOf, settingOf } from "../shared/settings.js";
 import { moreWords, needOf, pairFor } from "./other_models.js";
 import { biasWords } from "./loss_badge.js";
 import { Menu } from "../shared/menu.js";
@@ -134,12 +134,22 @@ export class MethodFields {
   // The fields of the method that the browser can check.
   get checked() {
     const { method, refs } = this;
-    const tree = method?.tree ? [{ name: "branching", control: refs.branching, problem: (/** @type {string} */ text) => problemOf(settingOf("branching"), text) }] : [];
+    const tree = method?.tree ? [{ name: "branching", control: refs.branching, problem: (/** @type {string} */ text) => this.treeProblem(text) }] : [];
     const own = (method?.options ?? []).map((option) => {
       const problem = (/** @type {string} */ text) => optionProblem(option, text, this.inputs.get(option.at_least)?.value);
       return { name: option.name, control: this.inputs.get(option.name), options: method?.options, problem };
     });
     return [...tree, ...own];
+  }
+
+  // Return what is wrong with the branching, or "" if nothing is.
+  /** @param {string} text */
+  treeProblem(text) {
+    const problem = problemOf(settingOf("branching"), text);
+    if (problem || text.trim() === "") return problem;
+    const [depth, most] = [this.refs.draftLength.value, this.setup.most_nodes];
+    const nodes = nodeCount(text, depth);
+    return nodes > most ? `${got(`must give at most ${most} nodes with a draft length of ${depth}`, text.trim())}, which gives ${nodes.toLocaleString("en")}` : "";
   }
 
   // The reason why the pair of models cannot run the method, or "" if it can.
@@ -191,6 +201,7 @@ export class MethodFields {
     refs.drawingField.hidden = !(method && method.drawings.length > 1);
     refs.ruleField.hidden = !(method && method.rules.length > 1);
     refs.methodOptions.hidden = this.inputs.size === 0;
+    setText(refs.methodFixed, method ? fixedWords(method, this.setup) : "");
     refs.methodFields.hidden = [refs.branchingField, refs.drawingField, refs.ruleField, refs.methodOptions].every((each) => each.hidden);
     setText(refs.treeSize, treeSize(refs.branching.value, refs.draftLength.value));
     this.refreshRule(isGreedy);
@@ -220,6 +231,18 @@ function offered(entries, names) {
   return names.flatMap((name) => entries.find((each) => each.name === name) ?? []);
 }
 
+// Say which choices the method does not leave, and what it uses instead.
+/**
+ * @param {MethodOffer} method
+ * @param {Setup} setup
+ */
+function fixedWords({ drawings, rules }, setup) {
+  const only = (/** @type {{ name: string, title: string }[]} */ all, /** @type {string[]} */ names) => (names.length === 1 ? all.find(({ name }) => name === names[0])?.title : undefined);
+  const [drawing, rule] = [only(setup.drawings, drawings), only(setup.rules, rules)];
+  const fixed = [drawing && `drawing: ${drawing}`, rule && `verification rule: ${rule}`].filter(Boolean);
+  return fixed.length ? `This method leaves no choice of ${fixed.join(", or ")}.` : "";
+}
+
 function numberField() {
   return Object.assign(element("input"), { type: "text", inputMode: "numeric" });
 }
@@ -232,21 +255,14 @@ function menuOf(choices) {
   return menu;
 }
 
-// Return the size of the tree in words. For example, the branching "3,2" with K = 4 gives "21 nodes
-// a round", which is 3 + 6 + 6 + 6. Return "" without a branching, because then only the method
-// knows the size. The server refuses trees that are too large.
+// Return the size of the tree in words, such as "21 nodes a round". Return "" without a branching,
+// because then only the method knows the size.
 /**
  * @param {string} branching
  * @param {string} draftLength
  */
 function treeSize(branching, draftLength) {
   if (branching.trim() === "") return "";
-  const widths = branching.split(",").map(Number).filter((width) => width >= 1);
-  let nodes = 0;
-  let level = 1;
-  for (let depth = 0; depth < Math.min(Number(draftLength) || 0, 64); depth += 1) {
-    level *= widths[depth] ?? 1;
-    nodes += level;
-  }
-  return Number.isFinite(nodes) && nodes > 0 ? `${nodes.toLocaleString("en")} ${nodes === 1 ? "node" : "nodes"} a round` : "";
+  const nodes = nodeCount(branching, draftLength);
+  return nodes > 0 ? `${nodes.toLocaleString("en")} ${nodes === 1 ? "node" : "nodes"} a round` : "";
 }

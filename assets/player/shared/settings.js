@@ -19,6 +19,7 @@ const OTHER_TITLES = {
   axis: "Vary",
 };
 
+const LENGTH = "max_new_tokens";
 const OF_PROMPT = new Set(["task", "prompt"]);
 export const SWITCHED_ON = "yes"; // the text of a checkbox that is on; the text is empty if it is off
 
@@ -107,6 +108,37 @@ function range(low, high, excludesLow, excludesHigh) {
  */
 export function problemOf(setting, text) {
   return got(breachOf(setting, text), text);
+}
+
+// Return what is wrong with a text for a setting on this pair of models, or "" if it is valid. The
+// new tokens must fit into the target's context, together with the prompt.
+/**
+ * @param {SettingRow} setting
+ * @param {PairOffer | undefined} pair
+ * @param {string} text
+ */
+export function problemFor(setting, pair, text) {
+  const problem = problemOf(setting, text);
+  const context = setting.name === LENGTH ? pair?.context : null;
+  if (problem || !context || Number(text) < context) return problem;
+  return got(`must be below ${context.toLocaleString("en")}, the context of these models in tokens`, text);
+}
+
+// Return how many nodes a tree has, from its branching as text and its depth. The branching "3,2"
+// with K = 4 gives 3 + 6 + 6 + 6 = 21. Return 0 if the texts are not valid numbers.
+/**
+ * @param {string} branching
+ * @param {string} draftLength
+ */
+export function nodeCount(branching, draftLength) {
+  const widths = branching.split(",").map(Number).filter((width) => width >= 1);
+  let nodes = 0;
+  let level = 1;
+  for (let depth = 0; depth < Math.min(Number(draftLength) || 0, 64); depth += 1) {
+    level *= widths[depth] ?? 1;
+    nodes += level;
+  }
+  return Number.isFinite(nodes) ? nodes : 0;
 }
 
 /**

@@ -10,8 +10,11 @@ other model.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from specviz.errors import InputError, is_whole, short
@@ -44,6 +47,15 @@ def context_of(name: str, config: Any) -> Context:
         f"beyond {min(lengths):,} tokens LongRoPE changes the angles of all positions, and a text "
         "would depend on how many tokens are verified at once",
     )
+
+
+def context_of_folder(source: str) -> int | None:
+    """Return the context length of a model in a folder, or None if there is no readable config."""
+    try:
+        content = json.loads((Path(source) / "config.json").read_text(encoding="utf-8"))
+        return context_of(source, SimpleNamespace(**content)).length
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def configured_length(config: Any) -> Any:
