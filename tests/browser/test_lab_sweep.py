@@ -261,7 +261,7 @@ def test_an_address_with_an_axis_of_another_method_says_which_methods_have_it(
 ) -> None:
     tab = turn_page(random_url, "?lab-method=draft-model&lab-vary=longest-ngram&lab-values=2,3")
     tab.evaluate("specviz.lab.readAddress()")
-    assert "lab-vary “longest-ngram” is varied with Prompt lookup alone" in tab.text("labNotice")
+    assert "Vary “longest-ngram” is varied with Prompt lookup alone" in tab.text("labNotice")
     tab = turn_page(random_url, "?lab-method=prompt-lookup&lab-vary=longest-ngram&lab-values=2,3")
     tab.evaluate("specviz.lab.readAddress()")
     assert (

@@ -230,10 +230,10 @@ def test_options_and_rules_in_a_link_that_the_method_lacks_are_named(
     tab = turn_page(random_url, f"{query}&option-magic=1&rule=typical&tokens=6")
     notice = tab.text("linkNotice")
     rule = f"must be a whole number from {option.low} to {option.high}"
-    assert f"option-{option.name} {rule}" in notice
-    assert "option-magic is no option of this method" in notice
+    assert f"{option.title} {rule}" in notice
+    assert "“magic” is no option of this method" in notice
     lacks_typical = all(rule.is_lossless for rule in WITH_OPTIONS.rules)
-    assert ("rule must be one of" in notice) == lacks_typical
+    assert ("Verification rule must be one of" in notice) == lacks_typical
     tab.race()
     assert tab.errors == [] and tab.rounds > 0
 

@@ -121,7 +121,7 @@ def test_a_broken_link_says_what_it_could_not_read_and_still_works(
         app_url, "?task=poems&method=magic&k=0&temperature=nan&prompt=41&branching=x&tokens=8"
     )
     notice = tab.text("linkNotice")
-    for name in ("task", "method", "k must", "temperature", "prompt", "branching"):
+    for name in ("Task", "Method", "Draft length must", "Temperature", "Prompt", "Branching"):
         assert name in notice
     tab.race()
     assert tab.errors == []

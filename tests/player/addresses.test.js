@@ -23,7 +23,7 @@ beforeEach(() => visit(PAGE));
 const METHODS = [
   { name: "draft-model", drawings: ["best"], rules: ["token"], options: [] },
   { name: "draft-tree", drawings: ["best", "drawn"], rules: ["token", "lax"], options: [] },
-  { name: "lookup", drawings: ["best"], rules: ["token"], options: [{ name: "ngram", low: 1, high: 8, choices: [] }] },
+  { name: "lookup", drawings: ["best"], rules: ["token"], options: [{ name: "ngram", title: "Longest n-gram", low: 1, high: 8, choices: [] }] },
 ];
 const SETUP = {
   pairs: [{ name: "bundled" }, { name: "custom" }],
@@ -101,16 +101,16 @@ test("a typed prompt is part of the link unless it is too long", () => {
 });
 
 const WRONG = [
-  ["?k=0", "k must be a whole number from 1 to 32, got “0”"],
-  ["?temperature=0.0001", "temperature must be 0 or from 0.001 to 2, got “0.0001”"],
-  ["?method=magic", "method must be one of draft-model, draft-tree, lookup, got “magic”"],
-  ["?drawing=drawn", "drawing must be best for this method, got “drawn”"],
-  ["?rule=lax", "rule must be token for this method, got “lax”"],
-  ["?option-ngram=2", "option-ngram is no option of this method"],
-  ["?method=lookup&option-ngram=9", "option-ngram must be a whole number from 1 to 8, got “9”"],
-  ["?task=poem", "task must be one of code, chat, got “poem”"],
-  ["?prompt=4", "prompt must be from 1 to 3, got “4”"],
-  ["?k=" + "9".repeat(60), `k must be a whole number from 1 to 32, got “${"9".repeat(39)}…”`],
+  ["?k=0", "Draft length must be a whole number from 1 to 32, got “0”"],
+  ["?temperature=0.0001", "Temperature must be 0 or from 0.001 to 2, got “0.0001”"],
+  ["?method=magic", "Method must be one of draft-model, draft-tree, lookup, got “magic”"],
+  ["?drawing=drawn", "Drawing of siblings must be best for this method, got “drawn”"],
+  ["?rule=lax", "Verification rule must be token for this method, got “lax”"],
+  ["?option-ngram=2", "“ngram” is no option of this method"],
+  ["?method=lookup&option-ngram=9", "Longest n-gram must be a whole number from 1 to 8, got “9”"],
+  ["?task=poem", "Task must be one of code, chat, got “poem”"],
+  ["?prompt=4", "Prompt must be from 1 to 3, got “4”"],
+  ["?k=" + "9".repeat(60), `Draft length must be a whole number from 1 to 32, got “${"9".repeat(39)}…”`],
 ];
 
 for (const [search, sentence] of WRONG) {
@@ -215,7 +215,7 @@ test("a link contains at most as many nested forks as it may have", () => {
 
 function lab() {
   const fields = {
-    task: { value: "code", options: [{ value: "code" }, { value: "own" }] },
+    task: { value: "code", options: [{ value: "code" }, { value: "own" }], labels: [{ childNodes: [{ textContent: "Task " }] }] },
     prompts: { value: "4" },
     k: { value: "4" },
     values: { value: "1-4" },
@@ -265,7 +265,7 @@ test("each invalid parameter in the lab's address is named and its field stays u
   visit(`?lab-task=poem&lab-k=99&lab-values=${"1,".repeat(300)}`);
   const { address, fields } = lab();
   assert.deepEqual(address.read(), [
-    "lab-task must be one of code, own, got “poem”",
+    "Task must be one of code, own, got “poem”",
     "lab-k must be a whole number from 1 to 32, got “99”",
     `lab-values must have at most 500 characters, got “${"1,".repeat(20).slice(0, 39)}…”`,
   ]);

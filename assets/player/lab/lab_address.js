@@ -3,6 +3,7 @@
 // fields.
 
 import { tab } from "../shared/kept.js";
+import { visibleName } from "../shared/link_notice.js";
 import { pageIn, pageLink } from "../shared/page_parameter.js";
 import { brief, got } from "../shared/settings.js";
 import { OWN } from "./own_prompts.js";
@@ -54,7 +55,7 @@ export class LabAddress {
    */
   take(name, text) {
     const problem = this.problem(name, text);
-    if (problem) return `${PREFIX}${name} ${problem}`;
+    if (problem) return `${visibleName(this.fields[name], PREFIX + name)} ${problem}`;
     this.fields[name].value = text;
     this.onTake();
     return "";

@@ -1,6 +1,7 @@
 // The lab's page. It connects its cards and defines what its keys do.
 
 import { setText } from "../shared/dom.js";
+import { showLinkProblems } from "../shared/link_notice.js";
 import { Page } from "../shared/page.js";
 import { addressSettings, numberProblem, problemOf, settingOf } from "../shared/settings.js";
 import { AdviceCard } from "./advice_card.js";
@@ -50,13 +51,11 @@ export class LabPage extends Page {
   }
 
   readAddress() {
-    const { labNotice } = this.refs;
     const problems = this.fields.read();
     this.setting.draw();
     this.sweep.form.taken();
     this.exact.drawForm();
-    labNotice.hidden = problems.length === 0;
-    setText(labNotice, `The link could not be read in full: ${problems.join("; ")}. The defaults stand in for it.`);
+    showLinkProblems(this.refs.labNotice, problems);
   }
 
   /** @param {boolean} isShown */

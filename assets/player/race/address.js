@@ -54,10 +54,10 @@ export class Address {
     /** @type {Record<string, any>} */
     const values = {};
     for (const setting of addressSettings()) {
-      const { key, name } = setting;
+      const { key, name, title } = setting;
       if (!given.has(key)) continue;
       const problem = this.problem(setting, given.get(key) ?? "");
-      if (problem) problems.push(`${key} ${problem}`);
+      if (problem) problems.push(`${title} ${problem}`);
       else values[name] = given.get(key);
     }
     this.form.fields = this.allowed(values, problems);
@@ -79,7 +79,7 @@ export class Address {
     for (const [setting, known] of Object.entries({ drawing: drawings, rule: rules })) {
       const text = values[setting];
       if (text === undefined || known.includes(text)) continue;
-      problems.push(`${setting} must be ${known.length > 1 ? "one of " : ""}${known.join(", ")} for this method, got “${brief(text)}”`);
+      problems.push(`${settingOf(setting).title} must be ${known.length > 1 ? "one of " : ""}${known.join(", ")} for this method, got “${brief(text)}”`);
       delete values[setting];
     }
     return values;
@@ -97,7 +97,7 @@ export class Address {
       if (!parameter.startsWith(OPTION)) continue;
       const option = known.find((/** @type {any} */ each) => OPTION + each.name === parameter);
       const problem = option ? optionProblem(option, text) : "is no option of this method";
-      if (problem) problems.push(`${brief(parameter)} ${problem}`);
+      if (problem) problems.push(`${option ? option.title : `“${brief(parameter.slice(OPTION.length))}”`} ${problem}`);
       else values[option.name] = text;
     }
     this.form.methodPart.options = values;
@@ -112,7 +112,7 @@ export class Address {
     const tasks = Object.keys(prompts);
     let task = given.get("task");
     if (task !== null && !tasks.includes(task)) {
-      problems.push(`task must be one of ${tasks.join(", ")}, got “${brief(task)}”`);
+      problems.push(`Task must be one of ${tasks.join(", ")}, got “${brief(task)}”`);
       task = null;
     }
     if (given.has("text")) {
@@ -123,7 +123,7 @@ export class Address {
     const place = Number(given.get("prompt") ?? 1);
     const count = prompts[known].length;
     const holds = Number.isInteger(place) && place >= 1 && place <= count;
-    if (!holds) problems.push(`prompt must be from 1 to ${count}, got “${brief(given.get("prompt"))}”`);
+    if (!holds) problems.push(`Prompt must be from 1 to ${count}, got “${brief(given.get("prompt"))}”`);
     this.form.picker.show(known, holds ? place - 1 : 0);
   }
 

@@ -4,6 +4,7 @@
 
 import { giveTurn, setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
+import { showLinkProblems } from "../shared/link_notice.js";
 import { NarrowOrder } from "../shared/narrow_order.js";
 import { Page } from "../shared/page.js";
 import { defaults } from "../shared/settings.js";
@@ -486,7 +487,8 @@ export class RacePage extends Page {
     proofRun.hidden = isOfForm || !isHere;
     if (!this.recording || !isHere) return;
     const greedy = this.trace.isGreedy ? ", at temperature 0: nothing is drawn by chance" : "";
-    const title = isOfForm ? ` of this setting${greedy}` : `, not your setting: ${this.recording.title}`;
+    const copy = this.trace.copyWords ? "; its draft is the target itself with rounded weights" : "";
+    const title = isOfForm ? ` of this setting${greedy}${copy}` : `, not your setting: ${this.recording.title}`;
     setText(recordedTitle, title);
     setText(recordedMaker, madeWords(this.trace.header));
     setText(proofRun, `Of a recording, not of your setting: ${this.recording.title}, temperature ${this.trace.main.config.temperature}.`);
@@ -568,6 +570,7 @@ export class RacePage extends Page {
     const isNews = (!this.isReopening || this.recording !== null) && !this.wanted && !isExample;
     this.isReopening = this.isExample = false;
     this.land();
+    this.showStage();
     this.heard("grew");
     this.heard("ended", reason);
     if (isRepeated) return this.showMiddle();
@@ -688,11 +691,8 @@ export class RacePage extends Page {
 
   /** @param {string[]} problems */
   showProblems(problems) {
-    const { linkNotice } = this.refs;
-    const unread = problems.length ? `The link could not be read in full: ${problems.join("; ")}. The defaults stand in for it.` : "";
     const goal = this.wanted ? `The link leads to round ${this.wanted.round + 1} of this race: press Race to run it.` : "";
-    linkNotice.hidden = !unread && !goal;
-    setText(linkNotice, unread || goal);
+    showLinkProblems(this.refs.linkNotice, problems, goal);
   }
 }
 

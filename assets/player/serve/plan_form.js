@@ -102,7 +102,7 @@ export class PlanForm {
     const isAsked = [...asked.keys()].some((name) => name.startsWith(PREFIX));
     const given = isAsked ? asked : new URLSearchParams(tab.recall(FORM, (value) => typeof value === "string") ?? "");
     const problems = [];
-    for (const { name, choices, default: usual } of this.rows) {
+    for (const { name, title, choices, default: usual } of this.rows) {
       const text = given.get(PREFIX + name) ?? usual;
       if (MODELS.includes(name) && text.includes("/") && text.length <= LONGEST_NAME) {
         this.configs[name].value = text;
@@ -110,7 +110,7 @@ export class PlanForm {
         continue;
       }
       const isOffered = !choices.length || choices.some((each) => each.name === text);
-      if (!isOffered || text.length > 40) problems.push(`${PREFIX}${name} “${brief(text)}”`);
+      if (!isOffered || text.length > 40) problems.push(`${title} cannot be “${brief(text)}”`);
       this.controls[name].value = isOffered && text.length <= 40 ? text : usual;
     }
     this.refs.planMore.open = this.rows.some(({ name, default: usual }) => !FIRST.includes(name) && this.controls[name].value !== usual);

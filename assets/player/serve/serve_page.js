@@ -3,6 +3,7 @@
 
 import { Chart } from "../shared/charts.js";
 import { element, setText, takeFile } from "../shared/dom.js";
+import { showLinkProblems } from "../shared/link_notice.js";
 import { Page } from "../shared/page.js";
 import { pageIn, pageLink } from "../shared/page_parameter.js";
 import { ConfigurationCard } from "./configuration_card.js";
@@ -64,9 +65,7 @@ export class ServePage extends Page {
   readAddress() {
     this.server.read();
     const problems = this.form.read();
-    const { planNotice } = this.refs;
-    planNotice.hidden = !problems.length;
-    setText(planNotice, `The link could not be read in full: ${problems.join("; ")}. The defaults stand in for it.`);
+    showLinkProblems(this.refs.planNotice, problems);
   }
 
   /** @param {string} parameter */
