@@ -27,9 +27,11 @@ def lively(opened: StepDriver) -> Iterator[StepDriver]:
 def test_a_key_redraws_a_position_and_shows_the_distance_from_p(opened: StepDriver) -> None:
     opened.driver.evaluate(f"{CURSOR}.toPhase('judge')")
     opened.settle()
+    opened.driver.evaluate("window.scrollTo(0, 0)")
     opened.press("r")
     assert opened.driver.evaluate(COUNTS) == [1000, 1000]
     card = opened.driver.ref("stepRedraw")
+    assert 0 <= card.evaluate("(card) => card.getBoundingClientRect().top / innerHeight") < 1
     said = card.get_by_role("status").inner_text()
     assert "1,000 draws" in said and "Distance from p" in said and "No more than chance" in said
     assert card.locator(".redraw-track i.accepted").first.evaluate("(bar) => bar.offsetWidth") > 0

@@ -11,7 +11,7 @@ const COUNTS = { 2: "two", 3: "three", 4: "four" };
 
 // Explanations of the lanes' names.
 /** @type {Record<string, string>} */
-const WHO = { baseline: "the large model alone", speculative: "guesses first, then checks", engine: "over the network" };
+const WHO = { baseline: "the target alone", speculative: "guesses first, then checks", engine: "over the network" };
 
 const REPLAY = "replay";
 

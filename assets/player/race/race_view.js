@@ -95,7 +95,7 @@ export class RaceView {
       last: still(() => cursor.toLast()),
       follow: still(() => cursor.setFollowing(true)),
       play: () => playback.toggle(),
-      redraw: () => this.inspector.redraw.start(),
+      redraw: () => this.inspector.redraw.startByKey(),
     };
   }
 

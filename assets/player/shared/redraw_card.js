@@ -65,6 +65,12 @@ export class RedrawCard extends RedrawView {
     this.setSubject(subject, `${whereWords(place)} ${howWords(plan)}`, this.past.get(round)?.get(Number(parent)));
   }
 
+  // Start the draws because of a key. The card may be outside the view, so show it.
+  startByKey() {
+    this.start();
+    this.box.scrollIntoView({ block: "nearest" });
+  }
+
   openProof() {
     this.proof.open = true;
   }

@@ -10,7 +10,7 @@ export const PHASES = ["draft", "verify", "judge", "extra", "commit"];
 /** @type {Record<string, string>} */
 const PHASE_WORDS = { draft: "draft", verify: "verify", judge: "accept/reject", extra: "recover/bonus", commit: "commit" };
 /** @type {Record<string, string>} */
-const EXTRA_WORDS = { recovered: "recover", bonus: "bonus", plain: "plain token" };
+const EXTRA_WORDS = { recovered: "recover", bonus: "bonus", plain: "target alone" };
 
 // Return the name of a phase. The phase of the target's own token has a general name until the
 // token is drawn, because the name would give away the outcome.

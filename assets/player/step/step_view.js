@@ -122,7 +122,7 @@ export class StepView {
       follow: still(() => this.trace?.isLive && cursor.setFollowing(true)),
       play: () => playback.toggle(),
       goTo: () => refs.stepGo.select(),
-      redraw: still(() => this.views.redraw.start()),
+      redraw: still(() => this.views.redraw.startByKey()),
     };
   }
 

@@ -106,7 +106,7 @@ def _skipping(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
 QUANTISED = Method(
     "quantised-self",
     "Quantised self",
-    "A rounded copy of the large model (quantised to int8 or int4) guesses: nearly always right, "
+    "A copy of the target, rounded to int8 or int4 weights, guesses: nearly always right, "
     "worth it where memory is slow.",
     lambda setup: _drafter(setup, *_quantised(setup)),
     frozenset({Need.LAYERS}),
