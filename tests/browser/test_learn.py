@@ -313,6 +313,21 @@ def test_an_answer_is_kept_when_the_learner_returns_to_its_question(
     assert not page.locator("[data-ref=lessonNext]").is_disabled()
 
 
+def test_an_answer_that_the_measurement_does_not_decide_is_not_graded(
+    turn_page: OpenPage, random_url: str
+) -> None:
+    """In the recording, a text of 2 tokens came to between 0.80 and 1.18 times the plain speed."""
+    driver = turn_page(random_url)
+    driver.visit("?view=learn&lesson=when-not-to&step=short")
+    driver.until(f"{VIEW}?.step.name === 'short' && {VIEW}.widget.planned.length")
+    driver.page.locator("[data-option=gains]").click()
+    driver.until(f"{VIEW}.widget.values.first_speedup > 0")
+    reply = driver.page.locator("[data-ref=lessonAfter] .lesson-reply")
+    assert reply.inner_text().startswith("Not decided.")
+    assert "the measurement allows 0.80× to 1.18×" in reply.inner_text()
+    assert driver.page.locator(":is(.is-right, .is-wrong):visible").count() == 0
+
+
 def test_the_end_of_a_lesson_leads_to_the_next_and_that_of_the_course_to_more_lessons(
     turn_page: OpenPage, random_url: str
 ) -> None:

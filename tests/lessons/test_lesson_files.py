@@ -62,7 +62,11 @@ BROKEN = {
         "of ten such guesses",
         "instead of typed numbers, got 'ten'",
     ),
-    "a comparison": ('compare = "guess"', 'compare = "check"', "steps[1].compare must be guess, got"),
+    "a comparison": (
+        'compare = "guess"',
+        'compare = "check"',
+        "compare must be guess, got",
+    ),
     "no right answer": ('right = true\nreply = "p/q', 'reply = "p/q', "got 0 right ones"),
     "no reply": (
         'reply = "Then {token} would come out too seldom."',
@@ -158,7 +162,11 @@ def test_a_lesson_may_end_with_a_number_and_recognises_typical_mistakes(tmp_path
         ),
         ("view=race&k=5", "https://else.where", "the query of a page, such as view=lab"),
         ('value = "p"\n', "", "options[1].value must be one of"),
-        ('kind = "number"', 'kind = "check"', "options[0].value must be empty unless the step's kind"),
+        (
+            'kind = "number"',
+            'kind = "check"',
+            "options[0].value must be empty unless",
+        ),
     ],
 )
 def test_a_numeric_question_that_breaks_a_rule_is_refused(
