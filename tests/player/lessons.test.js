@@ -235,7 +235,7 @@ test("two settings of a sweep are told apart only if their repeats do not overla
   const points = [timed(2, 0.95, 1, 1.22), timed(5, 1.34, 1.45, 1.69), timed(10, 1.35, 1.44, 1.63)];
   const found = possibleValues(points, SHOWN.speedup, wordsOf, [0.83, 1.13]);
   assert.deepEqual([found.winner.values, found.lowest.values], [[1, 2], [0]]);
-  assert.equal(found.winner.words, "K = 5: 1.45×, and the measurement allows 1.34× to 1.69×. K = 10: 1.44×, and the measurement allows 1.35× to 1.63×.");
+  assert.equal(found.winner.words, "K = 5 came to 1.45×; the measurement allows 1.34× to 1.69×. K = 10 came to 1.44×; the measurement allows 1.35× to 1.63×.");
   assert.deepEqual([found.first_speedup.values, found.last_speedup.values], [[0.95, 1.22], [1.35, 1.63]]);
   near(found.trend.values[0], 1.35 / 1.22);
   near(found.trend.values[1], 1.63 / 0.95);

@@ -183,10 +183,10 @@ export class Deployment extends Widget {
     setText(this.verdict, `${isWorth ? "Speculate" : Number(shown) < 1 ? "Do not" : "Hardly worth it"}: while it writes, ${shown} times the speed of plain decoding. Best K here: ${best}, with ${most.toFixed(2)}.`);
     const facts = [
       ["tokens from one look", tokens.toFixed(2)],
-      ["a look over its guesses, beside one over a token", `${overhead.toFixed(2)} times`],
-      ["a guess, beside a look", cost.toFixed(3)],
+      ["a look over its guesses, compared with one over a token", `${overhead.toFixed(2)} times`],
+      ["a guess, compared with a look", cost.toFixed(3)],
       ["arithmetic binds from", `${Math.round(ridge).toLocaleString("en")} tokens in a forward`],
-      ["the cache that a look reads, beside the weights", `${cache.toFixed(2)} times`],
+      ["the cache that a look reads, compared with the weights", `${cache.toFixed(2)} times`],
       [`by this theory K = ${at.K} pays`, payingWords(paying)],
       ["the memory holds", rowsWords(fitting, MOST_ROWS)],
       ["a whole request alone, with its prompt", `${request.toFixed(2)} times (${seconds(answer.plain_seconds)} → ${seconds(answer.request_seconds)})`],

@@ -125,7 +125,7 @@ export function possibleValues(points, shown, words, noise) {
   const ranges = points.map((point) => rangeOf(point, shown, noise));
   const told = (/** @type {number} */ at) => {
     const [low, high] = ranges[at].map((each) => (each === Infinity ? "any value" : shown.written(Math.max(0, each))));
-    return `${words(points[at])}: ${shown.written(numbers[at])}, and the measurement allows ${low} to ${high}.`;
+    return `${words(points[at])} came to ${shown.written(numbers[at])}; the measurement allows ${low} to ${high}.`;
   };
   // Two counted values differ if their difference is more than twice its standard error.
   const areClose = (/** @type {number} */ one, /** @type {number} */ other) => {
