@@ -469,7 +469,8 @@ def load_medusa(folder: Path) -> MedusaNetwork:
 
 
 LONGEST = 256
-PREFIX, CONTINUATION = 64, 96  # tokens of a beginning, and tokens of its continuation
+# numbers of tokens in the beginning of a text and in its continuation
+PREFIX, CONTINUATION = 64, 96
 RANKS = 10
 LEVELS = 5  # number of levels of an EAGLE head that are measured
 # A function from tokens [B, T] and features [B, T, W] to the logits of a head. For each level, it

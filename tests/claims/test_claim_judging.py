@@ -156,7 +156,8 @@ JUDGED = [
     (28, [batches(1.5, 1.2, 0.8), lengths()], HOLDS),
     (28, [batches(1.5, 1.2, 1.1), lengths()], CONDITIONAL),
     (29, [lengths(draft_utilization=0.4, rounds=5000, levels=9999)], CONDITIONAL),
-    (29, [lengths(draft_utilization=0.4, levels=20)], UNDECIDED),  # too few levels
+    # 20 examined levels are too few for a verdict
+    (29, [lengths(draft_utilization=0.4, levels=20)], UNDECIDED),
     (30, [steps([0.01, 0.011], [0.02, 0.021])], WRONG),
     (30, [steps([0.01, 0.0101], [0.01, 0.0102])], HOLDS),
     (31, [tasks(0.8, 0.8, 0.8, 0.8, 0.8), grid_of("task", {"summarise": 2.0}),

@@ -26,7 +26,7 @@ export function curveUntil(figure, moment) {
   return { ...figure, data, layout: { ...figure.layout, annotations: told } };
 }
 
-// Return the last point of the curve at `moment`.
+// Return the last point of the curve that is not later than `moment`.
 /**
  * @param {Figure} figure
  * @param {number} moment

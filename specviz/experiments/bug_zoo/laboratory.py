@@ -39,7 +39,8 @@ from specviz.records import DecodingConfig
 
 MAX_DRAWS = 50_000
 SIDE_BY_SIDE = "draft-model"  # the method whose rules can be replaced by wrong ones
-TOKEN_BY_TOKEN = token_by_token.RULE.name  # the rule that many rounds of one level can show
+# the only rule of the decoder for which many draws are computed at once
+TOKEN_BY_TOKEN = token_by_token.RULE.name
 FOUND = 1e-3  # p-value below which a rule counts as wrong
 SHOWN = 7  # number of tokens that have a bar of their own in the chart
 # The largest number of progress steps in a series of draws.

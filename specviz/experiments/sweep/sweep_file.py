@@ -27,7 +27,7 @@ from specviz.whole_file import write_whole
 FORMAT = 1
 Point = dict[str, Any]
 MAX_DEPTHS = 64
-LARGEST = 1e15  # a point with a larger number is refused
+LARGEST = 1e15  # the largest number that a point in a file may contain
 NUMBERS = (
     *("speedup", "baseline_tokens_per_second", "tokens_per_second", "rounds"),
     *("baseline_ttft_seconds", "ttft_seconds", "prompt_tokens", "prefill_seconds"),

@@ -23,16 +23,16 @@ from specviz.models.llama.row_kernels import FewRowAttention, head_kernels
 class Heads:
     """The numbers of heads in a layer's joined queries, keys and values, and the size of a head."""
 
-    queries: int  # A
-    keys: int  # G
-    size: int  # D
+    queries: int  # A, the number of query heads
+    keys: int  # G, the number of key-value heads
+    size: int  # D, the size of a head
 
     @property
     def sizes(self) -> tuple[int, int, int]:
         return self.queries, self.keys, self.size
 
     @property
-    def group(self) -> int:  # R
+    def group(self) -> int:  # R in shapes
         """Return how many query heads share one key-value head."""
         return self.queries // self.keys
 

@@ -37,7 +37,7 @@ _SHARED = ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num", "omp_get_num_t
 
 Function = Callable[[int, int, int, int | None, int, int, int], None]
 _lock = threading.Lock()
-_engines: list[Any] = []  # these objects keep the compiled code in memory
+_engines: list[Any] = []  # the objects that keep compiled kernels in memory
 
 
 class KernelMatrix:

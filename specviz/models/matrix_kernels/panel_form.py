@@ -48,7 +48,7 @@ class Registers:
     has_byte_products: bool = False
 
     @property
-    def panel(self) -> int:  # P
+    def panel(self) -> int:  # P, the number of outputs in a panel
         return self.lanes * self.vectors
 
     def multiplies_bytes(self, form: PanelForm) -> bool:

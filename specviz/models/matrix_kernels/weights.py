@@ -32,9 +32,9 @@ class MatrixShape:
     """The properties of a matrix that decide which kernels can multiply it."""
 
     form: str  # dtype of the weights, such as float32 or int8
-    outputs: int  # O
-    inputs: int  # I; a 4-bit matrix is filled up to whole groups
-    device: str  # type of the device
+    outputs: int  # O, the number of outputs
+    inputs: int  # I, the number of inputs; a 4-bit matrix is filled up to whole groups
+    device: str  # type of the device, such as "cpu"
     bytes: int  # size of the weights in one layout
 
 

@@ -41,7 +41,7 @@ export class LosslessnessLab extends Widget {
     this.form = course.setup.lab.zoo.form;
     /** @type {Record<string, string>} */
     this.scene = {};
-    this.rule = RIGHT; // the rule that draws
+    this.rule = RIGHT; // the acceptance rule with which tokens are drawn
     this.found = new Set(); // wrong rules that the learner has found
     /** @type {any[]} blocks of draws that have arrived and are not shown yet */
     this.blocks = [];
