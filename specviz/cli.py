@@ -224,7 +224,7 @@ def _listed() -> str:
     for title, commands in GROUPS.items():
         lines += [
             f"{title}:",
-            *(f"  {name:<10} {told}" for name, (_, told) in commands.items()),
+            *(f"  {name:<10} {summary}" for name, (_, summary) in commands.items()),
             "",
         ]
     return "\n".join(lines)

@@ -183,12 +183,14 @@ def _bounds(low: float, high: float) -> str:
     (' from 0 to 10,000,000', ' of at least 0.5', ' of at most 5')
     """
     if math.isinf(low):
-        return "" if math.isinf(high) else f" of at most {_told(high)}"
+        return "" if math.isinf(high) else f" of at most {_in_digits(high)}"
     return (
-        f" of at least {_told(low)}" if math.isinf(high) else f" from {_told(low)} to {_told(high)}"
+        f" of at least {_in_digits(low)}"
+        if math.isinf(high)
+        else f" from {_in_digits(low)} to {_in_digits(high)}"
     )
 
 
-def _told(bound: float) -> str:
+def _in_digits(bound: float) -> str:
     is_long = isinstance(bound, float) and abs(bound) >= 1e16
     return f"{bound:,.10g}" if is_long or bound != int(bound) else f"{int(bound):,}"

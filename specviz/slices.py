@@ -215,11 +215,11 @@ def progress_lines(
     """
     outcome: list[T] = []
 
-    def told() -> Generator[str]:
+    def lines() -> Generator[str]:
         outcome.append(work(slices.tell))
         yield from ()
 
-    slices = InSlices(told, stop)
+    slices = InSlices(lines, stop)
     with closing(slices):
         yield from slices
     return outcome[0] if outcome else None

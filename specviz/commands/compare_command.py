@@ -259,12 +259,12 @@ def _verdict(same: int, prompts: int) -> str:
     >>> _verdict(10, 10).split(". ")[1]
     'For other prompts of this kind, 72 to 100 % would agree (95 % confidence).'
     """
-    told = f"{same} of {prompts} prompts: all tokens and counts agree."
+    agreement = f"{same} of {prompts} prompts: all tokens and counts agree."
     if prompts < FEWEST_PROMPTS:
-        return f"{told} Too few prompts for a verdict: at least {FEWEST_PROMPTS}."
+        return f"{agreement} Too few prompts for a verdict: at least {FEWEST_PROMPTS}."
     low, high = wilson_interval(same / prompts, prompts)
     others = f"{100 * low:.0f} to {100 * high:.0f} % would agree (95 % confidence)"
-    return f"{told} For other prompts of this kind, {others}."
+    return f"{agreement} For other prompts of this kind, {others}."
 
 
 _NO_RATE = (
@@ -288,10 +288,10 @@ def compare_text(result: dict[str, Any]) -> str:
         for name, side in (("specviz", result["ours"]), (result["engine"], result["theirs"]))
     ]
     verdict = _verdict(result["same"], result["prompts"])
-    told = [f"prompt {number}: {why}" for number, why in result["differences"].items()]
+    lines = [f"prompt {number}: {why}" for number, why in result["differences"].items()]
     if result["theirs"]["acceptance_rate"] is None:
-        told.append(_NO_RATE)
-    return "\n\n".join([table(rows), "\n".join([verdict, *told])])
+        lines.append(_NO_RATE)
+    return "\n\n".join([table(rows), "\n".join([verdict, *lines])])
 
 
 def shortfall(result: dict[str, Any]) -> str | None:

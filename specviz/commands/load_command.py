@@ -161,8 +161,8 @@ def _of(parts: Sequence[LoadLevel]) -> dict[str, Any]:
     (first, first_95), (token, token_95) = percentiles(firsts), percentiles(later)
     rates, ends = {}, interval([part.tokens_per_second for part in parts])
     for name in ("acceptance_rate", "draft_utilization", "block_efficiency"):
-        told = [each for part in parts if (each := getattr(part, name)) is not None]
-        rates[name] = fmean(told) if told else None
+        values = [each for part in parts if (each := getattr(part, name)) is not None]
+        rates[name] = fmean(values) if values else None
     return {
         "tokens_per_second": sum(p.tokens for p in parts) / sum(p.seconds for p in parts),
         "tokens_per_second_interval": None if ends is None else list(ends),
@@ -194,14 +194,14 @@ def verdict(levels: Sequence[dict[str, Any]]) -> str:
     pays = [each for each in clear if each["speedup_interval"][0] > 1]
     loses = [each for each in clear if each["speedup_interval"][1] < 1]
     if pays:
-        told = f"Speculation pays with {pays[-1]['at_once']} at once: {_times(pays[-1])}"
+        sentence = f"Speculation pays with {pays[-1]['at_once']} at once: {_times(pays[-1])}"
         lost = [each for each in loses if each["at_once"] > pays[-1]["at_once"]]
         more = f", and loses with {lost[0]['at_once']}: {_times(lost[0])}" if lost else ""
-        return f"{told}{more}.{_unclear(compared, [*pays, *loses])}"
+        return f"{sentence}{more}.{_unclear(compared, [*pays, *loses])}"
     if loses:
         first = loses[0]
-        told = f"Speculation does not pay with {first['at_once']} at once: {_times(first)}."
-        return f"{told}{_unclear(compared, loses)}"
+        sentence = f"Speculation does not pay with {first['at_once']} at once: {_times(first)}."
+        return f"{sentence}{_unclear(compared, loses)}"
     return f"No verdict:{_unclear(compared, [])}"
 
 

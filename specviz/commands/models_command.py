@@ -212,8 +212,8 @@ def _report_text(report: dict[str, Any]) -> str:
         "chat template": "yes" if report["instruct"] else "no",
         "methods": ", ".join(report["methods"]),
     }
-    told = [f"{kind[:-1]}: {text}" for kind in ("warnings", "problems") for text in report[kind]]
-    return "\n\n".join([facts(rows), "\n".join(told)] if told else [facts(rows)])
+    lines = [f"{kind[:-1]}: {text}" for kind in ("warnings", "problems") for text in report[kind]]
+    return "\n\n".join([facts(rows), "\n".join(lines)] if lines else [facts(rows)])
 
 
 def shortfall(result: Sequence[dict[str, Any]]) -> str | None:

@@ -239,13 +239,13 @@ def _server(lane: Lane, trace: Trace, asked: AskedServers | None) -> dict[str, A
     """
     ids, seconds = lane.emitted_ids, lane.seconds
     plain = trace.baseline if ids and trace.config.temperature == 0 else None
-    told, rates = lane.engine or EngineReport(), asked.rates(lane.name) if asked else ()
+    report, rates = lane.engine or EngineReport(), asked.rates(lane.name) if asked else ()
     return {
         "lane": lane.name,
-        **asdict(told),
+        **asdict(report),
         "tokens": len(ids),
         "target_forwards": forwards_of(lane),
-        "draft_utilization": ratio(told.accepted or 0, told.drafted or 0),
+        "draft_utilization": ratio(report.accepted or 0, report.drafted or 0),
         "block_efficiency": tokens_per_forward(lane),
         "seconds": seconds,
         "tokens_per_second": len(ids) / seconds if ids else None,
@@ -330,8 +330,12 @@ def race_text(result: dict[str, Any]) -> str:
 
 def _repeats_line(result: dict[str, Any]) -> str:
     """Return a line that says from which repeat the speedup comes, and which were disturbed."""
-    told = (f"The speedup is {result['speedup_is']}.", result["remark"], result.get("copy", ""))
-    return " ".join(filter(None, told))
+    sentences = (
+        f"The speedup is {result['speedup_is']}.",
+        result["remark"],
+        result.get("copy", ""),
+    )
+    return " ".join(filter(None, sentences))
 
 
 def _server_line(server: dict[str, Any]) -> str:

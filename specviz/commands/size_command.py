@@ -289,7 +289,7 @@ def _ways(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _way(found: dict[str, Any], name: str) -> dict[str, Any]:
     way, currency, unit = found[name], found["currency"], found["unit"]
-    told = {
+    numbers = {
         "decoding": name,
         "request (s)": way["request"],
         "first token (ms)": 1000 * way["first_token"],
@@ -301,13 +301,13 @@ def _way(found: dict[str, Any], name: str) -> dict[str, Any]:
         f"{unit}-hours per million tokens at the highest load": way["card_hours_per_million"],
     }
     if way["money_per_million"] is not None:
-        told[f"{currency} per million tokens at the highest load"] = way["money_per_million"]
+        numbers[f"{currency} per million tokens at the highest load"] = way["money_per_million"]
     if way["job_seconds"] is not None:
-        told["batch job (h)"] = way["job_seconds"] / 3600
-        told["requests at once in the batch job"] = way["job_batch"]
+        numbers["batch job (h)"] = way["job_seconds"] / 3600
+        numbers["requests at once in the batch job"] = way["job_batch"]
     if way["job_money"] is not None:
-        told[f"batch job ({currency})"] = way["job_money"]
-    return told
+        numbers[f"batch job ({currency})"] = way["job_money"]
+    return numbers
 
 
 def _card(each: dict[str, Any], unit: str) -> dict[str, Any]:

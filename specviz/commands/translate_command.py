@@ -93,7 +93,7 @@ def translated_text(result: Mapping[str, Any]) -> str:
     source, target = (engines()[result[name]] for name in ("from", "to"))
     title = f"{source.title}, in the words of {target.title} {target.version}"
     parts = [title, "\n".join(map(_change_line, result["changes"]))]
-    parts += ["\n".join(_told(kind, result[f"{kind}s"])) for kind in ("note", "problem")]
+    parts += ["\n".join(_labelled(kind, result[f"{kind}s"])) for kind in ("note", "problem")]
     form, forms = result["form"], result["forms"]
     parts += [text for name, text in forms.items() if form in (name, "all") and text]
     return "\n\n".join(part.rstrip("\n") for part in parts if part)
@@ -106,7 +106,7 @@ def _change_line(change: Mapping[str, str]) -> str:
     return _filled(f"{change['typed']}{value}  {change['fate']}{now}{why}", "  ")
 
 
-def _told(kind: str, sentences: list[str]) -> Iterator[str]:
+def _labelled(kind: str, sentences: list[str]) -> Iterator[str]:
     yield from (_filled(f"{kind}: {each}", "") for each in sentences)
 
 

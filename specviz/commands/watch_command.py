@@ -223,12 +223,12 @@ def watch_text(result: dict[str, Any]) -> str:
     """Return tables of what the probe found, and of the counts since the engines started."""
     if "replicas" not in result:
         return facts(_found(result) | _counted(result["since_start"]))
-    apart = [facts({"server": each["url"]} | _told(each)) for each in result["replicas"]]
+    apart = [facts({"server": each["url"]} | _probed(each)) for each in result["replicas"]]
     together = facts({"together": f"{len(apart)} servers"} | _counted(result["since_start"]))
     return "\n\n".join([*apart, together])
 
 
-def _told(replica: Mapping[str, Any]) -> dict[str, Any]:
+def _probed(replica: Mapping[str, Any]) -> dict[str, Any]:
     if "problem" in replica:
         return {"no answer": replica["problem"]}
     return _found(replica) | _counted(replica["since_start"])

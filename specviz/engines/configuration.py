@@ -179,9 +179,10 @@ def _config_file(facts: EngineFacts, options: Options) -> str:
     again = {name: options[name] for name in facts.appended & options.keys()}
     behind = (quoted(word, ()) for word in chain(*_flags(facts, again)))
     start = [facts.config_file.replace("FILE", "config.yaml"), *behind]
-    told = {name[2:]: value for name, value in _folded(options) if name not in again}
+    single = {name[2:]: value for name, value in _folded(options) if name not in again}
     plain = {
-        key: _word(each) if isinstance(each, dict) else _literal(each) for key, each in told.items()
+        key: _word(each) if isinstance(each, dict) else _literal(each)
+        for key, each in single.items()
     }
     return f"# {' '.join(start)}\n{_yaml(plain)}"
 

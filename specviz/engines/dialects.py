@@ -150,8 +150,8 @@ def with_options(name: str, value: Any) -> Options:
     plain, _, options = str(value).partition(":")
     if not options or not name.endswith(".backend"):
         return {name: value}
-    told = options.replace("no-", "disable-").replace("-", "_").split(",")
-    keys = (name.replace("backend", each) for each in told if each != "disable_fallback")
+    names = options.replace("no-", "disable-").replace("-", "_").split(",")
+    keys = (name.replace("backend", each) for each in names if each != "disable_fallback")
     return {name: plain} | dict.fromkeys(keys, True)
 
 

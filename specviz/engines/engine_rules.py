@@ -221,7 +221,7 @@ def remarks(
     The remarks include each field that the engine cannot express. `further` are flags that are
     passed on unchanged.
     """
-    told = [
+    sentences = [
         f"{field.replace('_', '-')} has no equivalent in {facts.title}: {why}"
         for field, why in DIALECTS[facts.name].lacking(deployment)
     ]
@@ -229,47 +229,47 @@ def remarks(
     brings_models = bool(facts.presets & (further or {}).keys())
     if facts.name == "llama.cpp" and "gguf" not in deployment.target.lower() and not brings_models:
         kind = "file" if is_file(deployment.target) else "repository"
-        told.append(f"llama.cpp reads GGUF: {deployment.target!r} must be a GGUF {kind}")
+        sentences.append(f"llama.cpp reads GGUF: {deployment.target!r} must be a GGUF {kind}")
     elif facts.name != "llama.cpp" and is_gguf:
-        told.append(
+        sentences.append(
             f"{facts.title} is made for model folders; {deployment.target!r} is a GGUF file"
         )
     if facts.name == "vllm" and not is_gguf and "gguf" in deployment.target.lower():
-        told.append(
+        sentences.append(
             f"{facts.title} {facts.version} does not read GGUF: name the repository from which "
             f"{deployment.target!r} was made"
         )
-    told += _named_remarks(deployment, facts)
+    sentences += _named_remarks(deployment, facts)
     if facts.name == "vllm" and deployment.schedule:
-        told += _schedule_remarks(deployment, facts, further or {})
+        sentences += _schedule_remarks(deployment, facts, further or {})
     if facts.name == "vllm" and deployment.method is EngineMethod.SUFFIX:
-        told.append("method suffix needs another package: pip install arctic-inference==0.1.1")
+        sentences.append("method suffix needs another package: pip install arctic-inference==0.1.1")
     if facts.name == "vllm" and deployment.method is EngineMethod.PROMPT_LOOKUP:
         if deployment.lookup_min is None and deployment.lookup_max is None:
-            told.append("vLLM looks for n-grams of 5 tokens if no length is given")
+            sentences.append("vLLM looks for n-grams of 5 tokens if no length is given")
     if facts.name == "sglang" and deployment.memory_fraction is not None:
-        told.append(
+        sentences.append(
             "SGLang's --mem-fraction-static is for weights and cache only: lower it if the rest of "
             "a card is too small for activations"
         )
     if facts.name == "sglang" and deployment.method is EngineMethod.PROMPT_LOOKUP:
-        told.append(
+        sentences.append(
             "SGLang drafts a tree of n-grams. It is 10 wide if "
             "--speculative-ngram-max-bfs-breadth is not given; 1 makes it a chain, and so does one "
             "long match"
         )
     elif deployment.method is EngineMethod.PROMPT_LOOKUP and deployment.tree_tokens is not None:
-        told.append(
+        sentences.append(
             f"instead of a tree of {deployment.tree_tokens} n-gram nodes, a chain of "
             f"{deployment.draft_tokens} is drafted, with one guess for each position"
         )
     is_alike = deployment.draft is not None and deployment.draft_quantization is None
     if facts.name == "sglang" and deployment.quantization is not None and is_alike:
-        told.append(
+        sentences.append(
             "SGLang loads the draft in the target's format if draft-quantization is not given: "
             "unquant leaves the draft unchanged"
         )
-    return tuple(told)
+    return tuple(sentences)
 
 
 def _schedule_remarks(

@@ -231,8 +231,8 @@ class _Reading:
         The note does not show their values, which may be secrets.
         """
         names = [each.partition("=")[0] for each in settings]
-        told = "a variable of the environment, left out"
-        self.passed_over += [f"{each}: {told}" for each in names if each not in self.put_in]
+        note = "a variable of the environment, left out"
+        self.passed_over += [f"{each}: {note}" for each in names if each not in self.put_in]
 
     def object_of(self, name: str, value: Any) -> dict[str, Any]:
         """Return the object in a JSON text. Return a mapping unchanged.
@@ -366,8 +366,8 @@ def _read_shell(text: str, reading: _Reading) -> None:
         if reading.engine is not None:
             continue
         program, *flags = without_interpreter(words)
-        told = "an unknown program; its flags are read as flags of the engine that has them"
-        reading.passed_over.append(f"{program}: {told}")
+        note = "an unknown program; its flags are read as flags of the engine that has them"
+        reading.passed_over.append(f"{program}: {note}")
         _read_flags(flags, None, reading)
 
 
@@ -586,7 +586,7 @@ def _repeated(node: yaml.Node) -> Iterator[str]:
                 yield from _repeated(inner)
 
 
-_TOLD_OF_FILE = {
+_UNREPORTED_KEYS = {
     *("image", "entrypoint", "command", "cmd", "args", "env", "environment"),
     # Keys that the manifest of specviz contains as well, with its own values. If the user's file
     # has them, they are not listed as left out.
@@ -624,14 +624,14 @@ def _read_data(data: Mapping[Any, Any], reading: _Reading) -> None:
         unnamed.append(_read_words(words, reading))
     for words in unnamed:
         if words and words[0].startswith("-") and reading.engine is None:
-            told = "the file names no engine; its flags are read for the engine that has them"
-            reading.passed_over.append(told)
+            note = "the file names no engine; its flags are read for the engine that has them"
+            reading.passed_over.append(note)
             _read_flags(words, None, reading)
     if containers or is_manifest:
         left = dict.fromkeys(_left_out(data) if containers else [str(data.get("kind", "services"))])
         if left and reading.flags:
-            told = "only the engine's command and variables are read from the file"
-            reading.passed_over.append(f"{told}; left out: {', '.join(left)}")
+            note = "only the engine's command and variables are read from the file"
+            reading.passed_over.append(f"{note}; left out: {', '.join(left)}")
         return
     of_speculation = data.get("speculative_config")
     if isinstance(of_speculation, dict) and "decoding_type" in of_speculation:
@@ -698,7 +698,7 @@ def _left_out(data: Any) -> Iterator[str]:
             yield from (f"{key}.{inner}" for inner in value)
         elif any(_containers(value, is_manifest=True)):
             yield from _left_out(value)
-        elif key not in _TOLD_OF_FILE:
+        elif key not in _UNREPORTED_KEYS:
             yield str(key)
 
 
@@ -919,8 +919,10 @@ def _last_name(node: ast.expr) -> str:
 
 def _speculates(node: ast.Call) -> bool:
     older = engines()["transformers"].older
-    told = (older.get(f"generate.{each.arg}") for each in node.keywords)
-    return any(old is not None and old.field not in {"", "assistant_tokenizer"} for old in told)
+    older_flags = (older.get(f"generate.{each.arg}") for each in node.keywords)
+    return any(
+        old is not None and old.field not in {"", "assistant_tokenizer"} for old in older_flags
+    )
 
 
 def _imports(node: ast.AST) -> Iterator[str]:
@@ -946,8 +948,8 @@ def _engine_of(names: Iterable[str], is_shell: bool = False) -> str | None:
         fields = _USUAL if is_shell else ()
         usual = {name for flag in facts.flags if flag.field in fields for name in _names(flag)}
         usual |= {facts.long_name(name) for name in usual}
-        told = sum(name in table and facts.long_name(name) not in usual for name in spelled)
-        return told + sum(facts.knows(facts.long_name(name)) for name in spelled) / 1000
+        count = sum(name in table and facts.long_name(name) not in usual for name in spelled)
+        return count + sum(facts.knows(facts.long_name(name)) for name in spelled) / 1000
 
     best = max(engines().values(), key=known)
     return best.name if known(best) >= 1 else None

@@ -51,7 +51,7 @@ from specviz.errors import InputError, read_number, read_whole, short
 _SELF = "[self]"
 _AS_IT_IS = "it is passed on unchanged; its value is not checked"
 _USUAL_K = 5
-_TOLD_NAMES = 3  # largest number of flags with the same beginning that one message lists
+_LISTED_NAMES = 3  # largest number of flags with the same beginning that one message lists
 _DEFAULT_K = {"llama.cpp": 3}
 _OWN_LAYERS = (
     "no engine here drafts with the target's own first layers: choose a head (eagle3, mtp), a "
@@ -300,9 +300,9 @@ def _tell_as_written(
 
 def _remarks(configuration: Configuration, work: _Work, target: EngineFacts) -> Iterator[str]:
     """Yield the remarks, except reasons that are already shown next to a dropped flag."""
-    told = tuple(f": {each.why}" for each in work.changes if each.fate is Fate.DROPPED)
+    reasons = tuple(f": {each.why}" for each in work.changes if each.fate is Fate.DROPPED)
     for each in configuration.remarks:
-        if not each.endswith(told):
+        if not each.endswith(reasons):
             yield _in_names_of(each, work.typed, target)
 
 
@@ -324,25 +324,25 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
     """Translate one flag: store its value, and return what happened to it, for the user."""
     current, old = source.current.get(flag.name), source.older.get(flag.name)
     if flag.value is None:
-        return _told(flag, Fate.DROPPED, "", f"it leaves the choice to {source.title}")
+        return _changed(flag, Fate.DROPPED, "", f"it leaves the choice to {source.title}")
     if flag.value == _SELF:
         work.problems.append(_OWN_LAYERS)
-        return _told(flag, Fate.UNKNOWN, "", f"no version of {source.title} had {_SELF}")
+        return _changed(flag, Fate.UNKNOWN, "", f"no version of {source.title} had {_SELF}")
     if isinstance(flag.value, SourceText):
         work.notes.append(f"{flag.typed} is {flag.value!r} in the code: write its value instead")
     if current is not None:
         if str(flag.value).lower() in source.chosen.get(current.name, ()):
             if source is not target:
-                return _told(
+                return _changed(
                     flag, Fate.DROPPED, "", f"with this value {source.title} chooses itself"
                 )
             work.further[current.name] = flag.value
-            return _told(flag, Fate.SAME, _place(current.name), "")
+            return _changed(flag, Fate.SAME, _place(current.name), "")
         work.heard[current.field] = flag.value
         if source is not target:
-            return _told(flag, Fate.MOVED, _now(current.field, target), "")
+            return _changed(flag, Fate.MOVED, _now(current.field, target), "")
         fate = Fate.SAME if _is_so_called(flag, current) else Fate.MOVED
-        return _told(flag, fate, _place(current.name), "")
+        return _changed(flag, fate, _place(current.name), "")
     if old is not None:
         return _old_flag(flag, old, source, target, work)
     key = flag.name.removeprefix(SPECULATIVE)
@@ -354,13 +354,13 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
         why = f"{source.title} {source.version} has no such setting, and refuses it"
         if several:
             why = f"{source.title} {source.version} refuses it: {_begin_so(several)}"
-        return _told(flag, Fate.UNKNOWN, "", why)
+        return _changed(flag, Fate.UNKNOWN, "", why)
     if source is not target:
         same = target.same_as(flag.name, source)
         if not same:
-            return _told(flag, Fate.DROPPED, "", f"only {source.title} has it")
+            return _changed(flag, Fate.DROPPED, "", f"only {source.title} has it")
         if isinstance(flag.value, tuple) and same not in target.several | target.appended:
-            return _told(
+            return _changed(
                 flag, Fate.DROPPED, "", f"{target.title} accepts only one value for {same}"
             )
         return _further(flag, same, source, target, work)
@@ -375,7 +375,7 @@ def _further(
 ) -> FlagChange:
     """Pass a flag on without changing its value, under the name that the target engine gives it."""
     if flag.value is False and name in target.switches - target.negatable:
-        return _told(flag, Fate.DROPPED, "", f"{name} is a switch, and off if it is not given")
+        return _changed(flag, Fate.DROPPED, "", f"{name} is a switch, and off if it is not given")
     before = work.further.get(name, ())
     if flag.name in source.appended and name in target.several | target.appended:
         values = flag.value if isinstance(flag.value, tuple) else (flag.value,)
@@ -385,10 +385,10 @@ def _further(
     is_off = flag.value is False and name in target.negatable
     now = f"--no-{name[2:]}" if is_off else name
     if source is not target:
-        return _told(flag, Fate.SAME if name == flag.name else Fate.MOVED, now, "")
+        return _changed(flag, Fate.SAME if name == flag.name else Fate.MOVED, now, "")
     advice = source.deprecated.get(name)
     why = f"deprecated: {source.title} asks for {advice} instead" if advice else _AS_IT_IS
-    return _told(flag, Fate.KEPT, now, why)
+    return _changed(flag, Fate.KEPT, now, why)
 
 
 def _checked_flag(
@@ -398,22 +398,22 @@ def _checked_flag(
     if flag.value is True and checked.bare:
         work.further[flag.name] = checked.bare
         now = f"{flag.name} {checked.bare}"
-        return _told(
+        return _changed(
             flag, Fate.MOVED, now, "it needs a value now, and the server does not start without one"
         )
     value = "" if flag.value is True else str(flag.value)
     if isinstance(flag.value, SourceText) or re.fullmatch(checked.pattern, value):
         work.further[flag.name] = flag.value
-        return _told(flag, Fate.SAME, flag.name, "")
+        return _changed(flag, Fate.SAME, flag.name, "")
     got = short(value) if value else "none"
     work.problems.append(f"{flag.typed} must be {checked.values} in {source.title}, got {got}")
-    return _told(flag, Fate.UNKNOWN, "", "it does not accept this value")
+    return _changed(flag, Fate.UNKNOWN, "", "it does not accept this value")
 
 
 def _begin_so(names: Sequence[str]) -> str:
-    further = len(names) - _TOLD_NAMES
-    told = f"{', '.join(names[:_TOLD_NAMES])}{f' and {further} more' if further > 0 else ''}"
-    return f"several of its flags begin like this ({told})"
+    further = len(names) - _LISTED_NAMES
+    listed = f"{', '.join(names[:_LISTED_NAMES])}{f' and {further} more' if further > 0 else ''}"
+    return f"several of its flags begin like this ({listed})"
 
 
 def _old_flag(
@@ -423,16 +423,16 @@ def _old_flag(
         work.heard[old.field] = flag.value
         work.old.add(old.field)
     if old.goes_to and not target.knows(old.goes_to):
-        return _told(flag, Fate.DROPPED, "", f"{target.title} has no {old.goes_to}")
+        return _changed(flag, Fate.DROPPED, "", f"{target.title} has no {old.goes_to}")
     if old.goes_to:
         work.further |= with_options(old.goes_to, flag.value)
     field = MEANT.get(old.field, old.field)
     place = old.goes_to or _now(old.field, target)
     is_elsewhere = source is not target and field in DEPLOYMENT_FIELDS
     if is_elsewhere and not place:
-        return _told(flag, Fate.DROPPED, "", target.lacks.get(field, ""))
+        return _changed(flag, Fate.DROPPED, "", target.lacks.get(field, ""))
     why = "" if is_elsewhere and source.is_server else old.why
-    return _told(flag, Fate.MOVED if place else Fate.GONE, place, why)
+    return _changed(flag, Fate.MOVED if place else Fate.GONE, place, why)
 
 
 def _is_so_called(flag: PastedFlag, current: EngineFlag) -> bool:
@@ -443,7 +443,7 @@ def _is_so_called(flag: PastedFlag, current: EngineFlag) -> bool:
     return typed.rpartition(".")[2] == name.rpartition(".")[2]
 
 
-def _told(flag: PastedFlag, fate: Fate, now: str, why: str) -> FlagChange:
+def _changed(flag: PastedFlag, fate: Fate, now: str, why: str) -> FlagChange:
     return FlagChange(flag.typed, _shown(flag.value), fate, now, why)
 
 
@@ -463,8 +463,8 @@ def _now(name: str, target: EngineFacts) -> str:
 
 def _place(name: str, value: str = "") -> str:
     """Return a flag as the user sees it, followed by the value if there is one."""
-    told = f"{name.removeprefix(SPECULATIVE)} {value}".rstrip()
-    return f"{told} in --speculative-config" if name.startswith(SPECULATIVE) else told
+    written = f"{name.removeprefix(SPECULATIVE)} {value}".rstrip()
+    return f"{written} in --speculative-config" if name.startswith(SPECULATIVE) else written
 
 
 def _pair(
@@ -543,14 +543,14 @@ def _join_parts(work: _Work) -> None:
 def _own_flag(flag: PastedFlag, own: str, source: EngineFacts, work: _Work) -> FlagChange:
     """Pass on one flag of a method that is kept unchanged. `own` is its name in that method."""
     if own not in source.known:
-        return _told(flag, Fate.DROPPED, "", f"{work.kept} has no {own}")
+        return _changed(flag, Fate.DROPPED, "", f"{work.kept} has no {own}")
     try:
         work.further[own] = read_whole(flag.value, flag.typed, 0, MAX_DRAFT_TOKENS)
     except InputError as error:
         work.problems.append(str(error))
     if own == flag.name:
-        return _told(flag, Fate.SAME, own, "")
-    return _told(flag, Fate.MOVED, own, source.older[flag.name].why)
+        return _changed(flag, Fate.SAME, own, "")
+    return _changed(flag, Fate.MOVED, own, source.older[flag.name].why)
 
 
 def _file_change(
@@ -558,12 +558,12 @@ def _file_change(
 ) -> FlagChange:
     """Pass on the name of a file in a repository. Only llama.cpp has such a setting."""
     if source is not target or not file.now:
-        return _told(file.flag, Fate.DROPPED, "", file.why)
+        return _changed(file.flag, Fate.DROPPED, "", file.why)
     if file.flag.value is True:
         work.problems.append(f"{file.flag.typed} must have a value, got none")
     work.further[file.now] = file.flag.value
     fate = Fate.SAME if file.now == file.flag.name else Fate.MOVED
-    return _told(file.flag, fate, file.now, file.why)
+    return _changed(file.flag, fate, file.now, file.why)
 
 
 def _values(heard: Heard, work: _Work) -> dict[str, Any]:

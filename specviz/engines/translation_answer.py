@@ -31,8 +31,8 @@ def translation_answer(found: Translation) -> dict[str, Any]:
 
 def deployment_json(deployment: ModelDeployment) -> dict[str, Any]:
     """Return every field of a deployment that has a value, as JSON values."""
-    told = asdict(deployment).items()
-    plain = {name: each.value if isinstance(each, Enum) else each for name, each in told}
+    fields = asdict(deployment).items()
+    plain = {name: each.value if isinstance(each, Enum) else each for name, each in fields}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in plain.items() if v}
 
 

@@ -81,8 +81,8 @@ class Coin:
         if not self.comes_after_a_rejection:
             return ""
         p, q = compared(self.verdict.compared_prob, self.verdict.draft_prob)
-        told = f"p {p}" if self.is_point_mass else f"p {p} with q {q}"
-        return f"after the rejected sibling the rule compared {told}"
+        words = f"p {p}" if self.is_point_mass else f"p {p} with q {q}"
+        return f"after the rejected sibling the rule compared {words}"
 
     @property
     def _drawn(self) -> str:

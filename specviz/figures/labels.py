@@ -128,8 +128,8 @@ def compared(p: float, q: float | None) -> tuple[str, str]:
         return percent(p), "—"
     counts = range(USUAL_FIGURES, KEPT_FIGURES)
     pairs = ((percent(p, n), percent(q, n)) for n in counts)
-    told = (pair for pair in pairs if _differ(*pair) or p == q or max(p, q) < LEAST)
-    return next(told, (percent(p, KEPT_FIGURES), percent(q, KEPT_FIGURES)))
+    distinct = (pair for pair in pairs if _differ(*pair) or p == q or max(p, q) < LEAST)
+    return next(distinct, (percent(p, KEPT_FIGURES), percent(q, KEPT_FIGURES)))
 
 
 def _differ(one: str, other: str) -> bool:
@@ -161,10 +161,10 @@ def in_proportion(part: float, whole: float, ratio: str) -> tuple[str, str]:
 
 def _is_quotient(part: str, whole: str, ratio: str) -> bool:
     try:
-        a, b, told = (Decimal(each.removesuffix(f"{NO_BREAK}%")) for each in (part, whole, ratio))
+        a, b, shown = (Decimal(each.removesuffix(f"{NO_BREAK}%")) for each in (part, whole, ratio))
     except InvalidOperation:  # a text such as "under 0.0001 %" is no number
         return False
-    return b > 0 and (a / b).quantize(told, ROUND_HALF_UP) == told
+    return b > 0 and (a / b).quantize(shown, ROUND_HALF_UP) == shown
 
 
 def drawn(threshold: float, draw: float) -> tuple[str, str]:

@@ -158,8 +158,8 @@ class _Words:
             return self._judged_greedily(node)
         if not self.rule.has_draws:
             return self._judged_by_threshold(node)
-        told = f" {self._chance(node)}: {verdict.outcome.value}.{self._lost(node)}"
-        return [*self._compared(node), told]
+        outcome = f" {self._chance(node)}: {verdict.outcome.value}.{self._lost(node)}"
+        return [*self._compared(node), outcome]
 
     def _lost(self, node: int) -> str:
         """Return a sentence that explains why the tokens after a rejected one are dropped.
@@ -204,8 +204,8 @@ class _Words:
         if verdict.acceptance_prob <= 0:
             return "So it cannot pass"
         draw = verdict.uniform_draw
-        told = "is not known" if draw is None else f"was {drawn(verdict.acceptance_prob, draw)[1]}"
-        return f"So it passes with probability {_threshold(verdict)}; the draw {told}"
+        value = "is not known" if draw is None else f"was {drawn(verdict.acceptance_prob, draw)[1]}"
+        return f"So it passes with probability {_threshold(verdict)}; the draw {value}"
 
     def _judged_greedily(self, node: int) -> Sentence:
         rule = "At temperature 0 only the target’s most probable token passes. "
@@ -233,8 +233,8 @@ class _Words:
         product = "; the product of p/q up to here, cut to 1 at each guess, is "
         draw, h = verdict.uniform_draw, _threshold(verdict)
         h = f"h = {h}" if h[0].isdigit() else f"h, {h}"
-        told = "is not known" if draw is None else f"was {drawn(verdict.acceptance_prob, draw)[1]}"
-        end = f"; the draw {told}. {self._joint_fate(node)}"
+        value = "is not known" if draw is None else f"was {drawn(verdict.acceptance_prob, draw)[1]}"
+        end = f"; the draw {value}. {self._joint_fate(node)}"
         if node == len(self.nodes) - 1:
             return [*start, f"{product}{h}{end}"]
         product += decimals(carried_ratios(self.round)[node])

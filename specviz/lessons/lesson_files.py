@@ -78,10 +78,10 @@ def _with_scene(step: object) -> object:
     """Return a step in which the scene is a list of pairs of texts; the file has it as a table."""
     if not isinstance(step, dict) or not isinstance(step.get("scene"), dict):
         return step
-    return step | {"scene": [[key, _told(value)] for key, value in step["scene"].items()]}
+    return step | {"scene": [[key, _as_text(value)] for key, value in step["scene"].items()]}
 
 
-def _told(value: object) -> str:
+def _as_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

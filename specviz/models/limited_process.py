@@ -52,10 +52,10 @@ def ask_limited(function: str, question: Any, limits: Limits) -> Any:
     The argument `question` and the result are sent as JSON. The process has no access to the Hub.
     Raises NoAnswer if the process reaches a limit or crashes.
     """
-    told = (function, str(limits.seconds), str(limits.memory))
+    arguments = (function, str(limits.seconds), str(limits.memory))
     try:
         ended = subprocess.run(
-            [sys.executable, "-c", _START, *told, *sys.path],
+            [sys.executable, "-c", _START, *arguments, *sys.path],
             input=json.dumps(question).encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -132,8 +132,8 @@ class EngineAddress:
         """
         if answer.status not in (400, 404, 422):
             return ""
-        told = answer.json().get("error")
-        words = told.get("message") if isinstance(told, dict) else None
+        error = answer.json().get("error")
+        words = error.get("message") if isinstance(error, dict) else None
         if not isinstance(words, str) or (self.key and self.key in words):
             return ""
         return f": {' '.join(words.split())[:200]}"

@@ -223,7 +223,7 @@ _NUMBERS = tuple(each.name for each in fields(EngineCounters) if each.name != "p
 class EngineMetrics:
     """One reading of an engine's metrics.
 
-    `told` has the names of the fields that the engine reports. Other fields are 0 or None.
+    `reported` has the names of the fields that the engine reports. Other fields are 0 or None.
     `running` and `waiting` are numbers of requests, and `cache` is the share of the KV cache that
     is in use. An engine that does not count drafted tokens may report averages over its latest
     forwards: `latest_utilization`, `latest_length` (tokens per forward) and `steps` (tokens per
@@ -232,7 +232,7 @@ class EngineMetrics:
 
     engine: str
     counters: EngineCounters
-    told: frozenset[str]
+    reported: frozenset[str]
     running: float | None = None
     waiting: float | None = None
     cache: float | None = None
@@ -243,7 +243,7 @@ class EngineMetrics:
     @property
     def has_drafts(self) -> bool:
         """Return whether the engine reports a count of drafts or of drafted tokens."""
-        return not {"drafts", "drafted"}.isdisjoint(self.told)
+        return not {"drafts", "drafted"}.isdisjoint(self.reported)
 
     @property
     def draft_length(self) -> int | None:
@@ -313,13 +313,13 @@ def read_metrics(text: str, where: str) -> EngineMetrics:
                 f"server at {where} must report {name} from 0 to {int(most):,}, "
                 f"but reports {value:g}"
             )
-    told = {*counts, *(field for field, value in gauges.items() if value is not None)}
+    reported = {*counts, *(field for field, value in gauges.items() if value is not None)}
     depth = max(places, default=-1) + 1
     per_position = tuple(places.get(i, 0.0) for i in range(depth))
     return EngineMetrics(
         named.engine,
         EngineCounters(**counts, per_position=per_position),
-        frozenset(told | ({"per_position"} if depth else set())),
+        frozenset(reported | ({"per_position"} if depth else set())),
         **gauges,
     )
 

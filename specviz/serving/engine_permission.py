@@ -53,5 +53,5 @@ def _allowed(environment: Environment) -> list[str]:
     try:
         return [str(EngineAddress.of(each)) for each in environment.allowed_engines]
     except InputError as error:
-        told = str(error).removeprefix("url ")
-        raise InputError(f"each address in SPECVIZ_ENGINES_ALLOWED {told}") from None
+        rule = str(error).removeprefix("url ")
+        raise InputError(f"each address in SPECVIZ_ENGINES_ALLOWED {rule}") from None

@@ -79,8 +79,8 @@ class EngineProbe:
         """Return one sentence about the engine at this address and its speculation."""
         version = f" {self.version}" if self.version else ""
         state = self.speculation.value
-        told = f"{self.engine}{version} at {address}: speculation is {state}: {self.why}"
-        return f"{told} ({caveat})" if (caveat := UNVERIFIED.get(self.engine)) else told
+        sentence = f"{self.engine}{version} at {address}: speculation is {state}: {self.why}"
+        return f"{sentence} ({caveat})" if (caveat := UNVERIFIED.get(self.engine)) else sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +313,8 @@ def _drafted_so_far(metrics: EngineMetrics) -> str:
 def _judged_sglang(address: EngineAddress, is_expected: bool) -> tuple[Speculation, str]:
     """Find out whether an SGLang engine that has counted no drafts is set up to speculate."""
     if algorithm := address.get("/server_info").json().get("speculative_algorithm"):
-        told = f"it is set up to speculate by {str(algorithm)[:40]}, but verified no draft"
-        return Speculation.IDLE, f"{told} for this request"
+        setup = f"it is set up to speculate by {str(algorithm)[:40]}, but verified no draft"
+        return Speculation.IDLE, f"{setup} for this request"
     missing = "it verified no draft: it was started without --speculative-algorithm"
     return (Speculation.IDLE if is_expected else Speculation.OFF), missing
 

@@ -72,8 +72,8 @@ class RunningEngine:
         shows this.
         """
         failed = "failed to initialize speculative"
-        told = [line for line in _lines(self.log) if failed in line]
-        return next((why for word, why in _REFUSALS.items() for line in told if word in line), "")
+        lines = [line for line in _lines(self.log) if failed in line]
+        return next((why for word, why in _REFUSALS.items() for line in lines if word in line), "")
 
 
 def is_installed() -> bool:

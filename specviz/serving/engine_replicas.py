@@ -161,8 +161,8 @@ def differences(probes: Sequence[EngineProbe]) -> str:
         "speculation": sorted({each.speculation.value for each in probes}),
         "draft lengths": [str(each) for each in sorted({each for each in lengths if each})],
     }
-    told = [f"{what} {' and '.join(of)}" for what, of in found.items() if len(of) > 1]
-    return f"These servers are not alike: {'; '.join(told)}" if told else ""
+    unlike = [f"{what} {' and '.join(of)}" for what, of in found.items() if len(of) > 1]
+    return f"These servers are not alike: {'; '.join(unlike)}" if unlike else ""
 
 
 def _model_name(model: str) -> str:

@@ -417,8 +417,8 @@ def save_eagle(network: EagleNetwork, folder: Path) -> None:
 
     The config names the Llama architecture, because vLLM reads the type of the layer from it.
     """
-    told = {"architectures": ["LlamaForCausalLM"], "dtype": "bfloat16"}
-    config = LlamaConfig.from_dict({**network.config.to_dict(), **told})
+    further = {"architectures": ["LlamaForCausalLM"], "dtype": "bfloat16"}
+    config = LlamaConfig.from_dict({**network.config.to_dict(), **further})
     save_model(network, config.to_dict(), folder)
 
 

@@ -171,7 +171,7 @@ def planned_fields(
         method = EngineMethod.NONE
     ranges = [each for each in size["lengths"] if each["first"] <= seats]
     K = next(each["K"] for each in size["lengths"] if rows <= each["last"]) or size["draft_length"]
-    told = (f"{each['first']}-{min(each['last'], seats)}:{each['K']}" for each in ranges)
+    parts = (f"{each['first']}-{min(each['last'], seats)}:{each['K']}" for each in ranges)
     preset = PUBLISHED.get(str(names.get("target")), {})
     head = str(preset.get("eagle", "")) if method is EngineMethod.EAGLE else ""
     return {
@@ -189,7 +189,7 @@ def planned_fields(
         "max_length": str(plan.prompt + plan.output + max(each["K"] for each in ranges)),
         "memory_fraction": f"{plan.memory_share:g}",
         "port": "",
-        "schedule": " ".join(told) if len(ranges) > 1 else "",
+        "schedule": " ".join(parts) if len(ranges) > 1 else "",
     }
 
 

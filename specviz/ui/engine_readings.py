@@ -14,7 +14,7 @@ from specviz.serving.engine_counters import MOST_POSITIONS, EngineCounters
 from specviz.serving.engine_replicas import MOST_REPLICAS, CountedInterval, EngineReading
 
 MOST_READINGS = 300  # largest number of points in a chart; they cover ten minutes
-UNKNOWN = "not told"
+UNKNOWN = "not reported"
 NOTHING = "nothing drafted"
 ROW_HEADS = (
     *("engine", "acceptance rate", "draft utilization", "tokens per forward"),
@@ -157,14 +157,14 @@ def shown(
         points.append(WatchedPoint.of(max(each.at for each in readings), counted))
     kept = Watched(tuple(server for server, _ in steps), tuple(points[-MOST_READINGS:]))
     total = EngineCounters.total([each.total for each in kept.servers])
-    told = frozenset[str]().union(*(each.metrics.told for each in readings))
-    uncounted = [name for name, (_, needs) in _CHARTS.items() if not needs & told]
+    reported = frozenset[str]().union(*(each.metrics.reported for each in readings))
+    uncounted = [name for name, (_, needs) in _CHARTS.items() if not needs & reported]
     undrafted = [] if _has_drafts(kept, total) else [n for n in _OF_DRAFTS if n not in uncounted]
     engines = " and ".join(sorted({each.metrics.engine for each in readings}))
     return {
         "kept": asdict(kept),
         "restarts": sum(each.restarts for each in kept.servers),
-        "facts": _facts(kept.points, total, told),
+        "facts": _facts(kept.points, total, reported),
         "rows": [
             _row(address, answer, *step)
             for address, answer, step in zip(addresses, answers, steps, strict=True)
@@ -243,27 +243,27 @@ def _figures(points: Sequence[WatchedPoint], total: EngineCounters) -> dict[str,
 
 
 def _facts(
-    points: Sequence[WatchedPoint], total: EngineCounters, told: frozenset[str]
+    points: Sequence[WatchedPoint], total: EngineCounters, reported: frozenset[str]
 ) -> list[tuple[str, str]]:
     """Return facts about the servers as pairs of a name and a value.
 
     Counts cover the time since the page began to watch. Other facts, such as the number of running
-    requests, have their current value. A missing value is shown as unknown. `told` has the names
-    of the counters that the engines report.
+    requests, have their current value. A missing value is shown as unknown. `reported` has the
+    names of the counters that the engines report.
     """
     now = points[-1] if points else WatchedPoint(0, 0, *[None] * 6)
-    undrafted = NOTHING if "drafted" in told else UNKNOWN
+    undrafted = NOTHING if "drafted" in reported else UNKNOWN
     first = total.first_token
     return [
         *_of_drafts(total, now, undrafted),
         ("drafted tokens", f"{total.drafted:,.0f}" if total.drafted else undrafted),
         ("tokens written", f"{total.tokens:,.0f}"),
         ("prompt tokens read", f"{total.prompt_tokens:,.0f}"),
-        ("tokens a second now", _told(now.tokens_per_second, "{:.1f}")),
+        ("tokens a second now", _written(now.tokens_per_second, "{:.1f}")),
         ("first token", UNKNOWN if first is None else f"{1000 * first:.0f} ms"),
-        ("requests running", _told(now.running, "{:.0f}")),
-        ("requests waiting", _told(now.waiting, "{:.0f}")),
-        ("cache in use", _told(now.cache, "{:.0%}")),
+        ("requests running", _written(now.running, "{:.0f}")),
+        ("requests waiting", _written(now.waiting, "{:.0f}")),
+        ("cache in use", _written(now.cache, "{:.0%}")),
     ]
 
 
@@ -284,9 +284,9 @@ def _row(
     cells = [
         metrics.engine,
         *(value for _, value in _of_drafts(server.total, interval, undrafted)),
-        _told(None if interval is None else interval.tokens_per_second, "{:.1f}"),
-        _told(metrics.running, "{:.0f}"),
-        _told(metrics.waiting, "{:.0f}"),
+        _written(None if interval is None else interval.tokens_per_second, "{:.1f}"),
+        _written(metrics.running, "{:.0f}"),
+        _written(metrics.waiting, "{:.0f}"),
         f"{server.restarts:.0f} times" if server.restarts else "no",
     ]
     return {"address": str(address), "problem": "", "cells": cells}
@@ -306,11 +306,11 @@ def _of_drafts(
         used, length = now.draft_utilization, now.block_efficiency
     rate = total.acceptance_rate
     return [
-        ("acceptance rate", _told(rate, "{:.0%}", UNKNOWN if total.drafted else undrafted)),
-        ("draft utilization", _told(used, "{:.0%}", undrafted)),
-        ("tokens per forward", _told(length, "{:.2f}", undrafted)),
+        ("acceptance rate", _written(rate, "{:.0%}", UNKNOWN if total.drafted else undrafted)),
+        ("draft utilization", _written(used, "{:.0%}", undrafted)),
+        ("tokens per forward", _written(length, "{:.2f}", undrafted)),
     ]
 
 
-def _told(value: float | None, form: str, otherwise: str = UNKNOWN) -> str:
+def _written(value: float | None, form: str, otherwise: str = UNKNOWN) -> str:
     return otherwise if value is None else form.format(value)

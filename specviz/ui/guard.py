@@ -198,8 +198,8 @@ class Guard:
             for each in under_way:
                 each.add(visitor, -1)
         if body.refused and not body.is_answered:
-            told = PlainTextResponse(body.refused.text, body.refused.status)
-            await told(scope, receive, answer)
+            response = PlainTextResponse(body.refused.text, body.refused.status)
+            await response(scope, receive, answer)
 
     def _refusal(self, scope: Scope, use: Use | None, environment: Environment) -> _Refused | None:
         """Return the refusal of a request before its body is read; None if nothing is wrong."""
@@ -207,9 +207,9 @@ class Guard:
             return _Refused(404, "specviz has no such page")
         headers = Headers(scope=scope)
         if use is not Use.FILE:  # any site may load a file, because files hold no secrets
-            told = name_refusal(headers, environment) or page_refusal(headers, environment)
-            if told:
-                return _Refused(403, told)
+            problem = name_refusal(headers, environment) or page_refusal(headers, environment)
+            if problem:
+                return _Refused(403, problem)
         visitor = scope["client"][0]
         if self._open[visitor] >= OPEN_OF_ADDRESS:
             return _Refused(429, f"at most {OPEN_OF_ADDRESS} questions at once: wait a moment")
@@ -260,8 +260,8 @@ def _tell_visitor(scope: Scope) -> None:
     If an agent calls a tool, Gradio itself sends a second request to this server. Without the
     header, this second request would seem to come from this machine.
     """
-    told = (b"x-forwarded-for", scope["client"][0].encode())
-    scope["headers"] = [each for each in scope["headers"] if each[0] != told[0]] + [told]
+    header = (b"x-forwarded-for", scope["client"][0].encode())
+    scope["headers"] = [each for each in scope["headers"] if each[0] != header[0]] + [header]
 
 
 # Limits the lines in the log, so that requests cannot fill the disk.
@@ -289,9 +289,9 @@ def _address(scope: Scope) -> str:
     On a Space, a proxy writes this address as the last entry of the header X-Forwarded-For.
     """
     client = scope.get("client") or ("", 0)
-    is_told = Environment.read().is_space
-    told = Headers(scope=scope).get("x-forwarded-for", "") if is_told else ""
-    return visitor_at(told.rpartition(",")[2].strip() or str(client[0]))
+    has_proxy = Environment.read().is_space
+    forwarded = Headers(scope=scope).get("x-forwarded-for", "") if has_proxy else ""
+    return visitor_at(forwarded.rpartition(",")[2].strip() or str(client[0]))
 
 
 class _Body:
@@ -340,8 +340,8 @@ class _Body:
         if self._size > MAX_BODY_BYTES:
             self._refuse(_too_large())
         if self._values > self._most_values:
-            told = f"a question must hold at most {self._most_values} values"
-            self._refuse(_Refused(413, told))
+            rule = f"a question must hold at most {self._most_values} values"
+            self._refuse(_Refused(413, rule))
         if self._weight > LARGE_BYTES and spending.is_over(self._visitor):
             self._refuse(_Refused(429, TOO_MUCH))
         if self._weight > SMALL_BYTES and not self._bodies.have_room(self._visitor):
@@ -409,8 +409,8 @@ def _with_refusals(send: Send) -> Send:
             held.append(message)
             return
         if held:
-            is_told = message.get("body", b"").startswith(b'{"error":"')
-            await send({**held.pop(), "status": 400 if is_told else 500})
+            is_sentence = message.get("body", b"").startswith(b'{"error":"')
+            await send({**held.pop(), "status": 400 if is_sentence else 500})
         await send(message)
 
     return answer

@@ -61,8 +61,8 @@ def _decoding(request: RaceRequest) -> Iterator[str]:
         yield from ("--option", f"{name}={value}")
     for setting in DECODING:
         value = getattr(config, setting.name)
-        is_told = setting.name in _OF_THE_SHAPE or setting.name == "method"
-        if not is_told and value != setting.default:
+        is_written = setting.name in _OF_THE_SHAPE or setting.name == "method"
+        if not is_written and value != setting.default:
             yield from (setting.flag, str(value))
 
 

@@ -119,8 +119,8 @@ class RaceMessages:
         """
         request = self._race.request if isinstance(self._race, Race) else None
         line = None if request is None else race_line(request)
-        told = {"command": line, "draft_bytes": None if request is None else _spared(request)}
-        yield {"kind": "header", "trace": encode_trace(self._header)} | told
+        further = {"command": line, "draft_bytes": None if request is None else _spared(request)}
+        yield {"kind": "header", "trace": encode_trace(self._header)} | further
         if isinstance(self._race, Race) and self._race.warning:
             yield {"kind": "warning", "text": self._race.warning}
         began, spent = time.monotonic(), 0.0

@@ -275,8 +275,8 @@ class Rooms:
         with self._lock:
             _, room = self._led(question)
             counted = len(room.poll.votes) if room.poll else 0
-            told: Question = {"here": len(room.here(self._clock())), "votes": counted}
-            return told | self._news(room, after, "") | {"wait": self._look_seconds}
+            counts: Question = {"here": len(room.here(self._clock())), "votes": counted}
+            return counts | self._news(room, after, "") | {"wait": self._look_seconds}
 
     @answers
     def join_room(self, question: Question) -> Question:
@@ -318,8 +318,8 @@ class Rooms:
             room.members[member] = now = self._clock()
             crowd = max(len(room.here(now)), self._near[room.addresses[member]])
             wait = max(self._look_seconds, crowd / LOOKS_A_SECOND)
-            told = {"wait": wait} | ({"away": True} if room.is_away(now) else {})
-            return self._news(room, after, member) | told
+            timing = {"wait": wait} | ({"away": True} if room.is_away(now) else {})
+            return self._news(room, after, member) | timing
 
     @answers
     def vote(self, question: Question) -> Question:
@@ -531,12 +531,12 @@ def _facts(given: object) -> Question:
     """Read the facts of a verdict: numbers from 0 to 1, null if unknown, and flags."""
     if not isinstance(given, dict):
         raise InputError(f"facts must be an object, got {short(given)}")
-    told: Question = {
+    numbers: Question = {
         name: None if given.get(name) is None else number(given[name], f"facts.{name}", 0, 1)
         for name in ("p", "q", "accept", "u")
     }
     flags = ("accepted", "greedy", "residual", "chosen")
-    return told | {name: given.get(name) is True for name in flags}
+    return numbers | {name: given.get(name) is True for name in flags}
 
 
 def _drop(room: Room, _: Question) -> bool:

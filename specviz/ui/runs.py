@@ -368,11 +368,11 @@ class Runs:
         if not live:
             return None
         first = min(live, key=lambda each: each.ends or float("inf"))
-        told: dict[str, object] = {
+        described: dict[str, object] = {
             "title": first.title,
             "seconds_left": self._turns.seconds_left(first),
         }
-        return told | {name: True for name, holds in reasons.items() if holds}
+        return described | {name: True for name, holds in reasons.items() if holds}
 
     @property
     def has_places(self) -> bool:

@@ -231,7 +231,7 @@ def test_the_page_names_what_sglang_does_not_report(capsys) -> None:
     assert "SGLang 0.5.23 at" in reply["sentences"][0] and "only from the source code" in str(reply)
     facts = dict(reply["facts"])
     assert facts["draft utilization"] == "50%" and facts["tokens per forward"] == "2.50"
-    assert facts["drafted tokens"] == "not told" and facts["first token"] == "200 ms"
+    assert facts["drafted tokens"] == "not reported" and facts["first token"] == "200 ms"
     assert set(reply["figures"]) == {
         *("draft_utilization", "length", "rate", "first", "requests", "cache")
     }

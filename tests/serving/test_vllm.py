@@ -152,7 +152,7 @@ def test_the_page_shows_both_servers_side_by_side(drafting: str, plain: str) -> 
     assert "speculation is active" in attached["sentences"][0] and facts["first token"].endswith(
         " ms"
     )
-    assert facts["cache in use"] != "not told"
+    assert facts["cache in use"] != "not reported"
     prompt = {"prompt": "def add(a, b):\n"}
     slow, fast = (serving.written(key | prompt | {"url": url}) for url in (plain, drafting))
     assert slow["text"] == fast["text"] and slow["drafted"] is None

@@ -84,7 +84,7 @@ def test_a_chart_that_an_engine_has_no_numbers_for_is_absent_with_a_reason() -> 
     assert "speculation is off" in reply["sentences"][0]
     assert "asked for but not active: llama.cpp keeps serving without" in expected["sentences"][0]
     assert facts["draft utilization"] == NOTHING
-    assert facts["first token"] == facts["cache in use"] == "not told"
+    assert facts["first token"] == facts["cache in use"] == "not reported"
     assert facts["requests waiting"] == "0" and float(facts["tokens a second now"]) > 0
     assert set(reply["figures"]) == {"rate", "requests"}
     assert reply["absent"] == [

@@ -29,12 +29,12 @@ export class Inspector {
     /** @type {any} the timeline chart that is shown, and its theme */
     this.timed = null;
     /** @type {{ round: Round, node: number } | null} the token that the sentences describe */
-    this.told = null;
+    this.described = null;
     this.clear();
   }
 
   clear() {
-    this.shown = this.drawn = this.timed = this.told = null;
+    this.shown = this.drawn = this.timed = this.described = null;
     this.isBarsDue = false;
     for (const part of [this.tree, this.bars, this.timeline, this.table, this.remarks, this.redraw]) part.clear();
     this.refs.timelineTitle.hidden = true;
@@ -56,13 +56,13 @@ export class Inspector {
    */
   drawWords(trace, index, node) {
     const round = trace.rounds[index];
-    const { told } = this;
-    if (!round || (told?.round === round && told.node === node)) return;
-    this.told = { round, node };
+    const { described } = this;
+    if (!round || (described?.round === round && described.node === node)) return;
+    this.described = { round, node };
     this.drawTable(trace, round, node);
     this.refs.barsTitle.replaceChildren(element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${outcomeTitle(round, node)}`);
     this.refs.tokenSentence.replaceChildren(...remarkNodes(trace, round.sentenceOf(node)));
-    if (told?.round === round) return;
+    if (described?.round === round) return;
     setText(this.refs.treeTitle, `Round ${index + 1} · ${round.counts}`);
     this.refs.roundSentence.replaceChildren(...remarkNodes(trace, round.sentences?.commit ?? []));
   }

@@ -22,8 +22,8 @@ export function curveUntil(figure, moment) {
   data[line + 1] = { ...data[line + 1], x: xs.slice(-1), y: ys.slice(-1) }; // the dot at the end of the curve
   const { annotations = [] } = figure.layout;
   const [theory, ...others] = annotations; // the first annotation explains the whole run
-  const told = theory?.text ? [{ ...theory, text: OF_THE_WHOLE }, ...others] : annotations;
-  return { ...figure, data, layout: { ...figure.layout, annotations: told } };
+  const labels = theory?.text ? [{ ...theory, text: OF_THE_WHOLE }, ...others] : annotations;
+  return { ...figure, data, layout: { ...figure.layout, annotations: labels } };
 }
 
 // Return the last point of the curve that is not later than `moment`.

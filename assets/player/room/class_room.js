@@ -244,10 +244,10 @@ export class ClassRoom {
 
   /**
    * @param {string} what
-   * @param {object} [told]
+   * @param {object} [values]
    */
-  async lead(what, told = {}) {
-    const reply = await this.line.say("lead_room", { do: what, ...told });
+  async lead(what, values = {}) {
+    const reply = await this.line.say("lead_room", { do: what, ...values });
     this.problem = reply ? (reply.error ?? "") : UNREACHED;
     if (!reply) this.offered = ""; // empty, so that the question is asked again
     this.draw();

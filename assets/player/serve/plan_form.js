@@ -84,15 +84,15 @@ export class PlanForm {
   report(sentence) {
     const [name] = sentence.split(" ", 1);
     const row = this.rows.find((each) => each.name === name);
-    const told = row ? sentence.replace(name, row.title) : sentence;
+    const shown = row ? sentence.replace(name, row.title) : sentence;
     for (const { name: each } of this.rows) {
       const isWrong = each === row?.name;
       markWrong(this.controls[each], isWrong);
       this.errors[each].hidden = !isWrong;
-      setText(this.errors[each], isWrong ? told : "");
+      setText(this.errors[each], isWrong ? shown : "");
     }
     if (row && !FIRST.includes(name)) this.refs.planMore.open = true;
-    return told;
+    return shown;
   }
 
   // Fill the form from the address, or from what this tab stored. Return one sentence for each

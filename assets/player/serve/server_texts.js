@@ -8,7 +8,7 @@ const CLOSE = 0.05; // share of the speed by which two runs of one server often 
 // request.
 /** @param {WrittenText} written */
 export function textFacts({ tokens, seconds, first_token: first, drafted, accepted }) {
-  const drafts = drafted === null ? "drafts not told of one request" : drafted ? `${accepted} of ${drafted} drafted tokens accepted` : "nothing drafted";
+  const drafts = drafted === null ? "drafts not reported per request" : drafted ? `${accepted} of ${drafted} drafted tokens accepted` : "nothing drafted";
   return `${tokens} tokens in ${seconds.toFixed(2)} s · first after ${(1000 * first).toFixed(0)} ms · ${drafts}`;
 }
 

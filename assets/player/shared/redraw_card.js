@@ -92,12 +92,12 @@ export class RedrawCard extends RedrawView {
    */
   drawSum(plan, written, trace) {
     const { round, node, isWhole, isRejected } = this.place;
-    const told = plan && written !== null ? waysAt(plan, written, isRejected) : null;
-    this.sum.hidden = !told?.ways;
-    if (!told?.ways || !trace) return setText(this.sum, "");
+    const origins = plan && written !== null ? waysAt(plan, written, isRejected) : null;
+    this.sum.hidden = !origins?.ways;
+    if (!origins?.ways || !trace) return setText(this.sum, "");
     const isInstead = isWhole && round.tokenId(node) !== written;
-    const which = told.isOther ? LIKELIEST : isInstead ? ", written here instead" : "";
-    this.sum.replaceChildren(...twoWaysNodes(tokenLabel(trace.text(told.id)), which, told.ways, Boolean(plan?.guesses.length)));
+    const which = origins.isOther ? LIKELIEST : isInstead ? ", written here instead" : "";
+    this.sum.replaceChildren(...twoWaysNodes(tokenLabel(trace.text(origins.id)), which, origins.ways, Boolean(plan?.guesses.length)));
   }
 }
 

@@ -221,10 +221,10 @@ export class MomentView {
   drawTwoWays(trace, round, parent, { node, stage }) {
     const id = stage === "judged" ? round.tokenId(node) : null;
     const plan = id === null ? null : redrawPlan(round, parent, id);
-    const told = plan?.guesses.length && id !== null ? waysAt(plan, id, round.outcomes[node] === "rejected") : null;
-    this.refs.stepTwoWays.hidden = !told?.ways;
-    if (told?.ways) this.refs.stepTwoWays.replaceChildren(...twoWaysNodes(tokenLabel(trace.text(told.id)), told.isOther ? LIKELIEST : "", told.ways, true, false));
-    this.refs.stepTwoWays.title = told?.ways ? partsWords(told.ways).trim() : "";
+    const origins = plan?.guesses.length && id !== null ? waysAt(plan, id, round.outcomes[node] === "rejected") : null;
+    this.refs.stepTwoWays.hidden = !origins?.ways;
+    if (origins?.ways) this.refs.stepTwoWays.replaceChildren(...twoWaysNodes(tokenLabel(trace.text(origins.id)), origins.isOther ? LIKELIEST : "", origins.ways, true, false));
+    this.refs.stepTwoWays.title = origins?.ways ? partsWords(origins.ways).trim() : "";
   }
 }
 

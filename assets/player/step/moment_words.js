@@ -169,7 +169,7 @@ function extraNote(round, judged) {
 /**
  * @param {Trace} trace
  * @param {Token} token
- * @param {{ hasSentence: boolean, isThought: boolean }} told
+ * @param {{ hasSentence: boolean, isThought: boolean }} page
  * @returns {(string | Node)[]}
  */
 export function originNodes(trace, token, { hasSentence, isThought }) {

@@ -34,15 +34,15 @@ export function ratesWords({ accepted, examined, drafted, unreached, undecided, 
   if (!examined) return undecided ? `No level is decided yet: ${siblings}.` : "Nothing is judged yet.";
   const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
   const [kept, failed] = twoShares(accepted, examined);
-  const told = `${accepted} of ${examined} examined ${isTree ? "levels " : ""}were accepted: acceptance rate ${kept}, rejection rate ${failed}.`;
+  const rates = `${accepted} of ${examined} examined ${isTree ? "levels " : ""}were accepted: acceptance rate ${kept}, rejection rate ${failed}.`;
   const further = undecided ? ` A further level is open: ${siblings}.` : "";
-  if (isTree) return `${told}${further} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
-  if (drafted === examined) return told;
+  if (isTree) return `${rates}${further} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
+  if (drafted === examined) return rates;
   const open = drafted - examined - unreached - behind;
   const never = unreached ? `${unreached} more ${unreached === 1 ? "was" : "were"} never examined; ` : "";
   const after = behind ? `${behind} more came after a rejected guess and ${behind === 1 ? "does" : "do"} not count; ` : "";
   const waiting = open ? `${open} ${open === 1 ? "is" : "are"} not judged yet; ` : "";
-  return `${told} ${never}${after}${waiting}of all ${drafted} drafted ${share(accepted / drafted)} were used.`;
+  return `${rates} ${never}${after}${waiting}of all ${drafted} drafted ${share(accepted / drafted)} were used.`;
 }
 
 // Write two shares as percentages that add up to 100 %. Write 0 % or 100 % only if the share is

@@ -145,10 +145,10 @@ class Laboratory:
         return isinstance(self._draws, ManyDraws)
 
     def __iter__(self) -> Iterator[LaboratoryStep]:
-        goal, told = self._request.draws, 0
+        goal, reported = self._request.draws, 0
         for done in counted(self.counting, self._draws, goal):
-            if done - told >= goal / MOST_STEPS or done == goal:
-                told = done
+            if done - reported >= goal / MOST_STEPS or done == goal:
+                reported = done
                 yield self._step(done)
 
     def _make_draws(self, rule: ExactRule) -> Draws:

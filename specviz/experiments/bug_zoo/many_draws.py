@@ -114,10 +114,10 @@ def rounds(rule: ExactRule, place: Place, p_after: Tensor, uniforms: Tensor) -> 
     count, width = len(uniforms), rule.siblings
     guesses = rule.guesses(place.q, uniforms[:, :width])  # [n, W]
     is_examined = rule.examined(guesses, place.q)
-    told = rule.told_q(place.q, place.raw_q)
+    given_q = rule.given_q(place.q, place.raw_q)
     # Row 0 is the parent of all roots, and nothing reads it. The n roots follow, then the guesses.
     p = torch.cat([place.p.expand(1 + count, -1), p_after.expand(count * width, -1)])
-    q = None if told is None else told.expand(1 + count, -1)
+    q = None if given_q is None else given_q.expand(1 + count, -1)
     token_ids = torch.cat([guesses.new_zeros(count), guesses.flatten()])
     judged = rule.accept(side_by_side(is_examined), token_ids, rule.drawing, p, q)
     chances = judged.acceptance_probs[count:].view(count, width).tolist()

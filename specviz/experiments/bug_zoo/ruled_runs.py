@@ -79,11 +79,11 @@ class _RuledDrafter(_Around):
         keys = [self._draws.uniform(round_index, 1, rank) for rank in range(rule.siblings)]
         guesses = rule.guesses(q, uniforms_on(q.device, keys)[None])
         token_ids = guesses[rule.examined(guesses, q)]
-        told = rule.told_q(q, raw_q)
+        given_q = rule.given_q(q, raw_q)
         return replace(
             proposal,
             drawing=rule.drawing,
             topology=topology((-1,) * len(token_ids), q.device),
             token_ids=token_ids,
-            distributions=None if told is None else told[None],
+            distributions=None if given_q is None else given_q[None],
         )

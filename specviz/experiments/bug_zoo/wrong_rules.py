@@ -3,7 +3,7 @@
 A rule decides each part of a round:
 
 - which tokens are drafted (`guesses`), and which of them are verified (`examined`);
-- which q verification receives (`told_q`);
+- which q verification receives (`given_q`);
 - which tokens are accepted, and what replaces a rejected token (`accept`, by default the decoder's
   own function);
 - whether the target adds a bonus token (`takes_bonus`), and whether rejected tokens are removed
@@ -52,7 +52,7 @@ class ExactRule:
         """Return which guesses are verified. [n, W] -> [n, W] bool"""
         return torch.ones_like(guesses, dtype=torch.bool)
 
-    def told_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
+    def given_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
         """Return the q that verification receives; None means a point mass on the guess.
 
         `raw_q` is q before the sampling settings.
@@ -89,7 +89,7 @@ class EqualArgmax(ExactRule):
 class RawDraftProbability(ExactRule):
     name = "raw-draft-probability"
 
-    def told_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
+    def given_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
         return raw_q
 
 
@@ -165,7 +165,7 @@ class TypicalAcceptance(ExactRule):
     name = "typical-acceptance"
     drawing = Drawing.CHOSEN
 
-    def told_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
+    def given_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
         return None
 
     def accept(
@@ -188,7 +188,7 @@ class PointMass(ExactRule):
     name = "point-mass"
     drawing = Drawing.CHOSEN
 
-    def told_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
+    def given_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
         return None
 
 

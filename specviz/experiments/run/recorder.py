@@ -52,10 +52,12 @@ def _arrivals(events: Sequence[Event]) -> tuple[EngineToken, ...]:
     Each has its origin if the engine reported the origins after the last token.
     """
     arrivals = tuple(each for each in events if isinstance(each, EngineToken))
-    told = next((each.origins for each in events if isinstance(each, ToldOrigins)), None)
-    if told is None:
+    origins = next((each.origins for each in events if isinstance(each, ToldOrigins)), None)
+    if origins is None:
         return arrivals
-    return tuple(replace(each, origin=origin) for each, origin in zip(arrivals, told, strict=True))
+    return tuple(
+        replace(each, origin=origin) for each, origin in zip(arrivals, origins, strict=True)
+    )
 
 
 def mentioned_ids(event: Event) -> Iterator[int]:

@@ -70,8 +70,8 @@ def record(folder: Path, names: Iterable[str] = ()) -> None:
         messages = makers[name]()
         is_engine = messages[0]["kind"] in ("quantised", "servers")
         where = engine_machine() if is_engine else machine()
-        told = {"machine": where, "messages": messages}
-        text = in_few_digits(json.dumps(told, ensure_ascii=False, separators=(",", ":")))
+        content = {"machine": where, "messages": messages}
+        text = in_few_digits(json.dumps(content, ensure_ascii=False, separators=(",", ":")))
         (folder / f"{name}{SUFFIX}").write_bytes(compress(text.encode()))
         print(f"{name}: {len(text)} characters", file=sys.stderr)
 
@@ -141,8 +141,8 @@ def _drawn(name: str) -> list[Message]:
 
 def _messages(order: LabOrder) -> list[Message]:
     """Return the messages of a job, except those of kind `progress`."""
-    told = order.messages(threading.Event())
-    return [message for message in told if message["kind"] != "progress"]
+    sent = order.messages(threading.Event())
+    return [message for message in sent if message["kind"] != "progress"]
 
 
 def _thinned(messages: list[Message]) -> list[Message]:

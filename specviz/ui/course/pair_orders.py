@@ -94,8 +94,8 @@ class HeadOrder(PairOrder):
             found.append(text)
             yield {"kind": "progress", "done": len(found), "points": len(prompts)}
         if found:
-            told = {"model": pair.model_name("target"), "places": HEAD_PLACES * len(found)}
-            yield {"kind": "head", **told, **asdict(mean_text(found))}
+            facts = {"model": pair.model_name("target"), "places": HEAD_PLACES * len(found)}
+            yield {"kind": "head", **facts, **asdict(mean_text(found))}
         yield _end(stop)
 
 
@@ -134,8 +134,8 @@ class RoundingOrder(PairOrder):
             found.append(asdict(place))
             yield {"kind": "progress", "done": len(found), "points": PLACES}
         model = pair.model_name("target")
-        told = {"model": model, "prompt": prompt, "together": TOGETHER, "places": found}
-        yield {"kind": "rounding", "numbers": self.numbers, **told}
+        facts = {"model": model, "prompt": prompt, "together": TOGETHER, "places": found}
+        yield {"kind": "rounding", "numbers": self.numbers, **facts}
         yield _end(stop)
 
 

@@ -44,14 +44,14 @@ def shift(rule: ExactRule, place: Place) -> Tensor:
     # exactly the tokens `ids`.
     guesses = rule.guesses(q, (q.cumsum(0) - q / 2)[ids])
     is_examined, count = rule.examined(guesses, q), len(ids)
-    told = rule.told_q(q, place.raw_q)
+    given_q = rule.given_q(q, place.raw_q)
     rows = 1 + count + count * width
     judged = rule.accept(
         side_by_side(is_examined),
         torch.cat([guesses.new_zeros(count), guesses.flatten()]),
         rule.drawing,
         p.expand(rows, -1),
-        None if told is None else told.expand(rows, -1),
+        None if given_q is None else given_q.expand(rows, -1),
     )
     chances = judged.acceptance_probs[count:].view(count, width).where(is_examined, 0.0)
     came = -p.clone()

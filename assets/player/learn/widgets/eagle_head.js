@@ -80,17 +80,17 @@ export class EagleHead extends OrderWidget {
   get values() {
     const { place, last } = this;
     const found = this.found ?? this.planned;
-    const told = found ? {
+    const facts = found ? {
       vocabulary: found.vocabulary, drafted: found.drafted, share: found.drafted / found.vocabulary, outside: found.outside, places: found.places,
       head_size: found.head_bytes / MEGA, target_size: found.target_bytes / MEGA, part: found.head_bytes / found.target_bytes, layers: found.layers, deep: found.levels.length,
       first_agreed: found.levels[0].agreed, last_agreed: found.levels.at(-1).agreed, first_likeness: found.levels[0].likeness, last_likeness: found.levels.at(-1).likeness,
     } : {};
-    if (!place) return { ...NONE, ...told };
+    if (!place) return { ...NONE, ...facts };
     const moment = headMoment(place.round);
     const guess = moment.reduce((one, other) => (other.q > one.q ? other : one));
     const text = (/** @type {number} */ id) => place.trace.text(id);
     return {
-      ...NONE, ...told, model: place.trace.header.target.name, root: last.at(-1), before: last.at(-2),
+      ...NONE, ...facts, model: place.trace.header.target.name, root: last.at(-1), before: last.at(-2),
       favourite: text(moment[0].id), favourite_p: moment[0].p, favourite_q: moment[0].q, guess: text(guess.id), guess_p: guess.p, guess_q: guess.q,
     };
   }

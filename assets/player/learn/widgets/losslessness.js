@@ -202,11 +202,11 @@ export class LosslessnessLab extends Widget {
 
   get values() {
     const { last, specimen, isQuiz, history } = this;
-    const told = isQuiz && !this.isNamed ? null : specimen;
+    const named = isQuiz && !this.isNamed ? null : specimen;
     const gap = last ? largestGap(last.cells) : undefined;
     return {
       draws: last?.draws ?? this.goal, goal: Number(this.scene.draws ?? DRAWS), kinds: this.specimens.length,
-      rule: told?.title ?? "the decoder’s own rule", wrong: told?.wrong ?? "", tell: told?.tell ?? "",
+      rule: named?.title ?? "the decoder’s own rule", wrong: named?.wrong ?? "", tell: named?.tell ?? "",
       distance: last?.distance.total_variation, floor: last?.distance.noise_floor,
       early_distance: history[0]?.distance.total_variation,
       chi_square: last?.distance.chi_square, freedom: last?.distance.degrees_of_freedom, p_value: last?.distance.p_value,

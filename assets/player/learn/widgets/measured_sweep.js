@@ -113,13 +113,13 @@ export class MeasuredSweep extends Widget {
     const words = (/** @type {any} */ point) => settingWords(point.setting, this.course.setup);
     const found = ends(points, this.shown, words);
     const noise = this.now?.noise ?? [];
-    const told = {
+    const counts = {
       temperature: this.plan?.config.temperature, machine: this.now?.isRecorded ? this.row.recorded?.machine : "this machine",
       noise_low: undefined, noise_high: undefined, ...noiseRange(noise),
     };
-    if (points.length) return { ...found, ...told };
+    if (points.length) return { ...found, ...counts };
     const [first, last] = [this.planned[0], this.planned.at(-1)];
-    return { ...found, ...told, first: first && words(first), last: last && words(last) };
+    return { ...found, ...counts, first: first && words(first), last: last && words(last) };
   }
 
   get possible() {

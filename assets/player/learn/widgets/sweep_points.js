@@ -39,8 +39,8 @@ function shortWords({ rounds, block_efficiency: each, acceptance_by_depth: depth
   const passed = depths.reduce((/** @type {number} */ sum, /** @type {any} */ depth) => sum + depth.passed, 0);
   const bare = Math.round(rounds - depths[0].reached);
   const cut = Math.round(rounds + passed - rounds * each);
-  const told = [bare > 0 && `${bare} examined nothing`, cut > 0 && `${cut} ${cut === 1 ? "was" : "were"} cut short by the text’s end`].filter(Boolean);
-  return told.length ? `of ${Math.round(rounds)} looks ${told.join(" and ")}` : "";
+  const parts = [bare > 0 && `${bare} examined nothing`, cut > 0 && `${cut} ${cut === 1 ? "was" : "were"} cut short by the text’s end`].filter(Boolean);
+  return parts.length ? `of ${Math.round(rounds)} looks ${parts.join(" and ")}` : "";
 }
 
 // Say by how much the repeats of one setting differ, so that learners can compare it with the
