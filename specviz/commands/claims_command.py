@@ -56,9 +56,9 @@ def claims(options: Namespace, progress: Progress) -> dict[str, Any]:
     if budget is None:
         return claims_result(chosen, {}, None, None, True)
     measuring = ClaimMeasuring(BUDGETS[budget], options.device, options.dtype, progress)
-    place = measuring.place
+    measured_on = measuring.measured_on
     measured, complete = judge_claims(chosen, measuring, progress)
-    return claims_result(chosen, measured, budget, place, complete)
+    return claims_result(chosen, measured, budget, measured_on, complete)
 
 
 def judge_claims(
@@ -87,13 +87,13 @@ def claims_result(
     chosen: Sequence[Claim],
     measured: dict[int, MeasuredFinding],
     budget: str | None,
-    place: dict[str, str] | None,
+    measured_on: dict[str, str] | None,
     complete: bool,
 ) -> dict[str, Any]:
     return {
         "claims": [claim.report(measured.get(claim.number)) for claim in chosen],
         "budget": budget,
-        "measured_on": place,
+        "measured_on": measured_on,
         "complete": complete,
     }
 

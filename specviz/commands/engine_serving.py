@@ -25,8 +25,8 @@ from specviz.serving.engine_process import ENGINE, RunningEngine, serving
 
 METHODS = (EngineMethod.DRAFT_MODEL, EngineMethod.PROMPT_LOOKUP, EngineMethod.NONE)
 _OF_ENGINE = ("pair", "target", "draft", "method", "draft_length", "weights")
-# Prompt lookup searches for a repeated n-gram of this many tokens, and drafts the tokens after it.
-# The engine's default is 12 tokens, but a repeated n-gram is rarely that long.
+# The number of tokens of the repeated n-gram that prompt lookup searches for. It drafts the tokens
+# after the n-gram. The engine's default is 12 tokens, but a repeated n-gram is rarely that long.
 _LOOKED_UP = LONGEST.default
 
 

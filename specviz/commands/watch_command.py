@@ -222,7 +222,7 @@ def _line(interval: CountedInterval) -> str:
 def watch_text(result: dict[str, Any]) -> str:
     """Return tables of what the probe found, and of the counts since the engines started."""
     if "replicas" not in result:
-        return facts(_found(result) | _counted(result["since_start"]))
+        return facts(_seen(result) | _counted(result["since_start"]))
     apart = [facts({"server": each["url"]} | _probed(each)) for each in result["replicas"]]
     together = facts({"together": f"{len(apart)} servers"} | _counted(result["since_start"]))
     return "\n\n".join([*apart, together])
@@ -231,10 +231,10 @@ def watch_text(result: dict[str, Any]) -> str:
 def _probed(replica: Mapping[str, Any]) -> dict[str, Any]:
     if "problem" in replica:
         return {"no answer": replica["problem"]}
-    return _found(replica) | _counted(replica["since_start"])
+    return _seen(replica) | _counted(replica["since_start"])
 
 
-def _found(replica: Mapping[str, Any]) -> dict[str, Any]:
+def _seen(replica: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "engine": f"{replica['engine']} {replica['version']}".strip(),
         "model": replica["model"],

@@ -45,7 +45,7 @@ class SharedReadings:
                 shared = self._kept[name] = _Shared()
         if is_first:
             shared.fill(address, replicas)
-        found = shared.found.result()
+        found = shared.reading.result()
         if isinstance(found, str):
             raise InputError(found)
         return found
@@ -69,7 +69,7 @@ class _Shared:
 
     def __init__(self) -> None:
         self.came = float("inf")
-        self.found: Future[EngineReading | str] = Future()
+        self.reading: Future[EngineReading | str] = Future()
 
     def fill(self, address: EngineAddress, replicas: int) -> None:
         try:
@@ -83,4 +83,4 @@ class _Shared:
             raise
         finally:
             self.came = time.monotonic()
-            self.found.set_result(found)
+            self.reading.set_result(found)

@@ -54,7 +54,7 @@ def rate_of_positions(survival: Sequence[float]) -> float:
 
 
 def rate_of_length(tokens: float, draft_length: int) -> float:
-    """Return the acceptance rate, the same at all depths, that gives this many tokens per forward.
+    """Return the acceptance rate, the same at all depths, that gives the tokens per forward.
 
     >>> round(rate_of_length(2.952, 3), 3)
     0.8

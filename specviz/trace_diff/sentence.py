@@ -34,7 +34,7 @@ _ENDS = {
 
 
 def sentence(
-    found: Difference | None,
+    difference: Difference | None,
     texts: Mapping[int, str],
     names: tuple[str, str] = ("a", "b"),
     shown: Callable[[str], str] = reprlib.repr,
@@ -46,39 +46,41 @@ def sentence(
     `texts` maps token ids to texts; a token without a text is shown by its id. `names` are the
     names of the two runs, and `shown` formats the text of a token.
     """
-    if found is None:
+    if difference is None:
         return "Both texts are the same."
-    return _Telling(found, texts, names, shown).whole
+    return _Sentence(difference, texts, names, shown).whole
 
 
-class _Telling:
+class _Sentence:
     """The difference between two runs as a sentence; each method returns a part of the sentence."""
 
     def __init__(
         self,
-        found: Difference,
+        difference: Difference,
         texts: Mapping[int, str],
         names: tuple[str, str],
         shown: Callable[[str], str],
     ) -> None:
-        self.found, self.texts, self.names, self.shown = found, texts, names, shown
+        self.difference, self.texts, self.names, self.shown = difference, texts, names, shown
 
     @property
     def whole(self) -> str:
-        found = self.found
-        if isinstance(found.cause, TextEnded):
-            return self._ended(found.cause)
-        assert found.a is not None and found.b is not None
+        difference = self.difference
+        if isinstance(difference.cause, TextEnded):
+            return self._ended(difference.cause)
+        assert difference.a is not None and difference.b is not None
         one, other = (
             f"{self._origin(token)} in {name}"
-            for token, name in zip((found.a, found.b), self.names, strict=True)
+            for token, name in zip((difference.a, difference.b), self.names, strict=True)
         )
-        return f"Token {found.index + 1} is the first to differ: {one}, {other}; {self._why()}."
+        return (
+            f"Token {difference.index + 1} is the first to differ: {one}, {other}; {self._why()}."
+        )
 
     def _ended(self, cause: TextEnded) -> str:
-        index = self.found.index
+        index = self.difference.index
         ended, other = self.names if cause.which == "a" else reversed(self.names)
-        longer = self.found.b if cause.which == "a" else self.found.a
+        longer = self.difference.b if cause.which == "a" else self.difference.a
         assert longer is not None
         if index == 0:
             return f"{ended} has no text yet, {other} begins with {self._origin(longer)}."
@@ -95,7 +97,7 @@ class _Telling:
         return self.shown(self.texts[token_id]) if token_id in self.texts else f"#{token_id}"
 
     def _why(self) -> str:
-        match self.found.cause:
+        match self.difference.cause:
             case OtherPrompt():
                 return "the prompts differ"
             case OtherProposal(token_ids=(one, other)):
@@ -109,7 +111,7 @@ class _Telling:
                 return f"the draw on {self._text(token_id)} was {self._numbers(*draws)}"
             case OtherDistribution() as cause:
                 return self._distribution(cause)
-        raise AssertionError(self.found.cause)
+        raise AssertionError(self.difference.cause)
 
     def _drafted(self, token_id: int | None) -> str:
         return "nothing more" if token_id is None else self._text(token_id)

@@ -180,7 +180,7 @@ class Writing:
 class Source(Protocol):
     """A source of new conversations for a block of rows of the batch."""
 
-    fewest: int  # new conversations begin only when at least this many rows are free
+    fewest: int  # the smallest number of free rows with which new conversations begin
 
     def next(self, count: int) -> list[Writing]:
         """Return `count` new conversations of similar length, or fewer if no more are left."""

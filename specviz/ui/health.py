@@ -21,8 +21,8 @@ from specviz import __version__
 from specviz.ui.decoding_queue import DecodingQueue
 from specviz.ui.handlers import Handlers
 
-# If a turn has not ended this many seconds after it was scheduled, the decoding thread counts as
-# hung. The longest work in a turn is loading a model.
+# A turn counts as hung if it has not ended STALLED_SECONDS after it was scheduled. The longest work
+# in a turn is loading a model.
 STALLED_SECONDS = 60.0
 
 

@@ -41,8 +41,8 @@ MAX_OPTIONS = 8
 # question's words, and in an option.
 MOST_PAGE, MOST_HOME, MOST_WORDS, MOST_OPTION = 4000, 300, 600, 240
 
-# A member counts as present for this long after a poll. It is long, because browsers slow down the
-# timers of background pages.
+# The time after a poll for which a member counts as present. It is long, because browsers slow down
+# the timers of background pages.
 HERE_SECONDS = 15.0
 # The number of seconds after the last poll from which the teacher counts as away. A hidden page
 # polls only once a minute.

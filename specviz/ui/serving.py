@@ -109,7 +109,7 @@ class Serving:
         "measured"}. The configs are Hub names or pasted texts of a config.json. "measured" is
         {"name", "text"} of a file of measured times, or null.
         """
-        plan = self._found(question).plan
+        plan = self._sized(question).plan
         found = size(plan)
         gains = [(each["batch"], each["request_speedup"]) for each in found["by_batch"]]
         return {
@@ -130,7 +130,7 @@ class Serving:
         If the plan does not fit, the charts and numbers are empty. `measured` has one sentence for
         each source of measured times; it is empty if all times are computed.
         """
-        found = self._found(question)
+        found = self._sized(question)
         plan = found.plan
         if not self._asked.acquire(blocking=False):
             raise InputError("other loads are being simulated: try again in a moment")
@@ -169,8 +169,8 @@ class Serving:
     def written(self, question: Question) -> Question:
         return written_answer(question)
 
-    def _found(self, question: Mapping[str, Any]) -> SizedPlan:
-        """Return the question's plan with its size.
+    def _sized(self, question: Mapping[str, Any]) -> SizedPlan:
+        """Return the plan in the question, with the numbers that are computed from it.
 
         A file of measured times changes only the simulation of the plan.
         """

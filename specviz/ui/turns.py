@@ -42,8 +42,8 @@ AHEAD_SECONDS = 6.0
 # A turn of a job with priority reduces the time that such jobs may still use. A turn of another job
 # increases this time, by AHEAD_SHARE of the length of the turn.
 AHEAD_SHARE = 0.5
-# After an idle time, a class of work or a visitor may decode before the others for at most this
-# many seconds. For a class of work, this time is multiplied by its weight.
+# The longest time in seconds for which a class of work or a visitor may decode before the others,
+# after an idle time. For a class of work, this time is multiplied by its weight.
 OWED_SECONDS = 1.0
 MAX_VISITORS = 1000  # largest number of visitors whose decoding time is remembered
 Share = TypeVar("Share", bound=Hashable)

@@ -202,7 +202,10 @@ def test_results_in_bfloat16_are_those_in_float32_rounded_as_torch_rounds(form: 
 @needs_kernel
 @pytest.mark.parametrize("form", FORMS)
 def test_a_row_that_needs_too_much_stack_has_no_kernel_that_rounds_it(form: str) -> None:
-    """With this many inputs, eight rounded rows need 20 MB, and a thread's stack often has 8."""
+    """The rows have so many inputs that eight rounded rows need 20 MB.
+
+    A thread's stack often has 8.
+    """
     has_kernel = kernel.has_kernel(PanelForm(form), torch.float32, 1 << 20)
     assert has_kernel is not kernel_rounds(form)
 

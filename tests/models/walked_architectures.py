@@ -32,8 +32,8 @@ EXACT, REFUSED, BROKEN = "exact", "refused", "not tried"
 METHODS = ("prompt-lookup", "draft-tree")
 PROMPT = "ab ab ab ab"
 TOKENS = 24
-# The draft has the target's weights with this much noise. It is close to the target, which
-# therefore accepts some of its tokens.
+# The strength of the noise that is added to the target's weights to get the draft. It is so weak
+# that the target accepts some of the draft's tokens.
 DRAFT_NOISE = 0.03
 # Configuration fields that a class needs and that neither its defaults nor the general rules
 # provide.

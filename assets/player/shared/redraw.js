@@ -131,9 +131,9 @@ export class Redraw {
     return { bin: pick(p, random()), isKept: false };
   }
 
-  // Draw a token if the drafter makes no random draws. Each repetition then judges the same drafted
-  // tokens as the run. Each is accepted with its probability in p, from which earlier rejected
-  // siblings were removed.
+  // Draw a token as the rule does if the drafter makes no random draws. Each repetition then judges
+  // the same drafted tokens as the run. A drafted token is accepted with its probability in p, from
+  // which earlier rejected siblings were removed.
   picked() {
     const { plan, random } = this;
     let { p } = plan;

@@ -54,7 +54,7 @@ def block(
     q_here = one_hot(x[:, 0], p.shape[-1]).to(p) if q is None else padded(shares(q))[rows]
     p_x, q_x = p_here.gather(1, x)[:, 0], q_here.gather(1, x)[:, 0]
     ratio = (p_x / q_x).masked_fill_(q_x <= 0, 0.0)
-    carried = p.new_ones(size + 2)  # p_i of every row
+    carried = p.new_ones(size + 2)  # p_i of every row, as defined in the docstring of this module
     for _ in range(topology.height):
         carried = carried.index_copy(0, nodes + 1, (carried[rows] * ratio).clamp_(max=1))
     beyond = (carried[rows][:, None] * p_here - q_here).clamp_(min=0)  # [M, V]

@@ -89,7 +89,7 @@ class ClaimMeasuring:
         return [self._known[setting] for setting in settings]
 
     @property
-    def place(self) -> dict[str, str]:
+    def measured_on(self) -> dict[str, str]:
         """Return the names of the pair, the device and the dtype.
 
         Raises InputError for an unknown device or dtype.

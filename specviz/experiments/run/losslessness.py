@@ -33,11 +33,11 @@ from specviz.slices import give_way
 
 CONTEXT_TOKENS = 24  # tokens of a held-out prompt that are used as a context
 SIGNIFICANCE = 1e-3  # probability that an exact sampler fails the test, split over three criteria
-# A normal variable is further from its mean than this many standard deviations with probability
-# 1e-3 / 3, counting both sides.
+# The distance from the mean, in standard deviations, that a normal variable exceeds with
+# probability 1e-3 / 3, counting both sides.
 DEVIATIONS = 3.6
-# Rounding may change a probability by this much, so a token this close to the limit of top-p or
-# min-p may fall on either side.
+# The largest change of a probability by rounding. A token this close to the limit of top-p or min-p
+# may therefore fall on either side.
 BORDER = 1e-5
 _BOOTSTRAPS = 200
 _POOLED_BELOW = 5.0

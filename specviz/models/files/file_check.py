@@ -32,8 +32,8 @@ MAX_HEADER_BYTES = 25_000_000
 MAX_TENSORS = 65_536
 MAX_FIELDS = 4_096  # largest number of fields that a GGUF header may have
 MAX_DEPTH = 64  # largest number of levels to which JSON values may be nested
-# A normaliser may make a text at most this many times longer. Unicode normal forms make it up to 18
-# times longer.
+# The largest factor by which a normaliser may lengthen a text. Unicode normal forms make it up to
+# 18 times longer.
 MAX_GROWTH = 64
 # Texts that the tokenizer must encode. They contain every printable ASCII character, a few
 # characters beyond ASCII, and texts on which bad regular expressions never end.

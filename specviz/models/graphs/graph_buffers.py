@@ -26,8 +26,7 @@ from specviz.models.sequence_work import HostNumbers, Numbers, SequenceWork
 # root, and for a lookahead window.
 MOST_TOKENS = 128
 # The smallest number of cache slots for which CUDA graphs are captured. The warm-up and most runs
-# need at most this many slots. They therefore use the same graphs, and no capture happens during a
-# timed run.
+# need no more slots. They therefore use the same graphs, and no capture happens during a timed run.
 LEAST_SLOTS = 1024
 # number of unused sets of buffers that are kept for later sequences, one per lane of a race
 KEPT = 2
@@ -274,7 +273,7 @@ class FreeBuffers:
             del self._kinds[:-KEPT_KINDS]
 
     def expected_work(self, slots: int) -> list[WorkShape]:
-        """Return the shapes of all work that a sequence with this many slots may need."""
+        """Return the shapes of all work that a sequence with the given number of slots may need."""
         with self._lock:
             kinds = list(self._kinds)
         return [WorkShape(kind, end) for kind in kinds for end in all_slots_seen(slots)]

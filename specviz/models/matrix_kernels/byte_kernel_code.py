@@ -39,8 +39,8 @@ from specviz.models.matrix_kernels.rounding_code import (
 
 BYTES = 4  # number of inputs in a 32-bit word
 ZERO = 128  # the byte that is stored for an int8 weight of 0
-# A thread rounds as many rows at once as fit into this many bytes of its stack, but at least the
-# rows of one tile, even if these need more bytes.
+# The bytes of its stack that a thread uses for rounded rows. It rounds as many rows at once as fit
+# into them, but at least the rows of one tile, even if these need more bytes.
 _STACK = 256 << 10
 # A row with more inputs could need more memory than the stack of a thread has.
 MOST_INPUTS = 1 << 16

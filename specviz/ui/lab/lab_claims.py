@@ -30,7 +30,7 @@ class LabClaims:
         self._judged: dict[int, MeasuredFinding] = {}
         self._known: dict[Setting, dict[str, Any]] = {}
         # Facts about the machine that measured; empty until the first measurement.
-        self.place: dict[str, str] = {}
+        self.measured_on: dict[str, str] = {}
 
     def reports(self) -> dict[str, Any]:
         return {"claims": [self.report(claim) for claim in CLAIMS.values()], "budget": self.budget}
@@ -82,7 +82,7 @@ class LabClaims:
 
         measuring = ClaimMeasuring(BUDGETS[BUDGET], progress=tell, known=self._known)
         self._judged[claim.number] = claim.judge(measuring.results(claim.settings))
-        self.place = measuring.place
+        self.measured_on = measuring.measured_on
 
 
 class ClaimOrder(LabOrder):
@@ -105,7 +105,7 @@ class ClaimOrder(LabOrder):
                 yield {"kind": "line", "text": line}
         found = self._claims.report(self._claim)
         if found["measured"]:
-            yield {"kind": "claim", "claim": found, "place": self._claims.place}
+            yield {"kind": "claim", "claim": found, "place": self._claims.measured_on}
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
 

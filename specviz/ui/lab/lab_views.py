@@ -184,7 +184,7 @@ class SweepViews:
         """
         if self.best is None:
             return ""
-        best = self._found(self.best)
+        best = self._result(self.best)
         least, most = noise_range(self._noise)
         if most > BUSY:
             return (
@@ -199,7 +199,7 @@ class SweepViews:
         if self.best in clear:
             return f"Fastest: {best}."
         if clear:
-            sure = self._found(max(clear, key=lambda place: self._known[place]["speedup"]))
+            sure = self._result(max(clear, key=lambda place: self._known[place]["speedup"]))
             return f"Above the noise in every repeat: {sure}; {best} is not."
         if all(point["speedup_spread"][1] < least for point in self._known.values()):
             return f"Speculation loses at every point: the best is {best}."
@@ -219,7 +219,7 @@ class SweepViews:
             f"{point['block_efficiency']:.2f} tokens per forward"
         )
 
-    def _found(self, place: int) -> str:
+    def _result(self, place: int) -> str:
         """Return a point's result in words: `1.53× (1.49 to 1.58) at draft length K 4`."""
         point = self._known[place]
         low, high = point["speedup_spread"]

@@ -31,7 +31,7 @@ from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.records import BASELINE, SPECULATIVE, Round
 
 PROMPT = "def add(a, b):\n    return a + b\n\ndef add(a, b):\n"
-# The largest trees of these runs have this many nodes. Captures for larger trees would take time
+# The number of nodes of the largest trees in these runs. Captures for larger trees would take time
 # and be of no use.
 LARGEST_TREE = 32
 CLOCKED = (  # the functions during which the clock of a lane runs
