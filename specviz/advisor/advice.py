@@ -108,34 +108,34 @@ class Advice:
 
     @property
     def verdict(self) -> str:
-        """Return the advice as text, in one or two sentences."""
+        """Return the advice as text, in one to three sentences."""
         best, factor = self.best, self.wording.factor
         name, gain = self.wording.candidate(best.candidate), factor(best.speedup)
         interval = f"{factor(best.low)} to {factor(best.high)}"
         if self.before and self.before.speedup >= MIN_GAIN and not self.speculate:
             method = self.wording.method(self.before.method)
             return (
-                f"Two measurements differ: your sweep gave {factor(self.before.speedup)} with "
-                f"{method}, K = {self.before.draft_length}, and here the best, {name}, gives "
-                f"{gain} ({interval}). Other work slowed one of them: measure both again on an "
-                "idle machine."
+                f"Two measurements disagree: your sweep gave {factor(self.before.speedup)} with "
+                f"{method}, K = {self.before.draft_length}, but here the best candidate, {name}, "
+                f"gives {gain} ({interval}). Other work slowed one of them: measure both again on "
+                "an idle machine."
             )
         if self.untried and not self.speculate:
             return (
                 f"Not decided: {self.untried.tried} of "
                 f"{self.untried.tried + len(self.untried.methods)} methods were tried. The best of "
-                f"them, {name}, gives {gain} ({interval}); {self.untried.seconds} seconds "
-                "would be enough for all."
+                f"them, {name}, gives {gain} ({interval}). {self.untried.seconds} seconds "
+                "would be enough to try all methods."
             )
         if self.speculate and best.low < 1:
             return (
-                f"Speculate with {name}, though it may not pay: {gain} expected, but the interval "
-                f"({interval}) includes a loss."
+                f"Speculate with {name}, but it may not pay: the expected speedup is {gain}, and "
+                f"its interval ({interval}) includes a loss."
             )
         if self.speculate:
-            return f"Speculate with {name}: {gain} expected ({interval})."
+            return f"Speculate with {name}: the expected speedup is {gain} ({interval})."
         return (
-            f"Do not speculate: the best of all, {name}, gives {gain} ({interval}), "
+            f"Do not speculate: the best candidate, {name}, gives {gain} ({interval}), which is "
             f"less than {factor(MIN_GAIN)}."
         )
 
@@ -236,13 +236,15 @@ def _measured(best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
     factor, middle = wording.factor, median([*best.measured, best.theory])
     *others, last = [factor(each) for each in best.measured]
     passes = f"{best.races} passes" if others else "one pass"
-    gave = f"{', '.join(others)} and {last}" if others else last
-    how = "the median of these" if others else "halfway between"
-    capped = ", or what the reading of the prompt leaves of it" if best.speedup < middle else ""
+    speedups = f"speedups of {', '.join(others)} and {last}" if others else f"a speedup of {last}"
+    how = "is the median of these numbers" if others else "is halfway between"
+    if best.speedup < middle:
+        how = "is lower, because speculation does not speed up the reading of the prompt"
     yield AdviceReason(
         "measured",
-        f"The {passes} in which it raced gave {gave}, theory gives {factor(best.theory)} from "
-        f"acceptance and costs: {factor(best.speedup)} is {how}{capped}.",
+        f"{wording.method(best.candidate.method)} raced in {passes}, with {speedups}. Theory "
+        f"predicts {factor(best.theory)} from acceptance and costs. The estimate, "
+        f"{factor(best.speedup)}, {how}.",
         best.theory,
         min(*best.measured, best.theory) >= MIN_GAIN,
     )
@@ -259,8 +261,8 @@ def _acceptance(probe: Probe, best: Estimate) -> Iterator[AdviceReason]:
     yield AdviceReason(
         "acceptance",
         f"{_percent(best.acceptance_rate)} of the examined guesses pass, so a round writes "
-        f"{best.tokens_per_round:.2f} tokens; it costs as much time as {best.round_cost:.2f} plain "
-        f"steps.",
+        f"{best.tokens_per_round:.2f} tokens. It takes as long as {best.round_cost:.2f} plain "
+        f"steps, each of which writes one token.",
         best.acceptance_rate,
         pays,
     )
@@ -274,8 +276,9 @@ def _slow_draft(best: Estimate) -> Iterator[AdviceReason]:
     length = best.candidate.draft_length
     yield AdviceReason(
         "slow-draft",
-        f"Drafting is {_percent(share)} of a round: {length} level{'s' if length > 1 else ''} "
-        f"take as long as {best.draft_cost:.2f} plain steps.",
+        f"Drafting takes {_percent(share)} of a round's time: {length} "
+        f"{'levels take' if length > 1 else 'level takes'} as long as {best.draft_cost:.2f} plain "
+        "steps.",
         best.draft_cost / length,
         False,
     )
@@ -292,8 +295,8 @@ def _short_outputs(probe: Probe, best: Estimate, wording: Wording) -> Iterator[A
     if tokens < ENDLESS and here < (1 - LOSS) * endless:
         yield AdviceReason(
             "short-outputs",
-            f"Outputs of {tokens} tokens are short: theory gives {wording.factor(here)} on them, "
-            f"and {wording.factor(endless)} on endless ones.",
+            f"Outputs of {tokens} tokens are short: theory predicts {wording.factor(here)} for "
+            f"them, and {wording.factor(endless)} for very long outputs.",
             here / endless,
             False,
         )
@@ -307,9 +310,9 @@ def _prefill(probe: Probe, wording: Wording) -> Iterator[AdviceReason]:
         return
     yield AdviceReason(
         "prefill-bound",
-        f"{_percent(share)} of the time goes into reading the prompt "
-        f"({probe.workload.prompt_tokens:.0f} tokens), which no draft speeds up: the speedup "
-        f"is at most {wording.factor(1 / share)}.",
+        f"Reading the prompt ({probe.workload.prompt_tokens:.0f} tokens) takes {_percent(share)} "
+        "of the time of plain decoding. Drafts do not speed it up, so the speedup is at most "
+        f"{wording.factor(1 / share)}.",
         share,
         False,
     )
@@ -323,9 +326,9 @@ def _draft_prefill(probe: Probe, best: Estimate, wording: Wording) -> Iterator[A
         return
     yield AdviceReason(
         "draft-prefill",
-        f"{wording.method(best.candidate.method)} reads the prompt "
-        f"({probe.workload.prompt_tokens:.0f} tokens) once more for itself: that takes as long as "
-        f"{best.draft_prefill:.1f} plain steps, {_percent(share)} of the time.",
+        f"{wording.method(best.candidate.method)} also reads the prompt "
+        f"({probe.workload.prompt_tokens:.0f} tokens). This takes as long as "
+        f"{best.draft_prefill:.1f} plain steps, which is {_percent(share)} of the time.",
         share,
         False,
     )
@@ -346,8 +349,9 @@ def _temperature(probe: Probe, wording: Wording) -> Iterator[AdviceReason]:
         if there - here >= max(LESS_ACCEPTED, SURE * math.hypot(here_error, there_error)):
             yield AdviceReason(
                 "high-temperature",
-                f"At temperature {probe.workload.temperature:g} {_percent(here)} of the guesses of "
-                f"{wording.method(cold.candidate.method)} pass, at 0 it is {_percent(there)}.",
+                f"At temperature {probe.workload.temperature:g}, {_percent(here)} of the guesses "
+                f"of {wording.method(cold.candidate.method)} pass. At temperature 0, "
+                f"{_percent(there)} pass.",
                 here,
                 False,
             )
@@ -375,8 +379,9 @@ def _batch(probe: Probe, best: Estimate) -> Iterator[AdviceReason]:
     if many > (1 + LOSS) * one:
         yield AdviceReason(
             "large-batch",
-            f"In a batch of {rows} a forward over {tokens} tokens of each row takes {many:.2f} "
-            f"times one over 1 token of each; for a single row it is {one:.2f} times.",
+            f"In a batch of {rows}, a forward over {tokens} tokens per sequence takes {many:.2f} "
+            "times as long as a forward over 1 token per sequence. For a single sequence, it takes "
+            f"{one:.2f} times as long.",
             many,
             False,
         )
@@ -432,9 +437,9 @@ def _unraced(probe: Probe, best: Estimate, wording: Wording) -> Iterator[AdviceR
     if found.speedup >= max(MIN_GAIN, (1 + LOSS) * best.speedup):
         yield AdviceReason(
             "unraced",
-            f"Theory promises {wording.factor(found.speedup)} with "
-            f"{wording.candidate(found.candidate)}, but the time was too short to race it: "
-            "allow more seconds.",
+            f"Theory predicts {wording.factor(found.speedup)} with "
+            f"{wording.candidate(found.candidate)}, but there was no time to race it. Allow more "
+            "seconds.",
             found.speedup,
             True,
         )

@@ -194,20 +194,24 @@ def verdict(levels: Sequence[dict[str, Any]]) -> str:
     pays = [each for each in clear if each["speedup_interval"][0] > 1]
     loses = [each for each in clear if each["speedup_interval"][1] < 1]
     if pays:
-        sentence = f"Speculation pays with {pays[-1]['at_once']} at once: {_times(pays[-1])}"
+        sentence = f"With {_at_once(pays[-1])}, speculation pays: {_times(pays[-1])}."
         lost = [each for each in loses if each["at_once"] > pays[-1]["at_once"]]
-        more = f", and loses with {lost[0]['at_once']}: {_times(lost[0])}" if lost else ""
-        return f"{sentence}{more}.{_unclear(compared, [*pays, *loses])}"
+        more = f" With {lost[0]['at_once']}, it does not: {_times(lost[0])}." if lost else ""
+        return f"{sentence}{more}{_unclear(compared, [*pays, *loses])}"
     if loses:
         first = loses[0]
-        sentence = f"Speculation does not pay with {first['at_once']} at once: {_times(first)}."
+        sentence = f"With {_at_once(first)}, speculation does not pay: {_times(first)}."
         return f"{sentence}{_unclear(compared, loses)}"
-    return f"No verdict:{_unclear(compared, [])}"
+    return f"No verdict.{_unclear(compared, [])}"
 
 
 def _times(level: dict[str, Any]) -> str:
     low, high = level["speedup_interval"]
-    return f"{level['speedup']:.2f}x the tokens a second ({low:.2f} to {high:.2f})"
+    return f"{level['speedup']:.2f}x the tokens per second ({low:.2f} to {high:.2f})"
+
+
+def _at_once(level: dict[str, Any]) -> str:
+    return f"{level['at_once']} request{'s' if level['at_once'] > 1 else ''} at once"
 
 
 def _unclear(levels: Sequence[dict[str, Any]], decided: Sequence[dict[str, Any]]) -> str:
@@ -215,7 +219,7 @@ def _unclear(levels: Sequence[dict[str, Any]], decided: Sequence[dict[str, Any]]
     counts = [str(each["at_once"]) for each in levels if each not in decided]
     if not counts:
         return ""
-    return f" With {', '.join(counts)} at once, the result is unclear."
+    return f" With {', '.join(counts)} requests at once, the result is unclear."
 
 
 def _line(level: dict[str, Any]) -> str:

@@ -89,7 +89,7 @@ def load_figure(results: Sequence[Mapping[str, Any]], name: str, limit: float) -
     layout = base_layout(230)
     layout["margin"] = {"l": 64, "r": 16, "t": 14, "b": 42}
     loads = sorted({each["load"] for each in results}) or [1.0]
-    title = {"text": "requests a second", "font": {"size": SMALL}}
+    title = {"text": "requests per second", "font": {"size": SMALL}}
     layout["xaxis"] = quiet_axis(
         range=[0, 1.05 * loads[-1]], title=title, nticks=8, rangemode="tozero", showgrid=False
     )

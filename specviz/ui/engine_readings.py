@@ -18,7 +18,7 @@ UNKNOWN = "not reported"
 NOTHING = "nothing drafted"
 ROW_HEADS = (
     *("engine", "acceptance rate", "draft utilization", "tokens per forward"),
-    "tokens a second",
+    "tokens per second",
     *("running", "waiting", "started again"),
 )
 _LARGEST = 1e15  # largest count that is accepted when the page sends its state back
@@ -28,7 +28,7 @@ _CHARTS = {
     "draft_utilization": ("draft utilization", {"drafted", "latest_utilization"}),
     "positions": ("accepted by guess", {"drafted", "per_position"}),
     "length": ("tokens per forward", {"drafted", "latest_length"}),
-    "rate": ("tokens a second", {"tokens"}),
+    "rate": ("tokens per second", {"tokens"}),
     "first": ("first token", {"first_tokens"}),
     "requests": ("requests running and waiting", {"running", "waiting"}),
     "cache": ("cache in use", {"cache"}),
@@ -259,7 +259,7 @@ def _facts(
         ("drafted tokens", f"{total.drafted:,.0f}" if total.drafted else undrafted),
         ("tokens written", f"{total.tokens:,.0f}"),
         ("prompt tokens read", f"{total.prompt_tokens:,.0f}"),
-        ("tokens a second now", _written(now.tokens_per_second, "{:.1f}")),
+        ("tokens per second now", _written(now.tokens_per_second, "{:.1f}")),
         ("first token", UNKNOWN if first is None else f"{1000 * first:.0f} ms"),
         ("requests running", _written(now.running, "{:.0f}")),
         ("requests waiting", _written(now.waiting, "{:.0f}")),

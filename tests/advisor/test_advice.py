@@ -58,11 +58,12 @@ def test_without_trying_all_methods_the_advisor_does_not_reject_speculation() ->
     untried = Untried(("b", "c"), 1, 90)
     told = advise(losing, untried=untried)
     assert told and told.verdict.startswith("Not decided: 1 of 3 methods were tried. The best")
-    assert told.verdict.endswith("90 seconds would be enough for all.")
+    assert told.verdict.endswith("90 seconds would be enough to try all methods.")
     before = MeasuredBefore("b", 5, 1.67)
     differs = advise(losing, untried=untried, before=before)
     assert differs and differs.verdict.startswith(
-        "Two measurements differ: your sweep gave 1.67x with b, K = 5, and here the best, a"
+        "Two measurements disagree: your sweep gave 1.67x with b, K = 5, but here the best "
+        "candidate, a"
     )
     agrees = advise(winning, untried=untried, before=before)
     assert agrees and agrees.verdict.startswith("Speculate with a")
@@ -89,7 +90,7 @@ def test_of_several_methods_the_best_by_theory_is_chosen() -> None:
 def test_if_every_method_loses_the_advice_says_so_and_by_how_much() -> None:
     advice = of(probe(run("a", FIFTH, 2, 0.5, 0.1), run("b", FIFTH, 2, 0.9, 0.0)))
     assert not advice.speculate
-    assert advice.verdict.startswith("Do not speculate: the best of all, a, K = 1, gives 0.")
+    assert advice.verdict.startswith("Do not speculate: the best candidate, a, K = 1, gives 0.")
     shown = advice.to_dict()
     assert shown["method"] is None and shown["speedup"] == 1.0
     assert advice.reasons[0].speaks_for is False
@@ -156,12 +157,12 @@ def test_a_speedup_is_shown_with_the_measurements_that_it_is_the_median_of() -> 
         told += [each.sentence for each in advice.reasons if each.name == "measured"]
         verdicts.append(advice.verdict)
     assert told == [
-        "The one pass in which it raced gave 1.86x, theory gives 1.36x from acceptance and costs: "
-        "1.61x is halfway between.",
-        "The 3 passes in which it raced gave 1.20x, 1.90x and 1.60x, theory gives 1.36x from "
-        "acceptance and costs: 1.48x is the median of these.",
+        "x raced in one pass, with a speedup of 1.86x. Theory predicts 1.36x from acceptance and "
+        "costs. The estimate, 1.61x, is halfway between.",
+        "x raced in 3 passes, with speedups of 1.20x, 1.90x and 1.60x. Theory predicts 1.36x from "
+        "acceptance and costs. The estimate, 1.48x, is the median of these numbers.",
     ]
-    assert "1.61x expected" in verdicts[0] and "1.48x expected" in verdicts[1]
+    assert "speedup is 1.61x" in verdicts[0] and "speedup is 1.48x" in verdicts[1]
     assert "measured" not in names(of(probe(slow)))  # without a race, no measured speedup is listed
 
 
@@ -276,7 +277,7 @@ def test_a_drafter_with_a_long_prefill_is_named() -> None:
         for each in of(probe(reading, at=workload(max_new_tokens=100))).reasons
         if each.name == "draft-prefill"
     )
-    assert "reads the prompt (20 tokens) once more" in reason.sentence
+    assert "also reads the prompt (20 tokens)." in reason.sentence
     assert "40.0 plain steps" in reason.sentence and not reason.speaks_for
     # For an output of 4096 tokens, the time of the drafter's prefill does not matter.
     assert "draft-prefill" not in names(of(probe(reading)))
@@ -371,7 +372,7 @@ def test_advice_is_a_json_value_with_every_number() -> None:
 def test_a_gain_that_may_be_a_loss_is_called_uncertain() -> None:
     best = of(probe(run("x", HALF, 4, 0.01, 0.0))).best
     for low, beginning in (
-        (0.9, "Speculate with x, K = 4, though"),
+        (0.9, "Speculate with x, K = 4, but it may not pay"),
         (1.1, "Speculate with x, K = 4: "),
     ):
         told = Advice(True, replace(best, candidate=Candidate("x", 4), low=low), (), (), ())

@@ -106,7 +106,7 @@ def level(at_once: int, speedup: float, spread: float = 0.05, requests: int = 48
     return {"at_once": at_once} | compared
 
 
-UNCLEAR = "at once, the result is unclear."
+UNCLEAR = "requests at once, the result is unclear."
 
 
 @pytest.mark.parametrize(
@@ -115,21 +115,22 @@ UNCLEAR = "at once, the result is unclear."
         ([], ""),
         (
             [level(1, 0.9)],
-            "Speculation does not pay with 1 at once: 0.90x the tokens a second (0.85 to 0.95).",
+            "With 1 request at once, speculation does not pay: 0.90x the tokens per second "
+            "(0.85 to 0.95).",
         ),
         (
             [level(1, 2.0)],
-            "Speculation pays with 1 at once: 2.00x the tokens a second (1.95 to 2.05).",
+            "With 1 request at once, speculation pays: 2.00x the tokens per second (1.95 to 2.05).",
         ),
         (
             [level(1, 2.0), level(4, 1.2), level(8, 0.8)],
-            "Speculation pays with 4 at once: 1.20x the tokens a second (1.15 to 1.25), and loses "
-            "with 8: 0.80x the tokens a second (0.75 to 0.85).",
+            "With 4 requests at once, speculation pays: 1.20x the tokens per second "
+            "(1.15 to 1.25). With 8, it does not: 0.80x the tokens per second (0.75 to 0.85).",
         ),
-        ([level(1, 1.02), level(2, 1.0)], f"No verdict: With 1, 2 {UNCLEAR}"),
+        ([level(1, 1.02), level(2, 1.0)], f"No verdict. With 1, 2 {UNCLEAR}"),
         (
             [level(1, 2.0), level(4, 1.02)],
-            "Speculation pays with 1 at once: 2.00x the tokens a second (1.95 to 2.05). "
+            "With 1 request at once, speculation pays: 2.00x the tokens per second (1.95 to 2.05). "
             f"With 4 {UNCLEAR}",
         ),
     ],

@@ -85,7 +85,7 @@ def test_a_chart_that_an_engine_has_no_numbers_for_is_absent_with_a_reason() -> 
     assert "asked for but not active: llama.cpp keeps serving without" in expected["sentences"][0]
     assert facts["draft utilization"] == NOTHING
     assert facts["first token"] == facts["cache in use"] == "not reported"
-    assert facts["requests waiting"] == "0" and float(facts["tokens a second now"]) > 0
+    assert facts["requests waiting"] == "0" and float(facts["tokens per second now"]) > 0
     assert set(reply["figures"]) == {"rate", "requests"}
     assert reply["absent"] == [
         "No chart of first token and cache in use: llama.cpp does not count that.",
@@ -108,7 +108,7 @@ def test_replicas_are_shown_in_sum_and_one_by_one_and_a_missing_one_is_named(
         assert all(totals[:2]) and totals[2] == 0
         assert dict(reply["facts"])["drafted tokens"] == f"{sum(totals):,.0f}"
         rates = [float(each["cells"][4]) for each in reply["rows"][:2]]
-        assert float(dict(reply["facts"])["tokens a second now"]) == pytest.approx(
+        assert float(dict(reply["facts"])["tokens per second now"]) == pytest.approx(
             sum(rates), abs=0.11
         )
     again = serving.reading({"url": urls, "key": "", "kept": reply["kept"]})

@@ -26,19 +26,19 @@ export function showFacts(box, size) {
   const both = (/** @type {(way: any) => string} */ cell) => `${cell(plain)} → ${cell(fast)}`;
   const facts = [
     [["whole request"], `${both((way) => time(way.request))} (${gain(size.request_speedup)})`],
-    [["tokens a second"], both((way) => way.tokens_per_second.toFixed(0))],
-    [["requests a second that arrive by chance, 95 % within both limits"], carried(size).join(" → ")],
-    [[`${isPriced(size) ? size.currency : `${size.unit}-hours`} a million tokens at that load`], perMillion(size).join(" → ")],
+    [["tokens per second"], both((way) => way.tokens_per_second.toFixed(0))],
+    [["highest load in requests per second, with 95 % within both limits"], carried(size).join(" → ")],
+    [[`${isPriced(size) ? size.currency : `${size.unit}-hours`} per million tokens at that load`], perMillion(size).join(" → ")],
     [["each further token"], both((way) => time(way.loaded_token))],
     [[["first token", "ttft"]], both((way) => time(way.first_token))],
-    [["draft length ", ["K", "draft_length"]], size.draft_length === size.best_length ? `${size.draft_length}, ${size.request_speedup < 1 ? "which loses least" : "the best here"}` : `${size.draft_length}; best here: ${size.best_length}`],
+    [["draft length ", ["K", "draft_length"]], size.draft_length === size.best_length ? `${size.draft_length}, ${size.request_speedup < 1 ? "the one that loses least" : "the best for this plan"}` : `${size.draft_length}; the best for this plan is ${size.best_length}`],
     [["speedup without prompts"], gain(size.speedup)],
     [[["acceptance rate α", "acceptance_rate"]], size.acceptance.toFixed(2)],
     [[["draft utilization", "draft_utilization"]], size.draft_utilization.toFixed(2)],
     [[["tokens per target forward τ", "block_efficiency"]], size.tokens_per_round.toFixed(2)],
     [[["cost of a guess c", "cost_ratio"]], size.cost_ratio.toFixed(3)],
     [[["cost of checking v", "verify_overhead"]], size.verification_overhead.toFixed(2)],
-    [[["with this K a token gains from α", "break_even"]], size.break_even_acceptance === null ? "never" : size.break_even_acceptance < 0.005 ? "any rate" : size.break_even_acceptance.toFixed(2)],
+    [[["break-even α with this K", "break_even"]], size.break_even_acceptance === null ? "never" : size.break_even_acceptance < 0.005 ? "any rate" : size.break_even_acceptance.toFixed(2)],
   ];
   box.replaceChildren(...facts.map(([name, value]) => fact(/** @type {any[]} */ (name), /** @type {string} */ (value))));
 }
@@ -50,8 +50,8 @@ export function lengthWords({ lengths, largest_batch: most }) {
   const all = lengths.at(-1)?.last ?? 0;
   const until = most || all; // if not even one request fits, show the lengths that more memory would allow
   const shown = lengths.filter(({ first }) => first <= until).map((each) => ({ ...each, last: Math.min(each.last, until) }));
-  const ranges = shown.map(({ first, last, K }) => `${K ? `K = ${K}` : "none"} for ${first === last ? first : `${first} to ${last}`}`);
-  return `Guesses a round by requests at once: ${ranges.join(", ")}${until < all ? "; more do not fit" : ""}.`;
+  const ranges = shown.map(({ first, last, K }) => `${K ? `K = ${K}` : "none"} with ${first === last ? first : `${first} to ${last}`}`);
+  return `Best draft length by the number of requests at once: ${ranges.join(", ")}.${until < all ? " More requests do not fit." : ""}`;
 }
 
 /**
@@ -76,15 +76,15 @@ export function showTable(table, size) {
   const { plain, currency, unit } = size;
   const rows = [
     row("a whole request", (way) => time(way.request)),
-    row("tokens a second", (way) => way.tokens_per_second.toFixed(0)),
-    row("each further token, with the prefills of others", (way) => time(way.loaded_token)),
-    row("most at once with which both limits are kept", (way) => `${way.batch_within_limits.toLocaleString("en")}${way.batch_within_limits === way.seats && way.seats < way.largest_batch ? ", all that an engine lets in" : ""}`),
-    ["requests a second that arrive by chance, 95 % of them within both limits", ...carried(size)],
-    row(`${unit}s of a deployment, the draft’s own included`, (way) => String(way.cards)),
-    row(`${unit}s for the load`, (way) => way.cards_for_load ?? "no number: a limit is not kept"),
-    [`${unit}-hours for a million tokens of answers, at that many a second`, ...amounts(size, "card_hours_per_million")],
-    ...(plain.money_per_million === null ? [] : [[`${currency} for a million tokens of answers, at that many a second`, ...amounts(size, "money_per_million")]]),
-    ...(plain.money_a_day_for_load === null ? [] : [row(`${currency} a day for the load`, (way) => amount(way.money_a_day_for_load))]),
+    row("tokens per second", (way) => way.tokens_per_second.toFixed(0)),
+    row("each further token, including the prefills of other requests", (way) => time(way.loaded_token)),
+    row("largest number of requests at once within both limits", (way) => `${way.batch_within_limits.toLocaleString("en")}${way.batch_within_limits === way.seats && way.seats < way.largest_batch ? ", the most that the engine runs at once" : ""}`),
+    ["highest load in requests per second (random arrivals, 95 % within both limits)", ...carried(size)],
+    row(`${unit}s of a deployment, including those of the draft`, (way) => String(way.cards)),
+    row(`${unit}s for the load`, (way) => way.cards_for_load ?? "none: a limit is not met"),
+    [`${unit}-hours per million tokens of answers, at the highest load`, ...amounts(size, "card_hours_per_million")],
+    ...(plain.money_per_million === null ? [] : [[`${currency} per million tokens of answers, at the highest load`, ...amounts(size, "money_per_million")]]),
+    ...(plain.money_a_day_for_load === null ? [] : [row(`${currency} per day for the load`, (way) => amount(way.money_a_day_for_load))]),
     ...(plain.job_seconds === null ? [] : [row("batch job", (way) => (way.job_seconds === null ? "–" : `${duration(way.job_seconds)}, ${way.job_batch.toLocaleString("en")} at once`))]),
     ...(plain.job_money === null ? [] : [row(`${currency} for the batch job`, (way) => amount(way.job_money))]),
   ];
@@ -93,9 +93,9 @@ export function showTable(table, size) {
 
 /** @param {any} size */
 export function roomWords({ fits, largest_batch: largest, weights }) {
-  const cache = `${Math.round(weights.cache_bytes_per_token / 1000).toLocaleString("en")} kB of the target’s cache a token`;
-  if (!largest) return `no request fits; ${cache}`;
-  return `${fits ? "" : "too much; "}room for ${largest.toLocaleString("en")} requests at once${largest === 1024 ? " or more" : ""}; ${cache}`;
+  const cache = `${Math.round(weights.cache_bytes_per_token / 1000).toLocaleString("en")} kB of the target’s cache per token`;
+  if (!largest) return `not enough memory for a single request; ${cache}`;
+  return `${fits ? "" : "not enough memory for the plan; "}memory for ${largest.toLocaleString("en")} requests at once${largest === 1024 ? " or more" : ""}; ${cache}`;
 }
 
 // Return the shares of requests that stay within both limits, at the load that the user typed.
@@ -106,9 +106,9 @@ export function roomWords({ fits, largest_batch: largest, weights }) {
 export function servedWords(results, load) {
   const here = POLICIES.map(([policy, title]) => [title, results.find((each) => each.policy === policy && each.load === load)]);
   if (here.some(([, found]) => !found)) return "";
-  const served = (/** @type {any} */ found) => (found.keeps_up ? `${Math.round(100 * found.within_limits)} %` : "not all: the queue grows");
+  const served = (/** @type {any} */ found) => (found.keeps_up ? `${Math.round(100 * found.within_limits)} %` : "the queue grows without end");
   const words = here.map(([title, found]) => `${title}: ${served(found)}`);
-  return `At ${load.toLocaleString("en")} requests a second, these shares stay within both limits. ${words.join("; ")}.`;
+  return `At ${load.toLocaleString("en")} requests per second, the following shares of the requests stay within both limits. ${words.join("; ")}.`;
 }
 
 /**
