@@ -74,7 +74,8 @@ class _Sentence:
             for token, name in zip((difference.a, difference.b), self.names, strict=True)
         )
         return (
-            f"Token {difference.index + 1} is the first to differ: {one}, {other}; {self._why()}."
+            f"Token {difference.index + 1} is the first to differ: {one}, {other}. The reason: "
+            f"{self._why()}."
         )
 
     def _ended(self, cause: TextEnded) -> str:
@@ -83,10 +84,12 @@ class _Sentence:
         longer = self.difference.b if cause.which == "a" else self.difference.a
         assert longer is not None
         if index == 0:
-            return f"{ended} has no text yet, {other} begins with {self._origin(longer)}."
+            return f"{ended} has no text yet, and {other} begins with {self._origin(longer)}."
         same = "token is" if index == 1 else f"{index} tokens are"
-        ends = f"{ended} ends there {_ENDS[cause.finish]}"
-        return f"The first {same} the same; {ends}, {other} goes on with {self._origin(longer)}."
+        ends = f"Then {ended} ends {_ENDS[cause.finish]}"
+        return (
+            f"The first {same} the same. {ends}, and {other} continues with {self._origin(longer)}."
+        )
 
     def _origin(self, token: Arrival) -> str:
         place = "" if token.round_index is None else f", round {token.round_index + 1}"
@@ -103,10 +106,11 @@ class _Sentence:
             case OtherProposal(token_ids=(one, other)):
                 drafted = [self._drafted(each) for each in (one, other)]
                 return (
-                    f"{self.names[0]} had drafted {drafted[0]} there, {self.names[1]} {drafted[1]}"
+                    f"{self.names[0]} had drafted {drafted[0]} at this position, and "
+                    f"{self.names[1]} {drafted[1]}"
                 )
             case OtherDraw(token_id=None):
-                return "the target drew it with another random number"
+                return "the target drew the token with another random number"
             case OtherDraw(token_id=int() as token_id, draws=draws):
                 return f"the draw on {self._text(token_id)} was {self._numbers(*draws)}"
             case OtherDistribution() as cause:
@@ -122,11 +126,13 @@ class _Sentence:
         match cause.distribution:
             case Distribution.TARGET if is_hair:
                 return (
-                    "the target's own draw fell between two tokens, and rounding moved the border"
+                    "the target's own draw was so close to the border between two tokens that "
+                    "rounding decided"
                 )
             case Distribution.ACCEPTANCE if is_hair:
                 return (
-                    f"the draw on {text} all but equals its acceptance probability, {_number(one)}"
+                    f"the draw on {text} almost equals its acceptance probability, {_number(one)}, "
+                    "so rounding decided"
                 )
             case Distribution.ACCEPTANCE:
                 return f"{text} passes with probability {numbers}"
@@ -135,11 +141,11 @@ class _Sentence:
             case Distribution.DRAFT if cause.same_setting:
                 return (
                     f"the draft gives {text} probability {numbers}, although all settings are the "
-                    "same: a draft that reads the text anew, in one go, may round otherwise, a "
-                    "quantised one visibly, and both texts are exact"
+                    "same. A forward over several tokens may round differently from forwards over "
+                    "one token, and a quantised draft rounds visibly. Both texts are exact"
                 )
         given = f"the {cause.distribution.value} gives {text} probability {numbers}"
-        same = ", although target and sampling are the same" if cause.same_setting else ""
+        same = ", although the target and the sampling are the same" if cause.same_setting else ""
         return given + same
 
     def _numbers(self, one: float | None, other: float | None) -> str:

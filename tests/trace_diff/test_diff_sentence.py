@@ -26,25 +26,25 @@ def short_by(finish, rounds=3):
 
 BOTH = (
     "Token 5 is the first to differ: ' t27' (recovered after a rejection, round 2) in a, "
-    "' t36' (an accepted guess, round 2) in b; "
+    "' t36' (an accepted guess, round 2) in b. The reason: "
 )
 EXTRAS = (
     "Token 5 is the first to differ: ' t27' (recovered after a rejection, round 2) in a, "
-    "' t2' (recovered after a rejection, round 2) in b; "
+    "' t2' (recovered after a rejection, round 2) in b. The reason: "
 )
 DRAFTED = TRACE.rounds[ROUND].verdicts[NODE]
-AGAIN = ", although target and sampling are the same"
+AGAIN = ", although the target and the sampling are the same"
 GOLDEN = {
     "draw": (FORCED, BOTH + "the draw on ' t36' was 0.863 in a, 0 in b."),
     "proposal": (
         with_verdict(FORCED, token_id=5),
-        BOTH.replace("t36", "t5") + "a had drafted ' t36' there, b ' t5'.",
+        BOTH.replace("t36", "t5") + "a had drafted ' t36' at this position, and b ' t5'.",
     ),
     "draft distribution": (
         with_verdict(FORCED, draft_prob=DRAFTED.draft_prob / 2),
         BOTH + "the draft gives ' t36' probability 0.0702 in a, 0.0351 in b, although all settings "
-        "are the same: a draft that reads the text anew, in one go, may round otherwise, a "
-        "quantised one visibly, and both texts are exact.",
+        "are the same. A forward over several tokens may round differently from forwards over one "
+        "token, and a quantised draft rounds visibly. Both texts are exact.",
     ),
     "rule": (
         with_verdict(FORCED, acceptance_prob=1.0),
@@ -52,7 +52,8 @@ GOLDEN = {
     ),
     "near tie": (
         with_verdict(FORCED, uniform_draw=DRAFTED.uniform_draw),
-        BOTH + "the draw on ' t36' all but equals its acceptance probability, 0.725.",
+        BOTH + "the draw on ' t36' almost equals its acceptance probability, 0.725, so rounding "
+        "decided.",
     ),
     "target distribution": (
         changed_place(TRACE, halved("target_probs")),
@@ -68,30 +69,31 @@ GOLDEN = {
     ),
     "border": (
         changed_place(TRACE, a_hair_less),
-        EXTRAS + "the target's own draw fell between two tokens, and rounding moved the border.",
+        EXTRAS + "the target's own draw was so close to the border between two tokens that "
+        "rounding decided.",
     ),
     "own draw": (
         changed_place(TRACE, lambda position: position),
-        EXTRAS + "the target drew it with another random number.",
+        EXTRAS + "the target drew the token with another random number.",
     ),
     "stopped": (
         short_by(FinishReason.STOPPED),
-        "The first 8 tokens are the same; b ends there because it was stopped, "
-        "a goes on with ' t3' (an accepted guess, round 4).",
+        "The first 8 tokens are the same. Then b ends because it was stopped, and "
+        "a continues with ' t3' (an accepted guess, round 4).",
     ),
     "end of sequence": (
         short_by(FinishReason.END_OF_SEQUENCE, rounds=0),
-        "The first token is the same; b ends there at the end of its sequence, "
-        "a goes on with ' t30' (an accepted guess, round 1).",
+        "The first token is the same. Then b ends at the end of its sequence, and "
+        "a continues with ' t30' (an accepted guess, round 1).",
     ),
     "unfinished": (
         changed(TRACE, prefill=None, rounds=(), finish=None),
-        "b has no text yet, a begins with ' t6' (drawn after the prompt).",
+        "b has no text yet, and a begins with ' t6' (drawn after the prompt).",
     ),
     "prompt": (
         random_trace(4, rounds=3),
         "Token 1 is the first to differ: ' t6' (drawn after the prompt) in a, "
-        "' t30' (drawn after the prompt) in b; the prompts differ.",
+        "' t30' (drawn after the prompt) in b. The reason: the prompts differ.",
     ),
 }
 
