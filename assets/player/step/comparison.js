@@ -88,7 +88,7 @@ export class Comparison {
     const longer = own ?? theirs;
     const [ended, other] = own ? ["the other", "this run"] : ["this run", "the other"];
     const same = this.index === 1 ? "token is" : `${this.index} tokens are`;
-    setText(this.refs.difference, `The first ${same} the same; ${ended} ends there, ${other} goes on${longer ? ` with ${named(longer)}` : ""}.`);
+    setText(this.refs.difference, `The first ${same} the same. Then ${ended} ends, and ${other} continues${longer ? ` with ${named(longer)}` : ""}.`);
   }
 }
 
