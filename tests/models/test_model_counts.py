@@ -158,7 +158,7 @@ def test_the_precision_is_that_of_the_quantisation(name: str) -> None:
 def test_weights_with_unknown_bits_only_need_a_typed_precision(name: str) -> None:
     content = CONFIG_MAPPING["llama"]().to_dict() | {"quantization_config": METHODS[name][0]}
     unknown = counted_shape(content, "mine")
-    with pytest.raises(InputError, match="precision must be given for mine, whose weights are q"):
+    with pytest.raises(InputError, match="precision must be given for mine, because its w"):
         read_plan({"draft": "n-gram"}, unknown)
     with pytest.raises(InputError, match="draft_precision must be given for mine"):
         read_plan({}, MODELS["llama-2-7b"], unknown)
