@@ -265,8 +265,8 @@ def test_after_a_reload_during_a_server_s_answer_its_address_must_be_typed_again
         tab.reload()
         ended.set()
         said = tab.text("lostNotice")
-        assert "Your race was still going on" in said and said.endswith("Run it again")
-        assert "The server’s address and key are kept nowhere: to race it again, too" in said
+        assert "Your race was still running" in said and said.endswith("Run it again")
+        assert "The server’s address and key are not stored. To race it again, first" in said
         assert tab.ref("raceServer").input_value() == "" and url not in str(tab.evaluate(KEPT))
         tab.ref("raceServer").fill(url)
         tab.ref("lostAgain").click()

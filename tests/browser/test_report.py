@@ -189,10 +189,10 @@ def test_a_report_describes_the_servers_that_were_raced(
     missing = replace(lane, name="plain-server", finish=None, engine=gone)
     report = open_report(replace(TRACE, lanes=(*TRACE.lanes, answered, missing)))
     one, other = report.driver.ref("stepServers").locator("p").all_inner_texts()
-    assert one.startswith("Raced beside it, the server: 3 tokens in 1.50 s, 2.0 a second")
+    assert one.startswith("Also in the race, the server: 3 tokens in 1.50 s, 2.0 a second")
     assert "target forwards unknown · llama.cpp b1, model m · 2 of 8 drafted tokens" in one
     assert other == (
-        "Raced beside it, the plain-server: Server must answer, but nothing listens there."
+        "Also in the race, the plain-server: Server must answer, but nothing listens there."
     )
     report.press("End")
     assert report.place[0] == len(TRACE.rounds) - 1

@@ -62,7 +62,7 @@ def test_tabs_with_the_same_link_share_one_race_and_a_stop_affects_only_one_tab(
     first.wait_for_rounds(3)
     second.press_race()
     second.wait_for_rounds(3)
-    second.until(SAYS % "this run is seen by 2 pages")
+    second.until(SAYS % "2 pages show this run")
     clocks = [tab.evaluate("specviz.race.view.trace.rounds[2].seconds") for tab in (first, second)]
     assert clocks[0] == clocks[1], "it was decoded once"
     first.ref("stop").click()

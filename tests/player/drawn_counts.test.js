@@ -17,14 +17,14 @@ test("during a series of draws there is no verdict yet", () => {
 });
 
 test("at the end the result of the test is said in plain words", () => {
-  assert.match(verdictWords(COUNTS, true, false), /come to 12 \(chi-square\).*about 9 \(the degrees of freedom\).*20 %.*No difference from the target is visible/);
+  assert.match(verdictWords(COUNTS, true, false), /is 12 \(chi-square\).*about 9 \(the degrees of freedom\).*20 %.*No difference from the target is visible/);
   const other = { ...COUNTS, is_other: true, distance: { ...COUNTS.distance, p_value: 1e-9 } };
   assert.match(verdictWords(other, true, false), /less than one in 1,000.*This is another distribution/);
 });
 
 test("a single token that the target cannot write decides the test", () => {
   const never = { ...COUNTS, is_other: true, distance: { ...COUNTS.distance, forbidden: 3 } };
-  assert.match(verdictWords(never, true, false), new RegExp(`the target never says.*${findingWords(never)}`));
+  assert.match(verdictWords(never, true, false), new RegExp(`probability 0 in the target.*${findingWords(never)}`));
 });
 
 test("a p-value from 1 in 1,000 to 1 in 20 decides nothing, and the words do not call the rule exact", () => {

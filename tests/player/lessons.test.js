@@ -356,7 +356,7 @@ test("a round of a batch is described with its empty slots and the remaining row
   const steps = [{ seconds: 0.0123, rows: 2, tokens: 7, padding: 3 }, { seconds: 0.01, rows: 1, tokens: 1, padding: 0 }];
   const found = { rows: [{}, {}], steps };
   assert.equal(roundWords(found, 0), "2 prompts have been read. Each row has one token.");
-  assert.equal(roundWords(found, 1), "Round 1 of 2: 7 tokens of 2 rows ran together in 12.3 ms, 3 places stayed empty.");
+  assert.equal(roundWords(found, 1), "Round 1 of 2: 7 tokens of 2 rows ran together in 12.3 ms, and 3 positions stayed empty.");
   assert.equal(roundWords(found, 2, "Look"), "Look 2 of 2: 1 token of 1 row ran together in 10.0 ms.");
 });
 

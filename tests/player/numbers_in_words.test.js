@@ -77,7 +77,7 @@ test("a waiting visitor sees how many runs are ahead and what runs now", () => {
   assert.equal(waitingWords(1, { title: "a race", seconds_left: 30 }), "waiting: 1 run is ahead of yours: a race · about 30 s left");
   assert.equal(waitingWords(2, { title: "a race", seconds_left: null }), "waiting: 2 runs are ahead of yours; now a race");
   assert.equal(waitingWords(3, null), "waiting: 3 runs are ahead of yours");
-  const given = "this run gave its place to a visitor who had none, and goes on by itself";
+  const given = "this run gave its slot to a visitor who had none, and continues by itself";
   assert.equal(waitingWords(1, { title: "a race", seconds_left: null, has_given: true }), `${given}: 1 run is ahead of yours: a race`);
   const short = "waiting until another run ends, because the server is short of memory";
   assert.equal(waitingWords(1, { title: "a race", seconds_left: null, lacks_memory: true }), `${short}: 1 run is ahead of yours: a race`);

@@ -156,10 +156,10 @@ function measured(rounds, draft, verify, tokens) {
 }
 
 test("one sentence on the parts of the time explains a gain or a loss", () => {
-  assert.equal(timeSentence(measured(4, 0.03, 0.12, 2.5)), "A round takes as long as 1.5 steps of the baseline and brings 2.50 tokens: that is the gain.");
+  assert.equal(timeSentence(measured(4, 0.03, 0.12, 2.5)), "A round takes as long as 1.5 steps of the baseline and brings 2.50 tokens: this is a gain.");
   assert.equal(
     timeSentence(measured(4, 0.12, 0.14, 2)),
-    "A round takes as long as 2.6 steps of the baseline, 46 % of it drafting, and brings 2.00 tokens: a loss. To break even it would have to bring 2.60.",
+    "A round takes as long as 2.6 steps of the baseline, 46 % of it drafting, and brings 2.00 tokens: a loss. To break even, it would have to bring 2.60.",
   );
   assert.match(timeSentence(measured(4, 0.05, 0.15, 2)), /: about even\.$/);
   assert.equal(timeSentence(measured(0, 0, 0, 2)), "");
@@ -167,23 +167,23 @@ test("one sentence on the parts of the time explains a gain or a loss", () => {
   // tokens per round.
   const told = (speedup, tokens, speedups) => timeSentence({ ...measured(4, 0.03, 0.12, tokens), speedup }, speedups).split(" tokens: ")[1];
   assert.deepEqual([told(1.1, 1.7), told(0.9, 1.3)], ["about even.", "about even."]); // 1.13 and 0.87 times as fast
-  assert.deepEqual([told(1.2, 1.7), told(1.3, 2)], ["that is the gain.", "that is the gain."]);
-  assert.equal(told(1.1, 2), "a gain, but a small one over the whole run, the reading of the prompt included.");
-  assert.match(told(0.9, 1.2), /^a loss, but a small one over the whole run, .* To break even it would have to bring 1\.50\.$/);
+  assert.deepEqual([told(1.2, 1.7), told(1.3, 2)], ["this is a gain.", "this is a gain."]);
+  assert.equal(told(1.1, 2), "a gain, but a small one for the whole run, which also reads the prompt.");
+  assert.match(told(0.9, 1.2), /^a loss, but a small one for the whole run, .* To break even, it would have to bring 1\.50\.$/);
   assert.match(told(0.8, 1.3), /^a loss\. To break even/);
-  assert.deepEqual([told(1.1, 1.6, [1.05, 1.1, 1.2]), told(1.1, 1.6, [0.9, 1.1, 1.2])], ["that is the gain.", "about even."]);
+  assert.deepEqual([told(1.1, 1.6, [1.05, 1.1, 1.2]), told(1.1, 1.6, [0.9, 1.1, 1.2])], ["this is a gain.", "about even."]);
   const late = measured(4, 0.03, 0.12, 2.5);
   late.speculative.ttft_seconds = 0.43;
   late.speculative.seconds += 0.23;
-  assert.match(timeSentence(late), / that is the gain\. The first token took 430 ms, against 200 ms: the speedup counts that, too\.$/);
+  assert.match(timeSentence(late), / this is a gain\. The first token took 430 ms instead of 200 ms, which the speedup includes\.$/);
 });
 
 test("the times of the run show that several tokens are verified in about the time of one", () => {
   const about = checkSentence(measured(4, 0.03, 0.12, 2.5), 6);
-  assert.match(about, /^Checking 6 tokens in one forward took 120 ms, writing one alone 100 ms: every weight is read once either way/);
+  assert.match(about, /^Checking 6 tokens in one forward took 120 ms, and writing a single token took 100 ms\. Both read every weight once/);
   // The sentence shows as many digits of a time as the bar of the chart.
-  assert.match(checkSentence(measured(4, 0.03, 0.2012, 2.5), 25.3), /took 201 ms, writing one alone 100 ms/);
-  assert.match(checkSentence(measured(4, 0.03, 1.2, 2.5), 61.25), /^Checking 61\.3 tokens .* more to compute\.$/);
+  assert.match(checkSentence(measured(4, 0.03, 0.2012, 2.5), 25.3), /took 201 ms, and writing a single token took 100 ms/);
+  assert.match(checkSentence(measured(4, 0.03, 1.2, 2.5), 61.25), /^Checking 61\.3 tokens .* more arithmetic\.$/);
   assert.deepEqual([checkSentence(measured(0, 0, 0, 2), 6), checkSentence(measured(4, 0.03, 0.12, 2.5), 1)], ["", ""]);
 });
 
@@ -203,7 +203,7 @@ test("the share of drafting in a sentence equals that of the bar", () => {
 
 test("the end of a run says how many other runs were measured at the same time", () => {
   assert.equal(endWords({ beside: 2, waited: null }), "measured while 2 other runs took turns with it");
-  assert.match(endWords({ waited: 0.336 }), /^the processor was busy with other work for 34 % of its time/);
+  assert.match(endWords({ waited: 0.336 }), /^other work used the processor for 34 % of the time/);
   assert.equal(endWords({ limit: "over", waited: 0.5 }), "over");
 });
 

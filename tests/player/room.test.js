@@ -136,7 +136,7 @@ test("a reveal is one sentence with the class's votes, the rule, its numbers, th
   const said = "18 of 24 votes (75 %) were for accepting it. The rule accepts it with probability min(1, p/q) = min(1, 30.0\u00a0% / 40.0\u00a0%) = 0.750: the draw u = 0.800 is not below that, so it is rejected.";
   assert.equal(verdictSentence(poll(18, 6)), said);
   const mine = ["accept", "reject"].map((choice) => mineWords({ ...poll(18, 6), revealed: true }, choice));
-  assert.deepEqual(mine, ["You said accept. It came out otherwise.", "You said reject, and so it came out."]);
+  assert.deepEqual(mine, ["You said accept. The result is different.", "You said reject. The result is the same."]);
   assert.match(verdictSentence(poll(1, 0, { u: 0.2, accepted: true })), /^1 of 1 vote \(100 %\) was for .* u = 0\.200 is below that, so it is accepted\.$/);
   assert.match(verdictSentence(poll(0, 0)), /^Nobody voted\. The rule/);
   assert.match(verdictSentence(poll(1, 1, { residual: true })), /with the p that the rejected guesses before it left over/);

@@ -6,8 +6,8 @@
  * @param {boolean} isOlderShown true if the page now shows an earlier race
  */
 export function lostSentence(words, servers, isOlderShown) {
-  const shown = isOlderShown ? " Shown: your race before that." : "";
-  return `Your race was still going on when this page was loaded again, and ended with it: ${words}.${serversLost(servers)}${shown}`;
+  const shown = isOlderShown ? " The page shows your race before that." : "";
+  return `Your race was still running when this page was loaded again, which ended it: ${words}.${serversLost(servers)}${shown}`;
 }
 
 // Say that the user must type the addresses of the servers again, because a reload empties their
@@ -16,5 +16,5 @@ export function lostSentence(words, servers, isOlderShown) {
 function serversLost(count) {
   if (!count) return "";
   const [whose, them] = count === 1 ? ["The server’s address", "it"] : ["The servers’ addresses", "them"];
-  return ` ${whose} and key are kept nowhere: to race ${them} again, too, type them under More settings first.`;
+  return ` ${whose} and key are not stored. To race ${them} again, first enter them under More settings.`;
 }

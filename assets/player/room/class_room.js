@@ -257,8 +257,8 @@ export class ClassRoom {
   // opened again.
   askToEnd() {
     const { refs, here } = this;
-    const who = here ? `It ends for everybody: ${hereWords(here)}.` : "Nobody follows it now.";
-    setText(refs.roomEndingWords, `${who} Its link then leads nowhere, and the answers that it has collected are gone.`);
+    const who = here ? `The class ends for everybody: ${hereWords(here)}.` : "Nobody follows it now.";
+    setText(refs.roomEndingWords, `${who} Its link then no longer works, and the collected answers are lost.`);
     refs.roomEnding.showModal();
   }
 

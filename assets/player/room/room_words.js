@@ -83,7 +83,7 @@ export function verdictSentence(poll) {
   if (greedy) return `${room}. At temperature 0 nothing is drawn: the guess is kept only if it is the target’s most probable token, so ${end}.`;
   if (accept === null || u === null) return `${room}; ${end}.`;
   const [rule, draw] = drawn(accept, u);
-  const left = [residual ? ", with the p that the rejected guesses before it left over" : "", chosen ? ", with q = 1 because the draft chose this guess and did not draw it" : ""].join("");
+  const left = [residual ? ", where p is what the rejected guesses before it left" : "", chosen ? ", where q = 1 because the draft chose this guess and did not draw it" : ""].join("");
   return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${quotient(p, q, rule).map((each) => (each.includes("in") ? `(${each})` : each)).join(" / ")}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
 }
 
@@ -93,8 +93,8 @@ export function verdictSentence(poll) {
 export function hintSentence({ p, q, greedy, residual, chosen }) {
   const ratio = p !== null && q ? decimals(Math.min(1, p / q)) : "";
   const [target, draft] = quotient(p, q, ratio);
-  if (greedy) return `Before temperature 0 the target gives this guess p = ${target} and the draft q = ${draft}. Then only the target’s most probable token counts: nothing is drawn.`;
-  const left = residual ? "Of the p that the rejected guesses before it left over, this guess has" : "The target gives this guess p =";
+  if (greedy) return `Without temperature 0, the target would give this guess p = ${target} and the draft q = ${draft}. At temperature 0 only the target’s most probable token counts, and nothing is drawn.`;
+  const left = residual ? "Of the p that the rejected guesses before it left, this guess has" : "The target gives this guess p =";
   return chosen ? `${left} ${target}. The draft chose it and did not draw it, so q counts as 1.` : `${left} ${target}, and the draft gave it q = ${draft}.`;
 }
 
@@ -116,7 +116,7 @@ function quotient(p, q, ratio) {
 export function mineWords({ revealed, facts }, mine) {
   if (!revealed) return `You said ${mine}. You may change it until the result is shown.`;
   const isSo = (mine === "accept") === facts?.accepted;
-  return `You said ${mine}${isSo ? ", and so it came out" : ". It came out otherwise"}.`;
+  return `You said ${mine}. The result ${isSo ? "is the same" : "is different"}.`;
 }
 
 // Say which numbers stay hidden until the result is shown.

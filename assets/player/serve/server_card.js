@@ -153,7 +153,7 @@ export class ServerCard {
     refs.watchServers.replaceChildren(headRow(["server", ...heads]), body(rows.map((/** @type {ServerRow} */ row) => serverRow(row, heads.length))));
     const what = rows.length < 2 ? "The engine was" : "Engines were";
     const again = restarts ? ` ${what} started again ${restarts === 1 ? "once" : `${restarts} times`} meanwhile.` : "";
-    setText(refs.watchState, `Read every ${this.offer.every_seconds} seconds, requests of others included.${again}`);
+    setText(refs.watchState, `The counters are read every ${this.offer.every_seconds} seconds. They include the requests of other users.${again}`);
     refs.watchAbsent.hidden = !absent.length;
     setText(refs.watchAbsent, absent.join(" "));
     this.figures = figures;

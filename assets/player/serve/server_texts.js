@@ -19,7 +19,7 @@ export function textFacts({ tokens, seconds, first_token: first, drafted, accept
 export function comparedTexts(plain, fast) {
   const gain = (fast.tokens / fast.seconds) * (plain.seconds / plain.tokens);
   const speed = Math.abs(gain - 1) < CLOSE ? "About as fast as without drafts" : `${gain.toFixed(2)} times the speed without drafts`;
-  return `${speed}, by one text; ${sameness(plain.text, fast.text)}.`;
+  return `${speed}, measured with one text; ${sameness(plain.text, fast.text)}.`;
 }
 
 /**
@@ -31,5 +31,5 @@ function sameness(plain, fast) {
   const characters = [...plain];
   const other = [...fast];
   const at = characters.findIndex((each, index) => each !== other[index]);
-  return `the texts part at character ${(at < 0 ? characters.length : at) + 1}: two probabilities that are nearly equal may be rounded differently`;
+  return `the texts differ from character ${(at < 0 ? characters.length : at) + 1} on, because two nearly equal probabilities may be rounded differently`;
 }

@@ -106,6 +106,6 @@ export class BatchRows {
 export function roundWords({ rows: all, steps }, at, name = "Round") {
   if (!at) return `${all.length} prompts have been read. Each row has one token.`;
   const { rows, tokens, padding, seconds } = steps[at - 1];
-  const empty = padding ? `, ${padding} places stayed empty` : "";
+  const empty = padding ? `, and ${padding} positions stayed empty` : "";
   return `${name} ${at} of ${steps.length}: ${tokens} ${tokens === 1 ? "token" : "tokens"} of ${rows} ${rows === 1 ? "row" : "rows"} ran together in ${(1000 * seconds).toPrecision(3)} ms${empty}.`;
 }

@@ -42,12 +42,12 @@ export function drawDistance(curve, history, goal) {
 export function verdictWords(counts, isDone, isGreedy) {
   const { draws, accepted, distance } = counts;
   const kept = `${draws.toLocaleString("en")} draws, ${Math.round((100 * accepted) / draws)} % of the guesses kept.`;
-  if (isGreedy) return `${kept} At temperature 0 one token is certain, so there is nothing to count: either every text is the same, but for ties that rounding decides, or the rule is wrong.`;
+  if (isGreedy) return `${kept} At temperature 0 one token is certain, so there is nothing to count. Either all texts are the same, except for ties that rounding decides, or the rule is wrong.`;
   const numbers = `Distance ${distance.total_variation.toFixed(3)}, noise floor ${distance.noise_floor.toFixed(3)}.`;
   if (!isDone) return `${kept} ${numbers}`;
-  if (distance.forbidden) return `${kept} ${numbers} Tokens came that the target never says. ${FINDINGS.other}`;
+  if (distance.forbidden) return `${kept} ${numbers} Some of the drawn tokens have probability 0 in the target. ${FINDINGS.other}`;
   const p = distance.p_value < 0.001 ? "less than one in 1,000" : `${(100 * distance.p_value).toFixed(distance.p_value < 0.1 ? 1 : 0)} %`;
-  const chance = `All squared differences come to ${distance.chi_square.toFixed(0)} (chi-square); draws from the target itself come to about ${distance.degrees_of_freedom} (the degrees of freedom), and to as much as here in ${p} of all series.`;
+  const chance = `The sum of all squared differences is ${distance.chi_square.toFixed(0)} (chi-square). Draws from the target itself give about ${distance.degrees_of_freedom} (the degrees of freedom), and at least as much as here in ${p} of all series.`;
   return `${kept} ${numbers} ${chance} ${findingWords(counts)}`;
 }
 

@@ -32,7 +32,7 @@ export function engineLine(trace, lane) {
   const { name, tokens, clock, forwards, hasEnded } = lane;
   const known = forwards.length ? counted(forwards.length, "target forward") : "target forwards unknown";
   const size = `${counted(tokens.length, "token")} in ${clock.toFixed(2)} s, ${lane.rateAt(Infinity).toFixed(1)} a second${hasEnded ? "" : ", stopped"} · ${known} · `;
-  return `Raced beside it, the ${name}: ${tokens.length ? size : ""}${engineWords(trace, lane)}`;
+  return `Also in the race, the ${name}: ${tokens.length ? size : ""}${engineWords(trace, lane)}`;
 }
 
 // Say how many drafted tokens the engine reports, and how many of them were accepted. The text

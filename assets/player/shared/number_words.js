@@ -218,7 +218,7 @@ export function waitingWords(ahead, running) {
 
 /** @param {{ has_given?: boolean, lacks_memory?: boolean } | null} running */
 function waitingReason(running) {
-  if (running?.has_given) return "this run gave its place to a visitor who had none, and goes on by itself";
+  if (running?.has_given) return "this run gave its slot to a visitor who had none, and continues by itself";
   if (running?.lacks_memory) return "waiting until another run ends, because the server is short of memory";
   return "waiting";
 }
@@ -230,7 +230,7 @@ function waitingReason(running) {
  */
 export function companyWords(pages, beside) {
   const parts = [];
-  if (pages > 1) parts.push(`this run is seen by ${pages} pages`);
+  if (pages > 1) parts.push(`${pages} pages show this run`);
   if (beside) parts.push(`${counted(beside, "other run")} ${beside === 1 ? "takes" : "take"} turns with it`);
   return parts.join("; ");
 }
@@ -249,7 +249,7 @@ export function endWords({ limit, ...measured }) {
 export function measuredWords({ beside, waited }) {
   const parts = [];
   if (beside) parts.push(`measured while ${counted(beside, "other run")} took turns with it`);
-  if (waited) parts.push(`the processor was busy with other work for ${Math.round(100 * waited)} % of its time: in quiet it may come out otherwise`);
+  if (waited) parts.push(`other work used the processor for ${Math.round(100 * waited)} % of the time, so times may differ on an idle machine`);
   return parts.join(" · ");
 }
 

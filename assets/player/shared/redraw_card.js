@@ -116,23 +116,23 @@ function writtenAt(round, node) {
 
 /** @param {any} place */
 function whereWords({ trace, round, node }) {
-  return `Round ${round.record.i + 1}, the place of ${tokenLabel(trace.text(round.tokenId(node)))}.`;
+  return `Round ${round.record.i + 1}, at the position of ${tokenLabel(trace.text(round.tokenId(node)))}.`;
 }
 
 /** @param {RedrawPlan} plan */
 function howWords({ drawing, rule, guesses }) {
-  if (!guesses.length) return "Nothing was drafted here: the target draws from p itself, each time.";
-  if (rule === "typical") return "Each time the same guesses meet the threshold of typical acceptance; where none passes, the target draws from p. This rule is lossy: the bars need not come out as p.";
-  const many = guesses.length > 1 ? ` Up to ${guesses.length} guesses are tried in turn.` : "";
-  if (drawing === "chosen") return `Each time the guess that the drafter picked is kept with probability p, else the target draws from p without it.${many} What comes out is p, whatever was picked.`;
-  return `For each token q is the draft’s probability, p the target’s. Each time a guess is drawn from q, kept with probability min(1, p/q), else replaced from what is left of p.${many} What comes out is p, however bad the guesses are.`;
+  if (!guesses.length) return "Nothing was drafted here, so each draw is a draw of the target from p itself.";
+  if (rule === "typical") return "In each draw, typical acceptance compares the same guesses with its threshold. If none passes, the target draws from p. This rule is lossy, so the bars may differ from p.";
+  const many = guesses.length > 1 ? ` Up to ${guesses.length} guesses are tried one after another.` : "";
+  if (drawing === "chosen") return `In each draw, the guess that the drafter picked is kept with probability p. Otherwise, the target draws from p without this guess.${many} The result follows p, whatever guess was picked.`;
+  return `For each token, q is the draft’s probability and p the target’s. In each draw, a guess is drawn from q and kept with probability min(1, p/q). Otherwise, it is replaced by a token from the residual of p.${many} The result follows p, however bad the guesses are.`;
 }
 
 /** @param {any} place */
 function whyNot({ trace, round, node }) {
-  if (round?.isBlock && !round.isGreedy) return "Block verification judges the draft as a whole, so the draw of one place cannot be repeated by itself.";
-  if (round?.isGreedy) return `At temperature 0 nothing is drawn, so there is nothing to redraw: p is all on one token, the target’s most probable one${bestWords(trace, round, node)}. A guess passes only if it is that token, so the text is the target’s own, token for token.`;
-  return "This place was never examined, so the record keeps no distributions of it.";
+  if (round?.isBlock && !round.isGreedy) return "Block verification judges the draft as a whole, so the draw at one position cannot be repeated by itself.";
+  if (round?.isGreedy) return `At temperature 0 nothing is drawn at random, so no draw can be repeated. One token has p = 1: the target’s most probable one${bestWords(trace, round, node)}. A guess passes only if it is that token, so the text is the target’s own, token for token.`;
+  return "This position was never examined, so the record has no distributions for it.";
 }
 
 // Name the most probable token at this position, if the record has it.

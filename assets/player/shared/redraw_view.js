@@ -180,11 +180,11 @@ export class RedrawView {
 function resultWords({ count, distance, ceiling, accepted }, isLossy, isDone) {
   const kept = accepted.reduce((sum, each) => sum + each, 0);
   const many = `${count.toLocaleString("en")} draws`;
-  const sentence = `${many}, ${Math.round((100 * kept) / count)} % of them kept guesses. Distance from p (total variation): ${distance.toFixed(3)}.`;
+  const sentence = `${many}, ${Math.round((100 * kept) / count)} % of them kept a guess. Distance from p (total variation): ${distance.toFixed(3)}.`;
   if (!isDone) return sentence;
-  const chance = `of as many draws from p itself hardly one series in a hundred lies farther away than ${ceiling.toFixed(3)}`;
+  const chance = `if as many tokens are drawn from p itself, hardly one series in a hundred has a distance above ${ceiling.toFixed(3)}`;
   if (distance <= ceiling) return `${sentence} No more than chance: ${chance}.`;
-  return `${sentence} More than chance: ${chance}. ${isLossy ? "More draws bring it no nearer: the rule is lossy." : "Draw more."}`;
+  return `${sentence} More than chance: ${chance}. ${isLossy ? "More draws do not bring it nearer, because the rule is lossy." : "Draw more."}`;
 }
 
 // Return the rows, sorted by decreasing p, and a last row for all other tokens. If the token

@@ -6,7 +6,7 @@ import { EQUAL, FASTER, verdictOf } from "./speedup_words.js";
 
 const DEAR = 1.25; // number of baseline steps from which a check no longer takes "about the same" time
 const SLOW = 0.05; // share of a lane's time by which the first token must be later to be mentioned
-const WHOLE_RUN = "but a small one over the whole run, the reading of the prompt included.";
+const WHOLE_RUN = "but a small one for the whole run, which also reads the prompt.";
 
 // Return a sentence on the cost and gain of a round, or "" until both lanes have more than one
 // token. The gain is judged by the same rule as the speedup next to it.
@@ -30,9 +30,9 @@ export function timeSentence({ baseline, speculative, speedup }, speedups = null
   const isAlike = overall !== EQUAL && (brought > cost) === (overall === FASTER);
   if (own === EQUAL && !isAlike) return `${takes} and ${brings}: about even.${late}`;
   const isSmall = overall === EQUAL;
-  if (brought > cost) return `${takes} and ${brings}: ${isSmall ? `a gain, ${WHOLE_RUN}` : "that is the gain."}${late}`;
+  if (brought > cost) return `${takes} and ${brings}: ${isSmall ? `a gain, ${WHOLE_RUN}` : "this is a gain."}${late}`;
   const loss = isSmall ? `a loss, ${WHOLE_RUN}` : "a loss.";
-  return `${takes}, ${drafting([draft, verify, host])}and ${brings}: ${loss} To break even it would have to bring ${cost.toFixed(2)}.${late}`;
+  return `${takes}, ${drafting([draft, verify, host])}and ${brings}: ${loss} To break even, it would have to bring ${cost.toFixed(2)}.${late}`;
 }
 
 // If the first token came clearly later than in the baseline, return a sentence that says so. The
@@ -43,7 +43,7 @@ export function timeSentence({ baseline, speculative, speedup }, speedups = null
  */
 function lateWords({ ttft_seconds: plain }, { ttft_seconds: first, seconds }) {
   if (plain === null || first === null || first - plain <= SLOW * seconds) return "";
-  return ` The first token took ${milliseconds(first)}, against ${milliseconds(plain)}: the speedup counts that, too.`;
+  return ` The first token took ${milliseconds(first)} instead of ${milliseconds(plain)}, which the speedup includes.`;
 }
 
 // Compare the time of one verification with the time of one baseline step. `tokens` is the mean
@@ -57,9 +57,9 @@ export function checkSentence({ baseline, speculative }, tokens) {
   const step = stepSeconds(baseline);
   if (rounds < 1 || step === null || !(tokens >= 1.5)) return "";
   const check = speculative.verify_seconds / rounds;
-  const took = `Checking ${tokens.toFixed(1).replace(/\.0$/, "")} tokens in one forward took ${meanMilliseconds(check)}, writing one alone ${meanMilliseconds(step)}`;
-  if (check > DEAR * step) return `${took}: every weight is read once either way, but more tokens are more to compute.`;
-  return `${took}: every weight is read once either way, and that is much of the work.`;
+  const took = `Checking ${tokens.toFixed(1).replace(/\.0$/, "")} tokens in one forward took ${meanMilliseconds(check)}, and writing a single token took ${meanMilliseconds(step)}`;
+  if (check > DEAR * step) return `${took}. Both read every weight once, but more tokens need more arithmetic.`;
+  return `${took}. Both read every weight once, which is a large part of the work.`;
 }
 
 // Return the baseline's seconds per token after the first token, or null if it has only one token.
