@@ -111,7 +111,7 @@ def sized(options: Namespace, progress: Progress) -> dict[str, Any]:
         return {"presets": _presets()}
     try:
         return _sized(options)
-    # The message begins with a field's name, which the flag's name replaces.
+    # An error begins with the name of a plan's field. The user knows only the flag's name.
     except InputError as error:
         field, space, rule = str(error).partition(" ")
         raise InputError(f"{_FLAGS.get(field, field)}{space}{rule}") from None

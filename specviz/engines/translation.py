@@ -206,7 +206,7 @@ def translate(
             passed_on = {each.now for each in files.values()}
             options = configuration.options
             written = {name: options[name] for name in options if name not in passed_on}
-            _tell_as_written(work, deployment, target, written)
+            _store_as_written(work, deployment, target, written)
             work.notes += _remarks(configuration, work, target)
             work.notes += [
                 f"{each} stays a shell variable: write its value instead where there is no shell"
@@ -275,7 +275,7 @@ def _name(flag: PastedFlag, source: EngineFacts) -> str:
     return known.field if known is not None and known.field else flag.name
 
 
-def _tell_as_written(
+def _store_as_written(
     work: _Work, deployment: ModelDeployment, target: EngineFacts, options: Options
 ) -> None:
     """Store, for each flag of the text, where the configuration contains it or why it does not."""

@@ -139,7 +139,7 @@ test("a reveal is one sentence with the class's votes, the rule, its numbers, th
   assert.deepEqual(mine, ["You said accept. The result is different.", "You said reject. The result is the same."]);
   assert.match(verdictSentence(poll(1, 0, { u: 0.2, accepted: true })), /^1 of 1 vote \(100 %\) was for .* u = 0\.200 is below that, so it is accepted\.$/);
   assert.match(verdictSentence(poll(0, 0)), /^Nobody voted\. The rule/);
-  assert.match(verdictSentence(poll(1, 1, { residual: true })), /with the p that the rejected guesses before it left over/);
+  assert.match(verdictSentence(poll(1, 1, { residual: true })), /where p is what the rejected guesses before it left/);
   assert.match(verdictSentence(poll(1, 1, { q: 1, chosen: true })), /, with q = 1 because the draft chose this guess and did not draw it: the draw/);
   assert.match(hintSentence({ p: 0.3, q: 1, greedy: false, residual: false, chosen: true }), /The draft chose it and did not draw it, so q counts as 1\.$/);
   assert.match(verdictSentence(poll(1, 1, { greedy: true, accept: 0, u: null })), /At temperature 0 nothing is drawn/);
@@ -164,7 +164,7 @@ test("a hint has p and q with enough digits for their quotient, and never the dr
   const hint = { p: 0.000335, q: 0.0273, greedy: false, residual: false };
   assert.equal(hintSentence(hint), "The target gives this guess p = 0.0335\u00a0%, and the draft gave it q = 2.73\u00a0%.");
   assert.equal(hintSentence({ ...hint, p: 8.95e-7, q: 0.0831 }), "The target gives this guess p = 1\u00a0in\u00a01,100,000, and the draft gave it q = 8.3\u00a0%.");
-  assert.match(hintSentence({ ...hint, residual: true }), /^Of the p that the rejected guesses before it left over, this guess has 0\.0335/);
+  assert.match(hintSentence({ ...hint, residual: true }), /^Of the p that the rejected guesses before it left, this guess has 0\.0335/);
   assert.match(hintSentence({ ...hint, greedy: true }), /nothing is drawn\.$/);
   assert.match(hintSentence({ ...hint, q: null }), /q = \?/);
   assert.match(hiddenWords({ hint: null, greedy: false }), /^p, q and the draw u are hidden/);

@@ -91,7 +91,8 @@ class RoundCost:
     operations: int
     uploads: int
     copies: int  # the copies to the host that the decoder itself counts
-    waits: tuple[str, ...]  # names of all other waits of the host
+    # names of the operations for which the host waits, without the counted copies
+    waits: tuple[str, ...]
 
 
 def single(config: DecodingConfig, prompt: Sequence[int] = PROMPT) -> Script:

@@ -83,7 +83,7 @@ export function verdictSentence(poll) {
   if (greedy) return `${room}. At temperature 0 nothing is drawn: the guess is kept only if it is the target’s most probable token, so ${end}.`;
   if (accept === null || u === null) return `${room}; ${end}.`;
   const [rule, draw] = drawn(accept, u);
-  const left = [residual ? ", where p is what the rejected guesses before it left" : "", chosen ? ", where q = 1 because the draft chose this guess and did not draw it" : ""].join("");
+  const left = [residual ? ", where p is what the rejected guesses before it left" : "", chosen ? ", with q = 1 because the draft chose this guess and did not draw it" : ""].join("");
   return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${quotient(p, q, rule).map((each) => (each.includes("in") ? `(${each})` : each)).join(" / ")}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
 }
 

@@ -43,7 +43,7 @@ from specviz.models.matrix_kernels.projection import Projection, kernel_state
 
 
 class NormOfRows(Protocol):
-    """A norm that may be part of a program: x / sqrt(mean(x^2) + eps) * weight."""
+    """A norm that compiled code can run with layers: x / sqrt(mean(x^2) + eps) * weight."""
 
     @property
     def weight(self) -> Tensor: ...  # [W]
@@ -53,7 +53,7 @@ class NormOfRows(Protocol):
 
 
 class ProgrammedLayer(Protocol):
-    """A layer that may be part of a program."""
+    """A layer that compiled code can run together with other layers, in one call."""
 
     @property
     def sizes(self) -> tuple[int, int, int]: ...  # (A, G, D)

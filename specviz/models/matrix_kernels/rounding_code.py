@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from specviz.models.matrix_kernels.panel_form import GROUP, RowType
 
 FOUR = 4
-LEVELS = 127 * 256  # x is rounded to integers from -LEVELS to LEVELS
+# If all absolute values of a group are below LEAST, the group is rounded to zeros.
+LEVELS = 127 * 256
 # A group is rounded to zeros if all its absolute values are below this limit.
 LEAST = 2.0**-100
 # The memory of one rounded group: GROUP high bytes, GROUP low bytes, the scale, the number at which
