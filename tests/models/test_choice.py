@@ -210,18 +210,44 @@ def test_measuring_stops_at_most_one_candidate_after_its_deadline(deadline: int)
 
 
 def test_an_empty_matrix_is_not_measured_in_part() -> None:
-    assert measuring._measured_outputs(MatrixShape("float32", 0, 64, "cpu", 0)) == 0
+    empty = Projection(torch.empty(0, 64))
+    assert measuring._sample([empty], 1) == ([empty], 1.0)
 
 
-@pytest.mark.parametrize("rounded", [Projection, int8, int4])
-def test_a_large_matrix_is_measured_in_part_and_its_times_are_those_of_the_whole(
-    rounded: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("count", "working_set", "free", "copied"),
+    [
+        (8, 4.0, None, [640] * 5),  # one matrix more than the working set
+        (8, 4.0, 2.0, [320]),  # half of the free memory has space for half a matrix each
+        (8, 4.0, 0.0, []),  # the later passes use the matrices of the first pass
+        (1, 0.2, None, [128]),
+    ],
+)
+def test_a_candidate_copies_no_more_than_the_working_set_and_the_memory_allow(
+    count: int,
+    working_set: float,
+    free: float | None,
+    copied: list[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On the clock every call takes one second, and the measured part is a tenth of the matrix."""
-    matrix = rounded(torch.randn(640, 64))
-    only = offered(matrix.shape, matrix.rows)[:1]
-    monkeypatch.setattr(measuring, "FIRST_SET", matrix.shape.bytes // 10)
-    assert measure([matrix], only, clock=PacedClock(1.0)) == {only[0].name: flat(10.0)}
+    """`working_set` and `free` are in matrices, `copied` in outputs of each copied matrix."""
+    matrices = [Projection(torch.randn(640, 64)) for _ in range(count)]
+    size = matrices[0].shape.bytes
+    samples: list[list[int]] = []
+    hold = measuring._held_by
+
+    def held_by(candidate: Any, matrices: Any, weights: Any) -> Any:
+        samples.append([each.shape.outputs for each in matrices])
+        return hold(candidate, matrices, weights)
+
+    memory = None if free is None else int(free * size)
+    monkeypatch.setattr(measuring, "_held_by", held_by)
+    monkeypatch.setattr(measuring, "FIRST_SET", size // 10)
+    monkeypatch.setattr(measuring, "WORKING_SET", int(working_set * size))
+    monkeypatch.setattr(measuring, "free_bytes", lambda device: memory)
+    times = measure(matrices, [BY_NAME["linear"], BY_NAME["mm"]], clock=PacedClock(1.0))
+    assert times is not None
+    assert samples == [[64]] * 2 + ([copied] * 2 if copied else [])
 
 
 def test_matrices_that_already_use_a_candidate_are_not_copied_for_its_measurement() -> None:

@@ -25,9 +25,10 @@ from specviz.models.matrix_kernels.choice import (
 )
 from specviz.models.matrix_kernels.kernel_candidates import BY_NAME, Held, KernelCandidate
 from specviz.models.matrix_kernels.projection import Projection
-from specviz.models.matrix_kernels.weights import MatrixShape, MatrixWeights
+from specviz.models.matrix_kernels.weights import MatrixWeights
+from specviz.models.memory import free_bytes
 
-# The total bytes of the matrices in the first pass, and in the later passes.
+# The total bytes of the matrices in the first pass, and in the later passes if memory allows.
 FIRST_SET, WORKING_SET = 32 << 20, 256 << 20
 MOST_MATRICES = 64
 # If only a part of a matrix is measured, the part's number of outputs is a multiple of this.
@@ -67,11 +68,8 @@ def measure(
     None if the passes of the fastest candidates differ too much, or if the deadline has passed: the
     choice would then depend on chance. Only candidates that may still be chosen stay in memory.
     """
-    shape, rows = matrices[0].shape, matrices[0].rows
-    first = matrices[: _count(shape, FIRST_SET)]
-    outputs = _measured_outputs(shape)
-    if outputs < shape.outputs:
-        first = [Projection(matrices[0].weights().part(outputs), rows=rows)]
+    rows = matrices[0].rows
+    first, share = _sample(matrices, FIRST_SET)
     weights = [each.weights() for each in first]
     width = weights[0].part(1).dense().shape[1]  # `shape.inputs` may include padding
     inputs = [torch.randn(each, width).to(rows) for each in MEASURED_ROWS]
@@ -93,19 +91,18 @@ def measure(
             if clock() > deadline:
                 return None
         _drop(held, passes, SLOW)
-    whole = shape.outputs / outputs
-    before = {name: tuple(whole * seconds for seconds in each) for name, each in passes.items()}
-    if len(held) > 1:
-        many = matrices[: _count(shape, WORKING_SET)]
+    before = {name: tuple(seconds / share for seconds in each) for name, each in passes.items()}
+    size = _working_set(len(held))
+    if len(held) > 1 and size > FIRST_SET:
+        many, share = _sample(matrices, size)
         weights = [each.weights() for each in many]
         held = {
             each.name: _held_by(each, many, weights) for each in candidates if each.name in held
         }
-        whole = 1.0
     later: dict[str, list[list[float]]] = {name: [] for name in held}
     for _ in range(LATER_PASSES):
         for name, held_matrices in held.items():
-            few = [whole * _seconds(held_matrices, x, clock) for x in inputs[:FEW]]
+            few = [_seconds(held_matrices, x, clock) / share for x in inputs[:FEW]]
             later[name].append([*few, *before[name][FEW:]])
             if clock() > deadline:
                 return None
@@ -114,15 +111,26 @@ def measure(
     return _with_dropped(before, {name: _least(each) for name, each in later.items()})
 
 
-def _count(shape: MatrixShape, size: int) -> int:
-    return min(MOST_MATRICES, 1 + size // max(1, shape.bytes))
+def _sample(matrices: Sequence[Projection], size: int) -> tuple[Sequence[Projection], float]:
+    """Return matrices to measure, about `size` bytes together, and their share of a whole matrix.
+
+    The share is 1 unless the sample is a part of one large matrix.
+    """
+    shape = matrices[0].shape
+    outputs = PART_OUTPUTS * math.ceil(shape.outputs * size / max(1, shape.bytes) / PART_OUTPUTS)
+    if outputs < shape.outputs:
+        part = Projection(matrices[0].weights().part(outputs), rows=matrices[0].rows)
+        return [part], outputs / shape.outputs
+    return matrices[: min(MOST_MATRICES, 1 + size // max(1, shape.bytes))], 1.0
 
 
-def _measured_outputs(shape: MatrixShape) -> int:
-    """Return how many outputs of a matrix are measured: all of them, unless the matrix is large."""
-    share = FIRST_SET / max(1, shape.bytes)
-    outputs = PART_OUTPUTS * math.ceil(shape.outputs * share / PART_OUTPUTS)
-    return min(shape.outputs, outputs)
+def _working_set(candidates: int) -> int:
+    """Return the bytes to measure in the later passes, of which each candidate may need a copy.
+
+    All copies together take at most half of the free memory.
+    """
+    free = free_bytes(torch.device("cpu"))
+    return WORKING_SET if free is None else min(WORKING_SET, free // (2 * max(1, candidates)))
 
 
 def _held_by(
