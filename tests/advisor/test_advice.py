@@ -56,9 +56,9 @@ def test_the_best_draft_length_is_the_one_that_theory_finds(
 def test_without_trying_all_methods_the_advisor_does_not_reject_speculation() -> None:
     losing, winning = (probe(run("a", a, 2, c, 0.0)) for a, c in ((FIFTH, 0.5), (HALF, 0.01)))
     untried = Untried(("b", "c"), 1, 90)
-    told = advise(losing, untried=untried)
-    assert told and told.verdict.startswith("Not decided: 1 of 3 methods were tried. The best")
-    assert told.verdict.endswith("90 seconds would be enough to try all methods.")
+    advice = advise(losing, untried=untried)
+    assert advice and advice.verdict.startswith("Not decided: 1 of 3 methods were tried. The best")
+    assert advice.verdict.endswith("90 seconds would be enough to try all methods.")
     before = MeasuredBefore("b", 5, 1.67)
     differs = advise(losing, untried=untried, before=before)
     assert differs and differs.verdict.startswith(
@@ -67,7 +67,7 @@ def test_without_trying_all_methods_the_advisor_does_not_reject_speculation() ->
     )
     agrees = advise(winning, untried=untried, before=before)
     assert agrees and agrees.verdict.startswith("Speculate with a")
-    assert [each["method"] for each in told.to_dict()["refusals"]] == ["b", "c"]
+    assert [each["method"] for each in advice.to_dict()["refusals"]] == ["b", "c"]
     found = advise(winning, untried=untried)
     assert found and found.verdict.startswith("Speculate with a")
 
@@ -148,15 +148,15 @@ def test_a_promising_method_that_found_no_time_to_race_is_named() -> None:
 
 def test_a_speedup_is_shown_with_the_measurements_that_it_is_the_median_of() -> None:
     slow = run("x", HALF, 1, 0.1, 0.0)
-    told, verdicts = [], []
+    sentences, verdicts = [], []
     for gains in ((1.86,), (1.2, 1.9, 1.6)):
         passes = [raced(slow, gain, block) for block, gain in enumerate(gains)]
         plain = tuple(baseline(block) for block in range(len(gains)))
         advice = advise(replace(probe(slow, *passes), baselines=plain), (1,))
         assert advice is not None
-        told += [each.sentence for each in advice.reasons if each.name == "measured"]
+        sentences += [each.sentence for each in advice.reasons if each.name == "measured"]
         verdicts.append(advice.verdict)
-    assert told == [
+    assert sentences == [
         "x raced in one pass, with a speedup of 1.86x. Theory predicts 1.36x from acceptance and "
         "costs. The estimate, 1.61x, is halfway between.",
         "x raced in 3 passes, with speedups of 1.20x, 1.90x and 1.60x. Theory predicts 1.36x from "
@@ -375,8 +375,8 @@ def test_a_gain_that_may_be_a_loss_is_called_uncertain() -> None:
         (0.9, "Speculate with x, K = 4, but it may not pay"),
         (1.1, "Speculate with x, K = 4: "),
     ):
-        told = Advice(True, replace(best, candidate=Candidate("x", 4), low=low), (), (), ())
-        assert told.verdict.startswith(beginning)
+        advice = Advice(True, replace(best, candidate=Candidate("x", 4), low=low), (), (), ())
+        assert advice.verdict.startswith(beginning)
 
 
 def test_the_result_of_a_sweep_is_its_fastest_undisturbed_point_of_the_same_pair() -> None:

@@ -240,7 +240,7 @@ def test_a_fork_that_is_refused_after_its_start_returns_to_its_run(real: StepDri
 
 
 @pytest.mark.slow
-def test_a_held_run_really_waits_and_continues_round_by_round(
+def test_a_paused_run_really_waits_and_continues_round_by_round(
     open_page: OpenPage, random_url: str
 ) -> None:
     # The run is long enough that the user can pause it.
@@ -262,7 +262,7 @@ def test_a_held_run_really_waits_and_continues_round_by_round(
     assert driver.rounds < 1000
 
 
-def test_a_race_that_starts_held_decodes_nothing_before_its_first_round_is_allowed(
+def test_a_race_that_starts_paused_decodes_nothing_before_its_first_round_is_allowed(
     open_page: OpenPage, random_url: str
 ) -> None:
     driver = open_page(random_url, "?tokens=400")
@@ -286,7 +286,7 @@ def test_a_race_that_starts_held_decodes_nothing_before_its_first_round_is_allow
     driver.wait_for_end()
 
 
-def test_a_held_race_that_is_stopped_does_not_block_the_next_one(
+def test_a_paused_race_that_is_stopped_does_not_block_the_next_one(
     open_page: OpenPage, random_url: str
 ) -> None:
     driver = open_page(random_url, "?tokens=40")

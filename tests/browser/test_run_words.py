@@ -25,7 +25,9 @@ def test_a_refused_file_does_not_change_the_description_of_the_run(
     assert opened.driver.text("stepNote") == words
 
 
-def test_after_a_reload_a_held_run_is_said_to_be_gone(open_page: OpenPage, random_url: str) -> None:
+def test_after_a_reload_a_paused_run_is_said_to_be_gone(
+    open_page: OpenPage, random_url: str
+) -> None:
     driver = open_page(random_url, "?tokens=40")
     driver.ref("raceHeld").click()
     driver.ref("advance").wait_for(state="visible")
@@ -109,7 +111,7 @@ def test_going_to_a_token_leads_to_the_moment_that_wrote_it(opened: StepDriver) 
 
 
 @pytest.mark.slow
-def test_a_held_run_does_not_delay_a_fork_of_another_page(
+def test_a_paused_run_does_not_delay_a_fork_of_another_page(
     open_page: OpenPage, app_url: str
 ) -> None:
     first = open_page(app_url, "?tokens=60")

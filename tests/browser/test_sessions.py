@@ -100,7 +100,7 @@ def test_a_race_that_a_reload_ended_is_named_and_can_be_run_again(
     tab.rest()
     tab.reload()
     notice = tab.text("lostNotice")
-    assert "ended with it" in notice and "“Where did it go?”" in notice
+    assert "which ended it" in notice and "“Where did it go?”" in notice
     tab.ref("lostAgain").click()
     tab.wait_for_rounds()
     tab.wait_for_end()

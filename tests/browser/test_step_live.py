@@ -57,7 +57,7 @@ def test_a_race_stopped_before_it_began_leaves_no_error(
     assert second.evaluate("specviz.race.view.trace.header") is None
 
 
-def test_a_held_race_says_so_on_its_page_and_can_be_stopped_from_the_debugger(
+def test_a_paused_race_says_so_on_its_page_and_can_be_stopped_from_the_debugger(
     open_page: OpenPage, random_url: str
 ) -> None:
     driver = open_page(random_url, "?tokens=200")

@@ -37,8 +37,8 @@ def test_a_slowdown_is_shown_as_a_slowdown():
 
 
 def test_memory_beyond_the_target_is_shown_as_weights_and_caches():
-    told = "in addition to the target: 6.7 MB of weights, 1.2 MB of cache"
-    assert told in race_text(result()).splitlines()
+    line = "in addition to the target: 6.7 MB of weights, 1.2 MB of cache"
+    assert line in race_text(result()).splitlines()
 
 
 def test_a_lossy_rule_is_called_lossy_even_if_the_texts_are_equal():

@@ -238,7 +238,7 @@ def test_a_drawn_guess_is_verified_with_both_probabilities_and_the_draw(
 
 @pytest.mark.parametrize("is_greedy", [False, True])
 @pytest.mark.parametrize(("drawing", "rule"), [DRAWN_BY_TOKEN, PICKED_BY_TOKEN, BY_THRESHOLD])
-def test_a_rejection_says_why_later_guesses_are_dropped_too(
+def test_a_rejection_says_why_later_guesses_are_also_dropped(
     drawing: Drawing, rule: str, is_greedy: bool
 ) -> None:
     rejected, behind = judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9)

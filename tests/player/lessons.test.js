@@ -242,7 +242,7 @@ test("two settings of a sweep are told apart only if their repeats do not overla
   assert.deepEqual(possibleValues([], SHOWN.speedup, wordsOf, []), {});
 });
 
-test("a single run is as uncertain as plain decoding beside itself, and without that it decides nothing", () => {
+test("a single run is as uncertain as plain decoding compared with itself, and without that comparison it decides nothing", () => {
   const point = { setting: { "draft-length": 2 }, speedup: 1.2, speedups: [1.2] };
   const [low, high] = rangeOf(point, SHOWN.speedup, [0.8, 1.1]);
   near(low, 1.2 * 0.8);

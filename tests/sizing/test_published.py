@@ -38,8 +38,8 @@ def test_the_page_of_measurements_has_the_computed_table() -> None:
     ]
     page = (DOCS / "measurements.md").read_text(encoding="utf-8")
     assert "\n".join(rows) in page
-    told = re.findall(r"\d+ of \d+ are positive", page)
-    assert told == [f"{sum(run.error > 0 for run in RUNS)} of {len(RUNS)} are positive"]
+    counts = re.findall(r"\d+ of \d+ are positive", page)
+    assert counts == [f"{sum(run.error > 0 for run in RUNS)} of {len(RUNS)} are positive"]
 
 
 def test_the_page_about_trust_has_the_computed_ranges() -> None:

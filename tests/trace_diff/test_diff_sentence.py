@@ -98,9 +98,9 @@ GOLDEN = {
 }
 
 
-@pytest.mark.parametrize("b, told", GOLDEN.values(), ids=GOLDEN)
-def test_the_sentence_is_plain(b, told):
-    assert sentence(difference(TRACE, b), TEXTS) == told
+@pytest.mark.parametrize("b, expected", GOLDEN.values(), ids=GOLDEN)
+def test_the_sentence_is_plain(b, expected):
+    assert sentence(difference(TRACE, b), TEXTS) == expected
 
 
 def test_equal_texts_are_called_equal():
@@ -118,5 +118,5 @@ def test_a_token_without_a_text_is_named_by_its_number():
 
 def test_texts_of_any_length_and_content_give_one_short_line():
     texts = dict.fromkeys(range(100), "\x1b[2J\n" + "x" * 1_000_000)
-    told = sentence(difference(TRACE, FORCED), texts)
-    assert len(told) < 300 and told.isprintable()
+    expected = sentence(difference(TRACE, FORCED), texts)
+    assert len(expected) < 300 and expected.isprintable()

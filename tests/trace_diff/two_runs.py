@@ -12,13 +12,15 @@ def followed(trace, number, forced):
 
     `forced` maps a node to its draw.
     """
-    told = counterfactual(trace.rounds[number], forced)
+    walked = counterfactual(trace.rounds[number], forced)
     here = trace.rounds[number]
     verdicts = tuple(
         dataclasses.replace(old, outcome=outcome, uniform_draw=forced.get(node, old.uniform_draw))
-        for node, (old, outcome) in enumerate(zip(here.verdicts, told.outcomes, strict=True))
+        for node, (old, outcome) in enumerate(zip(here.verdicts, walked.outcomes, strict=True))
     )
-    extra = ExtraToken(told.extra_id, told.extra_kind, told.path[-1] if told.path else -1, 0.5)
+    extra = ExtraToken(
+        walked.extra_id, walked.extra_kind, walked.path[-1] if walked.path else -1, 0.5
+    )
     other = dataclasses.replace(here, verdicts=verdicts, extra=extra)
     return changed(trace, rounds=(*trace.rounds[:number], other), finish=None)
 

@@ -60,9 +60,9 @@ def refusal(value: object) -> str:
     encoded = encode(random_round(0)) | {"notes": [value]}
     with pytest.raises(InputError) as error:
         decode(Round, encoded, "round")
-    told = str(error.value)
-    assert told.startswith("round.notes[0]") and "\n" not in told and len(told) < 250
-    return told
+    message = str(error.value)
+    assert message.startswith("round.notes[0]") and "\n" not in message and len(message) < 250
+    return message
 
 
 @pytest.mark.parametrize("name", NOTE_TYPES)
@@ -98,8 +98,8 @@ def test_an_additional_field_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["?", "", "NgramMatch", "x" * 100_000, None, 3, ["prepared"], {}])
 def test_an_unknown_kind_is_refused_with_the_list_of_known_kinds(kind: object) -> None:
-    told = refusal({"note": kind, "length": 1, "position": 1})
-    assert told.startswith(f"round.notes[0].note must be one of {', '.join(NOTE_TYPES)}, got ")
+    message = refusal({"note": kind, "length": 1, "position": 1})
+    assert message.startswith(f"round.notes[0].note must be one of {', '.join(NOTE_TYPES)}, got ")
 
 
 @pytest.mark.parametrize("value", [None, 3, "ngram-match", [], [["note", "prepared"]]])

@@ -129,19 +129,19 @@ def refusal(question: dict[str, Any]) -> str:
 def sentences() -> dict[str, str]:
     """Return, for the name of each hostile file, the message that the page shows for it."""
     files = {name: base64.b64encode(make()).decode() for name, make in FILES.items()}
-    told = {name: refusal({"data": data}) for name, data in files.items()}
-    told["no file"] = refusal({})
-    told["no base64"] = refusal({"data": "§§§§"})
-    told["too large to send"] = refusal({"data": "A" * (2 * MAX_UPLOAD_BYTES)})
-    told["no such recording"] = refusal({"golden": "../../etc/passwd"})
-    return told
+    messages = {name: refusal({"data": data}) for name, data in files.items()}
+    messages["no file"] = refusal({})
+    messages["no base64"] = refusal({"data": "§§§§"})
+    messages["too large to send"] = refusal({"data": "A" * (2 * MAX_UPLOAD_BYTES)})
+    messages["no such recording"] = refusal({"golden": "../../etc/passwd"})
+    return messages
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_hostile_file_is_refused_in_one_short_line(sentences: dict[str, str], name: str) -> None:
-    told = sentences[name]
-    assert told and "\n" not in told and len(told) < 250
-    assert "Traceback" not in told and "<script" not in told
+    message = sentences[name]
+    assert message and "\n" not in message and len(message) < 250
+    assert "Traceback" not in message and "<script" not in message
 
 
 def test_each_refusal_has_a_different_sentence(sentences: dict[str, str]) -> None:

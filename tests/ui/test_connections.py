@@ -42,7 +42,7 @@ async def served() -> AsyncIterator[int]:
         await running
 
 
-async def told(port: int, *parts: bytes, host: str = "127.0.0.5") -> bytes:
+async def answer_to(port: int, *parts: bytes, host: str = "127.0.0.5") -> bytes:
     """Send the parts of a request; return everything that arrives until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0))
     for part in parts:
@@ -65,10 +65,10 @@ def test_an_idle_connection_is_closed_and_one_that_waits_for_its_answer_is_not(
         async with served() as port:
             drops = [b"X: 1\r\n"] * 9
             return await asyncio.gather(
-                told(port),
-                told(port, HEAD, *drops),
-                told(port, HEAD + b"\r\n", HEAD, *drops),
-                told(port, HEAD.replace(b"/", b"/long", 1) + b"Connection: close\r\n\r\n"),
+                answer_to(port),
+                answer_to(port, HEAD, *drops),
+                answer_to(port, HEAD + b"\r\n", HEAD, *drops),
+                answer_to(port, HEAD.replace(b"/", b"/long", 1) + b"Connection: close\r\n\r\n"),
             )
 
     idle, drops, second, long = awaited(ask())
@@ -87,7 +87,7 @@ def test_a_connection_stays_open_after_an_answer_longer_than_headers_may_take(
     async def ask() -> bytes:
         async with served() as port:
             last = HEAD + b"Connection: close\r\n\r\n"
-            return await told(port, HEAD + b"\r\n", *[b""] * 4, last)
+            return await answer_to(port, HEAD + b"\r\n", *[b""] * 4, last)
 
     assert awaited(ask()).count(b"204") == 2
 
@@ -102,7 +102,7 @@ def test_an_address_has_a_limit_of_connections_and_a_proxy_has_none(
     async def ask() -> tuple[list[bool], bytes]:
         async with served() as port:
             hosts = [f"127.0.0.{n}" for n in (5, 6, 7, 8)] + ["127.0.0.1"] * 4
-            asked = [asyncio.create_task(told(port, host=each)) for each in hosts]
+            asked = [asyncio.create_task(answer_to(port, host=each)) for each in hosts]
             for closed in islice(asyncio.as_completed(asked), 2):
                 await closed
             await asyncio.sleep(0.3)  # no other connection is closed in the next 0.3 s
@@ -111,7 +111,7 @@ def test_an_address_has_a_limit_of_connections_and_a_proxy_has_none(
                 each.cancel()
             while connections._open["127.0.0"]:
                 await asyncio.sleep(0.01)
-            return are_open, await told(port, HEAD + b"Connection: close\r\n\r\n")
+            return are_open, await answer_to(port, HEAD + b"Connection: close\r\n\r\n")
 
     are_open, after = awaited(ask())
     assert sum(are_open[:4]) == 2 and all(are_open[4:])

@@ -33,18 +33,18 @@ QUESTION = {
 }
 
 
-def told(**changes: Any) -> dict[str, Any]:
+def answered(**changes: Any) -> dict[str, Any]:
     return counterfactual_answer(QUESTION | changes)
 
 
 def test_a_lower_draw_accepts_the_token_and_the_walk_continues() -> None:
-    found = told()
+    found = answered()
     assert found["differs"] and found["outcomes"][NODE] == "accepted"
     assert len(found["emitted"]) > NODE + 1 and found["extra"]["kind"] in ("recovered", "bonus")
 
 
 def test_the_recorded_draws_change_nothing() -> None:
-    found = told(forced={})
+    found = answered(forced={})
     assert not found["differs"] and found["tree"] is None
 
 
@@ -55,7 +55,7 @@ def marked(tree: dict[str, Any], role: str) -> dict[int, str]:
 
 
 def test_the_tree_shows_the_other_walk_and_the_token_that_the_target_would_add() -> None:
-    found = told()
+    found = answered()
     assert NODE in marked(found["tree"], "accepted")
     card = marked(found["tree"], found["extra"]["kind"])[EXTRA]
     assert "probability unknown" in card and found["extra"]["prob"] is None
@@ -73,16 +73,16 @@ def test_a_token_with_a_recorded_distribution_has_its_probability() -> None:
         for each in TRACE.rounds
         if each.verdicts[0].outcome is Outcome.ACCEPTED and each.verdicts[0].acceptance_prob < 0.9
     )
-    told_of = [found["extra"] for found in known]
-    assert {extra["kind"] for extra in told_of} == {"recovered"}
-    assert {extra["parent"] for extra in told_of} == {-1}
-    probs = [extra["prob"] for extra in told_of if extra["prob"] is not None]
+    extras = [found["extra"] for found in known]
+    assert {extra["kind"] for extra in extras} == {"recovered"}
+    assert {extra["parent"] for extra in extras} == {-1}
+    probs = [extra["prob"] for extra in extras if extra["prob"] is not None]
     assert probs and all(0 < prob <= 1 for prob in probs)
 
 
 def test_a_path_ends_at_an_end_token() -> None:
     end = ROUND.tree.nodes[NODE].token_id
-    found = told(ends=[end])
+    found = answered(ends=[end])
     assert found["emitted"][-1] == end and found["extra"] is None
 
 

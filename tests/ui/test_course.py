@@ -42,7 +42,7 @@ TICKET = "a-word-long-enough-to-be-secret"
 FORM = {"pair": BUNDLED, "prompt": "def add(a, b):", "temperature": "0.7", "seed": "3"}
 
 
-def told(typed: str, written: list[int], **changes: Any) -> dict[str, Any]:
+def played(typed: str, written: list[int], **changes: Any) -> dict[str, Any]:
     """Return the message `typed` about a round whose draft is the text `typed`."""
     order = typed_order({"form": FORM | changes, "written": written, "typed": typed})
     found, end = order.messages(threading.Event())
@@ -53,7 +53,7 @@ def told(typed: str, written: list[int], **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def begun() -> dict[str, Any]:
-    return told("", [])
+    return played("", [])
 
 
 def round_of(found: dict[str, Any], name: str = "round") -> Round:
@@ -72,7 +72,7 @@ def test_a_text_begins_with_tokens_that_the_target_alone_writes(begun: dict[str,
 
 
 def test_a_typed_guess_has_q_1_and_the_target_verifies_it(begun: dict[str, Any]) -> None:
-    found = told("\n    return a", begun["begun"])
+    found = played("\n    return a", begun["begun"])
     record = round_of(found)
     assert record.tree.drawing is Drawing.CHOSEN
     assert "".join(found["texts"][n.token_id] for n in record.tree.nodes) == "\n    return a"
@@ -87,20 +87,20 @@ def test_a_typed_guess_has_q_1_and_the_target_verifies_it(begun: dict[str, Any])
 
 
 def test_the_same_position_has_the_same_draw_for_any_guess(begun: dict[str, Any]) -> None:
-    one, other = (round_of(told(typed, begun["begun"])) for typed in (" x", " y"))
+    one, other = (round_of(played(typed, begun["begun"])) for typed in (" x", " y"))
     assert one.verdicts[0].uniform_draw == other.verdicts[0].uniform_draw
 
 
 def test_without_a_guess_the_target_writes_one_token(begun: dict[str, Any]) -> None:
-    found = told("", begun["begun"])
+    found = played("", begun["begun"])
     assert len(round_of(found).emitted_ids) == 1 and found["rival"] is None
 
 
 def test_at_temperature_0_a_guess_equal_to_the_target_s_text_is_accepted_completely() -> None:
-    begun = told("", [], temperature="0")["begun"]
-    found = told("", begun, temperature="0")
+    begun = played("", [], temperature="0")["begun"]
+    found = played("", begun, temperature="0")
     (next_id,) = round_of(found).emitted_ids
-    kept = round_of(told(found["texts"][next_id], begun, temperature="0"))
+    kept = round_of(played(found["texts"][next_id], begun, temperature="0"))
     assert [verdict.outcome for verdict in kept.verdicts] == [Outcome.ACCEPTED]
     assert kept.emitted_ids[0] == next_id and len(kept.emitted_ids) == 2
 
@@ -124,7 +124,7 @@ def test_a_guess_that_breaks_a_rule_is_refused_in_one_line(
     typed: str, written: Any, words: str
 ) -> None:
     with pytest.raises(InputError) as refused:
-        told(typed, written)
+        played(typed, written)
     assert words in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -179,9 +179,9 @@ def test_every_sweep_of_a_lesson_has_a_complete_recording(name: str) -> None:
 
 
 def messages_of(order: LabOrder) -> list[dict[str, Any]]:
-    told = list(order.messages(threading.Event()))
-    json.dumps(told, allow_nan=False)
-    return [each for each in told if each["kind"] != "progress"]
+    sent = list(order.messages(threading.Event()))
+    json.dumps(sent, allow_nan=False)
+    return [each for each in sent if each["kind"] != "progress"]
 
 
 def usual_in_slow(few: int, usual: int) -> pytest.MarkDecorator:
@@ -240,14 +240,14 @@ def test_logits_of_the_bundled_pair_are_measured_in_float32_and_bfloat16(
 
 
 def test_a_recorded_lesson_shows_what_its_texts_say() -> None:
-    told = {name: each["messages"][0] for name, each in recorded().items()}
-    fine, coarse = (told[f"rounding-{numbers}"]["places"] for numbers in NUMBERS)
+    messages = {name: each["messages"][0] for name, each in recorded().items()}
+    fine, coarse = (messages[f"rounding-{numbers}"]["places"] for numbers in NUMBERS)
     assert not any(each["margin"] <= each["moved"] for each in fine)
     assert any(each["token"] != each["other"] for each in coarse)
-    first, *_, last = told["head"]["levels"]
+    first, *_, last = messages["head"]["levels"]
     assert first["likeness"] > last["likeness"]
-    assert told["head"]["drafted"] < told["head"]["vocabulary"]
-    paces = [len(row["rounds"]) for row in told["batch"]["rows"]]
+    assert messages["head"]["drafted"] < messages["head"]["vocabulary"]
+    paces = [len(row["rounds"]) for row in messages["batch"]["rows"]]
     assert len(set(paces)) > 1, "no row is luckier than another"
 
 

@@ -83,13 +83,13 @@ def test_a_real_engine_is_shown_to_speculate_is_counted_and_put_under_load(
 
 def test_a_stopped_exercise_closes_its_servers_and_sends_no_result(started: Started) -> None:
     stop = threading.Event()
-    told = []
+    sent = []
     for message in servers_order({}).messages(stop):
-        told.append(message["kind"])
+        sent.append(message["kind"])
         if started and message["kind"] == "progress":
             assert not are_gone(started)
             stop.set()
-    assert told[-1] == "end" and "servers" not in told and len(started) == 1
+    assert sent[-1] == "end" and "servers" not in sent and len(started) == 1
     assert are_gone(started)
 
 
@@ -119,12 +119,12 @@ def test_only_our_own_models_are_quantised() -> None:
 
 
 def test_a_recorded_exercise_shows_what_the_lessons_say() -> None:
-    told = {name: each["messages"][0] for name, each in recorded().items()}
+    sent = {name: each["messages"][0] for name, each in recorded().items()}
     for name in MODELS:
-        found = told[f"quantised-{name}"]
+        found = sent[f"quantised-{name}"]
         assert found["is_same"] and found["agreed"]["F16"] == found["tokens"]["F16"]
         drafts = found["drafts"]
         assert drafts["accepted"] / drafts["drafted"] < found["agreed"]["Q4_0"] / 96
-    servers = told["servers"]
+    servers = sent["servers"]
     assert servers["compared"]["same"] == servers["compared"]["prompts"]
     assert servers["servers"][-1]["health"] == "ok" and servers["servers"][-1]["drafted"] == 0

@@ -107,17 +107,17 @@ def test_a_fault_of_the_server_is_one_line_and_is_logged(caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "sentence"),
     [(InputError("prompt must fit"), "prompt must fit"), (OSError(5), UNEXPECTED)],
 )
-def test_an_error_while_loading_is_one_sentence(error: Exception, told: str) -> None:
+def test_an_error_while_loading_is_one_sentence(error: Exception, sentence: str) -> None:
     def fail(request: RaceRequest) -> Any:
         raise error
 
     handlers = Handlers(start=fail)
     handlers.join({"ticket": TICKET, "form": FORM})
     messages = run(handlers)
-    assert messages[-1] == {"seq": 1, "kind": "error", "text": told}
+    assert messages[-1] == {"seq": 1, "kind": "error", "text": sentence}
     assert handlers.look({"ticket": TICKET, "after": 9})["state"] == "done"
 
 
@@ -140,7 +140,7 @@ def test_an_error_during_a_race_frees_it_and_sends_one_line() -> None:
     assert races[0].is_closed
 
 
-def test_a_race_that_starts_held_decodes_nothing_before_a_round_is_allowed() -> None:
+def test_a_race_that_starts_paused_decodes_nothing_before_a_round_is_allowed() -> None:
     pulled: list[str] = []
 
     class Counted(RandomRace):
@@ -190,7 +190,7 @@ def test_a_stopped_run_is_freed_and_keeps_its_numbers() -> None:
     assert end["reason"] == "stopped" and end["summary"] and races[0].is_closed
 
 
-def test_a_held_run_whose_page_is_gone_is_freed_without_any_request(
+def test_a_paused_run_whose_page_is_gone_is_freed_without_any_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(decoding_queue, "REST_SECONDS", 0.1)
@@ -249,17 +249,17 @@ def test_a_check_answers_with_the_report_and_with_what_the_pair_cannot_do() -> N
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "sentence"),
     [(InputError("model 'x' is gated"), "model 'x' is gated"), (OSError(5), UNEXPECTED)],
 )
-def test_a_check_that_fails_is_one_sentence(error: Exception, told: str) -> None:
+def test_a_check_that_fails_is_one_sentence(error: Exception, sentence: str) -> None:
     def fail(*_: Any) -> PairReport:
         raise error
 
     handlers = Handlers(check=fail)
     # The limit counts only checks that run, so failed checks may be repeated.
     for _ in range(MAX_CHECKS + 1):
-        assert handlers.check(QUESTION) == {"error": told}
+        assert handlers.check(QUESTION) == {"error": sentence}
 
 
 def test_too_many_simultaneous_checks_are_asked_to_wait() -> None:
@@ -320,7 +320,7 @@ def threads() -> int:
 def test_a_page_gets_news_and_waits_for_it_without_a_thread() -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
 
-    async def told(number: int) -> list[dict[str, Any]]:
+    async def heard(number: int) -> list[dict[str, Any]]:
         ticket, messages = f"ticket-of-a-test-{number}", list[dict[str, Any]]()
         handlers.join({"ticket": ticket, "form": FORM | {"seed": str(number)}})
         while True:
@@ -329,13 +329,13 @@ def test_a_page_gets_news_and_waits_for_it_without_a_thread() -> None:
             if seen["state"] == "done":
                 return messages
 
-    async def all_told() -> list[list[dict[str, Any]]]:
+    async def all_heard() -> list[list[dict[str, Any]]]:
         before = threads()
-        found = await asyncio.gather(*map(told, range(8)))
+        found = await asyncio.gather(*map(heard, range(8)))
         assert threads() <= before + 1  # only the decoding thread was added
         return found
 
-    for messages in awaited(all_told()):
+    for messages in awaited(all_heard()):
         assert [each["seq"] for each in messages] == list(range(len(messages)))
         assert messages[-1]["kind"] == "end"
 

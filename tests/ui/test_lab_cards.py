@@ -98,13 +98,13 @@ def test_progress_lines_are_yielded_and_the_result_is_returned() -> None:
 
 
 def test_stopped_work_ends_at_its_next_progress_line_and_closing_waits_for_it() -> None:
-    told_lines = []
+    done = []
     ended = threading.Event()
 
     def work(tell: Tell) -> None:
         try:
             for number in range(1000):
-                told_lines.append(number)
+                done.append(number)
                 tell(str(number))
                 time.sleep(0.02)
         finally:
@@ -113,7 +113,7 @@ def test_stopped_work_ends_at_its_next_progress_line_and_closing_waits_for_it() 
     lines = progress_lines(work, threading.Event())
     next(lines)
     lines.close()
-    assert ended.is_set() and len(told_lines) < 1000
+    assert ended.is_set() and len(done) < 1000
 
 
 def test_an_error_of_the_work_is_raised_to_the_reader_of_its_progress() -> None:
@@ -167,7 +167,7 @@ def peers(**question: Any) -> PeersOrder:
     return replace(peers_order(usual | question), repeats=1)
 
 
-def told_peers(order: PeersOrder) -> list[dict[str, Any]]:
+def peers_of(order: PeersOrder) -> list[dict[str, Any]]:
     return [each for each in order.messages(threading.Event()) if each["kind"] == "peers"]
 
 
@@ -177,22 +177,22 @@ def test_peers_use_the_same_weights_and_their_results_come_in_pairs(
     # A pass that other work disturbs would be measured again, which would change the counts.
     monkeypatch.setattr(Benchmark, "_is_disturbed", lambda self, task: False)
     messages = list(peers().messages(threading.Event()))
-    told = [each["pairs"] for each in messages if each["kind"] == "peers"]
-    measured = [sum(bool(p["ours"]) + bool(p["theirs"]) for p in pairs) for pairs in told]
+    shown = [each["pairs"] for each in messages if each["kind"] == "peers"]
+    measured = [sum(bool(p["ours"]) + bool(p["theirs"]) for p in pairs) for pairs in shown]
     assert [each for each in measured if each] == list(range(1, 9))
-    for pair in told[-1]:
+    for pair in shown[-1]:
         ours, theirs = pair["ours"], pair["theirs"]
         assert pair["ratio"] == ours["tokens_per_second"] / theirs["tokens_per_second"]
         assert ours["draft_length"] == theirs["draft_length"]
-    assert [(pair["title"], pair["call"]) for pair in told[-1]] == [
+    assert [(pair["title"], pair["call"]) for pair in shown[-1]] == [
         ("Plain decoding", "generate()"),
         ("A draft model", "generate(assistant_model)"),
         ("Prompt lookup", "generate(prompt_lookup_num_tokens)"),
         ("Early exit", "generate(assistant_early_exit)"),
     ]
     doing = [each["doing"] for each in messages if each["kind"] == "progress"]
-    assert doing[:4] == [f"{pair['title']}, this app" for pair in told[-1]]
-    assert doing[4:8] == [pair["call"] for pair in told[-1]]
+    assert doing[:4] == [f"{pair['title']}, this app" for pair in shown[-1]]
+    assert doing[4:8] == [pair["call"] for pair in shown[-1]]
     lefts = [each["seconds_left"] for each in messages if each["kind"] == "progress"]
     assert lefts[0] is None and lefts[-1] == 0
     assert messages[-1] == {"kind": "end", "reason": "done"}
@@ -200,29 +200,29 @@ def test_peers_use_the_same_weights_and_their_results_come_in_pairs(
 
 def test_stopped_peers_keep_their_measurements() -> None:
     stop = threading.Event()
-    told: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for message in replace(peers(), repeats=9).messages(stop):
-        told.append(message)
+        shown.append(message)
         if message["kind"] == "peers" and len(message["pairs"]) == 2:
             stop.set()
-    assert told[-1] == {"kind": "end", "reason": "stopped"}
-    assert [pair["theirs"] for pair in told[-2]["pairs"]] == [None, None]
-    assert all(pair["ours"] and pair["ratio"] is None for pair in told[-2]["pairs"])
+    assert shown[-1] == {"kind": "end", "reason": "stopped"}
+    assert [pair["theirs"] for pair in shown[-2]["pairs"]] == [None, None]
+    assert all(pair["ours"] and pair["ratio"] is None for pair in shown[-2]["pairs"])
 
 
 @pytest.mark.slow
 def test_stopped_peers_are_compared_over_the_passes_that_both_have() -> None:
     stop = threading.Event()
-    told: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for message in replace(peers(), repeats=9).messages(stop):
         if message["kind"] == "peers":
-            told = message["pairs"]
-            counts = [[len(pair[side]["rates"]) for side in SIDES if pair[side]] for pair in told]
+            shown = message["pairs"]
+            counts = [[len(pair[side]["rates"]) for side in SIDES if pair[side]] for pair in shown]
             # The second pass runs in reverse order, so it begins with Transformers. After its first
             # run, Transformers has been measured twice and this app once.
             if [1, 2] in counts:
                 stop.set()
-    pair = told[counts.index([1, 2])]
+    pair = shown[counts.index([1, 2])]
     ours, theirs = (pair[side]["rates"] for side in SIDES)
     assert pair["ratio"] == ours[0] / theirs[0] != ours[0] / median(theirs)
 
@@ -235,7 +235,7 @@ def test_peers_that_are_stopped_while_they_wait_measure_nothing() -> None:
 
 @pytest.mark.slow
 def test_peers_can_decode_custom_prompts() -> None:
-    own = told_peers(peers(prompts={"text": "Once upon a time"}))[-1]
+    own = peers_of(peers(prompts={"text": "Once upon a time"}))[-1]
     said = own["setting"].split(" · ")
     assert said[:3] == ["Bundled pair", "1 prompt of your own", "K 3"] and len(own["pairs"]) == 4
     assert said[3].startswith("temperature 0") and said[4:] == ["8 new tokens", "1 pass"]

@@ -53,8 +53,8 @@ def test_a_sweep_file_restores_custom_models_prompts_and_sampling() -> None:
     lines = [each["line"] for each in messages if each["kind"] in ("plan", "point")]
     sweep = read_sweep("".join(f"{line}\n" for line in lines))
     assert sweep.plan == order.plan and len(sweep.points) == len(sweep.plan.places)
-    told = SweepViews(sweep, [1.0], None).answer()["setting"]
-    assert "2 prompts of your own" in told and "temperature 0.7 · top-k 40 · top-p 0.9" in told
+    words = SweepViews(sweep, [1.0], None).answer()["setting"]
+    assert "2 prompts of your own" in words and "temperature 0.7 · top-k 40 · top-p 0.9" in words
 
 
 def test_a_sweep_has_either_held_out_prompts_or_custom_texts_without_a_task() -> None:

@@ -19,16 +19,16 @@ ENDS = ("shortest", "longest")
 
 def test_the_charts_are_drawn_around_the_selected_point(measured: list[dict[str, Any]]) -> None:
     sweep = read_sweep(lines(measured))
-    told = SweepViews(sweep, [0.98, 1.02], picked=3).answer()
-    assert told["picked_words"] == "draft length K 2, temperature 1"
-    assert told["line_words"] == "at temperature 1" and told["line"] == {"0": 1, "1": 3, "2": 5}
-    assert told["cells"]["1,1"] == 3
-    assert set(told["figures"]) == {"speedup", "times", "depth", "heatmap"}
-    for figure in told["figures"].values():
+    answer = SweepViews(sweep, [0.98, 1.02], picked=3).answer()
+    assert answer["picked_words"] == "draft length K 2, temperature 1"
+    assert answer["line_words"] == "at temperature 1" and answer["line"] == {"0": 1, "1": 3, "2": 5}
+    assert answer["cells"]["1,1"] == 3
+    assert set(answer["figures"]) == {"speedup", "times", "depth", "heatmap"}
+    for figure in answer["figures"].values():
         go.Figure(figure)
     speedups = [point["speedup"] for point in sweep.points]
-    assert told["best"] == speedups.index(max(speedups))
-    assert told["setting"].startswith("Bundled pair · code: prompt 1 · Draft model, chain · 6")
+    assert answer["best"] == speedups.index(max(speedups))
+    assert answer["setting"].startswith("Bundled pair · code: prompt 1 · Draft model, chain · 6")
 
 
 def test_two_options_of_a_method_make_a_heat_map_of_their_own_values() -> None:
@@ -36,8 +36,8 @@ def test_two_options_of_a_method_make_a_heat_map_of_their_own_values() -> None:
     axes = [{"name": f"{end}-ngram", "values": v} for end, v in zip(ENDS, values, strict=True)]
     order = sweep_order(asked(*axes, form=FORM | {"method": "prompt-lookup"}))
     sweep = read_sweep(lines(list(order.messages(threading.Event()))))
-    told = SweepViews(sweep, [], picked=None).answer()
-    heat, layout = told["figures"]["heatmap"]["data"][0], told["figures"]["heatmap"]["layout"]
+    answer = SweepViews(sweep, [], picked=None).answer()
+    heat, layout = answer["figures"]["heatmap"]["data"][0], answer["figures"]["heatmap"]["layout"]
     titles = [layout[f"{side}axis"]["title"]["text"] for side in "xy"]
     assert titles == [OPTIONS[f"{end}_ngram"].title for end in ENDS]
     assert [layout[f"{side}axis"]["ticktext"] for side in "xy"] == [["1", "2"], ["2", "4"]]
@@ -105,8 +105,8 @@ def test_the_sentence_is_about_all_points_and_not_only_the_fastest(
     plan = next(iter(order.messages(threading.Event())))["line"]
     text = [plan]
     for place, spread in enumerate(spreads, start=1):
-        told = {"speedup": sum(spread) / 2, "speedup_spread": spread}
-        text.append(json.dumps(point | {"setting": {"draft-length": place}} | told))
+        answer = {"speedup": sum(spread) / 2, "speedup_spread": spread}
+        text.append(json.dumps(point | {"setting": {"draft-length": place}} | answer))
     sweep = read_sweep("".join(f"{line}\n" for line in text))
     assert SweepViews(sweep, [0.95, 1.05], None).sentence().startswith(beginning)
 

@@ -51,8 +51,8 @@ def test_a_long_series_sends_intermediate_counts_and_ends_with_its_last_draw(
 ) -> None:
     monkeypatch.setattr(laboratory, "MOST_STEPS", 2)
     order = losslessness_order(QUESTION | {"form": FORM | {"method": "prompt-lookup"}, "draws": 5})
-    told = [each["draws"] for each in order.messages(threading.Event()) if "draws" in each]
-    assert told == [3, 5]
+    counts = [each["draws"] for each in order.messages(threading.Event()) if "draws" in each]
+    assert counts == [3, 5]
 
 
 def test_at_temperature_0_one_token_is_certain() -> None:

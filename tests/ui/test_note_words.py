@@ -126,7 +126,9 @@ def test_sentences_agree_with_their_numbers(note: Note, said: str) -> None:
         ),
     ],
 )
-def test_a_suffix_match_is_told_with_its_tokens_counts_and_score(note: Note, said: str) -> None:
+def test_a_suffix_match_is_described_with_its_tokens_counts_and_score(
+    note: Note, said: str
+) -> None:
     words = remark(note)
     assert plain(words) == said
     assert note.token_ids in [tuple(part) for part in words if isinstance(part, list)]  # type: ignore[union-attr]

@@ -135,7 +135,7 @@ def test_the_last_numbers_are_those_of_the_whole_trace() -> None:
     assert end["reason"] == "length"
 
 
-def test_a_held_race_has_its_numbers_up_to_the_round_at_which_it_waits() -> None:
+def test_a_paused_race_has_its_numbers_up_to_the_round_at_which_it_waits() -> None:
     gate = Gate()
     gate.advance(2)
     race = RandomRace(race_request(FORM))

@@ -309,7 +309,7 @@ def test_a_class_ends_if_nobody_was_there_or_its_teacher_stays_away(
     assert left == room.GONE
 
 
-def test_classes_and_members_are_limited_and_absent_members_lose_their_places(
+def test_classes_and_members_are_limited_and_absent_members_lose_their_seats(
     lesson: Class, clock: Clock
 ) -> None:
     for _ in range(room.MAX_ROOMS - 1):
@@ -328,7 +328,7 @@ def test_classes_and_members_are_limited_and_absent_members_lose_their_places(
     assert lesson.rooms.open_room({"home": HOME})["error"] is None
 
 
-def test_one_address_cannot_take_all_classes_or_all_places_of_a_class(
+def test_one_address_cannot_take_all_classes_or_all_seats_of_a_class(
     lesson: Class, clock: Clock
 ) -> None:
     asked = {"home": HOME, "address": "one"}
@@ -394,7 +394,7 @@ def test_strangers_who_fill_a_class_exclude_nobody_and_delete_no_vote(
     assert len(poll.votes) == room.MAX_MEMBERS
 
 
-def test_a_member_who_lost_a_place_gets_it_back_with_the_vote_and_nobody_else_does(
+def test_a_member_who_lost_a_seat_gets_it_back_with_the_vote_and_nobody_else_does(
     lesson: Class,
 ) -> None:
     ann = lesson.join()

@@ -97,7 +97,7 @@ def test_pages_with_the_same_request_see_one_run_from_its_beginning() -> None:
     assert room.look(1)["messages"] == room.look(0)["messages"]
 
 
-def test_a_run_that_has_ended_or_is_held_is_not_shared() -> None:
+def test_a_run_that_has_ended_or_is_paused_is_not_shared() -> None:
     room = Room()
     room.join(0, "same")
     room.run()
@@ -128,7 +128,7 @@ def test_a_page_that_stops_a_shared_run_leaves_it_and_the_last_page_ends_it() ->
     assert state(room, 1) == "done" and order.state is State.DONE and room.closed == ["same"]
 
 
-def test_a_shared_run_cannot_be_held_by_one_of_its_pages() -> None:
+def test_a_shared_run_cannot_be_paused_by_one_of_its_pages() -> None:
     room = Room()
     room.join(0, "same")
     room.run(1)
@@ -141,7 +141,7 @@ def test_a_shared_run_cannot_be_held_by_one_of_its_pages() -> None:
     assert not room.runs.hold("somebody-elses-ticket", Gate.pause)
 
 
-def test_a_page_that_joins_a_run_while_it_is_being_held_gets_its_own_run() -> None:
+def test_a_page_that_joins_a_run_while_it_is_being_paused_gets_its_own_run() -> None:
     room = Room()
     held = room.join(0, "same")
     room.run(1)
@@ -263,7 +263,7 @@ def test_two_addresses_cannot_close_the_queue_to_a_third() -> None:
     assert len(paused) == 1 and paused[0]["ahead"] >= 1 and paused[0]["state"] == "waiting"
 
 
-def test_a_page_is_told_that_its_run_waits_for_memory() -> None:
+def test_a_page_learns_that_its_run_waits_for_memory() -> None:
     room = Room()
     room.join(0, "a", Work.RACE, 4000, 0.1, "one")
     room.run(2)
@@ -279,7 +279,7 @@ def test_a_page_is_told_that_its_run_waits_for_memory() -> None:
     assert state(room, 1) != "waiting"
 
 
-def test_a_held_run_ends_if_others_wait_for_its_memory() -> None:
+def test_a_paused_run_ends_if_others_wait_for_its_memory() -> None:
     room = Room()
     held = room.join(0, "a", Work.RACE, 4000, 0.1, "one")
     room.run(2)
@@ -409,7 +409,7 @@ def test_a_ticket_must_be_new_and_long_enough_to_be_secret(bad: str) -> None:
         room.runs.join(bad, room.order("b"))
 
 
-def test_of_too_many_held_runs_the_oldest_is_ended_with_a_message(
+def test_of_too_many_paused_runs_the_oldest_is_ended_with_a_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runs, "MAX_HELD", 2)
@@ -424,7 +424,7 @@ def test_of_too_many_held_runs_the_oldest_is_ended_with_a_message(
     assert "2 runs are held on this server, and this was the oldest" in orders[0].messages[-1]
 
 
-def test_if_runs_are_sequential_a_held_run_is_limited_while_others_wait() -> None:
+def test_if_runs_are_sequential_a_paused_run_is_limited_while_others_wait() -> None:
     room = Room(most_live=1)
     held = room.join(0, "h", Work.RACE, 50)
     room.run(1)

@@ -95,8 +95,8 @@ def test_a_page_may_ask_the_host_that_it_came_from(origin: str, host: str, is_ow
 def test_behind_a_proxy_that_replaces_host_a_page_with_a_listed_name_is_ours() -> None:
     headers = Headers({"origin": "http://lab.example:8080", "host": "127.0.0.1:7860"})
     assert page_refusal(headers, Environment.read(LISTED)) == ""
-    told = Headers({**headers, "sec-fetch-site": "cross-site"})
-    assert page_refusal(told, Environment.read(LISTED)) == FOREIGN, "the browser knows better"
+    headers = Headers({**headers, "sec-fetch-site": "cross-site"})
+    assert page_refusal(headers, Environment.read(LISTED)) == FOREIGN, "the browser knows better"
 
 
 def test_static_files_are_sent_to_any_site_and_requests_are_refused() -> None:

@@ -236,7 +236,7 @@ def test_held_work_takes_no_turn_and_delays_nobody() -> None:
     assert held.state is State.DONE and last(held)["reason"] == "stopped"
 
 
-def test_work_that_starts_held_sends_its_header_before_it_waits() -> None:
+def test_work_that_starts_paused_sends_its_header_before_it_waits() -> None:
     shop = Workshop()
     seen: list[str] = []
 

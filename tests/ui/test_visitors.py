@@ -90,33 +90,33 @@ def test_a_network_has_four_times_the_runs(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(runs, "MAX_OF_ADDRESS", 4)
     shop = Workshop()
     queue = Runs(shop.turns, shop.clock)
-    told: list[str] = []
+    errors: list[str] = []
 
     def take(name: str) -> bool:
-        ticket = f"ticket-of-a-page-{len(told):04d}"
+        ticket = f"ticket-of-a-page-{len(errors):04d}"
         try:
             queue.join(ticket, QueuedOrder("a", Work.RACE, lambda order: iter(()), name))
         except InputError as error:
-            told.append(str(error))
+            errors.append(str(error))
             return False
-        told.append("")
+        errors.append("")
         queue.look(ticket, 0)
         return True
 
     assert stopped_at(take, 99) == 16
-    assert told[16] == "16 runs from your network are running already: try again in a minute"
+    assert errors[16] == "16 runs from your network are running already: try again in a minute"
 
 
 def test_a_network_has_four_times_the_classes() -> None:
-    rooms, told = Rooms(), []
+    rooms, errors = Rooms(), []
 
     def take(name: str) -> bool:
-        told.append(rooms.open_room({"home": "http://x/", "address": name})["error"])
-        return told[-1] is None
+        errors.append(rooms.open_room({"home": "http://x/", "address": name})["error"])
+        return errors[-1] is None
 
     most = 4 * room.ROOMS_OF_ADDRESS
     assert stopped_at(take, 99) == most
-    assert told[most] == (
+    assert errors[most] == (
         f"{most} classes from your network are open already: end one of them first"
     )
 

@@ -37,7 +37,7 @@ def messages_of(server: Handlers) -> list[Message]:
     return heard(server, TICKET)
 
 
-def told(messages: list[Message]) -> list[tuple[str, str | None]]:
+def outline(messages: list[Message]) -> list[tuple[str, str | None]]:
     return [(each["kind"], each.get("type")) for each in messages if each["kind"] != "summary"]
 
 
@@ -48,7 +48,7 @@ def test_a_race_is_one_call_in_another_process_with_the_same_messages(
     assert len({each["process"] for each in there[1:]} | {os.getpid()}) == 2
     assert len(gpu.processes) == 1 and gpu.durations == [20]
     monkeypatch.delenv("SPACES_ZERO_GPU")
-    assert told(there) == told(messages_of(handlers()))
+    assert outline(there) == outline(messages_of(handlers()))
 
 
 def test_a_stopped_run_returns_the_gpu(gpu: ForkedGpu) -> None:
