@@ -468,6 +468,24 @@ def test_with_little_memory_each_matrix_is_stored_once(
     assert held == [[False, False], [True, True]]
 
 
+@pytest.mark.parametrize("is_small", [True, False])
+def test_with_little_memory_the_rules_also_store_each_matrix_once(
+    is_small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "llvm", None)
+    kernel.registers.cache_clear()
+    try:
+        projection = Projection(torch.randn(256, 256))
+        has_second = {"mm-transposed", "onednn-16"} <= {
+            each.name for each in offered(projection.shape, projection.rows)
+        }
+        environment = Environment(cache_folder=tmp_path, small_memory=is_small)
+        settling.settle([projection], environment)
+        assert projection.second_bytes == (0 if is_small else has_second * 256 * 256 * 4)
+    finally:
+        kernel.registers.cache_clear()
+
+
 def test_a_matrix_that_may_not_be_copied_is_measured_only_with_plain_kernels(
     nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,7 +167,9 @@ def _weighted(times: Mapping[str, Sequence[float]], names: Sequence[str]) -> flo
     )
 
 
-def by_rule(shape: MatrixShape, rows: torch.dtype, only_plain: bool) -> Choice:
+def by_rule(
+    shape: MatrixShape, rows: torch.dtype, only_plain: bool, most_layouts: int = 2
+) -> Choice:
     """Choose kernels by fixed rules: for small models, for GPUs, and if no times were measured.
 
     `only_plain` allows no layout other than the plain matrix, which is in memory anyway.
@@ -179,8 +181,8 @@ def by_rule(shape: MatrixShape, rows: torch.dtype, only_plain: bool) -> Choice:
     if "compiled" in names:
         return _same("compiled")
     if "onednn-16" in names:
-        first = "mm-transposed" if is_float32 and shape.bytes < SMALL_BYTES else "onednn-16"
-        return Choice((first, *["onednn-16"] * FEW), {})
+        has_second = most_layouts > 1 and is_float32 and shape.bytes < SMALL_BYTES
+        return Choice(("mm-transposed" if has_second else "onednn-16", *["onednn-16"] * FEW), {})
     if "torch-int8" in names:  # for prompts, converting the whole matrix first is faster
         return Choice((*["torch-int8"] * FEW, "widened-int8"), {})
     return _same(next(name for name in ("onednn", "mm", *names) if name in names))

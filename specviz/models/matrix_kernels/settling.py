@@ -130,7 +130,7 @@ def _chosen(
     known: Mapping[MatrixKind, Times],
 ) -> Choice:
     times = known.get(kind)
-    if times is None or not _is_complete(times, offered(shape, rows, kind.only_plain)):
-        return by_rule(shape, rows, kind.only_plain)
     most_layouts = 1 if environment.small_memory else 2
+    if times is None or not _is_complete(times, offered(shape, rows, kind.only_plain)):
+        return by_rule(shape, rows, kind.only_plain, most_layouts)
     return chosen(times, most_layouts, shape.form in ("int8", "int4"))
