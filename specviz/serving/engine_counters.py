@@ -69,7 +69,7 @@ _METRICS = {
         {
             "running": "num_requests_running",
             "waiting": "num_requests_waiting",
-            "cache": "kv_cache_usage_perc",  # this metric is a share from 0 to 1
+            "cache": "kv_cache_usage_perc",  # the value of the metric is a share from 0 to 1
         },
     ),
     "sglang": _MetricNames(

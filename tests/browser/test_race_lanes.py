@@ -293,7 +293,7 @@ def test_each_repeat_asks_the_servers_again_and_their_spread_is_shown(
     ):
         tab.ref("racePlainServer").fill(one)
         tab.ref("raceServer").fill(two)
-        assert "Repeat ×5 asks it each time, too" in tab.text("raceServers")
+        assert "Repeat ×5 asks it in each repeat" in tab.text("raceServers")
         tab.race()
         before = [each.paths.count("/v1/completions") for each in (plain, drafting)]
         tab.evaluate("specviz.race.view.playback.arrive()")

@@ -94,8 +94,8 @@ export class MeasuredTables extends OrderWidget {
     this.on.changed();
   }
 
-  // The values for the texts. Before a measurement only the values that do not depend on it are
-  // known.
+  // The values for the texts. Before a measurement, only the values are known that do not depend on
+  // the measurement.
   get values() {
     const { found, planned } = this;
     if (found) return this.numbers(found);

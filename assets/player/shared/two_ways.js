@@ -78,7 +78,7 @@ export function twoWaysWords({ kept, rejected, residual: left, p, hasMore }, isD
 // Explain where the parts of the sum come from.
 /** @param {NonNullable<ReturnType<typeof twoWays>>} ways */
 export function partsWords({ hasMore }) {
-  return ` Kept: the smaller of p and q of this token. Rejected: any ${hasMore ? "first guess" : "guess"} at this place, not this token.`;
+  return ` Kept: the smaller of p and q of this token. Rejected: any ${hasMore ? "first guess" : "guess"} at this position, not this token.`;
 }
 
 // Return the sum and the explanation as nodes for an element.

@@ -10,7 +10,7 @@ const tokens = (/** @type {number | null} */ value) => (value === null ? "" : `$
 /** @type {Record<string, Shown>} */
 export const SHOWN = {
   speedup: {
-    title: "Speed beside plain decoding", hasOne: true, of: ({ speedup }) => speedup, written: (value) => `${value.toFixed(2)}×`,
+    title: "Speed compared with plain decoding", hasOne: true, of: ({ speedup }) => speedup, written: (value) => `${value.toFixed(2)}×`,
     note: (point) => [spreadWords(point), passWords(point)].filter(Boolean).join("; "), error: () => 0,
   },
   tokens: {
