@@ -35,7 +35,7 @@ from specviz.models.threads import thread_count
 from specviz.prompts import held_out_prompts, read_prompts, tasks
 from specviz.records import BATCH, SETTINGS, read_integers
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_process import ENGINE
+from specviz.serving.engine_process import ENGINE, check_installed
 
 _DEFAULT_PROMPTS = 3
 MAX_EARLIER = 10_000  # number of earlier requests that vLLM remembers by default
@@ -164,10 +164,11 @@ def _beside_engine(plan: Plan, options: Namespace, progress: Progress) -> dict[s
         raise InputError(f"dtype must be float32 with peer, got {plan.dtype!r}")
     if plan.device not in ("auto", "cpu"):
         raise InputError(f"device must be cpu or auto with peer, got {short(plan.device)}")
-    # Check names before the engine starts, because converting the weights takes several seconds.
+    # These checks come before loading and converting the weights, which takes several seconds.
     check_methods(plan.methods)
     for task in plan.tasks:
         plan.known(task)
+    check_installed()
     plan = replace(plan, device="cpu")
     # Loading the pair sets the number of torch's threads. The engine must use the same number.
     load_pair(plan.pair, plan.device, plan.dtype, frozenset())

@@ -21,7 +21,7 @@ from specviz.errors import InputError
 from specviz.models.files.gguf_export import KINDS, export_gguf
 from specviz.models.pair_catalog import Pair
 from specviz.records import SETTINGS
-from specviz.serving.engine_process import ENGINE, RunningEngine, serving
+from specviz.serving.engine_process import ENGINE, RunningEngine, check_installed, serving
 
 METHODS = (EngineMethod.DRAFT_MODEL, EngineMethod.PROMPT_LOOKUP, EngineMethod.NONE)
 _OF_ENGINE = ("pair", "target", "draft", "method", "draft_length", "weights")
@@ -145,6 +145,7 @@ def engine_with(
     is_drafted = method is EngineMethod.DRAFT_MODEL
     if is_drafted and not pair.draft:
         raise InputError(f"pair must have a draft for method {method.value}, got {pair.name!r}")
+    check_installed()
     fields |= {"method": method, "port": port}
     if method is not EngineMethod.NONE:
         fields["draft_tokens"] = draft_tokens

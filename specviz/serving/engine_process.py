@@ -81,6 +81,12 @@ def is_installed() -> bool:
     return find_spec(PACKAGE) is not None
 
 
+def check_installed() -> None:
+    """Raise InputError if the engine is not installed. Call this before long work for it."""
+    if not is_installed():
+        raise InputError(NOT_INSTALLED)
+
+
 @contextmanager
 def serving(
     deployment: ModelDeployment, threads: int = 1, in_float32: bool = False
@@ -92,8 +98,7 @@ def serving(
     `with` block ends, only the process that was started here is ended. Raises InputError with the
     engine's message if the engine does not start.
     """
-    if not is_installed():
-        raise InputError(NOT_INSTALLED)
+    check_installed()
     order = _order(deployment, threads) | (_FLOAT32 if in_float32 else {})
     with TemporaryDirectory(prefix="specviz-engine-") as folder:
         log = Path(folder) / "engine.log"

@@ -33,6 +33,17 @@ def test_the_ratios_compare_passes_that_ran_directly_after_each_other(
     assert "runs on 1 threads" in err  # the small bundled target also uses one thread
 
 
+def test_a_missing_engine_is_named_before_anything_is_loaded(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.serving.engine_process.find_spec", lambda name: None)
+    monkeypatch.setattr(bench_command, "load_pair", lambda *_: pytest.fail("it was loaded"))
+    assert main([*BENCH, *FEW, "--peer", ENGINE]) == 2
+    assert 'must be installed to be started: pip install "specviz[llama-cpp]"' in (
+        capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize(
     "flags, told",
     [
