@@ -18,7 +18,7 @@ def gate():
 
 
 def taken(gate, most=100):
-    """Return how many steps of a run the pause gate allows before it holds the run.
+    """Return how many steps of a run the pause gate allows before it pauses the run.
 
     The result is at most `most`.
     """

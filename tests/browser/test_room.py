@@ -82,7 +82,7 @@ def test_a_class_follows_its_teacher_votes_secretly_and_sees_the_result(
         screen.ref("roomResult").wait_for()
         assert screen.text("roomSentence").startswith("1 of 2 votes (50 %) was for accepting it.")
         assert "min(1, p/q) = min(1, " in screen.text("roomSentence")
-    assert "came out" in bob.text("roomSaid")
+    assert "The result is" in bob.text("roomSaid")
     assert findings(teacher.page, "[data-ref=roomAsk]") == []
     teacher.ref("roomAskClose").click()
     verdict = teacher.evaluate(PLACE)
