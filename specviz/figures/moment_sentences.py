@@ -139,14 +139,14 @@ class _Words:
         extra = sum(len(each.token_ids) for each in states)
         if not extra:
             return ""
-        tokens, ride = ("token", "rides") if extra == 1 else ("tokens", "ride")
-        return f" {extra} {tokens} of the drafter’s window {ride} along, for later guesses."
+        tokens = _count(extra, "token")
+        return f" It also reads {tokens} of the drafter’s window, for later guesses."
 
     @property
     def _seen(self) -> str:
         """Return a sentence that explains why p is the same as in plain decoding."""
-        before = "what stands before it" if self.is_chain else "the path before it"
-        return f"Each sees only {before}: so p is the usual one, but for rounding"
+        before = "the tokens before it" if self.is_chain else "the tokens on its path"
+        return f"Each sees only {before}, so p is as in plain decoding, except for rounding"
 
     def judge(self, node: int) -> Sentence:
         verdict = self.round.verdicts[node]
@@ -172,8 +172,8 @@ class _Words:
         if not below:
             return ""
         if below == 1:
-            return " The guess after it was built on it, so it goes too."
-        return " The guesses after it were built on it, so they go too."
+            return " The guess after it depends on it, so it is dropped as well."
+        return " The guesses after it depend on it, so they are dropped as well."
 
     def _compared(self, node: int) -> Sentence:
         """Return a sentence that names the p and q that the acceptance rule compared at a node."""
@@ -200,7 +200,7 @@ class _Words:
     def _chance(self, node: int) -> str:
         verdict = self.round.verdicts[node]
         if verdict.acceptance_prob >= 1:
-            return "So it passes whatever the draw"
+            return "So it passes with any draw"
         if verdict.acceptance_prob <= 0:
             return "So it cannot pass"
         draw = verdict.uniform_draw
@@ -355,11 +355,11 @@ class _Words:
             end: Sentence = ["; with ", [*self.round.emitted_ids[-1:]], " the text ends"]
             return [guesses, *(end if accepted else [])]
         if extra.kind is ExtraKind.PLAIN:
-            return [self._extra, ", as without drafting"]
+            return [self._extra, ", as in plain decoding"]
         kind = "the bonus " if extra.kind is ExtraKind.BONUS else "the recovered "
         if accepted:
             return [f"{guesses} and {kind}", self._extra]
-        return [kind, self._extra, ", for no guess passed"]
+        return [kind, self._extra, ", because no guess passed"]
 
     def _token(self, node: int) -> list[int]:
         return [self.nodes[node].token_id]

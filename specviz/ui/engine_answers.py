@@ -65,7 +65,7 @@ DRAFTS = {  # drafting method -> title of the form's field `draft` for this meth
     EngineMethod.MEDUSA: "Medusa heads, made for the target",
     EngineMethod.MTP: "Its heads, where they lie elsewhere",
     EngineMethod.DFLASH: "DFlash model, made for the target",
-    EngineMethod.DSPARK: "DSpark model, where it lies elsewhere",
+    EngineMethod.DSPARK: "DSpark model, if it is in another repository",
 }
 # Shortest and longest n-gram to look up, as in published measurements of n-gram drafting.
 LOOKUP = {"lookup_min": "1", "lookup_max": "3"}

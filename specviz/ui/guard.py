@@ -76,7 +76,7 @@ UNKNOWN_CALL = (
     b'event: error\ndata: "404: Not Found"\n\n',
     b'data: {"msg":"unexpected_error","event_id":null,"message":"404: Not Found"',
 )
-NO_CALL = b"this call is not kept: its result was fetched, or others took its place"
+NO_CALL = b"this call is no longer stored: its result was fetched, or newer calls replaced it"
 # The texts of FastAPI's and Gradio's errors about a body that they cannot parse.
 UNPARSED = ("There was an error parsing the body", "Invalid JSON body.")
 NO_JSON = (

@@ -154,7 +154,7 @@ def test_a_round_without_drafts_says_so_at_every_moment() -> None:
     )
     assert (
         said(found.commit)
-        == "1 new token from one forward of the target: the, as without drafting."
+        == "1 new token from one forward of the target: the, as in plain decoding."
     )
 
 
@@ -163,12 +163,12 @@ def test_the_forward_says_what_it_verifies_in_one_call() -> None:
     alone = replace(made(extra=ExtraKind.PLAIN), notes=(state,))
     assert said(round_sentences(alone, is_greedy=False).verify) == (
         "One forward of the target reads the last token (42 ms) and gives p, its next-token "
-        "distribution. 5 tokens of the drafter’s window ride along, for later guesses."
+        "distribution. It also reads 5 tokens of the drafter’s window, for later guesses."
     )
     chain = replace(made(judged(R, 0.1, 0.2, 0.9)), notes=(replace(state, token_ids=(SYS,)),))
     words = said(round_sentences(chain, is_greedy=False).verify)
     assert "reads the last token and the one guess, each weight once" in words
-    assert words.endswith(" 1 token of the drafter’s window rides along, for later guesses.")
+    assert words.endswith(" It also reads 1 token of the drafter’s window, for later guesses.")
 
 
 def test_the_forward_says_how_many_guesses_it_verifies_at_once() -> None:
@@ -177,10 +177,11 @@ def test_the_forward_says_how_many_guesses_it_verifies_at_once() -> None:
     assert words == (
         "One forward of the target reads the last token and all 2 guesses, each "
         "weight once (42 ms), and gives p, its next-token distribution, after each. "
-        "Each sees only what stands before it: so p is the usual one, but for rounding."
+        "Each sees only the tokens before it, so p is as in plain decoding, except for rounding."
     )
     tree = made(judged(R, 0.1, 0.2, 0.9), judged(R, 0.1, 0.2, 0.9), is_wide=True)
-    assert "Each sees only the path before it: so p" in said(round_sentences(tree, False).verify)
+    words = said(round_sentences(tree, is_greedy=False).verify)
+    assert "Each sees only the tokens on its path, so p is as in plain" in words
 
 
 def test_the_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
@@ -205,8 +206,7 @@ def test_the_forward_of_a_batch_says_for_how_many_rows_it_is() -> None:
         ),
         (
             judged(A, 0.41, 0.27, 0.31),
-            "The draft gave sys 27.0 %, the target 41.0 %. "
-            "So it passes whatever the draw: accepted.",
+            "The draft gave sys 27.0 %, the target 41.0 %. So it passes with any draw: accepted.",
         ),
         (
             judged(R, 0.0, 0.27, 0.31),
@@ -250,8 +250,8 @@ def test_a_rejection_says_why_later_guesses_are_also_dropped(
     ]
     assert found == [
         "",
-        " The guess after it was built on it, so it goes too.",
-        " The guesses after it were built on it, so they go too.",
+        " The guess after it depends on it, so it is dropped as well.",
+        " The guesses after it depend on it, so they are dropped as well.",
     ]
     passed = made(judged(A, 0.4, 0.2, 0.9), rejected, drawing=drawing, rule=rule)
     assert "after it" not in judged_words(passed, 0, is_greedy)
@@ -404,7 +404,7 @@ def test_a_picked_guess_in_a_block_counts_as_certain() -> None:
 def test_in_a_block_at_temperature_0_no_guess_after_a_rejected_one_passes() -> None:
     chain = in_block(jointly(R, 0.12, 1, 0, 0.1), jointly(R, 0.62, 1, 0, 0.1))
     assert judged_words(chain, 0, is_greedy=True).endswith(
-        "the has 12.0 %: rejected. The guess after it was built on it, so it goes too."
+        "the has 12.0 %: rejected. The guess after it depends on it, so it is dropped as well."
     )
     assert judged_words(chain, 1, is_greedy=True) == (
         "A guess before sys was rejected, so it cannot pass: rejected."
@@ -504,8 +504,8 @@ def test_the_bonus_token_of_a_tree_says_how_deep_the_walk_came() -> None:
         ),
         (
             made(judged(R, 0.1, 0.5, 0.9)),
-            "1 new token from one forward of the target: the recovered the, for no guess passed. "
-            "The cache drops 1 entry that no kept token needs.",
+            "1 new token from one forward of the target: the recovered the, because no guess "
+            "passed. The cache drops 1 entry that no kept token needs.",
         ),
         (
             made(*[judged(A, 1, 1, 0.5)] * 2, extra=ExtraKind.BONUS),

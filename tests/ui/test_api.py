@@ -252,7 +252,7 @@ def test_a_call_that_is_replaced_ends_its_run(
 def test_a_call_that_is_no_longer_kept_is_refused_in_one_sentence(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sentence = "this call is not kept: its result was fetched, or others took its place"
+    sentence = "this call is no longer stored: its result was fetched, or newer calls replaced it"
     for path in ("call/race/0123", "call/v2/race/0123"):
         heard = httpx.get(f"{url}gradio_api/{path}").text
         assert heard == f'event: error\ndata: "{sentence}"\n\n'

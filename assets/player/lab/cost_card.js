@@ -8,7 +8,7 @@ import { numberProblem } from "../shared/settings.js";
 import { body, bodyRow, DASH, headRow, memoryWords, milliseconds } from "./cells.js";
 
 const REST_MILLISECONDS = 150; // pause after the last key before the server is asked
-const HEADINGS = ["", "machines", "cost a day", "cost per million tokens", "time at work", "first token after", "memory beside the target"];
+const HEADINGS = ["", "machines", "cost per day", "cost per million tokens", "time at work", "first token after", "memory in addition to the target"];
 /** @type {Record<string, string>} */
 const LABELS = {
   tokens_per_day: "Load",

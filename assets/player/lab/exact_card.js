@@ -105,7 +105,7 @@ export class ExactCard {
     const { exactDraftField, exactHow } = this.refs;
     exactDraftField.hidden = !this.isQuick;
     if (this.isCold) return setText(exactHow, "At temperature 0 one token is certain, so there is nothing to count. Set a temperature above 0 to see distributions.");
-    setText(exactHow, this.isQuick ? "The two models are asked once; guesses, verdicts and replacements are drawn anew each time." : "This method decodes anew for every draw, so it takes a while; more draws see smaller differences.");
+    setText(exactHow, this.isQuick ? "The two models run once. Guesses, verdicts and replacements are drawn again each time." : "This method decodes again for every draw, so it takes a while. More draws show smaller differences.");
   }
 
   /** @param {string} text */
@@ -148,7 +148,7 @@ export class ExactCard {
     }
     if (message.kind !== "end") return;
     this.refs.exactBar.hidden = true;
-    const words = message.reason === "done" ? "" : this.history.length ? "stopped: what was drawn until then stands here" : "stopped before anything was drawn";
+    const words = message.reason === "done" ? "" : this.history.length ? "stopped: the chart shows what was drawn until then" : "stopped before anything was drawn";
     this.run.showState(words);
     this.draw(true);
   }

@@ -50,7 +50,7 @@ export class PeersCard {
   }
 
   get stoppedWords() {
-    return this.isNew ? "stopped: what was measured until then stands here" : "stopped before anything was measured";
+    return this.isNew ? "stopped: the table shows what was measured until then" : "stopped before anything was measured";
   }
 
   /** @param {Reply} message */

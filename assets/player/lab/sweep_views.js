@@ -110,7 +110,7 @@ const COLUMNS = [
   ["first token after", (point) => milliseconds(point.ttft_seconds)],
   ["baseline’s", (point) => milliseconds(point.baseline_ttft_seconds)],
   ["cost c", (point) => digits(point.cost_ratio, 3)],
-  ["memory beside the target", memoryWords],
+  ["memory in addition to the target", memoryWords],
 ];
 
 /**

@@ -138,7 +138,7 @@ function runsOf({ group, count }, runs) {
   const scroller = element("div", "scroller");
   scroller.tabIndex = 0;
   scroller.role = "group";
-  scroller.ariaLabel = `Published beside computed: ${group}`;
+  scroller.ariaLabel = `Published and computed values: ${group}`;
   scroller.append(table);
   const notes = ours.filter((each) => each.note).map((each) => element("p", "hint", `${each.setting}, ${digits(each.value)} ${each.unit}: ${each.note}.`));
   made.append(element("summary", "", `${group} (${count})`), scroller, ...notes);

@@ -83,7 +83,7 @@ export class BatchRows {
   guesses(round, isOver) {
     const box = element("span", "batch-guesses");
     if (!round) {
-      box.append(element("span", "hint", isOver ? "has ended: its place is free" : ""));
+      box.append(element("span", "hint", isOver ? "has ended: its row is free" : ""));
       return box;
     }
     round.guesses.forEach((guess, at) => {

@@ -59,7 +59,7 @@ function headRow(end) {
   const made = element("li", "hint");
   const ends = element("span", "redraw-ends");
   ends.append(element("span", "", "0"), element("span", "", drawnShare(end)));
-  made.append(element("span"), ends, element("span", "number", "came out"), element("span", "number", "p"));
+  made.append(element("span"), ends, element("span", "number", "drawn"), element("span", "number", "p"));
   return made;
 }
 

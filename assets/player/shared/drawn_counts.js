@@ -80,7 +80,7 @@ export function findingClass(counts) {
 }
 
 export function barsKey() {
-  return keyLine([["i", "accepted", "came out"], ["b", "", "p, where it should end"]]);
+  return keyLine([["i", "accepted", "drawn"], ["b", "", "p, at which it should end"]]);
 }
 
 export function curveKey() {

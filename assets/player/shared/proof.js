@@ -18,7 +18,7 @@ const PARTS = [
   ],
   [
     "p",
-    "How often does a token y come out? Either it was proposed and accepted, which happens with probability " +
+    "How often is a token y emitted? Either it was proposed and accepted, which happens with probability " +
       "q(y)·min(1, p(y)/q(y)) = min(p(y), q(y)). Or some proposal was rejected, which happens with probability " +
       "1 − Σ min(p, q) = R, and then y was drawn from the residual.",
   ],
@@ -31,13 +31,13 @@ const PARTS = [
   [
     "p",
     "A chain repeats this. The check of position 2 is used only if position 1 was accepted, so it happens under exactly the prefix " +
-      "that stands in the text; the first rejection throws the rest of the chain away. If everything passes, the target’s forward " +
+      "that is in the text. The first rejection drops the rest of the chain. If everything passes, the target’s forward " +
       "has already computed p for one more position: that bonus token is drawn from p itself.",
   ],
   [
     "p",
-    "In a tree several children of one node are tried in turn. After a child fails, the residual takes the place of p for the next child " +
-      "(and, where siblings are drawn without replacement, the failed token leaves q as well). Each step keeps the promise " +
+    "In a tree, several children of one node are tried one after another. After a child fails, the residual replaces p for the next child " +
+      "(and if siblings are drawn without replacement, the failed token is removed from q as well). Each step keeps the promise " +
       "“accepted here or drawn later, the outcome follows the p of this step”; unfolding from the last child to the first gives p again. " +
       "Children that are not drawn but chosen, as the top-k ones are, count as point masses: q = 1 at one token, accepted with p(x); " +
       "failing removes that token from p.",
@@ -45,7 +45,7 @@ const PARTS = [
   [
     "p",
     "Typical acceptance is another rule: it keeps a drafted token whenever p gives it enough, however often the draft proposes it, and draws " +
-      "the replacement from p as if nothing had been rejected. Likely tokens then come too often. It is lossy, and marked so wherever it is used.",
+      "the replacement from p as if nothing had been rejected. Likely tokens are then emitted too often. The rule is lossy, and the app marks it wherever it is used.",
   ],
   [
     "p",

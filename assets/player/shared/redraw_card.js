@@ -37,7 +37,7 @@ export class RedrawCard extends RedrawView {
   }
 
   clear() {
-    this.show({ trace: null, round: null, node: null, words: "Once a run has ended, each position of its text can be drawn anew." });
+    this.show({ trace: null, round: null, node: null, words: "After a run has ended, the draw at each position of its text can be repeated." });
   }
 
   // Show the text position of a stop. If no position can be shown, `words` say why. If the drafted

@@ -53,7 +53,7 @@ export class RedrawView {
     const buttons = element("p", "row tight");
     buttons.append(this.go, this.over);
     this.bins = element("ol", "redraw-bins");
-    this.bins.setAttribute("aria-label", "What came out, by token");
+    this.bins.setAttribute("aria-label", "Drawn shares by token");
     this.curve = /** @type {SVGElement} */ (drawing(CURVE));
     const side = element("div", "redraw-side");
     side.append(this.curve, curveKey(), this.said);

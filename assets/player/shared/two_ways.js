@@ -57,7 +57,7 @@ export function waysAt(plan, id, isRejected) {
   return other === null ? { id, ways, isOther: false } : { id: other, ways: twoWays(plan, other), isOther: true };
 }
 
-export const LIKELIEST = ", the likeliest in its place"; // words after the name of a token that replaces a rejected one
+export const LIKELIEST = ", the most probable replacement"; // words after the name of a token that replaces a rejected one
 
 // Write the sum of both ways, which follows the token's name. It has enough figures that the shown
 // numbers add up.

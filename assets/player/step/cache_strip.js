@@ -32,7 +32,7 @@ export class CacheStrip {
     if (isRun) cells.push(slot("root kept", "root", "the last committed token: its slot stays"));
     if (isRun) cells.push(...round.indices.map((index) => treeSlot(trace, round, index, isSettled, node)));
     const riding = added - 1 - round.indices.length;
-    if (isRun && riding > 0) cells.push(slot("dropped", `+${riding}`, `${riding} extra queries ride along; their slots are always dropped`));
+    if (isRun && riding > 0) cells.push(slot("dropped", `+${riding}`, `${riding} extra queries run in the same forward; their slots are always dropped`));
     this.box.replaceChildren(...cells);
     setText(this.words, wordsOf(round, moment));
   }

@@ -8,7 +8,7 @@ import { remarkNodes } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { GREEDY_NOTE, outcomeTitle, pointMassNote } from "../shared/verdict_row.js";
 
-export const REDRAW_LATER = "p comes with the target’s forward: from then on this position can be drawn a thousand times, and what comes out compared with p.";
+export const REDRAW_LATER = "p comes with the target’s forward: after it, this position can be drawn a thousand times, and the result compared with p.";
 export const NO_MASK_YET = "The target’s forward has not run yet: its mask comes with verify.";
 
 /**

@@ -373,7 +373,7 @@ export class StepView {
     const token = trace?.main.tokens[at >= 0 ? at : this.judgedToken];
     if (token && at >= this.text.later) setText(refs.stepOrigin, `still to come, in round ${token.round + 1}: click to go there`);
     else if (token) refs.stepOrigin.replaceChildren(...originNodes(trace, token, { hasSentence: at < 0, isThought: Boolean(this.whatIf?.thought?.hasOtherWalk) }));
-    else setText(refs.stepOrigin, cursor.moment?.phase === "draft" ? "nothing of this round stands in it yet" : "click a token: where did it come from?");
+    else setText(refs.stepOrigin, cursor.moment?.phase === "draft" ? "the text has nothing of this round yet" : "click a token: where did it come from?");
   }
 }
 
@@ -382,7 +382,7 @@ export class StepView {
  * @param {boolean | undefined} isHeld
  */
 function emptyWords(trace, isHeld) {
-  if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one and waits again; here will stand its draft tree, what the target made of each guess, both distributions at every place, the attention mask and the cache.";
+  if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one and waits again. The debugger then shows its draft tree, the target’s verdict on each guess, both distributions at every position, the attention mask and the cache.";
   if (trace?.header) return "This run has no rounds yet.";
   return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
 }

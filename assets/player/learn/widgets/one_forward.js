@@ -215,7 +215,7 @@ export class OneForward extends Widget {
   sentence({ read_seconds: read, token_seconds: each, chosen_seconds: time }) {
     const { count, largest } = this;
     const longer = count * each > read ? "Arithmetic" : "Reading";
-    const beyond = count > (largest ?? Infinity) ? ` Nothing was measured beyond ${largest} tokens: the dashed line goes on as if nothing changed there.` : "";
+    const beyond = count > (largest ?? Infinity) ? ` Nothing was measured beyond ${largest} tokens: the dashed line assumes that nothing changes there.` : "";
     return `${count} ${count === 1 ? "token" : "tokens"}: ${milliseconds(read)} for reading and ${count} × ${milliseconds(each)} = ${milliseconds(count * each)} for arithmetic, ${milliseconds(time)} in all by the line. ${longer} takes longer.${beyond}`;
   }
 

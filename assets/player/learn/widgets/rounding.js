@@ -151,7 +151,7 @@ function picture(places) {
     return `<line x1="${x(at)}" x2="${x(at)}" y1="${y(each.margin)}" y2="${y(each.moved)}" class="stem${near}"/>
       <circle cx="${x(at)}" cy="${y(each.margin)}" r="4" class="is-margin${near}"/><rect x="${x(at) - 3.2}" y="${y(each.moved) - 3.2}" width="6.4" height="6.4" class="is-moved${near}"/>`;
   });
-  const label = places.length ? "Lead of the best token, and how far rounding moved it, at each place of the text" : "Nothing is measured yet";
+  const label = places.length ? "Lead of the best token, and how far rounding moved it, at each position of the text" : "Nothing is measured yet";
   return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${label}">${lines.join("")}${dots.join("")}
     <text x="${(LEFT + WIDTH) / 2}" y="${HEIGHT - 4}" text-anchor="middle">places of the text</text></svg>`;
 }

@@ -64,7 +64,7 @@ export function noiseRange(ratios) {
 export function noiseWords(ratios) {
   const { noise_low: low, noise_high: high } = noiseRange(ratios);
   if (low === undefined || high === undefined) return "";
-  return `Plain decoding, set beside itself, came to between ${low.toFixed(2)}× and ${high.toFixed(2)}×: so much is noise.`;
+  return `Plain decoding compared with itself gave ${low.toFixed(2)}× to ${high.toFixed(2)}×: differences of this size are noise.`;
 }
 
 /** @type {Record<string, (value: any, setup: any) => string>} */

@@ -131,7 +131,7 @@ export class TokenTree extends Widget {
     if (right.includes(row)) {
       this.looked.add(row);
       const isWhole = this.looked.size === right.length;
-      const found = row === chosen ? "Itself: always." : `${tokenLabel(this.text(row))} stands before it on its own path.`;
+      const found = row === chosen ? "Itself: always." : `${tokenLabel(this.text(row))} is before it on its own path.`;
       setText(this.words, isWhole ? "That is its whole row." : `Yes. ${found}`);
       this.drawMask();
       if (isWhole) this.on.reached("masked");

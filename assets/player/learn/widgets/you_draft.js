@@ -49,7 +49,7 @@ export class YouDraft extends Widget {
     const asking = form(() => this.start(), this.prompt.label, this.another, this.begin);
     this.text = element("p", "typed-text");
     this.text.setAttribute("aria-label", "The text so far");
-    this.guess = field("How does it go on? Begin with a space for a new word", "input");
+    this.guess = field("How does the text continue? Begin with a space for a new word", "input");
     this.judge = button("Let the target judge", "primary");
     this.peek = button("Peek", "chip");
     this.peek.title = "What the target finds likely next";
@@ -99,7 +99,7 @@ export class YouDraft extends Widget {
     this.prompt.input.value = messages[0].prompt;
     this.beginAnew(messages[0].prompt);
     this.recorded = new RecordedGame(messages[0]);
-    setText(this.source, `The model is not loaded yet. This answer of ${messages[0].target} was recorded on ${machine}, at temperature 0, so it goes on in the same way whatever you guess. New text loads the model.`);
+    setText(this.source, `The model is not loaded yet. This answer of ${messages[0].target} was recorded on ${machine}, at temperature 0, so it continues in the same way whatever you guess. New text loads the model.`);
     this.take(this.recorded.begin());
   }
 
