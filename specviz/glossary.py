@@ -57,8 +57,9 @@ _GENERAL_TERMS = (
     Term(
         "reading_limit",
         "reading limit",
-        "The least time of a step: reading every weight once, at the fastest speed at which memory "
-        "was read in the same process. A baseline far from it makes every speedup too large.",
+        "The shortest possible time of a step: reading every weight once, at the highest speed "
+        "at which this process has read memory. A baseline that is much slower makes every "
+        "speedup too large.",
         "weight bytes / memory bandwidth",
     ),
     Term(
@@ -99,8 +100,9 @@ _GENERAL_TERMS = (
     Term(
         "draft_tree",
         "draft tree",
-        "The guesses of a round. In a chain they follow one another; in a tree a place may have "
-        "several, and each path from the root is one way in which the text may go on.",
+        "The guesses of a round. In a chain they follow one another; in a tree a position may "
+        "have several guesses, and each path from the root is one way in which the text may "
+        "continue.",
     ),
     Term("node", "node", "One guess: a drafted token of a chain, or of a draft tree."),
     Term(
@@ -112,8 +114,8 @@ _GENERAL_TERMS = (
     Term(
         "siblings",
         "siblings",
-        "Several guesses for one place of the text: nodes of the draft tree with the same parent, "
-        "examined one after another until one is accepted.",
+        "Several guesses for one position of the text: nodes of the draft tree with the same "
+        "parent. They are examined one after another until one is accepted.",
     ),
     Term(
         "level",
@@ -130,8 +132,8 @@ _GENERAL_TERMS = (
     Term(
         "target_forward",
         "target forward",
-        "One pass through the target. It costs almost the same for one token as for a few, and "
-        "that is what makes speculation pay.",
+        "One pass through the target. It takes almost as long for one token as for a few, which "
+        "is why speculation pays.",
     ),
     Term(
         "verification",
@@ -143,20 +145,20 @@ _GENERAL_TERMS = (
     Term(
         "attention_mask",
         "attention mask",
-        "A table that says which tokens each token may look at. With that of a draft tree, each "
-        "sees the text and its own path only, so one forward judges all branches.",
+        "A table that says which tokens each token may look at. With the mask of a draft tree, "
+        "each token sees only the text and its own path, so one forward judges all branches.",
     ),
     Term(
         "acceptance_prob",
         "acceptance probability",
-        "The chance that a drafted token is kept. It is 1 wherever the target likes the token at "
-        "least as much as the draft did.",
+        "The chance that a drafted token is kept. It is 1 if the target gives the token at least"
+        " as much probability as the draft did.",
         "min(1, p/q)",
     ),
     Term(
         "uniform_draw",
         "uniform draw (u)",
-        "A random number from 0 to 1, the coin of the verdict: the token is accepted if u is "
+        "A random number from 0 to 1 that decides the verdict: the token is accepted if u is "
         "below its acceptance probability.",
         "accepted if u < min(1, p/q)",
     ),
@@ -169,8 +171,8 @@ _GENERAL_TERMS = (
     Term(
         "unreached",
         "never examined",
-        "In a chain, a guess after a rejected one: it was built on it, so nobody asks whether it "
-        "would pass. In a tree, also one whose sibling was accepted first.",
+        "In a chain, a guess after a rejected one: it depends on that one, so it is not checked."
+        " In a tree, also a guess whose sibling was accepted first.",
     ),
     Term(
         "overlap",
@@ -183,22 +185,23 @@ _GENERAL_TERMS = (
     Term(
         "acceptance_rate",
         "acceptance rate (α)",
-        "Of the levels that were reached, the share that passed; for a chain: accepted of the "
-        "examined tokens. Tokens never examined do not count.",
+        "The share of the reached levels that passed; for a chain, the share of the examined "
+        "tokens that were accepted. Tokens that were never examined do not count.",
         "levels passed / levels reached",
     ),
     Term(
         "draft_utilization",
         "draft utilization",
-        "Of all drafted tokens, the share that was accepted. Several tools call this the "
-        "acceptance rate; it is lower, as it counts the tokens that were never examined.",
+        "The share of all drafted tokens that were accepted. Several tools call this the "
+        "acceptance rate; it is lower, because it also counts the tokens that were never "
+        "examined.",
         "accepted / drafted",
     ),
     Term(
         "rejection_rate",
         "rejection rate",
-        "What the acceptance rate leaves: of the tokens that were examined, the share that failed. "
-        "It is not 1 minus the draft utilization, as tokens after a rejection are never examined.",
+        "The share of the examined tokens that failed: 1 minus the acceptance rate. It is not 1 "
+        "minus the draft utilization, because tokens after a rejection are never examined.",
         "1 - α; of all drafted: accepted + rejected + never examined = 1",
     ),
     Term(
@@ -230,8 +233,8 @@ _GENERAL_TERMS = (
     Term(
         "bonus_token",
         "bonus token",
-        "The extra token after full acceptance. The forward that verifies the guesses runs one row "
-        "more for it, behind the last guess.",
+        "The extra token after full acceptance. The forward that verifies the guesses also gives"
+        " the target's distribution after the last guess, from which this token is drawn.",
     ),
     Term(
         "first_token",
@@ -243,8 +246,8 @@ _GENERAL_TERMS = (
         "lossless",
         "lossless",
         "The output has exactly the target's distribution. At temperature 0 that means the same "
-        "text, but for ties that rounding decides; above it the texts differ by chance, as two "
-        "runs of the target would.",
+        "text, except for ties that rounding decides; above it the texts differ by chance, like "
+        "two runs of the target.",
     ),
     Term(
         "total_variation",
@@ -256,26 +259,28 @@ _GENERAL_TERMS = (
     Term(
         "chi_square",
         "chi-square",
-        "One number for how far counts are from what was expected, all squared differences summed. "
-        "Exact draws come to about its degrees of freedom: as many counts as are free to differ.",
+        "A number that says how far counts are from the expected ones: the sum of all squared "
+        "differences. Exact draws give about its degrees of freedom, the number of counts that "
+        "are free to differ.",
         "sum of (count - expected)² / expected",
     ),
     Term(
         "noise_floor",
         "noise floor",
-        "How far counts of exact draws lie from their own distribution by chance alone. It falls "
-        "as draws are added; a wrong rule stays above it.",
+        "How far the counts of exact draws are from their own distribution by chance alone. It "
+        "falls as draws are added; a wrong rule stays above it.",
     ),
     Term(
         "drafter_memory",
         "memory of the method",
-        "Weights, and caches of keys and values, that the method holds beside the target's own.",
+        "The weights and the caches of keys and values that the method needs in addition to the "
+        "target's own.",
     ),
     Term(
         "cost_ratio",
         "cost ratio (c)",
-        "The time of one draft forward in target forwards. The smaller, the more guesses are worth "
-        "their time.",
+        "The time of one draft forward, in target forwards. The smaller it is, the more guesses "
+        "are worth their time.",
         "draft forward / target forward",
     ),
     Term(
@@ -288,33 +293,32 @@ _GENERAL_TERMS = (
     Term(
         "speedup",
         "speedup",
-        "The baseline's time over that of speculation for as many tokens: the ratio of their "
-        "tokens per second where both have written as many, in whole rounds. Below 1 speculation "
-        "loses.",
+        "The ratio of the lanes' tokens per second after equally many tokens, in whole rounds: "
+        "the baseline's time divided by that of speculation. Below 1, speculation is slower.",
         "T / (1 + K·c + v), T = (1 - α^(K+1)) / (1 - α)",
     ),
     Term(
         "baseline",
         "baseline",
-        "The same target decoding one token per forward, on the same machine and just as "
+        "The same target, which decodes one token per forward, on the same machine and equally "
         "optimised.",
     ),
     Term(
         "own_time",
         "own time",
-        "A lane's clock counts only its own work, so a race on one machine is fair. The lane that "
-        "is behind moves next, which keeps live lanes within a round of each other; a replay shows "
-        "them at the same own time.",
+        "A lane's clock counts only its own work, so a race on one machine is fair. The lane "
+        "whose clock is behind runs next, so live lanes stay within a round of each other; a "
+        "replay shows them at equal times.",
     ),
     Term(
         "tokens_per_second",
         "tokens per second",
-        "New tokens over the lane's own time, the reading of the prompt included.",
+        "New tokens divided by the lane's own time, which includes reading the prompt.",
     ),
     Term(
         "ttft",
         "time to first token",
-        "How long until the first new token: the time to read the prompt.",
+        "The time until the first new token: the time to read the prompt.",
     ),
     Term(
         "prefill",
@@ -325,8 +329,8 @@ _GENERAL_TERMS = (
     Term(
         "rollback",
         "rollback",
-        "Forgetting the cache entries of drafted tokens that were not accepted, as if they had "
-        "never been read.",
+        "Removing the cache entries of drafted tokens that were not accepted, as if the model "
+        "had never read these tokens.",
     ),
     Term(
         "cache",
@@ -336,8 +340,8 @@ _GENERAL_TERMS = (
     Term(
         "temperature",
         "temperature",
-        "How freely tokens are drawn: 0 always takes the most probable one, 1 follows the model's "
-        "distribution, more flattens it.",
+        "How freely tokens are drawn: 0 always takes the most probable one, 1 follows the "
+        "model's distribution, and higher values flatten it.",
         "softmax(logits / temperature)",
     ),
     Term(
@@ -409,8 +413,8 @@ _METHOD_TERMS = (
     Term(
         "node_budget",
         "node budget",
-        "How many nodes of a tree are verified. More nodes are more chances, and a slower forward; "
-        "the best number follows from measured forward times.",
+        "The number of a tree's nodes that are verified. More nodes give more chances but a "
+        "slower forward; the best number follows from measured forward times.",
     ),
     Term(
         "self_drafting",
@@ -427,8 +431,8 @@ _METHOD_TERMS = (
     Term(
         "quantised",
         "quantised (int8, int4)",
-        "Weights rounded to 256 steps, in a quarter of the memory of float32, or in groups to 16 "
-        "steps, in an eighth and a little. Where reading weights is what takes the time, such a "
+        "Weights rounded to 256 steps, in a quarter of the memory of float32, or in groups to 16"
+        " steps, in slightly more than an eighth. If reading weights limits the speed, such a "
         "copy is faster.",
     ),
     Term(
@@ -439,14 +443,14 @@ _METHOD_TERMS = (
     Term(
         "medusa_head",
         "Medusa head",
-        "A small network that guesses, from one feature, the token several places ahead. All heads "
-        "run at once, so none knows what the others chose.",
+        "A small network that guesses, from one feature, the token several positions ahead. All "
+        "heads run at once, so none knows what the others chose.",
     ),
     Term(
         "eagle_head",
         "EAGLE head",
-        "One layer that foretells the target's next feature from the last ones. It can go on from "
-        "its own guesses, so it drafts whole paths.",
+        "One layer that predicts the target's next feature from the previous ones. It can "
+        "continue from its own predictions, so it drafts whole paths.",
     ),
     Term(
         "typical_acceptance",
@@ -464,14 +468,14 @@ _METHOD_TERMS = (
     Term(
         "jacobi_window",
         "Jacobi window",
-        "Guessed tokens that ride along in each target forward and are refined from round to "
-        "round. What they turn into becomes the n-grams of the pool.",
+        "Guessed tokens that run in each target forward and are refined from round to round. "
+        "They become the n-grams of the pool.",
     ),
     Term(
         "ngram_pool",
         "n-gram pool",
-        "Short runs of tokens that the target was seen to guess, filed by their first token. Those "
-        "that fit after the text are verified as guesses.",
+        "Short sequences of tokens that the target has guessed, stored by their first token. "
+        "Those that fit after the text are verified as guesses.",
     ),
     Term(
         "lookahead_guess",
@@ -500,20 +504,21 @@ _METHOD_TERMS = (
     Term(
         "pre_speculation",
         "pre-speculation",
-        "While the target verifies one round, the draft already drafts the next for the outcomes "
-        "that are likely. If one of them comes true, drafting took no time.",
+        "While the target verifies one round, the draft already drafts the next one for the "
+        "likely outcomes. If one of them happens, drafting took no time.",
     ),
     Term(
         "speculation_hit",
         "hit",
-        "The round ended as one of the prepared outcomes said, so its draft was ready. After a "
-        "miss the draft begins anew.",
+        "The round ended with one of the prepared outcomes, so the next draft was ready. After a"
+        " miss, the draft has to start from the beginning.",
     ),
     Term(
         "slot_waste",
         "slot waste",
-        "The share of places in a batch's forwards that hold no token, because this app gives "
-        "every row as many places as the widest one needs. Engines that pack their rows have none.",
+        "The share of positions in a batch's forwards that hold no token, because this app gives"
+        " every row as many positions as the widest row needs. Engines that pack their rows "
+        "waste none.",
     ),
 )
 
@@ -523,32 +528,34 @@ _SERVING_TERMS = (
     Term(
         "batch",
         "batch",
-        "Several texts decoded together: one forward takes the next tokens of all, and reads the "
-        "weights once. What it fills with texts is no longer free for guesses.",
+        "Several texts decoded together: one forward takes the next tokens of all, and reads the"
+        " weights once. The more texts it has, the less arithmetic is left for guesses.",
     ),
     Term(
         "continuous_batching",
         "continuous batching",
-        "A server fills its batch anew at every step: where one text ends, another takes its row "
-        "at once. With speculation the rows grow by different numbers of tokens.",
+        "A server refills its batch at every step: when a text ends, another takes its row at "
+        "once. With speculation, the rows grow by different numbers of tokens.",
     ),
     Term(
         "paged_attention",
         "PagedAttention",
         "The key-value cache in small blocks, like the pages of an operating system, so that no "
-        "memory waits for text to come. More texts fit at once; one alone gets no faster.",
+        "memory is reserved for text that may follow. More texts fit at once, but a single text "
+        "does not get faster.",
     ),
     Term(
         "token_budget",
         "token budget",
-        "How many tokens a server lets into one forward, over all its texts. A drafted token takes "
-        "a place of its own, so a full budget leaves no room for drafts.",
+        "How many tokens a server processes in one forward, over all its texts. Drafted tokens "
+        "count as well, so a full budget leaves no room for drafts.",
     ),
     Term(
         "quantisation",
         "quantisation",
-        "Keeping weights, or the cache, in fewer bits. Less is read for each token, but the "
-        "outputs are another model's; of a draft that costs acceptance alone, never the text.",
+        "Storing weights, or the cache, in fewer bits. Less is read for each token, but the "
+        "outputs are those of another model; a quantised draft costs only acceptance, never the "
+        "text.",
     ),
 )
 
