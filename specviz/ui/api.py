@@ -321,7 +321,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "profile",
-        "Show where acceptance is lost in many prompts: by token class, depth, place and entropy.",
+        "Show where many prompts lose acceptance: by token class, depth, position and entropy.",
         (*_DRAFTING, *MEASURED),
         ProfileResult,
         lambda: Kept("profile", "done"),

@@ -95,16 +95,16 @@ PRESETS = (
             "The two were about equally fast here: {speedup.0} and {speedup.1}.",
         ),
         "Of the examined guesses, {acceptance.0} of the good draft and {acceptance.1} of the bad "
-        "one passed. The text is another matter: at temperature 0 the target replaces every wrong "
+        "one passed. The text does not suffer: at temperature 0 the target replaces every wrong "
         "guess by its own most probable token, so both texts are the target’s own, word for word "
-        "(only where two tokens are equally probable up to rounding may one differ). Above "
-        "temperature 0 the words are drawn, and what stays the same is their distribution.",
+        "(a word can differ only if two tokens are equally probable up to rounding). Above "
+        "temperature 0 the words are drawn at random, and their distribution stays the same.",
     ),
     ClassPreset(
         "temperature",
         "Temperature 0 or 1",
         "When is a text easier to guess: when the model always takes its most probable token, or "
-        "when it rolls dice?",
+        "when it draws tokens at random?",
         (
             ClassRun("Temperature 0", _DRAFT | {"task": "story"}),
             ClassRun("Temperature 1", _DRAFT | {"task": "story"} | _DRAWN),
@@ -120,9 +120,9 @@ PRESETS = (
             "So few guesses cannot tell: {acceptance.0} of the examined ones passed at "
             "temperature 0 and {acceptance.1} at temperature 1.",
         ),
-        "At temperature 0 a guess passes if it is the target’s most probable token: the draft "
-        "needs the same favourite, and no more. At 1 it passes with probability min(1, p/q): the "
-        "two distributions must be close. Read the texts, too: at temperature 0 a small model "
+        "At temperature 0 a guess passes if it is the target’s most probable token, so the two "
+        "models need to agree only on this token. At 1 it passes with probability min(1, p/q), so "
+        "the two distributions must be close. Also read the texts: at temperature 0 a small model "
         "tends to repeat itself, which is easy to guess.",
     ),
     ClassPreset(
@@ -147,10 +147,10 @@ PRESETS = (
             "The two fastest are too close to tell apart by one run: {speedup.0} at K = 1, "
             "{speedup.2} at K = 4, {speedup.1} at K = 12.",
         ),
-        "After the first rejection all later guesses of a round are thrown away, but each one was "
-        "paid for: the grey boxes in the strip. Of all guesses, {used.0} ended up in the text at "
-        "K = 1, {used.2} at K = 4 and {used.1} at K = 12; each forward of the target brought "
-        "{tokens.0}, {tokens.2} and {tokens.1} tokens.",
+        "After the first rejection all later guesses of a round are dropped, but each one has "
+        "cost time: these are the grey boxes in the strip. Of all guesses, {used.0} ended up in "
+        "the text at K = 1, {used.2} at K = 4 and {used.1} at K = 12; each forward of the target "
+        "brought {tokens.0}, {tokens.2} and {tokens.1} tokens.",
     ),
     ClassPreset(
         "summary",
@@ -173,13 +173,14 @@ PRESETS = (
             "for the story.",
         ),
         "Each forward of the target brought {tokens.0} tokens of the summary and {tokens.1} of "
-        "the story. Where an answer repeats words of the prompt, or its own, there is something "
-        "to copy. Where it does not, a round drafts nothing, or copies what does not fit.",
+        "the story. If an answer repeats words of the prompt, or its own words, there is something "
+        "to copy. Otherwise, a round drafts nothing, or copies tokens that do not fit.",
     ),
     ClassPreset(
         "tree",
         "A tree or a chain",
-        "A tree makes several guesses for each place and checks all of them at once. Is it faster?",
+        "A tree makes several guesses for each position and checks all of them at once. Is it "
+        "faster?",
         (
             ClassRun("A chain", _DRAFT | {"task": "story"}),
             ClassRun(
@@ -190,14 +191,16 @@ PRESETS = (
         MeasuredAnswer(
             Measure.SPEEDUP,
             (
-                "Not here: {speedup.1} the baseline’s speed, against {speedup.0} for the chain.",
-                "Here it is: {speedup.1} the baseline’s speed, against {speedup.0} for the chain.",
+                "The tree was slower here: {speedup.1} the baseline’s speed, against {speedup.0} "
+                "for the chain.",
+                "The tree was faster here: {speedup.1} the baseline’s speed, against {speedup.0} "
+                "for the chain.",
             ),
             "One run cannot tell: {speedup.1} the baseline’s speed, the chain’s {speedup.0}.",
         ),
         "Each forward of the target brought {tokens.1} tokens with the tree and {tokens.0} with "
         "the chain. Both guess 4 tokens deep, but the chain with 4 guesses in a round and the "
-        "tree with 14, all of which are drafted and checked. A tree pays where a forward over "
+        "tree with 14, all of which are drafted and checked. A tree pays if a forward over "
         "many tokens takes little longer than one over few.",
     ),
     ClassPreset(
@@ -227,9 +230,9 @@ PRESETS = (
             "The two were about equally fast here: {speedup.0} and {speedup.1}.",
         ),
         "Of the examined guesses {acceptance.0} passed at temperature 0 and {acceptance.1} at "
-        "0.8: look whether the text of temperature 0 goes round in a loop. What repeats itself is "
-        "easy to copy, so the speedup of a loop says little about real text. Read what was "
-        "written before you believe a number.",
+        "0.8. Check whether the text at temperature 0 repeats itself in a loop. A loop is easy to "
+        "copy, so its speedup says little about real text. Read the text before you believe a "
+        "number.",
     ),
     ClassPreset(
         "copy",

@@ -19,7 +19,7 @@ def report_lines(report: PairReport) -> list[Line]:
     return [
         *_vocabulary(report),
         _memory(report),
-        *(_line("plain", f"not known: {text}") for text in report.memory.unknown),
+        *(_line("plain", f"unknown: {text}") for text in report.memory.unknown),
         *_download(report),
         *(_line("warning", text) for text in report.warnings),
         *(_line("problem", text) for text in report.problems),
@@ -29,18 +29,18 @@ def report_lines(report: PairReport) -> list[Line]:
 def _vocabulary(report: PairReport) -> Iterator[Line]:
     match report.vocabulary:
         case Relation.EQUAL:
-            yield _line("good", "both models have one vocabulary")
+            yield _line("good", "both models have the same vocabulary")
         case Relation.PADDED:
-            yield _line("good", "both models have one vocabulary, padding apart")
+            yield _line("good", "both models have the same vocabulary, except for padding")
         case Relation.DIFFERENT:
-            share = f"{report.shared_tokens or 0:.0%} of the target's tokens are the draft's too"
+            share = f"{report.shared_tokens or 0:.0%} of the target's tokens are also tokens of the draft"
             yield _line("plain", f"the vocabularies differ: {share}")
 
 
 def _memory(report: PairReport) -> Line:
     need = f"needs {gigabytes(report.bytes_needed)} in {report.dtype}"
     if report.bytes_free is None:
-        return _line("plain", f"{need}; what is free is not known")
+        return _line("plain", f"{need}; the free memory is unknown")
     tone = "good" if report.bytes_needed <= report.bytes_free else "warning"
     return _line(tone, f"{need}, {gigabytes(report.bytes_free)} are free")
 

@@ -108,7 +108,7 @@ def test_a_user_s_folders_are_checked_on_the_server(app_url: str, open_page: Ope
     tab.fill("draft", str(MODELS / "draft"))
     tab.ref("checkPair").click()
     tab.ref("pairReport").wait_for()
-    assert "both models have one vocabulary" in tab.text("pairReport")
+    assert "both models have the same vocabulary" in tab.text("pairReport")
     assert "are free" in tab.text("pairReport")
     tab.fill("draft", "/does/not/exist")
     tab.ref("checkPair").click()

@@ -31,7 +31,7 @@ def lines(report: PairReport) -> list[tuple[str, str]]:
 
 def test_a_pair_that_fits_has_only_good_lines() -> None:
     assert lines(FINE) == [
-        ("good", "both models have one vocabulary"),
+        ("good", "both models have the same vocabulary"),
         ("good", "needs 2.0 GB in float32, 20 GB are free"),
     ]
 
@@ -39,7 +39,10 @@ def test_a_pair_that_fits_has_only_good_lines() -> None:
 def test_for_different_vocabularies_the_shared_part_is_named() -> None:
     report = replace(FINE, vocabulary=Relation.DIFFERENT, shared_tokens=0.314)
     assert lines(report)[0] == (
-        *("plain", "the vocabularies differ: 31% of the target's tokens are the draft's too"),
+        *(
+            "plain",
+            "the vocabularies differ: 31% of the target's tokens are also tokens of the draft",
+        ),
     )
     assert "padding" in lines(replace(FINE, vocabulary=Relation.PADDED))[0][1]
 
@@ -52,14 +55,12 @@ def test_without_a_draft_the_report_has_no_line_about_vocabularies() -> None:
 def test_too_little_memory_is_a_warning_and_unknown_memory_is_not() -> None:
     assert lines(replace(FINE, bytes_free=1_000_000_000))[1][0] == "warning"
     tone, text = lines(replace(FINE, bytes_free=None))[1]
-    assert tone == "plain" and text.endswith("what is free is not known")
+    assert tone == "plain" and text.endswith("the free memory is unknown")
 
 
 def test_unknown_parts_of_the_memory_are_named() -> None:
     memory = replace(FINE.memory, unknown=("the cache of x (not counted)",))
-    assert ("plain", "not known: the cache of x (not counted)") in lines(
-        replace(FINE, memory=memory)
-    )
+    assert ("plain", "unknown: the cache of x (not counted)") in lines(replace(FINE, memory=memory))
 
 
 def test_download_gated_access_and_chat_template_are_mentioned() -> None:
