@@ -33,8 +33,8 @@ def _vocabulary(report: PairReport) -> Iterator[Line]:
         case Relation.PADDED:
             yield _line("good", "both models have the same vocabulary, except for padding")
         case Relation.DIFFERENT:
-            share = f"{report.shared_tokens or 0:.0%} of the target's tokens are also tokens of the draft"
-            yield _line("plain", f"the vocabularies differ: {share}")
+            share = f"{report.shared_tokens or 0:.0%} of the target's tokens"
+            yield _line("plain", f"the vocabularies differ: {share} are also tokens of the draft")
 
 
 def _memory(report: PairReport) -> Line:

@@ -86,7 +86,7 @@ def test_a_check_shows_one_line_per_fact_with_a_shape_and_words(
     lines = tab.ref("pairReport").locator("li")
     tones = lines.evaluate_all("lines => lines.map((line) => line.className)")
     assert set(tones) == {"good", "plain", "warning", "problem"}
-    assert "50% of the target's tokens are the draft's too" in tab.text("pairReport")
+    assert "50% of the target's tokens are also tokens of the draft" in tab.text("pairReport")
     # the line is shown as text, never as markup
     assert lines.last.inner_text() == "<b>no model</b>"
     marks = lines.evaluate_all("all => all.map((l) => getComputedStyle(l, '::before').content)")
