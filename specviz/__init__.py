@@ -51,7 +51,8 @@ def race(
     means the default method of the pair. `task` is the kind of text, such as "code". Some
     pairs were trained with a special token for each task; this token is put before the prompt.
     `settings` are further fields of `specviz.records.DecodingConfig`: temperature, top_k, top_p,
-    min_p, seed, max_new_tokens, branching, drawing, rule, options.
+    min_p, seed, max_new_tokens, branching, drawing, rule, length_policy, entropy_threshold,
+    options.
 
     The two runs take turns. Each run has a clock that counts only its own work, so their times can
     be compared. Raises InputError for a value that is not allowed, for a pair that lacks what the

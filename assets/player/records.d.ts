@@ -38,6 +38,8 @@ interface DecodingConfigRecord {
   seed: number;
   max_new_tokens: number;
   options: [string, number][];
+  length_policy: string;
+  entropy_threshold: number;
 }
 
 interface DepthAcceptanceRecord {

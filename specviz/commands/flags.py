@@ -9,6 +9,7 @@ from typing import Any
 
 from specviz.commands.command import Progress
 from specviz.decoding.batch_options import BatchOptions
+from specviz.decoding.draft_lengths import POLICIES
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.decoding.rules.rule_table import RULES
 from specviz.engines.engine_facts import servers
@@ -52,6 +53,8 @@ _WITH_TARGET = ("draft", "eagle", "medusa")
 _METAVARS = {ValueType.INTEGER: "N", ValueType.NUMBER: "X", ValueType.CHOICE: "NAME"}
 _DEFAULT_COUNT = 10  # number of held-out prompts without --prompt-count
 _OF_METHOD = tuple(setting for setting in DECODING if setting.part is Part.METHOD)
+# settings of the method whose default does not depend on the method
+_AS_GIVEN = ("rule", "length_policy", "entropy_threshold")
 _BESIDE_METHOD = tuple(setting for setting in DECODING if setting.part is not Part.METHOD)
 
 
@@ -88,6 +91,7 @@ def known_values(flags: Sequence[str]) -> Sequence[str] | None:
         "--dtype": tuple(DTYPES),
         "--drawing": tuple(drawing.value for drawing in Drawing),
         "--rule": tuple(RULES),
+        "--length-policy": tuple(POLICIES),
         "--gpu": tuple(GPUS),
         "--to": servers(),
     }
@@ -328,9 +332,8 @@ def chosen_config(options: Namespace) -> DecodingConfig:
         shape["branching"] = read_integers("branching", options.branching)
     if options.drawing is not None:
         shape["drawing"] = method.drawing_named(options.drawing)
-    config = method.usual(
-        options.draft_length, rule=options.rule, **shape, **chosen_sampling(options)
-    )
+    chosen = {name: getattr(options, name) for name in _AS_GIVEN}
+    config = method.usual(options.draft_length, **chosen, **shape, **chosen_sampling(options))
     method.check(config)
     return config
 

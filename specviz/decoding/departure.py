@@ -21,12 +21,15 @@ class Departure:
     `written` are the tokens written so far after the prompt, and `index` is the number of the next
     round. Uniform draws depend on text positions and draft draws on the round number. A run that
     starts here therefore makes the same draws as a run that wrote the whole text. `seconds` is the
-    decoding time so far. `forced` replaces draws of round `index`, the first round of this run.
+    decoding time so far. `lengths` says how many tokens along one path each earlier round drafted
+    and accepted, which the length policy must know. `forced` replaces draws of round `index`, the
+    first round of this run.
     """
 
     written: tuple[int, ...]
     index: int
     seconds: float
+    lengths: tuple[tuple[int, int], ...] = ()
     forced: ForcedDraws | None = None
 
     @classmethod
@@ -44,6 +47,7 @@ class Departure:
             written=(trace.prefill.extra.token_id, *ids),
             index=index,
             seconds=sum((each.seconds for each in before), trace.prefill.seconds),
+            lengths=tuple((_height(each), len(each.accepted)) for each in before),
             forced=None if record is None else ForcedDraws.of(record, forced),
         )
 
@@ -92,6 +96,10 @@ class ForcedDraws:
                 )
             changed[numbers[path]] = draw
         return tuple(changed)
+
+
+def _height(record: Round) -> int:
+    return max((node.depth for node in record.tree.nodes), default=0)
 
 
 def _node_paths(shape: TreeShape, token_ids: Sequence[int]) -> list[NodePath]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from specviz.decoding.clock import Stopwatch
 from specviz.decoding.departure import Departure
+from specviz.decoding.draft_lengths import draft_length
 from specviz.decoding.drafters.base import Observation, OverlappedWork, Proposal
 from specviz.decoding.rules.rule import Rule, Walk
 from specviz.decoding.rules.rule_table import rule_named
@@ -63,6 +64,9 @@ class Row:
         self._limit = len(prompt_ids) + config.max_new_tokens
         self._extra_stream = RandomStream(config.seed, Purpose.EXTRA)
         self._verify_stream = RandomStream(config.seed, Purpose.VERIFY)
+        self._length = draft_length(config)
+        for drafted, accepted in departure.lengths if departure else ():
+            self._length.add(drafted, accepted)
         # the draws that replace random draws in the first round; later rounds ignore them
         self._forced = departure.forced if departure else None
 
@@ -81,11 +85,12 @@ class Row:
 
     @property
     def room(self) -> int:
-        """Return how many tokens may be drafted before the text reaches its limit.
+        """Return how many tokens the next round may draft.
 
-        One more token of the limit is reserved for the target's extra token.
+        The text must not exceed its limit, and one token of the limit is reserved for the target's
+        extra token. The length policy can allow fewer tokens.
         """
-        return self._limit - len(self.committed) - 1
+        return self._length.within(self._limit - len(self.committed) - 1)
 
     def extra_draws(self, height: int) -> list[float]:
         """Return the draws of the extra token after 0, 1, … `height` accepted nodes.
@@ -111,6 +116,7 @@ class Row:
         uniforms = self._uniforms(judgement)
         acceptance_probs = [node.acceptance_prob for node in judgement.nodes]
         walked = self.rule.walk(shape.groups, acceptance_probs, uniforms)
+        self._length.add(max(shape.depths, default=0), len(walked.path))
         endings = [node for node in walked.path if judgement.nodes[node].token_id in self._end_ids]
         if cut := walked.cut(endings, shape.depths):
             return Decision(proposal, judgement, uniforms, cut, None, self.end, self.rule.name)

@@ -18,6 +18,7 @@ class DecodingConfig:
     `branching` lists the children per node at depth 1, 2, …; deeper levels, down to `draft_length`,
     have one child per node. An empty `branching` means a chain. `drawing` says how siblings are
     drawn; at temperature 0 they are always CHOSEN. `rule` names the rule that judges the draft.
+    `length_policy` and `entropy_threshold` decide how much of K a round drafts.
     `options` has pairs of a name and a whole number for the options that belong to `method` alone.
     An option that is absent has its default. Raise InputError if a value breaks its rule.
     """
@@ -34,6 +35,8 @@ class DecodingConfig:
     seed: int = SETTINGS["seed"].default
     max_new_tokens: int = SETTINGS["max_new_tokens"].default
     options: tuple[tuple[str, int], ...] = SETTINGS["options"].default
+    length_policy: str = SETTINGS["length_policy"].default
+    entropy_threshold: float = SETTINGS["entropy_threshold"].default
 
     def __post_init__(self) -> None:
         for setting in DECODING:

@@ -16,6 +16,8 @@ MAX_NAME = 200  # largest number of characters of a name
 MAX_LEVELS = 64
 MAX_OPTIONS = 16
 _SETTINGS = tuple(SETTINGS[field.name] for field in fields(DecodingConfig))
+# Settings that older files lack. They then have their defaults.
+_ADDED = frozenset(("length_policy", "entropy_threshold"))
 
 
 def encode_settings(config: DecodingConfig) -> dict[str, Any]:
@@ -36,9 +38,10 @@ def decode_settings(value: object, path: str) -> DecodingConfig:
     DecodingConfig itself checks the bounds.
     """
     names = frozenset(each.name for each in _SETTINGS)
-    given = object_of(value, path, names, names)
+    given = object_of(value, path, names - _ADDED, names)
+    known = [each for each in _SETTINGS if each.name in given]
     return DecodingConfig(
-        **{each.name: _decode(each, given[each.name], f"{path}.{each.name}") for each in _SETTINGS}
+        **{each.name: _decode(each, given[each.name], f"{path}.{each.name}") for each in known}
     )
 
 

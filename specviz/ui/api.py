@@ -25,7 +25,7 @@ from specviz.experiments.bug_zoo.zoo import RIGHT
 from specviz.experiments.sweep.sweep_axis import AXES
 from specviz.models.pair_catalog import default_pair
 from specviz.records import BATCH, SETTINGS, RunSetting, ValueType
-from specviz.records.settings import ON
+from specviz.records.settings import ON, Part
 from specviz.ui.answers import Question, asked_by
 from specviz.ui.api_results import (
     AdviceResult,
@@ -105,7 +105,7 @@ RACE = (_PROMPT, *(each for name, each in _RUN.items() if name != "prompt"))
 _SHARED = tuple(  # parameters of every endpoint that measures several prompts
     replace(each, default=TOKENS) if name == "max_new_tokens" else each
     for name, each in _RUN.items()
-    if name not in ("prompt", "method", "draft_length", "branching", "options", "drawing", "rule")
+    if name != "prompt" and SETTINGS[name].part is not Part.METHOD
 )
 _DRAFTING = (_RUN["method"], _RUN["draft_length"])
 _COUNT = Parameter(

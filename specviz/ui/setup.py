@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from specviz.bias import measured_bias
+from specviz.decoding.draft_lengths import POLICIES
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.decoding.rules.rule import Rule
@@ -77,6 +78,10 @@ def page_setup() -> dict[str, Any]:
         ],
         "rules": [_rule(rule) for rule in RULES.values()],
         "most_nodes": MAX_TREE_NODES,
+        "length_policies": [
+            {"name": each.name, "title": each.title, "summary": each.summary}
+            for each in POLICIES.values()
+        ],
         "devices": _devices(),
         "dtypes": [
             {"name": name, "title": name, "note": DTYPE_NOTES.get(name, "")} for name in DTYPES
@@ -261,6 +266,8 @@ def _method(method: Method) -> dict[str, Any]:
         "depth_cap": method.depth_cap,
         "drawings": [drawing.value for drawing in method.drawings],
         "rules": [rule.name for rule in method.rules],
+        "length_policies": [policy.name for policy in method.length_policies],
+        "can_stop": method.can_stop,
         "biases": {rule.name: _bias(method, rule) for rule in method.rules},
         "branching": ",".join(map(str, method.default_branching)),
         "options": [asdict(option) for option in method.options],

@@ -79,6 +79,18 @@ def test_a_race_under_a_lossy_rule_says_so_in_result_and_trace(capsys, tmp_path)
     assert trace.main.total_variation is not None and trace.main.total_variation > 0.1
 
 
+def test_a_race_with_an_adaptive_length_says_so_in_its_trace(capsys, tmp_path):
+    file = tmp_path / "adaptive.json.gz"
+    result = run_json(
+        capsys, "race", "--pair", "bundled", "--method", "draft-model", "--draft-length", "8",
+        "--length-policy", "adaptive", "--entropy-threshold", "0.3", "--max-new-tokens", "24",
+        "--repeat", "1", "--trace", str(file),
+    )  # fmt: skip
+    assert result["identical"] is True
+    config = load(file).config
+    assert (config.length_policy, config.entropy_threshold) == ("adaptive", 0.3)
+
+
 def test_models_prints_the_size_of_the_bundled_pair(capsys):
     bundled = run_json(capsys, "models")[1]
     assert bundled["name"] == "bundled" and bundled["source"] == "bundled"
@@ -206,6 +218,8 @@ BAD = {
     "method must be one of": ["--method", "nonsense"],
     "drawing must be independent for method draft-model, got 'x'": ["--drawing", "x"],
     "rule must be one of token, block, typical, got 'x'": ["--rule", "x"],
+    "length_policy must be one of fixed, adaptive, got 'x'": ["--length-policy", "x"],
+    "entropy_threshold must be at least 0 and below 1, got 1.0": ["--entropy-threshold", "1"],
     "branching must be empty for method draft-model": ["--branching", "2"],
     "branching must be whole numbers separated by commas": [
         "--method",

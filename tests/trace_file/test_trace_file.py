@@ -55,6 +55,14 @@ def same_but_for_digits(first: object, second: object) -> bool:
     )
 
 
+def test_a_file_from_before_the_settings_of_draft_lengths_has_their_defaults() -> None:
+    trace = random_trace(0, rounds=2)
+    file = encode_trace(trace)
+    for lane in file["lanes"]:
+        del lane["config"]["length_policy"], lane["config"]["entropy_threshold"]
+    assert decode_trace(file).config == trace.config
+
+
 @given(TRACES)
 def test_a_trace_survives_the_file(trace: Trace) -> None:
     assert same_but_for_digits(loads(dumps(trace)), trace)

@@ -106,6 +106,16 @@ def test_block_verification_is_a_choice_for_chains_and_is_refused_for_siblings()
             race_request({**form, "method": "early-exit", **changes})
 
 
+def test_the_form_chooses_how_much_is_drafted() -> None:
+    form = {"prompt": "x", "length_policy": "adaptive", "entropy_threshold": "0.4"}
+    config = race_request({**form, "method": "draft-model"}).config
+    assert (config.length_policy, config.entropy_threshold) == ("adaptive", 0.4)
+    with pytest.raises(InputError, match="^entropy_threshold must be 0 for method prompt-lookup"):
+        race_request({**form, "method": "prompt-lookup"})
+    with pytest.raises(InputError, match="^length_policy must be one of fixed, adaptive, got 'x'$"):
+        race_request({**form, "length_policy": "x"})
+
+
 def test_omitted_settings_have_their_defaults() -> None:
     assert race_request({"prompt": "x"}).config == DecodingConfig()
     assert race_request({"prompt": "x", "task": None}).task is None

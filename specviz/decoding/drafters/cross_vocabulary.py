@@ -395,6 +395,7 @@ class IntersectionDrafter:
         return self._source.memory
 
     def start(self, prompt: PrefilledPrompt) -> None:
+        self._shape.start(prompt.transfer)
         self._source.start(prompt)
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:

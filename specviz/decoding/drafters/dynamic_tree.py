@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from specviz.decoding.drafters.base import Drafter, Proposal, empty_proposal
+from specviz.decoding.drafters.base import Drafter, HostTransfer, Proposal, empty_proposal
 from specviz.decoding.drafters.draft_model import draft_source
 from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.drafters.source import DraftShape, DraftSource, Extend, Level, SourceDrafter
@@ -133,6 +133,9 @@ class DynamicTree:
 
     def __init__(self, depth: int, width: int, nodes: int, temperature: float) -> None:
         self.levels = DynamicLevels(depth, width, nodes, temperature)
+
+    def start(self, transfer: HostTransfer) -> None:
+        """Do nothing: the host reads nothing while this tree grows."""
 
     def grow(
         self, source: DraftSource, committed: Sequence[int], room: int, round_index: int

@@ -9,6 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from specviz.decoding.draft_lengths import (
+    FIXED,
+    POLICIES,
+    EntropyStop,
+    LengthPolicy,
+    policy_named,
+)
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.drafters.suffix_tree import SuffixTree
@@ -79,6 +86,10 @@ class Setup:
     def sampler(self) -> Sampler:
         return Sampler.of(self.config)
 
+    @property
+    def stop(self) -> EntropyStop | None:
+        return EntropyStop.of(self.config)
+
     def lacks(self, need: Need) -> InputError:
         return InputError(f"method {self.config.method} must have a {need.title}, got none")
 
@@ -89,9 +100,12 @@ class Method:
 
     - `drawings`: the ways to draw siblings in a tree; the first of them is the default.
     - `host_copies`: the largest number of blocking copies per round. It is one, or more for a
-      method that must read its own draft on the host.
+      method that must read its own draft on the host. An entropy stop adds one per token after the
+      first.
     - `shares_cache`: the method drafts in the target's cache, so each row of a batch needs a cache
       of its own.
+    - `drafts_ahead`: the method prepares drafts before it is known how many tokens the next round
+      may draft.
     - `depth_cap`: a text that names another limit on the depth besides the draft length.
     - `extra_memory`: the memory that the method needs besides the models and their caches.
     - `make_rows`: a function that drafts for all rows of a batch in one forward; None if the method
@@ -109,6 +123,7 @@ class Method:
     default_branching: tuple[int, ...] = ()
     takes_branching: bool = False
     options: tuple[Option, ...] = ()
+    drafts_ahead: bool = False
     depth_cap: str = ""
     host_copies: int = 1
     shares_cache: bool = False
@@ -134,6 +149,16 @@ class Method:
     def has_own_tree(self) -> bool:
         """Return whether the method has an option for the size of a tree that it shapes itself."""
         return any(option.name in _TREE_SIZES for option in self.options)
+
+    @property
+    def length_policies(self) -> tuple[LengthPolicy, ...]:
+        """Return the length policies that the method can obey."""
+        return (FIXED,) if self.drafts_ahead else tuple(POLICIES.values())
+
+    @property
+    def can_stop(self) -> bool:
+        """Return whether the method can look at each q of a chain before it draws from it."""
+        return not self.drafts_ahead and any(drawing.is_drawn for drawing in self.drawings)
 
     def drafts_siblings(self, config: DecodingConfig) -> bool:
         """Return whether a draft can have several guesses for one position."""
@@ -220,4 +245,19 @@ class Method:
                 f"settings of method {self.name} draft siblings: choose an empty branching and "
                 "independent drawing, or the rule token"
             )
+        self._check_length(config)
         self.completed(config)
+
+    def _check_length(self, config: DecodingConfig) -> None:
+        policy, threshold = policy_named(config.length_policy), config.entropy_threshold
+        if policy not in self.length_policies:
+            raise InputError(
+                f"length_policy must be {FIXED.name} for method {self.name}, which drafts before "
+                f"the length of the next round is known, got {policy.name}"
+            )
+        is_chain = config.drawing.is_drawn and not self.drafts_siblings(config)
+        if threshold and not (self.can_stop and is_chain):
+            raise InputError(
+                f"entropy_threshold must be 0 for method {self.name} with these settings, because "
+                f"only a chain that is drawn token by token can stop early, got {threshold:g}"
+            )

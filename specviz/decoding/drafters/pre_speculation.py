@@ -156,5 +156,6 @@ METHOD = Method(
     frozenset({Need.DRAFT}),
     drawings=(Drawing.INDEPENDENT,),
     options=(FAN_OUT,),
+    drafts_ahead=True,
     extra_memory=ExtraMemory.DRAFT_PROCESS,
 )

@@ -19,6 +19,7 @@ from torch import Tensor
 from specviz.decoding.drafters.base import (
     NOTHING_OVERLAPPED,
     HeldMemory,
+    HostTransfer,
     Observation,
     OverlappedWork,
     Partial,
@@ -129,6 +130,13 @@ class DraftSource(Protocol):
 class DraftShape(Protocol):
     """An object that grows a draft tree from the logits of a source."""
 
+    def start(self, transfer: HostTransfer) -> None:
+        """Prepare for a run, before the first tree grows.
+
+        A shape that must read its own draft on the host does so with `transfer`.
+        """
+        ...
+
     def grow(
         self, source: DraftSource, committed: Sequence[int], room: int, round_index: int
     ) -> Proposal:
@@ -165,6 +173,7 @@ class SourceDrafter:
         return self._source.memory
 
     def start(self, prompt: PrefilledPrompt) -> None:
+        self._shape.start(prompt.transfer)
         self._source.start(prompt)
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:

@@ -20,6 +20,7 @@ from torch import Tensor
 from specviz.decoding.drafters.base import (
     NOTHING_OVERLAPPED,
     HeldMemory,
+    HostTransfer,
     Observation,
     OverlappedWork,
     PrefilledPrompt,
@@ -94,12 +95,14 @@ class StaticRows:
     def __init__(self, source: RowsSource, trees: Sequence[StaticTree]) -> None:
         self._source = source
         self._trees = list(trees)
+        self._transfer: HostTransfer | None = None
 
     @property
     def memory(self) -> HeldMemory:
         return self._source.memory
 
     def start(self, prompts: Sequence[PrefilledPrompt]) -> None:
+        self._transfer = prompts[0].transfer
         self._source.start(prompts)
 
     def propose(
@@ -114,11 +117,30 @@ class StaticRows:
         for depth in range(1, max(heights) + 1):
             token_ids = self._add(levels, growing, logits, round_index, depth)
             deeper = [place for place, row in enumerate(growing) if heights[row] > depth]
-            if deeper:
-                chosen = token_ids if len(deeper) == len(growing) else token_ids[deeper]
-                growing = [growing[place] for place in deeper]
-                logits = self._source.extend(growing, chosen, depth, self._mask(depth, chosen))
+            if not deeper:
+                break
+            chosen = token_ids if len(deeper) == len(growing) else token_ids[deeper]
+            growing = [growing[place] for place in deeper]
+            logits = self._source.extend(growing, chosen, depth, self._mask(depth, chosen))
+            ended = self._ended(logits)
+            for place in ended:
+                heights[growing[place]] = depth
+            going = [place for place in range(len(growing)) if place not in ended]
+            if not going:
+                break
+            if ended:
+                growing, logits = [growing[place] for place in going], logits[going]
         return [self._proposal(levels, row, height) for row, height in enumerate(heights)]
+
+    def _ended(self, logits: Tensor) -> list[int]:
+        """Return which of the growing rows draft no further token, by their q. [A, M, V]"""
+        stop = self._trees[0].stop
+        if stop is None:
+            return []
+        assert self._transfer is not None
+        raw = logits.flatten(0, 1).float().softmax(-1)
+        stops = self._transfer.to_host(stop.stops(raw))
+        return [place for place, is_end in enumerate(stops) if is_end]
 
     def _add(
         self, levels: _RowLevels, rows: Sequence[int], logits: Tensor, round_index: int, depth: int

@@ -7,7 +7,7 @@ tree (the root included) and V the size of the vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -17,7 +17,8 @@ from operator import mul
 import torch
 from torch import Tensor
 
-from specviz.decoding.drafters.base import Proposal, empty_proposal
+from specviz.decoding.draft_lengths import EntropyStop
+from specviz.decoding.drafters.base import HostTransfer, Proposal, empty_proposal
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.source import DraftSource, Extend, Level
 from specviz.decoding.sampling import Sampler, draw, normalize
@@ -48,13 +49,16 @@ class StaticLevels:
 
     `drawing` says how siblings are drawn. A call returns the tokens of all nodes [N]. It also
     returns the distributions of all parents [E, V], first with and then without the sampling
-    settings.
+    settings. If `ends` is given, the tree is a chain. From the second token on, the host calls
+    `ends` with each raw q [1, V] before a token is drawn from it, and the chain ends where the
+    result is True.
     """
 
     tree: Topology
     widths: tuple[int, ...]
     drawing: Drawing
     sampler: Sampler
+    ends: Callable[[Tensor], bool] | None = None
 
     @property
     def run_count(self) -> int:
@@ -67,6 +71,8 @@ class StaticLevels:
         end = 0
         for depth, width in enumerate(self.widths, start=1):
             processed, raw = self.sampler.both(logits)
+            if self.ends is not None and depth > 1 and self.ends(raw):
+                break
             distributions.append(processed)
             raw_distributions.append(raw)
             level = range(end, end + width * logits.shape[0])
@@ -83,17 +89,31 @@ class StaticTree:
 
     `drawing` says how siblings are drawn. At temperature 0, all siblings drawn from a distribution
     would be equal. The tree then takes the W most probable tokens instead, which makes it
-    CHOSEN.
+    CHOSEN. A `stop` can end a chain after its first token.
     """
 
     def __init__(
-        self, widths: tuple[int, ...], drawing: Drawing, sampler: Sampler, draws: RandomStream
+        self,
+        widths: tuple[int, ...],
+        drawing: Drawing,
+        sampler: Sampler,
+        draws: RandomStream,
+        stop: EntropyStop | None = None,
     ) -> None:
         self.widths = widths
+        self.stop = stop
+        self._transfer: HostTransfer | None = None
         greedy_tree = sampler.temperature == 0 and max(widths) > 1
         self.drawing = Drawing.CHOSEN if greedy_tree else drawing
         self.sampler = sampler
         self._draws = draws
+
+    def start(self, transfer: HostTransfer) -> None:
+        self._transfer = transfer
+
+    def _ends(self, raw: Tensor) -> bool:
+        assert self._transfer is not None and self.stop is not None
+        return bool(self._transfer.to_host(self.stop.stops(raw))[0])
 
     def grow(
         self, source: DraftSource, committed: Sequence[int], room: int, round_index: int
@@ -103,11 +123,16 @@ class StaticTree:
         if not widths:
             return empty_proposal(source.device)
         tree = topology(static_parents(widths), source.device)
-        levels = StaticLevels(tree, widths, self.drawing, self.sampler)
+        ends = None if self.stop is None else self._ends
+        levels = StaticLevels(tree, widths, self.drawing, self.sampler, ends)
         is_whole = widths == self.widths
+        # The host cannot take part in work that a GPU starts with one call.
         token_ids, distributions, raw_distributions = source.grown(
-            levels, committed, self._keys_of_all(round_index, widths), is_whole
+            levels, committed, self._keys_of_all(round_index, widths), is_whole and ends is None
         )
+        if len(token_ids) < tree.size:
+            is_whole, length = False, len(token_ids)
+            tree = topology(static_parents(widths[:length]), source.device)
         return Proposal(
             tree,
             token_ids,
@@ -155,7 +180,7 @@ def static_tree(setup: Setup) -> StaticTree:
     """Return the static tree that the settings of the run describe."""
     config = setup.config
     draws = RandomStream(config.seed, Purpose.DRAFT)
-    return StaticTree(config.widths, config.drawing, setup.sampler, draws)
+    return StaticTree(config.widths, config.drawing, setup.sampler, draws, setup.stop)
 
 
 def tree_level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> Level:

@@ -22,6 +22,15 @@ Apply = Callable[[SweepSetting, Value], SweepSetting]
 MAX_VALUES = 64  # largest number of values that an axis may have
 
 
+def _any_method(method: Method) -> bool:
+    return True
+
+
+def _can_stop(method: Method) -> bool:
+    """Return whether the method's default draft is a chain that can stop early."""
+    return method.can_stop and method.drawings[0].is_drawn and not method.default_branching
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """One axis: `read` parses a written value, and `apply` puts a value into a setting.
@@ -36,7 +45,7 @@ class Axis:
     read: Callable[[str], Value]
     apply: Apply
     setting: str = ""
-    suits: Callable[[Method], bool] = lambda method: True
+    suits: Callable[[Method], bool] = _any_method
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -134,7 +143,8 @@ def _axis_of(setting: RunSetting) -> Axis:
     name, title, usual = setting.axis.name, setting.axis.title, setting.axis.usual
     read = _integer if setting.type is ValueType.INTEGER else float
     apply = _APPLY.get(setting.name) or _of_config(setting.name)
-    return Axis(name, title, usual, read, apply, setting.name)
+    suits = _can_stop if setting.name == "entropy_threshold" else _any_method
+    return Axis(name, title, usual, read, apply, setting.name, suits)
 
 
 def _of_config(field: str) -> Apply:
