@@ -164,6 +164,8 @@ interface MethodOffer {
   depth_cap: string;
   drawings: string[];
   rules: string[];
+  length_policies: string[];
+  can_stop: boolean; // whether a chain can end where the draft's entropy is high
   biases: Record<string, Bias | null>; // by the name of a rule
   branching: string;
   options: MethodOption[];
@@ -213,7 +215,11 @@ interface Setup {
   settings: SettingRow[];
   drawings: { name: string; title: string }[];
   rules: RuleOffer[];
+<<<<<<< HEAD
   most_nodes: number; // the largest draft tree
+=======
+  length_policies: { name: string; title: string; summary: string }[];
+>>>>>>> e282b751 (player: offer the length policy and the entropy threshold)
   tasks: Choice[];
   pairs: PairOffer[];
   models_note: string; // why users cannot name models of their own; "" if they can

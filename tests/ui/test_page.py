@@ -56,6 +56,8 @@ def test_every_method_describes_its_fields() -> None:
         assert shown["tree"] == method.takes_branching
         assert shown["drawings"] == [drawing.value for drawing in method.drawings]
         assert shown["rules"] == [rule.name for rule in method.rules]
+        assert shown["length_policies"] == [policy.name for policy in method.length_policies]
+        assert shown["can_stop"] == method.can_stop
         assert [option["name"] for option in shown["options"]] == [o.name for o in method.options]
 
 

@@ -66,7 +66,7 @@ export class Address {
     return problems;
   }
 
-  // Check the drawing and the rule in the address, because each method allows only some of them.
+  // Check the menus in the address of which each method allows only some entries.
   // Leave out and report what is not allowed.
   /**
    * @param {Record<string, any>} given
@@ -75,8 +75,8 @@ export class Address {
   allowed(given, problems) {
     const values = { ...given };
     const name = values.method ?? settingOf("method").default;
-    const { drawings, rules } = /** @type {MethodOffer} */ (this.setup.methods.find((each) => each.name === name));
-    for (const [setting, known] of Object.entries({ drawing: drawings, rule: rules })) {
+    const { drawings, rules, length_policies } = /** @type {MethodOffer} */ (this.setup.methods.find((each) => each.name === name));
+    for (const [setting, known] of Object.entries({ drawing: drawings, rule: rules, length_policy: length_policies })) {
       const text = values[setting];
       if (text === undefined || known.includes(text)) continue;
       problems.push(`${settingOf(setting).title} must be ${known.length > 1 ? "one of " : ""}${known.join(", ")} for this method, got “${brief(text)}”`);

@@ -88,7 +88,8 @@ export class Form {
 
   // The fields that the browser itself can check.
   get checked() {
-    const bounded = allSettings().filter(({ bounds }) => bounds);
+    const isShown = (/** @type {string} */ name) => !this.controls[name]?.closest(".field[hidden]");
+    const bounded = allSettings().filter(({ bounds, name }) => bounds && isShown(name));
     const own = bounded.map((setting) => ({ name: setting.name, control: this.controls[setting.name], problem: (/** @type {string} */ text) => problemFor(setting, this.pair, text) }));
     return [...own, ...this.methodPart.checked];
   }
@@ -133,7 +134,7 @@ export class Form {
   // The request for the server, without settings that do not apply.
   /** @returns {Record<string, any>} */
   get order() {
-    const { target, draft, branching: _branching, drawing: _drawing, rule: _rule, system, ...order } = this.fields;
+    const { target, draft, branching: _branching, drawing: _drawing, rule: _rule, length_policy: _length, entropy_threshold: _entropy, system, ...order } = this.fields;
     if (!order.raw) order.system = system;
     if (this.pairPart.isCustom) Object.assign(order, { target, draft });
     Object.assign(order, this.methodPart.order);

@@ -1,5 +1,5 @@
-// The part of the form that depends on the method: the menu of methods, the tree, the drawing, the
-// rule, and the method's own options. The server describes each method and each rule; this class
+// The part of the form that depends on the method: the menu of methods, how much is drafted, the
+// tree, the drawing, the rule, and the method's own options. The server describes each method and each rule; this class
 // knows none of them by name.
 
 import { element, option as choice, setText } from "../shared/dom.js";
@@ -24,6 +24,7 @@ export class MethodFields {
     this.menu = new Menu(refs.method);
     this.drawingMenu = new Menu(refs.drawing);
     this.ruleMenu = new Menu(refs.rule);
+    this.lengthMenu = new Menu(refs.lengthPolicy);
     this.inputs = new Map(); // the input fields of the current method's options, keyed by the option's name
     // The typed texts, keyed by "method option", so that they survive a change of the method.
     this.typed = new Map();
@@ -44,6 +45,10 @@ export class MethodFields {
 
   get rule() {
     return this.setup.rules.find((each) => each.name === this.refs.rule.value);
+  }
+
+  get lengthPolicy() {
+    return this.setup.length_policies.find((each) => each.name === this.refs.lengthPolicy.value);
   }
 
   // Offer the methods for a pair of models. `refusals` maps each method that the pair cannot run to
@@ -81,6 +86,7 @@ export class MethodFields {
     drawing.value = method.drawings[0];
     this.ruleMenu.fill(offered(this.setup.rules, method.rules));
     rule.value = method.rules[0];
+    this.lengthMenu.fill(offered(this.setup.length_policies, method.length_policies));
     if (method.tree && branching.value.trim() === "") branching.value = method.branching;
     this.showOptions(method);
   }
@@ -165,6 +171,8 @@ export class MethodFields {
     if (method?.tree) order.branching = refs.branching.value;
     if (method && method.drawings.length > 1) order.drawing = refs.drawing.value;
     if (method && method.rules.length > 1) order.rule = refs.rule.value;
+    if (method && method.length_policies.length > 1) order.length_policy = refs.lengthPolicy.value;
+    if (method?.can_stop) order.entropy_threshold = refs.entropyThreshold.value;
     if (this.inputs.size) {
       order.options = Object.fromEntries([...this.inputs].map(([name, input]) => [name, input.value]));
     }
@@ -173,15 +181,17 @@ export class MethodFields {
 
   // The fields that are not at their defaults, in words.
   get words() {
-    const { method, refs, drawing, rule } = this;
+    const { method, refs, drawing, lengthPolicy, rule } = this;
     if (!method) return [];
     const tree = method.tree && refs.branching.value ? [`branching ${refs.branching.value}`] : [];
     const drawn = drawing && drawing.name !== method.drawings[0] ? [drawing.title] : [];
     const judged = rule && rule.name !== method.rules[0] ? [rule.title] : [];
+    const length = lengthPolicy && lengthPolicy.name !== method.length_policies[0] ? [`${lengthPolicy.title} length`] : [];
+    const stop = method.can_stop && Number(refs.entropyThreshold.value) ? [`entropy threshold ${refs.entropyThreshold.value}`] : [];
     const own = method.options
       .filter((option) => this.inputs.get(option.name)?.value !== String(option.default))
       .map((option) => `${option.title.toLowerCase()} ${this.inputs.get(option.name)?.value}`);
-    return [...tree, ...drawn, ...judged, ...own];
+    return [...length, ...stop, ...tree, ...drawn, ...judged, ...own];
   }
 
   // Scroll to the fields that a newly chosen method adds.
@@ -197,6 +207,9 @@ export class MethodFields {
     refs.methodRefusal.hidden = !refusal;
     setText(refs.depthCap, method?.depth_cap ?? "");
     refs.depthCap.hidden = !method?.depth_cap;
+    refs.lengthField.hidden = !(method && method.length_policies.length > 1);
+    setText(refs.lengthNote, this.lengthPolicy?.summary ?? "");
+    refs.entropyField.hidden = !method?.can_stop;
     refs.branchingField.hidden = !method?.tree;
     refs.drawingField.hidden = !(method && method.drawings.length > 1);
     refs.ruleField.hidden = !(method && method.rules.length > 1);
