@@ -215,11 +215,8 @@ interface Setup {
   settings: SettingRow[];
   drawings: { name: string; title: string }[];
   rules: RuleOffer[];
-<<<<<<< HEAD
   most_nodes: number; // the largest draft tree
-=======
   length_policies: { name: string; title: string; summary: string }[];
->>>>>>> e282b751 (player: offer the length policy and the entropy threshold)
   tasks: Choice[];
   pairs: PairOffer[];
   models_note: string; // why users cannot name models of their own; "" if they can

@@ -21,15 +21,9 @@ function visit(address) {
 beforeEach(() => visit(PAGE));
 
 const METHODS = [
-<<<<<<< HEAD
-  { name: "draft-model", drawings: ["best"], rules: ["token"], options: [] },
-  { name: "draft-tree", drawings: ["best", "drawn"], rules: ["token", "lax"], options: [] },
-  { name: "lookup", drawings: ["best"], rules: ["token"], options: [{ name: "ngram", title: "Longest n-gram", low: 1, high: 8, choices: [] }] },
-=======
   { name: "draft-model", drawings: ["best"], rules: ["token"], length_policies: ["fixed", "adaptive"], can_stop: true, options: [] },
   { name: "draft-tree", drawings: ["best", "drawn"], rules: ["token", "lax"], length_policies: ["fixed", "adaptive"], can_stop: true, options: [] },
-  { name: "lookup", drawings: ["best"], rules: ["token"], length_policies: ["fixed"], can_stop: false, options: [{ name: "ngram", low: 1, high: 8, choices: [] }] },
->>>>>>> e282b751 (player: offer the length policy and the entropy threshold)
+  { name: "lookup", drawings: ["best"], rules: ["token"], length_policies: ["fixed"], can_stop: false, options: [{ name: "ngram", title: "Longest n-gram", low: 1, high: 8, choices: [] }] },
 ];
 const SETUP = {
   pairs: [{ name: "bundled" }, { name: "custom" }],
@@ -108,30 +102,17 @@ test("a typed prompt is part of the link unless it is too long", () => {
 });
 
 const WRONG = [
-<<<<<<< HEAD
   ["?k=0", "Draft length must be a whole number from 1 to 32, got “0”"],
   ["?temperature=0.0001", "Temperature must be 0 or from 0.001 to 2, got “0.0001”"],
   ["?method=magic", "Method must be one of draft-model, draft-tree, lookup, got “magic”"],
   ["?drawing=drawn", "Drawing of siblings must be best for this method, got “drawn”"],
   ["?rule=lax", "Verification rule must be token for this method, got “lax”"],
+  ["?method=lookup&length=adaptive", "Length policy must be fixed for this method, got “adaptive”"],
   ["?option-ngram=2", "“ngram” is no option of this method"],
   ["?method=lookup&option-ngram=9", "Longest n-gram must be a whole number from 1 to 8, got “9”"],
   ["?task=poem", "Task must be one of code, chat, got “poem”"],
   ["?prompt=4", "Prompt must be from 1 to 3, got “4”"],
   ["?k=" + "9".repeat(60), `Draft length must be a whole number from 1 to 32, got “${"9".repeat(39)}…”`],
-=======
-  ["?k=0", "k must be a whole number from 1 to 32, got “0”"],
-  ["?temperature=0.0001", "temperature must be 0 or from 0.001 to 2, got “0.0001”"],
-  ["?method=magic", "method must be one of draft-model, draft-tree, lookup, got “magic”"],
-  ["?drawing=drawn", "drawing must be best for this method, got “drawn”"],
-  ["?rule=lax", "rule must be token for this method, got “lax”"],
-  ["?method=lookup&length=adaptive", "Length policy must be fixed for this method, got “adaptive”"],
-  ["?option-ngram=2", "option-ngram is no option of this method"],
-  ["?method=lookup&option-ngram=9", "option-ngram must be a whole number from 1 to 8, got “9”"],
-  ["?task=poem", "task must be one of code, chat, got “poem”"],
-  ["?prompt=4", "prompt must be from 1 to 3, got “4”"],
-  ["?k=" + "9".repeat(60), `k must be a whole number from 1 to 32, got “${"9".repeat(39)}…”`],
->>>>>>> e282b751 (player: offer the length policy and the entropy threshold)
 ];
 
 for (const [search, sentence] of WRONG) {

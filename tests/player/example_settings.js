@@ -8,14 +8,9 @@ const whole = (low, high) => ({ low, high, is_whole: true });
 const ROWS = [
   { ...PLAIN, name: "pair", title: "Models", key: "pair", part: "models", default: "bundled", menu: "pairs" },
   { ...PLAIN, name: "method", title: "Method", key: "method", part: "method", default: "draft-model", menu: "methods" },
-<<<<<<< HEAD
   { ...PLAIN, name: "drawing", title: "Drawing of siblings", key: "drawing", part: "method", default: "best", menu: "drawings" },
   { ...PLAIN, name: "rule", title: "Verification rule", key: "rule", part: "method", default: "token", menu: "rules" },
-=======
-  { ...PLAIN, name: "drawing", title: "Drawing", key: "drawing", part: "method", default: "best", menu: "drawings" },
-  { ...PLAIN, name: "rule", title: "Rule", key: "rule", part: "method", default: "token", menu: "rules" },
   { ...PLAIN, name: "length_policy", title: "Length policy", key: "length", part: "method", default: "fixed", menu: "length_policies" },
->>>>>>> e282b751 (player: offer the length policy and the entropy threshold)
   { ...PLAIN, name: "draft_length", title: "Draft length", key: "k", part: "method", default: "4", bounds: whole(1, 32) },
   {
     ...PLAIN, name: "temperature", title: "Temperature", key: "temperature", default: "0.8",
