@@ -10,7 +10,7 @@ import { pieces, RecordedGame } from "../../assets/player/learn/widgets/recorded
 import { clockNumbers, clockRound } from "../../assets/player/learn/widgets/clock_rounds.js";
 import { isRead } from "../../assets/player/learn/widgets/eagle_moment.js";
 import { quantisedNumbers, quantisedPossible, serversNumbers, serversPossible, shareRange } from "../../assets/player/learn/widgets/engine_numbers.js";
-import { raceNumbers, runningRates } from "../../assets/player/learn/widgets/race_counts.js";
+import { raceNumbers, racePossible, runningRates } from "../../assets/player/learn/widgets/race_counts.js";
 import { batchNumbers } from "../../assets/player/learn/widgets/ragged_rows.js";
 import { roundingNumbers, shuffled, sum32 } from "../../assets/player/learn/widgets/rounding_places.js";
 import { byDepth, childrenOf, ends, noiseWords, possibleValues, rangeOf, settingWords, SHOWN, treeMarkup } from "../../assets/player/learn/widgets/sweep_points.js";
@@ -274,6 +274,8 @@ test("noise of passes, shares of few places and overlapping loads leave a questi
   const times = new ForwardTimes();
   for (const many of [0.83, 0.96, 0.96, 1, 1.09, 1.1, 1.21]) times.take({ counts: [1, 6], seconds: [1, many], passes: 7, model: {}, weight_bytes: 1 });
   assert.deepEqual(times.ratioRange(6), [0.96, 1.1]);
+  const race = { plain: {}, drafted: {}, rounds: [], speedups: [1.9, 2.1, 2] };
+  assert.deepEqual(racePossible(race).speedup.values, [1.9, 2.1]);
   assert.deepEqual(shareRange(10, 10).map((each) => each.toFixed(2)), ["0.71", "1.00"]);
   const { q4_times: speed } = quantisedPossible({ seconds: { F16: [2, 4], Q4_0: [1, 2] }, tokens: { F16: 40, Q4_0: 40 }, agreed: { Q4_0: 36 } });
   assert.deepEqual(speed.values, [1, 4]);

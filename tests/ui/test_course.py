@@ -33,6 +33,7 @@ from specviz.ui.course.pair_orders import (
     rounding_order,
 )
 from specviz.ui.course.race_order import RACES, race_order
+from specviz.ui.course.race_order import REPEATS as RACE_REPEATS
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.handlers import Handlers
 from specviz.ui.lab.lab_order import LabOrder
@@ -225,6 +226,7 @@ def test_an_exercise_s_race_sends_the_tokens_and_the_guesses_behind_them(
     monkeypatch.setitem(RACES, name, (RACES[name][0], tokens))
     race, _ = messages_of(race_order({"race": name}))
     assert race["plain"]["tokens"] == race["drafted"]["tokens"] == tokens
+    assert len(race["speedups"]) >= RACE_REPEATS
     accepted = sum(outcome == "accepted" for each in race["rounds"] for outcome in each)
     assert accepted < tokens <= accepted + len(race["rounds"]) + 1
 

@@ -32,15 +32,15 @@ SWEEPS = {
     "lengths": _sweep("story", "draft-length", "1,2,4,8", max_new_tokens="24"),
     # Lesson 6: tree shapes, for a draft that is often right and one that is often wrong; then all
     # drafters.
-    "shapes": _sweep("story", "tree", SHAPES, 3, method="draft-tree", temperature="0.7"),
-    "shapes-hard": _sweep("summarise", "tree", SHAPES, 4, method="draft-tree", temperature="1"),
+    "shapes": _sweep("story", "tree", SHAPES, 16, method="draft-tree", temperature="0.7"),
+    "shapes-hard": _sweep("summarise", "tree", SHAPES, 16, method="draft-tree", temperature="1"),
     "drafters-summary": _sweep("summarise", "method", DRAFTERS, pair=CHAT, method="prompt-lookup"),
     "drafters-story": _sweep("story", "method", DRAFTERS, pair=CHAT, method="prompt-lookup"),
     # Lesson 7 shows when speculation does not pay.
-    "temperatures": _sweep("story", "temperature", "0,0.7,1,1.5", 2),
+    "temperatures": _sweep("story", "temperature", "0,1,1.5,2,3,5", 8),
     "batches": _sweep("story", "batch-size", "1,4,16", 16, max_new_tokens="24"),
     "answers": _sweep("summarise", "output-length", "2,8,64"),
-    "dear-draft": _sweep("summarise", "method", "draft-model,early-exit"),
+    "dear-draft": _sweep("summarise", "method", "draft-model,early-exit", 8),
     # The section on further reading measures a drafter that works while the target verifies.
     "ahead": _sweep("story", "method", "draft-model,pre-speculation", 2, max_new_tokens="48"),
     "models": _sweep("translate", "pair", f"{BUNDLED},{CHAT}", method="quantised-self"),

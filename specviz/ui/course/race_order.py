@@ -18,6 +18,7 @@ from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.messages import Message
 
 LENGTH = 5
+REPEATS = 3  # the speedup of one repeat alone may be noise
 # Name of a race -> its task and number of tokens.
 RACES = {"pair": ("code", 64), "hundred": ("story", 100)}
 
@@ -33,7 +34,7 @@ class RaceOrder(LabOrder):
         return self.request.pair
 
     def messages(self, stop: threading.Event) -> Generator[Message]:
-        for measured in until_stopped(map(measure, [self.request], [1]), stop):
+        for measured in until_stopped(map(measure, [self.request], [REPEATS]), stop):
             run = measured.typical
             rounds = measured.trace.rounds
             yield {
@@ -42,6 +43,7 @@ class RaceOrder(LabOrder):
                 "length": self.request.config.draft_length,
                 "plain": {"tokens": run.baseline.tokens, "seconds": run.baseline.seconds},
                 "drafted": {"tokens": run.speculative.tokens, "seconds": run.speculative.seconds},
+                "speedups": list(measured.speedups),
                 "rounds": [[each.outcome.value for each in one.verdicts] for one in rounds],
             }
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}

@@ -5,7 +5,7 @@
 import { drawing, element, setText } from "../../shared/dom.js";
 import { lookOf } from "../../shared/outcomes.js";
 import { OrderWidget } from "../order_widget.js";
-import { raceNumbers, runningRates } from "./race_counts.js";
+import { raceNumbers, racePossible, runningRates } from "./race_counts.js";
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM] = [640, 230, 44, 24]; // size of the picture and its margins, in pixels
 
@@ -47,6 +47,10 @@ export class MeasuredRace extends OrderWidget {
   get values() {
     const { task, length } = this.planned ?? {};
     return { ...NONE, task, length, ...raceNumbers(this.found) };
+  }
+
+  get possible() {
+    return racePossible(this.found);
   }
 
   draw() {

@@ -1,6 +1,6 @@
 // Computes the counts of a race for an exercise, and its rates after each token.
 
-/** @typedef {{ task: string, length: number, plain: { tokens: number, seconds: number }, drafted: { tokens: number, seconds: number }, rounds: string[][] }} RaceMessage */
+/** @typedef {{ task: string, length: number, plain: { tokens: number, seconds: number }, drafted: { tokens: number, seconds: number }, speedups: number[], rounds: string[][] }} RaceMessage `speedups` are those of all repeats; the times are those of the middle one */
 
 const EARLY = 20; // number of examined tokens
 
@@ -21,6 +21,17 @@ export function raceNumbers(found) {
     rate: accepted / (accepted + rejected), rejection: rejected / (accepted + rejected), used: accepted / outcomes.length, failed: (rejected + unread) / outcomes.length,
     per_look: drafted.tokens / rounds.length, early: EARLY, early_rate: acceptance[EARLY - 1],
   };
+}
+
+// Return what the repeats allow for the speedup.
+/**
+ * @param {RaceMessage | null} found
+ * @returns {Record<string, Possible>}
+ */
+export function racePossible(found) {
+  if (!found) return {};
+  const [low, high] = [Math.min(...found.speedups), Math.max(...found.speedups)];
+  return { speedup: { values: [low, high], words: `${found.speedups.length} repeats came to between ${low.toFixed(2)}× and ${high.toFixed(2)}×.` } };
 }
 
 // Return the acceptance and the rejection rate after each examined token.
