@@ -98,6 +98,18 @@ def test_scaled_rotary_positions_equal_transformers(
     torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_model_with_empty_matrices_runs_in_transformers(
+    dtype: torch.dtype, save_model: Any
+) -> None:
+    survey = survey_model(str(save_model("llama", intermediate_size=0)), Environment())
+    model = load_surveyed(survey, torch.device("cpu"), dtype).model
+    assert not isinstance(model, LlamaModel)
+    ids, places = torch.tensor([[3, 1, 4]]), torch.arange(3)[None]
+    assert model.forward(ids, places, model.new_cache(3)).logits.isfinite().all()
+
+
 @pytest.mark.parametrize("is_small", [True, False])
 def test_a_tied_output_matrix_is_packed_up_to_a_size_and_its_copy_is_counted(
     is_small: bool, save_model: Any, monkeypatch: pytest.MonkeyPatch

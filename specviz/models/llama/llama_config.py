@@ -26,7 +26,9 @@ def is_supported(config: Any) -> bool:
     is_family = (
         config.model_type in FAMILY and config.hidden_act == "silu" and is_fixed(config, True)
     )
-    return is_family and Windows.of(config).size is None
+    # The matrix kernels cannot store a matrix without inputs or outputs.
+    is_whole = is_family and 0 not in (config.intermediate_size, config.vocab_size)
+    return is_whole and Windows.of(config).size is None
 
 
 def second_layout_bytes(config: Any, device: torch.device, dtype: torch.dtype) -> int:
