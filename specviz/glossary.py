@@ -490,6 +490,12 @@ _METHOD_TERMS = (
         "the last tokens in it and drafts what followed them most often.",
     ),
     Term(
+        "successor_table",
+        "table of successors",
+        "Keeps the target's most probable next tokens after each token that it has verified. Token "
+        "recycling drafts a tree of them.",
+    ),
+    Term(
         "vocabulary_share",
         "shared vocabulary",
         "The tokens that mean the same bytes in two vocabularies. Only these can a draft with "
@@ -618,6 +624,9 @@ _PLACES: dict[str, Sight] = {
     "suffix": Sight(
         "Suffix decoding, recorded", "view=step&trace=suffix.summarise.smollm2&round=10"
     ),
+    "recycling": Sight(
+        "Token recycling, recorded", "view=step&trace=token-recycling.code.smollm2&round=34"
+    ),
     "vocabulary": Sight(
         "Two tokenizers, recorded", "view=step&trace=cross-vocabulary.code&round=1"
     ),
@@ -701,6 +710,7 @@ _SEEN: dict[str, str] = {
     "ngram_pool": "lookahead",
     "lookahead_guess": "lookahead",
     "suffix_tree": "suffix",
+    "successor_table": "recycling",
     "vocabulary_share": "vocabulary",
     "reencoding": "vocabulary",
     "pre_speculation": "ahead on-the-clock",

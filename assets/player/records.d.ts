@@ -227,6 +227,7 @@ type NoteRecord =
   | ({ note: "suffix-match" } & SuffixMatchRecord)
   | ({ note: "tree-budget" } & TreeBudgetRecord)
   | ({ note: "lookahead-state" } & LookaheadStateRecord)
+  | ({ note: "recycled-tokens" } & RecycledTokensRecord)
   | ({ note: "prepared" } & PreparedRecord)
   | ({ note: "shared-vocabulary" } & SharedVocabularyRecord)
   | ({ note: "batch-round" } & BatchRoundRecord);
@@ -264,6 +265,11 @@ interface PreparedRecord {
 interface ReadingLimitRecord {
   bytes_per_second: number;
   step_bytes: number;
+}
+
+interface RecycledTokensRecord {
+  known: number;
+  rates: number[];
 }
 
 interface RoundRecord {

@@ -189,6 +189,7 @@ class Decision:
             token_ids=self.emitted_ids,
             features=features,
             query_ids=self.judgement.query_ids,
+            best_ids=self.judgement.best_ids,
         )
 
 

@@ -77,6 +77,14 @@ class TreeJudgement:
         """Return the extra token that the target would add after the root and after each node."""
         return tuple(int(values[0]) for values in self.packed_rows)
 
+    def best_ids(self) -> tuple[tuple[int, ...], ...]:
+        """Return the top tokens of each row, the root's first. They are sorted as `row` has them.
+
+        For a proposal without `raw_distributions`, these are the target's most probable next
+        tokens, the most probable one first.
+        """
+        return tuple(tuple(map(int, row[_ROW_FIELDS::6][:-1])) for row in self.packed_rows)
+
     def row(self, node: int) -> RowJudgement:
         """Return the judgement of the position after `node` (-1: the root)."""
         row = node + 1

@@ -65,6 +65,18 @@ class LookaheadState:
 
 
 @dataclass(frozen=True, slots=True)
+class RecycledTokens:
+    """The state of token recycling before one round: its table, and how good it has been so far.
+
+    The table has the target's most probable next tokens after `known` different tokens. `rates`
+    says how often the most probable of them was right in this run, how often the second, and so on.
+    """
+
+    known: int
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """The state of pre-speculation; `hit` is True if the draft was ready before the round began.
 
@@ -119,6 +131,7 @@ Note = (
     | SuffixMatch
     | TreeBudget
     | LookaheadState
+    | RecycledTokens
     | Prepared
     | SharedVocabulary
     | BatchRound
@@ -128,6 +141,7 @@ NOTE_TYPES: dict[str, type[Note]] = {
     "suffix-match": SuffixMatch,
     "tree-budget": TreeBudget,
     "lookahead-state": LookaheadState,
+    "recycled-tokens": RecycledTokens,
     "prepared": Prepared,
     "shared-vocabulary": SharedVocabulary,
     "batch-round": BatchRound,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
-from specviz.figures.labels import milliseconds
+from specviz.figures.labels import milliseconds, percent
 from specviz.records.notes import (
     NOTE_TYPES,
     BatchRound,
@@ -19,6 +19,7 @@ from specviz.records.notes import (
     NgramMatch,
     Note,
     Prepared,
+    RecycledTokens,
     SharedVocabulary,
     SuffixMatch,
     TreeBudget,
@@ -131,6 +132,19 @@ def _lookahead_state(note: LookaheadState) -> Remark:
     return parts
 
 
+def _recycled_tokens(note: RecycledTokens) -> Remark:
+    r"""Return the size of the table of successors, and how often they have been right.
+
+    >>> _recycled_tokens(RecycledTokens(12, (0.5, 0.25)))[-1].splitlines()[1].replace("\xa0", " ")
+    'So far, the first successor was the next token in 50.0 % of cases, and one of 2 in 75.0 %.'
+    """
+    known = f" holds successors of {_count(note.known, 'token')}. The draft is a tree of them."
+    first, any_of = (percent(share) for share in (note.rates[0], sum(note.rates)))
+    rates = f"So far, the first successor was the next token in {first} of cases"
+    more = f", and one of {len(note.rates)} in {any_of}" if len(note.rates) > 1 else ""
+    return ["The ", _word("table", "successor_table"), f"{known}\n{rates}{more}."]
+
+
 def _guesses(hits: int) -> Remark:
     if not hits:
         none = "\nNone of them begins with the last token, so there are no "
@@ -182,6 +196,7 @@ _TEMPLATES: dict[type, Callable[[Any], Remark]] = {
     SuffixMatch: _suffix_match,
     TreeBudget: _tree_budget,
     LookaheadState: _lookahead_state,
+    RecycledTokens: _recycled_tokens,
     Prepared: _prepared,
     SharedVocabulary: _shared_vocabulary,
     BatchRound: _batch_round,

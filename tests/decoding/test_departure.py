@@ -21,10 +21,11 @@ from tests.decoding.test_every_drafter import (
 )
 from tests.random_traces import changed, random_trace
 
-# Methods that draft from more than the text. Lookahead's window and pool depend on earlier rounds.
+# Methods that draft from more than the text. Lookahead's window and pool and the table of token
+# recycling depend on earlier rounds.
 # The quantised copy rounds its int8 inputs to bfloat16, so its cache depends on which tokens ran
 # together.
-HISTORY = {"lookahead", "quantised-self"}
+HISTORY = {"lookahead", "quantised-self", "token-recycling"}
 # Medusa rounds the input of its heads to bfloat16. The last bit of a hidden state differs between
 # forwards over one token and over several, so q may differ in its third digit.
 ROUNDED = {"medusa"}

@@ -26,6 +26,7 @@ SAMPLES: dict[str, Any] = {
     "float": 0.25,
     "bool": True,
     "tuple[int, ...]": (2, 1),
+    "tuple[float, ...]": (0.5, 0.25),
     "TopIds": (2, 1),
 }
 

@@ -168,6 +168,9 @@ class Observation:
     token_ids: tuple[int, ...]
     features: Tensor | None  # [R, F W], or None if the drafter needs no features
     query_ids: tuple[int, ...]  # the target's most probable token after each extra query
+    # Returns the target's most probable next tokens after each of the R rows, best first. They are
+    # part of the round's one copy to the host.
+    best_ids: Callable[[], tuple[tuple[int, ...], ...]] = tuple
 
     @property
     def end_row(self) -> int:

@@ -16,6 +16,7 @@ from specviz.decoding.drafters import (
     prompt_lookup,
     self_draft,
     suffix,
+    token_recycling,
 )
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
@@ -33,6 +34,7 @@ _METHODS = (
     prompt_lookup.METHOD,
     suffix.METHOD,
     lookahead.METHOD,
+    token_recycling.METHOD,
     self_draft.QUANTISED,
     self_draft.SKIPPING,
     cross_vocabulary.METHOD,

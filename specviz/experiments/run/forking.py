@@ -3,9 +3,10 @@
 Every draw of the target depends only on the seed and the position in the text. Every draw of a
 draft depends only on the seed and the round. A fork with the trace's own setting and without forced
 draws therefore repeats the trace's rounds. Only the rounding of probabilities differs, because the
-text so far runs in one forward instead of round by round. Three methods may also draft differently:
+text so far runs in one forward instead of round by round. Four methods may also draft differently:
 
 - lookahead starts with an empty window and pool, so it may guess differently from round 1 on;
+- token recycling starts with the successors that the text shows, not with those of earlier rounds;
 - quantised-self rounds its inputs to bfloat16, so its q depends on which tokens ran together, and
   it sometimes drafts another token;
 - pre-speculation has prepared nothing for its first round, which then notes a miss.

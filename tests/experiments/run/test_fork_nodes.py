@@ -18,7 +18,8 @@ MEASURED = [name for name, method in DRAFTERS.items() if NODES in method.options
 SIZES = (3, 9)
 
 
-@pytest.mark.parametrize("method", MEASURED)
+# Token recycling drafts from a table that depends on earlier rounds, so a fork drafts other trees.
+@pytest.mark.parametrize("method", sorted({*MEASURED} - {"token-recycling"}))
 @pytest.mark.parametrize("nodes", SIZES)
 def test_a_fork_without_forced_draws_drafts_its_parent_s_trees(method, nodes):
     made = parent_of(method, options=((NODES.name, nodes),))
