@@ -45,7 +45,7 @@ class DraftLength(Protocol):
 
 
 class FixedLength:
-    """Always the draft length K of the settings, which every drafter obeys by itself."""
+    """Always the draft length K of the settings, which every drafter reads itself."""
 
     def __init__(self, longest: int) -> None:
         """Do nothing: the drafters read K from the settings."""
@@ -141,7 +141,7 @@ class EntropyStop:
         return cls(config.entropy_threshold) if config.entropy_threshold else None
 
     def stops(self, raw: Tensor) -> Tensor:
-        """Return for each q whether no token is drafted from it. [M, V] -> [M] bool
+        """Return True for each q from which no token may be drawn. [M, V] -> [M] bool
 
         q is the draft's distribution without the sampling settings, because at temperature 0 the
         distribution with them has no entropy. It is known before the token is drawn.

@@ -78,7 +78,7 @@ class TreeJudgement:
         return tuple(int(values[0]) for values in self.packed_rows)
 
     def best_ids(self) -> tuple[tuple[int, ...], ...]:
-        """Return the top tokens of each row, the root's first. They are sorted as `row` has them.
+        """Return the top tokens of each row, beginning with the root's, in the order of `row`.
 
         For a proposal without `raw_distributions`, these are the target's most probable next
         tokens, the most probable one first.

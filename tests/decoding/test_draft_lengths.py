@@ -246,7 +246,7 @@ def test_a_judged_block_is_exact_with_every_length(changes, jumpy):
 
 
 def test_a_chain_that_ends_before_an_improbable_drawn_token_is_biased():
-    """This is the wrong version: it looks at the token after it is drawn."""
+    """The chain is drawn first and then cut, so its length depends on the drawn tokens."""
 
     def picky(after, config, length):
         for tokens, weight in drawn_chains(after, config, length):

@@ -133,7 +133,7 @@ class StaticRows:
         return [self._proposal(levels, row, height) for row, height in enumerate(heights)]
 
     def _ended(self, logits: Tensor) -> list[int]:
-        """Return which of the growing rows draft no further token, by their q. [A, M, V]"""
+        """Return the indices of the growing rows that must stop because of their q. [A, M, V]"""
         stop = self._trees[0].stop
         if stop is None:
             return []

@@ -42,7 +42,7 @@ SUCCESSORS = Option(
 # How often the successor of each rank was right, over 772 tokens with known successors: in runs of
 # the bundled and of the chat model at temperature 0, one run per task.
 FIRST_RATES = (0.49, 0.09, 0.04, 0.04, 0.02, 0.02, 0.01, 0.01, 0.01, 0.004)
-# FIRST_RATES count as much as this many tokens of the run.
+# FIRST_RATES count as much as FIRST_WEIGHT tokens of the run.
 FIRST_WEIGHT = 20
 
 
@@ -80,7 +80,7 @@ class SuccessorTable:
         self._successors[token_id] = tuple(successors[: self._most])
 
     def count(self, text: Sequence[int]) -> None:
-        """Count for each pair of neighbours in the text whether the table had foreseen it."""
+        """Count, for each token of the text, whether the table had the token after it."""
         for token_id, following in pairwise(text):
             known = self.successors(token_id)
             self._trials += bool(known)
