@@ -13,6 +13,7 @@ import torch
 from specviz.decoding import speculative
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import make_drafter, method_named
+from specviz.metrics.expected_accepted import expected_accepted
 from specviz.models.pair_catalog import BUNDLED, pair_named
 from specviz.models.pair_loading import LoadedPair, load_pair
 from specviz.prompts import all_held_out
@@ -23,20 +24,6 @@ LENGTH, TOKENS = 5, 64
 SAMPLES = 4000
 # Sums over the drafts of a prompt: their number, and the accepted tokens that each rule expects.
 Sums = tuple[float, ...]
-
-
-def expected(round_: Round) -> tuple[float, float]:
-    """Return the expected accepted tokens of one draft: token by token, and as a block."""
-    by_token, reached = 0.0, 1.0
-    for each in round_.verdicts:
-        reached *= min(1.0, each.target_prob / each.draft_prob)
-        by_token += reached
-    as_block, none_longer = 0.0, 1.0
-    for length in range(len(round_.verdicts), 0, -1):
-        h = round_.verdicts[length - 1].acceptance_prob
-        as_block += length * h * none_longer
-        none_longer *= 1 - h
-    return by_token, as_block
 
 
 def drafts(loaded: LoadedPair, task: str, text: str, temperature: float) -> Iterator[Round]:
@@ -66,7 +53,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for temperature in (0.7, 1.0):
         made = [list(drafts(loaded, *each, temperature)) for each in held_out]
-        rows = [[(1.0, *expected(each)) for each in rounds] for rounds in made if rounds]
+        rows = [[(1.0, *expected_accepted(each)) for each in rounds] for rounds in made if rounds]
         sums: list[Sums] = [tuple(map(sum, zip(*each, strict=True))) for each in rows]
         choose = random.Random(0)
         spread = [gains(choose.choices(sums, k=len(sums))) for _ in range(SAMPLES)]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from specviz.cli import _parser
+from specviz.metrics.expected_accepted import expected_accepted
 from tests.random_rounds import random_round
 
 ROOT = Path(__file__).parent.parent
@@ -144,6 +145,6 @@ def test_the_expected_accepted_tokens_of_a_draft_follow_from_its_record_for_both
         replace(old, target_prob=p, draft_prob=q, acceptance_prob=h)
         for old, (p, q, h) in zip(made.verdicts, numbers, strict=True)
     )
-    by_token, as_block = script("measure_rules").expected(replace(made, verdicts=verdicts))
+    by_token, as_block = expected_accepted(replace(made, verdicts=verdicts))
     assert by_token == pytest.approx(0.5 + 0.5 * 1)
     assert as_block == pytest.approx(2 * 0.5 + 1 * 0.1 * 0.5)
