@@ -194,13 +194,13 @@ def _traces() -> list[str]:
 
 
 def _trace(name: str) -> dict[str, str]:
-    """Return a recording's title (method and task) and its group (pair)."""
+    """Return a recording's title (method and task, or rule) and its group (pair)."""
     method, task, pair = golden_parts(name)
     bundled = pair_named(BUNDLED).title.lower()
     model = pair_named(pair).model_name("target").partition(" (")[0] if pair else f"the {bundled}"
     return {
         "name": name,
-        "title": f"{method_named(method).title} · {task}",
+        "title": f"{method_named(method).title} · {RULES[task].title if task in RULES else task}",
         "group": f"Recorded with {model}",
     }
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.decoding.rules.rule_table import RULES
 from specviz.errors import InputError
 from specviz.experiments.run.golden_runs import COMMON_ONLY
 from specviz.figures.distribution_rows import distribution_rows
@@ -67,11 +68,17 @@ def test_the_chat_model_s_recordings_share_one_prompt_and_each_method_has_a_suit
     shared = {name for name in golden_names() if golden_parts(name)[1:] == ("chat", CHAT)}
     assert {golden_parts(name)[0] for name in shared} == able
     assert len({golden_trace(name).prompt for name in shared}) == 1
-    suited = {*golden_names()} - shared
+    suited = {name for name in golden_names() if golden_parts(name)[1] not in RULES} - shared
     assert sorted(golden_parts(name)[0] for name in suited) == sorted({*DRAFTERS} - {*COMMON_ONLY})
     for trace in map(golden_trace, suited):
         if trace.config.temperature == 0:
             assert trace.emitted_ids == trace.lane("baseline").emitted_ids
+
+
+def test_the_recording_of_block_verification_is_named_after_its_rule() -> None:
+    (named,) = (each for each in page_setup()["traces"] if each["name"] == "draft-model.block")
+    assert named["title"] == "Draft model, chain · block verification"
+    assert golden_trace("draft-model.block").config.rule == "block"
 
 
 def test_the_first_recording_uses_the_chat_model_and_is_clearly_faster_than_the_baseline() -> None:
@@ -108,7 +115,10 @@ def test_the_recording_with_draws_has_the_same_prompt() -> None:
 
 @pytest.mark.parametrize("name", golden_names())
 def test_the_bars_show_every_chosen_token_of_a_recording(name: str) -> None:
-    """The bars contain every examined token and the token that the target adds."""
+    """The bars contain every examined token and the token that the target adds.
+
+    A block also examines guesses after rejected ones. The record has no distributions for them.
+    """
     trace = golden_trace(name)
     is_raw = trace.main.config.temperature == 0
     for each in trace.rounds:
@@ -117,7 +127,10 @@ def test_the_bars_show_every_chosen_token_of_a_recording(name: str) -> None:
         if each.extra:
             places.append((None, each.extra.parent, each.extra.token_id))
         for child, parent, token in places:
-            position = next(p for p in each.positions if p.parent == parent)
+            position = next((p for p in each.positions if p.parent == parent), None)
+            if position is None:
+                assert each.rule == "block" and parent not in each.accepted
+                continue
             rows = distribution_rows(position, each, child, is_raw)
             assert token in [row.token_id for row in rows]
             if child is None and position.residual_probs:

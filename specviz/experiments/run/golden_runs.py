@@ -4,7 +4,7 @@ Every method that runs on the chat model decodes the same prompt, so that the me
 compared. Some methods also decode a prompt of a task that suits them. The page opens with the run
 of the model's usual method, which has the page's default settings. Methods that need a draft model
 use the bundled pair, whose draft was trained for its target. Users can fork the runs of that pair
-without the chat model.
+without the chat model. One run of that pair is judged by block verification, for a lesson.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ def golden_requests(pair: Pair) -> Iterator[RaceRequest]:
     else:
         for name, task in BUNDLED_TASKS.items():
             yield _request(pair, method_named(name), task, PROMPT, TEMPERATURE)
+        yield block_request(pair)
 
 
 def opening_request(pair: Pair) -> RaceRequest:
@@ -70,6 +71,18 @@ def opening_request(pair: Pair) -> RaceRequest:
     task = tasks(pair.instruct)[0]
     config = method_named(pair.method).usual(SETTINGS["draft_length"].default)
     return RaceRequest(pair, held_out_prompt(task, 1, pair.instruct), config, task)
+
+
+def block_request(pair: Pair) -> RaceRequest:
+    """Return the request of the run that block verification judges.
+
+    In one of its rounds, token by token would have stopped at an unlikely token that the block
+    makes up for.
+    """
+    config = method_named("draft-model").usual(
+        5, temperature=1.0, rule="block", seed=SEED, max_new_tokens=TOKENS
+    )
+    return RaceRequest(pair, held_out_prompt("story", 2, pair.instruct), config, "story")
 
 
 def _request(pair: Pair, method: Method, task: str, number: int, temperature: float) -> RaceRequest:
@@ -80,7 +93,9 @@ def _request(pair: Pair, method: Method, task: str, number: int, temperature: fl
 def file_name(request: RaceRequest) -> str:
     """Return the name of a recording's file, by which `golden` finds it."""
     pair = "" if request.pair.name == BUNDLED else f".{request.pair.name}"
-    task = "opening" if request == opening_request(request.pair) else request.task
+    rule = request.config.rule
+    task = request.task if rule == SETTINGS["rule"].default else rule
+    task = "opening" if request == opening_request(request.pair) else task
     return f"{request.config.method}.{task}{pair}{SUFFIX}"
 
 
