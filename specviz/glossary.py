@@ -156,6 +156,12 @@ _GENERAL_TERMS = (
         "min(1, p/q)",
     ),
     Term(
+        "block_verification",
+        "block verification",
+        "A rule that judges a chain as a whole and reads the draws from its end. A likely guess "
+        "can make up for an unlikely one before it, and the text stays the target's.",
+    ),
+    Term(
         "uniform_draw",
         "uniform draw (u)",
         "A random number from 0 to 1 that decides the verdict: the token is accepted if u is "
@@ -604,7 +610,12 @@ _PLACES: dict[str, Sight] = {
     "ragged": _lesson("A ragged batch", "ragged-batch", "row-by-row"),
     "inside-eagle": _lesson("Inside EAGLE", "inside-eagle", "the-pair"),
     "on-the-clock": _lesson("Drafting ahead", "ahead-of-time", "on-the-clock"),
+    "block": _lesson("Judge the block", "judge-the-block", "from-the-end"),
+    "copied": _lesson("Copy what came before", "copy-what-came-before", "suffix"),
     "exercise-rates": _lesson("Acceptance, token by token", "exercise-hundred", "acceptance"),
+    "judged": Sight(
+        "A draft judged as a block, recorded", "view=step&trace=draft-model.block&round=9"
+    ),
     "rejection": Sight("A recorded rejection", f"{_CHAIN}&round=1"),
     "all-kept": Sight("A recorded round that is kept whole", f"{_CHAIN}&round=2"),
     "tree": Sight("A recorded draft tree", f"{_TREE}&round=1"),
@@ -651,6 +662,7 @@ _SEEN: dict[str, str] = {
     "target_forward": "one-token rejection",
     "verification": "rejection rule",
     "acceptance_prob": "rule rejection",
+    "block_verification": "block judged",
     "uniform_draw": "rule rejection",
     "accepted": "guess all-kept",
     "rejected": "rejection thrown-rest",
@@ -709,7 +721,7 @@ _SEEN: dict[str, str] = {
     "jacobi_window": "lookahead",
     "ngram_pool": "lookahead",
     "lookahead_guess": "lookahead",
-    "suffix_tree": "suffix",
+    "suffix_tree": "copied suffix",
     "successor_table": "recycling",
     "vocabulary_share": "vocabulary",
     "reencoding": "vocabulary",

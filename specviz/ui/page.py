@@ -64,7 +64,7 @@ ASKED = (
     "diff",
 )
 LAB_ASKED = ("measure", "prompts", "draw", "table", "costs", "claims", "try_claim")
-COURSE_ASKED = ("drive", "theory", "forward_line", "deployment", "ready")
+COURSE_ASKED = ("drive", "theory", "forward_line", "deployment", "two_words", "ready")
 SERVING_ASKED = (
     *("size", "arrivals", "configuration", "translation"),
     *("attach", "reading", "written"),

@@ -52,10 +52,12 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "enough-rounds": ((INPUT, "a", "Enter"),),
     "drawn": ((".guess .redraw .primary", "Enter"),),
     "found": ((".guess .redraw .primary", "Enter"),),
+    "failed": (("[data-next]", "Enter"),),
+    "equal-rules": ((".two-words [data-name=K]", "Home"),),
     "named": ((".guess .redraw .primary", "Enter"), ("[data-suspect=true]", "Enter")),
 }
 REPEATED = ("bonus", "enough-rounds", "walked", "masked", "rolled-back")
-REPEATED += ("stepped", "paired", "added")
+REPEATED += ("stepped", "paired", "added", "failed")
 MOST_TIMES = 30
 # The lesson that is always done with Tab. The others are done so only in `make slow`.
 WALKED_BY_TAB = "guess-and-check"

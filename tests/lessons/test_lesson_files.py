@@ -239,3 +239,19 @@ def test_a_verdict_that_a_lesson_calls_right_is_the_recorded_one() -> None:
         outcome = round_.verdicts[int(scene.get("node", 0))].outcome
         (right,) = (option.name for option in step.options if option.right)
         assert told[right] == outcome.value, step.name
+
+
+def test_in_the_lesson_about_blocks_each_round_has_the_verdicts_that_the_texts_tell() -> None:
+    """One round shows that the block keeps more, the other that token by token does."""
+    (lesson,) = (each for each in read_lessons() if each.name == "judge-the-block")
+    kept = {}
+    for name in ("unlikely", "other-round"):
+        (scene,) = (dict(step.scene) for step in lesson.steps if step.name == name)
+        round_ = golden_trace(scene["trace"]).rounds[int(scene["round"]) - 1]
+        passes = [
+            each.uniform_draw is not None and each.uniform_draw * each.draft_prob < each.target_prob
+            for each in round_.verdicts
+        ]
+        kept[name] = (passes.index(False), len(round_.accepted))
+        assert round_.rule == "block" and len(round_.verdicts) == 5
+    assert kept == {"unlikely": (1, 5), "other-round": (3, 1)}

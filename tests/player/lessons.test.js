@@ -7,6 +7,9 @@ import { test } from "node:test";
 import { rightOption, typedNumber, typedOption, undecidedWords } from "../../assets/player/learn/lesson_answers.js";
 import { textParts, written } from "../../assets/player/learn/lesson_text.js";
 import { pieces, RecordedGame } from "../../assets/player/learn/widgets/recorded_game.js";
+import { blockNumbers, gainOf } from "../../assets/player/learn/widgets/block_numbers.js";
+import { chainGuesses, examined, keptAsBlock, keptByToken, owedAfter } from "../../assets/player/learn/widgets/chain_verdicts.js";
+import { copiedNumbers, firstFailure } from "../../assets/player/learn/widgets/copied_rounds.js";
 import { clockNumbers, clockRound } from "../../assets/player/learn/widgets/clock_rounds.js";
 import { isRead } from "../../assets/player/learn/widgets/eagle_moment.js";
 import { quantisedNumbers, quantisedPossible, serversNumbers, serversPossible, shareRange } from "../../assets/player/learn/widgets/engine_numbers.js";
@@ -391,4 +394,64 @@ test("drafts pay up to the last load with a gain before the first loss beyond no
   const found = of(level(1, 12), level(2, 11));
   near(found.most_speedup, 1.1);
   assert.deepEqual([found.pays_up_to, found.most, found.foreign_drafted, found.same_share], [2, 2, 0, 1]);
+});
+
+// p, q, h and u of a chain whose second guess is unlikely and whose third makes up for it.
+const CHAIN = [[0.5, 0.4, 1, 0.3], [0.1, 0.4, 0.1, 0.6], [0.9, 0.3, 0.6, 0.7], [0.4, 0.5, 0.6, 0.5]];
+
+function chain(numbers = CHAIN) {
+  return chainGuesses({ indices: numbers.map((_, at) => at), verdict: (at) => ({ p: numbers[at][0], q: numbers[at][1], accept: numbers[at][2], u: numbers[at][3] }) });
+}
+
+test("token by token keeps a chain up to its first failure, and a block up to the last guess that passes", () => {
+  const guesses = chain();
+  assert.deepEqual(guesses.map(({ carried }) => Number(carried.toFixed(4))), [1, 0.25, 0.75, 0.6]);
+  assert.equal(keptByToken(guesses), 1);
+  assert.equal(keptAsBlock(guesses), 4);
+  assert.deepEqual(examined(guesses, false), [0, 1]);
+  assert.deepEqual(examined(guesses, true), [3]);
+});
+
+test("a block reads the chain from its end until a guess passes", () => {
+  const guesses = chain(CHAIN.map(([p, q, h]) => [p, q, h, 0.95]));
+  assert.equal(keptAsBlock(guesses), 1);
+  assert.deepEqual(examined(guesses, true), [3, 2, 1, 0]);
+  const none = chain(CHAIN.map(([p, q]) => [p, q, 0, 0.95]));
+  assert.equal(keptAsBlock(none), 0);
+  assert.deepEqual(examined(none, true), [3, 2, 1, 0]);
+});
+
+test("what the target can still use after a guess follows from the limit and the carried ratio", () => {
+  const { h, carried } = chain()[2];
+  const owed = owedAfter({ h, carried });
+  near(owed / (owed + 1 - carried), h);
+  assert.equal(owedAfter({ h: 1, carried: 1 }), undefined);
+});
+
+test("a gain that comes only from rounding counts as none", () => {
+  const row = (method, K, token, block) => ({ method, K, drafts: 10, token, block, low: 0, high: 0 });
+  const rows = [row("draft-model", 1, 0.6, 0.6 + 1e-9), row("draft-model", 5, 1.5, 1.65), row("draft-model", 8, 1.6, 2), row("prompt-lookup", 5, 0.4, 0.4)];
+  const found = blockNumbers({ temperature: 1, prompts: 20, rows });
+  assert.deepEqual([found.one_gain, found.copied_gain], [0, 0]);
+  near(found.usual_gain, 0.1);
+  near(found.long_gain, 0.25);
+  assert.equal(gainOf(row("draft-model", 5, 0, 0)), 0);
+  assert.equal(blockNumbers(null).usual_gain, undefined);
+});
+
+test("copied drafts are counted per drafter and draft length", () => {
+  const round = (matched, draft, kept, extra = "!") => ({ matched: Array(matched).fill("m"), draft: Array(draft).fill("d"), kept, extra });
+  const rows = [
+    { method: "prompt-lookup", K: 10, rounds: [round(3, 10, 10), round(3, 10, 2), round(0, 0, 0)] },
+    { method: "suffix", K: 10, rounds: [round(9, 9, 9), round(14, 4, 4, null)] },
+  ];
+  const found = copiedNumbers({ model: "m", depth: 24, turns: [], rows }, 10);
+  assert.deepEqual([found.lookup_tokens, found.lookup_drafted, found.lookup_longest], [15, 20, 10]);
+  near(found.lookup_per_round, 5);
+  near(found.suffix_per_round, 7);
+  near(found.gain, 1.4);
+  near(found.lookup_used, 0.6);
+  assert.equal(found.suffix_match, 14);
+  assert.deepEqual(rows.map(({ rounds }) => firstFailure(rounds)), [1, 1]);
+  assert.equal(copiedNumbers(null, 10).gain, undefined);
 });

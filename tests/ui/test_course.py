@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,13 +14,16 @@ from specviz import theory
 from specviz.errors import InputError
 from specviz.experiments.run.typed_recording import GUESSED, record_typed
 from specviz.experiments.run.typed_round import BEGINNING, MAX_TYPED, rival_of
-from specviz.models.pair_catalog import BUNDLED, pair_named
+from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
+from specviz.prompts import TASKS
 from specviz.records import Drawing, Outcome, Round
 from specviz.sizing.shape import MODELS
 from specviz.trace_file import decode
 from specviz.ui.course import batch_order as batch_orders
-from specviz.ui.course import pair_orders
+from specviz.ui.course import block_orders, copy_orders, pair_orders
 from specviz.ui.course.batch_order import LENGTH, ROWS, batch_order
+from specviz.ui.course.block_orders import blocks_order
+from specviz.ui.course.copy_orders import CopiesOrder, copies_order
 from specviz.ui.course.course import course_offer
 from specviz.ui.course.lesson_recordings import RECORDED, recorded
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
@@ -139,7 +143,7 @@ def test_a_lesson_s_work_is_queued_and_unknown_work_is_refused() -> None:
     question = {"form": FORM, "written": [], "typed": "", "ticket": TICKET}
     assert course.drive({"what": "typed", **question}) == {"error": None}
     assert [each["kind"] for each in heard(handlers, TICKET)] == ["loading", "typed", "end"]
-    names = "typed, forwards, sweep, rounding, batch, head, race, quantised, servers"
+    names = "typed, forwards, sweep, rounding, batch, blocks, copies, head, race, quantised"
     assert f"what must be one of {names}" in course.drive({"what": "x", **question})["error"]
 
 
@@ -241,6 +245,76 @@ def test_logits_of_the_bundled_pair_are_measured_in_float32_and_bfloat16(
     assert len(found["places"]) == count and found["numbers"] == numbers
 
 
+@usual_in_slow(8, block_orders.TOKENS)
+def test_a_block_gains_on_drawn_drafts_of_several_tokens_and_nothing_on_others(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configs = [replace(each, max_new_tokens=count) for each in block_orders.CONFIGS]
+    monkeypatch.setattr(block_orders, "CONFIGS", (configs[0], configs[3], configs[-1]))
+    blocks, _ = messages_of(blocks_order({}, 2))
+    assert blocks["prompts"] == 2 * len(TASKS) and len(blocks["rows"]) == 3
+    one, several, copied = blocks["rows"]
+    assert (one["K"], several["K"], copied["method"]) == (1, 5, "prompt-lookup")
+    assert several["block"] > several["token"] > 0
+    for row in (one, copied):
+        assert row["block"] == pytest.approx(row["token"], rel=1e-6) and row["drafts"] > 0
+
+
+def test_a_job_about_blocks_that_is_stopped_sends_only_complete_rows() -> None:
+    stop = threading.Event()
+    told = []
+    for each in blocks_order({}, 1).messages(stop):
+        told.append(each)
+        stop.set()
+    assert told[-1] == {"kind": "end", "reason": "stopped"}
+    assert "blocks" not in [each["kind"] for each in told]
+
+
+def test_drafters_that_copy_write_the_same_answer_to_the_conversation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copy_orders, "TOKENS", 16)
+    copies, _ = messages_of(CopiesOrder(pair_named(BUNDLED)))
+    assert [(each["method"], each["K"]) for each in copies["rows"]] == [
+        (method, length) for length in (10, 24) for method in ("prompt-lookup", "suffix")
+    ]
+    assert len({answer_of(row["rounds"]) for row in copies["rows"]}) == 1
+    assert [turn["role"] for turn in copies["turns"]] == ["user", "assistant", "user"]
+
+
+def answer_of(rounds: list[dict[str, Any]]) -> str:
+    parts = ["".join(each["draft"][: each["kept"]]) + (each["extra"] or "") for each in rounds]
+    return "".join(parts)
+
+
+def test_the_conversation_needs_the_chat_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = replace(pair_named(CHAT), is_here=False)
+    monkeypatch.setattr(copy_orders, "pair_named", lambda _: gone)
+    with pytest.raises(InputError, match=f"must be on this machine: .* --get {CHAT}"):
+        copies_order({})
+
+
+def test_two_words_are_enumerated_for_every_rule() -> None:
+    found = Handlers().course.two_words({"p": 1 / 3, "q": 2 / 3, "K": 2})
+    json.dumps(found, allow_nan=False)
+    accepted = {name: found[name]["accepted"] for name in ("token", "block")}
+    assert accepted == pytest.approx({"token": 10 / 9, "block": 11 / 9})
+    assert [len(found["block"][name]) for name in ("drafts", "texts")] == [4, 8]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"p": 1.5}, "p must be a number from 0 to 1, got 1.5"),
+        ({"q": None}, "q must be a number from 0 to 1, got None"),
+        ({"K": 4}, "K must be a whole number from 1 to 3, got 4"),
+    ],
+)
+def test_two_words_refuse_invalid_settings(change: dict[str, Any], words: str) -> None:
+    question = {"p": 0.5, "q": 0.5, "K": 2} | change
+    assert words in Handlers().course.two_words(question)["error"]
+
+
 def test_a_recorded_lesson_shows_what_its_texts_say() -> None:
     messages = {name: each["messages"][0] for name, each in recorded().items()}
     fine, coarse = (messages[f"rounding-{numbers}"]["places"] for numbers in NUMBERS)
@@ -251,6 +325,20 @@ def test_a_recorded_lesson_shows_what_its_texts_say() -> None:
     assert messages["head"]["drafted"] < messages["head"]["vocabulary"]
     paces = [len(row["rounds"]) for row in messages["batch"]["rows"]]
     assert len(set(paces)) > 1, "no row is luckier than another"
+    copies = told["copies"]["rows"]
+    assert len({answer_of(row["rounds"]) for row in copies}) == 1
+    (lookup, suffix), (far_lookup, far_suffix) = (
+        [len(each["rounds"]) for each in copies[at : at + 2]] for at in (0, 2)
+    )
+    assert suffix < lookup and far_lookup < far_suffix
+    longest = [max(len(each["draft"]) for each in row["rounds"]) for row in copies]
+    assert longest == [10, 10, 24, told["copies"]["depth"] / 2]
+    failed = [
+        next(each for each in row["rounds"] if each["kept"] < len(each["draft"]))
+        for row in copies[:2]
+    ]
+    in_match = ["web" in each["matched"] for each in failed]
+    assert in_match == [False, True], "only the long match contains the name of the host"
 
 
 def test_an_unknown_sweep_of_a_lesson_is_refused() -> None:

@@ -11,6 +11,8 @@ from specviz.models.pair_loading import is_loaded
 from specviz.trace_file import encode
 from specviz.ui.answers import Question, answers
 from specviz.ui.course.batch_order import batch_order
+from specviz.ui.course.block_orders import blocks_order, two_words_answer
+from specviz.ui.course.copy_orders import copies_order
 from specviz.ui.course.deployment_answer import deployment_answer
 from specviz.ui.course.engine_orders import no_engine, quantised_order, servers_order
 from specviz.ui.course.lesson_recordings import recorded
@@ -30,6 +32,8 @@ ORDERS: dict[str, Take] = {
     "sweep": lesson_sweep,
     "rounding": rounding_order,
     "batch": batch_order,
+    "blocks": blocks_order,
+    "copies": copies_order,
     "head": head_order,
     "race": race_order,
     "quantised": quantised_order,
@@ -80,6 +84,10 @@ class Course:
     @answers
     def deployment(self, question: Question) -> Question:
         return deployment_answer(question)
+
+    @answers
+    def two_words(self, question: Question) -> Question:
+        return two_words_answer(question)
 
     @answers
     def ready(self, question: Question) -> Question:

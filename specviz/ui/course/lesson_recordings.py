@@ -24,6 +24,8 @@ from specviz.models.files.loading import resolve_device
 from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
 from specviz.serving.engine_process import ENGINE
 from specviz.ui.course.batch_order import batch_order
+from specviz.ui.course.block_orders import blocks_order
+from specviz.ui.course.copy_orders import copies_order
 from specviz.ui.course.engine_orders import (
     MODELS,
     engine_threads,
@@ -40,6 +42,7 @@ from specviz.ui.messages import Message
 RECORDED = LESSONS / "recorded"
 SUFFIX = ".json.gz"
 REPEATS = 3  # number of times that each point of a sweep is measured
+BLOCK_PROMPTS = 20  # prompts of each task on which both verification rules are compared
 BLOCKS = 12  # largest number of `counts` messages in the recording of a losslessness test
 _LONG = re.compile(r"\d+\.\d{6,}(?:e[+-]?\d+)?")
 DRAWN = {  # name of a recording -> acceptance rule, draft, temperature and number of draws
@@ -106,6 +109,8 @@ def _makers() -> Mapping[str, Callable[[], list[Message]]]:
         "forwards": lambda: _messages(forwards_order({"form": form})),
         "typed": lambda: [record_typed(pair_named(form["pair"]), "chat", 3)],
         "batch": lambda: _messages(batch_order({})),
+        "blocks": lambda: _messages(blocks_order({}, BLOCK_PROMPTS)),
+        "copies": lambda: _messages(copies_order({})),
         "head": lambda: _messages(head_order({"form": form})),
         "servers": lambda: _messages(servers_order({})),
         **{f"quantised-{name}": partial(_quantised, name) for name in MODELS},
