@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import number_between, whole_between
@@ -21,6 +21,7 @@ from specviz.records import DecodingConfig
 from specviz.slices import until_stopped
 from specviz.ui.course.pair_orders import PairOrder
 from specviz.ui.messages import Message
+from specviz.ui.turns import Work
 
 # Draft lengths of the draft model, whose tokens are drawn at random.
 LENGTHS = (1, 2, 3, 5, 8)
@@ -31,8 +32,9 @@ PROMPTS = 4  # prompts per task
 
 
 def _config(method: str, length: int) -> DecodingConfig:
-    usual = method_named(method).usual(length, temperature=TEMPERATURE, max_new_tokens=TOKENS)
-    return replace(usual, rule="block")
+    return method_named(method).usual(
+        length, temperature=TEMPERATURE, rule="block", max_new_tokens=TOKENS
+    )
 
 
 CONFIGS = (
@@ -48,6 +50,8 @@ class BlocksOrder(PairOrder):
     A row of the message `blocks` has the method, the draft length and a `RuleGain`. Rows of
     configurations that were not measured before a stop are absent.
     """
+
+    work: ClassVar[Work] = Work.LAB  # it takes a minute
 
     prompts: int  # number of prompts per task
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from specviz.decoding import speculative
 from specviz.decoding.drafters.method import Setup
@@ -24,6 +24,7 @@ from specviz.records.notes import NgramMatch, Note, SuffixMatch
 from specviz.slices import giving_way, until_stopped
 from specviz.ui.course.pair_orders import PairOrder
 from specviz.ui.messages import Message
+from specviz.ui.turns import Work
 
 SHORT, LONG = 10, 24  # draft lengths; engines draft up to 24 tokens with suffix decoding
 METHODS = ("prompt-lookup", "suffix")
@@ -61,6 +62,8 @@ class CopiesOrder(PairOrder):
     it, and those of the drafted tokens. It also has the number of accepted tokens and the text of
     the target's own token, which is null if the text ended before it.
     """
+
+    work: ClassVar[Work] = Work.LAB  # it takes a minute
 
     def messages(self, stop: threading.Event) -> Generator[Message]:
         loaded = load_pair(self.measured, needs=frozenset())
