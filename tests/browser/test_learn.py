@@ -53,6 +53,11 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "drawn": ((".guess .redraw .primary", "Enter"),),
     "found": ((".guess .redraw .primary", "Enter"),),
     "failed": (("[data-next]", "Enter"),),
+    # the numbers of the recorded race: its tokens per forward, and its draft length
+    "converted": (
+        (".rate-names [data-name=value]", "Control+a", *"4.17"),
+        (".rate-names [data-name=K]", "Control+a", "5"),
+    ),
     "equal-rules": ((".two-words [data-name=K]", "Home"),),
     "named": ((".guess .redraw .primary", "Enter"), ("[data-suspect=true]", "Enter")),
 }
@@ -234,7 +239,7 @@ def test_every_exercise_can_be_finished_with_the_keyboard(
     learner = Learner(turn_page(random_url))
     learner.take(lessons)
     done = learner.page.locator("[data-ref=lessonPractice] .lesson-card.is-done")
-    assert done.count() == len(lessons) == 7
+    assert done.count() == len(lessons) == 8
 
 
 @pytest.mark.slow

@@ -8,12 +8,13 @@ import { rightOption, typedNumber, typedOption, undecidedWords } from "../../ass
 import { textParts, written } from "../../assets/player/learn/lesson_text.js";
 import { pieces, RecordedGame } from "../../assets/player/learn/widgets/recorded_game.js";
 import { blockNumbers, gainOf } from "../../assets/player/learn/widgets/block_numbers.js";
-import { chainGuesses, examined, keptAsBlock, keptByToken, owedAfter } from "../../assets/player/learn/widgets/chain_verdicts.js";
+import { chainGuesses, examined as walkOf, keptAsBlock, keptByToken, owedAfter } from "../../assets/player/learn/widgets/chain_verdicts.js";
 import { copiedNumbers, firstFailure } from "../../assets/player/learn/widgets/copied_rounds.js";
 import { clockNumbers, clockRound } from "../../assets/player/learn/widgets/clock_rounds.js";
 import { isRead } from "../../assets/player/learn/widgets/eagle_moment.js";
 import { quantisedNumbers, quantisedPossible, serversNumbers, serversPossible, shareRange } from "../../assets/player/learn/widgets/engine_numbers.js";
 import { raceNumbers, racePossible, runningRates } from "../../assets/player/learn/widgets/race_counts.js";
+import { fromPositions, fromTotal, rateNumbers } from "../../assets/player/learn/widgets/rate_numbers.js";
 import { batchNumbers } from "../../assets/player/learn/widgets/ragged_rows.js";
 import { roundingNumbers, shuffled, sum32 } from "../../assets/player/learn/widgets/rounding_places.js";
 import { byDepth, childrenOf, ends, noiseWords, possibleValues, rangeOf, settingWords, SHOWN, treeMarkup } from "../../assets/player/learn/widgets/sweep_points.js";
@@ -408,17 +409,17 @@ test("token by token keeps a chain up to its first failure, and a block up to th
   assert.deepEqual(guesses.map(({ carried }) => Number(carried.toFixed(4))), [1, 0.25, 0.75, 0.6]);
   assert.equal(keptByToken(guesses), 1);
   assert.equal(keptAsBlock(guesses), 4);
-  assert.deepEqual(examined(guesses, false), [0, 1]);
-  assert.deepEqual(examined(guesses, true), [3]);
+  assert.deepEqual(walkOf(guesses, false), [0, 1]);
+  assert.deepEqual(walkOf(guesses, true), [3]);
 });
 
 test("a block reads the chain from its end until a guess passes", () => {
   const guesses = chain(CHAIN.map(([p, q, h]) => [p, q, h, 0.95]));
   assert.equal(keptAsBlock(guesses), 1);
-  assert.deepEqual(examined(guesses, true), [3, 2, 1, 0]);
+  assert.deepEqual(walkOf(guesses, true), [3, 2, 1, 0]);
   const none = chain(CHAIN.map(([p, q]) => [p, q, 0, 0.95]));
   assert.equal(keptAsBlock(none), 0);
-  assert.deepEqual(examined(none, true), [3, 2, 1, 0]);
+  assert.deepEqual(walkOf(none, true), [3, 2, 1, 0]);
 });
 
 test("what the target can still use after a guess follows from the limit and the carried ratio", () => {
@@ -454,4 +455,23 @@ test("copied drafts are counted per drafter and draft length", () => {
   assert.equal(found.suffix_match, 14);
   assert.deepEqual(rows.map(({ rounds }) => firstFailure(rounds)), [1, 1]);
   assert.equal(copiedNumbers(null, 10).gain, undefined);
+});
+
+test("the rates per position contain every other number of a run with complete drafts", () => {
+  const [yes, no, unread] = ["accepted", "rejected", "unreached"];
+  const rounds = [[yes, yes, no], [no, unread, unread], [yes, yes, yes], [yes, no, unread], [yes, yes]];
+  const found = rateNumbers(rounds, 3);
+  assert.deepEqual([found.drafts, found.drafted, found.accepted, found.examined], [4, 12, 6, 9]);
+  assert.deepEqual(found.positions, [0.75, 0.5, 0.25]);
+  const all = fromPositions(found.positions);
+  for (const name of ["alpha", "used", "length"]) near(all[name], found[name]);
+});
+
+test("tokens per forward and accepted / drafted convert into each other, but not into the acceptance rate", () => {
+  near(fromTotal("length", 3, 4).used, 0.5);
+  near(fromTotal("used", 0.5, 4).length, 3);
+  assert.equal(fromTotal("used", 0.5, 4).alpha, undefined);
+  for (const [name, value, K] of [["length", 6, 4], ["length", 0.5, 4], ["used", 1.2, 4], ["used", 0.5, 0], ["length", 2, NaN]]) {
+    assert.equal(fromTotal(name, value, K), null, `${name} ${value} with K = ${K}`);
+  }
 });

@@ -262,12 +262,12 @@ def test_a_block_gains_on_drawn_drafts_of_several_tokens_and_nothing_on_others(
 
 def test_a_job_about_blocks_that_is_stopped_sends_only_complete_rows() -> None:
     stop = threading.Event()
-    told = []
+    sent = []
     for each in blocks_order({}, 1).messages(stop):
-        told.append(each)
+        sent.append(each)
         stop.set()
-    assert told[-1] == {"kind": "end", "reason": "stopped"}
-    assert "blocks" not in [each["kind"] for each in told]
+    assert sent[-1] == {"kind": "end", "reason": "stopped"}
+    assert "blocks" not in [each["kind"] for each in sent]
 
 
 def test_drafters_that_copy_write_the_same_answer_to_the_conversation(
@@ -325,14 +325,14 @@ def test_a_recorded_lesson_shows_what_its_texts_say() -> None:
     assert messages["head"]["drafted"] < messages["head"]["vocabulary"]
     paces = [len(row["rounds"]) for row in messages["batch"]["rows"]]
     assert len(set(paces)) > 1, "no row is luckier than another"
-    copies = told["copies"]["rows"]
+    copies = messages["copies"]["rows"]
     assert len({answer_of(row["rounds"]) for row in copies}) == 1
     (lookup, suffix), (far_lookup, far_suffix) = (
         [len(each["rounds"]) for each in copies[at : at + 2]] for at in (0, 2)
     )
     assert suffix < lookup and far_lookup < far_suffix
     longest = [max(len(each["draft"]) for each in row["rounds"]) for row in copies]
-    assert longest == [10, 10, 24, told["copies"]["depth"] / 2]
+    assert longest == [10, 10, 24, messages["copies"]["depth"] / 2]
     failed = [
         next(each for each in row["rounds"] if each["kept"] < len(each["draft"]))
         for row in copies[:2]

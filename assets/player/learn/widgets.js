@@ -15,12 +15,13 @@ import { MeasuredSweep } from "./widgets/measured_sweep.js";
 import { OneForward } from "./widgets/one_forward.js";
 import { QuantisedTarget } from "./widgets/quantised_target.js";
 import { RaggedBatch } from "./widgets/ragged_batch.js";
+import { RateNames } from "./widgets/rate_names.js";
 import { RealEngine } from "./widgets/real_engine.js";
 import { Rounding } from "./widgets/rounding.js";
 import { TwoWords } from "./widgets/two_words.js";
 import { YouDraft } from "./widgets/you_draft.js";
 
 /** @type {(new (box: HTMLElement, course: Course, on: WidgetEvents) => import("./widget.js").Widget)[]} */
-const ALL = [AcceptReject, YouDraft, OneForward, DraftLength, LosslessnessLab, TokenTree, MeasuredSweep, Deployment, Rounding, RaggedBatch, EagleHead, AheadClock, MeasuredRace, QuantisedTarget, RealEngine, JudgedChain, TwoWords, BlockGain, CopiedText];
+const ALL = [AcceptReject, YouDraft, OneForward, DraftLength, LosslessnessLab, TokenTree, MeasuredSweep, Deployment, Rounding, RaggedBatch, EagleHead, AheadClock, MeasuredRace, QuantisedTarget, RealEngine, JudgedChain, TwoWords, BlockGain, CopiedText, RateNames];
 
 export const WIDGETS = new Map(ALL.map((Kind) => [/** @type {any} */ (Kind).id, Kind]));

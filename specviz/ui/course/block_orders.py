@@ -68,11 +68,11 @@ class BlocksOrder(PairOrder):
                 sums.append(sums_of(rounds))
                 yield {"kind": "progress", "done": done, "points": points}
             if len(sums) == len(texts):
-                told = {"method": config.method, "K": config.draft_length}
-                rows.append(told | asdict(rule_gain(sums)))
+                row = {"method": config.method, "K": config.draft_length}
+                rows.append(row | asdict(rule_gain(sums)))
         if rows:
-            told = {"temperature": TEMPERATURE, "prompts": len(texts)}
-            yield {"kind": "blocks", **told, "rows": rows}
+            facts = {"temperature": TEMPERATURE, "prompts": len(texts)}
+            yield {"kind": "blocks", **facts, "rows": rows}
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
 

@@ -75,8 +75,8 @@ class CopiesOrder(PairOrder):
             yield {"kind": "progress", "done": len(rows), "points": len(runs)}
         if len(rows) == len(runs):
             turns = [{"role": each.role, "content": each.content} for each in CONVERSATION.turns]
-            told = {"model": self.measured.model_name("target"), "depth": TREE_DEPTH.default}
-            yield {"kind": "copies", **told, "turns": turns, "rows": rows}
+            facts = {"model": self.measured.model_name("target"), "depth": TREE_DEPTH.default}
+            yield {"kind": "copies", **facts, "turns": turns, "rows": rows}
         yield {"kind": "end", "reason": "stopped" if stop.is_set() else "done"}
 
 
