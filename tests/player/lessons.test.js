@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { rightOption, typedNumber, typedOption, undecidedWords } from "../../assets/player/learn/lesson_answers.js";
 import { textParts, written } from "../../assets/player/learn/lesson_text.js";
 import { pieces, RecordedGame } from "../../assets/player/learn/widgets/recorded_game.js";
-import { blockNumbers, gainOf } from "../../assets/player/learn/widgets/block_numbers.js";
+import { blockNumbers, blockPossible, gainOf } from "../../assets/player/learn/widgets/block_numbers.js";
 import { chainGuesses, examined as walkOf, keptAsBlock, keptByToken, owedAfter } from "../../assets/player/learn/widgets/chain_verdicts.js";
 import { copiedNumbers, firstFailure } from "../../assets/player/learn/widgets/copied_rounds.js";
 import { clockNumbers, clockRound } from "../../assets/player/learn/widgets/clock_rounds.js";
@@ -438,6 +438,8 @@ test("a gain that comes only from rounding counts as none", () => {
   near(found.long_gain, 0.25);
   assert.equal(gainOf(row("draft-model", 5, 0, 0)), 0);
   assert.equal(blockNumbers(null).usual_gain, undefined);
+  assert.deepEqual(blockPossible({ rows: [{ ...rows[1], low: 0.05, high: 0.2 }] }).usual_gain.values, [0.05, 0.2]);
+  assert.deepEqual(blockPossible(null), {});
 });
 
 test("copied drafts are counted per drafter and draft length", () => {

@@ -3,7 +3,7 @@
 
 import { element, setText } from "../../shared/dom.js";
 import { OrderWidget } from "../order_widget.js";
-import { blockNumbers, gainOf } from "./block_numbers.js";
+import { blockNumbers, blockPossible, gainOf } from "./block_numbers.js";
 
 export class BlockGain extends OrderWidget {
   static id = "block-gain";
@@ -47,6 +47,10 @@ export class BlockGain extends OrderWidget {
   get values() {
     const { temperature, prompts, usual, long, copied } = blockNumbers(this.planned);
     return { ...blockNumbers(this.found), temperature, usual, long, copied, prompts: this.found?.prompts ?? prompts };
+  }
+
+  get possible() {
+    return blockPossible(this.found);
   }
 
   draw() {

@@ -2,6 +2,7 @@
 
 /** @typedef {{ method: string, K: number, drafts: number, token: number, block: number, low: number, high: number }} GainRow */
 
+const USUAL = 5; // the draft length that the lesson asks about
 const ROUNDING = 1e-6; // a smaller gain comes only from rounding
 
 /** @param {GainRow} row */
@@ -17,7 +18,7 @@ export function blockNumbers(found) {
   const rows = found?.rows ?? [];
   const drawn = rows.filter(({ method }) => method !== "prompt-lookup");
   const copied = rows.find(({ method }) => method === "prompt-lookup");
-  const usual = drawn.find(({ K }) => K === 5);
+  const usual = drawn.find(({ K }) => K === USUAL);
   const [one, long] = [drawn[0], drawn.length > 1 ? drawn.at(-1) : undefined];
   return {
     temperature: found ? String(found.temperature) : undefined, prompts: found?.prompts,
@@ -25,4 +26,17 @@ export function blockNumbers(found) {
     usual_gain: usual && gainOf(usual), usual_low: usual?.low, usual_high: usual?.high,
     long: long?.K, long_gain: long && gainOf(long), copied: copied?.K, copied_gain: copied && gainOf(copied), copied_accepted: copied?.block,
   };
+}
+
+// Return what the prompts allow for the gain at the usual draft length.
+/**
+ * @param {{ rows: GainRow[] } | null} found
+ * @returns {Record<string, Possible>}
+ */
+export function blockPossible(found) {
+  const usual = found?.rows.find(({ method, K }) => method !== "prompt-lookup" && K === USUAL);
+  if (!usual) return {};
+  const { low, high } = usual;
+  const words = `The gain is ${(100 * low).toFixed(1)} % to ${(100 * high).toFixed(1)} % in 95 % of the bootstrap samples over the prompts.`;
+  return { usual_gain: { values: [low, high], words } };
 }
