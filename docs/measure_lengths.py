@@ -2,15 +2,18 @@
 
 Run it on an idle machine with `PYTHONPATH=. python docs/measure_lengths.py --pair bundled`. In each
 pass, every setting decodes the same prompts with the method `draft-model` at temperature 0; every
-second pass runs in reverse order. A speedup compares with the baseline of the same pass.
+second pass runs in reverse order. Other work on a machine disturbs whole seconds. The speedups are
+therefore computed from single rounds: each round of a text counts with the median time of all
+measured rounds that drafted as many tokens. The last column has the speedups of whole passes.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from statistics import median
 from typing import Any
 
@@ -18,16 +21,27 @@ from specviz.decoding.drafters.registry import method_named
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.models.pair_catalog import Pair, pair_named
 from specviz.prompts import Framing, held_out_prompts, tasks
-from specviz.records import BASELINE, SPECULATIVE, Round
+from specviz.records import BASELINE, SPECULATIVE, Round, TokenStep
 from specviz.slices import own_time
 
 METHOD = method_named("draft-model")
 LONGEST, WARM_UP = 8, 4
 
 
+# What decides about the time of a round: the number of drafted tokens, and whether the draft could
+# stop early. The baseline's steps are a kind of their own.
+Kind = tuple[int, bool]
+BASELINE_KIND = (-1, False)
+
+
+def work_seconds(event: Round | TokenStep) -> float:
+    """Return the seconds of a round without the time in which the drafter reads the prompt."""
+    return event.work_seconds if isinstance(event, Round) else event.seconds
+
+
 @dataclass(slots=True)
 class Setting:
-    """One way to decode, with the seconds and tokens of each of its passes, for each task."""
+    """One way to decode, with the times of its passes and of all its rounds, for each task."""
 
     name: str
     changes: dict[str, Any]
@@ -35,28 +49,32 @@ class Setting:
     is_baseline: bool = False
     seconds: dict[str, list[float]] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
-    rounds: dict[str, int] = field(default_factory=dict)
+    rounds: dict[str, list[Kind]] = field(default_factory=dict)  # of one pass
+    times: list[tuple[Kind, float]] = field(default_factory=list)
 
-    def run(self, request: RaceRequest, steps: int | None = None) -> tuple[int, int]:
-        """Decode one prompt; return the number of tokens and of rounds."""
+    def run(self, request: RaceRequest, steps: int | None = None) -> list[Round | TokenStep]:
+        """Decode one prompt, or only its first steps."""
         race = start_race(request)
-        lane = BASELINE if self.is_baseline else SPECULATIVE
-        rounds = 0
         try:
-            for count, event in enumerate(race.run_lane(lane), start=1):
-                rounds += isinstance(event, Round)
-                if count == steps:
-                    break
+            events = islice(race.run_lane(BASELINE if self.is_baseline else SPECULATIVE), steps)
+            return [each for each in events if isinstance(each, Round | TokenStep)]
         finally:
             race.close()
-        return len(race.emitted_ids(lane)), rounds
+
+    def kind(self, event: Round | TokenStep) -> Kind:
+        if isinstance(event, TokenStep):
+            return BASELINE_KIND
+        return len(event.tree.nodes), "entropy_threshold" in self.changes
 
     def pass_over(self, task: str, requests: Sequence[RaceRequest]) -> None:
         began = own_time()
-        found = [self.run(request) for request in requests]
+        events = [event for request in requests for event in self.run(request)]
         self.seconds.setdefault(task, []).append(own_time() - began)
-        self.tokens[task] = sum(tokens for tokens, _ in found)
-        self.rounds[task] = sum(rounds for _, rounds in found)
+        self.tokens[task] = sum(
+            len(each.emitted_ids) if isinstance(each, Round) else 1 for each in events
+        )
+        self.rounds[task] = [self.kind(each) for each in events]
+        self.times += [(self.kind(each), work_seconds(each)) for each in events]
 
     def requests(
         self, pair: Pair, task: str, texts: Sequence[str], tokens: int
@@ -69,6 +87,11 @@ class Setting:
         tokens = sum(self.tokens[task] for task in names)
         passes = zip(*(self.seconds[task] for task in names), strict=True)
         return [tokens / sum(seconds) for seconds in passes]
+
+    def rate(self, names: Sequence[str], typical: Mapping[Kind, float]) -> float:
+        """Return the tokens per second if every round takes the typical time of its kind."""
+        seconds = sum(typical[kind] for task in names for kind in self.rounds[task])
+        return sum(self.tokens[task] for task in names) / seconds
 
 
 def all_settings(thresholds: Sequence[float]) -> list[Setting]:
@@ -84,39 +107,51 @@ def all_settings(thresholds: Sequence[float]) -> list[Setting]:
     ]
 
 
-def ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    return [a / b for a, b in zip(one, other, strict=True)]
+def typical_times(found: Sequence[Setting]) -> dict[Kind, float]:
+    """Return the median time of each kind of round, over all settings, tasks and passes."""
+    times: dict[Kind, list[float]] = {}
+    for each in found:
+        for kind, seconds in each.times:
+            times.setdefault(kind, []).append(seconds)
+    return {kind: median(seconds) for kind, seconds in times.items()}
 
 
-def cell(setting: Setting, baseline: Setting, names: Sequence[str]) -> str:
-    """Return the median speedup with its range, and the tokens per round."""
-    rates = setting.rates(names)
-    if setting.is_baseline:
-        return f"{median(rates):.1f} tokens/s"
-    found = ratios(rates, baseline.rates(names))
-    tokens = sum(setting.tokens[task] for task in names)
-    rounds = sum(setting.rounds[task] for task in names)
-    spread = f"{median(found):.2f} ({min(found):.2f}–{max(found):.2f})"
-    return f"{spread}, {tokens / rounds:.2f}"
-
-
-def share(setting: Setting, fixed: Sequence[Setting], names: Sequence[str]) -> str:
-    """Return the rate as a share of the best fixed length's rate, each in the same pass."""
-    best = max(fixed, key=lambda each: median(each.rates(names)))
-    found = median(ratios(setting.rates(names), best.rates(names)))
-    return f"{found:.3f} of {best.name}"
+def share(
+    setting: Setting,
+    fixed: Sequence[Setting],
+    names: Sequence[str],
+    typical: Mapping[Kind, float],
+) -> str:
+    """Return the rate as a share of the rate of the best fixed length."""
+    best = max(fixed, key=lambda each: each.rate(names, typical))
+    return f"{setting.rate(names, typical) / best.rate(names, typical):.3f} of {best.name}"
 
 
 def print_table(found: Sequence[Setting], names: Sequence[str]) -> None:
+    """Print a row for each setting: speedup, and tokens per round."""
+    typical = typical_times(found)
     baseline, fixed, others = found[0], found[1 : LONGEST + 1], found[LONGEST + 1 :]
     columns = [*([name] for name in names), list(names)]
-    print(f"| setting | {' | '.join(names)} | all together |")
-    print(f"|---{'|---' * len(columns)}|")
-    for each in found:
-        print(f"| {each.name} | {' | '.join(cell(each, baseline, c) for c in columns)} |")
+    print(f"| setting | {' | '.join(names)} | all together | whole passes |")
+    print(f"|---{'|---' * (len(columns) + 1)}|")
+    plain = " | ".join(f"{baseline.rate(each, typical):.1f} tokens/s" for each in columns)
+    print(f"| baseline | {plain} | |")
+    for each in found[1:]:
+        cells = []
+        for column in columns:
+            tokens = sum(each.tokens[task] for task in column)
+            rounds = sum(len(each.rounds[task]) for task in column)
+            speedup = each.rate(column, typical) / baseline.rate(column, typical)
+            cells.append(f"{speedup:.2f}, {tokens / rounds:.2f}")
+        passes = zip(each.rates(names), baseline.rates(names), strict=True)
+        timed = [ours / theirs for ours, theirs in passes]
+        cells.append(f"{median(timed):.2f} ({min(timed):.2f}–{max(timed):.2f})")
+        print(f"| {each.name} | {' | '.join(cells)} |")
     for each in others:
-        cells = " | ".join(share(each, fixed, column) for column in columns)
-        print(f"| {each.name}: share of the best K | {cells} |")
+        cells = [share(each, fixed, column, typical) for column in columns]
+        print(f"| {each.name}: share of the best K | {' | '.join(cells)} | |")
+    print("milliseconds by (drafted tokens, can stop):", file=sys.stderr)
+    print({kind: round(1000 * each, 2) for kind, each in sorted(typical.items())}, file=sys.stderr)
 
 
 def main() -> None:
