@@ -286,6 +286,7 @@ interface Specimen {
   seen: string;
   is_exact: boolean;
   siblings: number;
+  text: string; // the text whose next tokens show the rule best; "" for the usual one
 }
 
 interface WidgetEvents {

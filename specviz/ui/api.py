@@ -43,7 +43,7 @@ from specviz.ui.api_results import (
 )
 from specviz.ui.course.slider_answers import theory_answer
 from specviz.ui.handlers import Handlers
-from specviz.ui.lab.lab_losslessness import PLACE
+from specviz.ui.lab.lab_losslessness import place_of
 from specviz.ui.lab.lab_setting import PROMPTS, TOKENS
 from specviz.ui.lab.lab_sweeps import DEFAULTS
 from specviz.ui.settings_form import CUSTOM, form_method, form_pair
@@ -257,7 +257,8 @@ def _ask_profile(given: Given) -> Question:
 
 
 def _ask_lossless(given: Given) -> Question:
-    place = {name: text for name, text in PLACE.items() if not given.get(name)}
+    usual = place_of(str(given["specimen"]))
+    place = {name: text for name, text in usual.items() if not given.get(name)}
     question = {"form": form_of(given | place), "draws": given["draws"], "rule": given["specimen"]}
     return question | {"what": "losslessness", "draft": ""}
 

@@ -240,13 +240,6 @@ def test_block_verification_gains_only_with_several_drawn_tokens(shape, zeros):
             assert gain == pytest.approx(0, abs=1e-12)
 
 
-def test_a_block_that_stops_at_the_first_failure_is_biased():
-    tree = topology(CHAINS["chain of three"], CPU)
-    world = World(3, 3, tree.height + 1, False)
-    world.rule = replace(block.RULE, walk=walk_down)
-    assert worst_error(tree, Drawing.INDEPENDENT, world) > 0.005
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_thresholds_of_a_block_are_probabilities_if_p_and_q_differ_only_by_rounding(seed):
     torch.manual_seed(seed)

@@ -6,7 +6,7 @@ import test from "node:test";
 import { largestGap, suspects } from "../../assets/player/learn/widgets/suspects.js";
 
 const NAMES = ["resampled-from-target", "equal-argmax", "siblings-merged", "no-bonus", "stale-cache", "first-unverified"];
-const SPECIMENS = NAMES.map((name) => ({ name, title: name, wrong: name, tell: "", seen: "", is_exact: false, siblings: 1 }));
+const SPECIMENS = NAMES.map((name) => ({ name, title: name, wrong: name, tell: "", seen: "", is_exact: false, siblings: 1, text: "" }));
 
 test("the rule to guess is among the offered names, and no name occurs twice", () => {
   for (const at of [0, 0.3, 0.99]) {

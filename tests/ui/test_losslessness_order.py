@@ -9,7 +9,7 @@ import pytest
 
 from specviz.errors import InputError
 from specviz.experiments.bug_zoo import laboratory
-from specviz.ui.lab.lab_losslessness import PLACE, losslessness_order
+from specviz.ui.lab.lab_losslessness import PLACE, losslessness_order, place_of
 
 FORM = PLACE | {"temperature": "1"}
 QUESTION: dict[str, Any] = {"form": FORM, "rule": "right", "draft": "", "draws": 2000}
@@ -34,6 +34,31 @@ def test_a_wrong_rule_is_found_and_its_counts_include_all_draws() -> None:
     found = last(rule="resampled-from-target")
     assert found["is_other"]
     assert sum(each["count"] for each in found["cells"][0]) == found["draws"] == 2000
+
+
+@pytest.mark.parametrize(
+    ("rule", "draws"),
+    [
+        ("length-by-drawn-token", 1000),
+        ("block-stops-early", 1000),
+        pytest.param("stop-after-drawing", 16_000, marks=pytest.mark.slow),
+        pytest.param("block-plain-residual", 16_000, marks=pytest.mark.slow),
+    ],
+)
+def test_a_wrong_rule_that_drafts_two_places_is_found_at_its_own_text(
+    rule: str, draws: int
+) -> None:
+    place = place_of(rule)
+    assert place["prompt"] != PLACE["prompt"]
+    found = last(form=place | {"temperature": "1"}, rule=rule, draws=draws)
+    assert found["is_other"] and found["side_by_side"]
+
+
+def test_a_draft_of_dice_is_judged_over_two_places_as_well() -> None:
+    found = last(
+        form=place_of("block-stops-early"), rule="block-stops-early", draft="random", draws=50
+    )
+    assert found["draws"] == 50
 
 
 def test_any_other_method_decodes_once_per_draw() -> None:

@@ -1,17 +1,17 @@
 """The losslessness laboratory: it samples one position of a text thousands of times.
 
-For a draft model, many rounds are drawn together from one evaluation of the models, under the right
-rule or a wrong one. With any other method, and under another rule of the decoder than token by
-token, the models run again for every draw. The iterator yields
-at most MOST_STEPS times, so that the caller can show the counts and stop at any moment. In shapes,
-V is the size of the vocabulary.
+For a draft model, many rounds are drawn together from one evaluation of the models per position,
+under the right rule or a wrong one. With any other method, and under another rule of the decoder
+than token by token, the models run again for every draw. The iterator yields at most MOST_STEPS
+times, so that the caller can show the counts and stop at any moment. In shapes, V is the size of
+the vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -33,9 +33,10 @@ from specviz.experiments.run.losslessness import (
     distance,
     next_probabilities,
 )
+from specviz.models.language_model import LanguageModel
 from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import LoadedPair, load_pair
-from specviz.records import DecodingConfig
+from specviz.records import MAX_TREE_NODES, DecodingConfig
 
 MAX_DRAWS = 50_000
 SIDE_BY_SIDE = "draft-model"  # the method whose rules can be replaced by wrong ones
@@ -43,6 +44,7 @@ SIDE_BY_SIDE = "draft-model"  # the method whose rules can be replaced by wrong 
 TOKEN_BY_TOKEN = token_by_token.RULE.name
 FOUND = 1e-3  # p-value below which a rule counts as wrong
 SHOWN = 7  # number of tokens that have a bar of their own in the chart
+MOST_NUMBERS = 50_000_000  # largest number of probabilities that are kept for later draws
 # The largest number of progress steps in a series of draws.
 MOST_STEPS = 200
 
@@ -134,6 +136,7 @@ class Laboratory:
         if not self._context:
             raise InputError("text must have at least one token, got none")
         self.counting = Counting(self._loaded, self.config, self._context)
+        self._after: dict[tuple[int, ...], Place] = {}  # the place after these tokens of a text
         self._draws = self._make_draws(rule)
 
     @property
@@ -168,9 +171,27 @@ class Laboratory:
         if self._request.is_random_draft:
             logits = torch.zeros(1, len(p))
             q, raw_q = Sampler.of(self.config).both(logits)
-            return Place(p.cpu(), q[0], raw_q[0])
+            return Place(p.cpu(), q[0], raw_q[0], partial(self._places, tuple(ids), draft))
         q, raw_q = (fitted_to(each, p) for each in next_probabilities(draft, self.config, ids))
-        return Place(p.cpu(), q, raw_q)
+        return Place(p.cpu(), q, raw_q, partial(self._places, tuple(ids), draft))
+
+    def _places(
+        self, context: Sequence[int], draft: LanguageModel, token_ids: Collection[int]
+    ) -> dict[int, Place]:
+        """Return the place after a text and each of some tokens, from one forward per model."""
+        if 3 * len(self._after) * len(self.counting.cells[0].counts) > MOST_NUMBERS:
+            self._after.clear()
+        lacking = [each for each in token_ids if (*context, each) not in self._after]
+        if lacking:
+            p, _ = following_probabilities(self._loaded.target, self.config, context, lacking)
+            if self._request.is_random_draft:
+                q, raw_q = Sampler.of(self.config).both(torch.zeros_like(p))
+            else:
+                both = following_probabilities(draft, self.config, context, lacking)
+                q, raw_q = (fitted_to(each, p) for each in both)
+            for token_id, own_p, own_q, own_raw in zip(lacking, p, q, raw_q, strict=True):
+                self._after[*context, token_id] = Place(own_p, own_q, own_raw)
+        return {each: self._after[*context, each] for each in token_ids}
 
     def _step(self, done: int) -> LaboratoryStep:
         counting, codec = self.counting, self._loaded.codec
@@ -192,8 +213,35 @@ class Laboratory:
 
 
 def fitted_to(q: Tensor, p: Tensor) -> Tensor:
-    """Return the draft's distribution `q` with the length of `p`: cut, or filled up with zeros."""
-    return torch.nn.functional.pad(q.cpu(), (0, len(p) - len(q)))[: len(p)]
+    """Return the draft's distributions `q` as long as those of `p`: cut, or filled up with zeros.
+
+    [..., V of the draft] -> [..., V]
+    """
+    size = p.shape[-1]
+    return torch.nn.functional.pad(q.cpu(), (0, size - q.shape[-1]))[..., :size]
+
+
+@torch.inference_mode()
+def following_probabilities(
+    model: LanguageModel, config: DecodingConfig, context: Sequence[int], token_ids: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Return two distributions of a model after `context` and each of m tokens, each [m, V].
+
+    The first follows the sampling settings, and the second is the plain softmax. The tokens run as
+    siblings of a tree.
+    """
+    target = Target.of(model, context, replace(config, max_new_tokens=1))
+    target.fill(context)
+    logits = []
+    for start in range(0, len(token_ids), MAX_TREE_NODES):
+        part = token_ids[start : start + MAX_TREE_NODES]
+        ids = torch.tensor([part], device=model.device)
+        own = torch.eye(len(part), dtype=torch.bool, device=model.device)
+        output = model.forward(ids, torch.full_like(ids, len(context)), target.cache, own)
+        target.cache.keep(len(context), [])
+        logits.append(output.logits[0])
+    processed, raw = target.sampler.both(torch.cat(logits))
+    return processed.cpu(), raw.cpu()
 
 
 @torch.inference_mode()

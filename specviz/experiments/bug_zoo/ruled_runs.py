@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from torch import Tensor
+
 from specviz.decoding.drafters.base import Drafter, Proposal
 from specviz.decoding.rules.token_by_token import RULE
 from specviz.decoding.sampling import uniforms_on
@@ -26,15 +28,17 @@ def ruled_run(
 ) -> SpeculativeRun:
     """Return a run of the decoder under a rule of the zoo.
 
-    A rule that changes the proposals drafts only one level. The bonus token is kept, even if the
-    rule of the zoo takes none.
+    For a rule that drafts a chain, `config` must do so as well. Any other rule that changes the
+    proposals drafts only one level. The bonus token is kept, even if the rule of the zoo takes
+    none.
     """
     if not rule.rolls_back:
         return SpeculativeRun(
             cast(LanguageModel, _HoardingModel(model)), drafter, context, config, ()
         )
     ruled = cast(Drafter, _RuledDrafter(drafter, rule, config))
-    return SpeculativeRun(model, ruled, context, config, (), rule=replace(RULE, accept=rule.accept))
+    parts = replace(RULE, accept=rule.accept, walk=rule.walk, reads_ahead=rule.reads_ahead)
+    return SpeculativeRun(model, ruled, context, config, (), rule=parts)
 
 
 class _Around:
@@ -75,10 +79,12 @@ class _RuledDrafter(_Around):
         proposal: Proposal = self._inner.propose(committed, room, round_index)
         if proposal.distributions is None or proposal.raw_distributions is None:
             return proposal
+        if self._rule.is_chain:
+            return self._cut(proposal, proposal.distributions, proposal.raw_distributions)
         rule, q, raw_q = self._rule, proposal.distributions[0], proposal.raw_distributions[0]
         keys = [self._draws.uniform(round_index, 1, rank) for rank in range(rule.siblings)]
         guesses = rule.guesses(q, uniforms_on(q.device, keys)[None])
-        token_ids = guesses[rule.examined(guesses, q)]
+        token_ids = guesses[rule.examined(guesses, q.expand(1, rule.siblings, -1))]
         given_q = rule.given_q(q, raw_q)
         return replace(
             proposal,
@@ -86,4 +92,19 @@ class _RuledDrafter(_Around):
             topology=topology((-1,) * len(token_ids), q.device),
             token_ids=token_ids,
             distributions=None if given_q is None else given_q[None],
+        )
+
+    def _cut(self, proposal: Proposal, q: Tensor, raw_q: Tensor) -> Proposal:
+        """Return a drafted chain up to the first guess that the rule leaves out.
+
+        q and raw_q are [N, V].
+        """
+        is_examined = self._rule.examined(proposal.token_ids[None], q[None])[0]
+        length = int(is_examined.cumprod(0).sum())
+        return replace(
+            proposal,
+            topology=topology(tuple(range(-1, length - 1)), q.device),
+            token_ids=proposal.token_ids[:length],
+            distributions=q[:length],
+            raw_distributions=raw_q[:length],
         )

@@ -4,24 +4,27 @@ A rule decides each part of a round:
 
 - which tokens are drafted (`guesses`), and which of them are verified (`examined`);
 - which q verification receives (`given_q`);
-- which tokens are accepted, and what replaces a rejected token (`accept`, by default the decoder's
-  own function);
+- with which probability a guess passes and what replaces a rejected token (`accept`), and how the
+  draws decide (`walk`); both are the decoder's own functions by default;
 - whether the target adds a bonus token (`takes_bonus`), and whether rejected tokens are removed
   from its cache (`rolls_back`).
 
-Every subclass replaces one part. All rounds are one level deep. In shapes, n is the number of draws
-of one position, W the number of siblings in each draw, N the number of nodes, R = N + 1 the number
-of rows, and V the size of the vocabulary.
+Every wrong rule replaces one part. A round drafts `siblings` guesses for one position, or a chain:
+one guess for each of two positions. In shapes, n is the number of draws of one position, W the
+number of guesses that are drawn for it, N the number of guesses in each draw, and V the size of the
+vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from specviz.decoding.rules.rule import Acceptance
+from specviz.decoding.rules.block import block, walk_block
+from specviz.decoding.rules.rule import Acceptance, Walk, walk_down
 from specviz.decoding.rules.token_by_token import acceptance
 from specviz.decoding.rules.typical import typical
 from specviz.decoding.sampling import draw
@@ -29,31 +32,42 @@ from specviz.decoding.topology import Topology
 from specviz.experiments.bug_zoo.zoo import RIGHT, specimen_named
 from specviz.records import Drawing
 
-LOW = 0.3  # lowest q of the guesses that one of the wrong rules keeps
+LOW = 0.3  # lowest q of the guesses that two of the wrong rules keep
 
 
 class ExactRule:
-    """The decoder's own rule, for `siblings` guesses drawn independently from q."""
+    """The decoder's own rule, for guesses drawn independently from q."""
 
     name = RIGHT
     drawing = Drawing.INDEPENDENT
+    is_chain = False  # a round drafts one guess for each of two positions
+    reads_ahead = False  # the walk reads draws after the end of the accepted path
     takes_bonus = True  # if all tokens of a path are accepted, the target adds one more token
     rolls_back = True  # rejected tokens are removed from the target's cache
 
     def __init__(self, siblings: int = 1) -> None:
         self.siblings = siblings
 
+    @property
+    def guess_count(self) -> int:
+        """Return the number of guesses in a draft."""
+        return 2 if self.is_chain else self.siblings
+
     def guesses(self, q: Tensor, uniforms: Tensor) -> Tensor:
-        """Return guesses drawn from q, in order. [V] x [n, W] float64 -> [n, W] token ids"""
+        """Return guesses for one position, drawn from q in order. [V] x [n, W] float64 -> [n, W]"""
         shape = uniforms.shape
         return draw(q.expand(uniforms.numel(), -1), uniforms.flatten()).view(shape)
 
     def examined(self, guesses: Tensor, q: Tensor) -> Tensor:
-        """Return which guesses are verified. [n, W] -> [n, W] bool"""
+        """Return which guesses are verified. [n, N] x [n, N, V] -> [n, N] bool
+
+        Each guess was drawn from its row of q. In a chain, a guess that is left out takes the
+        guesses after it along.
+        """
         return torch.ones_like(guesses, dtype=torch.bool)
 
     def given_q(self, q: Tensor, raw_q: Tensor) -> Tensor | None:
-        """Return the q that verification receives; None means a point mass on the guess.
+        """Return the rows of q that verification receives; None means a point mass on each guess.
 
         `raw_q` is q before the sampling settings.
         """
@@ -64,6 +78,35 @@ class ExactRule:
     ) -> Acceptance:
         """Verify the guesses with `acceptance`, the decoder's own function."""
         return acceptance(topology, token_ids, drawing, p, q)
+
+    def walk(
+        self,
+        children: Sequence[Sequence[int]],
+        acceptance_probs: Sequence[float],
+        uniforms: Sequence[float],
+    ) -> Walk:
+        """Decide with `walk_down`, the decoder's own function, which guesses are accepted."""
+        return walk_down(children, acceptance_probs, uniforms)
+
+
+class BlockRule(ExactRule):
+    """The decoder's own block verification of a chain of two guesses."""
+
+    is_chain = True
+    reads_ahead = True
+
+    def accept(
+        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
+    ) -> Acceptance:
+        return block(topology, token_ids, drawing, p, q)
+
+    def walk(
+        self,
+        children: Sequence[Sequence[int]],
+        acceptance_probs: Sequence[float],
+        uniforms: Sequence[float],
+    ) -> Walk:
+        return walk_block(children, acceptance_probs, uniforms)
 
 
 class ResampledFromTarget(ExactRule):
@@ -158,7 +201,47 @@ class ImprobableDropped(ExactRule):
     name = "improbable-dropped"
 
     def examined(self, guesses: Tensor, q: Tensor) -> Tensor:
-        return q[guesses] >= min(LOW, float(q.max()))
+        return _probabilities(q, guesses) >= q.amax(-1).clamp(max=LOW)
+
+
+class LengthByDrawnToken(ExactRule):
+    name = "length-by-drawn-token"
+    is_chain = True
+
+    def examined(self, guesses: Tensor, q: Tensor) -> Tensor:
+        return guesses == q.argmax(-1)
+
+
+class StopAfterDrawing(ExactRule):
+    name = "stop-after-drawing"
+    is_chain = True
+
+    def examined(self, guesses: Tensor, q: Tensor) -> Tensor:
+        is_sure = _probabilities(q, guesses) >= q.amax(-1).clamp(max=LOW)
+        return is_sure | (torch.arange(guesses.shape[1], device=q.device) == 0)
+
+
+class BlockStopsEarly(BlockRule):
+    name = "block-stops-early"
+
+    def walk(
+        self,
+        children: Sequence[Sequence[int]],
+        acceptance_probs: Sequence[float],
+        uniforms: Sequence[float],
+    ) -> Walk:
+        return walk_down(children, acceptance_probs, uniforms)
+
+
+class BlockPlainResidual(BlockRule):
+    name = "block-plain-residual"
+
+    def accept(
+        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
+    ) -> Acceptance:
+        single = acceptance(topology, token_ids, drawing, p, q)
+        judged = block(topology, token_ids, drawing, p, q)
+        return replace(judged, extra_distributions=single.extra_distributions)
 
 
 class TypicalAcceptance(ExactRule):
@@ -204,10 +287,15 @@ _WRONG = (
     SiblingsMerged,
     SiblingsSorted,
     ImprobableDropped,
+    LengthByDrawnToken,
+    StopAfterDrawing,
+    BlockStopsEarly,
+    BlockPlainResidual,
     TypicalAcceptance,
     NoBonus,
     PointMass,
 )
+
 RULES: dict[str, type[ExactRule]] = {kind.name: kind for kind in _WRONG}
 
 
@@ -217,3 +305,8 @@ def rule_named(name: str) -> ExactRule:
     Raises InputError for an unknown name.
     """
     return ExactRule() if name == RIGHT else RULES[name](specimen_named(name).siblings)
+
+
+def _probabilities(q: Tensor, guesses: Tensor) -> Tensor:
+    """Return the probability of each guess. [n, N, V] x [n, N] -> [n, N]"""
+    return q.gather(-1, guesses[..., None])[..., 0]

@@ -25,6 +25,7 @@ class Specimen:
     is_exact: bool = False
     siblings: int = 1
     top_k: int = 0
+    text: str = ""
 
 
 @cache

@@ -39,6 +39,15 @@ PLACE = {
 }
 
 
+def place_of(rule: str) -> dict[str, str]:
+    """Return the form's fields for the position at which this rule is tested by default.
+
+    A rule of the zoo can have a text of its own, which shows it best.
+    """
+    specimen = specimens().get(rule)
+    return PLACE | ({"prompt": specimen.text} if specimen and specimen.text else {})
+
+
 def zoo_offer() -> dict[str, Any]:
     """Return the data that the page needs before a test.
 

@@ -61,8 +61,7 @@ export class LosslessnessLab extends Widget {
       queued: (ahead, running) => setText(this.state, waitingWords(ahead, running)),
       failed: (text) => this.failed(text),
     });
-    const context = element("p", "guess-context");
-    context.append(this.form.prompt.replace("\n", " ⏎ "), " ", element("mark", "hint", "next token"));
+    this.context = element("p", "guess-context");
     this.choice = element("select");
     this.choice.append(...this.specimens.map(({ name, title }) => option(name, title)));
     this.choice.addEventListener("change", () => this.choose(this.choice.value));
@@ -96,7 +95,7 @@ export class LosslessnessLab extends Widget {
     const redraw = element("div", "redraw");
     redraw.append(this.buttons, this.source, this.names, this.reply, barsKey(), ...this.cells.flatMap(({ title, bins }) => [title, bins]), side, this.verdict);
     this.box.classList.add("guess");
-    this.box.replaceChildren(context, this.menu, this.what, redraw);
+    this.box.replaceChildren(this.context, this.menu, this.what, redraw);
   }
 
   /** @param {Record<string, string>} scene */
@@ -186,7 +185,7 @@ export class LosslessnessLab extends Widget {
   // The number of draws to make. It is larger than usual if the first draws gave no clear result,
   // or if the rule changes the distribution only a little.
   get wanted() {
-    const isSubtle = this.scene.rule === "menu" && (this.specimen?.siblings ?? 1) > 1;
+    const isSubtle = this.scene.rule === "menu" && Boolean(this.specimen && (this.specimen.siblings > 1 || this.specimen.text));
     const usual = (isSubtle ? FURTHER : 1) * Number(this.scene.draws ?? DRAWS);
     const isOpen = this.isOver && !this.isRecorded && this.last && finding(this.last) === "undecided";
     return isOpen ? Math.min(MOST, FURTHER * this.goal) : usual;
@@ -194,6 +193,11 @@ export class LosslessnessLab extends Widget {
 
   get specimen() {
     return this.specimens.find(({ name }) => name === this.rule) ?? null;
+  }
+
+  // The text whose next tokens are drawn.
+  get prompt() {
+    return this.specimen?.text || this.form.prompt;
   }
 
   get isQuiz() {
@@ -221,7 +225,7 @@ export class LosslessnessLab extends Widget {
     const { scene, rule, wanted } = this;
     this.begin(false, wanted);
     giveTurn(this.go, this.end, true);
-    const form = { ...this.form, temperature: scene.temperature ?? "1", seed: String(Math.floor(Math.random() * 1e6)) };
+    const form = { ...this.form, prompt: this.prompt, temperature: scene.temperature ?? "1", seed: String(Math.floor(Math.random() * 1e6)) };
     await this.transport.start("measure", { what: "losslessness", form, rule, draft: scene.draft ?? "", draws: wanted });
   }
 
@@ -284,6 +288,7 @@ export class LosslessnessLab extends Widget {
     const still = last ?? this.blank;
     this.what.hidden = !specimen || !isTold;
     this.names.hidden = !isQuiz;
+    this.context.replaceChildren(this.prompt.replace("\n", " ⏎ "), " ", element("mark", "hint", "next token"));
     // The description says whether the rule is wrong, so it is shown only after the answer.
     if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", last ? specimen.seen : ""));
     this.cells.forEach(({ title, bins }, at) => {
@@ -303,8 +308,9 @@ export class LosslessnessLab extends Widget {
   }
 
   // The position before any draws: the target's probabilities, from a recording that is the same
-  // for all rules.
+  // for all rules, or null if it is of another text.
   get blank() {
+    if (this.prompt !== this.form.prompt) return null;
     const name = this.scene.temperature === "0" ? "draws-greedy" : "draws-right";
     const block = this.course.recorded[name]?.messages.find(({ kind }) => kind === "counts");
     const empty = (/** @type {any[]} */ cell) => cell.map((each) => ({ ...each, count: 0 }));
@@ -316,7 +322,8 @@ export class LosslessnessLab extends Widget {
     const { last } = this;
     const isDone = this.isOver && !this.blocks.length && last !== null;
     this.verdict.className = `guess-verdict${isDone ? findingClass(last) : ""}`;
-    setText(this.verdict, last ? verdictWords(last, isDone, isGreedy) : "Nothing is drawn yet: the marks are what the target says.");
+    const before = this.blank ? "Nothing is drawn yet: the marks are what the target says." : "Nothing is drawn yet.";
+    setText(this.verdict, last ? verdictWords(last, isDone, isGreedy) : before);
   }
 
   // Return whether the learner has named the rule and there are draws to support it.
