@@ -213,16 +213,20 @@ class _Words:
         if verdict.outcome is Outcome.ACCEPTED:
             return [f"{rule}It is ", x, f" ({percent(verdict.raw_target_prob)}): accepted."]
         if self.rule.is_joint and node - 1 not in (-1, *self.round.accepted):
-            return ["A guess before ", x, " was rejected, so it cannot pass: rejected."]
+            why = "is not the target’s most probable token, so it cannot pass: rejected."
+            return ["A guess before ", x, f" {why}"]
         best = self._best(self.nodes[node].parent)
-        end = f": rejected.{self._lost(node)}"
+        end = f": rejected.{'' if self.rule.is_joint else self._lost(node)}"
         if best is None:
             return [f"{rule}It is not ", x, f" ({percent(verdict.raw_target_prob)}){end}"]
         p_best, p = compared(best[1], verdict.raw_target_prob)
         return [f"{rule}That is ", [best[0]], f" ({p_best}); ", x, f" has {p}{end}"]
 
     def _judged_jointly(self, node: int) -> Sentence:
-        """Return a sentence about a node of a chain that was judged as a whole, from its end."""
+        """Return a sentence about a node of a chain that was judged as a whole, from its end.
+
+        The guesses after it have been judged before.
+        """
         verdict, x, depth = self.round.verdicts[node], self._token(node), self.nodes[node].depth
         if verdict.outcome is Outcome.UNREACHED:
             return [x, " is dropped: the text ends before it."]
@@ -247,14 +251,16 @@ class _Words:
     def _joint_fate(self, node: int) -> str:
         accepted = self.round.accepted
         if node not in accepted:
-            return "So the draft up to here fails: rejected."
+            rest = ", and one guess less is read next" if node else ", and no guess is left"
+            return f"So the draft up to here fails{rest}: rejected."
         if node != accepted[-1]:
             return "A longer draft passed, so this draw decides nothing: accepted."
         if self.round.extra is None:
             return "This draft or a longer one passed: accepted."
         if node == len(self.nodes) - 1:
             return "So the whole draft passes: accepted."
-        return "It is the longest draft that passes: accepted."
+        before = ", with all guesses before it" if node else ""
+        return f"Read from the end, it is the first that passes: accepted{before}."
 
     def _judged_by_threshold(self, node: int) -> Sentence:
         verdict, x = self.round.verdicts[node], self._token(node)

@@ -341,11 +341,12 @@ def test_in_a_block_the_longest_draft_that_passes_decides_about_all_guesses_befo
     assert judged_words(chain, 1) == (
         f"The draft gave sys 50.0 %, the target 55.0 %; {product} 0.880. With what p has beyond q "
         "after sys it gives h = 0.400, the chance of the first 2 guesses if no longer draft "
-        "passes; the draw was 0.300. It is the longest draft that passes: accepted."
+        "passes; the draw was 0.300. Read from the end, it is the first that passes: accepted, "
+        "with all guesses before it."
     )
     assert judged_words(chain, 2) == (
         f"The draft gave end 40.0 %, the target 20.0 %; {product} h = 0.440; the draw was 0.600. "
-        "So the draft up to here fails: rejected."
+        "So the draft up to here fails, and one guess less is read next: rejected."
     )
     assert said(round_sentences(chain, is_greedy=False).extra) == (
         "In place of end the target draws the from what 0.880 × p has beyond q, the residual, "
@@ -368,7 +369,7 @@ def test_a_whole_block_passes_by_its_last_draw() -> None:
 
 def test_a_block_that_fails_as_a_whole_draws_from_the_usual_residual() -> None:
     chain = in_block(jointly(R, 0.2, 0.4, 0.1, 0.9), jointly(R, 0.4, 0.5, 0.4, None))
-    assert judged_words(chain).endswith("So the draft up to here fails: rejected.")
+    assert judged_words(chain).endswith("up to here fails, and no guess is left: rejected.")
     assert "h = 0.400; the draw is not known. So the draft up to here" in judged_words(chain, 1)
     (words, after_one) = (
         said(round_sentences(each, is_greedy=False).extra)
@@ -395,7 +396,7 @@ def test_a_picked_guess_in_a_block_counts_as_certain() -> None:
     assert judged_words(chain) == (
         "The target gives the 20.0 %; the guess was picked, so q counts as 1; the product of p/q "
         "up to here, cut to 1 at each guess, is h = 0.200; the draw was 0.900. So the draft up to "
-        "here fails: rejected."
+        "here fails, and no guess is left: rejected."
     )
     words = said(round_sentences(chain, is_greedy=False).extra)
     assert words.startswith("In place of the the target draws the from p without the")
@@ -403,11 +404,9 @@ def test_a_picked_guess_in_a_block_counts_as_certain() -> None:
 
 def test_in_a_block_at_temperature_0_no_guess_after_a_rejected_one_passes() -> None:
     chain = in_block(jointly(R, 0.12, 1, 0, 0.1), jointly(R, 0.62, 1, 0, 0.1))
-    assert judged_words(chain, 0, is_greedy=True).endswith(
-        "the has 12.0 %: rejected. The guess after it depends on it, so it is dropped as well."
-    )
+    assert judged_words(chain, 0, is_greedy=True).endswith("the has 12.0 %: rejected.")
     assert judged_words(chain, 1, is_greedy=True) == (
-        "A guess before sys was rejected, so it cannot pass: rejected."
+        "A guess before sys is not the target’s most probable token, so it cannot pass: rejected."
     )
 
 

@@ -27,5 +27,5 @@ test("in a block the words about another draw say what the longest draft decides
 
 test("the table of a block has p, q, the threshold h and the draw of each guess", () => {
   assert.deepEqual(judgedNumbers(block(), 0), ["40.0\u00a0%", "50.0\u00a0%", "0.020", "0.900"]);
-  assert.deepEqual(block().stops.slice(0, 3), [0, 1, 2]);
+  assert.deepEqual(block().stops.slice(0, 3), [2, 1, 0], "the rule reads the guesses from the last one");
 });

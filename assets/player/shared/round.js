@@ -54,11 +54,13 @@ export class Round {
     return this.accepted.length > 0 && this.outcomes.includes("rejected");
   }
 
-  // Return the examined nodes in the order of examination, followed by the extra token.
+  // Return the examined nodes in the order of examination, followed by the extra token. Block
+  // verification reads the chain from its end.
   walk() {
     const { depth } = this.record.tree.nodes;
     const examined = this.indices.filter((index) => this.outcomes[index] !== "unreached");
     examined.sort((a, b) => depth[a] - depth[b] || a - b);
+    if (this.isBlock) examined.reverse();
     return this.extra ? [...examined, EXTRA] : examined;
   }
 

@@ -10,6 +10,7 @@ import { Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { LIKELIEST, partsWords, twoWaysNodes, waysAt } from "../shared/two_ways.js";
+import { BlockPicture } from "./block_picture.js";
 import { CacheStrip } from "./cache_strip.js";
 import { barsAt, distributionNumbers, residualDrawn, ruleDistribution, withDraw } from "./distributions.js";
 import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
@@ -32,6 +33,7 @@ export class MomentView {
     this.residual = new Chart(refs.stepResidual, theme);
     this.mask = new Chart(refs.stepMask, theme, select);
     this.table = new StepTable(refs.stepTable, { onSelect });
+    this.block = new BlockPicture(refs.stepBlock, { onSelect });
     this.cache = new CacheStrip(refs.cacheSlots, refs.cacheWords, { onSelect });
     this.remarks = new Remarks(refs.stepRemarks, glossary);
     this.redraw = new RedrawCard(refs.stepRedraw, onExample, exampleWords);
@@ -44,7 +46,7 @@ export class MomentView {
   }
 
   clear() {
-    for (const part of [this.tree, this.bars, this.residual, this.mask, this.table, this.remarks, this.redraw]) part.clear();
+    for (const part of [this.tree, this.bars, this.residual, this.mask, this.table, this.block, this.remarks, this.redraw]) part.clear();
     this.rates.show([], false);
     this.forget();
   }
@@ -83,6 +85,7 @@ export class MomentView {
     const seen = thought?.hasOtherWalk ? thoughtMoments(thought, node) : { moments, at };
     this.drawTree(round, cursor, node);
     this.table.draw(trace, round, seen.moments, seen.at);
+    this.block.draw(trace, round, node, (each) => stageOf(round, seen.moments, seen.at, each));
     const judged = judgedSoFar(/** @type {Round} */ (current), moments, at);
     this.drawNotes(round, seen, node, judged.unreached);
     this.drawTitle(trace, round, node, stage);

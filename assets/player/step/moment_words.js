@@ -20,7 +20,7 @@ export function treeWords(round, { phase, level, node }) {
   return {
     draft: level ? `depth ${level} is drafted` : "nothing was drafted",
     verify: drafted ? `one target forward judges ${drafted > 1 ? `all ${drafted}` : "the guess"}` : "one target forward over the root alone",
-    judge: `examining depth ${round.record.tree.nodes.depth[node ?? 0]}`,
+    judge: `${round.isBlock ? "reading from the end, now" : "examining"} depth ${round.record.tree.nodes.depth[node ?? 0]}`,
     extra: extraWords(round),
     commit: round.counts,
   }[phase];
@@ -107,6 +107,7 @@ export function residualWords(round, parent, judged, stage) {
   const hasPassed = siblings.some((each) => judged.includes(each) && round.outcomes[each] === "accepted");
   if (hasPassed && round.outcomes[siblings[0]] === "accepted") return "Not needed this time, for the guess passed: from this the target would have drawn.";
   if (hasPassed) return "Nothing was drawn from it: a later sibling passed.";
+  if (round.isBlock && parent >= 0 && !judged.includes(parent)) return "If the draft before this guess passes, the recovered token is drawn from this.";
   if (left) return `Not drawn from yet: ${left === 1 ? "one sibling is" : `${left} siblings are`} still to be tried.`;
   return judged.includes(EXTRA) ? "The recovered token was drawn from it." : "The recovered token will be drawn from it.";
 }

@@ -149,15 +149,15 @@ function around(nodes, selected) {
 }
 
 // Return the nodes that may be examined after the verdict on a node. If the node was accepted,
-// these are its children. If it was rejected, these are its later siblings. In a block, all later
-// guesses are examined.
+// these are its children. If it was rejected, these are its later siblings. In a block, the
+// guess before it is next.
 /**
  * @param {Round} round
  * @param {number} node
  */
 function candidates(round, node) {
   const { parent } = round.record.tree.nodes;
-  if (round.isBlock) return round.indices.filter((each) => each > node);
+  if (round.isBlock) return round.indices.filter((each) => each < node).reverse();
   if (round.outcomes[node] === "accepted") return round.indices.filter((each) => parent[each] === node);
   return round.indices.filter((each) => parent[each] === parent[node] && each > node);
 }
