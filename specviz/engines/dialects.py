@@ -20,6 +20,7 @@ from specviz.engines.model_deployment import (
     DraftSampling,
     EngineMethod,
     ModelDeployment,
+    VerificationRule,
 )
 from specviz.engines.shell_text import is_windows_path
 from specviz.errors import InputError, read_whole, short, whole_rule
@@ -99,7 +100,9 @@ class Dialect(ABC):
     def lacking(self, deployment: ModelDeployment) -> Iterator[tuple[str, str]]:
         """Yield each field of the deployment that this engine cannot express, with the reason."""
         for field, why in self.facts.lacks.items():
-            if getattr(deployment, field) != _DEFAULTS[field]:
+            # Every engine can judge a draft token by token, with or without a setting.
+            usual = (_DEFAULTS[field], VerificationRule.TOKEN)
+            if getattr(deployment, field) not in usual:
                 yield field, why
         for field in WEIGHTS:
             name = getattr(deployment, field)
@@ -122,7 +125,7 @@ class Dialect(ABC):
         match value:
             case EngineMethod():
                 return self.facts.methods[value].name
-            case DraftSampling():
+            case DraftSampling() | VerificationRule():
                 return value.value
             case tuple():
                 return [[each.first, each.last, each.draft_tokens] for each in value]
@@ -157,6 +160,7 @@ def with_options(name: str, value: Any) -> Options:
 
 class VllmDialect(Dialect):
     name = "vllm"
+    _RULES = {"standard": VerificationRule.TOKEN, "block": VerificationRule.BLOCK}
     only = dict.fromkeys(("lookup_min", "lookup_max"), _OF_LOOKUP)
 
     def options(self, deployment: ModelDeployment) -> Options:
@@ -168,6 +172,8 @@ class VllmDialect(Dialect):
         return found
 
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
+        if "rule" in heard:
+            heard["rule"] = self._rule(heard["rule"])
         draft, method = heard.get("draft"), heard.get("method")
         if isinstance(draft, str) and draft.strip("[]") == "ngram":
             del heard["draft"]
@@ -202,6 +208,18 @@ class VllmDialect(Dialect):
             why = "a draft model must be split like the target, or the server fails to load it"
             heard.pop("draft_tensor_parallel", None)
             yield "draft_tensor_parallel", why
+
+    def _said(self, field: str, value: Any) -> Any:
+        if field == "rule":
+            return next(name for name, rule in self._RULES.items() if rule is value)
+        return super()._said(field, value)
+
+    def _rule(self, name: Any) -> VerificationRule:
+        found = self._RULES.get(str(name))
+        if found is None:
+            allowed = ", ".join((*self._RULES, "synthetic"))
+            raise InputError(f"rule must be one of {allowed} in vLLM, got {short(name)}")
+        return found
 
     def _named(self, name: str) -> EngineMethod:
         plain = name.strip("[]")
@@ -246,6 +264,8 @@ class SglangDialect(Dialect):
     _STEPS, _WIDTH = "--speculative-num-steps", "--speculative-eagle-topk"
     _NODES = "--speculative-num-draft-tokens"
     _REJECTION = "--speculative-use-rejection-sampling"
+    _WITH_BLOCKS = _WITH_REJECTION | {EngineMethod.DFLASH, EngineMethod.DSPARK}
+    _BLOCKS = "--speculative-use-block-verification"
     _NGRAM_WIDTH = "--speculative-ngram-max-bfs-breadth"
     _DEFAULT_NGRAM_WIDTH, _DEFAULT_NGRAM_NODES = 10, 12
     within = {"draft_tokens": "tree_tokens"}
@@ -262,6 +282,8 @@ class SglangDialect(Dialect):
     def options(self, deployment: ModelDeployment) -> Options:
         found = self._plain(deployment)
         sampled = found.pop(self._REJECTION, None) == DraftSampling.PROBABILISTIC.value
+        if found.pop(self._BLOCKS, None) == VerificationRule.BLOCK.value:
+            found[self._BLOCKS] = True
         depth, width = deployment.draft_tokens, deployment.branching or 1
         match deployment.method:
             case EngineMethod.NONE:
@@ -283,16 +305,20 @@ class SglangDialect(Dialect):
         if depth is not None and width == 1:
             # The engine verifies the root as well, so it counts one node more.
             found[self._NODES] = depth + 1
-        if sampled:
+        if sampled and self._BLOCKS not in found:  # block verification sets it as well
             found[self._REJECTION] = True
         return found
 
     def lacking(self, deployment: ModelDeployment) -> Iterator[tuple[str, str]]:
         yield from super().lacking(deployment)
-        if deployment.draft_sampling is not DraftSampling.PROBABILISTIC:
-            return
-        if deployment.method not in self._WITH_REJECTION or deployment.is_tree:
+        method, is_tree = deployment.method, deployment.is_tree
+        is_sampled = deployment.draft_sampling is DraftSampling.PROBABILISTIC
+        if is_sampled and (method not in self._WITH_REJECTION or is_tree):
             yield "draft_sampling", "drafts are sampled only for chains of EAGLE, EAGLE3 and NEXTN"
+        is_block = deployment.rule is VerificationRule.BLOCK
+        if is_block and (method not in self._WITH_BLOCKS or is_tree):
+            names = "EAGLE, EAGLE3, NEXTN, DFLASH and DSPARK"
+            yield "rule", f"block verification is only for chains of {names}"
 
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
         name = heard.pop("method", None)
@@ -305,6 +331,11 @@ class SglangDialect(Dialect):
         method = heard.get("method")
         if heard.pop("draft_sampling", None):
             heard["draft_sampling"] = DraftSampling.PROBABILISTIC
+        if "rule" in heard:
+            is_block = str(heard["rule"]).lower() == "true"
+            heard["rule"] = VerificationRule.BLOCK if is_block else VerificationRule.TOKEN
+            if is_block and method in self._WITH_REJECTION:
+                heard["draft_sampling"] = DraftSampling.PROBABILISTIC  # SGLang sets this as well
         block, breadth = heard.pop("block", None), heard.pop("lookup_branching", None)
         if block is not None and method in self.only["block"]:
             given = read_integer(block, "block size")

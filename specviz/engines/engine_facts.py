@@ -93,6 +93,7 @@ class EngineFacts:
     - `negatable`: flags with a --no- form.
     - `server`: flags that do not exist as arguments in Python.
     - `chosen`: values that leave the choice to the engine.
+    - `own`: values that no other engine has.
     - `general`: a meaning -> the spellings of its flag. All engines use the same names of meanings,
       so that a flag can be translated from one engine to another.
     - `environment`: prefix of the environment variables that set flags.
@@ -131,6 +132,7 @@ class EngineFacts:
     short: Mapping[str, str]
     objects: frozenset[str]
     chosen: Mapping[str, Sequence[str]]
+    own: Mapping[str, Sequence[str]]
     general: Mapping[str, Sequence[str]]
     environment: str
     variables: Mapping[str, str]
@@ -291,6 +293,7 @@ def _read(path: Path) -> EngineFacts:
         checked={spelling(name): flag for flag in checked for name in flag.names},
         abbreviates=data.get("abbreviates", False),
         chosen=_lists(data.get("chosen", {})),
+        own=_lists(data.get("own", {})),
         general=_lists(data.get("general", {})),
     )
 

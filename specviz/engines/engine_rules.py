@@ -10,9 +10,11 @@ from specviz.engines.dialects import DIALECTS, WEIGHTS, is_file
 from specviz.engines.engine_facts import EngineFacts, engines
 from specviz.engines.model_deployment import (
     HEADS,
+    WITHOUT_DISTRIBUTION,
     DraftSampling,
     EngineMethod,
     ModelDeployment,
+    VerificationRule,
 )
 from specviz.engines.model_names import is_mlp_speculator, language_model, other_target
 from specviz.sizing.shape import other_tokenizer, undivided
@@ -25,6 +27,7 @@ _OF_CHECKPOINT = ("awq", "gptq")
 # has no full CUDA graphs.
 _FIRST_RUNNER = frozenset({EngineMethod.MEDUSA, EngineMethod.SUFFIX})
 _DATA_PARALLEL = "--data-parallel-size"
+_RULE = "speculative_config.rejection_sample_method"
 _CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.MTP})
 
 
@@ -242,6 +245,8 @@ def remarks(
     sentences += _named_remarks(deployment, facts)
     if facts.name == "vllm" and deployment.schedule:
         sentences += _schedule_remarks(deployment, facts, further or {})
+    if facts.name == "vllm":
+        sentences += _rule_remarks(deployment, further or {})
     if facts.name == "vllm" and deployment.method is EngineMethod.SUFFIX:
         sentences.append("method suffix needs another package: pip install arctic-inference==0.1.1")
     if facts.name == "vllm" and deployment.method is EngineMethod.PROMPT_LOOKUP:
@@ -270,6 +275,32 @@ def remarks(
             "unquant leaves the draft unchanged"
         )
     return tuple(sentences)
+
+
+def _rule_remarks(deployment: ModelDeployment, further: Mapping[str, Any]) -> Iterator[str]:
+    """Yield remarks about vLLM's field rejection_sample_method."""
+    if further.get(_RULE) == "synthetic":
+        yield (
+            "rejection_sample_method synthetic accepts drafts at given rates: the text is not the "
+            "target's, so use it only to measure speed"
+        )
+    if deployment.rule is not VerificationRule.BLOCK:
+        return
+    if deployment.method in _FIRST_RUNNER:
+        yield (
+            f"vLLM's older model runner, which runs method {deployment.method.value}, does not "
+            "read rejection_sample_method block: it verifies token by token"
+        )
+    elif deployment.method in WITHOUT_DISTRIBUTION:
+        yield (
+            "block verification gains nothing for copied tokens, because each counts as certain "
+            "(q = 1)"
+        )
+    elif deployment.draft_sampling is not DraftSampling.PROBABILISTIC:
+        yield (
+            "block verification gains nothing if the draft takes its most probable token, as vLLM "
+            "does by default: set draft_sample_method probabilistic"
+        )
 
 
 def _schedule_remarks(

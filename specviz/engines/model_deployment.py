@@ -45,6 +45,16 @@ class DraftSampling(Enum):
     PROBABILISTIC = "probabilistic"
 
 
+class VerificationRule(Enum):
+    """How the target judges a draft: each guess by itself, or all of them as one block.
+
+    The values are those of `--rule` in specviz.
+    """
+
+    TOKEN = "token"
+    BLOCK = "block"
+
+
 HEADS = frozenset({EngineMethod.EAGLE, EngineMethod.EAGLE3, EngineMethod.MEDUSA})
 NEEDS_DRAFT = HEADS | {EngineMethod.DRAFT_MODEL, EngineMethod.DFLASH}
 MAY_HAVE_DRAFT = NEEDS_DRAFT | {EngineMethod.MTP, EngineMethod.DSPARK}
@@ -83,6 +93,7 @@ class ModelDeployment:
     branching: int | None = None
     tree_tokens: int | None = None
     draft_sampling: DraftSampling | None = None
+    rule: VerificationRule | None = None
     min_probability: float | None = None
     mixed_vocabularies: bool = False
     tensor_parallel: int = 1
@@ -161,7 +172,7 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,-]{0,199}")
 _OF_DRAFT = ("draft_device", "draft_quantization")
 _OF_SPECULATION = (
     *("draft_tokens", "min_draft_tokens", "branching", "tree_tokens", "draft_sampling"),
-    *("min_probability", "mixed_vocabularies", "draft_tensor_parallel", "draft_max_length"),
+    *("rule", "min_probability", "mixed_vocabularies", "draft_tensor_parallel", "draft_max_length"),
     "schedule",
 )
 

@@ -39,10 +39,12 @@ from specviz.engines.model_deployment import (
     DraftSampling,
     EngineMethod,
     ModelDeployment,
+    VerificationRule,
     wrong_values,
 )
 from specviz.engines.model_names import is_head, is_speculator
 from specviz.engines.model_sources import RepositoryFile, repository_files
+from specviz.engines.own_flags import own_flags
 from specviz.engines.pasted_text import PastedFlag, SourceText, literal, read_text
 from specviz.engines.shell_text import unsaid
 from specviz.errors import InputError, read_number, read_whole, short
@@ -208,6 +210,7 @@ def translate(
             written = {name: options[name] for name in options if name not in passed_on}
             _store_as_written(work, deployment, target, written)
             work.notes += _remarks(configuration, work, target)
+            work.notes += _own_note(deployment, work)
             work.notes += [
                 f"{each} stays a shell variable: write its value instead where there is no shell"
                 for each in sorted(pasted.variables)
@@ -306,6 +309,16 @@ def _remarks(configuration: Configuration, work: _Work, target: EngineFacts) -> 
             yield _in_names_of(each, work.typed, target)
 
 
+def _own_note(deployment: ModelDeployment, work: _Work) -> Iterator[str]:
+    """Yield the flags of specviz for the method and the rule of the text.
+
+    It is for texts whose settings have other names there: suffix decoding, and rules.
+    """
+    if deployment.method is EngineMethod.SUFFIX or deployment.rule is VerificationRule.BLOCK:
+        if flags := own_flags(deployment, work.further):
+            yield f"the same method and rule in specviz: {flags}"
+
+
 def _alike(typed: str, value: Any) -> bool:
     """Return whether the value in the configuration equals the typed one, as text or as a number.
 
@@ -336,6 +349,11 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
                 return _changed(
                     flag, Fate.DROPPED, "", f"with this value {source.title} chooses itself"
                 )
+            work.further[current.name] = flag.value
+            return _changed(flag, Fate.SAME, _place(current.name), "")
+        if str(flag.value) in source.own.get(current.name, ()):
+            if source is not target:
+                return _changed(flag, Fate.DROPPED, "", f"only {source.title} has this value")
             work.further[current.name] = flag.value
             return _changed(flag, Fate.SAME, _place(current.name), "")
         work.heard[current.field] = flag.value
@@ -652,6 +670,8 @@ def read_field(name: str, value: Any) -> Any:
             return read_schedule(value)
         case "draft_sampling":
             return value if isinstance(value, DraftSampling) else _sampling(value)
+        case "rule":
+            return value if isinstance(value, VerificationRule) else _rule(value)
         case "mixed_vocabularies":
             return str(value).lower() == "true"
     if name in WEIGHTS:
@@ -679,6 +699,14 @@ def _sampling(value: Any) -> DraftSampling:
     except ValueError:
         names = " or ".join(each.value for each in DraftSampling)
         raise InputError(f"draft-sampling must be {names}, got {short(value)}") from None
+
+
+def _rule(value: Any) -> VerificationRule:
+    try:
+        return VerificationRule(value)
+    except ValueError:
+        names = " or ".join(each.value for each in VerificationRule)
+        raise InputError(f"rule must be {names}, got {short(value)}") from None
 
 
 def _in_names_of(text: str, typed: Mapping[str, str], facts: EngineFacts, kept: str = "") -> str:

@@ -9,6 +9,7 @@ from specviz.engines.model_deployment import (
     DraftSampling,
     EngineMethod,
     ModelDeployment,
+    VerificationRule,
 )
 
 SCHEDULE = (BatchRange(1, 4, 5), BatchRange(5, 16, 2), BatchRange(17, 64, 0))
@@ -40,6 +41,8 @@ OF_ENGINES = {
         "split": _deployed("draft-model", **_CHAIN, tensor_parallel=2, draft_tensor_parallel=2),
         "memory": _deployed("draft-model", **_CHAIN, memory_fraction=0.8, draft_max_length=1024),
         "sampled": _deployed("draft-model", **_CHAIN, draft_sampling=DraftSampling.PROBABILISTIC),
+        "block": _deployed("draft-model", **_CHAIN, rule=VerificationRule.BLOCK),
+        "token by token": _deployed("draft-model", **_CHAIN, rule=VerificationRule.TOKEN),
         "mixed": _deployed("draft-model", **_CHAIN, mixed_vocabularies=True),
         "schedule": _deployed(
             "draft-model", **(_CHAIN | {"draft_tokens": 5}), max_batch=64, schedule=SCHEDULE
@@ -57,6 +60,12 @@ OF_ENGINES = {
     },
     "sglang": {
         **{name: each for name, each in EVERYWHERE.items() if name != "prompt lookup"},
+        "block": _deployed(
+            "eagle3",
+            **_CHAIN,
+            rule=VerificationRule.BLOCK,
+            draft_sampling=DraftSampling.PROBABILISTIC,
+        ),
         "n-grams": _deployed("prompt-lookup", target="org/target", draft_tokens=5),
         "tree of n-grams": _deployed(
             "prompt-lookup", target="org/target", draft_tokens=23, branching=4, tree_tokens=24

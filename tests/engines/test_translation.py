@@ -199,7 +199,7 @@ def test_a_key_unknown_to_vllm_is_reported_and_other_known_keys_are_kept() -> No
         '"rejection_sample_method": "block", "acceptance": 1}\''
     )
     assert fates(found)["acceptance"] is Fate.UNKNOWN
-    assert fates(found)["rejection_sample_method"] is Fate.KEPT
+    assert fates(found)["rejection_sample_method"] is Fate.SAME
     assert speculative(found)["rejection_sample_method"] == "block"
 
 
@@ -521,6 +521,130 @@ CHAIN = (
     "sglang serve --model-path t --speculative-algorithm EAGLE3 --speculative-draft-model-path h "
     "--speculative-num-steps 3 --speculative-eagle-topk 1"
 )
+
+
+def vllm_with(method: str, **fields: Any) -> str:
+    """Return a command of vLLM with these fields of speculation."""
+    config = {"method": method, "num_speculative_tokens": 3, **fields}
+    return f"vllm serve org/t --speculative-config '{json.dumps(config)}'"
+
+
+def test_block_verification_is_translated_in_both_directions() -> None:
+    there = translate(vllm_with("eagle3", model="h", rejection_sample_method="block"), "sglang")
+    assert there.configuration is not None
+    assert there.configuration.options["--speculative-use-block-verification"] is True
+    block = f"{CHAIN} --speculative-num-draft-tokens 4 --speculative-use-block-verification"
+    back = translate(block, "vllm")
+    assert speculative(back)["rejection_sample_method"] == "block"
+    assert speculative(back)["draft_sample_method"] == "probabilistic"
+    again = translate(block)
+    assert again.configuration is not None
+    assert "--speculative-use-rejection-sampling" not in again.configuration.options
+
+
+@pytest.mark.parametrize(
+    ("engine", "method", "why"),
+    [
+        ("sglang", "draft_model", "block verification is only for chains of EAGLE"),
+        ("llama.cpp", "draft_model", "a drafted token passes if it is the same"),
+    ],
+)
+def test_an_engine_without_block_verification_says_how_it_verifies(
+    engine: str, method: str, why: str
+) -> None:
+    found = translate(vllm_with(method, model="d", rejection_sample_method="block"), engine)
+    assert fates(found)["rejection_sample_method"] is Fate.DROPPED
+    assert why in next(e.why for e in found.changes if e.typed == "rejection_sample_method")
+
+
+def test_the_usual_rule_needs_no_setting_in_other_engines() -> None:
+    text = vllm_with("draft_model", model="d", rejection_sample_method="standard")
+    assert speculative(translate(text))["rejection_sample_method"] == "standard"
+    for engine in ("sglang", "llama.cpp"):
+        found = translate(text, engine)
+        assert not found.problems
+        why = next(e.why for e in found.changes if e.typed == "rejection_sample_method")
+        assert why.endswith("does this without a setting")
+
+
+def test_synthetic_acceptance_stays_in_vllm_with_a_warning() -> None:
+    fields = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.5}
+    text = vllm_with("draft_model", model="d", **fields)
+    found = translate(text)
+    assert speculative(found)["rejection_sample_method"] == "synthetic"
+    assert any("the text is not the target's" in each for each in found.notes)
+    there = translate(text, "sglang")
+    assert fates(there)["rejection_sample_method"] is Fate.DROPPED
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        (
+            {"rejection_sample_method": "blocks"},
+            "rejection_sample_method must be one of standard, block, synthetic in vLLM, "
+            "got 'blocks'",
+        ),
+        (
+            {"suffix_decoding_max_tree_depth": 0},
+            "suffix_decoding_max_tree_depth must be a whole number of at least 1 in vLLM, got '0'",
+        ),
+        (
+            {"suffix_decoding_max_cached_requests": -1},
+            "suffix_decoding_max_cached_requests must be a whole number of at least 0 (0: no tree "
+            "of earlier outputs) in vLLM, got '-1'",
+        ),
+        (
+            {"suffix_decoding_max_spec_factor": -0.5},
+            "suffix_decoding_max_spec_factor must be a number of at least 0 in vLLM, got '-0.5'",
+        ),
+        (
+            {"suffix_decoding_min_token_prob": 2},
+            "suffix_decoding_min_token_prob must be a number from 0 to 1 in vLLM, got '2'",
+        ),
+    ],
+)
+def test_a_value_that_vllm_refuses_is_one_sentence(fields: dict[str, Any], problem: str) -> None:
+    found = translate(vllm_with("suffix", **fields))
+    assert found.problems == (problem,) and found.configuration is None
+
+
+@pytest.mark.parametrize("share", [0, 1, 0.0, 1.0, 0.1, 0.25, 1e-05])
+def test_every_share_from_0_to_1_is_valid_for_suffix_decoding(share: float) -> None:
+    found = translate(vllm_with("suffix", suffix_decoding_min_token_prob=share))
+    assert speculative(found)["suffix_decoding_min_token_prob"] == share
+
+
+def test_suffix_decoding_and_block_verification_are_given_in_flags_of_specviz() -> None:
+    fields = {"suffix_decoding_max_spec_factor": 4.0, "suffix_decoding_min_token_prob": 0.05}
+    found = translate(vllm_with("suffix", **fields))
+    told = "the same method and rule in specviz:"
+    assert found.notes[-1] == (
+        f"{told} --method suffix --draft-length 3 --option match_factor=400 --option least_share=5"
+    )
+    found = translate(vllm_with("draft_model", model="d", rejection_sample_method="block"))
+    assert found.notes[-1] == f"{told} --method draft-model --draft-length 3 --rule block"
+
+
+@pytest.mark.parametrize(
+    ("method", "fields", "remark"),
+    [
+        ("suffix", {}, "older model runner"),
+        ("ngram", {"prompt_lookup_max": 3}, "gains nothing for copied tokens"),
+        ("draft_model", {"model": "d"}, "set draft_sample_method probabilistic"),
+    ],
+)
+def test_a_block_that_gains_nothing_is_remarked(
+    method: str, fields: dict[str, Any], remark: str
+) -> None:
+    found = translate(vllm_with(method, rejection_sample_method="block", **fields))
+    assert any(remark in each for each in found.notes)
+
+
+def test_a_block_of_drawn_tokens_has_no_remark() -> None:
+    rule = {"rejection_sample_method": "block", "draft_sample_method": "probabilistic"}
+    found = translate(vllm_with("draft_model", model="d", **rule))
+    assert not any("gains nothing" in each for each in found.notes)
 
 
 def test_sampled_drafts_stay_sampled_in_other_engines() -> None:
