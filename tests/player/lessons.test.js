@@ -430,13 +430,13 @@ test("what the target can still use after a guess follows from the limit and the
 });
 
 test("a gain that comes only from rounding counts as none", () => {
-  const row = (method, K, token, block) => ({ method, K, drafts: 10, token, block, low: 0, high: 0 });
-  const rows = [row("draft-model", 1, 0.6, 0.6 + 1e-9), row("draft-model", 5, 1.5, 1.65), row("draft-model", 8, 1.6, 2), row("prompt-lookup", 5, 0.4, 0.4)];
+  const row = (isCopied, K, token, block) => ({ is_copied: isCopied, K, drafts: 10, token, block, low: 0, high: 0 });
+  const rows = [row(false, 1, 0.6, 0.6 + 1e-9), row(false, 5, 1.5, 1.65), row(false, 8, 1.6, 2), row(true, 5, 0.4, 0.4)];
   const found = blockNumbers({ temperature: 1, prompts: 20, rows });
   assert.deepEqual([found.one_gain, found.copied_gain], [0, 0]);
   near(found.usual_gain, 0.1);
   near(found.long_gain, 0.25);
-  assert.equal(gainOf(row("draft-model", 5, 0, 0)), 0);
+  assert.equal(gainOf(row(false, 5, 0, 0)), 0);
   assert.equal(blockNumbers(null).usual_gain, undefined);
   assert.deepEqual(blockPossible({ rows: [{ ...rows[1], low: 0.05, high: 0.2 }] }).usual_gain.values, [0.05, 0.2]);
   assert.deepEqual(blockPossible(null), {});
@@ -449,11 +449,11 @@ test("copied drafts are counted per drafter and draft length", () => {
     { method: "suffix", K: 10, rounds: [round(9, 9, 9), round(14, 4, 4, null)] },
   ];
   const found = copiedNumbers({ model: "m", depth: 24, turns: [], rows }, 10);
-  assert.deepEqual([found.lookup_tokens, found.lookup_drafted, found.lookup_longest], [15, 20, 10]);
-  near(found.lookup_per_round, 5);
+  assert.deepEqual([found.prompt_lookup_tokens, found.prompt_lookup_drafted, found.prompt_lookup_longest], [15, 20, 10]);
+  near(found.prompt_lookup_per_round, 5);
   near(found.suffix_per_round, 7);
   near(found.gain, 1.4);
-  near(found.lookup_used, 0.6);
+  near(found.prompt_lookup_used, 0.6);
   assert.equal(found.suffix_match, 14);
   assert.deepEqual(rows.map(({ rounds }) => firstFailure(rounds)), [1, 1]);
   assert.equal(copiedNumbers(null, 10).gain, undefined);

@@ -254,7 +254,7 @@ def test_a_block_gains_on_drawn_drafts_of_several_tokens_and_nothing_on_others(
     blocks, _ = messages_of(blocks_order({}, 2))
     assert blocks["prompts"] == 2 * len(TASKS) and len(blocks["rows"]) == 3
     one, several, copied = blocks["rows"]
-    assert (one["K"], several["K"], copied["method"]) == (1, 5, "prompt-lookup")
+    assert (one["K"], several["K"], copied["is_copied"]) == (1, 5, True)
     assert several["block"] > several["token"] > 0
     for row in (one, copied):
         assert row["block"] == pytest.approx(row["token"], rel=1e-6) and row["drafts"] > 0

@@ -47,8 +47,8 @@ CONFIGS = (
 class BlocksOrder(PairOrder):
     """A job that counts how many tokens of the same drafts each rule accepts on average.
 
-    A row of the message `blocks` has the method, the draft length and a `RuleGain`. Rows of
-    configurations that were not measured before a stop are absent.
+    A row of the message `blocks` says whether the draft was copied, and has its length and a
+    `RuleGain`. Rows of configurations that were not measured before a stop are absent.
     """
 
     work: ClassVar[Work] = Work.LAB  # it takes a minute
@@ -68,7 +68,7 @@ class BlocksOrder(PairOrder):
                 sums.append(sums_of(rounds))
                 yield {"kind": "progress", "done": done, "points": points}
             if len(sums) == len(texts):
-                row = {"method": config.method, "K": config.draft_length}
+                row = {"is_copied": not config.drawing.is_drawn, "K": config.draft_length}
                 rows.append(row | asdict(rule_gain(sums)))
         if rows:
             facts = {"temperature": TEMPERATURE, "prompts": len(texts)}

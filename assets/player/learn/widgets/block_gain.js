@@ -69,7 +69,7 @@ export class BlockGain extends OrderWidget {
    */
   gainRow(row, most, isShown) {
     const made = element("li");
-    const name = row.method === "prompt-lookup" ? `copied, K = ${row.K}` : `drawn, K = ${row.K}`;
+    const name = row.is_copied ? `copied, K = ${row.K}` : `drawn, K = ${row.K}`;
     const tracks = element("span", "gain-tracks");
     for (const rule of /** @type {const} */ (["token", "block"])) {
       const line = element("span", "gain-line");

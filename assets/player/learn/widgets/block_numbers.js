@@ -1,6 +1,6 @@
 // The values of the measurement that compares two rules on the same drafts.
 
-/** @typedef {{ method: string, K: number, drafts: number, token: number, block: number, low: number, high: number }} GainRow */
+/** @typedef {{ is_copied: boolean, K: number, drafts: number, token: number, block: number, low: number, high: number }} GainRow */
 
 const USUAL = 5; // the draft length that the lesson asks about
 const ROUNDING = 1e-6; // a smaller gain comes only from rounding
@@ -16,8 +16,8 @@ export function gainOf({ token, block }) {
 /** @param {{ temperature: number, prompts: number, rows: GainRow[] } | null} found */
 export function blockNumbers(found) {
   const rows = found?.rows ?? [];
-  const drawn = rows.filter(({ method }) => method !== "prompt-lookup");
-  const copied = rows.find(({ method }) => method === "prompt-lookup");
+  const drawn = rows.filter(({ is_copied: isCopied }) => !isCopied);
+  const copied = rows.find(({ is_copied: isCopied }) => isCopied);
   const usual = drawn.find(({ K }) => K === USUAL);
   const [one, long] = [drawn[0], drawn.length > 1 ? drawn.at(-1) : undefined];
   return {
@@ -34,7 +34,7 @@ export function blockNumbers(found) {
  * @returns {Record<string, Possible>}
  */
 export function blockPossible(found) {
-  const usual = found?.rows.find(({ method, K }) => method !== "prompt-lookup" && K === USUAL);
+  const usual = found?.rows.find(({ is_copied: isCopied, K }) => !isCopied && K === USUAL);
   if (!usual) return {};
   const { low, high } = usual;
   const words = `The gain is ${(100 * low).toFixed(1)} % to ${(100 * high).toFixed(1)} % in 95 % of the bootstrap samples over the prompts.`;

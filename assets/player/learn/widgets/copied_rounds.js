@@ -17,18 +17,22 @@ export function rowNumbers(row) {
   };
 }
 
-// Return the values of both drafters at a draft length, and the first draft of each that failed.
+// Return the values of both drafters at a draft length. The name of a value begins with that of the
+// method; the gain is that of the second drafter over the first.
 /**
  * @param {CopiesMessage | null} found
  * @param {number} length
  */
 export function copiedNumbers(found, length) {
-  const row = (/** @type {string} */ method) => found?.rows.find((each) => each.method === method && each.K === length);
-  const [lookup, suffix] = [rowNumbers(row("prompt-lookup")), rowNumbers(row("suffix"))];
+  const rows = (found?.rows ?? []).filter(({ K }) => K === length);
   const lengths = found?.rows.map(({ K }) => K) ?? [];
-  const gain = lookup.per_round && suffix.per_round ? suffix.per_round / lookup.per_round : undefined;
-  const named = (/** @type {string} */ name, /** @type {ReturnType<typeof rowNumbers>} */ numbers) => Object.fromEntries(NAMES.map((each) => [`${name}_${each}`, /** @type {any} */ (numbers)[each]]));
-  return { model: found?.model, tree_depth: found?.depth, K: found ? length : undefined, long: found ? Math.max(...lengths) : undefined, gain, ...named("lookup", lookup), ...named("suffix", suffix) };
+  const [first, second] = rows.map((row) => rowNumbers(row).per_round);
+  const gain = first && second ? second / first : undefined;
+  const named = rows.flatMap((row) => {
+    const numbers = /** @type {any} */ (rowNumbers(row));
+    return NAMES.map((name) => [`${row.method.replaceAll("-", "_")}_${name}`, numbers[name]]);
+  });
+  return { model: found?.model, tree_depth: found?.depth, K: found ? length : undefined, long: found ? Math.max(...lengths) : undefined, gain, ...Object.fromEntries(named) };
 }
 
 const NAMES = ["rounds", "tokens", "per_round", "drafted", "kept", "used", "longest", "match"];

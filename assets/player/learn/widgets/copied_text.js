@@ -6,9 +6,6 @@ import { lookOf } from "../../shared/outcomes.js";
 import { OrderWidget } from "../order_widget.js";
 import { copiedNumbers, firstFailure, rowNumbers } from "./copied_rounds.js";
 
-/** @type {Record<string, string>} */
-const TITLES = { "prompt-lookup": "Prompt lookup", suffix: "Suffix decoding" };
-
 const LEGEND = "Underlined: the match. Then the copied draft, as far as it was kept and from where it failed, and the target’s own token in bold.";
 
 export class CopiedText extends OrderWidget {
@@ -64,6 +61,11 @@ export class CopiedText extends OrderWidget {
     return this.found ?? this.planned;
   }
 
+  /** @param {string} method */
+  titleOf(method) {
+    return this.course.setup.methods.find(({ name }) => name === method)?.title ?? method;
+  }
+
   // The rounds of the drafter that this step shows.
   get rounds() {
     const { method, K } = this.scene;
@@ -104,7 +106,7 @@ export class CopiedText extends OrderWidget {
     this.next.disabled = this.shown >= this.rounds.length;
     this.table.hidden = !isTable;
     this.head.hidden = scene.show === "prompt";
-    setText(this.head, isRounds ? `${TITLES[scene.method]}, K = ${scene.K}: drafts of the next answer` : `Both write the same answer, K = ${scene.K}`);
+    setText(this.head, isRounds ? `${this.titleOf(scene.method)}, K = ${scene.K}: drafts of the next answer` : `Both write the same answer, K = ${scene.K}`);
     if (isRounds) this.drawRounds();
     if (isTable) this.drawTable();
     setText(this.words, !isRounds ? "" : this.shown ? LEGEND : "No round yet.");
@@ -154,7 +156,7 @@ export class CopiedText extends OrderWidget {
       const { rounds = 0, per_round: pace = 0, drafted = 0, kept = 0, used = 0, longest = 0 } = rowNumbers(each);
       const numbers = [String(rounds), pace.toFixed(2), String(drafted), `${kept} (${(100 * used).toFixed(0)} %)`, String(longest)];
       const row = element("tr");
-      row.append(element("td", "", TITLES[each.method]), ...numbers.map((number) => element("td", "number", isShown ? number : "?")));
+      row.append(element("td", "", this.titleOf(each.method)), ...numbers.map((number) => element("td", "number", isShown ? number : "?")));
       return row;
     });
     const [top, body] = [element("thead"), element("tbody")];
