@@ -21,6 +21,7 @@ GOOD = {
     "float": 0.25,
     "bool": True,
     "tuple[int, ...]": (3, 1, 4),
+    "tuple[float, ...]": (0.5, 0.25),
     "TopIds": (3, 1, 4),
 }
 MAX_NOTES = 64
@@ -33,6 +34,7 @@ BAD = {
     "float": NO_NUMBER,
     "bool": NO_TRUTH,
     "tuple[int, ...]": [*NO_IDS, [0] * 65, [0] * 1_000_000],
+    "tuple[float, ...]": ["0.5", 0.5, None, {}, *([each] for each in NO_NUMBER), [0.5] * 65],
     "TopIds": [*NO_IDS, [0] * 257, [0] * 1_000_000],
 }
 FIELDS = [
