@@ -27,7 +27,8 @@ EXCUSE = "prose: ok"
 # First word of a sentence -> number of verbs in the clause that the word opens. One more verb means
 # that the sentence has a main clause.
 OPENERS = {"of": 0, "for": 0, "as": 1, "those": 1, "where": 1, "what": 1, "who": 1}
-# words whose clause may have many verbs, so that only a comma shows where it ends
+# First words whose clause may have many verbs, as in "Whether it is long or was cut, …". Only a
+# comma shows where such a clause ends.
 ALWAYS = ("none", "whether")
 _VERB = re.compile(
     r"\b(?:is|are|was|were|has|have|had|does|do|can|may|must|will|would|should|cannot|"

@@ -219,7 +219,10 @@ class AcceptanceProfiler:
 
 
 class _Sums:
-    """The sums over one group of examined levels, and the group's examples with their sort keys."""
+    """The counts of one group of a profile: how many guesses were examined, accepted and lost.
+
+    It also has the group's examples, with the keys by which they are sorted.
+    """
 
     def __init__(self) -> None:
         self.examined = 0

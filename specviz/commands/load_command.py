@@ -107,7 +107,8 @@ def load(options: Namespace, progress: Progress) -> dict[str, Any]:
             found.append({"at_once": at_once} | {n: _of(each) for n, each in parts.items()})
             found[-1] |= _gain(parts)
             progress(_line(found[-1]))
-            # Drafts must be slower at two load levels, because one level may be slower by chance.
+            # Stop only if the drafts were slower at two load levels in a row. One level may be
+            # slower by chance.
             if len(found) > 1 and all(map(_loses, found[-2:])):
                 break
     except KeyboardInterrupt:

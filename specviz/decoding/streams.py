@@ -19,7 +19,7 @@ class Purpose(IntEnum):
     # for the acceptance of nodes; the key is (text position, rank among siblings), or (end of the
     # text, text position) for a rule that reads draws beyond the accepted path
     VERIFY = 2
-    EXTRA = 3  # for the target's extra tokens; the key is (text position,)
+    EXTRA = 3  # for the token that the target adds to a round; the key is (text position,)
 
 
 def _mix(state: int) -> int:

@@ -60,7 +60,7 @@ class VisitorCounts:
     """
 
     def __init__(self, visitors: Iterable[str] = ()) -> None:
-        """Count each visitor as often as `visitors` yields it."""
+        """Begin with an amount of 1 for every entry of `visitors`, which may repeat a visitor."""
         self._own: Counter[str] = Counter()
         self._all: Counter[str] = Counter()  # account -> amount
         for visitor in visitors:

@@ -29,7 +29,7 @@ OWN_WEIGHT = custom_pair(BUNDLED.target, BUNDLED.target)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A situation in which the advisor must choose.
+    """A task, a temperature and a batch size for which the advisor must choose a method.
 
     `prompts` is the number of prompts. The test takes them from the end of the task's prompts,
     because the first ones were used during development.

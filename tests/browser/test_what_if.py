@@ -1,4 +1,4 @@
-"""The user supposes another draw: any number is allowed, and every view shows its result."""
+"""The user changes the draw of a guess to any value, and every view shows the new result."""
 
 from __future__ import annotations
 

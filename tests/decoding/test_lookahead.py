@@ -99,7 +99,8 @@ def test_the_pool_receives_every_ngram_of_the_text_once_and_counts_new_ones():
     drafter._pool.add = lambda key, rest: (seen.append((key, *rest)), add(key, rest))[1]
     notes = [drafter.propose(text[:end], 9, 0).notes[0] for end in (4, 4, 6, 8)]
     assert seen == [tuple(text[i : i + 3]) for i in range(6)]
-    assert [note.added for note in notes] == [2, 0, 2, 1]  # the text contains 1 2 3 twice
+    # The last call adds one n-gram instead of two: the text contains 1 2 3 twice.
+    assert [note.added for note in notes] == [2, 0, 2, 1]
 
 
 def test_a_window_with_only_the_root_s_column_needs_no_queries_for_bigrams():

@@ -28,7 +28,7 @@ from tests.random_rounds import random_round
 A, R, U = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.UNREACHED
 IID, WITHOUT = Drawing.INDEPENDENT, Drawing.WITHOUT_REPLACEMENT
 PICKED = Drawing.CHOSEN
-# A way of drawing, and the rule that judges the draft.
+# How the draft was made (its tokens drawn at random or chosen), and the rule that judges it.
 DRAWN_BY_TOKEN, PICKED_BY_TOKEN, BY_THRESHOLD = (
     (IID, "token"),
     (PICKED, "token"),

@@ -514,7 +514,10 @@ def test_a_matrix_that_may_not_be_copied_is_measured_only_with_plain_kernels(
 def test_stored_times_of_other_candidates_are_measured_again(
     nothing_known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same versions may offer other candidates, for example if a variable limits oneDNN."""
+    """With the same versions of all packages, torch may offer fewer kernels.
+
+    An environment variable that limits oneDNN has this effect.
+    """
     projection = Projection(torch.randn(48, 32))
     kind = MatrixKind.of(projection.shape, projection.rows, torch.get_num_threads(), False)
     remembered.write_times(tmp_path, {kind: {"linear": flat(1.0)}})

@@ -130,9 +130,9 @@ def test_attention_is_the_same_to_the_bit_on_any_number_of_threads(
 
 
 def test_rows_of_another_width_are_refused() -> None:
-    """torch itself raises the error.
+    """The error comes from a function of torch, which runs before the compiled code.
 
-    Without the check, compiled code would read beyond the weights.
+    The compiled code itself checks nothing, and would read beyond the weights.
     """
     with pytest.raises(RuntimeError, match="size of tensor"):
         RootMeanSquareNorm(torch.randn(96), 1e-5)(torch.randn(2, 112))

@@ -19,9 +19,9 @@ class Clock:
 
 
 class Workshop:
-    """A queue on a fake clock.
+    """A queue of visitors' work on a fake clock.
 
-    `moved` lists the name of the work for each step that has run, in order.
+    `moved` has one entry for each step that has run, in order: the name of the work.
     """
 
     def __init__(self, most_live: int = 48, budgets: dict[Work, float] | None = None) -> None:

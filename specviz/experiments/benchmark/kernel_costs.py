@@ -37,7 +37,8 @@ FEW_ROWS = 6
 ALLOWED = 1.1
 WARM_UP_STEPS = 3
 STEPS = 12  # timed steps per block
-# The smallest share of the time of a kind of matrix that a kernel must save to count as faster.
+# A kernel counts as faster if it saves at least this share of the time that all matrices of one
+# kind take in a forward.
 LEAST_GAIN = 0.02
 
 Clock = Callable[[], float]
@@ -45,7 +46,8 @@ Clock = Callable[[], float]
 Forward = Callable[[LlamaModel], Callable[[], None]]
 # A function that returns a map from each kind of matrix, and from STEP and FORWARD, to seconds.
 Measure = Callable[[LlamaModel, Forward], Mapping[str, float]]
-# A function that receives a kind of matrix and the call that multiplies by this matrix.
+# A function that runs the multiplication by a matrix, and measures it under the name of the
+# matrix's kind. It takes this name and the call, and returns the result of the call.
 Watch = Callable[[str, Callable[[], Tensor]], Tensor]
 
 

@@ -232,7 +232,7 @@ class PointMeter:
         self._parts = dict.fromkeys(PARTS, 0.0)
 
     def add(self, lane: str, race: Race) -> None:
-        """Add the run of one prompt in one lane."""
+        """Add the times of one prompt's run to those of its lane, the baseline or the method."""
         self.add_rows(lane, (race.trace(),))
 
     def add_rows(self, lane: str, traces: Sequence[Trace]) -> None:

@@ -133,7 +133,8 @@ def _exp() -> str:
         f"  %found = fmul {_V} %whole, %power",
         f"  %is_zero = fcmp olt {_V} %x, {_all(MASKED)}",
         f"  %small = select <{LANES} x i1> %is_zero, {_V} zeroinitializer, {_V} %found",
-        # `ugt` is also true for NaN, and NaN + infinity is NaN
+        # `ugt` (unordered or greater) is also true if x is NaN. The result is then NaN + infinity,
+        # which is NaN, as it should be.
         f"  %is_large = fcmp ugt {_V} %x, {_all(MOST)}",
         f"  %large = fadd {_V} %x, {_all(math.inf)}",
         f"  %result = select <{LANES} x i1> %is_large, {_V} %large, {_V} %small",

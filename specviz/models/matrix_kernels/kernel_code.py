@@ -217,7 +217,7 @@ class _FloatSums(PanelLoops):
         if self._weights is PanelForm.INT8:
             return self._name("getelementptr bfloat, ptr %scales, i64 %o")
         if self._weights is PanelForm.INT4:
-            # each group has a scale and a middle
+            # each group of weights has two numbers: a scale, and a middle (the weight at step 8)
             size = self._name("mul i64 %o, %inputs")
             groups = self._name(f"udiv i64 {size}, {GROUP // 2}")
             return self._name(f"getelementptr bfloat, ptr %scales, i64 {groups}")
