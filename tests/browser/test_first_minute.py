@@ -46,12 +46,12 @@ def test_a_visitor_sees_a_recorded_race_play_and_then_runs_their_own(
     # each lane shows the prompt's question on its own line
     assert tab.page.locator(".lane .prompt.is-question").count() == 2
     assert tab.ref("staleNotice").is_hidden() and tab.errors == []
-    assert "Once a run has ended" in tab.text("raceRedraw")
+    assert "After a run has ended" in tab.text("raceRedraw")
     # The link opens the proof of exactness, which needs a whole run. So the page ends the playback
     # at once.
     tab.page.locator("a[href='#why-exact']").first.click()
     tab.until(WHOLE)
-    tab.until("!specviz.race.refs.raceRedraw.innerText.includes('Once a run has ended')")
+    tab.until("!specviz.race.refs.raceRedraw.innerText.includes('After a run has ended')")
     # The opening run is greedy and uses no draws, so the page shows another recording.
     tab.until("specviz.race.recording === specviz.race.sampled && !specviz.race.trace.isGreedy")
     assert not tab.evaluate("specviz.race.view.inspector.redraw.proof.open")

@@ -95,7 +95,7 @@ def test_a_fork_with_a_forced_draw_leaves_its_parent_there_and_shows_both_texts(
     other = open_page(app_url, step.driver.query)
     other.until(MADE_AGAIN)
     assert other.evaluate(f"{CURSOR}.trace.{IDS}") == fork
-    notes = [each.text("stepNote").split(" · the processor")[0] for each in (other, step.driver)]
+    notes = [each.text("stepNote").split(" · other work used")[0] for each in (other, step.driver)]
     assert notes[0] == notes[1]
 
 
@@ -138,7 +138,7 @@ def test_a_link_with_invalid_settings_or_missing_models_starts_no_race(
     tab = turn_page(random_url)
     for query, sentence in (
         ("pair=gpt2", "GPT-2 medium and DistilGPT-2 is not on this machine"),
-        ("pair=bundled&k=99", "k must be a whole number from 1 to 32, got “99”"),
+        ("pair=bundled&k=99", "Draft length must be a whole number from 1 to 32, got “99”"),
     ):
         assert tab.evaluate(f"specviz.race.raceLink({query!r})") == sentence
     assert not tab.is_busy
