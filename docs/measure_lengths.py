@@ -28,8 +28,8 @@ METHOD = method_named("draft-model")
 LONGEST, WARM_UP = 8, 4
 
 
-# What decides about the time of a round: the number of drafted tokens, and whether the draft could
-# stop early. The baseline's steps are a kind of their own.
+# Rounds of one kind take about the same time. A kind is the number of drafted tokens, and whether
+# the draft could stop early. The baseline's steps are a kind of their own.
 Kind = tuple[int, bool]
 BASELINE_KIND = (-1, False)
 

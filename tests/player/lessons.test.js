@@ -264,7 +264,7 @@ test("a few guesses do not decide whether you or the machine guesses better", ()
 });
 
 test("tokens per look are known to two standard errors, which the counts by depth give", () => {
-  // Of four looks two accept nothing and two accept both guesses: mean 1, variance 1.
+  // Two of the four looks accept nothing, and two accept both guesses. The mean is 1, the variance 1.
   const small = { setting: { tree: "1x1" }, rounds: 4, block_efficiency: 2, acceptance_rate: 2 / 3, acceptance_by_depth: depths([4, 2], [2, 2]) };
   assert.deepEqual(rangeOf(small, SHOWN.tokens, []), [1, 3]);
   const sure = { setting: { tree: "2" }, rounds: 4, block_efficiency: 1, acceptance_rate: 0, acceptance_by_depth: depths([4, 0]) };

@@ -152,8 +152,8 @@ export class Form {
     return [`${task}${place}${prompt}`, ...this.framing, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
   }
 
-  // Where the form scrolls by itself, bring an opened part to its top: otherwise the part begins behind
-  // the buttons, which stay at the bottom.
+  // If the form itself scrolls, scroll it so that the opened part begins at the form's top. Otherwise
+  // the part would begin behind the buttons, which stay at the bottom.
   showMore() {
     const { form, more } = this.refs;
     if (!more.open || form.scrollHeight <= form.clientHeight) return;

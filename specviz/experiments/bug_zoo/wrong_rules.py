@@ -212,13 +212,13 @@ class LengthByDrawnToken(ExactRule):
         return guesses == q.argmax(-1)
 
 
-class StopAfterDrawing(ExactRule):
+class StopAfterDrawing(ImprobableDropped):
     name = "stop-after-drawing"
     is_chain = True
 
     def examined(self, guesses: Tensor, q: Tensor) -> Tensor:
-        is_sure = _probabilities(q, guesses) >= q.amax(-1).clamp(max=LOW)
-        return is_sure | (torch.arange(guesses.shape[1], device=q.device) == 0)
+        is_first = torch.arange(guesses.shape[1], device=q.device) == 0
+        return super().examined(guesses, q) | is_first
 
 
 class BlockStopsEarly(BlockRule):
