@@ -71,21 +71,22 @@ def _add_flags(parser: ArgumentParser) -> None:
         type=int,
         default=DEFAULT_REPEATS,
         metavar="N",
-        help="number of times to run all methods, every second time in reverse order "
-        "(default %(default)s)",
+        help="number of passes; a pass runs every method once, and every second pass runs them in "
+        "reverse order (default %(default)s)",
     )
     parser.add_argument(
         "--earlier-outputs",
         type=int,
         default=0,
         metavar="N",
-        help="let method suffix also copy from its last N outputs of the same pass (default none)",
+        help="let the method suffix also copy from the last N outputs that it wrote in the same "
+        "pass (default none)",
     )
     parser.add_argument(
         "--peer",
         metavar="NAME",
-        help=f"also measure this engine in every pass: {ENGINE}, which specviz starts with the "
-        "target in F32 and with its own number of threads (default no engine)",
+        help=f"also measure this engine in every pass: {ENGINE}; specviz starts it with the "
+        "target in F32 and with as many threads as specviz uses (default no engine)",
     )
     by_size = "batch sizes to measure, such as 1,2,4,8 (default one prompt at a time)"
     add_batch_flags(parser, type=str, help=by_size)
@@ -104,7 +105,7 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     whole_between(count, "prompt-count", 1, len(texts or held_out_prompts(first, pair.instruct)))
     lengths = read_integers("draft-lengths", options.draft_lengths)
     if not lengths:
-        raise InputError("draft-lengths must be at least one number, got none")
+        raise InputError("draft-lengths must have at least one number, such as 3,5, got none")
     plan = Plan(
         pair=pair,
         tasks=_tasks(options, pair, bool(texts)),
@@ -189,7 +190,7 @@ def _tasks(options: Namespace, pair: Pair, has_texts: bool) -> tuple[str | None,
 def _words(name: str, text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     if not words:
-        raise InputError(f"{name} must be at least one name, got {short(text)}")
+        raise InputError(f"{name} must have at least one name, got {short(text)}")
     return words
 
 

@@ -46,8 +46,8 @@ FILE_HELP = (
     "optional `system`"
 )
 TASK_HELP = (
-    f"use held-out prompts of a task: {', '.join(CHAT_TASKS)} (chat needs a chat model; default "
-    "the first task, or none with {})"
+    "use held-out prompts (not used for training) of this task: "
+    f"{', '.join(CHAT_TASKS)} (chat needs a chat model; default the first task, or none with {{}})"
 )
 _WITH_TARGET = ("draft", "eagle", "medusa")
 _METAVARS = {ValueType.INTEGER: "N", ValueType.NUMBER: "X", ValueType.CHOICE: "NAME"}
@@ -138,7 +138,8 @@ def add_prompt_flags(parser: ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="number of the held-out prompt, or of the prompt in the file (default %(default)s)",
+        help="which prompt of the task or of --prompt-file to use, counted from 1 "
+        "(default %(default)s)",
     )
     group.add_argument("--prompt", metavar="TEXT", help="your own prompt")
     add_prompt_file_flag(group)

@@ -70,7 +70,8 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--task",
         metavar="NAME",
-        help=f"use held-out prompts of a task: {', '.join(TASKS)} (default code)",
+        help="use held-out prompts (not used for training) of this task: "
+        f"{', '.join(TASKS)} (default code)",
     )
     add_prompt_file_flag(parser)
 

@@ -60,8 +60,9 @@ def _add_flags(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=INTEGER",
-        help="for --inflate: one size of the larger model, such as num_hidden_layers=24; may be "
-        f"repeated, one of {', '.join(SIZES)} (default the original size)",
+        help="for --inflate: one size of the larger model, such as num_hidden_layers=24; for "
+        f"several sizes, repeat the flag; the names are {', '.join(SIZES)} (default the original "
+        "size)",
     )
     add_machine_flags(parser)
 

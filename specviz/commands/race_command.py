@@ -67,27 +67,26 @@ def _add_flags(parser: ArgumentParser) -> None:
         type=int,
         default=DEFAULT_REPEATS,
         metavar="N",
-        help="how often to measure the baseline, the method and each server, in turn "
-        "(default %(default)s)",
+        help="number of measurements of plain decoding, of the method and of each server, which "
+        "take turns (default %(default)s)",
     )
     parser.add_argument(
         "--trace",
         metavar="FILE",
-        help="save the run whose numbers are shown, as a .json.gz file; of a batch, save the last "
-        "repeat "
-        "(default none)",
+        help="save the run whose numbers are shown to this .json.gz file; for a batch, save the "
+        "last measurement, each prompt in its own file (default none)",
     )
     parser.add_argument(
         "--server",
         metavar="URL",
-        help="address of a llama.cpp or vLLM server that runs this target; it races as well "
-        "(default none)",
+        help="address of a llama.cpp or vLLM server that runs this target; its answer is measured "
+        "as well (default none)",
     )
     parser.add_argument(
         "--plain-server",
         metavar="URL",
-        help="address of a server that runs this target without drafts; it races as well "
-        "(default none)",
+        help="address of a server that runs this target without drafts; its answer is measured as "
+        "well (default none)",
     )
     add_batch_flags(parser)
 

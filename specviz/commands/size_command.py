@@ -26,7 +26,7 @@ _MODELS = ("target", "draft")
 _POLICIES = {"plain": "plain", "speculative": "speculation", "switched": "while it pays"}
 # The smallest similarity (0 to 1) to a preset with which a name counts as a misspelt preset.
 _ALIKE = 0.8
-_OWN = "a preset of --list, a folder or file with a config.json, or a repository of the Hub"
+_OWN = "a preset of --list, the path of a config.json or of its folder, or a repository of the Hub"
 
 
 def _add_flags(parser: ArgumentParser) -> None:
@@ -59,7 +59,8 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--from-sweep",
         metavar="FILE",
-        help="read the acceptance rate from a sweep's file with one pair and method (default none)",
+        help="read the acceptance rate from a file of `sweep --output`, for a sweep of one pair "
+        "and one method (default none)",
     )
     parser.add_argument(
         "--simulate",

@@ -296,8 +296,8 @@ _TABLE = (
         Part.PROMPT,
         key="raw",
         flag="--raw",
-        flag_help="send prompts without a chat template; "
-        "the name of a control token in the prompt is read as that token",
+        flag_help="send prompts without a chat template; the name of a control token in a prompt, "
+        "such as <|im_end|>, then stands for that token",
     ),
     RunSetting(
         "pair",
@@ -307,8 +307,8 @@ _TABLE = (
         Part.MODELS,
         key="pair",
         flag="--pair",
-        flag_help="a pair of models by its name; `specviz models` lists them (default the chat "
-        "model if it was fetched, otherwise bundled)",
+        flag_help="name of a pair of models, as `specviz models` lists them (default smollm2, the "
+        "chat model, if this machine has it, otherwise bundled)",
         menu="pairs",
     ),
     RunSetting(
@@ -361,7 +361,8 @@ _TABLE = (
         word="method",
         key="method",
         flag="--method",
-        flag_help="drafting method; `specviz methods` lists them (default the pair's first one)",
+        flag_help="drafting method, as `specviz methods` lists them (default quantised-self for "
+        "the pair smollm2, otherwise draft-model)",
         menu="methods",
         in_fork=True,
     ),
@@ -401,7 +402,8 @@ _TABLE = (
         Part.METHOD,
         word="options",
         flag="--option",
-        flag_help="an option of the method (`specviz methods` lists them); may be repeated",
+        flag_help="an option of the method, as `specviz methods` lists them; for several options, "
+        "repeat the flag",
     ),
     RunSetting(
         "drawing",
@@ -455,8 +457,8 @@ _TABLE = (
         word="entropy threshold",
         key="entropy",
         flag="--entropy-threshold",
-        flag_help="stop drafting a chain where 1 - sqrt(0.2 H) is below this number; H is the "
-        "entropy of the draft's distribution in nats; 0 is off",
+        flag_help="end the draft of a chain when 1 - sqrt(0.2 H) is below this number, where H is "
+        "the entropy of the draft's distribution in nats; 0 is off",
         axis=SweepAxis("entropy-threshold", "Entropy threshold", "0.1,0.2,0.3,0.4"),
     ),
     RunSetting(

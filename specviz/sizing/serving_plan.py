@@ -142,9 +142,9 @@ _ALL = (
     ),
     _real(
         *("acceptance", "Acceptance rate α", None, (0, 1)),
-        "share of the examined guesses that the target accepts, such as 0.7 or 70 %; if empty, the "
-        f"plan assumes {USUAL_ACCEPTANCE:g} as an example, or for {N_GRAM} the median of published "
-        "runs",
+        "share of the examined guesses that the target accepts, such as 0.7 or 70 %; without a "
+        f"value, the plan assumes {USUAL_ACCEPTANCE:g} as an example, or for {N_GRAM} the median "
+        "of published runs",
         "best measured",
     ),
     _real(
@@ -175,7 +175,7 @@ _ALL = (
     _whole("output", "Answer", 256, (2, MAX_TOKENS), "number of tokens in an answer", "tokens"),
     _real(
         *("price", "Price", None, (0, 1_000_000)),
-        "price of one GPU for one hour; if empty, no costs are shown",
+        "price of one GPU for one hour; without a price, no costs are shown",
         "a card-hour",
     ),
     _choice("currency", "Currency", CURRENCIES[0], CURRENCIES, "currency of the price"),
@@ -200,8 +200,8 @@ _ALL = (
     ),
     _whole(
         *("job", "Batch job", None, (1, MAX_JOB)),
-        "number of requests in a batch job, to compute how long it takes and what it costs; may "
-        "stay empty",
+        "number of requests in a batch job; if given, the time and the cost of the job are "
+        "computed",
         "requests",
     ),
 )

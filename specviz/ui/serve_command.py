@@ -39,7 +39,7 @@ def _add_flags(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--mcp",
         action="store_true",
-        help="also offer the endpoints as tools to AI agents (Model Context Protocol)",
+        help="also offer the app's endpoints to AI agents as tools (Model Context Protocol)",
     )
     parser.add_argument(
         "--port",
@@ -74,7 +74,9 @@ def serve(options: Namespace, progress: Progress) -> dict[str, Any]:
             page.launch(**launched, mcp_server=options.mcp or None, prevent_thread_lock=True)
         except OSError:
             place = f"{environment.host}:{environment.port}"
-            raise InputError(f"host and port must be free to listen on, got {place}") from None
+            raise InputError(
+                f"host and port must be free to listen on, got {place}: choose another port"
+            ) from None
         bound_connections(page.server.config)
         progress(f"specviz is at {page.local_url} (Ctrl+C ends it)")
         if warning := exposure(environment):
