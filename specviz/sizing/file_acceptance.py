@@ -115,7 +115,7 @@ def read_sweep_acceptance(text: str, name: str) -> FileAcceptance:
         rate = acceptance_of_sweep(found)
     except (LookupError, TypeError, ValueError, AttributeError):
         raise InputError(
-            f"sweep must be a complete file that sweep wrote, got {short(name)}"
+            f"sweep must be a complete file that `sweep --output` wrote, got {short(name)}"
         ) from None
     if mixed:
         raise InputError(f"sweep must have one pair and one method, but varies {mixed[0]}")

@@ -63,8 +63,8 @@ def log_fault(error: BaseException, what: str) -> None:
 class _Fields(dict[str, Any]):
     """The fields of a question: name -> value.
 
-    If code reads a field that is missing, or a field "form" whose value is not an object, it gets
-    an InputError.
+    Reading a missing field raises InputError. Reading the field "form" also raises it if the value
+    is not an object.
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -76,7 +76,7 @@ class _Fields(dict[str, Any]):
         return _Fields(value)
 
     def __missing__(self, name: str) -> Any:
-        raise InputError(f"{name} is missing from the question")
+        raise InputError(f"{name} must be given in the request, got nothing")
 
 
 def answers(method: Callable[[Handler, Question], Question]) -> Callable[..., Question]:

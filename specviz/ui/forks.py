@@ -50,7 +50,8 @@ def _changed(config: DecodingConfig, changes: Mapping[str, Any]) -> DecodingConf
         raise InputError(f"changes must be an object from setting to value, got {short(changes)}")
     unknown = sorted(set(changes) - set(CHANGES))
     if unknown:
-        raise InputError(f"{unknown[0]} cannot be changed by a fork")
+        known = ", ".join(sorted(CHANGES))
+        raise InputError(f"changes of a fork must be among {known}, got {short(unknown[0])}")
     given = {name: text for name, text in changes.items() if str(text).strip()}
     changed = {name: SETTINGS[name].read(text) for name, text in given.items()}
     method = method_named(changed.pop("method", config.method))

@@ -17,7 +17,7 @@ def test_a_batch_is_refused(target, draft, options):
     rows = inputs()["input_ids"].repeat(2, 1)
     before = state(target)
     options = options or {"assistant_model": draft}
-    with pytest.raises(InputError, match="one sequence to be recorded, got 2"):  # noqa: SIM117
+    with pytest.raises(InputError, match="must have one sequence, got 2"):  # noqa: SIM117
         with specviz.record(target, TOKENIZER):
             target.generate(rows, attention_mask=torch.ones_like(rows), do_sample=False, **options)
     assert state(target) == before
@@ -35,7 +35,7 @@ def test_a_call_with_another_assistant_than_announced_is_refused(target, draft, 
 def test_drafts_that_a_trace_cannot_represent_are_refused(target, draft):
     draft.generation_config.num_assistant_tokens = 40
     with specviz.record(target, TOKENIZER):
-        with pytest.raises(InputError, match="at most 32 to be recorded, got a round of"):
+        with pytest.raises(InputError, match="at most 32 in a recorded call, got a round of"):
             target.generate(**inputs(), assistant_model=draft, max_new_tokens=100, do_sample=False)
         with pytest.raises(InputError, match="assistant_ensemble_weight must be None"):
             target.generate(

@@ -57,9 +57,9 @@ def test_the_same_texts_in_several_batches_count_once() -> None:
             "sweep must have points with an acceptance rate, got 's.jsonl'",
         ),
         (text(point(900, 9), axes=[["method", ["eagle"]]]), "must have one pair and one method"),
-        ("[1, 2]", "sweep must be a complete file that sweep wrote, got 's.jsonl'"),
-        ('{"axes": 3}', "sweep must be a complete file that sweep wrote"),
-        (text({"setting": {}}), "sweep must be a complete file that sweep wrote"),
+        ("[1, 2]", "sweep must be a complete file that `sweep --output` wrote, got 's.jsonl'"),
+        ('{"axes": 3}', "sweep must be a complete file that `sweep --output` wrote"),
+        (text({"setting": {}}), "sweep must be a complete file that `sweep --output` wrote"),
     ],
 )
 def test_a_file_with_too_little_evidence_is_refused_in_one_line(given: str, said: str) -> None:

@@ -93,7 +93,9 @@ def test_an_invalid_request_is_answered_with_one_line(name: str, question: Any) 
 @pytest.mark.parametrize("name", ["look", "stop", "join", "hold", "check"])
 def test_a_missing_field_is_named(name: str) -> None:
     handlers = Handlers(start=RandomRace)  # type: ignore[arg-type]
-    assert getattr(handlers, name)({})["error"].endswith(" is missing from the question")
+    assert getattr(handlers, name)({})["error"].endswith(
+        " must be given in the request, got nothing"
+    )
 
 
 def test_a_fault_of_the_server_is_one_line_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -488,7 +488,7 @@ def test_members_of_a_large_class_or_behind_one_router_poll_less_often(
     [
         ("dance", {}, "do must be one of show, follow"),
         ("show", {"page": "x" * (room.MOST_PAGE + 1)}, "page must be Unicode text"),
-        ("show", {}, "page is missing from the question"),
+        ("show", {}, "page must be given in the request, got nothing"),
         ("follow", {"on": 1}, "on must be true or false, got 1"),
         ("ask", VERDICT | {"kind": "exam"}, "kind must be one of verdict, prediction"),
         ("ask", VERDICT | {"kind": ["verdict"]}, "kind must be one of verdict, prediction"),

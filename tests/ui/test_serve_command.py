@@ -19,8 +19,8 @@ def test_a_port_in_use_is_named_in_one_line(capsys: pytest.CaptureFixture[str]) 
         assert main(["serve", "--port", str(port)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    said = f"specviz: host and port must be free to listen on, got 127.0.0.1:{port}\n"
-    assert captured.err == said
+    rule = f"host and port must be free to listen on, got 127.0.0.1:{port}: choose another port"
+    assert captured.err == f"specviz: {rule}\n"
 
 
 def test_an_invalid_port_is_refused_before_anything_is_built(

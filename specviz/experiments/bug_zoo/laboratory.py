@@ -75,13 +75,13 @@ class LaboratoryRequest:
         is_changed = self.rule != RIGHT or self.is_random_draft
         if is_changed and self.config.method != SIDE_BY_SIDE:
             raise InputError(
-                f"method must be {SIDE_BY_SIDE} if the rule or the draft is changed, got "
+                f"method must be {SIDE_BY_SIDE} to test a wrong rule or a random draft, got "
                 f"{self.config.method}"
             )
         if is_changed and self.config.rule != TOKEN_BY_TOKEN:
             raise InputError(
-                f"rule of the settings must be {TOKEN_BY_TOKEN} if the rule or the draft is "
-                f"changed, got {self.config.rule}"
+                f"verification rule must be {TOKEN_BY_TOKEN} to test a wrong rule or a random "
+                f"draft, got {self.config.rule}"
             )
 
 

@@ -25,7 +25,7 @@ from transformers.generation import candidate_generator as library
 
 from specviz.decoding.clock import wait_for
 from specviz.decoding.drafters.prompt_lookup import LONGEST
-from specviz.errors import InputError
+from specviz.errors import InputError, one_of
 from specviz.experiments.run.generated_round import SeenVerification, Times
 from specviz.experiments.run.recorder import Recorder
 from specviz.records import MAX_DRAFT_LENGTH, Drawing, FinishReason, Trace
@@ -179,7 +179,7 @@ class GenerateRun:
         candidate_ids = ids[0, self._known :].tolist()
         count = len(candidate_ids)
         if count > MAX_DRAFT_LENGTH:
-            rule = f"num_assistant_tokens must be at most {MAX_DRAFT_LENGTH} to be recorded"
+            rule = f"num_assistant_tokens must be at most {MAX_DRAFT_LENGTH} in a recorded call"
             raise InputError(f"{rule}, got a round of {count}")
         self.longest_draft = max(self.longest_draft, count)
         if draft_logits is not None:
@@ -236,13 +236,19 @@ class _GenerateClock:
 
 def _check(generator: Any, settings: Any, prompt_ids: Tensor) -> None:
     if prompt_ids.shape[0] != 1:
-        raise InputError(f"generate must get one sequence to be recorded, got {len(prompt_ids)}")
-    if type(generator) not in _METHODS:
-        known = ", ".join(sorted(set(_METHODS.values())))
         raise InputError(
-            f"generate must draft in a way that can be recorded ({known}), "
+            f"a recorded call of generate must have one sequence, got {len(prompt_ids)}: record "
+            "one call for each prompt"
+        )
+    if type(generator) not in _METHODS:
+        known = sorted(set(_METHODS.values()))
+        raise InputError(
+            f"a recorded call of generate must draft by {one_of(known)}, "
             f"got {type(generator).__name__}"
         )
     if settings.assistant_ensemble_weight is not None:
         weight = settings.assistant_ensemble_weight
-        raise InputError(f"assistant_ensemble_weight must be None to be recorded, got {weight}")
+        raise InputError(
+            "assistant_ensemble_weight must be None in a recorded call of generate, got "
+            f"{weight}: leave this argument out"
+        )
