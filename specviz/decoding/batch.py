@@ -160,7 +160,7 @@ def _first_tokens(
 class BatchRun:
     """The state of a batch: the rows that have not ended, the target's cache, and the drafter.
 
-    The cache holds all tokens of every row except its last token.
+    For each row, the target's cache holds all committed tokens except the last one.
     """
 
     def __init__(
@@ -177,7 +177,8 @@ class BatchRun:
         self._prompts: list[PrefilledPrompt] = []
         self._budget = options.draft_budget
         self._limit = _limit(target, len(rows), options.speculate_up_to)
-        self._rule = self.rows[0].rule  # all rows have the same settings except their seeds
+        # One rule serves all rows, because their settings differ only in the seeds.
+        self._rule = self.rows[0].rule
         self._index = 0
         self._seconds = 0.0  # seconds that the batch has decoded so far
 
@@ -210,7 +211,7 @@ class BatchRun:
         limit = self._limit.rows
         stopwatch = Stopwatch(self.target.model.device)
         if self._prompts:
-            self._drafter.start([self._held(row) for row in range(len(self._prompts))])
+            self._drafter.start([self._prefilled_prompt(row) for row in range(len(self._prompts))])
             self._prompts = []
             if self._drafter.memory.has_caches:
                 stopwatch.read()
@@ -259,11 +260,10 @@ class BatchRun:
         proposals = self._drafter.propose(committed, rooms, self._index)
         return [first_nodes(each, limit) for each, limit in zip(proposals, limits, strict=True)]
 
-    def _held(self, row: int) -> PrefilledPrompt:
-        """Return one row's prompt, in the form in which the drafter gets it.
+    def _prefilled_prompt(self, row: int) -> PrefilledPrompt:
+        """Return the prompt of row `row` with all data that the drafter may use.
 
-        The result has a function that returns the prompt's keys and values as views of the target's
-        cache.
+        The function `keys_values` of the result returns views of the target's cache.
         """
         prompt = self._prompts[row]
         held = partial(self.target.keys_values, row, len(prompt.prompt_ids))

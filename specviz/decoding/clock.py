@@ -1,8 +1,8 @@
 """Measure how long work on a device takes, without waiting for the device.
 
 On a CPU a mark is the time of the host's clock. On a GPU it is an event in the CUDA stream. The
-time between two events is read only after the round's blocking copy, because by then the device has
-passed both events.
+decoder reads the time between two events only after a copy from the GPU that blocks, because by
+then the GPU has passed both events.
 """
 
 from __future__ import annotations

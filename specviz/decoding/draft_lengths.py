@@ -1,12 +1,12 @@
 """How much to draft in a round: length policies, and the entropy stop.
 
-A policy decides by the rounds that are complete, and the stop by the draft's distributions. Neither
-may look at the token whose drafting it decides about. Suppose that a drafter draws x from q, and
-then keeps x only if it likes it. The kept tokens no longer have the distribution q, but the rule
-still judges them with q, so the tokens that the drafter likes appear in the text too often. Whether
-the i-th token is drafted may therefore depend on the text, on earlier rounds, on the drafted tokens
-1 to i - 1, and on the q from which the i-th token would be drawn, but not on the i-th token or on
-anything that is drawn after it.
+A length policy uses the results of complete rounds, and the entropy stop uses the draft's
+distributions. Both decide whether a token is drafted, so neither may look at that token. Suppose
+that a drafter draws x from q, and then keeps only the x that it prefers. The kept tokens no longer
+have the distribution q, but the rule still judges them with q, so the preferred tokens appear in
+the text too often. Whether the i-th token is drafted may therefore depend on the text, on earlier
+rounds, on the drafted tokens 1 to i - 1, and on the q from which the i-th token would be drawn, but
+not on the i-th token or on anything that is drawn after it.
 
 A new policy needs a class and an entry in the table here. In shapes, M is the number of
 distributions and V the size of the vocabulary.
@@ -23,20 +23,21 @@ from torch import Tensor
 from specviz.errors import InputError, short
 from specviz.records import DecodingConfig
 
-# The weight of the newest round in the average of accepted tokens, and how far the average must be
-# below the middle between two lengths before the length falls. Both are SGLang's default values.
+# NEWEST is the weight of the newest round in the average of accepted tokens. SLACK is how far this
+# average must be below the middle between two lengths before the length falls. Both are SGLang's
+# default values.
 NEWEST = 0.2
 SLACK = 0.25
-# The entropy's factor in the bound of AdaEDL. A threshold t stops at the entropy (1 - t)^2 / GAMMA,
-# so another factor only moves the thresholds.
+# The factor of the entropy in the formula of `EntropyStop`. With a threshold t, drafting stops at
+# the entropy (1 - t)^2 / GAMMA, so another factor would only move the useful thresholds.
 GAMMA = 0.2
 
 
 class DraftLength(Protocol):
-    """The draft length of one sequence. It follows from the rounds that are complete."""
+    """A length policy of one sequence: the complete rounds decide how much the next one drafts."""
 
     def within(self, room: int) -> int:
-        """Return how many tokens the next round may draft, if the text has room for `room`."""
+        """Return how many tokens the next round may draft; at most `room` fit into the text."""
         ...
 
     def add(self, drafted: int, accepted: int) -> None:
@@ -45,7 +46,7 @@ class DraftLength(Protocol):
 
 
 class FixedLength:
-    """Always the draft length K of the settings, which every drafter reads itself."""
+    """A policy that sets no limit: every round drafts K tokens, as the settings say."""
 
     def __init__(self, longest: int) -> None:
         """Do nothing: the drafters read K from the settings."""
@@ -127,7 +128,7 @@ def draft_length(config: DecodingConfig) -> DraftLength:
 
 @dataclass(frozen=True, slots=True)
 class EntropyStop:
-    """Stop to draft before a token whose q has a high entropy (AdaEDL, arXiv 2410.18351).
+    """End a draft before a token whose q has a high entropy (AdaEDL, arXiv 2410.18351).
 
     The paper bounds the probability that a token from q is accepted by 1 - sqrt(GAMMA * H(q)).
     Drafting stops where this bound is below `threshold`.
@@ -137,14 +138,14 @@ class EntropyStop:
 
     @classmethod
     def of(cls, config: DecodingConfig) -> EntropyStop | None:
-        """Return the stop that the settings describe, or None if it is off."""
+        """Return the entropy stop that the settings describe, or None if they turn it off."""
         return cls(config.entropy_threshold) if config.entropy_threshold else None
 
     def stops(self, raw: Tensor) -> Tensor:
-        """Return True for each q from which no token may be drawn. [M, V] -> [M] bool
+        """Return, for each q, whether drafting must stop before a draw from it. [M, V] -> [M] bool
 
-        q is the draft's distribution without the sampling settings, because at temperature 0 the
-        distribution with them has no entropy. It is known before the token is drawn.
+        `raw` has the draft's distributions without the sampling settings. With these settings, the
+        entropy would always be 0 at temperature 0.
         """
         entropy = raw.clamp(min=1e-30).log().mul_(raw).sum(-1).neg_().clamp_(min=0)
         return 1 - (GAMMA * entropy).sqrt() < self.threshold

@@ -24,10 +24,10 @@ from specviz.records import Drawing
 
 @dataclass(frozen=True, slots=True)
 class ProposalForm:
-    """The parts of a proposal that stay the same from round to round.
+    """The parts of a proposal that are the same in most rounds of a run.
 
-    If the host knows the tree, the tables of the tree belong to the form, because they never
-    change. A proposal with extra queries has no form.
+    Proposals with equal forms can use the same CUDA graph. If the host knows the tree, the tables
+    of the tree belong to the form. A proposal with extra queries has no form.
     """
 
     drawing: Drawing
@@ -48,7 +48,7 @@ class ProposalForm:
         )
 
     def filled(self, tensors: Sequence[Tensor]) -> Proposal:
-        """Return a proposal of this form with the given tensors; see `changing_tensors`."""
+        """Return a proposal of this form with the tensors that `changing_tensors` returned."""
         left = list(tensors)
         token_ids = left.pop(0)
         distributions = left.pop(0) if self.has_distributions else None
@@ -61,7 +61,7 @@ class ProposalForm:
 
 
 def changing_tensors(proposal: Proposal) -> tuple[Tensor, ...]:
-    """Return the tensors of a proposal that are not part of its form."""
+    """Return the tensors of a proposal that differ from round to round, such as its token ids."""
     tree = proposal.topology
     found = (proposal.distributions, proposal.raw_distributions, proposal.origins)
     given = (tensor for tensor in found if tensor is not None)

@@ -32,10 +32,11 @@ class Sampler:
 
     All of them apply to the logits of both target and draft. `top_k` = 0, `top_p` = 1 and `min_p` =
     0 turn a setting off. As in transformers, top-k comes before top-p, and top-p counts only the
-    probability of the tokens that top-k kept. Min-p (Nguyen 2407.01082) drops the tokens that are
-    less than `min_p` times as probable as the best one. If several logits equal the k-th largest
-    one, top-k keeps all of these tokens, as in transformers; bfloat16 logits are often equal.
-    Temperature 0 gives one-hot distributions, so greedy decoding needs no extra code anywhere.
+    probability of the tokens that top-k kept. Min-p (Nguyen, arXiv 2407.01082) drops the tokens
+    that are less than `min_p` times as probable as the best one. If several logits equal the k-th
+    largest one, top-k keeps all of these tokens, as in transformers; bfloat16 logits are often
+    equal. Temperature 0 gives one-hot distributions, so greedy decoding needs no extra code
+    anywhere.
     """
 
     temperature: float = 1.0
@@ -169,7 +170,7 @@ def normalize(mass: Tensor) -> Tensor:
 def residual(p: Tensor, q: Tensor) -> Tensor:
     """Return normalize(max(0, p - q)), from which a token is drawn after a rejection.
 
-    [R, V] x [R, V] -> [R, V]. Source: Leviathan 2211.17192. If p equals q, a rejection has
+    [R, V] x [R, V] -> [R, V]. Source: Leviathan, arXiv 2211.17192. If p equals q, a rejection has
     probability 0 and nothing is left to normalise. The result is then p.
 
     >>> residual(torch.tensor([[0.5, 0.5]]), torch.tensor([[0.75, 0.25]])).tolist()

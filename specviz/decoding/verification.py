@@ -6,10 +6,9 @@
    only blocking copy of the round. `unpack` reads it on the host.
 3. The rule's `walk` (on the host) compares the draws with the acceptance probabilities.
 
-Some tests enumerate all draws and call exactly the functions of the rules. In shapes, N is the
-number of nodes, R = N + 1 the number of rows (the root, then the nodes), E the number of rows up to
-the last row that can have children, Q the number of extra queries, V the size of the vocabulary and
-T the number of top tokens.
+In shapes, N is the number of nodes, R = N + 1 the number of rows (the root, then the nodes), E the
+number of rows up to the last row that can have children, Q the number of extra queries, V the size
+of the vocabulary and T the number of top tokens.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class TreeJudgement:
         return tuple(int(values[0]) for values in self.packed_rows)
 
     def best_ids(self) -> tuple[tuple[int, ...], ...]:
-        """Return the top tokens of each row, beginning with the root's, in the order of `row`.
+        """Return the displayed top tokens after the root and after each node.
 
         For a proposal without `raw_distributions`, these are the target's most probable next
         tokens, the most probable one first.

@@ -74,7 +74,7 @@ class AheadDrafting:
 
         The draft model does not run the last token of the chain, so that token is not in its cache.
         """
-        self._settle(order)
+        self._drop_rejected(order)
         if self.has_to_draft(order):
             self._draft(order)
         self._end, self._levels = order.committed, self._cache.length
@@ -106,7 +106,7 @@ class AheadDrafting:
         """Return how many columns of the attention mask belong to levels deeper than `level`."""
         return (outcomes.depth - 1 - level) * outcomes.size
 
-    def _settle(self, order: Order) -> None:
+    def _drop_rejected(self, order: Order) -> None:
         """Drop from the draft's cache all tokens that the last round rejected.
 
         If a chain was prepared for the outcome that happened, the tokens of that chain stay. The

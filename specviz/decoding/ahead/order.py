@@ -116,7 +116,7 @@ def fan_outs(draft_length: int, fan_out: int) -> tuple[int, ...]:
     """Return how many chains a round prepares for the case of 0, 1, … K accepted tokens.
 
     Each number is at least one, and the mean is `fan_out`. The numbers fall geometrically, as in
-    the paper 2603.03251, because few accepted tokens are more frequent than many. DECAY and
+    the paper arXiv 2603.03251, because few accepted tokens are more frequent than many. DECAY and
     FULL_WEIGHT were measured on the bundled pair of models.
 
     >>> fan_outs(5, 1), fan_outs(5, 2)

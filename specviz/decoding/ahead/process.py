@@ -60,9 +60,9 @@ class _Service:
                 self._try(self._serve, request.run, request.subject)
 
     def _try(self, action: Callable[[int, Any], None], run: int, subject: object) -> None:
-        """Call `action` for the run with this number.
+        """Call `action(run, subject)`.
 
-        If it fails, end the run and send an error message.
+        If it raises an error, end the run and send an error message.
         """
         try:
             action(run, subject)

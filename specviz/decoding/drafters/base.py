@@ -61,8 +61,8 @@ class Proposal:
     are the draft's distributions without the sampling settings. They are only shown to users, and
     can be None. The distribution of a row without children is never read.
 
-    `is_whole` is True if the tree has the usual size in this run. Capturing its verification as a
-    CUDA graph is then worth the time.
+    `is_whole` is True if the tree has the same size as in most rounds of this run. Capturing its
+    verification as a CUDA graph is then worth the time.
     """
 
     topology: Topology
@@ -218,7 +218,8 @@ class Drafter(Protocol):
     def feature_layers(self) -> tuple[int, ...]:
         """Return the target's layers whose hidden states the drafter needs, or ().
 
-        The layers are numbered as in `ForwardOutput`.
+        The number i means the input of layer i (from 0). The number of layers means the result of
+        the final norm.
         """
         ...
 
@@ -230,8 +231,8 @@ class Drafter(Protocol):
     def start(self, prompt: PrefilledPrompt) -> None:
         """Read the prompt.
 
-        The decoder calls this method once, before the first `propose`. The decoder measures the
-        time of this call separately from the time of drafting.
+        The decoder calls this method once, before the first `propose`. It does not count the time
+        of this call as drafting.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""Drafting with a model whose tokenizer differs from the target's (2502.05202).
+"""Drafting with a model whose tokenizer differs from the target's (arXiv 2502.05202).
 
 By default the draft model writes text greedily, and the target's tokenizer encodes that text again
-(`ReencodedChain`). If the drawing is INDEPENDENT, the draft only draws tokens that both
+(`ReencodedChain`). If the setting `drawing` is INDEPENDENT, the draft draws only tokens that both
 vocabularies have (`IntersectionSource`).
 
 In shapes, K is the number of tokens that the draft writes, M the number of nodes of one level, V
@@ -118,7 +118,10 @@ class ReencodedText:
         return self._settled + self._open
 
     def _end_text(self, partner: int | None) -> None:
-        """Mark the tokens before a control token as final, because they can no longer change."""
+        """Keep all tokens before a control token, because they can no longer change.
+
+        `partner` is the draft's control token, or None if the draft has none.
+        """
         self._encode()
         self._settled += self._open if partner is None else [*self._open, partner]
         self._data, self._open = b"", []

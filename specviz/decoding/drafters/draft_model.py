@@ -1,7 +1,7 @@
 """Drafting with a small model that has the target's vocabulary: a chain or a static tree.
 
-The sources for chains are Leviathan 2211.17192 and Chen 2302.01318. The source for trees is
-SpecInfer 2305.09781.
+Papers: Leviathan et al. (arXiv 2211.17192) and Chen et al. (arXiv 2302.01318) for chains, SpecInfer
+(arXiv 2305.09781) for trees.
 """
 
 from __future__ import annotations

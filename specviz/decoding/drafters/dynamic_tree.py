@@ -1,4 +1,4 @@
-"""Dynamic draft trees: they grow where the draft is confident (EAGLE-2, 2406.16858).
+"""Dynamic draft trees: they grow where the draft is confident (EAGLE-2, arXiv 2406.16858).
 
 The score of a node is the probability of its whole path under the draft's distributions. At every
 level, the k nodes with the best scores get k children each. The target verifies the N best of all
@@ -69,9 +69,9 @@ class Agreement:
     sharpest: float
 
     def rates(self, temperature: float, width: int, depth: int) -> Rates:
-        """Return how often each of the draft's first `width` choices is right, for every depth.
+        """Return how often each of the draft's first `width` choices is right.
 
-        The rates are the same at all depths.
+        The result has one entry per depth, and these entries are equal.
         """
         return ((self.greedy if temperature < WARM else self.sampled)[:width],) * depth
 
@@ -88,8 +88,8 @@ class LevelCost:
         return self.share * forward_curve(self.model).at(width)
 
 
-# The rates that were measured for the bundled draft model. Each rate is the mean over the five
-# tasks for which the models were trained.
+# How often the bundled draft model predicts the target's next token. Each rate is the mean over the
+# five tasks for which the models were trained.
 DRAFT_AGREEMENT = Agreement(
     (0.834, 0.092, 0.021, 0.011, 0.007, 0.005, 0.002, 0.006),
     (0.510, 0.119, 0.051, 0.036, 0.028, 0.021, 0.015, 0.014),
@@ -126,9 +126,10 @@ class DynamicLevels:
 
 
 class DynamicTree:
-    """A shape of draft trees: grow `depth` levels from `width` nodes each, keep the best `nodes`.
+    """A shape of draft trees: it grows `depth` levels from `width` nodes each and keeps `nodes`.
 
-    Scores use the draft's distributions at `temperature`, which must be above 0.
+    The nodes with the best scores are kept. Scores use the draft's distributions at `temperature`,
+    which must be above 0.
     """
 
     def __init__(self, depth: int, width: int, nodes: int, temperature: float) -> None:
@@ -220,10 +221,7 @@ class _Candidates:
         return Level(self._token_ids[-1][chosen], parent_rows - 1, depth, mask)
 
     def best(self, nodes: int, depth: int) -> tuple[Tensor, ...]:
-        """Return the `nodes` best candidates as a tree.
-
-        `DynamicLevels` lists the tensors in the result.
-        """
+        """Return the tree of the `nodes` best candidates as the tensors of `DynamicLevels`."""
         chosen = torch.cat(self._scores).topk(nodes).indices.sort().values  # [N]
         rows = torch.cat(self._rows)  # [X]
         parent_rows = chosen.div(self._width, rounding_mode="floor")

@@ -1,8 +1,8 @@
 """EAGLE: one decoder layer predicts the target's next hidden state from earlier hidden states.
 
-Source: Li et al., 2401.15077; the dynamic tree is from EAGLE-2 (2406.16858). A *feature* is the
-target's last hidden state. In EAGLE-3 (2503.01840) the head computes the feature from the hidden
-states of several layers.
+Source: Li et al., arXiv 2401.15077; the dynamic tree is from EAGLE-2 (arXiv 2406.16858). A
+*feature* is the target's last hidden state. In EAGLE-3 (arXiv 2503.01840) the head computes the
+feature from the hidden states of several layers.
 
 The input at position t is a pair: the embedding of token t + 1 and the feature of token t. From
 this pair the head predicts the feature of token t + 1, and from that feature the distribution of
@@ -30,8 +30,8 @@ from specviz.models.heads.eagle_head import EagleHead
 from specviz.models.parts import Need
 from specviz.records import Drawing
 
-# The rates that were measured for the bundled head. Each rate is the mean over the five tasks for
-# which the models were trained.
+# How often the bundled head predicts the target's next token. Each rate is the mean over the five
+# tasks for which the models were trained.
 AGREEMENT = Agreement(
     (0.875, 0.065, 0.027, 0.008, 0.006, 0.005, 0.003, 0.001),
     (0.530, 0.114, 0.054, 0.034, 0.024, 0.021, 0.016, 0.013),

@@ -1,7 +1,7 @@
 """Early exit: draft with the target's own first layers, its final norm and its output matrix.
 
-Source: LayerSkip, 2404.16710. The keys and values of drafted tokens go into the target's own cache.
-Verification continues from the hidden states after the exit layer, so no layer runs twice.
+Source: LayerSkip, arXiv 2404.16710. The keys and values of drafted tokens go into the target's own
+cache. Verification continues from the hidden states after the exit layer, so no layer runs twice.
 
 In shapes, M is the number of nodes of one level, W the hidden size and V the size of the
 vocabulary.

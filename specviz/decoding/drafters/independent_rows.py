@@ -1,8 +1,8 @@
-"""Drafting for all rows of a batch, in which each row gets exactly the numbers of a single run.
+"""Drafting for all rows of a batch, each with exactly the logits that it would get alone.
 
 A quantised copy of the target needs this, because its matrix multiplications round their inputs. In
-a usual forward, further rows change the last bit of some numbers. Rounding would then magnify these
-differences, and the draft would choose other tokens.
+a usual forward, the other rows of a batch change the last bit of some numbers. Rounding would then
+magnify these differences, and the draft would choose other tokens than in a run of one prompt.
 
 In shapes, A is the number of rows that run, M the number of nodes of one level in one row, S the
 number of nodes of one row run so far, this level included, T the number of tokens of all rows in
@@ -23,7 +23,7 @@ from specviz.models.matrix_kernels.choice import MOST_ALIKE
 
 
 class IndependentRows:
-    """A source of logits for all rows of a batch, with one KV cache per row; see `RowsSource`.
+    """A source of logits for all rows of a batch, with one KV cache per row.
 
     The draft model is made of the target's layers with the indices `shared`. Rows run together only
     in small groups, in which the int8 matrix multiplication computes each row independently of the

@@ -1,4 +1,4 @@
-"""Lookahead decoding (2402.02057): the target itself guesses ahead, without a draft model.
+"""Lookahead decoding (arXiv 2402.02057): the target itself guesses ahead, without a draft model.
 
 Each target forward also runs two additional inputs. The *guesses* are n-grams from a pool that
 begin with the last token of the text. They are merged into one tree and verified. The *window* is a

@@ -1,9 +1,9 @@
 """Medusa: small heads on the target's last hidden state guess several positions at once.
 
-Source: Cai et al., 2401.10774. Head d predicts the token d positions after the root, without
+Source: Cai et al., arXiv 2401.10774. Head d predicts the token d positions after the root, without
 knowing the tokens in between. A node with depth d and rank r is the r-th choice of head d. The tree
-consists of the nodes that were most often right in measurements. The lossy rule of
-that paper is `decoding.rules.typical`.
+consists of the nodes that were most often right in measurements. The lossy rule of that paper is
+`decoding.rules.typical`.
 
 In shapes, H is the number of heads in use, N the number of nodes, E the number of rows up to the
 last row with children, K the number of choices of a head, W the target's hidden size and V the size

@@ -66,7 +66,8 @@ class Option:
 class Setup:
     """The inputs from which a drafter is created: models, settings and sizes of the KV caches.
 
-    `earlier` counts outputs of earlier runs. It is None unless the caller shares it between runs.
+    `earlier` counts the token sequences in the outputs of earlier runs. It is None if a run may use
+    only its own text.
     """
 
     target: LanguageModel

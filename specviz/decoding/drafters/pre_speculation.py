@@ -1,8 +1,9 @@
-"""Pre-speculation: draft for the next round while the target verifies this round (2603.03251).
+"""Pre-speculation: draft for the next round while the target verifies this one.
 
-During verification, the draft model drafts a chain for each likely outcome. If one of these
-outcomes happens, the draft of the next round is ready. Otherwise the draft model makes it after the
-verification. In both cases the tokens and distributions are the same as with a plain draft chain.
+During verification, the draft model drafts a chain for each likely outcome (arXiv 2603.03251). If
+one of these outcomes happens, the draft of the next round is ready. Otherwise the draft model makes
+it after the verification. In both cases the tokens and distributions are the same as with a plain
+draft chain.
 """
 
 from __future__ import annotations

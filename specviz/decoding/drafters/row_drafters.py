@@ -39,7 +39,7 @@ class BatchDrafter(Protocol):
     ) -> list[Proposal]:
         """Return one proposal per row.
 
-        Each proposal equals the proposal that a drafter of its row alone would make.
+        Each proposal equals the one that a drafter for this row alone would return.
         """
         ...
 

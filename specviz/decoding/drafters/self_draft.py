@@ -4,7 +4,7 @@ The cheaper form has its own KV cache. It starts from the target's keys and valu
 because the quantised copy would need longer than the target to read the prompt. Verification stays
 exact, because the draft's distribution q may be any distribution.
 
-- Layer skipping: some layers are left out. Draft & Verify (Zhang et al., 2309.08168).
+- Layer skipping: some layers are left out. Draft & Verify (Zhang et al., arXiv 2309.08168).
 - Quantised: a copy with 8 or 4 bits per weight. The copy agrees with the target nearly always and
   takes at most a quarter of the target's memory. It is faster than the target only if memory
   bandwidth limits the target.
@@ -80,9 +80,9 @@ def _bits(setup: Setup) -> int:
 def _quantised_rows(setups: Sequence[Setup]) -> StaticRows | None:
     """Return a drafter for all rows of a batch.
 
-    On a CPU each row must get exactly the numbers of a single run, because there the quantised copy
-    rounds the inputs of its matrix multiplications to bfloat16. That rounding would magnify the
-    small differences between a forward of several rows and a forward of one row.
+    On a CPU, each row must get exactly the logits that it would get alone, because there the
+    quantised copy rounds the inputs of its matrix multiplications to bfloat16. That rounding would
+    magnify the small differences between a forward of several rows and a forward of one row.
     """
     draft, shared = _quantised(setups[0])
     if draft.device.type != "cpu":

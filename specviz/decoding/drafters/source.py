@@ -80,7 +80,8 @@ class DraftSource(Protocol):
     def feature_layers(self) -> tuple[int, ...]:
         """Return the target's layers whose hidden states the source needs, or ().
 
-        The layers are numbered as in `ForwardOutput`.
+        The number i means the input of layer i (from 0). The number of layers means the result of
+        the final norm.
         """
         ...
 
@@ -105,8 +106,8 @@ class DraftSource(Protocol):
     ) -> tuple[Tensor, ...]:
         """Run the committed tokens, then the tensor work `levels`, which grows a tree.
 
-        If the tree has the usual size of this run (`is_whole`), a source may capture this work as a
-        CUDA graph.
+        `is_whole` is True if the tree has the same size as in most rounds of this run. A source may
+        capture the work for such a tree as a CUDA graph.
         """
         ...
 
@@ -191,8 +192,8 @@ class SourceDrafter:
 class ModelLevels:
     """The tensor work of a draft model in one round.
 
-    The work first runs the `wholes` committed tokens that the cache lacks. The host passes these
-    tokens as the whole numbers among the inputs of the work. Then the work grows the levels of a
+    First, the draft model runs the committed tokens that its KV cache lacks. `wholes` is their
+    number, and the host passes their ids to the work. Then the draft model grows the levels of a
     tree.
     """
 
@@ -268,7 +269,7 @@ class ModelSource(SteppedSource):
         return fitted(logits, self._vocab_size)
 
     def _read(self, token_ids: Sequence[int]) -> Tensor:
-        """Run the tokens that the cache lacks, at least the last token.
+        """Run the committed tokens that the draft's KV cache lacks, and always the last one.
 
         Return the logits after the last token. -> [1, V]
         """
@@ -282,9 +283,9 @@ class ModelSource(SteppedSource):
     def grown(
         self, levels: TreeLevels, committed: Sequence[int], draws: Sequence[float], is_whole: bool
     ) -> tuple[Tensor, ...]:
-        """Run a tree of the usual size as one CUDA graph, if the model supports that.
+        """Run the work as one CUDA graph if the model supports that and `is_whole` is True.
 
-        See `DraftSource.grown`.
+        `DraftSource.grown` explains the arguments.
         """
         missing = committed[self._cache.length :]
         is_usual = is_whole and len(missing) in USUALLY_MISSING

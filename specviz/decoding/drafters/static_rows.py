@@ -133,7 +133,10 @@ class StaticRows:
         return [self._proposal(levels, row, height) for row, height in enumerate(heights)]
 
     def _ended(self, logits: Tensor) -> list[int]:
-        """Return the indices of the growing rows that must stop because of their q. [A, M, V]"""
+        """Return the indices of the rows whose draft must end here: their q has too much entropy.
+
+        `logits` [A, M, V] are those of the rows that still grow.
+        """
         stop = self._trees[0].stop
         if stop is None:
             return []
@@ -230,8 +233,8 @@ class _RowLevels:
 class ModelRows:
     """A source of logits that is a draft model, with one forward per level for all rows of a batch.
 
-    The cache holds a prefix of the committed tokens of each row. The docstring of `ModelSource`
-    explains `shared`.
+    The cache holds a prefix of the committed tokens of each row. If the draft is made of layers of
+    the target, `shared` lists these layers.
     """
 
     def __init__(

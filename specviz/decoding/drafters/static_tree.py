@@ -88,7 +88,7 @@ class StaticTree:
     """A shape of draft trees: every node at depth d has `widths[d]` children.
 
     `drawing` says how siblings are drawn. At temperature 0, all siblings drawn from a distribution
-    would be equal. The tree then takes the W most probable tokens instead, which makes it
+    would be equal. The tree then takes the W most probable tokens instead, so its tokens count as
     CHOSEN. A `stop` can end a chain after its first token.
     """
 
@@ -126,7 +126,8 @@ class StaticTree:
         ends = None if self.stop is None else self._ends
         levels = StaticLevels(tree, widths, self.drawing, self.sampler, ends)
         is_whole = widths == self.widths
-        # The host cannot take part in work that a GPU starts with one call.
+        # An entropy stop asks the host before each token, and a CUDA graph runs without the host.
+        # With a stop, `is_whole` is therefore False for the source, so that it captures no graph.
         token_ids, distributions, raw_distributions = source.grown(
             levels, committed, self._keys_of_all(round_index, widths), is_whole and ends is None
         )

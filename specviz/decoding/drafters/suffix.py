@@ -1,9 +1,9 @@
-"""Suffix decoding (2411.04975): copy what most often followed the last tokens earlier in the text.
+"""Suffix decoding: copy what most often followed the last tokens earlier in the text.
 
-The paper's authors publish it in ArcticInference, and vLLM runs that code as its method `suffix`.
-This module counts as ArcticInference does: the end of the text is one more occurrence of the last
-tokens, although no token follows it yet. The drafter chooses tokens without random draws, so they
-count as CHOSEN.
+The authors of the paper (arXiv 2411.04975) publish it in ArcticInference, and vLLM runs that code
+as its method `suffix`. This module counts as ArcticInference does: the end of the text is one more
+occurrence of the last tokens, although no token follows it yet. The drafter chooses tokens without
+random draws, so they count as CHOSEN.
 """
 
 from __future__ import annotations
@@ -72,10 +72,13 @@ class SuffixDecoding(QuietDrafter):
     """
 
     def __init__(self, setup: Setup) -> None:
-        """Create the drafter. Raises InputError for earlier outputs at a temperature above 0.
+        """Create the drafter.
 
-        Runs with the same seed use the same draws. A draft from an earlier output would then depend
-        on the draws that judge it, and the text would no longer be exact.
+        Raises InputError if `setup.earlier` has outputs of earlier runs and the temperature is
+        above 0.
+
+        An earlier run with the same seed used the same draws. A draft from its output would depend
+        on the draws that now judge the draft, so the text would not have the target's distribution.
         """
         values, temperature = METHOD.completed(setup.config), setup.config.temperature
         if setup.earlier is not None and temperature > 0:
@@ -97,7 +100,7 @@ class SuffixDecoding(QuietDrafter):
         self._counted = 0
 
     def start(self, prompt: PrefilledPrompt) -> None:
-        """Count the prompt's tokens in the drafter's own tree only: a prompt is no output."""
+        """Count the prompt's tokens in the drafter's own tree; the other tree has only outputs."""
         self._count(prompt.prompt_ids, self._trees[:1])
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:

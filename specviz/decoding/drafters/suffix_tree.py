@@ -33,8 +33,9 @@ class _Node:
 class DraftLimits:
     """The limits of a continuation: the defaults except `most` are those of vLLM.
 
-    After m matched tokens, it has at most `percent` / 100 * m + `offset` tokens, and never more
-    than `most`. It ends before the first token whose share is below `least_percent` percent.
+    After m matched tokens, a continuation has at most `percent` / 100 * m + `offset` tokens, and
+    never more than `most`. It ends before the first token that follows fewer than `least_percent`
+    percent of the occurrences of the match.
     """
 
     most: int
@@ -51,9 +52,8 @@ class DraftLimits:
 class CountedPath:
     """The most frequent continuation of the last `matched` tokens.
 
-    `counts` begins with the number of times that the matched tokens occur, the end of the text
-    included. Then it has, for each token of the path, how many of these times the text went on with
-    the path up to this token.
+    `counts[0]` is how often the matched tokens occur; the end of the text counts as one occurrence.
+    `counts[i]` says how many of these occurrences are followed by the first i tokens of the path.
     """
 
     matched: int = 0

@@ -1,9 +1,9 @@
 """Choose which nodes a draft tree has, and how many, so that decoding is fastest.
 
 A table says how often the k-th choice of a drafter is right. These rates determine the gain of each
-node, which is the probability that the node is accepted. Medusa (2401.10774) and Sequoia
-(2402.12374) build their trees from such a table. The cost of the tree is the measured time of the
-target's forward.
+node, which is the probability that the node is accepted. Medusa (arXiv 2401.10774) and Sequoia
+(arXiv 2402.12374) build their trees from such a table. The cost of the tree is the measured time of
+the target's forward.
 """
 
 from __future__ import annotations

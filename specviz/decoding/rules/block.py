@@ -1,8 +1,8 @@
 """Block verification (Sun et al., arXiv 2403.10444): the whole chain is judged at once.
 
-Token by token stops at the first failure, although a later, likelier token could make up for an
-unlikely one. Block verification multiplies the ratios P/Q along the chain and compares the draws of
-all tokens:
+The rule token by token stops at the first token that fails, although a later, likelier token could
+make up for an unlikely one. Block verification multiplies the ratios P/Q along the chain and
+compares the draws of all tokens:
 
 - p_0 = 1 and p_i = min(1, p_(i-1) P(x_i) / Q(x_i)), for the i-th token x_i of the chain.
 - S_i = sum over x of max(0, p_i P(x) - Q(x)), with P and Q after the i-th token.
@@ -59,7 +59,9 @@ def block(
         carried = carried.index_copy(0, nodes + 1, (carried[rows] * ratio).clamp_(max=1))
     beyond = (carried[rows][:, None] * p_here - q_here).clamp_(min=0)  # [M, V]
     mass = beyond.sum(-1)  # [M], S_i
-    missing = mass + (1 - carried[rows])  # with mass + 1, rounding could make h more than 1
+    # This order of operations keeps the quotient at most 1; with (mass + 1) - carried, rounding
+    # could make it larger.
+    missing = mass + (1 - carried[rows])
     judged = torch.where(missing > 0, mass / missing.clamp(min=torch.finfo(p.dtype).tiny), 1.0)
     accept = carried.index_copy(0, rows, judged)
     # If nothing is left, p replaces the empty distribution. Verification reaches such a row only if

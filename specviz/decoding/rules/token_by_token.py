@@ -1,9 +1,9 @@
 """Token by token: accept with min(1, p/q) from the root down, and stop at the first failure.
 
-The rule is lossless (chain: Leviathan 2211.17192, Chen 2302.01318; trees: SpecInfer 2305.09781).
-Siblings are examined in the order in which they were drawn. The token x of a node is accepted with
-probability min(1, p(x) / q(x)). Otherwise p <- normalize(max(0, p - q)) before the next sibling is
-examined:
+The rule is lossless (chain: Leviathan, arXiv 2211.17192, and Chen, arXiv 2302.01318; trees:
+SpecInfer, arXiv 2305.09781). Siblings are examined in the order in which they were drawn. The token
+x of a node is accepted with probability min(1, p(x) / q(x)). Otherwise p <- normalize(max(0, p -
+q)) before the next sibling is examined:
 
 - INDEPENDENT: q never changes. A repeated token is always rejected, and still updates p.
 - WITHOUT_REPLACEMENT: x is removed from q, and q is normalised again.
@@ -35,8 +35,8 @@ def acceptance(
     """Return the acceptance probability of every node, and the extra token's distributions."""
     if q is None:
         return _of_point_masses(topology, token_ids, p)
-    # Tokens are drawn in proportion to q. Rounded float32 rows sum to 1 only within a few
-    # millionths, so they are normalised here as well.
+    # Rounded float32 rows sum to 1 only within a few millionths. Drafters draw tokens in proportion
+    # to q, whatever its sum is, so p and q are normalised before they are compared.
     size, x_ids, p_left, q_left = topology.size, token_ids, shares(p), shares(q)
     # Add row N + 1 and node N. They do not exist in the tree, but a padded list of siblings
     # contains them.

@@ -1,4 +1,4 @@
-"""Typical acceptance (Medusa 2401.10774), which is not lossless.
+"""Typical acceptance (Medusa, arXiv 2401.10774), which is not lossless.
 
 A token x is accepted if p(x) is large enough for the entropy of p. The extra token is drawn from p
 itself. In shapes, N is the number of nodes, R = N + 1 the number of rows (the root, then the nodes)
