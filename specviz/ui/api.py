@@ -51,9 +51,9 @@ from specviz.ui.spending import counted
 
 Given = dict[str, Any]  # the arguments of a call: name -> value
 DRAWS = 2000  # default number of draws in a losslessness test
-# Defaults of the losslessness test. If the prompt is empty, the endpoint uses the same default text
-# as the page, and samples the token after this text.
-_PLACE = {"prompt": "", "temperature": 1.0}
+# Default arguments of the losslessness test. An empty prompt stands for the page's default text;
+# the test samples the token after the prompt.
+_TEST_DEFAULTS = {"prompt": "", "temperature": 1.0}
 WAITING, RUNNING, DONE = "waiting", "running", "done"
 
 
@@ -340,7 +340,7 @@ ENDPOINTS = (
                 "rule to draw with: the right one, or a wrong one from the bug zoo",
                 RIGHT,
             ),
-            *(replace(each, default=_PLACE.get(each.name, each.default)) for each in RACE),
+            *(replace(each, default=_TEST_DEFAULTS.get(each.name, each.default)) for each in RACE),
         ),
         LosslessResult,
         lambda: Kept("counts"),

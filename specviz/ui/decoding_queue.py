@@ -23,7 +23,8 @@ from specviz.ui.turns import MAX_LIVE, QueuedOrder, Turns, Work
 LEAST_FREE_BYTES = 1_000_000_000
 REST_SECONDS = 1.0  # seconds between checks for pages that have disconnected, while nothing runs
 GIVE_BACK_SECONDS = 5.0  # shortest time between two returns of freed memory to the system
-# Seconds of decoding that a job may take, on a private page and on a public one.
+# Class of work -> seconds of decoding that one of its jobs may take. PUBLIC_BUDGETS has the limits
+# on a public server.
 BUDGETS = {Work.RACE: 1800.0, Work.ASK: 120.0, Work.LAB: 14_400.0}
 PUBLIC_BUDGETS = {Work.RACE: 120.0, Work.ASK: 20.0, Work.LAB: 300.0}
 

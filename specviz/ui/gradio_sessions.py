@@ -31,8 +31,8 @@ MAX_CALLS = 200  # largest number of sessions with messages that no program has 
 CALLS_OF_ADDRESS = 50
 # Largest number of calls of one session with messages that no program has fetched yet.
 CALLS_OF_SESSION = 50
-# If all slots are taken, a new session replaces one that nobody has read for this number of
-# seconds.
+# If MAX_CALLS sessions have unread messages, a new session replaces one whose program has not read
+# its messages for this number of seconds.
 UNHEARD_SECONDS = 60.0
 # number of seconds after which the server forgets results that nobody has fetched
 KEEP_SECONDS = 600.0
@@ -149,12 +149,12 @@ def _bounded(queue: Any) -> Callable[..., Awaitable[Pushed]]:
 
 
 def next_to_go(owners: Sequence[str], address: str) -> int | None:
-    """Return the index of the waiting session that a new session of `address` replaces.
+    """Return the index in `owners` of the session that a new session of `address` replaces.
 
-    A waiting session has unread messages. `owners` has the address of each of them, the session
-    that was read longest ago first. An address with CALLS_OF_ADDRESS sessions loses its own first
-    session. If all slots are taken, the address with the largest number of sessions loses its
-    first one. The result is None if a slot is free, or if no address has more sessions than
+    `owners` has the address of each session with unread messages; the session that was read longest
+    ago comes first. An address with CALLS_OF_ADDRESS sessions loses its own first session. If there
+    are MAX_CALLS sessions in all, the address with the largest number of sessions loses its first
+    one. The result is None if no session must be replaced, or if no address has more sessions than
     `address` would have.
     """
     for name, visitors in accounts_of(address).items():

@@ -73,9 +73,11 @@ ROOM_ASKED = (
     *("open_room", "lead_room", "watch_room"),
     *("join_room", "look_room", "vote", "leave_room"),
 )
-# The call that is charged to the visitor, because it draws a QR code, which takes at least 15 ms.
+# The only call about a class that uses up the visitor's budget of processor time: it draws a QR
+# code, which takes at least 15 ms.
 DRAWS = "open_room"
-# Calls that are not charged to a visitor: running jobs depend on them, and they do almost no work.
+# Calls that do not use up a visitor's budget of processor time: running jobs depend on them, and
+# they do almost no work.
 FREE = ("look", "stop", "hold", *(each for each in ROOM_ASKED if each != DRAWS))
 # Seconds between two checks of Gradio's queue; its default of 0.001 keeps a core busy.
 REST_SECONDS = 0.02

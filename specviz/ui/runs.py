@@ -1,9 +1,9 @@
 """The runs that pages asked for: which of them wait, which run, and what each has sent so far.
 
 A ticket is a random word from a browser. Without it nobody can see or stop the run. Pages that ask
-for the same run share one job, each with its own ticket. The numbers of views and jobs, and the
-bytes of messages, are limited. This module knows nothing of Gradio, of models, or of the content of
-messages.
+for the same run share one job; each has its own ticket, and its own entry for the job, called a
+view. The numbers of views and jobs, and the bytes of messages, are limited. This module knows
+nothing of Gradio, of models, or of the content of messages.
 """
 
 from __future__ import annotations

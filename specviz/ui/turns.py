@@ -4,10 +4,10 @@ A turn is a slice of a job: a few of its messages. Classes of work share the tim
 a sweep hardly slows another user's race but still progresses. Within a class, visitors share the
 time, so that many requests bring no advantage. The jobs of one visitor take turns in rotation.
 
-Starting a job follows the same fairness. If all slots are taken, the visitor with most slots
-returns one to a visitor with none, and the job that loses it continues when a slot is free again.
-Jobs that have not shown their first round come first, unless so many of them would make others wait
-for seconds.
+Only a job with a slot takes turns, and there are MAX_LIVE slots. If all of them are taken, the
+visitor with the most slots loses one to a visitor who has none. The job without a slot continues
+when a slot is free again. A job that has not shown its first round has priority, unless other jobs
+have already waited some seconds for such jobs.
 
 This module knows nothing of threads, of Gradio, or of what a job does. A job is an iterator of
 messages; it yields None to end its turn.
@@ -66,8 +66,8 @@ class Work(Enum):
     """The classes of work, each with its share of the decoding time."""
 
     RACE = TurnShare(8, 0.03)  # a race, which a user watches round by round
-    ASK = TurnShare(8, 0.25)  # a lesson asks a short question
-    LAB = TurnShare(1, 0.5)  # a measurement takes minutes
+    ASK = TurnShare(8, 0.25)  # a short question of a lesson
+    LAB = TurnShare(1, 0.5)  # a measurement, which takes minutes
 
 
 class State(Enum):

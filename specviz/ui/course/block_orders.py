@@ -1,6 +1,8 @@
-"""A lesson about block verification: two words by enumeration, and the gain on the bundled pair.
+"""The server side of a lesson that compares block verification with token-by-token verification.
 
-Both rules judge the same drafts. The job's messages are `progress`, then `blocks` and `end`.
+Both rules judge the same drafts. For a vocabulary of two words, the results are computed exactly
+from all possible drafts. For the bundled pair, a job measures how many more drafted tokens block
+verification accepts; its messages are `progress`, then `blocks` and `end`.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ CONFIGS = (
 
 @dataclass(frozen=True, slots=True)
 class BlocksOrder(PairOrder):
-    """A job that counts how many tokens of the same drafts each rule accepts on average.
+    """A job that compares how many tokens of the same drafts the two verification rules accept.
 
     A row of the message `blocks` says whether the draft was copied, and has its length and a
-    `RuleGain`. Rows of configurations that were not measured before a stop are absent.
+    `RuleGain`. If the user stops the job, it sends only rows that are completely measured.
     """
 
-    work: ClassVar[Work] = Work.LAB  # it takes a minute
+    work: ClassVar[Work] = Work.LAB  # queued like the lab's measurements: it takes a minute
 
     prompts: int  # number of prompts per task
 
@@ -82,10 +84,11 @@ def blocks_order(_: Mapping[str, Any], prompts: int = PROMPTS) -> BlocksOrder:
 
 
 def two_words_answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what each rule does with all drafts from a vocabulary of two words.
+    """Return the exact results of each verification rule for a vocabulary of two words.
 
     The question is {"p", "q", "K"}: the target's and the draft's probability of the first word at
-    every position, and the draft length. A text is a list of words, 0 or 1.
+    every position, and the draft length. The answer maps the name of a rule to its results for all
+    drafts of K words. In the answer, a text is a list of 0 (first word) and 1 (second word).
     """
     p, q = (number_between(question.get(name), name, 0, 1) for name in ("p", "q"))
     length = whole_between(question.get("K"), "K", 1, LONGEST)

@@ -1,7 +1,7 @@
-"""A lesson about drafts that are copied: two drafters continue one conversation with a tool.
+"""The job of a lesson about copied drafts: two copying methods continue the same conversation.
 
-The chat model answers at temperature 0, so both drafters write the same text. The job's messages
-are `progress`, then `copies` and `end`.
+The conversation contains the results of a tool. The chat model answers at temperature 0, so the
+text is the same with both methods. The job's messages are `progress`, then `copies` and `end`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ SHORT, LONG = 10, 24  # draft lengths; engines draft up to 24 tokens with suffix
 METHODS = ("prompt-lookup", "suffix")
 TOKENS = 160
 
-# Each tool call returns the same hosts, and some of their numbers have changed.
+# The results of two tool calls. Both list the same hosts; only some of the numbers differ, so most
+# of the answer can be copied.
 _BEFORE = (
     '[{"host": "web-1", "region": "eu-west", "load": 0.42, "errors": 0, "status": "ok"}, '
     '{"host": "web-2", "region": "us-east", "load": 0.87, "errors": 3, "status": "slow"}, '
@@ -63,7 +64,7 @@ class CopiesOrder(PairOrder):
     the target's own token, which is null if the text ended before it.
     """
 
-    work: ClassVar[Work] = Work.LAB  # it takes a minute
+    work: ClassVar[Work] = Work.LAB  # queued like the lab's measurements: it takes a minute
 
     def messages(self, stop: threading.Event) -> Generator[Message]:
         loaded = load_pair(self.measured, needs=frozenset())

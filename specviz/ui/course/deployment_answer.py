@@ -96,10 +96,10 @@ class Deployment:
 
     @property
     def paying_rows(self) -> tuple[int, int] | None:
-        """Return the smallest batch that speculation speeds up, and the largest one behind it.
+        """Return the smallest and the largest batch size of the first range with a speedup above 1.
 
-        All batches from the first to the second number gain. The result is None if no batch gains.
-        A mixture of experts may gain only with several sequences: they read most experts anyway.
+        The result is None if no batch size has a speedup above 1. With a mixture of experts, the
+        range may begin at several sequences, because their forwards read most experts anyway.
         """
         first = next((n for n in range(1, MOST_ROWS + 1) if self.speedup(n, self.K) > 1), None)
         if first is None:

@@ -30,8 +30,8 @@ SHAPES = "1x1x1x1x1x1,2x1x1,2x2,6"  # tree shapes with six nodes each
 SWEEPS = {
     # Lesson 5 asks how many tokens to draft.
     "lengths": _sweep("story", "draft-length", "1,2,4,8", max_new_tokens="24"),
-    # Lesson 6: tree shapes, for a draft that is often right and one that is often wrong; then all
-    # drafters.
+    # Lesson 6 compares tree shapes, for a draft that is often right and for one that is often
+    # wrong. Then it compares all drafters.
     "shapes": _sweep("story", "tree", SHAPES, 16, method="draft-tree", temperature="0.7"),
     "shapes-hard": _sweep("summarise", "tree", SHAPES, 16, method="draft-tree", temperature="1"),
     "drafters-summary": _sweep("summarise", "method", DRAFTERS, pair=CHAT, method="prompt-lookup"),
@@ -44,7 +44,7 @@ SWEEPS = {
     # The section on further reading measures a drafter that works while the target verifies.
     "ahead": _sweep("story", "method", "draft-model,pre-speculation", 2, max_new_tokens="48"),
     "models": _sweep("translate", "pair", f"{BUNDLED},{CHAT}", method="quantised-self"),
-    # the sweeps that the exercises measure
+    # The remaining sweeps are measured in exercises.
     "three-lengths": _sweep("story", "draft-length", "2,5,10", max_new_tokens="64"),
     "tasks": _sweep("code", "task", TASKS, max_new_tokens="48"),
     "tasks-lookup": _sweep("code", "task", TASKS, method="prompt-lookup", max_new_tokens="48"),

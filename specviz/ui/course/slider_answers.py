@@ -16,7 +16,9 @@ from specviz.records import MAX_DRAFT_LENGTH
 
 MOST_COUNTS = 32
 LARGEST_COUNT = 100_000
-FURTHER = 4  # if arithmetic never takes longer in the measured range, the line goes on this far
+# If arithmetic takes less time than reading the weights at all measured numbers of tokens, the line
+# is drawn up to FURTHER times the largest of these numbers, to show where arithmetic takes longer.
+FURTHER = 4
 
 
 def forward_line_answer(question: Mapping[str, Any]) -> dict[str, Any]:

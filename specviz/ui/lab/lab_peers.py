@@ -21,7 +21,8 @@ from specviz.ui.lab.lab_setting import LabSetting, lab_setting, prompts_words
 from specviz.ui.messages import Message
 from specviz.ui.settings_form import refusal
 
-# Each method that this app and Transformers both have: its title, the method here, the call there.
+# PLAIN, and each method in SAME, is a title, this app's name of the method, and the call of
+# Transformers that decodes in the same way.
 PLAIN = ("Plain decoding", "baseline", "generate()")
 SAME = (
     ("A draft model", "draft-model", "generate(assistant_model)"),

@@ -19,7 +19,9 @@ from specviz.records import BATCH
 from specviz.ui.lab.lab_setting import prompts_words
 from specviz.ui.lab.lab_sweeps import SweepSoFar
 
-BUSY = 1.5  # largest factor between two runs of the baseline with which points can be judged
+# If the speeds of two runs of the baseline differ by more than this factor, the machine is too busy
+# to compare the points of a sweep.
+BUSY = 1.5
 
 
 class SweepViews:
