@@ -124,7 +124,7 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
     warn_of_template(plan.pair, options, plan.prompts_of(None) if texts else (), progress)
     batch = chosen_batch(options)
     if options.peer is not None:
-        return _beside_engine(plan, options, progress)
+        return _bench_with_engine(plan, options, progress)
     if options.batch_size is not None:
         return _by_batch_size(plan, options.batch_size, batch, progress)
     return benchmark(plan, progress)
@@ -145,7 +145,7 @@ def _check_earlier_outputs(options: Namespace) -> None:
         )
 
 
-def _beside_engine(plan: Plan, options: Namespace, progress: Progress) -> dict[str, Any]:
+def _bench_with_engine(plan: Plan, options: Namespace, progress: Progress) -> dict[str, Any]:
     """Start an engine and measure it in the same passes as the methods.
 
     Raises InputError for a setting in which the engine would not do the same work as

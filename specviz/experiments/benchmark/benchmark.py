@@ -223,7 +223,7 @@ class Benchmark:
         plan = self._plan
         return {
             "rows": rows,
-            **({"engine": self._beside_engine()} if plan.engine else {}),
+            **({"engine": self._engine_ratios()} if plan.engine else {}),
             "refusals": [{"method": name, "why": why} for name, why in self._refusals.items()],
             "processor": processor_name(),
             "made_by": f"specviz {version()}",
@@ -232,7 +232,7 @@ class Benchmark:
             **({"earlier_outputs": plan.earlier_outputs} if plan.earlier_outputs else {}),
         }
 
-    def _beside_engine(self) -> list[dict[str, Any]]:
+    def _engine_ratios(self) -> list[dict[str, Any]]:
         """Return, for each task, the tokens per second of specviz divided by those of the engine.
 
         Each ratio is the median over the passes.

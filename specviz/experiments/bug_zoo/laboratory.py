@@ -136,7 +136,8 @@ class Laboratory:
         if not self._context:
             raise InputError("text must have at least one token, got none")
         self.counting = Counting(self._loaded, self.config, self._context)
-        self._after: dict[tuple[int, ...], Place] = {}  # the place after these tokens of a text
+        # Token ids of a text -> both models' distributions for the token that follows the text.
+        self._after: dict[tuple[int, ...], Place] = {}
         self._draws = self._make_draws(rule)
 
     @property
@@ -178,7 +179,10 @@ class Laboratory:
     def _places(
         self, context: Sequence[int], draft: LanguageModel, token_ids: Collection[int]
     ) -> dict[int, Place]:
-        """Return the place after a text and each of some tokens, from one forward per model."""
+        """Return both models' distributions after `context` and each token in `token_ids`.
+
+        Each model runs one forward for all tokens together.
+        """
         if 3 * len(self._after) * len(self.counting.cells[0].counts) > MOST_NUMBERS:
             self._after.clear()
         lacking = [each for each in token_ids if (*context, each) not in self._after]
@@ -213,7 +217,7 @@ class Laboratory:
 
 
 def fitted_to(q: Tensor, p: Tensor) -> Tensor:
-    """Return the draft's distributions `q` as long as those of `p`: cut, or filled up with zeros.
+    """Return `q`, the draft's distributions, with as many tokens as `p`: cut, or padded with zeros.
 
     [..., V of the draft] -> [..., V]
     """

@@ -29,9 +29,9 @@ def _unknown(token_ids: Collection[int]) -> NoReturn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """The distributions of both models for the next token, each [V] float32.
+    """The distributions of both models for the next token at one position, each [V] float32.
 
-    For the ids of some tokens, `after` returns the place that follows each of them.
+    `after` maps the ids of possible next tokens to the `Place` that follows each of them.
     """
 
     p: Tensor
@@ -44,8 +44,9 @@ class Place:
 class DrawnRounds:
     """The first two tokens of n rounds.
 
-    The second token is -1 if the round emits only one. A bonus token after a path of one guess was
-    drawn from the `p_after` of the rounds, so it has a meaning only if this is p after that guess.
+    The second token is -1 if the round emits only one. If it is a bonus token, it was drawn from
+    the argument `p_after` of `rounds`, whichever guess was accepted before it. It is then valid
+    only if `p_after` is p after that guess.
     """
 
     token_ids: Tensor  # [n, 2]
@@ -54,9 +55,9 @@ class DrawnRounds:
 
 
 class ManyDraws:
-    """Draws of the next two tokens.
+    """Draws of the next two tokens after a text.
 
-    The second is drawn only if the first is the most probable one.
+    A second token is drawn only if the first one is the target's most probable token.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class ManyDraws:
         first, second = drawn.token_ids.unbind(1)
         is_usual = first == self._usual
         second = second.where(is_usual, -1)
-        # If the round has no second token, it comes from another round.
+        # If a round emits only one token, the second token is drawn in another round.
         later = is_usual & (second < 0)
         is_stale = later & ~drawn.is_accepted & (not self._rule.rolls_back)
         for rejected in sorted(set(drawn.guess_ids[is_stale].tolist())):
@@ -116,8 +117,8 @@ class ManyDraws:
 def rounds(rule: ExactRule, place: Place, p_after: Tensor, uniforms: Tensor) -> DrawnRounds:
     """Draw n rounds at one position.
 
-    `p_after` [V] is p after a last guess. `uniforms` [n, 2 N + 1] decide the guesses, the verdicts
-    and the extra token, in this order.
+    `p_after` [V] is the distribution of the bonus token, which follows an accepted last guess.
+    `uniforms` [n, 2 N + 1] decide the guesses, the verdicts and the extra token, in this order.
     """
     count, size = len(uniforms), rule.guess_count
     draft = drafted(rule, place, p_after, uniforms[:, :size])
@@ -166,7 +167,7 @@ class Draft:
     guesses: Tensor  # [n, N]
     is_examined: Tensor  # [n, N] bool
     p: Tensor  # [1 + n + n N, V]
-    q: Tensor | None  # [1 + n, V], or as many rows as p if guesses follow guesses
+    q: Tensor | None  # [1 + n, V] if all guesses are siblings; as many rows as p for chains
 
 
 def drafted(rule: ExactRule, place: Place, p_after: Tensor, uniforms: Tensor) -> Draft:

@@ -95,9 +95,9 @@ class _RuledDrafter(_Around):
         )
 
     def _cut(self, proposal: Proposal, q: Tensor, raw_q: Tensor) -> Proposal:
-        """Return a drafted chain up to the first guess that the rule leaves out.
+        """Return a drafted chain without the first guess that the rule does not verify.
 
-        q and raw_q are [N, V].
+        The guesses after it are removed as well. q and raw_q are [N, V].
         """
         is_examined = self._rule.examined(proposal.token_ids[None], q[None])[0]
         length = int(is_examined.cumprod(0).sum())

@@ -41,7 +41,7 @@ class ExactRule:
     name = RIGHT
     drawing = Drawing.INDEPENDENT
     is_chain = False  # a round drafts one guess for each of two positions
-    reads_ahead = False  # the walk reads draws after the end of the accepted path
+    reads_ahead = False  # the walk also reads draws of guesses after the accepted path
     takes_bonus = True  # if all tokens of a path are accepted, the target adds one more token
     rolls_back = True  # rejected tokens are removed from the target's cache
 
@@ -61,8 +61,8 @@ class ExactRule:
     def examined(self, guesses: Tensor, q: Tensor) -> Tensor:
         """Return which guesses are verified. [n, N] x [n, N, V] -> [n, N] bool
 
-        Each guess was drawn from its row of q. In a chain, a guess that is left out takes the
-        guesses after it along.
+        Each guess was drawn from its row of q. In a chain, no guess after an unverified guess is
+        verified, whatever the result says about it.
         """
         return torch.ones_like(guesses, dtype=torch.bool)
 

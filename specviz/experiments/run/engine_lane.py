@@ -38,9 +38,9 @@ from specviz.serving.engine_stream import (
     token_ids_of,
 )
 
-# The text SAMPLE has indentation, numbers, accents and multi-byte characters, so that different
-# tokenizers split it differently.
 WARM_UP_TOKENS = 4
+# A text with indentation, numbers, accents and multi-byte characters, which different tokenizers
+# split differently. It shows whether a server has the tokenizer of the race's target.
 SAMPLE = "def total(items, 12 345):\n    \tit's Zürich, 東京 🌿\r\n\n  x+=1.5e10"
 
 

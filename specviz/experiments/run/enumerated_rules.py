@@ -1,8 +1,8 @@
 """The exact results of a verification rule for a vocabulary of two words, by enumeration.
 
-Every draft of K words, every pattern of draws and every extra token is followed with its
-probability, through the decoder's own functions. A wrong variant of block verification, which stops
-at the first failure, is enumerated in the same way.
+The sums run over every draft of K words, every pattern of accepting and rejecting draws, and every
+extra token; the decoder's own functions give the probability of each. A wrong variant of block
+verification, which stops at the first failure, is enumerated in the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from specviz.decoding.topology import topology, tree_shape
 from specviz.records import Drawing
 
 Words = tuple[int, ...]  # 0 is the first word of the vocabulary, 1 the second
-LONGEST = 3  # drafted words; more would make too many rows to read
+LONGEST = 3  # largest number of drafted words; a table of longer drafts would have too many rows
 
 
 # Name of a variant -> its functions. The last one is not exact.
@@ -33,7 +33,7 @@ VARIANTS: dict[str, tuple[Accept, WalkFunction]] = {
 
 @dataclass(frozen=True, slots=True)
 class EnumeratedDraft:
-    """One possible draft: how often it is written, and how often the rule accepts all of it."""
+    """One possible draft, its probability, and the probability that the rule accepts all of it."""
 
     words: Words
     drafted: float  # the draft's probability of writing these words
@@ -45,8 +45,8 @@ class EnumeratedDraft:
 class EnumeratedRule:
     """All drafts, the expected accepted words, and the probabilities of all texts of K + 1 words.
 
-    A text that a round ends early is continued by the target. `texts` maps each text to the
-    probability with which it comes out, and the probability that the target gives to it.
+    If a round emits fewer words, the target writes the remaining words. `texts` maps each text to
+    its probability under the rule, and its probability under the target alone.
     """
 
     drafts: tuple[EnumeratedDraft, ...]
@@ -55,7 +55,7 @@ class EnumeratedRule:
 
     @property
     def distance(self) -> float:
-        """Return the total variation between the texts that come out and those of the target."""
+        """Return the total variation between the rule's and the target's distribution of texts."""
         return sum(abs(came - wanted) for came, wanted in self.texts.values()) / 2
 
 
@@ -88,9 +88,9 @@ def enumerated_rule(variant: str, p: float, q: float, length: int) -> Enumerated
 def _outcomes(
     variant: str, words: Words, target: tuple[float, float], draft: tuple[float, float]
 ) -> Iterator[tuple[float, int, list[float]]]:
-    """Yield each pattern of draws of one draft.
+    """Yield each pattern of accepting and rejecting draws for one draft.
 
-    A pattern has its probability, the number of accepted words, and the extra token's distribution.
+    Yield its probability, the number of accepted words, and the extra token's distribution.
     """
     accept, walk = VARIANTS[variant]
     parents = tuple(range(-1, len(words) - 1))

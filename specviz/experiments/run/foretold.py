@@ -71,7 +71,8 @@ class _Text:
 def foretold_text(pair: Pair, prompt: Prompt, places: int, depth: int) -> ForetoldText:
     """Let the head guess `depth` tokens after each of the `places` tokens that the target emits.
 
-    Raises InputError for a pair without an EAGLE head, and for a prompt that leaves no room.
+    Raises InputError for a pair without an EAGLE head, and for a prompt that is too long for the
+    model's context.
     """
     loaded = load_pair(pair, "auto", "float32", frozenset({Need.EAGLE}))
     head, target = loaded.parts.eagle, loaded.target

@@ -76,8 +76,9 @@ def opening_request(pair: Pair) -> RaceRequest:
 def block_request(pair: Pair) -> RaceRequest:
     """Return the request of the run that block verification judges.
 
-    In one of its rounds, token by token would have stopped at an unlikely token that the block
-    makes up for.
+    In one of its rounds, one drafted token has a low p/q. Token-by-token verification would have
+    rejected it, but block verification accepts it, because other tokens of the draft compensate
+    for it.
     """
     config = method_named("draft-model").usual(
         5, temperature=1.0, rule="block", seed=SEED, max_new_tokens=TOKENS

@@ -16,16 +16,17 @@ from specviz.records import DecodingConfig, Round
 from specviz.slices import giving_way
 
 SAMPLES = 1000  # bootstrap samples for an interval
-# Sums over the drafts of one prompt: their number, and the accepted tokens that each rule expects.
+# Sums over the drafts of one prompt: the number of drafts, and the expected numbers of tokens that
+# token-by-token verification and block verification accept.
 Sums = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class RuleGain:
-    """Accepted tokens per draft under both rules, and how much more the block accepts.
+    """The expected accepted tokens per draft, token by token (`token`) and as a block (`block`).
 
-    `low` and `high` bound the gain: 95 % of the bootstrap samples over the prompts are between
-    them.
+    `low` and `high` are the ends of a 95 % interval of the gain `block` / `token` - 1, from
+    bootstrap samples over the prompts. `drafts` is the number of drafts.
     """
 
     drafts: int
@@ -36,7 +37,7 @@ class RuleGain:
 
 
 def drafted_rounds(loaded: LoadedPair, config: DecodingConfig, task: str, text: str) -> list[Round]:
-    """Return the rounds of one run that drafted anything."""
+    """Run one prompt and return those rounds in which at least one token was drafted."""
     ids = loaded.codec.encode(text, task)
     drafter = make_drafter(Setup(loaded.target, loaded.parts, config, cache_capacity(ids, config)))
     events = speculative.decode(loaded.target, drafter, ids, config, loaded.codec.eos_ids)
@@ -51,7 +52,7 @@ def sums_of(rounds: Sequence[Round]) -> Sums:
 
 
 def rule_gain(prompts: Sequence[Sums]) -> RuleGain:
-    """Compare both rules over the sums of at least one prompt with a draft."""
+    """Compare the two verification rules by the sums of several prompts with at least one draft."""
     count, by_token, as_block = _total(prompts)
     choose = random.Random(0)
     gains = sorted(_gains(prompts, choose))

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from specviz.metrics import exceeds
 
-DEFAULT_REPEATS = 3  # 3 is the smallest number of which one is in the middle
+DEFAULT_REPEATS = 3  # with three repeats, neither the fastest nor the slowest one is shown
 DISTURBED = "above its tokens per forward: other work disturbed it, or the texts differ in length"
 Run = TypeVar("Run")
 

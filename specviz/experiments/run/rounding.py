@@ -44,8 +44,9 @@ def rounded_places(
 ) -> Iterator[RoundedPlace]:
     """Yield the first `places` positions of the greedy text, each computed in two forwards.
 
-    One forward runs only the token before the position, the other runs `count` tokens from there.
-    Raises InputError for a pair that cannot be loaded, and for a prompt that leaves no room.
+    One forward runs only the token before the position, the other runs this token and the next
+    `count` - 1 tokens. Raises InputError for a pair that cannot be loaded, and for a prompt that is
+    too long for the model's context.
     """
     loaded = load_pair(pair, "auto", dtype, frozenset())
     model, prompt_ids = loaded.target, loaded.codec.encode(prompt)
