@@ -46,7 +46,7 @@ _OF_LOOKUP = frozenset({EngineMethod.PROMPT_LOOKUP})
 
 
 class Dialect(ABC):
-    """The names that one engine uses for a deployment's fields, and its rules for them."""
+    """One engine's names for the fields of a deployment, and its rules for their values."""
 
     name = ""
     of_methods = "method"  # the word that messages use for a drafting method of this engine
@@ -66,9 +66,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str]:
-        """Turn the typed values in `heard` into those of a deployment; yield notes for the user.
+        """Replace the values in `heard`, as typed for this engine, by the values of a deployment.
 
-        `old` has the fields that the user set with a flag that the engine no longer accepts.
+        Yield notes for the user. `old` has the fields that the user set with a flag that the engine
+        no longer accepts.
         """
 
     def kept_method(self, typed: Any) -> tuple[str, dict[str, str]]:
@@ -305,7 +306,8 @@ class SglangDialect(Dialect):
         if depth is not None and width == 1:
             # The engine verifies the root as well, so it counts one node more.
             found[self._NODES] = depth + 1
-        if sampled and self._BLOCKS not in found:  # block verification sets it as well
+        # SGLang itself switches rejection sampling on for block verification.
+        if sampled and self._BLOCKS not in found:
             found[self._REJECTION] = True
         return found
 
@@ -335,7 +337,8 @@ class SglangDialect(Dialect):
             is_block = str(heard["rule"]).lower() == "true"
             heard["rule"] = VerificationRule.BLOCK if is_block else VerificationRule.TOKEN
             if is_block and method in self._WITH_REJECTION:
-                heard["draft_sampling"] = DraftSampling.PROBABILISTIC  # SGLang sets this as well
+                # SGLang always draws the drafted tokens at random if it verifies blocks.
+                heard["draft_sampling"] = DraftSampling.PROBABILISTIC
         block, breadth = heard.pop("block", None), heard.pop("lookup_branching", None)
         if block is not None and method in self.only["block"]:
             given = read_integer(block, "block size")

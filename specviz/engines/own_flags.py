@@ -15,7 +15,7 @@ _METHODS = {
     EngineMethod.EAGLE3: "eagle",
     EngineMethod.SUFFIX: "suffix",
 }
-# vLLM's field of suffix decoding -> the option of our method, and what one unit is in the option.
+# vLLM's field of suffix decoding -> our method's option, and the factor from vLLM's value to ours.
 _SUFFIX = {
     "max_tree_depth": ("tree_depth", 1),
     "max_spec_factor": ("match_factor", 100),
@@ -46,7 +46,7 @@ def _words(deployment: ModelDeployment, further: Mapping[str, Any]) -> Iterator[
     if rule is VerificationRule.BLOCK:
         yield f"--rule {rule.value}"
     if method is EngineMethod.SUFFIX:
-        for end, (option, unit) in _SUFFIX.items():
+        for end, (option, factor) in _SUFFIX.items():
             value = further.get(f"{SPECULATIVE}suffix_decoding_{end}")
             if value is not None:
-                yield f"--option {option}={round(unit * float(value))}"
+                yield f"--option {option}={round(factor * float(value))}"

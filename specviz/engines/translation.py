@@ -243,11 +243,11 @@ def _is_unknown_kind(value: Any) -> bool:
 def _keep_method(
     flags: Sequence[PastedFlag], source: EngineFacts, target: EngineFacts, work: _Work
 ) -> dict[str, str]:
-    """Return the flags of a method that is passed on unchanged (`Dialect.kept_method`).
+    """Handle a drafting method that `EngineMethod` lacks (see `Dialect.kept_method`); return flags.
 
-    For the same engine, the map leads from a flag in the text to the method's own flag today. For
-    another engine, which lacks the method, it leads from the method's own flag back to the flag
-    that other methods use.
+    A translation for the same engine passes the method on unchanged. The result then maps each flag
+    of the text to the flag that the method has today. Another engine lacks the method. The result
+    then maps each flag that only this method has to the flag that other methods use instead.
     """
     typed = [each for each in flags if _name(each, source) == "method"]
     if not typed or not source.is_server:
@@ -310,9 +310,10 @@ def _remarks(configuration: Configuration, work: _Work, target: EngineFacts) -> 
 
 
 def _own_note(deployment: ModelDeployment, work: _Work) -> Iterator[str]:
-    """Yield the flags of specviz for the method and the rule of the text.
+    """Yield a note with the flags of specviz for the method and the rule of the text.
 
-    It is for texts whose settings have other names there: suffix decoding, and rules.
+    Only suffix decoding and block verification need this note, because specviz has other names for
+    their settings.
     """
     if deployment.method is EngineMethod.SUFFIX or deployment.rule is VerificationRule.BLOCK:
         if flags := own_flags(deployment, work.further):
