@@ -22,7 +22,7 @@ STEPS = 5
 class CarriedLoad:
     """The load that a planned deployment can serve, found by `simulated_load`.
 
-    The result is the same at each call.
+    Repeated simulations use the same random draws, so the same plan always gives the same load.
     """
 
     def __init__(self, sized: SizedPlan) -> None:
@@ -52,7 +52,7 @@ class CarriedLoad:
         return None if cost is None else cost.machines * self.sized.cards(policy)
 
     def cost(self, policy: Policy) -> DailyCost | None:
-        """Return the cost per day of enough deployments for the planned load.
+        """Return the cost per day of as many deployments as the planned load needs.
 
         Return None if a deployment can serve no load. If the plan has no price, the cost is 0.
         """

@@ -30,7 +30,7 @@ _LONGER = (
     "simulation lets those wait once more, so under load it is rather too slow."
 )
 _ENDS = "Requests that ended were not followed by others in the measurement."
-# Pairs of a number of concurrent requests and seconds, in rising order.
+# Pairs (number of concurrent requests, seconds), in rising order of the number.
 Curve = tuple[tuple[int, float], ...]
 
 

@@ -31,7 +31,7 @@ SATURATED = 8
 # The highest load on the page's curve of times, as a multiple of the planned load. If the
 # deployment can serve less, the curve ends at the load that it can serve.
 TIMES = 3.0
-# The loads of the points on that curve, as shares of its highest load.
+# The loads at which the page's curve of times has points, as shares of the curve's highest load.
 SHARES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.85, 0.95)
 # The difference below which two sums of tokens count as equal, because of rounding errors.
 ROUNDED = 1e-6
@@ -264,7 +264,7 @@ def by_load(sized: SizedPlan, seed: int = 0) -> list[dict[str, Any]]:
 def _loads(load: float, most: float) -> list[float]:
     """Return the loads to simulate: the planned load, and SHARES of an upper limit.
 
-    The limit is `most`, the largest load that the deployment can serve, or TIMES the planned load
-    if that is less.
+    The upper limit is `most`, the largest load that the deployment can serve, or TIMES the planned
+    load if that is less.
     """
     return sorted({*(share * min(most, TIMES * load) for share in SHARES), load})

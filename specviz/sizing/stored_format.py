@@ -14,7 +14,8 @@ from typing import Any
 _METHODS = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}
 _INTEGERS = {4: "int4", 8: "int8"}
 _BITS = ("bits", "w_bit", "nbits", "num_bits")
-# Matches words in the names of fields that do not describe weights.
+# Matches the names of fields about activations, caches or computation, which do not describe
+# weights.
 _OTHER = re.compile("input|output|activation|kv_cache|cache|compute|storage|scale")
 # Finds the number of bits of the weights in a name: it is 4 both in
 # Int8DynamicActivationInt4WeightConfig and in W4A16_AWQ.
@@ -129,7 +130,10 @@ def _bits(value: Any) -> Iterator[int]:
 
 
 def _values(value: Any) -> Iterator[Any]:
-    """Yield all values in a description of weights, except those of fields about other things."""
+    """Yield all values in a description of weights, however deeply they are nested.
+
+    Values of fields about activations, caches or computation (`_OTHER`) are left out.
+    """
     for name, each in value.items() if isinstance(value, Mapping) else ():
         if _OTHER.search(str(name)) or name in ("quant_method", "packing_format"):
             continue
