@@ -203,9 +203,9 @@ def _cost_at(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> 
 
 
 def _line_at(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> list[float]:
-    """Return what `_cost_at` returns if rounds were measured, but without its lower limit.
+    """Return the times of a round as `_cost_at` does, but without the limit of one plain step.
 
-    The cost may therefore be below that of a plain step.
+    At least one round must have been measured. The sum may be less than the time of a plain step.
     """
     lengths = sorted({run.candidate.draft_length for run in timed})
     if draft_length in lengths:

@@ -460,7 +460,7 @@ def gains_by_method(results: Results, numbers: Values) -> Found:
 
 @rule
 def gains_by_use(results: Results, numbers: Values) -> Found:
-    """Test whether the speedup of each use is in its claimed range.
+    """Test whether the speedup of each use, such as code or chat, is in its claimed range.
 
     Also test whether speculation is slower than plain decoding in a large batch.
     """

@@ -595,7 +595,8 @@ def needed_by_uses(
 ) -> Found:
     """Return the acceptance rates that the claimed speedups of `uses` need.
 
-    The claim gives the lowest and the highest speedup of each use.
+    A use is a kind of request, such as code or chat. The claim gives the lowest and the highest
+    speedup of each use.
     """
     ranges: list[dict[str, Any]] = []
     for name, ends in uses.items():

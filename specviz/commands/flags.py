@@ -53,7 +53,7 @@ _WITH_TARGET = ("draft", "eagle", "medusa")
 _METAVARS = {ValueType.INTEGER: "N", ValueType.NUMBER: "X", ValueType.CHOICE: "NAME"}
 _DEFAULT_COUNT = 10  # number of held-out prompts without --prompt-count
 _OF_METHOD = tuple(setting for setting in DECODING if setting.part is Part.METHOD)
-# settings of the method whose default does not depend on the method
+# settings of a method whose defaults are the same for all methods
 _AS_GIVEN = ("rule", "length_policy", "entropy_threshold")
 _BESIDE_METHOD = tuple(setting for setting in DECODING if setting.part is not Part.METHOD)
 

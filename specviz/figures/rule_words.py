@@ -10,7 +10,7 @@ from specviz.records import Outcome, Round, Verdict
 
 
 class RuleWords:
-    """Token by token: a draw decides about every guess, which is compared by itself.
+    """The words about a verification rule; the values of this class describe token by token.
 
     - `has_draws`: a draw u decides whether a guess passes.
     - `compares`: the rule compares p with q at each guess, so the overlap of both shows how often
@@ -76,9 +76,10 @@ class _BlockWords(RuleWords):
 
 
 def carried_ratios(round_: Round) -> tuple[float, ...]:
-    """Return p_i of every node of a chain, which block verification carries along.
+    """Return the running product of p/q at every node of a chain, for block verification.
 
-    It is the product of p/q from the first node on, cut to 1 after each node.
+    The product includes all nodes from the first one to this one. It is limited to 1 after each
+    factor. The paper (arXiv 2403.10444) calls it p_i.
     """
     ratios: list[float] = []
     for verdict in round_.verdicts:
