@@ -1,8 +1,8 @@
 """The one test for GPUs: all code that runs only on a GPU first asks `is_accelerator`.
 
-The host launches work on an accelerator and continues without waiting. So waiting, reading results
-and copying need rules that do not apply to a CPU. A test without a GPU can add another device type
-to ACCELERATORS; specviz then runs its code for GPUs on that device.
+The host launches work on an accelerator and continues without waiting. Code that waits, reads
+results or copies therefore has rules that do not apply to a CPU. A test without a GPU can add
+another device type to ACCELERATORS; specviz then runs its code for GPUs on that device.
 """
 
 from __future__ import annotations

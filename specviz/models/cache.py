@@ -46,11 +46,12 @@ class SlotCache:
         self._length = 0
         self._slots = 0  # C, the number of allocated slots
         self._buffer: Tensor | None = None  # [M, B, 2 G, C, D]
-        # The first slot of the last write, and the slot after its last one. The three lists below
-        # have the views of the buffer that this write uses, one view per layer.
+        # The first slot of the last write, and the slot after its last one. `_new`, `_keys` and
+        # `_values` have views of the buffer for this write, one view per layer.
         self._written = (0, 0)
-        self._new: list[Tensor] = []  # the slots of the last write, [B, 2 G, N, D]
-        self._keys: list[Tensor] = []  # all slots up to the last write, [B, G, start + N, D]
+        self._new: list[Tensor] = []  # the slots that the last write filled, [B, 2 G, N, D]
+        # All slots up to the end of the last write, [B, G, start + N, D].
+        self._keys: list[Tensor] = []
         self._values: list[Tensor] = []
         # The text position of the token in every slot, [capacity]. If this is None, the position of
         # every token is the index of its slot.

@@ -1,8 +1,8 @@
 """A draft vocabulary: the part of the target's vocabulary that a drafter can propose.
 
-FR-Spec (2502.14856) and EAGLE-3 (2503.01840) use a draft vocabulary. All other tokens have
-probability 0 in the draft's distributions. Decoding stays exact, and the draft reads only a small
-part of the output matrix. In shapes, N is the number of tokens with logits, V the size of the
+FR-Spec (arXiv 2502.14856) and EAGLE-3 (arXiv 2503.01840) use a draft vocabulary. All other tokens
+have probability 0 in the draft's distributions. Decoding stays exact, and the draft reads only a
+small part of the output matrix. In shapes, N is the number of tokens with logits, V the size of the
 target's vocabulary and R the size of the draft vocabulary.
 """
 

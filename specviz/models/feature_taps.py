@@ -13,7 +13,11 @@ from torch import Tensor
 
 
 class FeatureTaps:
-    """Collect the hidden states of `layers` during a forward pass. See `ForwardOutput`."""
+    """Collect the hidden states of `layers` during a forward pass.
+
+    The state of layer i is the input of that layer (from 0). If i is the number of layers, it is
+    the result of the final norm.
+    """
 
     def __init__(self, layers: Sequence[int]) -> None:
         self.layers = tuple(layers)
@@ -31,7 +35,7 @@ class FeatureTaps:
             self._states[layer] = state
 
     def parts(self, layers: range) -> list[range]:
-        """Divide a range of layers, so that each requested layer is the first of its part.
+        """Divide a range of layers into parts, so that every requested layer begins a part.
 
         >>> FeatureTaps((2, 5)).parts(range(1, 7))
         [range(1, 2), range(2, 5), range(5, 7)]

@@ -234,7 +234,7 @@ class LibraryModel(LocalModel):
 
 
 class _Watch:
-    """The data that one forward pass exchanges with the hook before the output matrix."""
+    """The data of one forward pass for `_OutputTap`: the tokens that need logits, and features."""
 
     def __init__(self, last: Tensor | None) -> None:
         # [B], for each row the index of the only token whose logits are needed; None means all
@@ -246,13 +246,15 @@ class _Watch:
 class _OutputTap:
     """A hook that runs before the output matrix.
 
-    It stores features, and drops the tokens whose logits are not needed.
+    It stores the hidden states of all tokens as features. It then drops the tokens whose logits are
+    not needed, so that the output matrix runs only for the others.
 
     Each thread that runs the module has a `_Watch` of its own.
     """
 
     def __init__(self, matrix: Any) -> None:
-        self._watches: dict[int, _Watch] = {}  # the key is the number of the thread
+        # Number of a thread -> the data of the forward pass that it runs.
+        self._watches: dict[int, _Watch] = {}
         matrix.register_forward_pre_hook(self._pass)
 
     @contextmanager

@@ -182,7 +182,7 @@ class _Loader:
     dtype: torch.dtype
 
     def load(self, needs: frozenset[Need], demand: Demand) -> LoadedPair:
-        surveys = self._look(needs, demand)
+        surveys = self._prepared(needs, demand)
         target = self._model(self.pair.target, "target", surveys)
         # Set the number of threads first: heads choose their matrix kernels for that number.
         use_threads(target.info, Environment.read())
@@ -201,8 +201,11 @@ class _Loader:
         self._model(self.pair.target, "target", surveys)
         return LoadedPair(self.pair, target.model, parts, target.codec)
 
-    def _look(self, needs: frozenset[Need], demand: Demand) -> dict[str, Survey]:
-        """Survey the pair unless all its models are in memory, and make space for the run."""
+    def _prepared(self, needs: frozenset[Need], demand: Demand) -> dict[str, Survey]:
+        """Survey the pair's models unless all are in memory, and free memory for the run.
+
+        Return the facts about each surveyed model, by its source.
+        """
         sources = needed_models(self.pair, needs)
         loaded = {each: _store.held(self.key("model", each)) for each in sources}
         surveys: dict[str, Survey] = {}

@@ -84,14 +84,15 @@ class SequenceWork(Hashable, Protocol):
 
     @property
     def wholes(self) -> int:
-        """Return how many whole numbers the work gets from the host."""
+        """Return how many whole numbers, such as token ids, the work gets from the host."""
         ...
 
     @property
     def alike(self) -> Sequence[SequenceWork]:
         """Return the pieces of work that other rounds of the run may need instead of this piece.
 
-        They have as many random draws and inputs as this piece.
+        For example, they run another number of tokens that the cache lacks. They get as many random
+        draws and inputs as this piece.
         """
         ...
 

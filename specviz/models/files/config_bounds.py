@@ -19,7 +19,8 @@ MAX_CONFIG_BYTES = 10_000_000
 # Largest number of values in a configuration. transformers needs 20 seconds to read ten times as
 # many.
 MAX_CONFIG_VALUES = 20_000
-# Patterns that match the ends of field names, in config.json and in GGUF headers.
+# Each pattern matches the ends of the names of similar fields, in config.json and in GGUF headers.
+# `_LIMITS` has the largest value of such fields.
 _LAYERS = re.compile(r"(layers?|block_count)$")
 _EXPERTS = re.compile(r"experts?(_count)?$")
 _HEADS = re.compile(r"(heads?|head_count(_kv)?)$")

@@ -266,7 +266,8 @@ def find_model_folder(source: str, environment: Environment, weights: bool = Tru
 def locate(source: str, environment: Environment, weights: bool) -> tuple[Path, Listing | None]:
     """Return the folder or file of a model, and the list of its files on the Hub if there is one.
 
-    The arguments are those of `find_model_folder`. A model that is too large is not downloaded.
+    Without `weights`, only configuration and tokenizer are downloaded. Raises InputError, before a
+    download, for a model that is too large.
     """
     if not is_on_the_hub(source):
         return Path(os.path.expanduser(source)), None

@@ -170,7 +170,11 @@ def _small(config: Any) -> str | None:
 
 @lru_cache(maxsize=256)
 def _refusal_of(kind: str, text: str) -> str | None:
-    """Run the twin. Return None if it can verify a tree, otherwise the end of an error sentence."""
+    """Run the twin. Return None if it can verify a tree, otherwise the end of an error sentence.
+
+    `kind` is the model type of the configuration, and `text` is the result of `_small`. Return None
+    as well if the twin cannot be built or run.
+    """
     try:
         config = CONFIG_MAPPING[kind].from_dict(json.loads(text))
         with torch.device("meta"):

@@ -54,8 +54,8 @@ _ROUNDING_SHARE = 1 / 8
 # the largest logit.
 _HALF_ROUNDING = 0.25
 # Imagine a line from the logits with the right mask and positions (0) to the logits with wrong ones
-# (1). On this line, the reference must be below this number. Rounding alone moves it to at most
-# 0.5.
+# (1). The reference's logits, projected on this line, must be below this number. Rounding alone
+# moves them to at most 0.5.
 _HALFWAY = 0.7
 
 

@@ -67,7 +67,11 @@ def unfit_weights(folder: Path, config: Any) -> str | None:
 
 
 def unfit_tensors(report: Mapping[str, Any]) -> str | None:
-    """Return a text as `unfit_weights` does, from the loading report of transformers."""
+    """Return which tensors are missing or have another shape, or None if all tensors fit.
+
+    `report` is the loading report of transformers. The result is the end of a sentence that begins
+    with the model's name.
+    """
     missing = [f"{name} is missing" for name in report["missing_keys"]]
     misshaped = [
         f"{name} has shape {list(found)} instead of {list(needed)}"

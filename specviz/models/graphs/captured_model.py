@@ -122,9 +122,9 @@ class CapturedModel(LlamaModel):
         )
 
     def _tap(self, taps: FeatureTaps) -> tuple[int, ...]:
-        """Let graphs also return the hidden states of the layers in `taps`.
+        """Let future graphs also return the hidden states of the layers that `taps` requests.
 
-        Return all layers whose hidden states the graphs return.
+        Return all layers whose hidden states graphs return: those of `taps` and of earlier calls.
         """
         asked = {layer for layer in taps.layers if layer < self._info.layers}
         if not asked <= set(self._tapped):
@@ -274,7 +274,9 @@ class CapturedModel(LlamaModel):
     def _buffers(
         self, cache: KeyValueCache, rows: int, start: int, count: int
     ) -> GraphBuffers | None:
-        """Return the buffers whose graphs can run these tokens, or None if a graph cannot run them.
+        """Return the buffers of `cache` if a graph can run these tokens, otherwise None.
+
+        The tokens are `count` per row, from slot `start` on.
 
         A graph uses the weights of one model, so this model cannot use the graphs of another
         model's cache.

@@ -37,7 +37,7 @@ KEPT_KINDS = 8
 
 @dataclass(frozen=True, slots=True)
 class StepShape:
-    """The properties of a forward pass for which one graph is captured."""
+    """The properties of a forward pass: passes with equal properties replay the same graph."""
 
     # The layers that run; None means the whole model, from token ids to logits.
     layers: range | None
@@ -62,13 +62,16 @@ class WorkKind:
 
     @property
     def alike(self) -> tuple[WorkKind, ...]:
-        """Return the kinds of work that other rounds of a run may need instead of this kind."""
+        """Return the kinds of work that other rounds of the same run may need instead of this kind.
+
+        For example, a round may run two tokens that the draft's cache lacks instead of one.
+        """
         return tuple(replace(self, work=work) for work in self.work.alike)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkShape:
-    """The properties of a piece of work for which one graph is captured."""
+    """The properties of a piece of work: work with equal properties replays the same graph."""
 
     kind: WorkKind
     end: int  # E, the number of slots that the tokens see
@@ -239,7 +242,8 @@ class FreeBuffers:
 
     def expect(self, layers: range | None, count: int, is_tree: bool) -> None:
         """Remember that later sequences will need forward passes of up to `count` tokens."""
-        # at least 2, because a draft model runs two tokens after a chain that was accepted whole
+        # The smallest size is 2, because a draft model runs two tokens at once after a round that
+        # accepted its whole chain.
         size = power_of_two(max(2, count))
         with self._lock:
             self._most[layers, is_tree] = max(size, self._most.get((layers, is_tree), 0))
@@ -247,9 +251,8 @@ class FreeBuffers:
     def expected(self, slots: int, tapped: tuple[int, ...]) -> list[StepShape]:
         """Return the shapes of all forward passes that the next sequence may need.
 
-        The sequence has a cache of `slots` slots.
-
-        Passes through all layers return the hidden states of the layers `tapped`.
+        The sequence has a cache of `slots` slots. Passes through all layers return the hidden
+        states of the layers `tapped`.
         """
         with self._lock:
             kinds = list(self._most.items())
@@ -279,7 +282,7 @@ class FreeBuffers:
         return [WorkShape(kind, end) for kind in kinds for end in all_slots_seen(slots)]
 
     def give(self, buffers: GraphBuffers) -> None:
-        """Take back the buffers of a sequence that has ended, and keep them for the next sequence.
+        """Store the buffers of a sequence that has ended, so that the next sequence can use them.
 
         If there are more than KEPT sets of unused buffers, the oldest set is dropped.
         """

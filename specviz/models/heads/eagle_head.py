@@ -1,11 +1,11 @@
 """An EAGLE head: a decoder layer that predicts the target's next hidden state.
 
-EAGLE (Li et al., 2401.15077) and EAGLE-3 (2503.01840) differ in how the first layer gets its input
-and in how the logits are computed. The input at each position is a pair: a token's embedding and
-the feature of the token before. This module knows nothing about files, trees or sampling. In
-shapes, N is the number of tokens, W the hidden size, I the number of inputs of attention, F the
-number of feature layers, V the size of the vocabulary and S the number of slots that a tree mask
-covers.
+EAGLE (Li et al., arXiv 2401.15077) and EAGLE-3 (arXiv 2503.01840) differ in how the first layer
+gets its input and in how the logits are computed. The input at each position is a pair: a token's
+embedding and the feature of the token before. This module knows nothing about files, trees or
+sampling. In shapes, N is the number of tokens, W the hidden size, I the number of inputs of
+attention, F the number of feature layers, V the size of the vocabulary and S the number of slots
+that a tree mask covers.
 """
 
 from __future__ import annotations
@@ -168,10 +168,10 @@ class EagleHead:
     ) -> tuple[Tensor, Tensor]:
         """Run N pairs of a token and a feature, which take the next N slots of the head's cache.
 
-        Return logits of tokens t + 2 [N, V] and features of tokens t + 1 [N, W]. `tree_mask`,
-        `last_only` (logits [1, V]) and errors are as in `LanguageModel.forward`. No position may be
-        larger than the slot of its pair, because the table of rotary angles covers only as many
-        positions as there are slots.
+        Return logits of tokens t + 2 [N, V] and features of tokens t + 1 [N, W]. With `last_only`,
+        the logits are only those of the last pair, [1, V]. `tree_mask` and the errors are those of
+        `LanguageModel.forward`. No position may be larger than the slot of its pair, because the
+        table of rotary angles covers only as many positions as there are slots.
         """
         slots = StraightSlots(cache, cache.length, 1, token_ids.shape[0])
         cache.check_room(slots.count)

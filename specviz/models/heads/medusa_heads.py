@@ -1,6 +1,6 @@
 """Medusa heads: they predict several tokens ahead at once, from one hidden state of the target.
 
-Source: Cai et al., Medusa (2401.10774). This module knows nothing about trees or sampling. In
+Source: Cai et al., Medusa (arXiv 2401.10774). This module knows nothing about trees or sampling. In
 shapes, H is the number of heads, W the hidden size, I the number of inputs of a head's last matrix
 multiplication and V the size of the vocabulary.
 """

@@ -27,8 +27,8 @@ FILE = "self_drafting.json"
 class SelfDrafting:
     """The layers of the target that draft, for two drafting methods.
 
-    Early exit runs only the first `exit_layer` layers (LayerSkip, 2404.16710). Layer skipping runs
-    all layers except `skipped_layers`, numbered from 0 (Draft & Verify, 2309.08168).
+    Early exit runs only the first `exit_layer` layers (LayerSkip, arXiv 2404.16710). Layer skipping
+    runs all layers except `skipped_layers`, numbered from 0 (Draft & Verify, arXiv 2309.08168).
     """
 
     exit_layer: int
@@ -102,10 +102,12 @@ _lock = threading.Lock()
 
 
 def layer_skipping(model: LlamaModel, skipped: Sequence[int]) -> LlamaModel:
-    """Return the model without the layers `skipped` (from 0). Only its caches need memory.
+    """Return a model that runs all layers except `skipped` (numbered from 0).
+
+    It shares the weights of `model`, so only its caches need memory.
 
     The smaller model is made once for each model and choice of layers, so that its CUDA graphs stay
-    valid. Source: Zhang et al., Draft & Verify (2309.08168). Raises InputError if `skipped`
+    valid. Source: Zhang et al., Draft & Verify (arXiv 2309.08168). Raises InputError if `skipped`
     contains a layer twice, a layer that does not exist, or all layers.
     """
     info = model.info

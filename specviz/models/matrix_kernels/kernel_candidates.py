@@ -204,8 +204,8 @@ class Panels:
 class TorchInt8:
     """torch's own kernel for int8 weights. It needs x in bfloat16.
 
-    On a GPU it reads one byte per weight. Converting the matrix to bfloat16 first would move five:
-    it reads one byte, writes two, and reads them again.
+    On a GPU it reads one byte per weight. If the matrix were converted to bfloat16 first, five
+    bytes per weight would be moved: one is read, two are written, and these two are read again.
     """
 
     def __init__(self, weights: MatrixWeights) -> None:
@@ -213,7 +213,8 @@ class TorchInt8:
         self._inputs = weights.steps.shape[1]
         is_on_cpu = weights.steps.device.type == "cpu"
         self._padding = -self._inputs % _INT8_INPUTS if is_on_cpu else 0
-        # without padding, this is the tensor that `Widened` also uses, not a copy
+        # If the kernel needs no padding, keep the same tensor that `Widened` uses instead of a
+        # copy.
         steps = weights.steps
         self._steps = F.pad(steps, (0, self._padding)) if self._padding else steps
         self._scale = weights.scale

@@ -266,7 +266,7 @@ alone:"""
         )
 
     def _is_there(self, vector: int) -> str:
-        """Write code for a mask of the lanes that are outputs, not padding of the last panel."""
+        """Write code for a mask: the lanes that are outputs and not padding of the last panel."""
         lanes = self._registers.lanes
         wide = f"<{lanes} x i64>"
         first = self._name(f"insertelement {wide} undef, i64 %left, i32 0")
@@ -330,7 +330,7 @@ alone:"""
 
     @property
     def _row(self) -> str:
-        """The suffix that intrinsics have for a vector with the dtype of x."""
+        """The suffix of the names of LLVM's intrinsics for a vector with the dtype of x."""
         return "f32" if self._rows is RowType.FLOAT32 else "i16"
 
     def _name(self, operation: str) -> str:

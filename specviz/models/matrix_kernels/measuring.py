@@ -39,15 +39,17 @@ FEW_MATRICES = 2
 # The number of later passes over all classes of row counts. The class for prompts is measured in
 # the first pass only, because it takes the longest and matters least.
 LATER_PASSES = 3
-# If no kernel runs all layers in one call, a candidate is dropped if it takes this many times as
-# long as the fastest in every class: the first number after one pass, which other programs may have
-# disturbed, and the second after two.
+# Without a kernel that runs all layers in one call, a candidate is dropped if it is much slower
+# than the fastest in every class: SLOW_ONCE times as slow after one pass, SLOW times after two. The
+# first limit is larger because other programs may have disturbed the only pass.
 SLOW_ONCE, SLOW = 2.5, 1.2
 # If a candidate takes more than this many times as long as the fastest for one class of row counts,
-# memory does not limit it. For the next class it is then measured with FEW_MATRICES matrices. If
-# the next class is the one for prompts, the time of the candidate is estimated instead.
+# its arithmetic limits it and not the memory. For the next class it is then measured with
+# FEW_MATRICES matrices. If the next class is the one for prompts, the time of the candidate is
+# estimated instead.
 HOPELESS = 3.0
-# If two passes differ by more than this factor, the machine is busy with other work.
+# If the median of several passes takes this many times as long as the shortest, other programs keep
+# the machine busy and the times are not used.
 STEADY = 1.3
 
 Clock = Callable[[], float]
@@ -78,13 +80,15 @@ def measure(
     for each in candidates:
         held_matrices = _held_by(each, first, weights)
         for x in inputs[:FEW]:
-            held_matrices[0](x, None)  # the first call compiles the kernel or starts threads
+            # The first call may compile the kernel or start threads, so it is not measured.
+            held_matrices[0](x, None)
         held[each.name] = held_matrices
         passes[each.name] = _first_pass(held_matrices, inputs, passes, clock)
         if clock() > deadline:
             return None
         _drop(held, passes, SLOW_ONCE)
-    if len(held) > 1:  # a second look, because a short disturbance must not decide
+    # Measure all remaining candidates a second time, because one short disturbance must not decide.
+    if len(held) > 1:
         for name, held_matrices in held.items():
             again = _first_pass(held_matrices, inputs, {}, clock)
             passes[name] = list(_least([passes[name], again]))
@@ -125,7 +129,9 @@ def _sample(matrices: Sequence[Projection], size: int) -> tuple[Sequence[Project
 
 
 def _working_set(candidates: int) -> int:
-    """Return the bytes to measure in the later passes, of which each candidate may need a copy.
+    """Return how many bytes of matrices the later passes measure.
+
+    Each of the `candidates` may need a copy of these matrices.
 
     All copies together take at most half of the free memory.
     """
@@ -136,7 +142,7 @@ def _working_set(candidates: int) -> int:
 def _held_by(
     candidate: KernelCandidate, matrices: Sequence[Projection], weights: Sequence[MatrixWeights]
 ) -> list[Held]:
-    """Return matrices as a candidate holds them; those that already use it are not copied."""
+    """Return the matrices in the layout of a candidate. Copy only those in another layout."""
     pairs = zip(matrices, weights, strict=True)
     return [each.held(candidate.name) or candidate.hold(own, each.rows) for each, own in pairs]
 

@@ -50,9 +50,10 @@ _is_float32 = ContextVar("is_float32", default=False)
 class Projection:
     """The map x -> x W^T + b, for W [O, I] and b [O].
 
-    Other layouts than the plain matrix are copies. If the caller continues to use its tensor, it
-    must set `is_shared`; then `may_copy` says whether a copy may exist at the same time. Fixed
-    rules choose the kernels until `adopt` is called.
+    A kernel with another layout than the plain matrix needs a copy of W, and the projection then
+    drops the tensor that the caller passed. A caller that continues to use this tensor must set
+    `is_shared`; `may_copy` then says whether a copy may exist as well. Fixed rules choose the
+    kernels until `adopt` is called.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class Projection:
         may_copy: bool = True,
     ) -> None:
         weights: MatrixWeights = PlainWeights(weight) if isinstance(weight, Tensor) else weight
-        self._source: MatrixWeights | None = weights  # is None if W is stored only in `_layouts`
+        # This is None if W is stored only in `_layouts`.
+        self._source: MatrixWeights | None = weights
         self.shape = weights.shape
         self.bias = bias
         self.rows = rows or (weight.dtype if isinstance(weight, Tensor) else torch.float32)

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from specviz.models.matrix_kernels.panel_form import GROUP, RowType
 
 FOUR = 4
-# If all absolute values of a group are below LEAST, the group is rounded to zeros.
+# The largest absolute value of a group is rounded to this integer: its high byte is 127, its low
+# byte 0.
 LEVELS = 127 * 256
 # A group is rounded to zeros if all its absolute values are below this limit.
 LEAST = 2.0**-100
@@ -146,7 +147,10 @@ def _read(k: int, rows: RowType) -> str:
 
 
 def _round(k: int) -> str:
-    """Return code that rounds the k-th group, and adds its first half to its second half."""
+    """Return code that rounds the k-th group.
+
+    It also adds the two halves of the group lane by lane, as the first step of the group's sum.
+    """
     everywhere = _repeated(f"i32 {k}", GROUP)
     return f"""  %factor{k} = shufflevector <4 x float> %factor, <4 x float> undef,
     {_WORDS} {everywhere}

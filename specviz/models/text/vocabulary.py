@@ -54,7 +54,7 @@ class VocabularyMap:
 def match_vocabularies(target: TextCodec, draft: TextCodec) -> VocabularyMap:
     """Match the tokens of two tokenizers by their bytes; return tables on the CPU.
 
-    The intersection of two vocabularies is described in 2502.05202.
+    arXiv 2502.05202 describes the intersection of two vocabularies.
     """
     ours, theirs = target.text_tokens(), draft.text_tokens()
     shared = sorted((ours[text], theirs[text]) for text in ours.keys() & theirs.keys())
