@@ -26,11 +26,11 @@ class NgramMatch:
 class SuffixMatch:
     """The match that suffix decoding chose: the last tokens, which occur `counts[0]` times.
 
-    `token_ids` are these tokens. The end of the text is one of the occurrences. The other values of
-    `counts` say, for each drafted token, after how many of the occurrences the text went on with
-    the draft up to this token. The score of a match is the sum of these values divided by
-    `counts[0]`; this match has the best score among the matches of 1 to `longest` tokens. The
-    counts are those of the text, or those of earlier outputs if `is_earlier` is True.
+    `token_ids` are these tokens; the end of the text counts as one occurrence. `counts[i]` says how
+    many of the occurrences are followed by the first i tokens of the draft. The score of a match is
+    the sum of `counts[1:]` divided by `counts[0]`; this match has the best score among the matches
+    of 1 to `longest` tokens. The occurrences are in the text itself, or in earlier outputs if
+    `is_earlier` is True.
     """
 
     longest: int

@@ -617,8 +617,8 @@ _BATCH_TABLE = (
 )
 SETTINGS = {setting.name: setting for setting in _TABLE}
 _OF_REQUEST = (Part.PROMPT, Part.MODELS)
-# DECODING has the settings of DecodingConfig. SAMPLING has those of them that change the target's
-# distribution.
+# DECODING has the settings that are fields of DecodingConfig. SAMPLING has only the settings that
+# change the target's distribution.
 DECODING = tuple(setting for setting in _TABLE if setting.part not in _OF_REQUEST)
 SAMPLING = tuple(setting for setting in _TABLE if setting.part is Part.SAMPLING)
 # The settings that only a batch has, and a single run does not have.

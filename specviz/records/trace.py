@@ -22,7 +22,7 @@ from specviz.records.rounds import EngineToken, Event, FinishReason, Prefill, Ro
 from specviz.records.settings import MAX_NEW_TOKENS
 
 FORMAT_VERSION = 1
-# The names that the lanes of a race can have.
+# The names of the lanes of a race.
 BASELINE = "baseline"
 SPECULATIVE = "speculative"
 SERVER = "server"
