@@ -1,7 +1,8 @@
-"""How many tokens of a recorded draft two rules accept on average, over all verification draws.
+"""The mean number of tokens that two rules accept of a recorded draft, over all possible draws.
 
-A round under block verification has p, q and h of every token of its draft, whatever was accepted.
-So both expectations are exact for this draft, and their difference contains no chance of the draws.
+The two rules are token by token and block verification. A round that block verification judged has,
+for every drafted token, p, q and the acceptance probability h of block verification. Both means can
+therefore be computed exactly, and their difference does not depend on random draws.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from specviz.records import Round
 
 
 def expected_accepted(round_: Round) -> tuple[float, float]:
-    """Return the expected number of accepted tokens: token by token, and as a block.
+    """Return two means of accepted tokens: under token by token and under block verification.
 
-    Token by token accepts i tokens or more with the product of the first i values of min(1, p/q).
-    Block verification accepts the longest prefix whose draw is below its threshold h.
+    `round_` must have been judged by block verification. Token by token accepts at least i tokens
+    with a probability that is the product of the first i values of min(1, p/q). Block verification
+    accepts the longest prefix whose last token has a draw below its h.
     """
     by_token, reached = 0.0, 1.0
     for each in round_.verdicts:

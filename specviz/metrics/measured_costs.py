@@ -38,8 +38,8 @@ def measured_costs(totals: RoundTotals, steps: RunningMean, rows: int = 1) -> Co
     """Return the costs of the rounds in `totals`, or None if there are no rounds or no steps.
 
     `steps` has the seconds of the baseline's steps. If `rows` sequences were decoded as one batch,
-    they share the measured seconds of each round. Their rounds then count as fewer independent
-    measurements.
+    they share the measured seconds of each round. The rounds of these sequences then count as fewer
+    independent measurements.
     """
     step_seconds = steps.mean
     if not totals.rounds or not step_seconds > 0:

@@ -131,7 +131,7 @@ class RunMeter:
 
     @property
     def _comparable(self) -> int:
-        """Return how many tokens of the two lanes can be compared.
+        """Return how many tokens of the main lane can be compared with the baseline's tokens.
 
         These are the tokens that both lanes have. Once both lanes have finished, all tokens of the
         longer text count.

@@ -121,7 +121,8 @@ class SpeedupCurve:
     def _point(self, moment: float, reached: _Reached, plain: int) -> SpeedupPoint | None:
         """Return the point at the time `moment`.
 
-        Return None if a lane has no token yet, or if no time has passed.
+        `reached` is the state of the speculative lane at that time, and `plain` is the baseline's
+        number of tokens. Return None if a lane has no token yet, or if no time has passed.
         """
         if not plain or not reached.tokens or not reached.seconds > 0:
             return None
