@@ -32,10 +32,10 @@ class Arrival:
     """One token of the text. A field is None if it is unknown or does not exist.
 
     `round_index` is None for the first token. `target_prob` is the processed p of the token, and
-    `draft_prob` its q. `residual_prob` is the token's probability after the siblings before it were
-    rejected, in the residual that was then left of p. Only an accepted token has an
-    `acceptance_prob` and a `uniform_draw`, because the target's own token is not judged. `examined`
-    has the drafted tokens that were judged at the text position of this token, in order.
+    `draft_prob` its q. `residual_prob` is the token's probability in the residual of p after its
+    earlier siblings were rejected. Only an accepted token has an `acceptance_prob` and a
+    `uniform_draw`, because the target's own token is not judged. `examined` has the drafted tokens
+    that were judged at the text position of this token, in order.
     """
 
     index: int  # index of the token among the new tokens

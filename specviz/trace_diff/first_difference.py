@@ -135,9 +135,9 @@ def _config(trace: Trace, there: Arrival) -> DecodingConfig:
 
 
 def _parted(here: Arrival, there: Arrival, same_draft: bool) -> Cause | None:
-    """Compare what two runs drafted for the first differing token, and the verdicts on the drafts.
+    """Compare the drafted tokens at the first differing text position, and their verdicts.
 
-    Return the first difference as the cause of the different texts, or None if all are equal.
+    Return the first difference between the two runs as the cause, or None if there is none.
     """
     for one, other in zip_longest(here.examined, there.examined):
         if one is None or other is None or one.token_id != other.token_id:

@@ -39,8 +39,9 @@ from specviz.trace_file.values import (
 # The largest distance by which a sum of probabilities may be outside 0 to 1, because of rounding in
 # float32.
 _TOLERANCE = 1e-4
-# If a value can have one of several record types, its JSON object has an extra field (such as
-# "note") that contains the name of the type. Name of the extra field -> (name of a type -> type).
+# If a value can have one of several record types, its JSON object has an extra field, such as
+# "note", that contains the name of the type. _TAGS maps the name of this field to the possible
+# types by their names.
 _TAGS = {"note": NOTE_TYPES}
 
 # A trace repeats these fields in every round, so the file uses short names for them. All other

@@ -30,8 +30,8 @@ MAX_FILE_BYTES = 64_000_000
 # A run of 5,000 rounds has fewer values than this.
 MAX_VALUES = 5_000_000
 # A number that was read from a file takes about VALUE_BYTES bytes of memory. An array takes three
-# times as much, so it counts as 3 values; an object counts as 6. _MARKS maps the character that
-# shows a value in the text to this count.
+# times as much, so it counts as 3 values, and an object counts as 6. _MARKS maps the characters
+# that begin or separate values in JSON text to these counts.
 VALUE_BYTES = 40
 _MARKS = {b",": 1, b"[": 3, b"{": 6}
 # Matches the bytes of characters above U+FFFF. A single such character makes a whole Python string
