@@ -157,8 +157,8 @@ def _switch(source: Mapping[str, str], name: str, default: bool) -> bool:
     return text in _YES
 
 
-# How often an idle thread checks for work before it sleeps. This many checks take about as long as
-# the small operations between two matrix multiplications.
+# How often an idle thread checks for work before it sleeps. These checks take about as long as the
+# small operations between two matrix multiplications.
 SPINS = "2000"
 
 

@@ -183,7 +183,9 @@ def _check(model: Any, tokenizer: Any) -> None:
 
 
 def decoding_config(run: GenerateRun, settings: Any) -> DecodingConfig:
-    """Convert the settings of a call of `generate`. `draft_length` is the longest draft so far.
+    """Convert the settings of a call of `generate`.
+
+    Its field `draft_length` is the number of tokens in the longest draft so far.
 
     Some settings of Transformers, such as penalties and forbidden words, do not exist in specviz.
     Their effect is visible only in p and q.

@@ -30,7 +30,7 @@ class Stopped(BaseException):
 
 
 class _Here(threading.local):
-    """Data of the current thread: the event that stops its work, and its slices of time."""
+    """The data of the current thread: the event that stops its work, and its slices of time."""
 
     stop: threading.Event | None = None
     slices: InSlices[Any] | None = None

@@ -35,8 +35,8 @@ MAX_BATCH = 1024
 def expected_tokens(a: float, K: int) -> float:
     """Return the tokens per target forward, T = (1 - a^(K+1)) / (1 - a), for i.i.d. acceptance.
 
-    This is 1 + a + … + a^K, the sum of the probabilities that each depth is reached (2211.17192,
-    eq. 1). For a = 1 it is K + 1. A draft length of 0 means plain decoding.
+    This is 1 + a + … + a^K, the sum of the probabilities that each depth is reached (arXiv
+    2211.17192, eq. 1). For a = 1 it is K + 1. A draft length of 0 means plain decoding.
 
     >>> round(expected_tokens(0.8, 5), 2)
     3.69
@@ -73,8 +73,9 @@ def round_cost(K: int, c: float, v: float = 0.0) -> float:
 def speedup(a: float, K: int, c: float, v: float = 0.0) -> float:
     """Return the speedup per token, T / (1 + K c + v), for i.i.d. acceptance.
 
-    This is theorem 3.8 of 2211.17192 with v added. The paper assumes that the target verifies K + 1
-    tokens in the time of one token. Below 1, speculation is slower than plain decoding.
+    This is theorem 3.8 of arXiv 2211.17192 with v added. The paper assumes that the target verifies
+    K + 1 tokens in the time of one token. With a result below 1, speculation is slower than plain
+    decoding.
 
     >>> round(speedup(0.8, 5, 0.1), 2)
     2.46
@@ -87,8 +88,8 @@ def best_draft_length(a: float, c: float, v: float = 0.0) -> int:
 
     If several K have the highest speedup, return the smallest of them.
 
-    Acceptance is i.i.d., and v is the same for every K. Even the best K may be slower than plain
-    decoding, so compare its speedup with 1.
+    The function assumes that acceptance is i.i.d. and that v is the same for every K. Even the best
+    K may be slower than plain decoding, so compare its speedup with 1.
 
     >>> best_draft_length(0.8, 0.1), best_draft_length(0.3, 0.5)
     (6, 1)
@@ -195,9 +196,10 @@ def _rounds_distribution(tokens: int, survival: Sequence[float]) -> list[float]:
 
 
 def _exact_waiting(rows: int, distribution: Sequence[float]) -> float:
-    """Return the mean of the largest of `rows` random numbers, divided by the mean of one number.
+    """Return the mean rounds of the longest of `rows` requests / the mean rounds of one request.
 
-    Both means are computed as sums of P(more than r).
+    `distribution[r]` is the probability that a request needs r rounds. Both means are computed as
+    sums over r of P(more than r rounds).
     """
     ended = [min(1.0, each) for each in accumulate(distribution)][:-1]
     mean = math.fsum(1 - each for each in ended)

@@ -22,7 +22,8 @@ def write_whole(path: Path | str, content: bytes) -> None:
         with part.open("wb") as file:
             file.write(content)
             file.flush()
-            # Force the write: some file systems report only now that they are full.
+            # Write the data to the disk now, because some file systems report a full disk only
+            # here.
             os.fsync(file.fileno())
         part.replace(target)
     except OSError:
