@@ -61,7 +61,7 @@ def known_pair(*_: object) -> PairReport:
 
 
 if __name__ == "__main__":
-    decoding_queue.MAX_LIVE = 1  # one run at a time, as on a GPU
+    decoding_queue.MAX_LIVE = 1  # the app decodes one run at a time, as on a GPU
     handlers = Handlers(start=HostileRace, check=known_pair, fetching=lambda _: None)  # type: ignore[arg-type]
     handlers.rooms = Rooms(look_seconds=0.1)
     page = build_page(handlers)

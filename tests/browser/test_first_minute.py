@@ -144,7 +144,8 @@ def test_a_link_with_settings_shows_those_settings_and_no_recording(
     assert tab.ref("recordedNotice").is_hidden()
 
 
-# BELOW is how many pixels of the first screen are left below the headers of the lanes.
+# A script that returns the number of pixels between the headers of the lanes and the lower edge of
+# the window.
 BELOW = (
     "innerHeight - document.querySelector('.lane:last-of-type .ribbon').getBoundingClientRect().top"
 )
@@ -164,7 +165,7 @@ def test_with_reduced_motion_the_recorded_race_is_shown_at_its_end(
     tab.until(f"!({IS_FORM_AFTER})")  # the form moves one frame after the window was resized
     assert tab.evaluate(BELOW) > 100
     assert tab.evaluate(FOLD) >= 0
-    for ref in ("speedup", "textVerdict"):  # the result is visible without scrolling
+    for ref in ("speedup", "textVerdict"):  # both must be visible without scrolling
         assert tab.ref(ref).bounding_box()["y"] > 0 and "Identical" in tab.text("textVerdict")
     tab.page.locator("[data-page=step]").first.click()
     # The link opens another recording, which uses draws. The page writes the recording's name into

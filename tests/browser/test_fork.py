@@ -276,7 +276,7 @@ def test_a_race_that_starts_paused_decodes_nothing_before_its_first_round_is_all
     tokens = "specviz.race.view.trace.lanes.flatMap((lane) => lane.tokens).length"
     assert driver.rounds == driver.evaluate(tokens) == 0
     for count in (1, 2):
-        driver.page.keyboard.press("Enter")  # the button has the focus
+        driver.page.keyboard.press("Enter")  # the button for one round has the focus
         driver.until(f"specviz.race.view.trace.rounds.length === {count}")
         assert when_still(driver) == count
     assert "Round 2 of 2" in driver.text("stepMoment")

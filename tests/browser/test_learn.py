@@ -13,9 +13,8 @@ from tests.browser.race_driver import RaceDriver
 
 OpenPage = Callable[..., RaceDriver]
 WIDGETS = read_widgets()
-# KEYS maps each goal of a lesson to the elements to reach with Tab and to the keys to press in each
-# of them.
 INPUT = ".typed-text + .typed-form input"
+# Goal of a lesson -> the elements to reach with Tab, each with the keys to press in it.
 KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "both-verdicts": ((".draw-line input", "End"),),
     "wide-overlap": ((".guess-row:first-child .bar-q", *["PageUp"] * 6),),
@@ -67,8 +66,8 @@ MOST_TIMES = 30
 # The lesson that is always done with Tab. The others are done so only in `make slow`.
 WALKED_BY_TAB = "guess-and-check"
 VIEW = "specviz.learn.view"
-# VALUES returns the names of the widget's values. ODD finds the values in the lesson's texts that
-# the page does not know or that are no numbers.
+# VALUES is a script that returns the names of the widget's values. ODD is a script that returns
+# values in the lesson's text that are missing or no numbers.
 VALUES = f"Object.keys({VIEW}.widget.values)"
 ODD = """[...document.querySelectorAll(".lesson-words .value, .lesson-words mn")]
     .filter((each) => /…|NaN|undefined|Infinity/.test(each.textContent))
@@ -76,8 +75,9 @@ ODD = """[...document.querySelectorAll(".lesson-words .value, .lesson-words mn")
 IS_AT_REST = f"!{VIEW}.widget.course.drive.isBusy"
 REST = "(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))()"
 CAN_BE_USED = "(each) => !each.disabled && each.checkVisibility()"
-# Return how many presses of Tab reach an element; a negative number counts presses of Shift+Tab.
 STOPS = "a[href], button, input, select, textarea, [tabindex]"
+# A script that returns how many presses of Tab reach an element. A negative number counts presses
+# of Shift+Tab.
 TABS = f"""(selector) => {{
     const all = [...document.querySelectorAll({STOPS!r})];
     const seen = all.filter({CAN_BE_USED});

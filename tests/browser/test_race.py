@@ -86,7 +86,7 @@ def test_above_temperature_0_the_page_claims_equal_distributions_and_links_the_p
     assert "Same distribution" in tab.text("textVerdict")
     tab.page.get_by_role("link", name="Same distribution").click()
     assert tab.ref("proof").evaluate("(proof) => proof === document.activeElement")
-    assert tab.rounds > 0  # the page was not loaded again
+    assert tab.rounds > 0  # the link did not load the page again, which would remove the race
 
 
 def test_a_link_reproduces_the_settings_and_the_race(

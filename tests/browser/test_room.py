@@ -143,7 +143,7 @@ def test_a_class_follows_its_teacher_votes_secretly_and_sees_the_result(
     says(teacher, "free to look around")
     teacher.evaluate("specviz.race.shell.show('glossary')")
     bob.ref("roomLeave").click()
-    bob.ref("roomReturn").click()  # a student who left by mistake returns
+    bob.ref("roomReturn").click()  # Bob left by mistake and returns
     says(bob, "on your own")
     bob.ref("roomLeave").click()
     bob.ref("roomLeave").click()
@@ -174,7 +174,7 @@ NUMBER = re.compile(r"[0-9]\s?%|0\.[0-9]|[pqu] = ")
 
 
 def told(driver: RaceDriver) -> list[str]:
-    """Return the names and texts that a screen reader finds."""
+    """Return all names and texts of the page that a screen reader can read out."""
     session = driver.page.context.new_cdp_session(driver.page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
     return [each.get("name", {}).get("value", "") for each in nodes if not each.get("ignored")]

@@ -114,7 +114,7 @@ def test_a_visitor_who_leaves_before_a_finished_race_is_stored_can_run_it_again(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=8")
-    tab.evaluate("void (indexedDB.open = () => ({}))")  # the browser's database never answers
+    tab.evaluate("void (indexedDB.open = () => ({}))")  # makes the browser's database never answer
     tab.race()
     tab.reload()
     assert tab.ref("lostNotice").is_visible() and tab.rounds == 0

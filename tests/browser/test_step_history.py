@@ -12,7 +12,7 @@ from tests.browser.step_driver import CURSOR, NAME, StepDriver
 OpenPage = Callable[..., RaceDriver]
 OTHER = "draft-model.code"
 LENGTH = "history.length"
-ENTRY = "navigation.currentEntry.key"  # differs for each history entry
+ENTRY = "navigation.currentEntry.key"  # a text that differs for each entry of the history
 
 
 def shows(step: StepDriver, name: str) -> None:

@@ -101,9 +101,8 @@ def test_re_encoded_tokens_spell_the_text_that_the_draft_wrote():
 def test_the_draft_s_end_token_becomes_the_target_s():
     ours, theirs = tiny_codec(("a", TAG)), tiny_codec((TAG, "a"))
     draft = TableModel(2, vocab=2)
-    draft.distribution = lambda tokens, layer=-1: torch.tensor(
-        [5.0, 0.0]
-    )  # every draft proposes the end token
+    # The draft model always proposes its end token.
+    draft.distribution = lambda tokens, layer=-1: torch.tensor([5.0, 0.0])
     config = config_of(Drawing.CHOSEN, max_new_tokens=9)
     rounds = rounds_of(TableModel(1, vocab=2), parts_of(draft, ours, theirs), config, (0, 0))
     assert [node.token_id for node in rounds[0].tree.nodes] == [1]

@@ -63,7 +63,8 @@ def test_the_tree_is_no_deeper_than_asked():
 def test_the_rates_follow_the_text():
     table = table_of({1: (2, 3)}, most=2)
     before = table.rates
-    table.count([1, 3, 1, 3, 1, 2, 9, 9])  # after 1 came 3, 3 and 2; the other tokens are unknown
+    # In this text, token 1 is followed by 3, 3 and 2. The table knows no other token.
+    table.count([1, 3, 1, 3, 1, 2, 9, 9])
     weight = token_recycling.FIRST_WEIGHT
     expected = [(weight * before[0] + 1) / (weight + 3), (weight * before[1] + 2) / (weight + 3)]
     assert table.rates == pytest.approx(expected)
@@ -73,7 +74,8 @@ def test_a_run_begins_with_what_followed_each_token_of_the_prompt(target):
     drafter = drafter_of(target, draft_length=1)
     drafter.start(PrefilledPrompt(PROMPT, None, None, HostTransfer()))
     proposal = drafter.propose(PROMPT, 9, 0)
-    assert proposal.token_ids.tolist() == [2, 1]  # after 5, the last time and the time before
+    # In the prompt, token 5 is last followed by 2, and before that by 1.
+    assert proposal.token_ids.tolist() == [2, 1]
     (note,) = proposal.notes
     assert isinstance(note, RecycledTokens) and note.known == len({3, 5, 1, 2, 7})
 
@@ -82,7 +84,8 @@ def test_the_target_s_choices_after_rejected_tokens_are_kept_as_well(target):
     drafter = drafter_of(target, draft_length=1, successors=2)
     drafter.start(PrefilledPrompt((1, 2, 1, 3, 1), None, None, HostTransfer()))
     assert drafter.propose((1,), 9, 0).token_ids.tolist() == [3, 2]
-    best = ((4, 5, 6), (7, 8, 9), (8, 7, 9))  # after the root 1, the node 3 and the node 2
+    # The target's best next tokens after the root (token 1), after token 3 and after token 2.
+    best = ((4, 5, 6), (7, 8, 9), (8, 7, 9))
     drafter.observe(Observation((), (), (4,), None, (), lambda: best))
     successors = drafter._table.successors
     assert [successors(token) for token in (1, 3, 2)] == [(4, 5), (7, 8), (8, 7)]

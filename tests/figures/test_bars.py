@@ -293,7 +293,7 @@ def test_with_q_1_the_draft_s_own_confidence_is_shown_for_every_node() -> None:
     drawing = Drawing.CHOSEN
     rounds = (random_round(seed, (2, 2), drawing=drawing) for seed in range(50))
     each = next(r for r in rounds if r.verdicts[0].outcome is Outcome.REJECTED)
-    for child in (0, 2):  # the node after the root, and the node after a rejected one
+    for child in (0, 2):  # a child of the root, and a child of the rejected node 0
         bars = figure_of(each, child)["data"][DRAFT]
         scores = {each.tree.nodes[child].draft_score, each.tree.nodes[child + 1].draft_score}
         assert scores <= set(bars["x"]), child

@@ -58,7 +58,7 @@ def test_the_settings_of_a_call_become_settings_of_specviz(target, draft):
     lookup = watched(target, prompt_lookup_num_tokens=3, do_sample=False)
     assert lookup.config.method == "prompt-lookup" and lookup.config.temperature == 0
     assert lookup.config.drawing is Drawing.CHOSEN
-    assert lookup.config.options == (("longest_ngram", 2),)  # the default of transformers
+    assert lookup.config.options == (("longest_ngram", 2),)  # transformers' default n-gram length
     assert lookup.main.draft is None and lookup.main.drafter_bytes == 0
     draft_info = watched(target, assistant_model=draft, do_sample=False).main.draft
     assert draft_info.layers == 2 and draft_info.vocab_size == len(TOKENIZER)

@@ -242,7 +242,7 @@ def test_a_verdict_that_a_lesson_calls_right_is_the_recorded_one() -> None:
 
 
 def test_in_the_lesson_about_blocks_each_round_has_the_verdicts_that_the_texts_tell() -> None:
-    """One round shows that the block keeps more, the other that token by token does."""
+    """In one round, block verification accepts more tokens; in the other, token by token does."""
     (lesson,) = (each for each in read_lessons() if each.name == "judge-the-block")
     kept = {}
     for name in ("unlikely", "other-round"):

@@ -192,14 +192,15 @@ def test_any_machine_can_write_and_read_the_layout(form: str, shape: tuple[int, 
 
 
 def test_an_int4_word_has_eight_inputs_in_two_halves() -> None:
-    """The lower halves of its four bytes are the first four inputs, the upper halves the others."""
+    """A word has four bytes: their lower halves are inputs 0 to 3, their upper halves 4 to 7."""
     assert WITH_BYTES is not None
     steps = torch.zeros(1, GROUP, dtype=torch.uint8)
     steps[0, :8] = torch.arange(1, 9)
     ones = torch.ones(1, 1, dtype=torch.bfloat16)
     values, _ = PanelLayout(PanelForm.INT4, WITH_BYTES).pack(Int4Weights(steps, ones, ones, GROUP))
     assert f"{int(values[0, 0, 0, 0]) & 0xFFFFFFFF:08x}" == "84736251"
-    assert f"{int(values[0, 0, 4, 0]):08x}" == "3f803f80"  # middle value and scale of the group
+    # The next word has the group's middle value and its scale, both 1.0 in bfloat16.
+    assert f"{int(values[0, 0, 4, 0]):08x}" == "3f803f80"
 
 
 @pytest.mark.parametrize("form", ROUNDED)

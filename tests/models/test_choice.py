@@ -204,7 +204,8 @@ def test_times_from_a_busy_machine_are_not_used() -> None:
 def test_measuring_stops_at_most_one_candidate_after_its_deadline(deadline: int) -> None:
     """Each reading of the clock takes a second, and there are two for each class of row counts."""
     matrix, clock = Projection(torch.randn(48, 32)), PacedClock(1.0)
-    candidates = offered(matrix.shape, matrix.rows)[1:]  # all that have equal times stay
+    # All candidates have equal times, so none is dropped before the deadline.
+    candidates = offered(matrix.shape, matrix.rows)[1:]
     assert measure([matrix], candidates, deadline, clock) is None
     assert clock() <= deadline + 2 * CLASSES + 3
 
@@ -217,9 +218,12 @@ def test_an_empty_matrix_is_not_measured_in_part() -> None:
 @pytest.mark.parametrize(
     ("count", "working_set", "free", "copied"),
     [
-        (8, 4.0, None, [640] * 5),  # one matrix more than the working set
-        (8, 4.0, 2.0, [320]),  # half of the free memory has space for half a matrix each
-        (8, 4.0, 0.0, []),  # the later passes use the matrices of the first pass
+        # The measured matrices must exceed the working set of four matrices, so there are five.
+        (8, 4.0, None, [640] * 5),
+        # Half of the free memory is one matrix. The two candidates share it.
+        (8, 4.0, 2.0, [320]),
+        # Without free memory, nothing more is copied after the first pass.
+        (8, 4.0, 0.0, []),
         (1, 0.2, None, [128]),
     ],
 )
@@ -503,7 +507,7 @@ def test_a_matrix_that_may_not_be_copied_is_measured_only_with_plain_kernels(
     monkeypatch.setattr(settling, "measure", measured)
     weight = torch.randn(48, 32)
     kept, copied = Projection(weight, is_shared=True, may_copy=False), Projection(weight)
-    for projection in (kept, copied):  # the times of one do not replace those of the other
+    for projection in (kept, copied):  # the stored times of `kept` and of `copied` both remain
         settling.settle([projection], Environment(cache_folder=tmp_path))
         assert projection.choice is not None and projection.choice.is_measured
     assert calls[0] == {"plain"} and len(calls) == 2 and calls[1] > calls[0]
@@ -549,9 +553,9 @@ def test_times_that_another_process_stores_during_a_measurement_are_kept(
 @pytest.mark.parametrize(
     ("seconds", "stays"),
     [
-        (flat(1.0), False),  # the separate calls of this kernel take more time than it saves
+        (flat(1.0), False),  # this kernel needs separate calls, which take more time than it saves
         ((0.9, *[2.0] * FEW), True),
-        ((*[2.0] * FEW, 0.6), False),  # a second layout for prompts must be twice as fast
+        ((*[2.0] * FEW, 0.6), False),  # for prompts, another layout must be twice as fast to stay
         ((*[2.0] * FEW, 0.4), True),
     ],
 )

@@ -208,7 +208,7 @@ def test_the_size_counts_second_layouts(
     once = open_eagle_head(folder, target).bytes
     two = Choice(("mm-transposed", *["linear"] * (len(FIRST_ROWS) - 1)), {})
     monkeypatch.setattr("specviz.models.matrix_kernels.settling.by_rule", lambda *_: two)
-    norm = 4 * WIDTH  # no matrix, so it is stored once
+    norm = 4 * WIDTH  # bytes of the norm, which is no matrix and therefore has no second layout
     assert open_eagle_head(folder, target).bytes == 2 * once - norm
 
 

@@ -25,7 +25,7 @@ from tests.models.test_gguf_source import EXTRA, IDS, write
 
 pytestmark = pytest.mark.usefixtures("empty_memory")
 
-WIDTH = 256  # the largest block of a quantisation
+WIDTH = 256  # the largest number of weights in a block, over all quantisations
 UNREADABLE = ("Q8_1", "Q8_K", "I8", "I16", "I32", "I64", "F64", "Q1_0")
 READABLE = [kind.name for kind in GGMLQuantizationType if kind.name not in UNREADABLE]
 UP = "blk.1.ffn_up"

@@ -61,7 +61,8 @@ def test_the_size_counts_second_layouts(
     once = MedusaHeads.open(folder, target).bytes
     two = Choice(("mm-transposed", *["linear"] * (len(FIRST_ROWS) - 1)), {})
     monkeypatch.setattr("specviz.models.matrix_kernels.settling.by_rule", lambda *_: two)
-    biases = 3 * WIDTH * compact_dtype(target.device).itemsize  # stored once
+    # bytes of the biases, which have no second layout
+    biases = 3 * WIDTH * compact_dtype(target.device).itemsize
     assert MedusaHeads.open(folder, target).bytes == 2 * once - biases
 
 

@@ -127,7 +127,7 @@ def test_work_and_its_variants_are_captured_after_their_first_run(
     usual = Grown(alike=(Grown(shift=2),))
     grow(model, filled(model), work=usual)
     next_cache = filled(model)
-    monkeypatch.setattr(CapturedWork, "__init__", None)  # any further capture would fail
+    monkeypatch.setattr(CapturedWork, "__init__", None)  # from now on, a capture is an error
     expected = grow(model, next_cache, work=usual)
     next_cache.keep(next_cache.length - Grown.tokens, [])
     doubled = grow(model, next_cache, work=Grown(shift=2))

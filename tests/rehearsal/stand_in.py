@@ -49,8 +49,8 @@ MADE_OF_LISTS = {torch.tensor, torch.as_tensor, Tensor.new_tensor}
 INDEXED = {Tensor.__getitem__, Tensor.__setitem__}
 COPIES = {aten._to_copy.default, aten.copy_.default, aten.to.device, aten.to.dtype_layout}
 
-# Buffers that these functions make may have another dtype than the model. The texts say which
-# numbers these are.
+# The file or function that makes buffers of another dtype than the model -> the numbers that these
+# buffers hold.
 INTENDED = {
     "models/accelerator.py upload": "draws are float64",
     "models/graphs/graph_buffers.py WorkPlaces": "q, where the graph that judges it reads it",
@@ -79,7 +79,9 @@ INTENDED = {
     "models/matrix_kernels/kernel_candidates.py Multiplied.in_float32": "logits as summed",
     "models/graphs/captured_model.py CapturedModel.forward": "a copy of these logits",
 }
-OTHER_DTYPE = "models/heads/medusa_heads.py"  # the heads are stored in bfloat16 and run in bfloat16
+# A file whose weights have another dtype than the model: Medusa heads are stored and run in
+# bfloat16.
+OTHER_DTYPE = "models/heads/medusa_heads.py"
 
 
 class Refused(Exception):
@@ -289,7 +291,7 @@ class StandIn(TorchDispatchMode):
         self.peak = max(self.peak, self.live)
 
     def _check_dtype(self, func: Any, tensor: Tensor) -> None:
-        """Refuse a buffer of a floating dtype that is neither the model's nor in INTENDED."""
+        """Refuse a buffer of another floating dtype than the model's, unless INTENDED allows it."""
         if not tensor.dtype.is_floating_point or tensor.dtype == self.dtype:
             return
         places = [place for place, _ in product_places()]

@@ -272,7 +272,8 @@ def test_a_file_named_in_a_call_is_not_read(url: str, capfd: pytest.CaptureFixtu
 
 def test_the_documented_table_equals_the_published_endpoints(client: Client) -> None:
     published = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    table = DOCUMENT.partition("## Operation")[0]  # the addresses after it are no endpoints
+    # The part "Operation" of the document lists addresses that are no endpoints.
+    table = DOCUMENT.partition("## Operation")[0]
     assert re.findall(r"^\| `(/\w+)` \|", table, re.MULTILINE) == list(published)
 
 

@@ -189,7 +189,7 @@ def those_with_q_just_below_p_come_too_often(p: Tensor, q: Tensor, more: Tensor)
     """Return whether the shift goes from tokens with a small q / p to those with a larger one.
 
     The right residual is proportional to r p - q for some r up to 1, the wrong one to p - q. So the
-    wrong one divided by the right one grows with q / p. Tokens with q >= p are in neither.
+    wrong one divided by the right one grows with q / p. Both are 0 for tokens with q >= p.
     """
     order = (q / p).argsort()
     shifts = more[order][(q < p)[order]]
@@ -243,7 +243,10 @@ def test_the_description_of_a_rule_is_true_of_its_distribution(name: str) -> Non
 
 
 class LengthKnownBeforeTheDraw(ExactRule):
-    """A draft that stops at a place where its largest q is small, whatever it would draw there."""
+    """A rule that ends the draft before a position whose largest q is small.
+
+    The length does not depend on the token that would be drawn there, so this rule is exact.
+    """
 
     is_chain = True
 
@@ -252,7 +255,10 @@ class LengthKnownBeforeTheDraw(ExactRule):
 
 
 class LengthOfEarlierTokens(ExactRule):
-    """A draft that goes on only if its first guess was its favourite; this guess is verified."""
+    """A rule that drafts a second guess only if the first one is the most probable token of q.
+
+    The length depends only on a guess that is verified, so this rule is exact.
+    """
 
     is_chain = True
 

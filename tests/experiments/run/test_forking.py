@@ -315,7 +315,7 @@ def test_a_fork_uses_its_trace_s_pair_only_if_the_pair_has_a_name():
         draft = dataclasses.replace(parent_of().main.draft, name=pair.model_name("draft"))
         trace = dataclasses.replace(changed(parent_of(), draft=draft), target=target)
         assert pair_of(trace, other) == pair
-        alone = changed(trace, draft=None)  # this trace is of a method that needs no draft model
+        alone = changed(trace, draft=None)  # the trace of a method that needs no draft model
         assert pair_of(alone, pair) == pair
 
 
