@@ -97,9 +97,7 @@ def random_trace(
 
 
 def three_lanes(temperature: float = 0.7) -> Trace:
-    """Return a race of three lanes: the usual two and `generate` of transformers with its own
-    rounds.
-    """
+    """Return a race of three lanes: baseline, speculative, and `generate` of transformers."""
     ours = random_trace(3, rounds=6, temperature=temperature)
     theirs = random_trace(4, rounds=9, temperature=temperature)
     lane = replace(theirs.main, name="generate", kind=LaneKind.LIBRARY)

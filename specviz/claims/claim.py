@@ -34,7 +34,7 @@ class ClaimVerdict(Enum):
 
     - HOLDS: the claim differs from theory or measurement by at most 10 %, or every part of it that
       was examined is true.
-    - CONDITIONAL: the claim is true in a usual setting that it does not name, or in some of its
+    - CONDITIONAL: the claim is true in a common setting that it does not name, or in some of its
       parts. A claimed speed that was measured on another machine also gets this verdict, and never
       WRONG, if our measurements differ from it.
     - WRONG: the claim is refuted as stated.

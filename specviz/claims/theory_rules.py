@@ -1,8 +1,8 @@
 """The rules that judge a claim by theory.
 
 A rule takes a claim's numbers by name. It returns a verdict, and the values for the claim's
-sentence. Defaults fill in what a claim leaves open: K, a usual cost ratio, an H100. Acceptance is
-independent from token to token in all rules.
+sentence. Defaults replace what a claim does not say: K, a typical cost ratio, an H100. All rules
+assume that each token is accepted independently of the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOLERANCE = 0.1
 USUAL_COST_RATIO = 0.1
 # The largest difference between two values of the cost ratio c that may belong to the same draft.
 SAME_COST = 0.1
-# Values of c of usual pairs, from 0.02 to 0.3.
+# Cost ratios c of typical pairs of models, from 0.02 to 0.3.
 USUAL_COST_RATIOS = tuple(step / 200 for step in range(4, 61))
 
 # Peak arithmetic (dense bfloat16), memory bandwidth and memory of an NVIDIA H100 (data sheet)
@@ -89,7 +89,7 @@ def agrees(claimed: float, found: float) -> bool:
 
 
 def some_usual_cost(fits: Callable[[float], bool]) -> bool:
-    """Return whether the claim's numbers fit together for one usual cost ratio c.
+    """Return whether the claim's numbers agree with each other for some typical cost ratio c.
 
     A claim that names no c counts as right if it is right for one of USUAL_COST_RATIOS. All other
     conditions must be named in the claim.

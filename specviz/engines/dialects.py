@@ -83,7 +83,7 @@ class Dialect(ABC):
     def needless(self, heard: Heard) -> Iterator[tuple[str, str]]:
         """Yield each typed field that has no effect or does harm, with the reason.
 
-        The fields are also removed from `heard`, unless a value there was computed, not typed.
+        The fields are also removed from `heard`, except fields whose value was computed.
         """
         method = heard.get("method")
         for field, methods in self.only.items():

@@ -11,7 +11,8 @@ from specviz.serving_cost import SECONDS_A_DAY, DailyCost, Load, Machine, daily_
 from specviz.sizing.simulated_load import simulate
 from specviz.sizing.sized_plan import Policy, SizedPlan
 
-# A deployment serves a load if at least this share of the requests meets both time limits.
+# A deployment serves a load if at least this share of the requests meets the plan's two limits: the
+# time to the first token, and the time for each further token.
 WITHIN = 0.95
 COUNTED = 800  # number of requests in one simulation
 # The number of steps of the search for the largest load. Each step halves the range in which this

@@ -14,7 +14,7 @@ _PHI = ("phi-msft", "mixformer-sequential")
 
 
 def usual_fields(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with the usual names and meanings of its fields.
+    """Return the configuration with the field names and meanings of today's classes.
 
     The field "gated" is added: it says whether the feed-forward block has three matrices instead
     of two.

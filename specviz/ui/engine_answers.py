@@ -154,7 +154,7 @@ def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
 def planned_fields(
     plan: ServingPlan, size: Mapping[str, Any], names: Mapping[str, Any]
 ) -> dict[str, str] | None:
-    """Return a sized plan as the form's fields, or None if the plan does not fit.
+    """Return the fields of the configuration form for a sized plan, or None if it does not fit.
 
     `size` is what `sizing_answer.size` returns for the plan. `names` has the presets and Hub
     repositories of the plan's models. If speculation never gains, the method is plain decoding. The

@@ -195,7 +195,7 @@ def _counters(value: Any) -> EngineCounters:
 
 def _check_names(value: Any, kind: type[Any]) -> None:
     if not isinstance(value, dict) or set(value) != {each.name for each in fields(kind)}:
-        raise InputError(f"kept must be as in the previous answer, got {short(value)}")
+        raise InputError(f"kept must be the value in the previous answer, got {short(value)}")
 
 
 def _check_numbers(values: Iterable[Any], *, may_lack: bool = False) -> None:

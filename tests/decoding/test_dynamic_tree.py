@@ -22,7 +22,10 @@ VOCAB = 9
 
 
 def searched(model, depth, width, count, temperature):
-    """Return the paths of the `count` nodes with the highest scores, as the method defines them."""
+    """Return the paths of the `count` nodes with the highest scores, found without a tree.
+
+    A node's score is the sum of log q over its path, minus STEP for each node.
+    """
     scores = {(): 0.0}
     level = [()]
     for _ in range(depth):

@@ -1,4 +1,4 @@
-"""Trees verified together get the same verdicts as alone, and a cut tree is a smaller tree."""
+"""Trees verified together get the same verdicts as alone; a cut tree equals a smaller tree."""
 
 from dataclasses import astuple, replace
 

@@ -1,4 +1,4 @@
-"""A draft that is drawn from the tokens of both vocabularies: its distribution and its mass."""
+"""A draft that is drawn only from tokens in both vocabularies: its distribution and its mass."""
 
 import pytest
 import torch

@@ -1,4 +1,7 @@
-"""A running server gets the hostile requests over HTTP, and some that no browser can send."""
+"""A running server gets all hostile requests over HTTP, and some that no browser can send.
+
+`tests.hostile_inputs` has the hostile requests.
+"""
 
 from __future__ import annotations
 

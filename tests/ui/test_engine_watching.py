@@ -154,9 +154,9 @@ def kept(*, points: Any = (), **server: Any) -> dict[str, Any]:
         ("attach", {"url": "http://a http://a/v1", "key": ""}, "url must name each server once"),
         ("attach", {"url": "http://a " * 9, "key": ""}, "url must be at most 8 addresses, got 9"),
         ("attach", {"url": "http://host,ftp://a", "key": ""}, "url must be the address of a"),
-        ("reading", kept() | {"kept": 3}, "kept must be as in the previous answer, got 3"),
+        ("reading", kept() | {"kept": 3}, "kept must be the value in the previous answer, got 3"),
         ("reading", kept(points=[POINT] * 301), "points must be a list of at most 300"),
-        ("reading", kept(points=[{}]), "kept must be as in the previous answer"),
+        ("reading", kept(points=[{}]), "kept must be the value in the previous answer"),
         (
             "reading",
             kept(points=[POINT | {"cache": "x"}]),

@@ -454,7 +454,7 @@ def _make(setup: Setup) -> Drafter:
     if shared.shared_count == 0:
         raise InputError(
             f"foreign draft {foreign.info.name!r} must share at least one token with target "
-            f"{setup.target.info.name!r}, got none: choose the drawing chosen"
+            f"{setup.target.info.name!r}, got none: set drawing to chosen"
         )
     return IntersectionDrafter(IntersectionSource(source, shared), shape, shared)
 

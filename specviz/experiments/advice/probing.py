@@ -208,8 +208,8 @@ def _draft_prefill_seconds(trace: Trace) -> float:
 def _calm_rounds(rounds: Sequence[RoundSeen]) -> float:
     """Return the seconds of all rounds; `calm_seconds` limits the time of disturbed rounds.
 
-    Rounds with a draft and rounds without one are treated separately, because their usual times
-    differ.
+    Rounds with a draft and rounds without one are treated separately, because one kind takes longer
+    than the other.
     """
     kinds = ([each.seconds for each in rounds if each.is_drafted is kind] for kind in (True, False))
     return sum(map(calm_seconds, kinds))

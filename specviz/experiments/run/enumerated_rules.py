@@ -37,7 +37,7 @@ class EnumeratedDraft:
 
     words: Words
     drafted: float  # the draft's probability of writing these words
-    wanted: float  # the target's probability of writing them
+    wanted: float  # the target's probability of writing these words
     kept: float  # the probability that all words are accepted, if they were drafted
 
 

@@ -2,9 +2,9 @@
 
 Every method that runs on the chat model decodes the same prompt, so that the methods can be
 compared. Some methods also decode a prompt of a task that suits them. The page opens with the run
-of the model's usual method, which has the page's default settings. Methods that need a draft model
-use the bundled pair, whose draft was trained for its target. Users can fork the runs of that pair
-without the chat model. One run of that pair is judged by block verification, for a lesson.
+of the chat model's default method, which has the page's default settings. Methods that need a draft
+model use the bundled pair, whose draft was trained for its target. Users can fork the runs of the
+bundled pair without the chat model. For a lesson, one of these runs uses block verification.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def golden_requests(pair: Pair) -> Iterator[RaceRequest]:
 
 
 def opening_request(pair: Pair) -> RaceRequest:
-    """Return the request of the opening run: the pair's usual method with default settings."""
+    """Return the request of the opening run: the pair's default method with default settings."""
     task = tasks(pair.instruct)[0]
     config = method_named(pair.method).usual(SETTINGS["draft_length"].default)
     return RaceRequest(pair, held_out_prompt(task, 1, pair.instruct), config, task)

@@ -113,7 +113,7 @@ class Draws(Protocol):
     def draw(self, count: int) -> Sequence[tuple[int, int | None]]:
         """Return the two tokens of each of `count` draws.
 
-        The second token is None if the first one is not the usual token.
+        The second token is None unless the first one is the most probable token after the context.
         """
         ...
 
@@ -222,7 +222,10 @@ class DecoderDraws:
         seed: int,
         make_run: MakeRun = _decoder_run,
     ) -> None:
-        """Prepare the runs. `usual` is the first token after which a second one is drawn."""
+        """Prepare the runs.
+
+        `usual` is the most probable first token. A second token is drawn only after this one.
+        """
         self._loaded, self._context, self._usual, self._seed = loaded, context, usual, seed
         self._config = replace(config, max_new_tokens=2 * config.draft_length + 4)
         self._make_run = make_run

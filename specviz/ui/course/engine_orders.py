@@ -232,9 +232,9 @@ SERVERS = ("plain", "draft", "foreign")
 class ServersOrder(EngineOrder):
     """A job that serves the same target with and without a draft.
 
-    Its message `servers` has each server's health and counters. It also compares the engine's
-    drafts with the drafts of specviz. For each number of concurrent requests, it has the tokens per
-    second of both servers in every pass.
+    Its message `servers` has each server's health and counters, and a comparison of the engine's
+    drafts with the drafts of specviz. For each number of concurrent requests, the message has the
+    tokens per second of both servers in every pass.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Lessons measure inside a model: how rounding changes margins, and how exact features are."""
+"""Measurements in lessons: how rounding changes margins, and how well an EAGLE head predicts."""
 
 from __future__ import annotations
 
