@@ -41,8 +41,18 @@ class DraftVocabulary:
 
         Tokens outside the draft vocabulary get minus infinity.
         """
-        everywhere = logits.new_full((len(logits), self.whole), -torch.inf)
-        return everywhere.index_copy_(1, self.ids, logits)
+        return self._spread(logits, -torch.inf)
+
+    def spread_distributions(self, distributions: Tensor) -> Tensor:  # [N, R] -> [N, V]
+        """Return distributions over the target's vocabulary.
+
+        Tokens outside the draft vocabulary get probability 0.
+        """
+        return self._spread(distributions, 0.0)
+
+    def _spread(self, values: Tensor, other: float) -> Tensor:
+        everywhere = values.new_full((len(values), self.whole), other)
+        return everywhere.index_copy_(1, self.ids, values)
 
     def rows(self) -> Tensor:
         """Return the index in the draft vocabulary of each of the target's tokens, [V].

@@ -29,6 +29,7 @@ class TableEagleCache:
 class TableEagle:
     bytes = 7
     shares = None
+    drafted = None
 
     def __init__(self, target, table):
         self.feature_layers = (target.info.layers,)

@@ -14,12 +14,23 @@ from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.drafters.source import ModelSource, SourceDrafter
 from specviz.decoding.drafters.static_rows import static_rows
 from specviz.decoding.drafters.static_tree import static_tree
+from specviz.models.graphs.captured_model import CapturedModel
+from specviz.models.llama.llama_model import LlamaModel
 from specviz.models.parts import Need
 from specviz.records import Drawing
 
 
 def draft_source(setup: Setup) -> ModelSource:
-    return ModelSource(setup.draft, setup.capacity, setup.target.info.vocab_size)
+    """Return the draft model as a source of logits.
+
+    A draft model with a draft vocabulary gives only the logits of that vocabulary. A model that
+    runs as CUDA graphs gives all logits, because its graphs exist for the whole vocabulary.
+    """
+    draft, drafted = setup.draft, None
+    if isinstance(draft, LlamaModel) and not isinstance(draft, CapturedModel):
+        draft, drafted = draft.in_draft_vocabulary(), draft.drafted
+    vocab_size = setup.target.info.vocab_size
+    return ModelSource(draft, setup.capacity, vocab_size, drafted=drafted)
 
 
 def _make(setup: Setup) -> Drafter:

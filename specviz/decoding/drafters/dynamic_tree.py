@@ -8,7 +8,7 @@ temperature. All these decisions are made on the device, without waiting for the
 To *expand* a node is to run it through the draft model and to score its k best children. In shapes,
 k is the number of nodes expanded per level, M the number of rows expanded last (1 for the root,
 otherwise k), N the number of chosen nodes, X the number of expanded rows (the root, then nodes) and
-V the size of the vocabulary.
+R the number of tokens that can be drafted.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class DynamicLevels:
     """The tensor work that grows a dynamic tree: `depth` levels, `width` expanded nodes in each.
 
     A call returns four things: the tokens of the best `nodes` nodes [N]; the raw distributions
-    after the root and after each of them [N + 1, V]; the index of each of them among the nodes that
+    after the root and after each of them [N + 1, R]; the index of each of them among the nodes that
     the draft ran, or -1 if the draft did not run it [N]; and the tensors of their `Topology`.
     Scores use the draft's distributions at `temperature`.
     """
@@ -111,6 +111,10 @@ class DynamicLevels:
     width: int
     nodes: int
     temperature: float
+
+    @property
+    def distribution_count(self) -> int:
+        return 1
 
     @property
     def run_count(self) -> int:
@@ -152,7 +156,9 @@ class DynamicTree:
         token_ids, raw_distributions, origins, *tables = source.grown(
             levels, committed, (), is_whole
         )
-        nodes, width = len(token_ids), min(levels.width, raw_distributions.shape[-1])
+        drafted = source.drafted
+        most = raw_distributions.shape[-1] if drafted is None else len(drafted.ids)
+        nodes, width = len(token_ids), min(levels.width, most)
         return Proposal(
             device_layout(nodes, levels.depth, width).topology(tables),
             token_ids,
@@ -179,7 +185,7 @@ class _Candidates:
     def __init__(self, depth: int, width: int, temperature: float, device: torch.device) -> None:
         self._width = width
         self._temperature = temperature
-        self._logits: list[Tensor] = []  # [1 or k, V] per level, the logits after the expanded rows
+        self._logits: list[Tensor] = []  # [1 or k, R] per level, the logits after the expanded rows
         self._token_ids: list[Tensor] = []
         self._scores: list[Tensor] = []
         # The scores of the rows (root or nodes) that were expanded last.
@@ -195,7 +201,7 @@ class _Candidates:
         self._seen[:, -1] = False
 
     def add(self, logits: Tensor) -> None:
-        """Add the k best children of each row that was expanded last. `logits` is [1 or k, V]."""
+        """Add the k best children of each row that was expanded last. `logits` is [1 or k, R]."""
         logits = logits.float()
         best = logits.topk(self._width, dim=-1)  # [M, k]
         sharp = (logits / self._temperature).softmax(-1).gather(1, best.indices)
@@ -260,9 +266,9 @@ class _Candidates:
 
         It is unknown after nodes that were not expanded; their rows contain zeros.
         """
-        distributions = torch.cat([*self._logits, self._logits[0]]).softmax(-1)  # [X + 1, V]
+        distributions = torch.cat([*self._logits, self._logits[0]]).softmax(-1)  # [X + 1, R]
         distributions[-1] = 0
-        return distributions[torch.nn.functional.pad(own_rows, (1, 0))]  # [N + 1, V]
+        return distributions[torch.nn.functional.pad(own_rows, (1, 0))]  # [N + 1, R]
 
 
 def dynamic_tree(

@@ -10,7 +10,7 @@ token t + 2. Committed tokens have features of the target itself. Nodes below th
 that the head predicted.
 
 In shapes, M is the number of nodes of one level, P the number of pairs, W the hidden size, F the
-number of layers whose states make a feature and V the size of the vocabulary.
+number of layers whose states make a feature and R the number of tokens that the head can draft.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class EagleSource(SteppedSource):
 
     def __init__(self, head: EagleHead, device: torch.device, capacity: int) -> None:
         self.feature_layers = head.feature_layers
+        self.drafted = head.drafted
         self._head = head
         self._device = device
         self._cache = head.new_cache(capacity)
@@ -87,7 +88,7 @@ class EagleSource(SteppedSource):
     def _run_pairs(self, committed: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Run the pairs that the cache lacks.
 
-        Return the logits and the feature after the last pair. -> [1, V], [1, W]
+        Return the logits and the feature after the last pair. -> [1, R], [1, W]
         """
         new = upload(torch.tensor(committed[self._pairs + 1 :]), self._device)
         end = self._pairs + len(new)

@@ -6,8 +6,8 @@ consists of the nodes that were most often right in measurements. The lossy rule
 `decoding.rules.typical`.
 
 In shapes, H is the number of heads in use, N the number of nodes, E the number of rows up to the
-last row with children, K the number of choices of a head, W the target's hidden size and V the size
-of the vocabulary.
+last row with children, K the number of choices of a head, W the target's hidden size and R the size
+of the draft vocabulary.
 """
 
 from __future__ import annotations
@@ -99,12 +99,16 @@ class MedusaDrafter(QuietDrafter):
         tree = self._trees[min(room, self._depth)]
         if tree.topology.size == 0:
             return empty_proposal(self._feature.device)
-        logits = self._heads.logits(self._feature, self._depth)  # [H, V]
-        choices = logits.topk(self._width, dim=-1).indices  # [H, K]
+        logits = self._heads.logits(self._feature, self._depth)  # [H, R]
+        choices = logits.topk(self._width, dim=-1).indices[tree.heads, tree.ranks]  # [N]
+        distributions = logits.float().softmax(-1)[tree.row_heads]
+        if (drafted := self._heads.drafted) is not None:
+            choices = drafted.ids[choices]
+            distributions = drafted.spread_distributions(distributions)
         return Proposal(
             tree.topology,
-            choices[tree.heads, tree.ranks],
-            raw_distributions=logits.float().softmax(-1)[tree.row_heads],
+            choices,
+            raw_distributions=distributions,
             is_whole=room >= self._depth,
         )
 

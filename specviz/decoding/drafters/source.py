@@ -1,10 +1,15 @@
 """A drafter made of two parts: a source of logits, and a shape that grows a tree from them.
 
+A source with a draft vocabulary gives only the logits of that vocabulary. The shape then grows the
+tree from these, and only the finished tree has tokens and distributions of the target's vocabulary.
+On a CPU that is faster, because a draft vocabulary is often a sixth of the target's.
+
 A source counts the nodes that it has run, from 0 and level by level. This count gives each node its
 number. A shape stores these numbers as the `origins` of its nodes.
 
 In shapes, M is the number of nodes of one level, S the number of nodes run so far, this level
-included, U the number of uniform draws and V the size of the vocabulary.
+included, U the number of uniform draws, V the size of the target's vocabulary and R the size of the
+draft vocabulary, which is V for a source without one.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from specviz.decoding.drafters.base import (
 )
 from specviz.decoding.sampling import uniforms_on
 from specviz.models.accelerator import upload
+from specviz.models.draft_vocabulary import DraftVocabulary
 from specviz.models.graphs.captured_model import CapturedModel, run_work
 from specviz.models.language_model import LanguageModel
 from specviz.models.sequence_work import HostNumbers, Numbers, Steps
@@ -48,7 +54,7 @@ class Level:
     mask: Tensor | None
 
 
-# A function that runs one level and returns the logits after each of its nodes: -> [M, V].
+# A function that runs one level and returns the logits after each of its nodes: -> [M, R].
 Extend = Callable[[Level], Tensor]
 
 
@@ -56,15 +62,20 @@ class TreeLevels(Hashable, Protocol):
     """The tensor work that grows all levels of a tree. It never waits for the device.
 
     Two objects of this kind that compare equal do the same work. `run_count` is the number of nodes
-    that the draft model runs: all nodes except the nodes of the last level.
+    that the draft model runs: all nodes except the nodes of the last level. A call returns the
+    tokens of all nodes, then `distribution_count` tensors of distributions [.., R], then other
+    tensors. Tokens are indices of the R logits.
     """
 
     @property
     def run_count(self) -> int: ...
 
+    @property
+    def distribution_count(self) -> int: ...
+
     def __call__(
         self,
-        logits: Tensor,  # [1, V] after the last committed token
+        logits: Tensor,  # [1, R] after the last committed token
         extend: Extend,
         draws: Tensor,  # [U] float64
     ) -> tuple[Tensor, ...]: ...
@@ -88,14 +99,21 @@ class DraftSource(Protocol):
     @property
     def memory(self) -> HeldMemory: ...
 
+    @property
+    def drafted(self) -> DraftVocabulary | None:
+        """Return the draft vocabulary. None means that every token of the target can be drafted."""
+        ...
+
     def start(self, prompt: PrefilledPrompt) -> None: ...
 
     def begin(self, committed: Sequence[int]) -> Tensor:
-        """Return the logits after the last committed token. -> [1, V]"""
+        """Return the logits after the last committed token. -> [1, R]"""
         ...
 
     def extend(self, level: Level) -> Tensor:
-        """Return the logits after each node of a level. -> [M, V]
+        """Return the logits after each node of a level. -> [M, R]
+
+        The tokens of the level are token ids of the target, also with a draft vocabulary.
 
         The caller must pass the levels in order, from depth 1 down.
         """
@@ -106,6 +124,7 @@ class DraftSource(Protocol):
     ) -> tuple[Tensor, ...]:
         """Run the committed tokens, then the tensor work `levels`, which grows a tree.
 
+        Return what `levels` returns, but with tokens and distributions of the target's vocabulary.
         `is_whole` is True if the tree has the same size as in most rounds of this run. A source may
         capture the work for such a tree as a CUDA graph.
         """
@@ -148,6 +167,8 @@ class DraftShape(Protocol):
 class SteppedSource:
     """A source of logits that runs the levels of a draft tree one after another."""
 
+    drafted: DraftVocabulary | None = None
+
     def grown(
         self: DraftSource,
         levels: TreeLevels,
@@ -155,7 +176,17 @@ class SteppedSource:
         draws: Sequence[float],
         is_whole: bool,
     ) -> tuple[Tensor, ...]:
-        return levels(self.begin(committed), self.extend, uniforms_on(self.device, draws))
+        uniforms, drafted = uniforms_on(self.device, draws), self.drafted
+        if drafted is None:
+            return levels(self.begin(committed), self.extend, uniforms)
+
+        def extend(level: Level) -> Tensor:
+            return self.extend(replace(level, token_ids=drafted.ids[level.token_ids]))
+
+        token_ids, *others = levels(self.begin(committed), extend, uniforms)
+        count = levels.distribution_count
+        distributions = map(drafted.spread_distributions, others[:count])
+        return drafted.ids[token_ids], *distributions, *others[count:]
 
 
 class SourceDrafter:
@@ -230,7 +261,8 @@ class ModelSource(SteppedSource):
 
     Its KV cache holds a prefix of the committed tokens. If the draft is made of layers of the
     target, `shared` lists these layers. Such a draft does not run the prompt. It starts with a copy
-    of the target's keys and values in those layers.
+    of the target's keys and values in those layers. `drafted` is the draft vocabulary of a model
+    that gives only the logits of that vocabulary.
     """
 
     feature_layers: tuple[int, ...] = ()
@@ -241,10 +273,12 @@ class ModelSource(SteppedSource):
         capacity: int,
         vocab_size: int,
         shared: Sequence[int] = (),
+        drafted: DraftVocabulary | None = None,
     ) -> None:
         self._model = model
         self._cache = model.new_cache(capacity)
-        self._vocab_size = vocab_size
+        self._vocab_size = vocab_size if drafted is None else len(drafted.ids)
+        self.drafted = drafted
         self._shared = shared
         self._root_end = 0  # number of cache slots with committed tokens
         self._ran = 0  # number of cache slots with nodes of the current tree

@@ -2,7 +2,7 @@
 
 A chain is a tree with one child at every depth. In shapes, M is the number of parents of one level,
 W the number of children of each parent, N the number of nodes, E the number of parents in the whole
-tree (the root included) and V the size of the vocabulary.
+tree (the root included) and R the number of tokens that can be drafted.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class StaticLevels:
     """The tensor work that gives every node at depth d `widths[d]` children.
 
     `drawing` says how siblings are drawn. A call returns the tokens of all nodes [N]. It also
-    returns the distributions of all parents [E, V], first with and then without the sampling
+    returns the distributions of all parents [E, R], first with and then without the sampling
     settings. If `ends` is given, the tree is a chain. From the second token on, the host calls
-    `ends` with each raw q [1, V] before a token is drawn from it, and the chain ends where the
+    `ends` with each raw q [1, R] before a token is drawn from it, and the chain ends where the
     result is True.
     """
 
@@ -59,6 +59,10 @@ class StaticLevels:
     drawing: Drawing
     sampler: Sampler
     ends: Callable[[Tensor], bool] | None = None
+
+    @property
+    def distribution_count(self) -> int:
+        return 2
 
     @property
     def run_count(self) -> int:
@@ -161,7 +165,7 @@ class StaticTree:
 def children(
     drawing: Drawing, distributions: Tensor, raw: Tensor, width: int, uniforms: Tensor
 ) -> Tensor:
-    """Choose `width` tokens from each of M distributions, parent by parent. [M, V] -> [M * W]
+    """Choose `width` tokens from each of M distributions, parent by parent. [M, R] -> [M * W]
 
     If the tokens are chosen without random draws, `uniforms` [M * W] is not read.
     """
@@ -197,7 +201,7 @@ def tree_level(tree: Topology, nodes: range, depth: int, token_ids: Tensor) -> L
 
 
 def _without_replacement(distributions: Tensor, uniforms: Tensor) -> Tensor:
-    """Draw W tokens from each distribution without replacement. [M, V] x [M, W] -> [M, W]
+    """Draw W tokens from each distribution without replacement. [M, R] x [M, W] -> [M, W]
 
     If fewer than W tokens have a probability above 0, the last token is repeated. The q of the
     repeated token is then 0, so verification always rejects it.

@@ -82,10 +82,10 @@ def foretold_text(pair: Pair, prompt: Prompt, places: int, depth: int) -> Foreto
     check_prompt(target, prompt_ids, DecodingConfig(max_new_tokens=count))
     text = _greedy_text(target, head, prompt_ids, count)
     first = len(prompt_ids) + 1
-    found, able = [], torch.ones(target.info.vocab_size, dtype=torch.bool)
-    for guesses in _guesses(head, text, range(first, first + places), depth):
-        found.append([(likeness, float(agreed)) for likeness, agreed, _ in guesses])
-        able = guesses[0][2]
+    found = [*_guesses(head, text, range(first, first + places), depth)]
+    able = torch.ones(target.info.vocab_size, dtype=torch.bool)
+    if head.drafted is not None:
+        able.zero_()[head.drafted.ids.cpu()] = True
     means = torch.tensor(found).mean(0).tolist()  # [depth, 2]
     info = target.info
     return ForetoldText(
@@ -134,11 +134,10 @@ def _greedy_text(
 
 def _guesses(
     head: EagleHead, text: _Text, lengths: range, depth: int
-) -> Iterator[list[tuple[float, bool, Tensor]]]:
+) -> Iterator[list[tuple[float, float]]]:
     """Yield the head's next `depth` guesses after the first n tokens, for each n in `lengths`.
 
-    Each guess is a tuple: its likeness, its agreement, and a mask of the tokens that the head can
-    guess. [V] bool
+    Each guess is a pair: its likeness, and 1 if it agrees with the target, otherwise 0.
     """
     cache = head.new_cache(lengths.stop + depth)
     # `pairs` is the number of cache entries that come from the target's own features.
@@ -152,8 +151,9 @@ def _guesses(
         foretold, pairs, found = foretold[-1:], length - 1, []
         for place in range(pairs, pairs + depth):
             likeness = float(F.cosine_similarity(foretold, text.features[place : place + 1])[0])
-            agreed = bool(logits[0].argmax() == text.likeliest[place])
-            found.append((likeness, agreed, logits[0].isfinite().cpu()))
+            best = logits[0].argmax()
+            guessed = best if head.drafted is None else head.drafted.ids[best]
+            found.append((likeness, float(guessed == text.likeliest[place])))
             at = torch.tensor([place], device=device)
             logits, foretold = head.forward(ids[place + 1 : place + 2], foretold, at, cache)
         cache.keep(pairs, [])

@@ -1,7 +1,8 @@
 """Compute logits from the hidden state of a drafting head.
 
 The head uses the target's output matrix, or its own. In shapes, N is the number of hidden states, W
-the hidden size and V the size of the vocabulary.
+the hidden size, V the size of the target's vocabulary and R the size of the draft vocabulary, which
+is V for a head without a draft vocabulary.
 """
 
 from __future__ import annotations
@@ -23,10 +24,7 @@ MOST_COPIED_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class DraftOutput:
-    """The last step of a drafting head, which turns hidden states into logits of the next token.
-
-    Tokens outside the draft vocabulary get the logit minus infinity.
-    """
+    """The last step of a drafting head, which turns hidden states into logits of the next token."""
 
     # The output matrix with one row per token of the draft vocabulary. If it is None, the head uses
     # the target's own output matrix.
@@ -36,11 +34,8 @@ class DraftOutput:
     # the norm before the output matrix, which only heads of EAGLE-3 have
     norm: RootMeanSquareNorm | None = None
 
-    def logits(self, normed: Tensor, target: LanguageModel) -> Tensor:  # [N, W] -> [N, V]
-        if self.matrix is None:
-            return target.output(normed)
-        logits = self.matrix(normed)
-        return logits if self.drafted is None else self.drafted.spread(logits)
+    def logits(self, normed: Tensor, target: LanguageModel) -> Tensor:  # [N, W] -> [N, R]
+        return target.output(normed) if self.matrix is None else self.matrix(normed)
 
 
 def drafted_tokens(source: HeadWeights, target: LanguageModel) -> DraftVocabulary | None:

@@ -4,8 +4,8 @@ EAGLE (Li et al., arXiv 2401.15077) and EAGLE-3 (arXiv 2503.01840) differ in how
 gets its input and in how the logits are computed. The input at each position is a pair: a token's
 embedding and the feature of the token before. This module knows nothing about files, trees or
 sampling. In shapes, N is the number of tokens, W the hidden size, I the number of inputs of
-attention, F the number of feature layers, V the size of the vocabulary and S the number of slots
-that a tree mask covers.
+attention, F the number of feature layers, R the size of the draft vocabulary, which is the target's
+whole vocabulary for a head without one, and S the number of slots that a tree mask covers.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class EagleHead:
     The pair at position t is the embedding of token t + 1 and the feature of token t. The features
     of committed tokens come from the target: `reduce` of the hidden states of `feature_layers`.
     Below the root, the features are the head's own predictions. The head only guesses, so its
-    matrices may be stored in fewer bits. A head with a draft vocabulary gives all other tokens
-    probability 0, so it reads only a small part of the output matrix. Decoding stays exact in both
+    matrices may be stored in fewer bits. A head with a draft vocabulary (`drafted`) never proposes
+    other tokens, so it reads only a small part of the output matrix. Decoding stays exact in both
     cases.
     """
 
@@ -134,6 +134,7 @@ class EagleHead:
         self.feature_layers = feature_layers
         self.bytes = size
         self.shares = shares
+        self.drafted = output.drafted
         self._target = target
         self._embed = embed
         self._entry = entry
@@ -168,8 +169,8 @@ class EagleHead:
     ) -> tuple[Tensor, Tensor]:
         """Run N pairs of a token and a feature, which take the next N slots of the head's cache.
 
-        Return logits of tokens t + 2 [N, V] and features of tokens t + 1 [N, W]. With `last_only`,
-        the logits are only those of the last pair, [1, V]. `tree_mask` and the errors are those of
+        Return logits of tokens t + 2 [N, R] and features of tokens t + 1 [N, W]. With `last_only`,
+        the logits are only those of the last pair, [1, R]. `tree_mask` and the errors are those of
         `LanguageModel.forward`. No position may be larger than the slot of its pair, because the
         table of rotary angles covers only as many positions as there are slots.
         """

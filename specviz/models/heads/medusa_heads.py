@@ -2,7 +2,8 @@
 
 Source: Cai et al., Medusa (arXiv 2401.10774). This module knows nothing about trees or sampling. In
 shapes, H is the number of heads, W the hidden size, I the number of inputs of a head's last matrix
-multiplication and V the size of the vocabulary.
+multiplication, V the size of the target's vocabulary and R the size of the draft vocabulary, which
+is V for heads without one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from specviz.models.draft_vocabulary import DraftVocabulary
 from specviz.models.heads.draft_output import DraftOutput, copied_output, drafted_tokens
 from specviz.models.heads.head_weights import HeadWeights
 from specviz.models.language_model import LanguageModel
@@ -34,7 +36,11 @@ AFTER = 0.8
 class Outputs(Protocol):
     """A function from the last hidden states of all heads to their logits."""
 
-    # the hidden states of the first H heads, [H, W] -> [H, V]
+    # the tokens that the heads can draft; None means all tokens of the target
+    @property
+    def drafted(self) -> DraftVocabulary | None: ...
+
+    # the hidden states of the first H heads, [H, W] -> [H, R]
     def __call__(self, hidden: Tensor) -> Tensor: ...
 
 
@@ -43,6 +49,7 @@ class OwnOutputs:
     """The outputs of Medusa as it was published: each head has an output matrix of its own."""
 
     matrices: Sequence[Projection]  # one matrix [V, W] per head
+    drafted: None = None
 
     def __call__(self, hidden: Tensor) -> Tensor:
         pairs = zip(self.matrices, hidden.chunk(len(hidden)), strict=False)
@@ -58,6 +65,10 @@ class SharedOutput:
 
     output: DraftOutput
     target: LanguageModel
+
+    @property
+    def drafted(self) -> DraftVocabulary | None:
+        return self.output.drafted
 
     def __call__(self, hidden: Tensor) -> Tensor:
         return self.output.logits(hidden.to(self.target.dtype), self.target)
@@ -95,6 +106,7 @@ class MedusaHeads:
         self._ups = ups
         self._deeper = deeper
         self._outputs = outputs
+        self.drafted = outputs.drafted
         self._dtype = first.rows
         # For each head, the fraction of positions at which its k-th most probable token is right,
         # for k = 1, 2, …
@@ -154,8 +166,11 @@ class MedusaHeads:
         return len(self.accuracies)
 
     @torch.inference_mode()
-    def logits(self, feature: Tensor, first: int | None = None) -> Tensor:  # [W] -> [H, V]
-        """Return the logits of all heads, or only of the first `first` heads."""
+    def logits(self, feature: Tensor, first: int | None = None) -> Tensor:  # [W] -> [H, R]
+        """Return the logits of all heads, or only of the first `first` heads.
+
+        The logits belong to the tokens of the draft vocabulary (`drafted`).
+        """
         x = feature.to(self._dtype)[None]
         added = F.silu(self._first(x)).view(self.count, -1)  # [H, I]
         if self._ups:

@@ -86,6 +86,24 @@ class LlamaModel(LocalModel):
         other._few_rows = FewRowLayers()
         return other
 
+    @property
+    def drafted(self) -> DraftVocabulary | None:
+        """The tokens whose logits can be finite. None means all tokens of the vocabulary."""
+        return self._drafted
+
+    def in_draft_vocabulary(self) -> LlamaModel:
+        """Return a model with the same weights that gives only the logits of the draft vocabulary.
+
+        It still reads token ids of the whole vocabulary. If there is no draft vocabulary, return
+        this model itself.
+        """
+        if self._drafted is None:
+            return self
+        other = copy.copy(self)
+        other._info = replace(self._info, vocab_size=len(self._drafted.ids))
+        other._drafted = None
+        return other
+
     def with_vocabulary(self, drafted: DraftVocabulary) -> LlamaModel:
         """Return a model of the target's whole vocabulary; this model knows only a part of it.
 
@@ -242,9 +260,9 @@ class LlamaModel(LocalModel):
 
     def output(self, features: Tensor) -> Tensor:  # [T, W] -> [T, V]
         logits = self.head.in_float32(features)
-        if self._drafted is None:
-            return logits
-        return self._drafted.spread(logits[:, : len(self._drafted.ids)])
+        if self._drafted is not None:
+            return self._drafted.spread(logits[:, : len(self._drafted.ids)])
+        return logits[:, : self._info.vocab_size]
 
 
 def _take_head(module: Any, vocab_size: int) -> Projection:
