@@ -125,10 +125,16 @@ def test_below_the_lowest_measured_temperature_scores_use_that_temperature():
         assert make_drafter(setup)._shape.levels.temperature == expected
 
 
+def test_a_level_that_no_chosen_node_can_reach_is_not_drafted():
+    proposal, source = grown(TableModel(3, vocab=VOCAB), 8, 2, 3)
+    assert proposal.topology.size == 3 and source._ran == 2 * 2  # of three levels, two are run
+    assert set(paths_of(proposal)) == searched(TableModel(3, vocab=VOCAB), 8, 2, 3, 1.0)
+
+
 def test_expensive_drafting_increases_the_number_of_nodes(monkeypatch):
     gains = [node.gain for node in ranked_nodes(((0.6, 0.2, 0.1),) * 4, 64)]
     curve = ForwardCurve(TOKEN_COUNTS, tuple(1 + 0.1 * count for count in TOKEN_COUNTS))
     monkeypatch.setattr("specviz.decoding.drafters.tree_budget.forward_curve", lambda model: curve)
-    counts = [best_node_count(None, gains, drafting) for drafting in (0.0, 2.0, 8.0)]
+    counts = [best_node_count(None, gains, lambda _, s=s: s) for s in (0.0, 2.0, 8.0)]
     assert counts == sorted(set(counts))
     assert best_node_count(None, gains, slack=0.05) > counts[0]

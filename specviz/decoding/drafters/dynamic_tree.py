@@ -132,12 +132,13 @@ class DynamicLevels:
 class DynamicTree:
     """A shape of draft trees: it grows `depth` levels from `width` nodes each and keeps `nodes`.
 
-    The nodes with the best scores are kept. Scores use the draft's distributions at `temperature`,
-    which must be above 0.
+    The nodes with the best scores are kept. They are never deeper than level `nodes`, because every
+    node has a lower score than its parent, so no more levels are grown. Scores use the draft's
+    distributions at `temperature`, which must be above 0.
     """
 
     def __init__(self, depth: int, width: int, nodes: int, temperature: float) -> None:
-        self.levels = DynamicLevels(depth, width, nodes, temperature)
+        self.levels = DynamicLevels(min(depth, nodes), width, nodes, temperature)
 
     def start(self, transfer: HostTransfer) -> None:
         """Do nothing: the host reads nothing while this tree grows."""
@@ -285,8 +286,10 @@ def dynamic_tree(
     count = values[NODES.name]
     if count == 0:
         nodes = ranked_nodes(agreement.rates(temperature, width, depth), MAX_TREE_NODES)
-        gains = [node.gain for node in nodes]
-        count = best_node_count(setup.target, gains, depth * cost.seconds(width), SLACK)
+        gains, level_seconds = [node.gain for node in nodes], cost.seconds(width)
+        count = best_node_count(
+            setup.target, gains, lambda count: min(depth, count) * level_seconds, SLACK
+        )
     return DynamicTree(depth, width, count, max(temperature, agreement.sharpest))
 
 

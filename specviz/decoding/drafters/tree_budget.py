@@ -9,7 +9,7 @@ the target's forward.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -90,18 +90,21 @@ def by_depth(nodes: tuple[RankedNode, ...]) -> tuple[RankedNode, ...]:
 
 
 def best_node_count(
-    model: LanguageModel, gains: Sequence[float], drafting: float = 0.0, slack: float = 0.0
+    model: LanguageModel,
+    gains: Sequence[float],
+    drafting: Callable[[int], float] = lambda nodes: 0.0,
+    slack: float = 0.0,
 ) -> int:
     """Return the number of nodes that gives the highest expected speed.
 
-    With n nodes the speed is (1 + expected accepted tokens) / (drafting + forward over 1 + n
+    With n nodes the speed is (1 + expected accepted tokens) / (drafting(n) + forward over 1 + n
     tokens). `gains` has the acceptance probabilities of the nodes, best first (1 to 64 nodes).
-    `drafting` is in seconds. The result is the largest number of nodes whose speed is at least the
-    best speed times (1 - `slack`).
+    `drafting` returns the seconds that it takes to draft n nodes. The result is the largest number
+    of nodes whose speed is at least the best speed times (1 - `slack`).
     """
     curve = forward_curve(model)
     rates = [
-        (1 + sum(gains[:count])) / (drafting + curve.at(count + 1))
+        (1 + sum(gains[:count])) / (drafting(count) + curve.at(count + 1))
         for count in range(1, len(gains) + 1)
     ]
     good = (1 - slack) * max(rates)
