@@ -93,7 +93,9 @@ def _kept_of_all(probs: Tensor, top_p: float) -> Tensor:
 
 
 def _kept_of_few(probs: Tensor, top_p: float, sizes: Sequence[int]) -> Tensor:
-    """Return the same as `_kept_of_all`, but sort a whole row only if necessary.
+    """Return the probabilities of the tokens that top-p keeps, and 0 for all others.
+
+    The result equals that of `_kept_of_all`, but a whole row is sorted only if necessary.
 
     The most probable `sizes[0]` tokens usually suffice to find all tokens that top-p keeps in a
     row. If they do not suffice, the function tries the next number of tokens in `sizes` for that

@@ -90,9 +90,9 @@ class Target:
     ) -> Target:
         """Create the target of one prompt.
 
-        Every forward returns the features of `feature_layers`; see `ForwardOutput`. Several
-        sequences may share one `transfer`, which counts the blocking copies. Raises InputError for
-        a prompt that the model cannot read.
+        Every forward returns the features of `feature_layers`, in which the number i means the
+        input of layer i. Several sequences may share one `transfer`, which counts the blocking
+        copies. Raises InputError for a prompt that the model cannot read.
         """
         check_prompt(model, prompt_ids, config)
         return cls(

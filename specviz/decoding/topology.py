@@ -40,7 +40,9 @@ class TreeShape:
 
 @lru_cache(maxsize=1024)
 def tree_shape(parents: tuple[int, ...]) -> TreeShape:
-    """Return the shape for these parents (-1 = root). A parent must come before its children.
+    """Return the shape of the tree in which node i has the parent `parents[i]` (-1 = root).
+
+    A parent must come before its children.
 
     >>> tree_shape((-1, -1, 0)).groups
     ((0, 1), (2,), (), ())

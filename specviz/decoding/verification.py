@@ -32,7 +32,9 @@ _ROW_FIELDS = 6
 
 @dataclass(frozen=True, slots=True)
 class NodeJudgement:
-    """The numbers by which one drafted token is judged; `records.Verdict` explains them.
+    """The numbers by which one drafted token is judged.
+
+    All probabilities are those of this token; `records.Verdict` explains each of them.
 
     `origin` is the number that the drafter gave to the node, or -1 if it has none.
     """

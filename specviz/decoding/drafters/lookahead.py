@@ -100,7 +100,7 @@ class Lookahead(QuietDrafter):
         self._learnt = 0  # number of tokens of the text whose n-grams are already in the pool
         self._added = 0  # number of n-grams added to the pool since the last proposal
         self._root_id = 0
-        self._is_riding = False  # True if the window is part of this round's forward
+        self._has_window = False  # True if the window is part of this round's forward
 
     def start(self, prompt: PrefilledPrompt) -> None:
         """Read the prompt, and fill the first window with tokens drawn at random from it."""
@@ -116,7 +116,7 @@ class Lookahead(QuietDrafter):
         depth = min(self._depth, room)
         token_ids, parents = merged([guess[:depth] for guess in guesses])
         queries = self._queries(len(committed), room, len(token_ids) + 1)
-        self._is_riding = queries is not None
+        self._has_window = queries is not None
         note = LookaheadState(
             pool=self._pool.size,
             hits=len(guesses),
@@ -137,7 +137,7 @@ class Lookahead(QuietDrafter):
         return self._window.queries(rows, self._device) if room >= 2 and is_inside else None
 
     def observe(self, observation: Observation) -> OverlappedWork:
-        if self._is_riding:
+        if self._has_window:
             next_id, found = observation.token_ids[0], observation.query_ids
             for key, continuation in self._window.step(self._root_id, next_id, found):
                 self._added += self._pool.add(key, continuation)

@@ -38,8 +38,8 @@ from specviz.models.graphs.captured_model import CapturedModel, run_work
 from specviz.models.language_model import LanguageModel
 from specviz.models.sequence_work import HostNumbers, Numbers, Steps
 
-# At the start of a round, a draft model must run committed tokens that its cache lacks. Usually the
-# cache lacks one or two tokens.
+# At the start of a round, a draft model must run committed tokens that its cache lacks. Usually
+# these are one or two tokens. CUDA graphs are captured only for these numbers.
 USUALLY_MISSING = (1, 2)
 
 

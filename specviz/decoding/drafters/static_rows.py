@@ -148,7 +148,10 @@ class StaticRows:
     def _add(
         self, levels: _RowLevels, rows: Sequence[int], logits: Tensor, round_index: int, depth: int
     ) -> Tensor:
-        """Choose the nodes of one level for these rows. Logits [A, M, V] -> [A, C]"""
+        """Choose the tokens of one level for the rows `rows`, and add them to `levels`.
+
+        Logits [A, M, V] -> token ids [A, C].
+        """
         tree = self._trees[0]
         width, flat = tree.widths[depth - 1], logits.flatten(0, 1)
         count = width * logits.shape[1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-DEPTH = 24  # the depth with which vLLM creates its trees
+DEPTH = 24  # largest number of tokens in a counted sequence, as in vLLM's suffix trees
 
 
 @dataclass(slots=True, eq=False)

@@ -64,8 +64,8 @@ def block(
     missing = mass + (1 - carried[rows])
     judged = torch.where(missing > 0, mass / missing.clamp(min=torch.finfo(p.dtype).tiny), 1.0)
     accept = carried.index_copy(0, rows, judged)
-    # If nothing is left, p replaces the empty distribution. Verification reaches such a row only if
-    # p equals q.
+    # If the residual is 0 everywhere, the extra token's distribution is p. Verification reaches
+    # such a row only if p equals q.
     empty = (mass == 0).to(p)[:, None]
     left = beyond.addcmul_(p_here, empty).div_(mass[:, None] + empty)
     columns = p.new_zeros(2, size + 1)

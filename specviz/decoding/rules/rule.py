@@ -66,7 +66,7 @@ class Walk:
     def extra_kind(self, children: Sequence[Sequence[int]]) -> ExtraKind:
         """Return the kind of the token that the target adds after the path.
 
-        `children` has the child nodes of each row, as in `walk_down`.
+        `children` has the child nodes of each row; row 0 is the root, row i + 1 is node i.
         """
         if len(children) == 1:
             return ExtraKind.PLAIN
@@ -104,7 +104,7 @@ def walk_down(
 # The arguments are a tree, its token ids [N], how these were drawn, p [N + 1, V] (row 0 is after
 # the root), and q [E, V] (None for a point mass).
 Accept = Callable[[Topology, Tensor, Drawing, Tensor, Tensor | None], Acceptance]
-# The arguments are those of `walk_down`.
+# The arguments are the child nodes of each row, the acceptance probabilities and the uniform draws.
 WalkFunction = Callable[[Sequence[Sequence[int]], Sequence[float], Sequence[float]], Walk]
 
 

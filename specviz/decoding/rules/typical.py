@@ -14,7 +14,8 @@ from specviz.decoding.rules.rule import Acceptance, Rule
 from specviz.decoding.topology import Topology
 from specviz.records import Drawing
 
-EPSILON, DELTA = 0.09, 0.3  # the values that the Medusa paper uses
+# Epsilon and delta of typical acceptance, with the values of the Medusa paper.
+EPSILON, DELTA = 0.09, 0.3
 
 
 def typical(
