@@ -255,7 +255,8 @@ class RaggedCache:
 
         Return the text positions of each row's first `end` slots, [B, end].
 
-        `SlotCache.place` explains why the positions must be stored.
+        Nodes of a draft tree that have the same depth share a position, so their positions are not
+        their slot numbers.
         """
         if self._positions is None or self._positions.shape[1] < end:
             slots = torch.arange(max(end, self._capacity), device=position_ids.device)
@@ -396,7 +397,10 @@ class StraightSlots:
         return self.cache.write(layer, keys_values, self.start)
 
     def open(self, layer: int, shape: tuple[int, int, int], like: Tensor) -> tuple[Tensor, Tensor]:
-        """Return views of these slots in one layer; see `SlotCache.open`."""
+        """Return what `write` returns, but write nothing: the caller fills these slots.
+
+        `shape` is (B, 2 G, D). `like` has the dtype and device of the keys and values.
+        """
         return self.cache.open(layer, shape, self.start, self.count, like)
 
     def place(self, position_ids: Tensor) -> Tensor:

@@ -72,9 +72,10 @@ class Steps(Protocol):
 
 
 class SequenceWork(Hashable, Protocol):
-    """A piece of work on one sequence.
+    """A piece of work on one sequence: a call runs forward passes after the cached tokens.
 
-    The docstring of this module describes what such work may do.
+    The work reads tensors only from its arguments and never waits for the device. Two pieces that
+    compare equal do the same work.
     """
 
     @property

@@ -81,7 +81,11 @@ def load_model(
 def load_surveyed(
     survey: Survey, device: torch.device, dtype: torch.dtype, name: str | None = None
 ) -> LoadedModel:
-    """Load a model whose configuration and tokenizer have already been read; see `load_model`."""
+    """Load a model whose configuration and tokenizer have already been read.
+
+    `name` is the model's name on screen. Raises InputError for everything that is wrong with the
+    weights.
+    """
     placement = place(survey.source, survey.weight_bytes(dtype), device, dtype)
     folder = find_model_folder(survey.source, Environment.read())
     check_weights(survey.source, folder)

@@ -84,10 +84,11 @@ def _known_fields(content: Mapping[str, Any]) -> dict[str, Any]:
     class, under another name.
     """
     found, kind = dict(content), content["model_type"]
-    if kind in ("RefinedWeb", "RefinedWebModel"):  # Falcon's first configuration files
+    # These types occur in Falcon's first configuration files.
+    if kind in ("RefinedWeb", "RefinedWebModel"):
         found |= {new: content[old] for old, new in _FALCON.items() if old in content}
         found |= {"model_type": "falcon", "new_decoder_architecture": "n_head_kv" in content}
-    # the configuration file of SantaCoder
+    # This is the configuration of SantaCoder.
     elif kind == "gpt2" and content.get("attention_head_type") == "multiquery":
         found |= {"model_type": "gpt_bigcode", "multi_query": True}
     return found

@@ -61,7 +61,8 @@ class CapturedModel(LlamaModel):
     ) -> LlamaModel:
         """Return a model that has only some of the layers, with graphs of its own.
 
-        See `LlamaModel.with_layers`.
+        If `head` is given, it replaces the output matrix. The new model shares everything else with
+        this model.
         """
         other = super().with_layers(layers, info, head)
         assert isinstance(other, CapturedModel)

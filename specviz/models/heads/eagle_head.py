@@ -97,8 +97,8 @@ class NormedEntry:
 class ChoiceShares:
     """How often the head's k-th most probable token is the target's next token, for k = 1, 2, …"""
 
-    greedy: tuple[float, ...]  # at temperature 0
-    sampled: tuple[float, ...]  # at temperature 0.8
+    greedy: tuple[float, ...]  # with the target at temperature 0
+    sampled: tuple[float, ...]  # with the target at temperature 0.8
 
 
 class EagleHead:
@@ -115,7 +115,7 @@ class EagleHead:
     def __init__(
         self,
         target: LanguageModel,
-        # layers of the target, numbered as in `ForwardOutput`, whose hidden states make a feature
+        # layers of the target whose hidden states make a feature; i means the input of layer i
         feature_layers: tuple[int, ...],
         embed: Callable[[Tensor], Tensor],  # [N] int64 -> [N, W]
         entry: PairEntry,

@@ -240,9 +240,10 @@ class _Names:
 
 
 def _accuracies(source: HeadWeights, names: _Names) -> tuple[tuple[float, ...], ...]:
-    """Return `MedusaHeads.accuracies` from the folder, as they were measured after training.
+    """Return, for each head, how often its k-th most probable token is right, for k = 1, 2, …
 
-    A published folder has no measured numbers. Return assumed numbers for it.
+    These numbers were measured after training and are in the folder. For a published folder, which
+    has none, return assumed numbers.
     """
     listed, heads = source.config.get("accuracies"), names.heads
     if listed is None and names.is_published:

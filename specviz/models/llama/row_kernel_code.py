@@ -36,7 +36,7 @@ class CachedType(Enum):
 NORM_FIELDS = ("x", "weight", "y", "rows", "width", "eps")
 GATED_FIELDS = ("x", "y", "rows", "inner")
 ROUND_FIELDS = ("x", "rows", "width")
-# `place` and `attend` have the same arguments.
+# The arguments of the functions `place` and `attend`.
 HEAD_FIELDS = (
     "frame",  # address of the arguments in FRAME_FIELDS
     "joined",  # [N, A + 2 G, D]: queries, keys and values

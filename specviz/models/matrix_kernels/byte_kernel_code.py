@@ -39,15 +39,15 @@ from specviz.models.matrix_kernels.rounding_code import (
 
 BYTES = 4  # number of inputs in a 32-bit word
 ZERO = 128  # the byte that is stored for an int8 weight of 0
-# The bytes of its stack that a thread uses for rounded rows. It rounds as many rows at once as fit
-# into them, but at least the rows of one tile, even if these need more bytes.
+# The bytes of a thread's stack for rounded rows. The thread rounds as many rows at once as fit, but
+# at least the rows of one tile, even if these need more bytes.
 _STACK = 256 << 10
 # A row with more inputs could need more memory than the stack of a thread has.
 MOST_INPUTS = 1 << 16
 _WORDS = GROUP // BYTES
-# Up to this number of rows, the processor has enough registers to divide each sum into two. An
-# addition to one of them need not wait for an addition to the other. An int4 matrix in the
-# processor's cache then takes 0.92 to 0.96 times as long.
+# In a tile of at most this number of rows, the registers suffice for two sums instead of one per
+# row and output, so that an addition to one sum need not wait for an addition to the other. With an
+# int4 matrix in the processor's cache, the kernel then takes 0.92 to 0.96 times as long.
 FEW = 2
 
 

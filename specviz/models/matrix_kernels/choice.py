@@ -27,9 +27,8 @@ MOST_ALIKE = FIRST_ROWS[FEW] - 1
 # DECODING_GAIN times as fast, or prompts PROMPT_GAIN times. The gain for prompts must be larger
 # because a prompt runs only once per text.
 DECODING_GAIN, PROMPT_GAIN = 1.15, 2.0
-# The largest ratio of one kernel's time to that of the fastest, in every decoding class, with which
-# this one kernel serves all decoding classes. Its rounding then does not change with the number of
-# rows.
+# If one kernel takes at most this many times as long as the fastest in every decoding class, it
+# serves all decoding classes. The rounding then does not change with the number of rows.
 NEAR = 1.05
 # Only with the layout "panels" can all layers run in one call of compiled code. In other layouts,
 # each operation is a call of its own, which costs APART_SECONDS more for every matrix.
@@ -183,7 +182,8 @@ def by_rule(
     if "onednn-16" in names:
         has_second = most_layouts > 1 and is_float32 and shape.bytes < SMALL_BYTES
         return Choice(("mm-transposed" if has_second else "onednn-16", *["onednn-16"] * FEW), {})
-    if "torch-int8" in names:  # for prompts, converting the whole matrix first is faster
+    # For prompts, it is faster to convert the whole matrix first, as "widened-int8" does.
+    if "torch-int8" in names:
         return Choice((*["torch-int8"] * FEW, "widened-int8"), {})
     return _same(next(name for name in ("onednn", "mm", *names) if name in names))
 

@@ -33,10 +33,10 @@ PLAIN = "plain"
 # oneDNN packs a matrix for an expected number of rows: one candidate packs it for each of these
 # numbers.
 _PACKING_ROWS = (8, 16)
-# The number by which the inputs of torch's int8 kernel must be divisible. Otherwise the kernel
-# reads past the end of a row.
+# torch's int8 kernel needs a number of inputs that is divisible by this number. Otherwise it reads
+# past the end of a row.
 _INT8_INPUTS = 32
-# The number by which the outputs of torch's int4 kernel for CPUs must be divisible.
+# torch's int4 kernel for CPUs needs a number of outputs that is divisible by this number.
 _INT4_OUTPUTS = 16
 
 # Some builds of torch lack some of these functions; a missing function is None.
@@ -47,9 +47,10 @@ _INT4_PACK = getattr(torch.ops.aten, "_convert_weight_to_int4pack_for_cpu", None
 _GPU_INT4 = getattr(torch.ops.aten, "_weight_int4pack_mm", None)
 _GPU_INT4_PACK = getattr(torch.ops.aten, "_convert_weight_to_int4pack", None)
 _DISPATCH_KEYS = {"cuda": "CUDA", "meta": "Meta"}  # torch's names for types of devices
-# The number by which the outputs of torch's int4 kernel for GPUs must be divisible.
+# torch's int4 kernel for GPUs needs a number of outputs that is divisible by this number.
 _GPU_INT4_OUTPUTS = 8
-# The inputs of torch's int4 kernel for GPUs must be divisible by 2, 4 or 8 times this number.
+# torch's int4 kernel for GPUs needs a number of inputs that is divisible by 2, 4 or 8 times this
+# number.
 _GPU_INT4_INPUTS = 16
 
 
@@ -256,7 +257,7 @@ class PackedInt4:
     def __init__(
         self,
         weights: MatrixWeights,
-        multiple: int,  # the number by which the outputs must be divisible
+        multiple: int,  # the number by which the number of outputs must be divisible
         pack: Callable[[Tensor], Tensor],
         multiply: Callable[[Tensor, Tensor, int, Tensor], Tensor],
     ) -> None:

@@ -73,7 +73,8 @@ def measure(
     rows = matrices[0].rows
     first, share = _sample(matrices, FIRST_SET)
     weights = [each.weights() for each in first]
-    width = weights[0].part(1).dense().shape[1]  # `shape.inputs` may include padding
+    # The columns without the padding that `shape.inputs` may include.
+    width = weights[0].part(1).dense().shape[1]
     inputs = [torch.randn(each, width).to(rows) for each in MEASURED_ROWS]
     passes: dict[str, list[float]] = {}
     held: dict[str, list[Held]] = {}

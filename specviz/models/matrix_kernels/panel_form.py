@@ -41,10 +41,12 @@ class Registers:
     lanes: int  # L, the number of lanes of a register
     vectors: int  # number of registers for the weights of one input of a panel
     rows: int  # number of rows in the largest tile
-    can_permute: bool = False  # can look up 16 lanes in a table at once (AVX-512)
+    # True if the processor looks up 16 lanes in a table at once (AVX-512).
+    can_permute: bool = False
     # How many bytes after its own weights each load also requests from memory; 0 requests nothing.
     ahead: int = 0
-    # Can multiply 64 pairs of bytes at once, and add the products (AVX-512 VNNI).
+    # True if the processor multiplies 64 pairs of bytes at once and adds the products (AVX-512
+    # VNNI).
     has_byte_products: bool = False
 
     @property

@@ -45,7 +45,7 @@ def rounding(rows: RowType, zero: int, most: int) -> str:
     -`zero` times the sum of the group.
     """
     row = rows.value
-    # `bfloat_code` explains why the copies are not of type bfloat
+    # The copies of bfloat16 numbers have the type i16; `bfloat_code` explains why.
     kind, suffix = (_VALUES, "f32") if rows is RowType.FLOAT32 else (f"<{GROUP} x i16>", "i16")
     lines = [
         f"declare {_HALF_WORDS} @llvm.umax.v{_HALF}i32({_HALF_WORDS}, {_HALF_WORDS})",
