@@ -374,7 +374,8 @@ class EarlierDrafter:
     """The drafter from which a training continued."""
 
     training: str  # the section "Training" of its model card
-    scores: Mapping[str, ChatScores]  # measured on the same held-out messages as the new drafter
+    # Scores of the earlier drafter, on the same held-out messages as those of the new one.
+    scores: Mapping[str, ChatScores]
 
 
 @dataclass(frozen=True, slots=True)

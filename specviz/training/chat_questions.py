@@ -112,7 +112,7 @@ class NewQuestions:
         return True
 
     def resembles_held_out(self, text: str) -> bool:
-        """Return whether `text` resembles a held-out message, as the comment at RUN defines it."""
+        """Return whether `text` and a held-out message share RUN words in a row, or most words."""
         words = _words(text)
         if any(run in self._runs for run in _runs(words)):
             return True

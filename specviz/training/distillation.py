@@ -158,7 +158,10 @@ class CacheReader(ShuffledPasses):
         return picked
 
     def lines(self, picked: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the cached arrays of the windows `picked`. Their shapes are those of `batch`."""
+        """Return the cached arrays of the windows `picked`, a list of B indices.
+
+        -> tokens [B, T], top ids [B, T, k], probabilities [B, T, k]
+        """
         return (
             torch.from_numpy(self.cache.tokens[picked][:, :-1].astype(np.int64)),
             torch.from_numpy(self.cache.top_ids[picked].astype(np.int64)),
@@ -190,7 +193,7 @@ def distil(
 def draft_loss(network: Network, tokens: Tensor, top_ids: Tensor, top_probs: Tensor) -> Tensor:
     """Return the mean divergence of the draft from the target's distributions, per position.
 
-    `tokens` is [B, T]; the other shapes are as in `divergence`.
+    `tokens` is [B, T]. `top_ids` and `top_probs` are [B, T, k].
     """
     return divergence(network(tokens), top_ids, top_probs)
 

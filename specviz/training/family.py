@@ -56,8 +56,8 @@ from specviz.training.pretraining import EXIT_LAYER, SHARES, Progress, pretrain
 from specviz.training.token_files import Material, TokenMixture, open_tokenizer, prepare, write_json
 
 # Drafters learn from the finished target: from its probabilities, and from the text that it writes.
-# These results are in a folder that is named by the fingerprint of the target's weights, so that
-# results of another target are never used by mistake.
+# Probabilities and text are stored in a folder that is named by the fingerprint of the target's
+# weights, so that those of another target are never used by mistake.
 
 
 def kept(plan: FamilyPlan, name: str) -> Path:
