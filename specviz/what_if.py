@@ -51,10 +51,10 @@ def counterfactual(
 ) -> Counterfactual:
     """Walk the round's tree again: node i gets the draw `forced[i]`, any other node its old draw.
 
-    A record does not say which tokens end a text, so `end_ids` lists them; see `known_end_ids`.
-    Without `end_ids`, a path continues after a token that ends the text. A path that was cut in the
-    record is cut at the same node again. Raises InputError for a draw outside [0, 1), a node that
-    does not exist, and a round whose draws were not recorded.
+    A record does not say which tokens end a text, so `end_ids` lists them; `known_end_ids` finds
+    some. Without `end_ids`, a path continues after a token that ends the text. A path that was cut
+    in the record is cut at the same node again. Raises InputError for a draw outside [0, 1), a node
+    that does not exist, and a round whose draws were not recorded.
     """
     check_draws(round_, forced)
     nodes = round_.tree.nodes

@@ -65,7 +65,7 @@ def summarise(trace: Trace) -> RunSummary:
 
 
 def speedup_points(trace: Trace) -> tuple[SpeedupPoint, ...]:
-    """Return the speedup at every moment of the race; see `SpeedupCurve`."""
+    """Return the speedup so far after every token of the race, once both lanes have a token."""
     return meter(trace).points
 
 

@@ -173,8 +173,7 @@ def measure(data: bytes) -> TextMeasure:
         last = piece[-3:]
         if count > MAX_VALUES:
             raise InputError(f"trace must hold at most {MAX_VALUES} values, got {count} or more")
-    # At the same time, memory holds the text as bytes, as a string, and in the objects that are
-    # made from it.
+    # `loads` holds the text in memory three times: as bytes, as a string, and as parsed objects.
     return TextMeasure(size, (9 if is_wide else 3) * size + VALUE_BYTES * count)
 
 
