@@ -445,7 +445,7 @@ async def unreadable(_: Request, error: Exception) -> Response:
     if fault["type"] == "json_invalid":
         sentence = NO_JSON
     elif fault["type"] == "missing":
-        sentence = f"{name} is missing from this question"
+        sentence = f"{name} must be given in the request, got nothing"
     elif not place:
         sentence = f"the body must be a JSON object, got {short(fault.get('input'))}"
     return PlainTextResponse(sentence, 422)

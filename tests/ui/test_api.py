@@ -430,10 +430,10 @@ def test_a_refusal_of_own_prompts_names_what_was_sent(client: Client) -> None:
     ("path", "body", "sentence"),
     [
         ("call/theory", '{"data": 1}', "data must be a valid list, got 1"),
-        ("call/theory", "{}", "data is missing from this question"),
+        ("call/theory", "{}", "data must be given in the request, got nothing"),
         ("call/theory", "[1]", "the body must be a JSON object, got an array of 1 item"),
         ("call/v2/theory", "null", "the body must be a JSON object, got None"),
-        ("call/v2/theory", "", "the body is missing from this question"),
+        ("call/v2/theory", "", "the body must be given in the request, got nothing"),
         ("call/v2/theory", "{", NO_JSON),
         ("call/v2/theory", f'{{"draft_length": {"9" * 5000}}}', NO_JSON),
         ("call/v2/theory", "[" * 5000 + "]" * 5000, NO_JSON),

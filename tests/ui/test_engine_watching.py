@@ -147,7 +147,7 @@ def kept(*, points: Any = (), **server: Any) -> dict[str, Any]:
             "url must contain no user and no key",
         ),
         ("attach", {"url": "http://127.0.0.1:9", "key": ""}, "nothing listens there"),
-        ("attach", {"key": ""}, "url is missing"),
+        ("attach", {"key": ""}, "url must be given in the request"),
         ("written", {"url": "http://host", "key": "", "prompt": " "}, "prompt must be a text of"),
         ("written", {"url": "http://host", "key": "", "prompt": "x" * 8001}, "at most 8,000 char"),
         ("attach", {"url": "http://host", "key": "", "expected": 1}, "expected must be true or"),
