@@ -93,7 +93,10 @@ class AdaptiveLength:
 
 @dataclass(frozen=True, slots=True)
 class LengthPolicy:
-    """An entry in the table of length policies; `start` takes the draft length K."""
+    """An entry in the table of length policies.
+
+    `start` creates the policy of one sequence from the draft length K.
+    """
 
     name: str
     title: str
@@ -122,7 +125,7 @@ def policy_named(name: str) -> LengthPolicy:
 
 
 def draft_length(config: DecodingConfig) -> DraftLength:
-    """Return the draft length of a sequence that begins now."""
+    """Return a new length policy for one sequence, of the kind that the settings name."""
     return policy_named(config.length_policy).start(config.draft_length)
 
 

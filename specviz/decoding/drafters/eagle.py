@@ -80,7 +80,10 @@ class EagleSource(SteppedSource):
             self._unused = [prompt.features[-1:]]
 
     def begin(self, committed: Sequence[int]) -> Tensor:
-        """Run the pair (token, feature of the token before) of each newly committed token."""
+        """Run the pair (token, feature of the token before) of each newly committed token.
+
+        Return the logits after the last pair.
+        """
         logits, guess = self._run_pairs(committed)
         self._guesses = [guess]
         return logits

@@ -158,7 +158,10 @@ class Method:
 
     @property
     def can_stop(self) -> bool:
-        """Return whether the method can look at each q of a chain before it draws from it."""
+        """Return whether an entropy stop can end the method's drafts.
+
+        For that, the method must know each q of a chain before it draws a token from this q.
+        """
         return not self.drafts_ahead and any(drawing.is_drawn for drawing in self.drawings)
 
     def drafts_siblings(self, config: DecodingConfig) -> bool:

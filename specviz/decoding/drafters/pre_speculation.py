@@ -75,7 +75,7 @@ class PreSpeculation:
         self._executor.finish()
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
-        self._refuse_stale(room)
+        self._drop_stale_chain(room)
         if room == 0:
             return empty_proposal(self._device)
         self._executor.board.commit(committed[self._committed :], self._committed)
@@ -114,7 +114,7 @@ class PreSpeculation:
     def close(self) -> None:
         self._executor.close()
 
-    def _refuse_stale(self, room: int) -> None:
+    def _drop_stale_chain(self, room: int) -> None:
         """Drop the prepared chain if this round cannot use it or needs a longer one."""
         if room == 0 or min(room, self._setting.draft_length) > self._depth:
             self._row = self._executor.board.fresh_row

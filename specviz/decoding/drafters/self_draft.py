@@ -66,7 +66,7 @@ def _drafter(setup: Setup, draft: LanguageModel, layers: Sequence[int]) -> Draft
 
 
 def _quantised(setup: Setup) -> tuple[LanguageModel, Sequence[int]]:
-    """Return the quantised copy of the target, and the indices of all layers."""
+    """Return the quantised copy of the target, and the indices of its layers: all layers."""
     if setup.parts.self_drafting is None:
         raise setup.lacks(Need.LAYERS)
     target = _target(setup)

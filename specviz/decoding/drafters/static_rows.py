@@ -272,7 +272,10 @@ class ModelRows:
         return self._of(rows, self._forward(missing))
 
     def start(self, prompts: Sequence[PrefilledPrompt]) -> None:
-        """Run all prompts, or copy the target's keys and values if the draft shares its layers."""
+        """Run all prompts.
+
+        If the draft is made of layers of the target, copy the target's keys and values instead.
+        """
         held = [prompt.keys_values() for prompt in prompts if prompt.keys_values is not None]
         if self._shared and held:
             self._cache.begin([shared_layers(each, self._shared) for each in held])

@@ -156,7 +156,11 @@ class SuffixTree:
 
 
 def _path(matched: int, node: _Node, most: int, least_percent: int) -> CountedPath:
-    """Follow the most frequent children; stop before a token whose share is too small."""
+    """Return the path of the most frequent continuations of `node`, with at most `most` tokens.
+
+    The path ends before a token that follows fewer than `least_percent` percent of the occurrences
+    of `node`.
+    """
     token_ids: list[int] = []
     counts = [node.count]
     while len(token_ids) < most:
