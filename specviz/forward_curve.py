@@ -1,7 +1,7 @@
 """The time of a forward for each number of tokens: measured points, joined by straight lines.
 
-This curve is used by the roofline formulas, by trees that choose their size, and for the batch size
-above which drafting stops.
+This curve serves the roofline formulas, draft trees that choose their size, and the choice of the
+batch size above which drafting stops.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class HeadWeights:
         self.numbers = 0  # number of elements of the tensors that were read so far
 
     def number(self, key: str, least: int = 1) -> int:
-        """Return the whole number that the head's configuration has in one field."""
+        """Return the whole number, at least `least`, in field `key` of the head's configuration."""
         value = self.config.get(key)
         if key not in self.config:
             raise self.error(

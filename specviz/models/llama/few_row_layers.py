@@ -83,7 +83,10 @@ class FewRowLayers:
         return FewRowLayers, ()
 
     def program(self, layers: Sequence[ProgrammedLayer], like: Tensor) -> _LayerProgram | None:
-        """Return the program for the rows of `like` [T, W], or None if it is not possible."""
+        """Return the program of `layers` for T rows, or None if compiled code cannot run a layer.
+
+        `like` is [T, W], with the dtype and device of the rows.
+        """
         state, programs = self._built
         if state is not kernel_state():
             # Store the state before building, because another thread may change a kernel meanwhile.

@@ -23,7 +23,9 @@ FIXED_WITHIN_CONTEXT = ("longrope", "dynamic")
 def is_fixed(config: Any, is_within_context: bool = False) -> bool:
     """Return whether the rotary angles of a configuration can be kept in a table.
 
-    A drafting head has no limit on its context, so its angles must never change.
+    `is_within_context` is True if no position exceeds the model's context length. Angles that
+    change only beyond this length can then be kept as well. For a drafting head, which has no such
+    limit, it is False.
     """
     kind = config.rope_parameters.get("rope_type", "default")
     return kind in FIXED_KINDS or is_within_context and kind in FIXED_WITHIN_CONTEXT

@@ -221,7 +221,7 @@ class FewRowAttention:
         )
 
     def copy_frame(self, frame: Call, angles: int) -> None:
-        """Copy the arguments that all layers share; `angles` is the address of the angles."""
+        """Copy the arguments that all layers share to `frame`; `angles` is an address."""
         ctypes.memmove(frame, self._frame, ctypes.sizeof(frame))
         frame[_ANGLES] = angles
 

@@ -141,8 +141,8 @@ def _without(model: LlamaModel, kept: Sequence[int]) -> LlamaModel:
 def usual_bits(model: LlamaModel) -> int:
     """Return how many bits a quantised copy should have: 4 or 8.
 
-    Some GGUF files already have weights in 4-bit groups. A 4-bit copy of such weights is as exact
-    as one with 8 bits, and half as many bytes are read.
+    The weights of some GGUF files are already in 4-bit groups. For such weights, the result is 4: a
+    4-bit copy is as exact as one with 8 bits, and half as many bytes are read.
     """
     down = model.layers[0].down
     return 4 if has_int4(model.device) and is_on_groups(down.weight) else 8

@@ -54,7 +54,7 @@ class PanelLayout:
     def unpack(
         self, values: Tensor, scales: Tensor | None, outputs: int, inputs: int
     ) -> MatrixWeights:
-        """Return the weights that `pack` got."""
+        """Return the weights from which `pack` made these panels."""
         match self.form:
             case PanelForm.INT8:
                 assert scales is not None

@@ -112,7 +112,7 @@ class Projection:
         return self.shape.bytes * max(0, len(layouts) - 1)
 
     def held(self, name: str) -> Held | None:
-        """Return the matrix in the layout of candidate `name`, or None if it does not use it."""
+        """Return the matrix as candidate `name` stores it, or None if that kernel is not used."""
         at = self.choice.names.index(name) if self.choice and name in self.choice.names else None
         return None if at is None else self._by_rows[FIRST_ROWS[at]]
 
@@ -197,7 +197,7 @@ def int8(weight: Tensor, bias: Tensor | None = None) -> Projection:
 def int4(weight: Tensor, bias: Tensor | None = None) -> Projection:
     """Return the projection with W rounded to 4 bits in groups.
 
-    The kernels round x as those of `int8` do.
+    Some kernels also round x, as the docstring of `int8` says.
     """
     return Projection(Int4Weights.of(weight), bias, weight.dtype)
 
@@ -218,7 +218,7 @@ def compact_dtype(device: torch.device) -> torch.dtype:
 
 @contextmanager
 def in_float32() -> Iterator[None]:
-    """Load everything inside this context in float32, as some engines do."""
+    """Make `compact` and `compact_dtype` choose float32 inside this context, as some engines do."""
     token = _is_float32.set(True)
     try:
         yield

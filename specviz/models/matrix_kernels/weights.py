@@ -152,7 +152,10 @@ def _rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def is_on_groups(weight: Tensor) -> bool:  # [O, I]
-    """Return whether rounding to 4 bits changes only the precision of `scale` and `middle`."""
+    """Return whether the weights are already 4-bit steps in groups, as from a GGUF file.
+
+    Rounding them to 4 bits then changes only the precision of `scale` and `middle`.
+    """
     groups, least, scale = _groups(weight.float())
     steps = groups.sub_(least[..., None]).div_(scale[..., None])
     return bool(steps.sub_(steps.round()).abs_().max() < EXACT)

@@ -66,7 +66,7 @@ class ChatTemplate:
 
     @property
     def fault(self) -> str | None:
-        """Return why the template cannot be filled in, or None if it can or does not exist."""
+        """Return why the template cannot be filled in; None if it can be, or if there is none."""
         return self._answered[1]
 
     @cached_property
