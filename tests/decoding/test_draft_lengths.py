@@ -62,7 +62,7 @@ CHAIN = DRAFTERS["draft-model"]
 
 
 def lengths_of(method, kind, **changes):
-    """Return the settings of a test, with a chain where only a chain can stop."""
+    """Return a configuration; with an entropy threshold it drafts a chain, which alone can stop."""
     config = config_of(method, kind, **changes)
     return replace(config, branching=()) if config.entropy_threshold else config
 
@@ -107,7 +107,7 @@ def heights(rounds):
 
 
 class After:
-    """A world in which some tokens are already written."""
+    """The distributions and the rule of `world` for a text that begins with the tokens `prefix`."""
 
     def __init__(self, world, prefix):
         self.vocab, self.rule = world.vocab, world.rule
@@ -318,7 +318,10 @@ def test_each_row_of_a_batch_equals_its_single_run(method, kind, changes, target
 
 
 def lengths_after(accepted, longest=8):
-    """Return the draft length after each round that drafts as much as allowed."""
+    """Return the adaptive draft length after each round; `accepted` limits what rounds accept.
+
+    Each round drafts as many tokens as the adaptive length allows.
+    """
     length, found = AdaptiveLength(longest), []
     for most in accepted:
         allowed = length.within(100)

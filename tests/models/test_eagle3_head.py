@@ -94,7 +94,7 @@ def with_own_embedding() -> Parts:
 
 
 def as_speculators() -> Parts:
-    """Return the head in the format of the library `speculators`.
+    """Return the head of `eagle3_parts` in the format of the library `speculators`.
 
     The sizes of the layer are in a nested part of the configuration, and its tensors are named
     `layers.0`.

@@ -31,7 +31,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 
 class PlainEagle:
-    """The head written as plain code: one sequence of pairs, no cache, float64."""
+    """An EAGLE head written as plain code: one sequence of pairs, no cache, float64."""
 
     def __init__(
         self, config: dict[str, Any], tensors: dict[str, Tensor], target: LanguageModel
@@ -160,9 +160,9 @@ def test_every_node_of_a_tree_with_predicted_features_equals_its_path(
 
 
 def as_speculators(is_biased: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the same head with the tensor names of `speculators`.
+    """Return the head of `eagle_parts` with the configuration and tensor names of `speculators`.
 
-    HASS adds a bias to the layer that combines token and feature.
+    `is_biased` adds a bias to the layer that combines token and feature, as HASS does.
     """
     config, tensors = eagle_parts()
     own = {"speculators_model_type": "eagle", "layernorms": False, "fusion_bias": is_biased}

@@ -170,7 +170,7 @@ def test_published_heads_with_fewer_tokens_than_the_target_are_refused(
 
 
 def as_vllm(tensors: dict[str, torch.Tensor], blocks: int) -> dict[str, torch.Tensor]:
-    """Return the same heads with the tensor names of vLLM's `Medusa`."""
+    """Return `tensors` under the tensor names of vLLM's `Medusa`."""
     named = {}
     for name, tensor in tensors.items():
         head, place, *rest = name.split(".")

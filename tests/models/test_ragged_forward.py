@@ -54,7 +54,7 @@ def padded(rows: Sequence[Sequence[int]], device: torch.device, filler: int = 0)
 
 
 class Together:
-    """All rows together in one cache."""
+    """Runs all rows of a batch together, with one cache."""
 
     def __init__(self, model: BatchedModel, rows: int, capacity: int = 64) -> None:
         self.model = model
@@ -84,7 +84,7 @@ class Together:
 
 
 class Alone:
-    """A row that runs alone, with its own cache."""
+    """Runs a single row, with its own cache."""
 
     def __init__(self, model: BatchedModel) -> None:
         self.model = model

@@ -215,7 +215,7 @@ _WORDS = {
 
 
 def documented() -> dict[str, Verdict]:
-    """Return architecture -> verdict, read from the documented table."""
+    """Return architecture -> verdict, read from the table in docs/architectures.md."""
     rows = re.findall(r"^\| `([^`]+)` \| (\w[\w ]*) \| (.*) \|$", TABLE.read_text("utf-8"), re.M)
     return {kind: Verdict(word, reason.strip()) for kind, word, reason in rows}
 

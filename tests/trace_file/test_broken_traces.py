@@ -22,7 +22,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def set_at(path: str, value: object) -> Change:
-    """Return a function that sets one item of a JSON value; numbers in `path` index arrays."""
+    """Return a function that sets the item at `path` of a trace, such as `lanes.0.name`."""
 
     def change(trace: dict[str, Any]) -> None:
         *above, last = [int(key) if key.isdigit() else key for key in path.split(".")]

@@ -25,7 +25,7 @@ TREE = encode_trace(random_trace(0, rounds=3, branching=(2, 2)))
 
 
 def changed(path: str, value: object) -> bytes:
-    """Return a tree trace with one item changed; numbers in `path` index arrays."""
+    """Return the JSON of a trace with `value` as the item at `path`, such as `lanes.0.name`."""
     trace = json.loads(json.dumps(TREE))
     set_at(path, value)(trace)
     return json.dumps(trace).encode()

@@ -43,7 +43,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def corpus(sources: tuple[Path, Path]) -> Corpus:
-    """Return the tiny corpus, read from both folders."""
+    """Return the tiny corpus, read from the corpus folder and the library folder."""
     return read_corpus(*sources)
 
 
@@ -65,6 +65,6 @@ def cache(target: Network) -> TeacherCache:
 
 @pytest.fixture(scope="session")
 def lesson(target: Network, cache: TeacherCache) -> HeadLesson:
-    """Return four of the windows with the target's features."""
+    """Return four windows of `cache` with the target's features on them."""
     tokens = torch.from_numpy(cache.tokens[:, :-1].astype(np.int64))
     return LessonReader(cache, features(target, tokens).numpy(), seed=0).lesson(4)
