@@ -1,6 +1,8 @@
 """One sequence of a run: its committed tokens, its draws, its decisions and their records.
 
-Such a sequence is called a row. A run of one prompt has one row; a batch has several.
+Such a sequence is called a row. A run of one prompt has one row; a batch has several. In shapes, R
+is the number of rows of a draft tree's tables (the root, then the nodes) and F W the width of the
+features of one token.
 """
 
 from __future__ import annotations

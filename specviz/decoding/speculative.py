@@ -4,9 +4,11 @@
 
 Four modules contain the parts of a round: `drafters.base` (the proposal of a drafter),
 `judged_tree` (the forward and the judgement), `rules` (acceptance and walk) and `row` (committed
-tokens, decisions and records). The host waits for the device once per round. If a
-drafting method must read its own draft on the host, the host waits more often; `Method.host_copies`
-says how often.
+tokens, decisions and records). The host waits for the device once per round. If a drafting method
+must read its own draft on the host, the host waits more often; `Method.host_copies` says how often.
+
+In shapes, R is the number of rows of a draft tree's tables (the root, then the nodes), Q the number
+of extra queries, V the size of the vocabulary and F W the width of the features of one token.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 During verification, the draft model drafts a chain for each likely outcome (arXiv 2603.03251). If
 one of these outcomes happens, the draft of the next round is ready. Otherwise the draft model makes
 it after the verification. In both cases the tokens and distributions are the same as with a plain
-draft chain.
+draft chain. In shapes, K is the number of tokens of a chain and V the size of the vocabulary.
 """
 
 from __future__ import annotations
