@@ -602,7 +602,9 @@ def ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
 
 
 def _written_ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
-    """Return the ranks [N, L] of the N roots whose predicted tokens all belong to a continuation.
+    """Return the `ranks` of the N roots whose predicted tokens all belong to a continuation.
+
+    -> [N, L], 0 where the level's first choice is right.
 
     A root counts only if the document does not end before the last token that its levels predict.
     """
@@ -616,7 +618,7 @@ def _written_ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
 
 
 def _scores(read: Tensor, written: Tensor) -> HeadScores:
-    """Compute the scores of one task; both arguments are ranks [N, L]."""
+    """Compute the scores of one task from its `ranks` [N, L] on read and on written text."""
     right = (written == 0).double()
     return HeadScores(
         read=_rounded((read == 0).double().mean(0)),
