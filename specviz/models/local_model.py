@@ -1,6 +1,7 @@
 """The common part of `LlamaModel` and `LibraryModel`: description, device, cache and limits.
 
-This module does not know how a forward pass runs.
+This module does not know how a forward pass runs. In shapes, V is the size of the vocabulary and W
+the hidden size.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Survey:
     listing: Listing | None
 
     def weight_bytes(self, dtype: torch.dtype) -> int:
-        """Return the memory of the weights.
+        """Return the memory of the weights in bytes.
 
         If the parameters cannot be counted, return the size of the weight files.
         """

@@ -4,6 +4,10 @@ A forward of one token runs these operations several times per layer, and callin
 than the work itself. The compiled operations serve up to MOST_ALIKE rows in float32 on a CPU.
 `layer` and `attention` have the same operations in torch for all other inputs, and for machines
 without llvmlite.
+
+In shapes, T is the number of rows, N the number of tokens, W the hidden size, I the width of the
+gate, A the number of query heads, G the number of key-value heads, D the head size and E the number
+of slots.
 """
 
 from __future__ import annotations

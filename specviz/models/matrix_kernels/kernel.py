@@ -3,7 +3,8 @@
 LLVM compiles `kernel_code` in memory, so the machine needs no compiler and nothing is stored on
 disk. The kernel uses the threads of the OpenMP library that torch has loaded. Other threads would
 compete with torch's threads for the CPU. Without that library the kernel runs on one thread.
-Without llvmlite there is no kernel.
+Without llvmlite there is no kernel. In shapes, T is the number of rows of x, I the number of inputs
+and O the number of outputs.
 """
 
 from __future__ import annotations
