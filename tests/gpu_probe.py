@@ -73,8 +73,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def probe(results: Results, device: str, chosen: Iterable[str], budget: float) -> int:
     """Run the chosen steps within `budget` seconds, and return the exit status.
 
-    The results are summarised and packed into one file at the end, even if a step fails, the
-    process is interrupted or the budget is used up.
+    At the end, the results are summarised and packed into one file. This happens even if a step
+    fails, the process is interrupted or the budget is used up.
     """
     began = time.monotonic()
     watchdog = threading.Timer(budget + GRACE_SECONDS, _give_up, (results,))

@@ -3,8 +3,9 @@
 The profile keeps sums and a few examples, but no trace. `level_visits` defines a lost token and a
 lost second.
 
-The time lost is computed at the median cost of a round. A rejection in a round that drafted D
-levels and passed a of them loses (D - a) / (D + 1) of the median time of all rounds with D levels.
+The time lost is computed at the median cost of a round. Suppose that a round drafted D levels and
+passed a of them. Its rejection loses (D - a) / (D + 1) of the median time of all rounds with D
+levels.
 If there are too few of those (`round_costs.FEWEST`), the median of all rounds is used. The ranking
 therefore shows how often and how early rejections happen, and one slow round cannot dominate it.
 The loss computed from the measured time of each round is kept as `milliseconds_lost_as_measured`.

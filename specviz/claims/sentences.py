@@ -1,7 +1,7 @@
 """Sentences as templates: the words are data, and the numbers in them are computed.
 
-A template is a format string over named values. A value may also be a list, which is written item
-by item with a template of its own, or a choice, which selects one of several templates.
+A template is a format string over named values. A value may also be a list, whose items are written
+with a template of their own. Or it may be a choice, which selects one of several templates.
 """
 
 from __future__ import annotations

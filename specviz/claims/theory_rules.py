@@ -499,9 +499,10 @@ def size_of_draft(said: float, weights: float, target: float, rejected: float, K
 def whole_requests(speedup: float, prefill_shares: Sequence[float]) -> Found:
     """Judge a claim about whole requests, which has three parts.
 
-    The claim says that speculation keeps the quality, that it gains nothing for requests with a
-    long prefill, and that it gains nothing with a draft of another model family. `prefill_shares`
-    has, for several requests, the share of the request's time that the prefill takes.
+    The claim says that speculation keeps the quality. It also says that speculation gains nothing
+    for requests with a long prefill, and nothing with a draft of another model family.
+    `prefill_shares` has, for several requests, the share of the request's time that the prefill
+    takes.
     """
     gains = [{"share": s, "gain": whole_speedup(speedup, s)} for s in prefill_shares]
     most = gains[-1]["gain"]

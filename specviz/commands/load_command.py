@@ -180,8 +180,8 @@ def _of(parts: Sequence[LoadLevel]) -> dict[str, Any]:
 def verdict(levels: Sequence[dict[str, Any]]) -> str:
     """Return a sentence on the largest number of requests at once for which drafts pay.
 
-    Return "" if no plain server was measured. A load level has a clear result if the 95 % interval
-    of its speedup is entirely above or entirely below 1, and if it has at least `_FEWEST` requests.
+    Return "" if no plain server was measured. A load level with at least `_FEWEST` requests has a
+    clear result if the 95 % interval of its speedup is entirely above or entirely below 1.
     """
     compared = [each for each in levels if "speedup" in each]
     if not compared:

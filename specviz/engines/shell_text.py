@@ -72,8 +72,8 @@ _ANY_VARIABLE = re.compile(rf"\$env:\w+|%[A-Za-z_]\w*%|{_VARIABLE.pattern}")
 def with_values(text: str) -> tuple[str, set[str]]:
     """Replace variables that the text itself sets by their values. Return their names as well.
 
-    A variable is not replaced if it may be a secret, if it is set twice or to more than a plain
-    word, or if it is in single quotes, where a shell expands nothing.
+    A variable is not replaced if it may be a secret, or if it is set twice or to more than a plain
+    word. In single quotes nothing is replaced, because a shell expands nothing there.
 
     >>> with_values('M=org/big\\nvllm serve "$M" --port ${P}')
     ('M=org/big\\nvllm serve "org/big" --port ${P}', {'M'})

@@ -204,8 +204,8 @@ class SizedPlan:
         """Return the ranges of concurrent requests in which speculation is faster, up to MAX_ROWS.
 
         There may be several ranges. For a mixture of experts, speculation may be slower with one
-        request and faster with more requests, because a large batch reads most experts even without
-        speculation.
+        request and faster with more requests. The reason is that a large batch reads most experts
+        even without speculation.
         """
         ranges: list[tuple[int, int]] = []
         for each in self.lengths:
@@ -262,10 +262,10 @@ class SizedPlan:
 
             1 / (prefill / prompts + answer x token time / rows)
 
-        A prefill follows only a round in which at least one request ends. If the mean number of
-        requests that end in a round is n, the mean over the rounds with at least one such request
-        is n / (1 - exp(-n)), the mean of a Poisson distribution without zero. This is the number of
-        prompts in a prefill.
+        A prefill follows only a round in which at least one request ends. Let n be the mean number
+        of requests that end in a round. Over the rounds with at least one such request, the mean is
+        n / (1 - exp(-n)), as for a Poisson distribution without zero. This is the number of prompts
+        in a prefill.
         """
         left = self.plan.output - 1
         tokens = self.tokens(K)

@@ -99,10 +99,15 @@ def _size(plan: ServingPlan) -> dict[str, Any]:
 def _way(sized: SizedPlan, load: CarriedLoad, policy: Policy) -> dict[str, Any]:
     """Return the numbers of one way of decoding: plain or speculative.
 
-    The numbers are the speeds at the planned batch, the batch size that serves most requests per
-    second within both latency limits, the load that a deployment can serve when requests arrive at
-    random, the GPUs and money for the planned load, and the batch job. A number that does not exist
-    is None.
+    The numbers are:
+
+    - the speeds at the planned batch size
+    - the batch size that serves most requests per second within both latency limits
+    - the load that a deployment can serve when requests arrive at random
+    - the GPUs and the money for the planned load
+    - the batch job
+
+    A number that does not exist is None.
     """
     rate, cost = load.rate(policy), load.cost(policy)
     job, price = sized.job(policy), sized.plan.price

@@ -1,8 +1,8 @@
 """The named endpoints, which programs and agents call over HTTP or MCP.
 
-Each call gets a session of its own. It passes the same checks and waits in the same queue as a run
-that a user starts in the web app, and it stops when its caller disconnects. The parameters come
-from the table of settings. While an endpoint waits or decodes, it streams {"state": "waiting" or
+Each call gets a session of its own. Like a run that a user starts in the web app, it is checked and
+waits in the queue. It stops when its caller disconnects. The parameters come from the table of
+settings. While an endpoint waits or decodes, it streams {"state": "waiting" or
 "running", …}. At the end it streams its result with the state "done".
 """
 

@@ -135,8 +135,8 @@ class _Bodies:
     def have_room(self, visitor: str) -> bool:
         """Return whether this visitor's address may send more bytes.
 
-        It may send more if its requests in progress hold at most BODIES_OF_ADDRESS bytes, and also
-        at most as many bytes as are still free for all addresses.
+        Two limits apply to the bytes of its requests in progress: BODIES_OF_ADDRESS, and the number
+        of bytes that are still free for all addresses together.
         """
         left = MAX_BODIES_BYTES - self.taken.total()
         return self.taken[visitor] <= min(BODIES_OF_ADDRESS, left)

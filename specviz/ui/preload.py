@@ -1,8 +1,8 @@
 """The loading of the default pair, and the warm-up of its method, while visitors look around.
 
-It runs in the decoding thread. A race that starts meanwhile waits for it, and two loads never
-overlap, because transformers sets the default precision of the whole process while it loads a
-model. A failure is only logged; the race that needs the pair reports it.
+It runs in the decoding thread, so a race that starts meanwhile waits for it. Two loads must never
+overlap: while transformers loads a model, it changes the default precision of the whole process. A
+failure is only logged; the race that needs the pair reports it.
 """
 
 from __future__ import annotations

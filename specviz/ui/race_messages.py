@@ -53,8 +53,8 @@ from specviz.ui.race_line import race_line
 Figure = dict[str, Any]
 Ask = Callable[[Iterator[EngineEvent]], Iterable[EngineEvent | None]]
 SUMMARY_SECONDS = 0.25
-# If a run had to wait for the processor for at least this share of its time, because other work
-# used it, the measured times of the run are less reliable.
+# While other work uses the processor, a run waits. If it waited for at least this share of its
+# time, its measured times are less reliable.
 MUCH_WAITED = 0.15
 STOPPED = FinishReason.STOPPED.value
 

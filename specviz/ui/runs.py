@@ -314,9 +314,9 @@ class Runs:
 
         The new messages begin at the index `after`. `running` describes the other run that must end
         first: {"title", "seconds_left"}. The seconds are None if they are unknown. `running` also
-        has "has_given" if this run has lost its slot to a visitor who had none, and "lacks_memory"
-        if a slot is free but too little memory. `pages` is the number of pages that show this run,
-        and `beside` is the number of other runs in progress.
+        has "has_given" if this run has lost its slot to a visitor who had none. It has
+        "lacks_memory" if a slot is free but too little memory. `pages` is the number of pages that
+        show this run, and `beside` is the number of other runs in progress.
         """
         with self._lock:
             place = self._places.get(ticket)

@@ -63,9 +63,9 @@ def test_four_tokens_have_the_joint_distribution_of_the_target():
 def test_no_round_judges_with_a_draw_that_an_earlier_round_has_read(target, drafter_for):
     """The rule reads the draws of all drafted tokens, also of those that it does not accept.
 
-    If a draw depended only on the position in the text, the next round would use the draws of the
-    rejected tokens again, and these are known to be large. The texts would then be biased: in a
-    simulation of four tokens (vocabulary of 3, K = 3, 60,000 texts), chi-square was 244 in 66
+    Suppose that a draw depended only on the position in the text. The next round would then use the
+    draws of the rejected tokens again, which are known to be large, so the texts would be biased.
+    In a simulation of four tokens (vocabulary of 3, K = 3, 60,000 texts), chi-square was 244 in 66
     cells. With new draws it is 78.
     """
     config = block_of(CHAIN, Drawing.INDEPENDENT, temperature=0.8, max_new_tokens=60)

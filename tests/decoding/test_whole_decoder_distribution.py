@@ -28,13 +28,18 @@ from tests.decoding.tiny_parts import pair_for, parts_for
 PROMPT = (0, 2, 1, 0, 2)
 LENGTH = 4
 
-# With a limit of 4 standard deviations, a correct decoder fails in one of 30,000 settings of the
-# test. A wrong decoder is found with a probability of 98 % by 800 samples if its effect is 0.28, by
-# 500 samples if it is 0.36, and by 250 samples if it is 0.51. (The effect is Cohen's w, the root of
-# chi-square per sample.) Drawing recovered tokens from p instead of the residual has an effect of
-# 0.28 for the chain, 0.38 for siblings without replacement and 0.6 for independent siblings; a tree
-# of point masses has no residual. With the other methods, q differs much between positions, so
-# using the q of another position gives 9 standard deviations after 250 samples.
+# Number of samples for each method or kind of proposal. With a limit of 4 standard deviations, a
+# correct decoder fails in one of 30,000 settings of the test. The effect of an error is Cohen's w,
+# the root of chi-square per sample. These samples find an error with a probability of 98 %:
+#
+# - 800 samples an effect of 0.28
+# - 500 samples an effect of 0.36
+# - 250 samples an effect of 0.51
+#
+# Drawing recovered tokens from p instead of the residual has an effect of 0.28 for the chain, 0.38
+# for siblings without replacement and 0.6 for independent siblings. A tree of point masses has no
+# residual. With the other methods, q differs much between positions. Using the q of another
+# position therefore gives 9 standard deviations after 250 samples.
 SAMPLES = {"draft-model": 800}
 OF_KIND = {Drawing.WITHOUT_REPLACEMENT: 500}
 OF_ANY_OTHER = 250

@@ -98,8 +98,8 @@ def rival_of(pair: Pair) -> str:
 def typed_round(request: TypedRequest) -> TypedRound:
     """Load the pair if it is not in memory, and run the request.
 
-    Raises InputError for a pair that cannot be loaded, a guess of too many tokens, token ids that
-    the model does not have, and a text that has ended.
+    Raises InputError for a pair that cannot be loaded, and for a text that has ended. Also raises
+    it for a guess of too many tokens, and for token ids that the model does not have.
     """
     rival = rival_of(request.pair)
     needs = method_named(rival).needs

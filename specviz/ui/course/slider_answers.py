@@ -16,8 +16,8 @@ from specviz.records import MAX_DRAFT_LENGTH
 
 MOST_COUNTS = 32
 LARGEST_COUNT = 100_000
-# If arithmetic takes less time than reading the weights at all measured numbers of tokens, the line
-# is drawn up to FURTHER times the largest of these numbers, to show where arithmetic takes longer.
+# At every measured number of tokens, arithmetic may take less time than reading the weights. The
+# line then ends at FURTHER times the largest measured number, where arithmetic may take longer.
 FURTHER = 4
 
 

@@ -146,9 +146,9 @@ def owed_shift_by_how_often_they_are_guessed(p: Tensor, q: Tensor, more: Tensor)
     more and draws the next token from (r - q)+ normalised. The wrong rule merges the two siblings
     and draws from r.
 
-    So a token with r > 0 becomes too frequent if q / r exceeds the share of second siblings that
-    are accepted, and too rare if q / r is below this share. q / r grows with q / p. Tokens with q
-    >= p keep their probability.
+    Compare q / r of a token with r > 0 with the share of second siblings that are accepted. The
+    token becomes too frequent if q / r is larger, and too rare if it is smaller. q / r grows with
+    q / p. Tokens with q >= p keep their probability.
     """
     owed = (p - q).clamp(min=0) / (p - q).clamp(min=0).sum()
     passes = torch.minimum(owed, q).sum()
