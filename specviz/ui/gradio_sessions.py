@@ -155,7 +155,7 @@ def next_to_go(owners: Sequence[str], address: str) -> int | None:
     ago comes first. An address with CALLS_OF_ADDRESS sessions loses its own first session. If there
     are MAX_CALLS sessions in all, the address with the largest number of sessions loses its first
     one. The result is None if no session must be replaced, or if no address has more sessions than
-    `address` would have.
+    `address` would have with one more.
     """
     for name, visitors in accounts_of(address).items():
         near = [index for index, each in enumerate(owners) if name in accounts_of(each)]

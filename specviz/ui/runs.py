@@ -166,8 +166,8 @@ class Runs:
     def _take_from_most(self, places: list[QueuePlace], address: str) -> bool:
         """Remove the newest view of the address that has the largest number of views.
 
-        This happens only if that address has more views than `address` would have. Returns whether
-        a view was removed.
+        This happens only if that address has more views than `address` would have with one more.
+        Returns whether a view was removed.
         """
         addresses = {each.ticket: each.address for each in places}
         if last := last_of_most(addresses, addresses, address):
@@ -244,8 +244,8 @@ class Runs:
     ) -> bool:
         """Drop the newest waiting run of the address that has the largest number of runs.
 
-        This happens only if that address has more runs than `address` would have, and if no other
-        page sees the run. Returns whether a run was dropped.
+        This happens only if that address has more runs than `address` would have with one more, and
+        if no other page sees the run. Returns whether a run was dropped.
         """
         owners = {each.ticket: each.address for each in active}
         counts = VisitorCounts(owners.values())

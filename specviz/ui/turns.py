@@ -6,8 +6,8 @@ time, so that many requests bring no advantage. The jobs of one visitor take tur
 
 Only a job with a slot takes turns, and there are MAX_LIVE slots. If all of them are taken, the
 visitor with the most slots loses one to a visitor who has none. The job without a slot continues
-when a slot is free again. A job that has not shown its first round has priority, unless other jobs
-have already waited some seconds for such jobs.
+when a slot is free again. A job that has not shown its first round has priority. But if jobs with
+priority have used several seconds while other jobs waited, the other jobs continue.
 
 This module knows nothing of threads, of Gradio, or of what a job does. A job is an iterator of
 messages; it yields None to end its turn.
