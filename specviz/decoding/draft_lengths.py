@@ -69,7 +69,7 @@ class AdaptiveLength:
 
     This is the rule of SGLang's `--speculative-adaptive`, which has the lengths 1, 3, 5 and 7,
     begins with its usual length, waits for ten rounds, and then changes the length only after every
-    fifth round. A text here is too short for that.
+    fifth round. The texts in this app are too short for that.
     """
 
     def __init__(self, longest: int) -> None:
@@ -133,8 +133,8 @@ def draft_length(config: DecodingConfig) -> DraftLength:
 class EntropyStop:
     """End a draft before a token whose q has a high entropy (AdaEDL, arXiv 2410.18351).
 
-    The paper bounds the probability that a token from q is accepted by 1 - sqrt(GAMMA * H(q)).
-    Drafting stops where this bound is below `threshold`.
+    In the paper, 1 - sqrt(GAMMA * H(q)) is a lower bound of the probability that a token from q is
+    accepted. Drafting stops where this bound is below `threshold`.
     """
 
     threshold: float
