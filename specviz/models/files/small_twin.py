@@ -141,7 +141,7 @@ def _fewer_layers(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain_rope(given: Any) -> Any:
-    """Replace LongRoPE and YaRN in all parts of the configuration by usual rotary positions.
+    """Replace LongRoPE and YaRN in all parts of the configuration by default rotary positions.
 
     LongRoPE and YaRN scale each rotary angle by its own factor, but the twin has fewer angles than
     the configuration has factors.
