@@ -4,7 +4,7 @@ The head reads pairs of a token and the feature of the token before it. Pair t m
 see one unbroken path of pairs, and come with the feature of token t. The feature of a committed
 pair must be the target's. The feature of a drafted pair must be the head's own prediction for the
 pair before. The head's distributions are those of a table model after the same tokens. They also
-serve as the predicted features.
+serve as the predicted features. In shapes, V is the size of the vocabulary.
 """
 
 import torch

@@ -3,7 +3,8 @@
 The model sees only what the mask allows, and it asserts that this is one unbroken path. So a wrong
 mask, position or kept slot in any layer raises an error at once. The model is fast enough for
 thousands of runs. A hidden state consists of the token (one-hot) and the logits of its layer. The
-features are the logits, and the output head returns the features unchanged.
+features are the logits, and the output head returns the features unchanged. In shapes, V is the
+size of the vocabulary.
 """
 
 import torch
@@ -46,11 +47,11 @@ class TableCache:
 
 
 class TableLayer:
-    """Logits for every pair of tokens; row V of the first dimension means "no token before"."""
+    """Logits after every pair of tokens; index V of the first token means "no token before"."""
 
     parameters = 1
 
-    def __init__(self, weight):  # [V + 1, V, V]
+    def __init__(self, weight):  # [V + 1, V, V]: first token, second token, next token
         self.weight = weight
         self.bias = None
 
@@ -131,7 +132,7 @@ class TableModel:
         return features
 
     def distribution(self, tokens, layer=-1):
-        """Return the logits after a path of tokens; they depend on its last two tokens only. [V]"""
+        """Return the logits [V] after a path of tokens; they depend on its last two tokens only."""
         before = tokens[-2] if len(tokens) > 1 else self.info.vocab_size
         return self.layers[layer].weight[before, tokens[-1]]
 

@@ -62,7 +62,7 @@ SAMPLED = [
 
 
 def logits_after(model, tokens):
-    """Return the logits of a table model or a tiny Llama after these tokens. [V]"""
+    """Return the logits of a model after the tokens, one for each token of the vocabulary."""
     ids, positions = torch.tensor([tokens]), torch.arange(len(tokens))[None]
     return model.forward(ids, positions, model.new_cache(len(tokens)), last_only=True).logits[0, 0]
 

@@ -12,7 +12,7 @@ DRAFT_TEMPERATURE = 0.81
 
 
 def distributions(model, ids, temperature):
-    """Return the model's distribution after every token of `ids`. [T, V]"""
+    """Return the model's distributions after every token of `ids`, one row for each token."""
     with torch.inference_mode():
         return (model(torch.tensor([ids])).logits[0] / temperature).softmax(-1)
 

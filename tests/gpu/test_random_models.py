@@ -16,7 +16,7 @@ VOCABULARY = 128_256
 
 
 def overlap(p: torch.Tensor, q: torch.Tensor) -> float:
-    """Return the acceptance rate of two sets of logits, averaged over rows. Both are [N, V]."""
+    """Return the acceptance rate of two sets of logits, averaged over their rows (positions)."""
     return float(torch.minimum(p.softmax(-1), q.softmax(-1)).sum(-1).mean())
 
 

@@ -10,7 +10,11 @@ from specviz.errors import InputError
 from specviz.models.cache import FIRST_SLOTS, RaggedCache, SlotCache
 
 
-def numbered(first: int, count: int) -> Tensor:  # [1, 2, N, 1]: each key is the number of its slot
+def numbered(first: int, count: int) -> Tensor:
+    """Return keys [1, 2, count, 1] of two heads: slot n has the key n in one head, -n in the other.
+
+    The slots are numbered from `first` on.
+    """
     numbers = torch.arange(first, first + count, dtype=torch.float32)
     return torch.stack((numbers, -numbers))[None, :, :, None]
 

@@ -107,7 +107,8 @@ def assert_same(left: Sequence[Tensor], right: Sequence[Tensor]) -> None:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=5e-5)
 
 
-def square(masks: Sequence[Tensor], device: torch.device) -> Tensor:  # [B, N, N]
+def square(masks: Sequence[Tensor], device: torch.device) -> Tensor:
+    """Return the masks of all rows in one tensor [rows, width, width], padded to the widest."""
     width = max(len(mask) for mask in masks)
     stacked = torch.zeros(len(masks), width, width, dtype=torch.bool)
     for row, mask in enumerate(masks):

@@ -79,7 +79,8 @@ def model(
     return loaded
 
 
-def plain_logits(model: LanguageModel, token_ids: list[int]) -> Tensor:  # [N, V]
+def plain_logits(model: LanguageModel, token_ids: list[int]) -> Tensor:
+    """Return the logits after each token of a text, from one plain forward."""
     ids = torch.tensor([token_ids], device=model.device)
     positions = torch.arange(len(token_ids), device=model.device)[None]
     return model.forward(ids, positions, model.new_cache(len(token_ids))).logits[0]

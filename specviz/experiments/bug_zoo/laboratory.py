@@ -229,7 +229,7 @@ def fitted_to(q: Tensor, p: Tensor) -> Tensor:
 def following_probabilities(
     model: LanguageModel, config: DecodingConfig, context: Sequence[int], token_ids: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """Return two distributions of a model after `context` and each of m tokens, each [m, V].
+    """Return two distributions [m, V] of a model after `context` and each of the m `token_ids`.
 
     The first follows the sampling settings, and the second is the plain softmax. The tokens run as
     siblings of a tree.

@@ -97,7 +97,8 @@ class _RuledDrafter(_Around):
     def _cut(self, proposal: Proposal, q: Tensor, raw_q: Tensor) -> Proposal:
         """Return a drafted chain without the first guess that the rule does not verify.
 
-        The guesses after it are removed as well. q and raw_q are [N, V].
+        The guesses after it are removed as well. `q` and `raw_q` have one row of the vocabulary's
+        size for each guess.
         """
         is_examined = self._rule.examined(proposal.token_ids[None], q[None])[0]
         length = int(is_examined.cumprod(0).sum())

@@ -1,6 +1,7 @@
 """The zoo's description of each wrong rule agrees with the exact distribution of the rule's tokens.
 
-The distribution is a sum over all possible drafts.
+The distribution is a sum over all possible drafts. In shapes, V is the size of the vocabulary and N
+the number of guesses in a draft.
 """
 
 from __future__ import annotations
