@@ -50,7 +50,8 @@ def _add_flags(parser: ArgumentParser) -> None:
         "--min-block-efficiency",
         type=float,
         metavar="X",
-        help="exit with status 1 if there are fewer than X tokens per forward (default no limit)",
+        help="exit with status 1 if a target forward gives fewer than X tokens on average (default "
+        "no limit)",
     )
 
 

@@ -22,8 +22,8 @@ def _add_flags(parser: ArgumentParser) -> None:
         type=int,
         default=5,
         metavar="N",
-        help="how often to measure the forward passes of specviz and of Transformers, one after "
-        "the other (default %(default)s)",
+        help="number of measurements of specviz's and of Transformers' forward passes, which take "
+        "turns (default %(default)s)",
     )
     parser.add_argument(
         "--formats", action="store_true", help="also time the target in bfloat16, int8 and int4"

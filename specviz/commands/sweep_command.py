@@ -60,8 +60,8 @@ def _add_flags(parser: ArgumentParser) -> None:
         type=int,
         default=DEFAULT_REPEATS,
         metavar="N",
-        help="how often to measure the baseline and the method, in turn, at each point "
-        "(default %(default)s)",
+        help="number of measurements of plain decoding and of the method at each point, which take "
+        "turns (default %(default)s)",
     )
     parser.add_argument(
         "--output",

@@ -142,9 +142,9 @@ _ALL = (
     ),
     _real(
         *("acceptance", "Acceptance rate α", None, (0, 1)),
-        "share of the examined guesses that the target accepts, such as 0.7 or 70 %; without a "
-        f"value, the plan assumes {USUAL_ACCEPTANCE:g} as an example, or for {N_GRAM} the median "
-        "of published runs",
+        "probability that the target accepts a guess if it has accepted all guesses before it, "
+        f"such as 0.7 or 70 %; without a value, the plan assumes {USUAL_ACCEPTANCE:g} as an "
+        f"example, or for {N_GRAM} the median of published runs",
         "best measured",
     ),
     _real(
