@@ -66,7 +66,8 @@ class Findings:
     # One entry for each first round of a run: the waiting time in seconds, and a text that says
     # what the person waited for and when.
     firsts: list[tuple[float, str]] = field(default_factory=list)
-    # One entry for each time that a run stood still, in the same form.
+    # One entry for each time that a run stood still: the seconds, and a text that says in which run
+    # and when.
     gaps: list[tuple[float, str]] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)

@@ -213,7 +213,7 @@ def test_a_candidate_leaves_the_race_if_its_interval_ends_below_the_best() -> No
     runs, found = raced_eight_times(gains)
     racing = [each.candidate for each in runs]
     assert {each.method for each in contenders(found, racing)} == {"best", "near", "may-be"}
-    # The race needs the best candidate and at least one other, so the slow one stays.
+    # The race needs the best candidate and at least one other, so a slow candidate stays.
     assert len(contenders(found, (racing[0], racing[3]))) == 2
 
 

@@ -21,7 +21,7 @@ CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
-    # With two cores, fewer processes and threads are faster.
+    # On a machine with two cores, Chromium is faster with fewer processes and threads.
     *("--in-process-gpu", "--num-raster-threads=1", "--disable-lcd-text"),
 )
 

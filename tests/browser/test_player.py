@@ -193,7 +193,7 @@ def test_after_a_race_the_page_selects_an_instructive_round(
     tab.race()
     shown = "specviz.race.view.trace.rounds[specviz.race.view.cursor.round]"
     assert tab.evaluate(f"{shown}.isWhole && {shown}.isMixed")
-    # The page shows the whole text of both lanes.
+    # A moment of infinity means that the page shows both lanes to their end.
     assert tab.evaluate("specviz.race.view.moment") == float("inf")
 
 

@@ -129,7 +129,7 @@ def test_a_claim_without_a_cost_is_tried_with_usual_costs_only(
         # The claimed speedup is larger than even a draft that costs nothing would give.
         (1, {"claimed_speedup": 5.2, "practice": (5.0, 6.0)}),
         (13, {"claimed_speedup": 4.5}),
-        # a speedup of 1.0 would need c = 0.6, above the usual costs
+        # a speedup of 1.0 would need c = 0.6, above the typical costs
         (13, {"claimed_speedup": 1.0}),
         (15, {"steps": ((0.8, 3.0), (0.6, 1.0))}),  # each speedup fits some c, but no c fits both
     ],
