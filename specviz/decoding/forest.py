@@ -25,7 +25,7 @@ from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.rules import token_by_token
 from specviz.decoding.rules.rule import Rule
 from specviz.decoding.sampling import Sampler, uniforms_on
-from specviz.decoding.topology import Topology
+from specviz.decoding.topology import Siblings, Topology
 from specviz.decoding.verification import NODE_FIELDS, PARENT_FIELD, TreeJudgement, judge, unpack
 
 
@@ -229,24 +229,36 @@ def _join(trees: tuple[Topology, ...]) -> Topology:
     places = [_TreeInForest(tree, start, size) for tree, start in zip(trees, starts, strict=False)]
     no_parent = trees[0].parents.new_full((1,), -1)
     parents = [part for at in places for part in (no_parent, at.tree.parents + at.start)][1:]
-    ranks = max(len(tree.siblings) for tree in trees)
-    siblings = []
-    for rank in range(ranks):
-        having = [at for at in places if len(at.tree.siblings) > rank]
-        rows = torch.cat([at.rows(at.tree.siblings[rank][0]) for at in having])
-        nodes = torch.cat([at.nodes(at.tree.siblings[rank][1]) for at in having])
-        siblings.append((rows, nodes))
+    height, is_padded = max(tree.height for tree in trees), any(tree.is_padded for tree in trees)
+    levels = [
+        [(at, at.tree.known_levels[depth]) for at in places if depth < len(at.tree.known_levels)]
+        for depth in range(height)
+    ]
     return Topology(
         size=size,
-        height=max(tree.height for tree in trees),
+        height=height,
         expanded=size + 1,
         is_chain=False,
-        is_padded=any(tree.is_padded for tree in trees),
+        is_padded=is_padded,
         parents=torch.cat(parents),
-        siblings=tuple(siblings),
+        siblings=_joined_lists([(at, at.tree.siblings) for at in places]),
         offsets=torch.cat([tree.offsets for tree in trees]),
         mask=trees[0].mask.new_empty(0, 0),
+        known_levels=() if is_padded else tuple(map(_joined_lists, levels)),
     )
+
+
+def _joined_lists(
+    parts: Sequence[tuple[_TreeInForest, Siblings]],
+) -> Siblings:
+    """Concatenate the lists of several trees, rank by rank; see `Topology.siblings`."""
+    lists = []
+    for rank in range(max(len(each) for _, each in parts)):
+        having = [(at, each[rank]) for at, each in parts if len(each) > rank]
+        rows = torch.cat([at.rows(rows) for at, (rows, _) in having])
+        nodes = torch.cat([at.nodes(nodes) for at, (_, nodes) in having])
+        lists.append((rows, nodes))
+    return tuple(lists)
 
 
 _known_tables = lru_cache(maxsize=256)(_join)

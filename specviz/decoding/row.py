@@ -135,17 +135,13 @@ class Row:
         """
         shape = judgement.shape
         own = tuple(
-            self._verify_stream.uniform(*self._verify_key(depth, rank))
-            for depth, rank in zip(shape.depths, shape.ranks, strict=True)
+            self._verify_stream.uniform(*self.rule.draw_key(self.end, node, depth, rank))
+            for node, (depth, rank) in enumerate(zip(shape.depths, shape.ranks, strict=True))
         )
         forced, self._forced = self._forced, None
         if forced is None:
             return own
         return forced.applied(shape, [node.token_id for node in judgement.nodes], own)
-
-    def _verify_key(self, depth: int, rank: int) -> tuple[int, int]:
-        position = self.end + depth - 1
-        return (self.end, position) if self.rule.reads_ahead else (position, rank)
 
     def append(self, token_ids: Sequence[int]) -> None:
         """Commit at least one new token.

@@ -17,7 +17,7 @@ class Purpose(IntEnum):
 
     DRAFT = 1  # for drafted tokens; the key is (round, depth, index within the level)
     # for the acceptance of nodes; the key is (text position, rank among siblings), or (end of the
-    # text, text position) for a rule that reads draws beyond the accepted path
+    # text, end of the text + node) for a rule that reads draws beyond the accepted path
     VERIFY = 2
     EXTRA = 3  # for the token that the target adds to a round; the key is (text position,)
 

@@ -18,6 +18,10 @@ from torch import Tensor
 
 from specviz.models.accelerator import upload
 
+# One entry per rank: the rows [M] that have a child of this rank, and these children [M]. Both are
+# int64.
+Siblings = tuple[tuple[Tensor, Tensor], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class TreeShape:
@@ -66,6 +70,7 @@ class Topology:
     included, up to the last row that can have children. Entry r of `siblings` lists the rows that
     have a child with rank r (from 0), and these children. If only the device knows the siblings,
     `is_padded` is True. The lists are then filled up with row N + 1 and node N, which do not exist.
+    Entry d of `known_levels` has the same lists for the rows at depth d only; it can be empty.
     """
 
     size: int
@@ -74,11 +79,18 @@ class Topology:
     is_chain: bool
     is_padded: bool
     parents: Tensor  # [N] int64, parent node, -1 = root
-    # one entry per rank: the rows [M] that have a child of this rank, and these children [M], both
-    # int64
-    siblings: tuple[tuple[Tensor, Tensor], ...]
+    siblings: Siblings
     offsets: Tensor  # [N + 1] int64, depth of the root and of every node
     mask: Tensor  # [N + 1, N + 1] bool, True where a row sees a column (ancestors and itself)
+    known_levels: tuple[Siblings, ...] = ()
+
+    @property
+    def levels(self) -> tuple[Siblings, ...]:
+        """Return the lists of `siblings` for each level of rows, from the root down.
+
+        If the levels are not known to the host, every level has the lists of the whole tree.
+        """
+        return self.known_levels or (self.siblings,) * self.height
 
     @property
     def parent_rows(self) -> Tensor:
@@ -135,21 +147,26 @@ def topology(parents: tuple[int, ...], device: torch.device) -> Topology:
         is_chain=shape.is_chain,
         is_padded=False,
         parents=upload(torch.tensor(parents, dtype=torch.int64), device),
-        siblings=tuple(
-            _with_child(shape, rank, device) for rank in range(max(map(len, shape.groups)))
-        ),
+        siblings=_with_children(shape, range(len(parents) + 1), device),
         offsets=upload(torch.tensor([0, *shape.depths]), device),
         mask=upload(mask, device),
+        known_levels=tuple(
+            _with_children(
+                shape, [row for row, at in enumerate((0, *shape.depths)) if at == depth], device
+            )
+            for depth in range(max(shape.depths, default=0))
+        ),
     )
 
 
-def _with_child(shape: TreeShape, rank: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    rows = [row for row, group in enumerate(shape.groups) if len(group) > rank]
-    nodes = [shape.groups[row][rank] for row in rows]
-    return (
-        upload(torch.tensor(rows), device),
-        upload(torch.tensor(nodes), device),
-    )
+def _with_children(shape: TreeShape, rows: Sequence[int], device: torch.device) -> Siblings:
+    """Return, for each rank, those of the rows that have a child of this rank, and the children."""
+    lists = []
+    for rank in range(max(len(shape.groups[row]) for row in rows)):
+        having = [row for row in rows if len(shape.groups[row]) > rank]
+        nodes = [shape.groups[row][rank] for row in having]
+        lists.append((upload(torch.tensor(having), device), upload(torch.tensor(nodes), device)))
+    return tuple(lists)
 
 
 def device_topology(

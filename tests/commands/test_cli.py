@@ -201,7 +201,7 @@ def test_race_runs_every_method_on_free_text(capsys, method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.parametrize("rule", ["token", "block", "traversal"])
 def test_lossless_prints_a_verdict(rule, capsys):
     result = run_json(capsys, "lossless", "--samples", "100", "--draft-length", "2", "--rule", rule)
     assert (result["verdict"], result["rule"]) == ("lossless", rule)
@@ -217,7 +217,7 @@ BAD = {
     "top_k must be a whole number from 0 to 1,000,000, got -3": ["--top-k", "-3"],
     "method must be one of": ["--method", "nonsense"],
     "drawing must be independent for method draft-model, got 'x'": ["--drawing", "x"],
-    "rule must be one of token, block, typical, got 'x'": ["--rule", "x"],
+    "rule must be one of token, block, traversal, typical, got 'x'": ["--rule", "x"],
     "length_policy must be one of fixed, adaptive, got 'x'": ["--length-policy", "x"],
     "entropy_threshold must be at least 0 and below 1, got 1.0": ["--entropy-threshold", "1"],
     "branching must be empty for method draft-model": ["--branching", "2"],

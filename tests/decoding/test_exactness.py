@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from specviz.decoding.rules import block, token_by_token, typical
+from specviz.decoding.rules import block, token_by_token, traversal, typical
 from specviz.decoding.rules.rule import Walk, walk_down
 from specviz.decoding.rules.token_by_token import acceptance
 from specviz.decoding.topology import Topology, device_topology, topology, tree_shape
@@ -240,14 +240,120 @@ def test_block_verification_gains_only_with_several_drawn_tokens(shape, zeros):
             assert gain == pytest.approx(0, abs=1e-12)
 
 
+BRANCHING = {
+    **{name: TREES[name] for name in TREES if name.startswith("t")},
+    "three siblings, two of them continued": (-1, -1, -1, 0, 1),
+    "branches of different depths": (-1, 0, 1, 0, -1),
+}
+DRAWN = [kind for kind in Drawing if kind.is_drawn]
+
+
+def small_world(parents, height, zeros):
+    """Return random models over four tokens, or over three for trees with many drafts."""
+    return World(len(parents), 4 if len(parents) < 4 else 3, height + 1, zeros)
+
+
+@pytest.mark.parametrize("zeros", [False, True], ids=["full support", "holes in the support"])
+@pytest.mark.parametrize("kind", Drawing, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("made", ["host", "device"])
+@pytest.mark.parametrize("shape", CHAINS | BRANCHING)
+def test_traversal_verification_of_a_tree_emits_the_target_distribution(shape, made, kind, zeros):
+    parents = (CHAINS | BRANCHING)[shape]
+    tree = topology(parents, CPU) if made == "host" else on_the_device(parents)
+    world = small_world(parents, tree.height, zeros)
+    world.rule = traversal.RULE
+    assert worst_error(tree, kind, world) < 1e-9
+
+
+@pytest.mark.parametrize("shape", CHAINS)
+def test_traversal_verification_of_a_chain_is_block_verification(shape):
+    tree = topology(CHAINS[shape], CPU)
+    world = World(4, 3, tree.height + 1, True)
+    for tokens, _ in drafts(tree, Drawing.INDEPENDENT, world):
+        world.rule = block.RULE
+        wanted, paths = verdicts(tree, Drawing.INDEPENDENT, world, tokens)
+        world.rule = traversal.RULE
+        found, own_paths = verdicts(tree, Drawing.INDEPENDENT, world, tokens)
+        assert torch.allclose(found.acceptance_probs, wanted.acceptance_probs, atol=1e-12)
+        extra, wanted_extra = found.extra_distributions, wanted.extra_distributions
+        assert torch.allclose(extra, wanted_extra, atol=1e-12)
+        assert [path for _, path in own_paths] == [path for _, path in paths]
+
+
+@pytest.mark.parametrize("kind", DRAWN, ids=lambda kind: kind.value)
+def test_traversal_verification_accepts_more_tokens_of_trees_than_token_by_token(kind):
+    gains = []
+    for seed, parents in enumerate(BRANCHING.values()):
+        tree = topology(parents, CPU)
+        for zeros in (False, True):
+            world = World(seed, 3, tree.height + 1, zeros)
+            single = expected_accepted(tree, kind, world)
+            world.rule = traversal.RULE
+            gains.append(expected_accepted(tree, kind, world) - single)
+    assert sum(gains) > 0.1
+
+
+@pytest.mark.parametrize("kind", DRAWN, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("shape", BRANCHING)
+def test_traversal_verification_accepts_a_first_guess_as_often_as_token_by_token(shape, kind):
+    tree = topology(BRANCHING[shape], CPU)
+    world, found = World(8, 3, tree.height + 1, False), []
+    for rule in (token_by_token.RULE, traversal.RULE):
+        world.rule = rule
+        found.append(
+            sum(
+                weight * mass
+                for tokens, weight in drafts(tree, kind, world)
+                for mass, path in verdicts(tree, kind, world, tokens)[1]
+                if path
+            )
+        )
+    assert found[1] == pytest.approx(found[0], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        *(("three siblings", kind) for kind in DRAWN),
+        *((shape, Drawing.CHOSEN) for shape in BRANCHING),
+    ],
+)
+def test_traversal_verification_of_one_level_or_of_chosen_tokens_gains_nothing(shape, kind):
+    parents = BRANCHING[shape]
+    tree = topology(parents, CPU)
+    world = small_world(parents, tree.height, False)
+    single = expected_accepted(tree, kind, world)
+    world.rule = traversal.RULE
+    assert expected_accepted(tree, kind, world) == pytest.approx(single, abs=1e-12)
+
+
+def test_a_leaf_and_its_parent_are_judged_as_computed_by_hand():
+    """The root has the children A (token 0) and B (token 1); A has one child, C (token 1).
+
+    At A, b = min(1, 0.2 / 0.4) = 1/2, and at C, b = min(1, 1/2 * 0.8 / 0.5) = 0.8. After C failed,
+    S at A is 1/2 * 0.8 - 0.5 < 0 for token 1 and 0 for token 0, as 1/2 * 0.2 < 0.5. So A cannot
+    pass. After A failed, S at the root is 0.8 - 0.6 = 0.2, all of it for token 1: B surely passes.
+    """
+    tree = topology((-1, -1, 0), CPU)
+    p = torch.tensor([[0.2, 0.8], [0.2, 0.8], [0.5, 0.5], [0.5, 0.5]], dtype=torch.float64)
+    q = torch.tensor([[0.4, 0.6], [0.5, 0.5]], dtype=torch.float64)
+    found = traversal.RULE.accept(tree, torch.tensor([0, 1, 1]), Drawing.INDEPENDENT, p, q)
+    assert found.acceptance_probs.tolist() == pytest.approx([0, 1, 0.8])
+    assert found.target_probs.tolist() == pytest.approx([0.2, 0.8, 0.8])
+    assert found.residual_probs.tolist() == pytest.approx([0.2, 1, 0.8])
+    assert found.draft_probs.tolist() == pytest.approx([0.4, 0.6, 0.5])
+    assert found.extra_distributions[0].tolist() == pytest.approx([0, 1])
+
+
+@pytest.mark.parametrize("rule", [block.RULE, traversal.RULE], ids=lambda rule: rule.name)
 @pytest.mark.parametrize("seed", range(20))
-def test_thresholds_of_a_block_are_probabilities_if_p_and_q_differ_only_by_rounding(seed):
+def test_thresholds_of_a_chain_are_probabilities_if_p_and_q_differ_only_by_rounding(seed, rule):
     torch.manual_seed(seed)
     tree = topology((-1, 0, 1, 2), CPU)
     q = torch.rand(tree.size + 1, 2000).softmax(-1)
     p = (q * (1 + 2e-7 * torch.randn_like(q))).clamp(min=0)
     tokens = torch.randint(0, q.shape[-1], (tree.size,))
-    found = block.RULE.accept(tree, tokens, Drawing.INDEPENDENT, p, q[: tree.expanded])
+    found = rule.accept(tree, tokens, Drawing.INDEPENDENT, p, q[: tree.expanded])
     for each in (found.acceptance_probs, found.extra_distributions):
         assert 0 <= float(each.min()) and float(each.max()) <= 1
 
@@ -276,6 +382,7 @@ def test_distributions_need_not_sum_to_1(shape, kind, zeros):
 def test_a_tree_known_on_the_device_has_the_same_tables_as_one_known_on_the_host(shape):
     host, device = topology(TREES[shape], CPU), on_the_device(TREES[shape])
     assert torch.equal(host.mask, device.mask) and torch.equal(host.offsets, device.offsets)
+    assert len(host.levels) == len(device.levels) == host.height
     for (rows, nodes), (padded_rows, padded_nodes) in zip(
         host.siblings, device.siblings, strict=True
     ):

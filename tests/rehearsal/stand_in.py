@@ -57,6 +57,7 @@ INTENDED = {
     "decoding/sampling.py": "distributions are float32, the sums behind a draw float64",
     "decoding/rules/token_by_token.py": "p and q",
     "decoding/rules/block.py": "p, q and the product of their ratios",
+    "decoding/rules/traversal.py": "p, q and the budgets of the rows",
     "decoding/rules/typical.py": "p and its entropy",
     "decoding/verification.py": "p, q and what is packed for the host",
     "decoding/judged_tree.py JudgedTree": "draws are float64",

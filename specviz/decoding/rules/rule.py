@@ -115,8 +115,8 @@ class Rule:
     - `title` and `summary`: its name on the page, and one sentence for the user who chooses it.
     - `drawings`: the ways of drawing that the rule can judge.
     - `needs_chain`: whether the rule judges chains only, which have one guess per position.
-    - `reads_ahead`: whether the walk reads draws of nodes after the end of the accepted path. The
-      next round must not judge with these draws again, because they are no longer random.
+    - `reads_ahead`: whether the walk reads draws of nodes that are not on the accepted path or
+      next to it. No other node, in this round or a later one, may be judged with these draws.
     - `is_lossless`: whether the text has exactly the target's distribution.
     """
 
@@ -129,3 +129,12 @@ class Rule:
     needs_chain: bool = False
     reads_ahead: bool = False
     is_lossless: bool = True
+
+    def draw_key(self, end: int, node: int, depth: int, rank: int) -> tuple[int, int]:
+        """Return the key of the draw for a node of a tree that begins at text position `end`.
+
+        Nodes with the same key share a draw. If the walk follows one path, nodes of the same depth
+        and rank can share one, and the next round draws the same numbers for the positions that it
+        drafts again. A rule that reads ahead has a new draw for every node of every round.
+        """
+        return (end, end + node) if self.reads_ahead else (end + depth - 1, rank)

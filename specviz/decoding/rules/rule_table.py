@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from specviz.decoding.rules import block, token_by_token, typical
+from specviz.decoding.rules import block, token_by_token, traversal, typical
 from specviz.decoding.rules.rule import Rule
 from specviz.errors import InputError, short
 
-_RULES = (token_by_token.RULE, block.RULE, typical.RULE)
+_RULES = (token_by_token.RULE, block.RULE, traversal.RULE, typical.RULE)
 RULES: dict[str, Rule] = {rule.name: rule for rule in _RULES}
 
 
