@@ -1,8 +1,8 @@
 """Random but consistent rounds: distributions, tree, walk and verdicts as in a real round.
 
 No model is involved: p and q are random distributions over a small vocabulary. The walk through the
-tree follows the documented rules for drawn and for deterministic trees, and for chains that are
-judged as a whole.
+tree follows the documented rules for drawn and for deterministic trees, for chains that are judged
+as a whole, and for trees that are judged from their leaves up.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Walk:
     outcomes: list[Outcome]
     # The root, as -1, and the accepted nodes.
     examined: list[int] = field(default_factory=lambda: [-1])
-    # With block verification, the acceptance probability of each node.
+    # With a rule that judges whole paths, the acceptance probability of each node.
     thresholds: list[float] = field(default_factory=list)
     # For each node whose children were all rejected, the residual distribution that is left.
     residuals: dict[int, Distribution] = field(default_factory=dict)
@@ -126,6 +126,9 @@ class _RoundMaker:
         if self.rule == "block":
             self._judge_jointly(walk)
             return walk
+        if self.rule == "traversal":
+            self._judge_upwards(walk, tree)
+            return walk
         children = tree.children(-1)
         while children:
             chosen = self._examine(children, walk)
@@ -156,6 +159,42 @@ class _RoundMaker:
             total = sum(rests[length])
             left = tuple(each / total for each in rests[length]) if total else self._p(length - 1)
             walk.residuals[length - 1] = left
+
+    def _judge_upwards(self, walk: _Walk, tree: DraftTree) -> None:
+        """Judge a tree with traversal verification: the thresholds, the path and its residual."""
+        walk.thresholds = [0.0 for _ in self.nodes]
+        order: list[int] = []
+        lefts: dict[int, Distribution] = {}
+
+        def judge(parent: int, budget: float) -> float:
+            """Compute the thresholds below a node. Return the node's own threshold."""
+            left = self._p(parent)
+            for child in tree.children(parent):
+                node = self.nodes[child]
+                walk.compared[child] = compared = left[node.token_id]
+                below = min(1.0, budget * compared / node.draft_prob)
+                walk.thresholds[child] = judge(child, below)
+                order.append(child)
+                q = self._rule_q(node)
+                rest = [max(0.0, budget * a - b) for a, b in zip(left, q, strict=True)]
+                total = sum(rest)
+                left = tuple(each / total for each in rest) if total else left
+                missing = total + 1 - budget
+                budget = min(1.0, total / missing) if missing > 0 else 1.0
+            lefts[parent] = left
+            return budget
+
+        judge(-1, 1.0)
+        passing = (at for at, i in enumerate(order) if walk.uniforms[i] < walk.thresholds[i])
+        count = next(passing, len(order))
+        path = tree.path(order[count]) if count < len(order) else ()
+        for nodes, outcome in ((order[:count], Outcome.REJECTED), (path, Outcome.ACCEPTED)):
+            for node in nodes:
+                walk.outcomes[node] = outcome
+        walk.examined += path
+        end = walk.examined[-1]
+        if tree.children(end):
+            walk.residuals[end] = lefts[end]
 
     def _examine(self, children: Sequence[int], walk: _Walk) -> int | None:
         """Return the first accepted child.

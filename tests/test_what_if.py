@@ -101,6 +101,8 @@ JUDGED = [
         (Drawing.CHOSEN, "typical"),
         (Drawing.INDEPENDENT, "block"),
         (Drawing.CHOSEN, "block"),
+        (Drawing.INDEPENDENT, "traversal"),
+        (Drawing.CHOSEN, "traversal"),
     )
     for widths in TREES
     if rule != "block" or max(widths, default=1) == 1

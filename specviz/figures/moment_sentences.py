@@ -151,7 +151,7 @@ class _Words:
     def judge(self, node: int) -> Sentence:
         verdict = self.round.verdicts[node]
         if self.rule.is_joint and (self._is(node, Outcome.UNREACHED) or not self.is_greedy):
-            return self._judged_jointly(node)
+            return self._judged_upwards(node) if self.rule.goes_up else self._judged_jointly(node)
         if verdict.outcome is Outcome.UNREACHED:
             return self._unreached(node)
         if self.is_greedy:
@@ -212,7 +212,7 @@ class _Words:
         verdict, x = self.round.verdicts[node], self._token(node)
         if verdict.outcome is Outcome.ACCEPTED:
             return [f"{rule}It is ", x, f" ({percent(verdict.raw_target_prob)}): accepted."]
-        if self.rule.is_joint and node - 1 not in (-1, *self.round.accepted):
+        if self.rule.is_joint and self.nodes[node].parent not in (-1, *self.round.accepted):
             why = "is not the target’s most probable token, so it cannot pass: rejected."
             return ["A guess before ", x, f" {why}"]
         best = self._best(self.nodes[node].parent)
@@ -262,6 +262,69 @@ class _Words:
         before = ", with all guesses before it" if node else ""
         return f"Read from the end, it is the first that passes: accepted{before}."
 
+    def _judged_upwards(self, node: int) -> Sentence:
+        """Return a sentence about a node of a tree that was judged from its leaves up.
+
+        All nodes below it have been judged before.
+        """
+        verdict, x = self.round.verdicts[node], self._token(node)
+        accepted, is_whole = self.round.accepted, self.round.extra is not None
+        if verdict.outcome is Outcome.UNREACHED:
+            if not is_whole and accepted and accepted[-1] in self.round.tree.path(node):
+                return [x, " is dropped: the text ends before it."]
+            passed = self._token(accepted[-1]) if accepted else []
+            return [x, " was not needed: the path to ", passed, " passed."]
+        if node in accepted[:-1]:
+            return [
+                *("The path to ", self._token(accepted[-1]), " passed, so no draw decides about "),
+                *(x, ": accepted."),
+            ]
+        draw, h = verdict.uniform_draw, _threshold(verdict)
+        h = f"h = {h}" if h[0].isdigit() else f"h, {h}"
+        value = "is not known" if draw is None else f"was {drawn(verdict.acceptance_prob, draw)[1]}"
+        end: Sentence = [f"{h}; the draw {value}. ", *self._upward_fate(node, is_whole)]
+        if self.round.tree.children(node):
+            left = " failed, which leaves for the path up to it the product "
+            return ["All guesses after ", x, left, *end]
+        before = "p/q times the product before it" if self.nodes[node].parent >= 0 else "p/q"
+        return [*self._ratio(node), f"; {before}, cut to 1, is ", *end]
+
+    def _ratio(self, node: int) -> Sentence:
+        """Return the p and q of a node, without the full stop at the end of a sentence."""
+        verdict, x, failed = self.round.verdicts[node], self._token(node), self._failed_before(node)
+        p, q = compared(verdict.compared_prob, verdict.draft_prob)
+        gave = "The draft then gave " if failed and self.drawing.removes else "The draft gave "
+        start: Sentence = [gave, x, f" {q}"]
+        if not self.drawing.is_drawn:
+            start, p = [x, " was picked, so q counts as 1"], percent(verdict.compared_prob)
+        if not failed:
+            gives = ", the target " if self.drawing.is_drawn else "; the target gives it "
+            return [*start, f"{gives}{p}"]
+        after = ", what is left of p gives it "
+        return [*start, "; after the rejection of ", *_named(failed), f"{after}{p}"]
+
+    def _upward_fate(self, node: int, is_whole: bool) -> Sentence:
+        """Return the end of a sentence: whether the path passes, and what is read next."""
+        x, parent = self._token(node), self.nodes[node].parent
+        if self._is(node, Outcome.ACCEPTED):
+            if not is_whole:
+                return ["This path or a longer one passed: accepted."]
+            before = ", with all guesses before it" if parent >= 0 else ""
+            return ["So the path to ", x, f" passes: accepted{before}."]
+        siblings = self.round.tree.children(parent)
+        later = siblings[siblings.index(node) + 1 :]
+        if later:
+            following = self._token(self._first_leaf(later[0]))
+            return ["So it fails, and the path to ", following, " is read next: rejected."]
+        if parent < 0:
+            return ["So it fails, and no guess is left: rejected."]
+        return ["So it fails, and ", self._token(parent), " before it is read next: rejected."]
+
+    def _first_leaf(self, node: int) -> int:
+        while below := self.round.tree.children(node):
+            node = below[0]
+        return node
+
     def _judged_by_threshold(self, node: int) -> Sentence:
         verdict, x = self.round.verdicts[node], self._token(node)
         passes = verdict.outcome is Outcome.ACCEPTED
@@ -299,6 +362,8 @@ class _Words:
 
     def _passed(self) -> str:
         count = len(self.round.accepted)
+        if not self.is_chain and self.rule.goes_up:
+            return f"The path to a leaf passed, {_count(count, 'guess', 'guesses')} deep"
         if not self.is_chain:
             return f"The walk reached a leaf of the tree, {_count(count, 'guess', 'guesses')} deep"
         return f"All {count} guesses passed" if count > 1 else "The guess passed"
@@ -339,6 +404,12 @@ class _Words:
     def _residual(self, failed: list[int]) -> Sentence:
         if not self.drawing.is_drawn:
             return ["p without ", failed]
+        if self.rule.goes_up and self.round.accepted:
+            return [
+                "what their rejection left of p"
+                if len(failed) > 1
+                else "what its rejection left of p"
+            ]
         if self.rule.is_joint and self.round.accepted:
             carried = decimals(carried_ratios(self.round)[self.round.accepted[-1]])
             if carried != "1":

@@ -16,7 +16,8 @@ class RuleWords:
     - `compares`: the rule compares p with q at each guess, so the overlap of both shows how often
       it passes.
     - `has_residual`: after a rejection, the target draws from a residual, not from p.
-    - `is_joint`: the rule judges the whole chain at once, from its end.
+    - `is_joint`: the rule judges whole paths, from their ends.
+    - `goes_up`: the rule judges the paths of a tree one after another, from the leaves up.
     - `title`: the heading above the bars of p and q; "" if p and q are what the rule compares.
     """
 
@@ -24,6 +25,7 @@ class RuleWords:
     compares = True
     has_residual = True
     is_joint = False
+    goes_up = False
     title = ""
 
     def remark(self, verdict: Verdict) -> str:
@@ -75,6 +77,18 @@ class _BlockWords(RuleWords):
         return f"h {threshold}", f"u {u}: {verdict.outcome.value}"
 
 
+class _TraversalWords(_BlockWords):
+    goes_up = True
+    title = (
+        "The rule judges whole paths, from the leaves up; this guess adds its p/q to the product"
+    )
+
+    def remark(self, verdict: Verdict) -> str:
+        if verdict.outcome is Outcome.UNREACHED:
+            return "another path passed before, or the text ends before it"
+        return super().remark(verdict)
+
+
 def carried_ratios(round_: Round) -> tuple[float, ...]:
     """Return the running product of p/q at every node of a chain, for block verification.
 
@@ -88,7 +102,11 @@ def carried_ratios(round_: Round) -> tuple[float, ...]:
     return tuple(ratios)
 
 
-_WORDS: dict[str, RuleWords] = {"typical": _Typical(), "block": _BlockWords()}
+_WORDS: dict[str, RuleWords] = {
+    "typical": _Typical(),
+    "block": _BlockWords(),
+    "traversal": _TraversalWords(),
+}
 _TOKEN_BY_TOKEN = RuleWords()
 
 

@@ -37,6 +37,7 @@ SHAPES = {
     "cut": random_trace(8, rounds=5, cut=True),
     "lossy": random_trace(9, rounds=5, branching=(3, 2), drawing=Drawing.CHOSEN, rule="typical"),
     "block": random_trace(11, rounds=6, rule="block"),
+    "traversal": random_trace(12, rounds=6, branching=(3, 2), rule="traversal"),
     "ahead": random_trace(10, rounds=5, is_ahead=True),
 }
 

@@ -410,6 +410,108 @@ def test_in_a_block_at_temperature_0_no_guess_after_a_rejected_one_passes() -> N
     )
 
 
+def on_a_tree(*verdicts: Verdict, **changes: Any) -> Round:
+    """Return a round with two siblings, `the` and `sys`, of which the first has a child, `end`."""
+    chain = made(*verdicts, rule="traversal", ids=(THE, SYS, END), **changes)
+    one, two, three = chain.tree.nodes
+    nodes = one, replace(two, parent=-1, depth=1), replace(three, parent=0, depth=2)
+    path = [i for i, each in enumerate(verdicts) if each.outcome is A]
+    extra = chain.extra and replace(chain.extra, parent=path[-1] if path else -1)
+    return replace(chain, tree=DraftTree(chain.tree.drawing, nodes), extra=extra)
+
+
+def test_on_a_tree_that_is_judged_from_its_leaves_a_failure_says_what_is_read_next() -> None:
+    tree = on_a_tree(
+        jointly(R, 0.4, 0.5, 0.02, 0.9),
+        replace(jointly(A, 0.3, 0.5, 1, 0.3), residual_prob=0.8),
+        jointly(R, 0.2, 0.4, 0.4, 0.6),
+        extra=ExtraKind.BONUS,
+    )
+    assert judged_words(tree, 2) == (
+        "The draft gave end 40.0 %, the target 20.0 %; p/q times the product before it, cut to 1, "
+        "is h = 0.400; the draw was 0.600. So it fails, and the before it is read next: rejected."
+    )
+    assert judged_words(tree, 0) == (
+        "All guesses after the failed, which leaves for the path up to it the product h = 0.020; "
+        "the draw was 0.900. So it fails, and the path to sys is read next: rejected."
+    )
+    assert judged_words(tree, 1) == (
+        "The draft gave sys 50.0 %; after the rejection of the, what is left of p gives it 80.0 %; "
+        "p/q, cut to 1, is h = 1; the draw was 0.300. So the path to sys passes: accepted."
+    )
+    assert said(round_sentences(tree, is_greedy=False).extra).startswith(
+        "The path to a leaf passed, 1 guess deep."
+    )
+
+
+def test_on_a_tree_the_path_above_a_passing_leaf_needs_no_draw() -> None:
+    tree = on_a_tree(
+        jointly(A, 0.4, 0.5, 0.02, 0.9),
+        jointly(U, 0.3, 0.5, 1, 0.3),
+        jointly(A, 0.2, 0.4, 0.4, 0.3),
+        extra=ExtraKind.BONUS,
+    )
+    assert judged_words(tree, 2).endswith(
+        "the draw was 0.300. So the path to end passes: accepted, with all guesses before it."
+    )
+    assert (
+        judged_words(tree, 0) == "The path to end passed, so no draw decides about the: accepted."
+    )
+    assert judged_words(tree, 1) == "sys was not needed: the path to end passed."
+
+
+def test_on_a_tree_whose_guesses_all_failed_the_target_draws_from_what_is_left() -> None:
+    verdicts = (
+        jointly(R, 0.4, 0.5, 0.02, 0.9),
+        jointly(R, 0.3, 0.5, 0.5, None),
+        jointly(R, 0.2, 0.4, 1e-7, 0.6),
+    )
+    tree = on_a_tree(*verdicts)
+    assert judged_words(tree, 1).endswith(
+        "is h = 0.500; the draw is not known. So it fails, and no guess is left: rejected."
+    )
+    assert "cut to 1, is h, under 0.00001; the draw was 0.600" in judged_words(tree, 2)
+    assert "draws the from what their rejection left of p, the residual" in said(
+        round_sentences(tree, is_greedy=False).extra
+    )
+    picked = on_a_tree(*verdicts, drawing=PICKED)
+    assert judged_words(picked, 2).startswith(
+        "end was picked, so q counts as 1; the target gives it 20.0 %; p/q times"
+    )
+
+
+def test_below_an_accepted_guess_the_residual_is_what_its_children_left() -> None:
+    tree = on_a_tree(
+        jointly(A, 0.4, 0.5, 0.6, 0.1), jointly(U, 0.3, 0.5, 1, 0.3), jointly(R, 0.2, 0.4, 0.4, 0.6)
+    )
+    words = said(round_sentences(tree, is_greedy=False).extra)
+    assert words.startswith(
+        "In place of end the target draws the from what its rejection left of p"
+    )
+
+
+def test_the_end_of_a_text_on_a_tree_says_what_was_dropped() -> None:
+    tree = on_a_tree(
+        jointly(A, 0.4, 0.5, 0.6, 0.1),
+        jointly(U, 0.3, 0.5, 1, 0.3),
+        jointly(U, 0.2, 0.4, 0.4, 0.6),
+        extra=None,
+    )
+    assert judged_words(tree, 0).endswith("This path or a longer one passed: accepted.")
+    assert judged_words(tree, 2) == "end is dropped: the text ends before it."
+    assert judged_words(tree, 1) == "sys was not needed: the path to the passed."
+
+
+def test_on_a_tree_at_temperature_0_only_the_most_probable_tokens_pass() -> None:
+    tree = on_a_tree(
+        jointly(R, 0.12, 1, 0, 0.1), jointly(A, 0.62, 1, 1, 0.1), jointly(R, 0.62, 1, 0, 0.1)
+    )
+    assert judged_words(tree, 0, is_greedy=True).endswith("the has 12.0 %: rejected.")
+    assert judged_words(tree, 2, is_greedy=True) == (
+        "A guess before end is not the target’s most probable token, so it cannot pass: rejected."
+    )
+
+
 def test_a_guess_that_was_never_examined_says_why() -> None:
     chain = made(judged(R, 0.1, 0.2, 0.9), judged(U, 0.1, 0.2, 0.9), ids=(THE, SYS))
     assert judged_words(chain, 1) == "sys was never examined: the before it was rejected."
@@ -520,11 +622,12 @@ def test_the_commit_says_how_many_tokens_one_forward_gave(round_: Round, words: 
     assert said(round_sentences(round_, is_greedy=False).commit) == words
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(28))
 @pytest.mark.parametrize("is_greedy", [False, True])
 def test_every_round_has_a_sentence_for_every_level_and_node(seed: int, is_greedy: bool) -> None:
     ways = (DRAWN_BY_TOKEN, PICKED_BY_TOKEN, BY_THRESHOLD, (IID, "block"), (PICKED, "block"))
-    drawing, rule = ways[seed % 5]
+    ways += ((IID, "traversal"), (PICKED, "traversal"))
+    drawing, rule = ways[seed % 7]
     widths = (1, 1, 1) if rule == "block" else (3, 2, 1)
     widths, has_q = widths[: seed % 4], seed % 2 == 0
     each = random_round(seed, widths, drawing, has_distributions=has_q, rule=rule)
