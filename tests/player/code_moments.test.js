@@ -32,5 +32,5 @@ test("for a tree, a lossy rule and a block the page says that the lines do not f
   assert.equal(whyNotTheseLines(round()), "");
   assert.match(whyNotTheseLines(round({ isTree: true })), /a tree/);
   assert.match(whyNotTheseLines(round({ isTypical: true })), /lossy/);
-  assert.match(whyNotTheseLines(round({ isBlock: true })), /as a whole, by block verification/);
+  assert.match(whyNotTheseLines(round({ isJoint: true })), /as a whole, from its end/);
 });

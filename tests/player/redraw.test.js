@@ -94,8 +94,8 @@ test("in a block no place of a guess is redrawn, but the bonus after the last gu
   const { record } = round();
   const [position] = record.positions;
   const bonus = { ...record, positions: [position, { ...position, parent: 1 }] };
-  assert.equal(redrawPlan(round({ isBlock: true }), -1), null);
-  assert.deepEqual(redrawPlan(round({ isBlock: true, record: bonus }), 1).guesses, []);
+  assert.equal(redrawPlan(round({ isJoint: true }), -1), null);
+  assert.deepEqual(redrawPlan(round({ isJoint: true, record: bonus }), 1).guesses, []);
 });
 
 // A wrong rule: after a rejection it draws from p instead of the residual.

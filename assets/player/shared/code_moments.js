@@ -12,7 +12,7 @@ export function whyNotTheseLines(round) {
   if (round.isTree) return "This round drafted a tree, with several guesses for a place; these lines draft one guess for each place, a chain.";
   if (round.isPointMass && round.outcomes.length) return "These guesses were made without dice, so each counts as certain: q is 1. These lines draw every guess from the draft’s q.";
   if (round.isTypical) return "This round was judged by a lossy rule; these lines are the lossless one.";
-  if (round.isBlock) return "This round was judged as a whole, by block verification; these lines judge token by token.";
+  if (round.isJoint) return "This round was judged as a whole, from its end; these lines judge token by token.";
   return "";
 }
 

@@ -27,7 +27,7 @@ export function redrawPlan(round, parent, written = null) {
   const position = positions.find((each) => each.parent === parent);
   if (!position || round.isGreedy) return null;
   const children = round.indices.filter((each) => tree.nodes.parent[each] === parent);
-  if (round.isBlock && children.length) return null;
+  if (round.isJoint && children.length) return null;
   const bins = binsOf(round, position, children, written);
   const ids = bins.map(({ id }) => id);
   const guesses = children.map((node) => ({ bin: ids.indexOf(tree.nodes.id[node]), passes: round.verdict(node).accept > 0 }));

@@ -130,7 +130,7 @@ function howWords({ drawing, rule, guesses }) {
 
 /** @param {any} place */
 function whyNot({ trace, round, node }) {
-  if (round?.isBlock && !round.isGreedy) return "Block verification judges the draft as a whole, so the draw at one position cannot be repeated by itself.";
+  if (round?.isJoint && !round.isGreedy) return "This rule judges whole paths of the draft, so the draw at one position cannot be repeated by itself.";
   if (round?.isGreedy) return `At temperature 0 nothing is drawn at random, so no draw can be repeated. One token has p = 1: the target’s most probable one${bestWords(trace, round, node)}. A guess passes only if it is that token, so the text is the target’s own, token for token.`;
   return "This position was never examined, so the record has no distributions for it.";
 }

@@ -3,6 +3,8 @@
 
 import { EXTRA } from "./cursor.js";
 
+const JOINT_RULES = ["block", "traversal"];
+
 export class Round {
   // `figures` are the charts of the round: the tree, its mask, the bars of each node and of the
   // extra token, the residual after each examined prefix, and the timeline. Each contains only its
@@ -54,14 +56,21 @@ export class Round {
     return this.accepted.length > 0 && this.outcomes.includes("rejected");
   }
 
-  // Return the examined nodes in the order of examination, followed by the extra token. Block
-  // verification reads the chain from its end.
+  // Return the examined nodes in the order of examination, followed by the extra token.
   walk() {
     const { depth } = this.record.tree.nodes;
-    const examined = this.indices.filter((index) => this.outcomes[index] !== "unreached");
-    examined.sort((a, b) => depth[a] - depth[b] || a - b);
-    if (this.isBlock) examined.reverse();
+    const isExamined = (/** @type {number} */ index) => this.outcomes[index] !== "unreached";
+    const down = () => [...this.indices].sort((a, b) => depth[a] - depth[b] || a - b);
+    const examined = (this.isJoint ? this.upwards() : down()).filter(isExamined);
     return this.extra ? [...examined, EXTRA] : examined;
+  }
+
+  // Return the nodes below a node (-1: the root), each after its children. A rule that judges whole
+  // paths reads them in this order, so it reads a chain from its end.
+  /** @returns {number[]} */
+  upwards(node = -1) {
+    const { parent } = this.record.tree.nodes;
+    return this.indices.filter((index) => parent[index] === node).flatMap((child) => [...this.upwards(child), child]);
   }
 
   get tellingStop() {
@@ -71,7 +80,8 @@ export class Round {
   }
 
   // Return the outcome of each level of the tree, from depth 1 on: "accepted" if any node was
-  // accepted, otherwise "rejected" if any was rejected.
+  // accepted, otherwise "rejected" if any was rejected. A rule that judges whole paths can reject
+  // nodes of other branches that are deeper than an accepted leaf; these do not count.
   /** @param {string[]} [outcomes] */
   judgedLevels(outcomes = this.outcomes) {
     const { depth } = this.record.tree.nodes;
@@ -79,9 +89,12 @@ export class Round {
     const levels = [];
     /** @type {Record<string, number>} */
     const weight = { accepted: 2, rejected: 1, unreached: 0 };
+    const end = this.indices.findLast((index) => outcomes[index] === "accepted");
+    const isLeaf = this.isJoint && end !== undefined && !this.record.tree.nodes.parent.includes(end);
     outcomes.forEach((outcome, index) => {
       const level = depth[index] - 1;
-      if (!(weight[levels[level]] >= weight[outcome])) levels[level] = outcome;
+      if (isLeaf && level >= depth[end]) levels[level] = "unreached";
+      else if (!(weight[levels[level]] >= weight[outcome])) levels[level] = outcome;
     });
     return levels;
   }
@@ -181,9 +194,10 @@ export class Round {
     return this.record.rule === "typical";
   }
 
-  // Return whether the rule judged the whole chain at once, from its end.
-  get isBlock() {
-    return this.record.rule === "block";
+  // Return whether the rule judged whole paths, from their ends: block verification a chain, and
+  // traversal verification the paths of a tree, one after another.
+  get isJoint() {
+    return JOINT_RULES.includes(this.record.rule);
   }
 
   // Return whether the rule treated every drafted token as certain, with q = 1.

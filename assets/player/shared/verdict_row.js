@@ -9,7 +9,7 @@ import { compared, decimals, drawn, inProportion, percent } from "./number_words
 // The threshold for u as a formula. All tables use this text.
 export const RULE = "min(1,\u00a0p/q)";
 export const PICKED_RULE = "min(1,\u00a0p/1)"; // a token that was drafted without a random draw counts as q = 1
-const BLOCK_RULE = "h"; // block verification: the chance of the draft up to this token
+const JOINT_RULE = "h"; // a rule for whole paths: the chance of the path up to this token
 const GREEDY_RULE = "most probable?";
 export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s most probable token. p and q are raw, at T = 1.";
 
@@ -44,7 +44,7 @@ export function verdictHead(round, first = "examined") {
 function ruleOf(round) {
   if (round.isTypical) return "p enough?";
   if (round.isGreedy) return GREEDY_RULE;
-  if (round.isBlock) return BLOCK_RULE;
+  if (round.isJoint) return JOINT_RULE;
   return round.isPointMass ? PICKED_RULE : RULE;
 }
 
@@ -80,7 +80,7 @@ export function judgedNumbers(round, node) {
   const [left, isDrawn] = [residual ?? p, !round.isTypical && !round.isGreedy];
   if (!isDrawn) return [...compared(round.isGreedy ? raw_p : left, q), accept > 0 ? "yes" : "no", "–"];
   const [threshold, draw] = u === null ? [decimals(accept), "unseen"] : drawn(accept, u);
-  const [target, draft] = q === null || round.isPointMass || round.isBlock ? compared(left, q) : inProportion(left, q, threshold);
+  const [target, draft] = q === null || round.isPointMass || round.isJoint ? compared(left, q) : inProportion(left, q, threshold);
   return [`${target}${round.followsRejection(node) ? "*" : ""}`, draft, threshold, draw];
 }
 

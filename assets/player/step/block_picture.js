@@ -52,7 +52,7 @@ export class BlockPicture {
    * @param {(node: number) => string} stage
    */
   draw(trace, round, selected, stage) {
-    this.box.hidden = !round.isBlock || round.isGreedy || !round.outcomes.length;
+    this.box.hidden = !round.isJoint || round.isTree || round.isGreedy || !round.outcomes.length;
     if (this.box.hidden) return;
     const numbers = blockNumbers(round);
     const isRun = stage(0) === "verified" || stage(0) === "judged";

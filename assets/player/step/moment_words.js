@@ -20,7 +20,7 @@ export function treeWords(round, { phase, level, node }) {
   return {
     draft: level ? `depth ${level} is drafted` : "nothing was drafted",
     verify: drafted ? `one target forward judges ${drafted > 1 ? `all ${drafted}` : "the guess"}` : "one target forward over the root alone",
-    judge: `${round.isBlock ? "reading from the end, now" : "examining"} depth ${round.record.tree.nodes.depth[node ?? 0]}`,
+    judge: `${round.isJoint ? `reading from the ${round.isTree ? "leaves" : "end"}, now` : "examining"} depth ${round.record.tree.nodes.depth[node ?? 0]}`,
     extra: extraWords(round),
     commit: round.counts,
   }[phase];
@@ -88,7 +88,7 @@ export function noResidualWords(round, parent, stage) {
   if (stage === "drafted") return "It comes with p, which the target’s forward brings.";
   if (!round.record.tree.nodes.parent.includes(parent)) return "Nothing was drafted here, so nothing was taken away from p.";
   const isExamined = round.record.positions.some((each) => each.parent === parent);
-  if (round.isBlock && !isExamined) return "Not in the record: no accepted guess led here.";
+  if (round.isJoint && !isExamined) return "Not in the record: no accepted guess led here.";
   return isExamined ? "Whoever recorded this run could not see it." : "Never examined: no accepted guess led here.";
 }
 
@@ -107,7 +107,7 @@ export function residualWords(round, parent, judged, stage) {
   const hasPassed = siblings.some((each) => judged.includes(each) && round.outcomes[each] === "accepted");
   if (hasPassed && round.outcomes[siblings[0]] === "accepted") return "Not needed this time, for the guess passed: from this the target would have drawn.";
   if (hasPassed) return "Nothing was drawn from it: a later sibling passed.";
-  if (round.isBlock && parent >= 0 && !judged.includes(parent)) return "If the draft before this guess passes, the recovered token is drawn from this.";
+  if (round.isJoint && parent >= 0 && !judged.includes(parent)) return "If the draft before this guess passes, the recovered token is drawn from this.";
   if (left) return `Not drawn from yet: ${left === 1 ? "one sibling is" : `${left} siblings are`} still to be tried.`;
   return judged.includes(EXTRA) ? "The recovered token was drawn from it." : "The recovered token will be drawn from it.";
 }

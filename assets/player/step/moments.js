@@ -119,7 +119,7 @@ export function judgedWhole(round) {
 }
 
 // Return the levels that count for the rates, and how many rejected levels after the first one do
-// not: block verification judges all guesses, but the draft fails only once.
+// not: a rule that judges whole paths reads all their guesses, but the draft fails only once.
 /** @param {string[]} levels */
 function counted(levels) {
   const first = levels.indexOf("rejected");
@@ -140,10 +140,10 @@ function unreachedIn({ outcomes }) {
  * @param {Moment[]} past
  */
 function givenUp(round, past) {
-  if (round.isBlock) return 0; // all guesses are judged
   const { parent } = round.record.tree.nodes;
   const judged = new Set(past.flatMap(({ phase, node }) => (phase === "judge" && node !== null ? [node] : [])));
   const passed = (/** @type {number} */ node) => judged.has(node) && round.outcomes[node] === "accepted";
+  if (round.isJoint) return round.accepted.some(passed) ? unreachedIn(round) : 0;
   const isClosed = (/** @type {number} */ node) => round.indices.some((each) => each !== node && parent[each] === parent[node] && passed(each));
   const isLost = (/** @type {number} */ node) => node >= 0 && ((judged.has(node) && round.outcomes[node] === "rejected") || isClosed(node));
   const isOff = (/** @type {number} */ node) => {

@@ -7,8 +7,8 @@ import { momentsOf } from "./moments.js";
 const LONGEST = 400; // characters of the text in the question
 
 // Return the position of the next verdict, or null if the run has none after the cursor. Skip
-// rounds with the lossy rule, because it compares p with a threshold, and rounds that were judged as
-// a whole: the question would not fit.
+// rounds with the lossy rule, because it compares p with a threshold, and rounds in which whole paths
+// were judged: the question would not fit.
 /**
  * @param {Round[]} rounds
  * @param {number} round
@@ -16,7 +16,7 @@ const LONGEST = 400; // characters of the text in the question
  */
 export function nextVerdict(rounds, round, at) {
   for (let index = round; index < rounds.length; index += 1) {
-    if (rounds[index].isTypical || rounds[index].isBlock) continue;
+    if (rounds[index].isTypical || rounds[index].isJoint) continue;
     const moments = momentsOf(rounds[index]);
     const found = moments.findIndex(({ phase }, place) => phase === "judge" && (index > round || place > at));
     if (found >= 0) return { round: index, at: found, node: /** @type {number} */ (moments[found].node) };

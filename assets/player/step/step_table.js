@@ -149,15 +149,19 @@ function around(nodes, selected) {
 }
 
 // Return the nodes that may be examined after the verdict on a node. If the node was accepted,
-// these are its children. If it was rejected, these are its later siblings. In a block, the
-// guess before it is next.
+// these are its children. If it was rejected, these are its later siblings. A rule that judges whole
+// paths reads the nodes upwards, and after an accepted node only those before it.
 /**
  * @param {Round} round
  * @param {number} node
  */
 function candidates(round, node) {
   const { parent } = round.record.tree.nodes;
-  if (round.isBlock) return round.indices.filter((each) => each < node).reverse();
+  if (round.isJoint) {
+    const order = round.upwards();
+    const later = order.slice(order.indexOf(node) + 1);
+    return round.outcomes[node] === "accepted" ? later.filter((each) => round.accepted.includes(each)) : later;
+  }
   if (round.outcomes[node] === "accepted") return round.indices.filter((each) => parent[each] === node);
   return round.indices.filter((each) => parent[each] === parent[node] && each > node);
 }

@@ -107,7 +107,7 @@ export class WhatIf {
     this.thought = null;
     this.field.show(u, accept);
     const [name, threshold] = [tokenLabel(trace.text(round.tokenId(node))), drawn(accept, u)[0]];
-    setText(refs.whatIfText, round.isBlock ? jointWords(name, round, node, threshold) : thresholdWords(name, round.outcomes[node], threshold));
+    setText(refs.whatIfText, round.isJoint ? jointWords(name, round, node, threshold) : thresholdWords(name, round.outcomes[node], threshold));
     this.showResult("");
     refs.whatIfActions.hidden = true;
   }
@@ -195,8 +195,8 @@ function thresholdWords(text, outcome, accept) {
   return `Drag u: ${text} is ${fate}, ${accept}.`;
 }
 
-// Return the sentence about u for block verification, where the last draw that passes decides about
-// all guesses before it.
+// Return the sentence about u for a rule that judges whole paths, where the draw that passes decides
+// about all guesses before it.
 /**
  * @param {string} text
  * @param {Round} round
