@@ -26,6 +26,7 @@ from torch import Tensor
 from specviz.decoding.rules.block import block, walk_block
 from specviz.decoding.rules.rule import Acceptance, Walk, walk_down
 from specviz.decoding.rules.token_by_token import acceptance
+from specviz.decoding.rules.traversal import traversal, walk_up
 from specviz.decoding.rules.typical import typical
 from specviz.decoding.sampling import draw
 from specviz.decoding.topology import Topology
@@ -107,6 +108,26 @@ class BlockRule(ExactRule):
         uniforms: Sequence[float],
     ) -> Walk:
         return walk_block(children, acceptance_probs, uniforms)
+
+
+class TraversalRule(ExactRule):
+    """The decoder's own traversal verification of a chain of two guesses."""
+
+    is_chain = True
+    reads_ahead = True
+
+    def accept(
+        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
+    ) -> Acceptance:
+        return traversal(topology, token_ids, drawing, p, q)
+
+    def walk(
+        self,
+        children: Sequence[Sequence[int]],
+        acceptance_probs: Sequence[float],
+        uniforms: Sequence[float],
+    ) -> Walk:
+        return walk_up(children, acceptance_probs, uniforms)
 
 
 class ResampledFromTarget(ExactRule):
@@ -244,6 +265,20 @@ class BlockPlainResidual(BlockRule):
         return replace(judged, extra_distributions=single.extra_distributions)
 
 
+class TraversalKeepsProduct(TraversalRule):
+    name = "traversal-keeps-product"
+
+    def accept(
+        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
+    ) -> Acceptance:
+        judged = super().accept(topology, token_ids, drawing, p, q)
+        products = p.new_ones(topology.size + 1)
+        for (rows, nodes), *_ in topology.levels:
+            ratios = judged.target_probs[nodes] / judged.draft_probs[nodes]
+            products[nodes + 1] = (products[rows] * ratios).clamp(max=1)
+        return replace(judged, acceptance_probs=products[1:])
+
+
 class TypicalAcceptance(ExactRule):
     name = "typical-acceptance"
     drawing = Drawing.CHOSEN
@@ -291,6 +326,7 @@ _WRONG = (
     StopAfterDrawing,
     BlockStopsEarly,
     BlockPlainResidual,
+    TraversalKeepsProduct,
     TypicalAcceptance,
     NoBonus,
     PointMass,

@@ -18,7 +18,13 @@ from torch import Tensor
 from specviz.decoding.rules.typical import DELTA, EPSILON
 from specviz.decoding.sampling import Sampler
 from specviz.experiments.bug_zoo.many_draws import Place, children, drafted, side_by_side
-from specviz.experiments.bug_zoo.wrong_rules import LOW, BlockRule, ExactRule, rule_named
+from specviz.experiments.bug_zoo.wrong_rules import (
+    LOW,
+    BlockRule,
+    ExactRule,
+    TraversalRule,
+    rule_named,
+)
 from specviz.experiments.bug_zoo.zoo import specimen_named, specimens
 
 VOCAB, SEEDS = 6, 40
@@ -219,6 +225,7 @@ TELLS: dict[str, tuple[Tell, Tell]] = {
     "stop-after-drawing": (nothing_is_wrong, those_above_the_limit_come_too_often),
     "block-stops-early": (liked_comes_too_seldom, liked_comes_too_seldom),
     "block-plain-residual": (nothing_is_wrong, those_with_q_just_below_p_come_too_often),
+    "traversal-keeps-product": (liked_comes_too_often, liked_comes_too_seldom),
     "typical-acceptance": (plausible_that_is_liked_comes_too_often, nothing_is_wrong),
     "no-bonus": (nothing_is_wrong, nothing_is_wrong),
     "point-mass": (nothing_is_wrong, nothing_is_wrong),
@@ -271,7 +278,7 @@ class LengthOfEarlierTokens(ExactRule):
     "rule",
     [
         *(ExactRule(siblings) for siblings in (1, 2, 3)),
-        *(BlockRule(), LengthKnownBeforeTheDraw(), LengthOfEarlierTokens()),
+        *(BlockRule(), TraversalRule(), LengthKnownBeforeTheDraw(), LengthOfEarlierTokens()),
     ],
     ids=lambda rule: f"{type(rule).__name__} of {rule.guess_count}",
 )

@@ -15,7 +15,13 @@ from specviz.decoding.sampling import Sampler
 from specviz.experiments.bug_zoo.laboratory import stale_probabilities
 from specviz.experiments.bug_zoo.many_draws import ManyDraws, Place
 from specviz.experiments.bug_zoo.ruled_runs import ruled_run
-from specviz.experiments.bug_zoo.wrong_rules import RULES, BlockRule, ExactRule, rule_named
+from specviz.experiments.bug_zoo.wrong_rules import (
+    RULES,
+    BlockRule,
+    ExactRule,
+    TraversalRule,
+    rule_named,
+)
 from specviz.experiments.bug_zoo.zoo import RIGHT, specimens
 from specviz.experiments.run.losslessness import (
     Cell,
@@ -39,7 +45,12 @@ CONTEXT = (0, 2, 1, 0, 2)
 # rule changes the distribution of the first token most. The draft model's seed is 50 higher.
 SUBTLE = {"equal-argmax": 4, "siblings-merged": 7}
 # Name of a rule -> seed of the random models for which the rule goes wrong often enough.
-SHOWING = {"stop-after-drawing": 18, "block-stops-early": 7, "block-plain-residual": 7}
+SHOWING = {
+    "stop-after-drawing": 18,
+    "block-stops-early": 7,
+    "block-plain-residual": 7,
+    "traversal-keeps-product": 7,
+}
 # A few thousand runs of the tiny pair are not enough to find these rules. The stale cache has its
 # own test.
 HARDLY_SEEN = (
@@ -108,7 +119,11 @@ def test_an_exact_rule_is_not_called_wrong(name: str) -> None:
     assert min(p_value(rule_named(name), seed, 2_000) for seed in range(2)) >= FOUND
 
 
-@pytest.mark.parametrize("rule", [ExactRule(siblings=3), BlockRule()], ids=["siblings", "block"])
+@pytest.mark.parametrize(
+    "rule",
+    [ExactRule(siblings=3), BlockRule(), TraversalRule()],
+    ids=["siblings", "block", "traversal"],
+)
 def test_several_guesses_of_an_exact_rule_are_exact(rule: ExactRule) -> None:
     assert p_value(rule, 1, 3_000) >= FOUND
 
