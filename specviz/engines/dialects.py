@@ -219,7 +219,9 @@ class VllmDialect(Dialect):
         found = self._RULES.get(str(name))
         if found is None:
             allowed = ", ".join((*self._RULES, "synthetic"))
-            raise InputError(f"rule must be one of {allowed} in vLLM, got {short(name)}")
+            none = ": vLLM, SGLang and llama.cpp have no traversal verification"
+            end = none if name == "traversal" else ""  # a rule of specviz
+            raise InputError(f"rule must be one of {allowed} in vLLM, got {short(name)}{end}")
         return found
 
     def _named(self, name: str) -> EngineMethod:

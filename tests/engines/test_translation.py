@@ -641,6 +641,11 @@ def test_a_block_that_gains_nothing_is_remarked(
     assert any(remark in each for each in found.notes)
 
 
+def test_traversal_verification_is_said_to_be_in_no_engine() -> None:
+    text = vllm_with("draft_model", model="d", rejection_sample_method="traversal")
+    assert any("have no traversal verification" in each for each in translate(text).problems)
+
+
 def test_a_block_of_drawn_tokens_has_no_remark() -> None:
     rule = {"rejection_sample_method": "block", "draft_sample_method": "probabilistic"}
     found = translate(vllm_with("draft_model", model="d", **rule))
