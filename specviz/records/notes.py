@@ -38,6 +38,11 @@ class SuffixMatch:
     is_earlier: bool
     token_ids: TopIds
 
+    @property
+    def score(self) -> float:
+        """Return how many of the copied tokens are expected to be right."""
+        return sum(self.counts[1:]) / self.counts[0]
+
 
 @dataclass(frozen=True, slots=True)
 class TreeBudget:

@@ -17,7 +17,15 @@ from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.sampling import Sampler
 from specviz.models.parts import Need, Parts
-from specviz.records import DecodingConfig, Drawing, ExtraKind, Outcome, Prefill, Round
+from specviz.records import (
+    DecodingConfig,
+    Drawing,
+    ExtraKind,
+    Outcome,
+    Prefill,
+    Round,
+    SuffixMatch,
+)
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of
 from tests.decoding.table_eagle import NarrowTableEagle
@@ -154,6 +162,11 @@ def rounds_of(target, draft, config, prompt=PROMPT):
     return [event for event in events if isinstance(event, Round)]
 
 
+def is_copied(round_):
+    """Return whether a hybrid method copied the draft instead of asking the draft model."""
+    return any(isinstance(note, SuffixMatch) for note in round_.notes)
+
+
 WITH_DRAFT = [variant for variant in VARIANTS if variant.values[0].needs == {Need.DRAFT}]
 
 
@@ -168,7 +181,7 @@ def test_a_draft_that_equals_the_target_is_accepted_to_the_last_node(
     config = config_of(method, kind, temperature=temperature, top_p=0.9, max_new_tokens=60)
     is_drawn = temperature > 0 and kind.is_drawn
     for each in rounds_of(model, model, config):
-        if not each.tree.nodes:
+        if not each.tree.nodes or is_copied(each):
             continue
         if is_drawn or temperature == 0:
             assert each.tree.children(each.extra.parent) == () != each.accepted

@@ -12,7 +12,7 @@ TARGET, DRAFT, SMALL = "8b", "1b", "135m"
 EVERY_METHOD = (
     *("draft-model", "draft-tree", "dynamic-tree", "eagle", "medusa", "prompt-lookup"),
     *("early-exit", "lookahead", "quantised-self", "layer-skip", "cross-vocabulary"),
-    *("pre-speculation", "suffix", "token-recycling"),
+    *("pre-speculation", "suffix", "hybrid", "token-recycling"),
 )
 
 

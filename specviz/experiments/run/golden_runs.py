@@ -34,7 +34,7 @@ PROMPT = 3
 COMMON_TASK = "chat"  # the task on which every method of the chat model is recorded
 # The second task on which a method is recorded, unless OWN_TASKS names one that suits it better.
 OWN_TASK = "code"
-OWN_TASKS = {"prompt-lookup": "summarise", "suffix": "summarise"}
+OWN_TASKS = {"prompt-lookup": "summarise", "suffix": "summarise", "hybrid": "summarise"}
 COMMON_ONLY = (
     "dynamic-tree",
     "early-exit",

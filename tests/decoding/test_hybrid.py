@@ -1,0 +1,80 @@
+"""A hybrid round copies if the copy's score is high enough; otherwise the draft model drafts."""
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.decoding import speculative
+from specviz.decoding.drafters.base import HostTransfer, PrefilledPrompt
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
+from specviz.decoding.drafters.suffix_tree import DraftLimits, SuffixTree
+from specviz.errors import InputError
+from specviz.models.parts import Parts
+from specviz.records import Drawing, Prefill, Round, SuffixMatch
+
+METHOD = DRAFTERS["hybrid"]
+PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
+LENGTH = 4
+
+
+def setup_of(target, draft, percent, temperature=0.9):
+    options = (("least_score", percent),)
+    config = METHOD.usual(LENGTH, options=options, max_new_tokens=60, temperature=temperature)
+    return Setup(target, Parts(draft=draft), config, 256)
+
+
+def best_copy(text, room):
+    tree = SuffixTree()
+    tree.begin()
+    for token_id in text:
+        tree.append(token_id)
+    return tree.best_path(DraftLimits(min(LENGTH, room)))
+
+
+def modelled(setup, text, room, round_index):
+    """Return the proposal of a new draft-model drafter that has read nothing before."""
+    config = replace(setup.config, method="draft-model", options=())
+    drafter = make_drafter(replace(setup, config=config))
+    drafter.start(PrefilledPrompt(tuple(text[:-1]), None, None, HostTransfer()))
+    return drafter.propose(text, room, round_index)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_each_round_has_the_draft_that_the_score_decides(target, draft, temperature):
+    setup = setup_of(target, draft, percent=100, temperature=temperature)
+    text, copied, drafted = list(PROMPT), 0, 0
+    for event in speculative.decode(target, make_drafter(setup), PROMPT, setup.config):
+        if isinstance(event, Prefill):
+            text.append(event.extra.token_id)
+        if not isinstance(event, Round):
+            continue
+        room = setup.config.max_new_tokens - (len(text) - len(PROMPT)) - 1
+        found, copy = [node.token_id for node in event.tree.nodes], best_copy(text, room)
+        if copy.score >= 1:
+            copied += 1
+            assert found == list(copy.token_ids)
+            assert event.tree.drawing is Drawing.CHOSEN
+            (note,) = event.notes
+            assert isinstance(note, SuffixMatch) and note.score == pytest.approx(copy.score)
+        elif room:
+            drafted += 1
+            proposal = modelled(setup, text, room, event.index)
+            assert found == proposal.token_ids.tolist() and event.notes == ()
+            assert event.tree.drawing is Drawing.INDEPENDENT
+        text += event.emitted_ids
+    assert copied > 1 and drafted > 1
+
+
+@pytest.mark.parametrize(("percent", "copies"), [(0, True), (3200, False)])
+def test_the_smallest_score_decides_whether_a_run_copies_at_all(target, draft, percent, copies):
+    setup = setup_of(target, draft, percent)
+    events = speculative.decode(target, make_drafter(setup), PROMPT, setup.config)
+    notes = [event.notes for event in events if isinstance(event, Round)]
+    assert any(notes) is copies
+
+
+def test_a_pair_without_a_draft_model_is_refused(target):
+    setup = setup_of(target, None, 100)
+    with pytest.raises(InputError, match="method hybrid must have a draft model, got none"):
+        make_drafter(setup)
