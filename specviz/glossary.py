@@ -162,6 +162,12 @@ _GENERAL_TERMS = (
         "can make up for an unlikely one before it, and the text stays the target's.",
     ),
     Term(
+        "traversal_verification",
+        "traversal verification",
+        "A rule that judges a tree from its leaves to the root: a leaf that passes keeps its whole "
+        "path, otherwise the guess before it is judged. On a chain, it is block verification.",
+    ),
+    Term(
         "uniform_draw",
         "uniform draw (u)",
         "A random number from 0 to 1 that decides the verdict: the token is accepted if u is "
@@ -664,6 +670,7 @@ _SEEN: dict[str, str] = {
     "verification": "rejection rule",
     "acceptance_prob": "rule rejection",
     "block_verification": "block judged",
+    "traversal_verification": "zoo tree",
     "uniform_draw": "rule rejection",
     "accepted": "guess all-kept",
     "rejected": "rejection thrown-rest",
