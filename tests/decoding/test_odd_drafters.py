@@ -1,26 +1,22 @@
-"""Drafters outside the registry: some draft nothing or badly, one is the example in the docs."""
-
-import importlib.util
-from pathlib import Path
+"""Drafters outside the registry, which draft nothing or draft badly."""
 
 import pytest
 import torch
 
 from specviz.decoding import autoregressive, speculative
 from specviz.decoding.drafters.base import Proposal, QuietDrafter
-from specviz.decoding.drafters.method import Method, Setup
+from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.prompt_lookup import find_match
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.drafters.source import fitted
 from specviz.decoding.topology import topology
 from specviz.errors import InputError
 from specviz.models.parts import Parts
-from specviz.records import DecodingConfig, Drawing, NgramMatch, Round
+from specviz.records import DecodingConfig, NgramMatch, Round
 from tests.decoding.conftest import VOCAB
 from tests.decoding.events import tokens_of
 
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.mark.parametrize("size", [3, 5, 7])
@@ -85,30 +81,6 @@ def test_a_dropped_run_closes_its_drafter(target):
     next(events)
     events.close()
     assert drafter.closed
-
-
-def load_example():
-    spec = importlib.util.spec_from_file_location("bigram_drafter", DOCS / "bigram_drafter.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.BigramDrafter
-
-
-def test_the_example_in_the_docs_is_a_lossless_method(target, monkeypatch):
-    example = Method("bigram", "Bigrams", "", load_example())
-    monkeypatch.setitem(DRAFTERS, "bigram", example)
-    kind = Drawing.CHOSEN
-    config = DecodingConfig(method="bigram", drawing=kind, max_new_tokens=60)
-    drafter = make_drafter(Setup(target, Parts(), config, 256))
-    events = list(speculative.decode(target, drafter, PROMPT, config))
-    assert tokens_of(events) == baseline_text(target, config)
-    assert sum(len(event.accepted) for event in events if isinstance(event, Round)) > 0
-
-
-def test_the_example_in_the_docs_has_at_most_40_lines_of_code():
-    source = (DOCS / "bigram_drafter.py").read_text()
-    body = source.split('"""', 2)[2]
-    assert sum(bool(line.strip()) for line in body.splitlines()) <= 40
 
 
 def test_prompt_lookup_takes_the_longest_and_then_the_most_recent_match():

@@ -1,4 +1,7 @@
-"""The table of drafting methods. A new method needs one file in this folder and one entry here."""
+"""The table of drafting methods. A new method needs one file in this folder and one entry here.
+
+Installed packages can add methods as entry points.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from specviz.decoding.drafters import (
 from specviz.decoding.drafters.base import Drafter
 from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.drafters.row_drafters import BatchDrafter, RowDrafters
+from specviz.decoding.plugins import with_installed
 from specviz.errors import InputError, short
 from specviz.records import DecodingConfig
 
@@ -42,9 +46,9 @@ _METHODS = (
     cross_vocabulary.METHOD,
     pre_speculation.METHOD,
 )
-DRAFTERS: dict[str, Method] = {method.name: method for method in _METHODS}
+DRAFTERS: dict[str, Method] = with_installed(_METHODS, "specviz.drafters", Method)
 
-OPTIONS = {option.name: option for method in _METHODS for option in method.options}
+OPTIONS = {option.name: option for method in DRAFTERS.values() for option in method.options}
 
 
 def method_named(name: str) -> Method:

@@ -1,13 +1,17 @@
-"""The table of verification rules. A new rule needs one file in this folder and one entry here."""
+"""The table of verification rules. A new rule needs one file in this folder and one entry here.
+
+Installed packages can add rules as entry points.
+"""
 
 from __future__ import annotations
 
+from specviz.decoding.plugins import with_installed
 from specviz.decoding.rules import block, token_by_token, traversal, typical
 from specviz.decoding.rules.rule import Rule
 from specviz.errors import InputError, short
 
 _RULES = (token_by_token.RULE, block.RULE, traversal.RULE, typical.RULE)
-RULES: dict[str, Rule] = {rule.name: rule for rule in _RULES}
+RULES: dict[str, Rule] = with_installed(_RULES, "specviz.rules", Rule)
 
 
 def rule_named(name: str) -> Rule:

@@ -1,10 +1,8 @@
 """A whole drafting method in 40 lines: propose what most often followed the last token so far.
 
-To ship a method like this one, put the class into `specviz/decoding/drafters/bigram.py` and add
-`Method("bigram", …, make=lambda setup: BigramDrafter(setup))` to `registry.py` in the same folder.
-Every page, command and test then offers the method. The drafter chooses its tokens without a random
-draw, so they count as CHOSEN: q is 1 at each drafted token, and verification stays
-exact.
+`pip install docs/bigram_drafter` adds it to specviz as the method `bigram`. The drafter chooses its
+tokens without a random draw, so they count as CHOSEN: q is 1 at each drafted token, and
+verification stays exact.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from specviz.decoding.drafters.base import Proposal, QuietDrafter
-from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.method import Method, Setup
 from specviz.decoding.topology import topology
 
 
@@ -34,3 +32,6 @@ class BigramDrafter(QuietDrafter):
         chain = topology(tuple(range(-1, len(path) - 2)), self._device)
         token_ids = torch.tensor(path[1:], dtype=torch.int64, device=self._device)
         return Proposal(chain, token_ids)
+
+
+METHOD = Method("bigram", "Bigrams", "Copies what most often followed the token.", BigramDrafter)
