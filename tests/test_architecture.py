@@ -75,7 +75,7 @@ MAY_ENTER = {
 PURE = {"records", "errors", "folders", "metrics", "theory", "trace_file", "glossary", "figures"}
 PURE |= {"trace_diff", "what_if", "claims", "forward_curve", "advisor", "lessons", "sixty_lines"}
 PURE |= {"sizing"}
-FRONT = {"ui", "cli", "__main__", "app"}
+FRONT = {"ui", "cli", "__main__", "app", "training"}
 READS_ENVIRONMENT = {"environment"}
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 
