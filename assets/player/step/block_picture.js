@@ -44,7 +44,8 @@ export class BlockPicture {
     this.box.hidden = true;
   }
 
-  // Draw the chain at a moment. `stage` returns what is known of a node (`stageOf` in moments.js).
+  // Draw the chain at a moment after the target's forward, which brings the numbers; until then hide
+  // the picture. `stage` returns what is known of a node (`stageOf` in moments.js).
   /**
    * @param {Trace} trace
    * @param {Round} round
@@ -52,10 +53,11 @@ export class BlockPicture {
    * @param {(node: number) => string} stage
    */
   draw(trace, round, selected, stage) {
-    this.box.hidden = !round.isJoint || round.isTree || round.isGreedy || !round.outcomes.length;
+    const isBlock = round.isJoint && !round.isTree && !round.isGreedy && round.outcomes.length > 0;
+    const isRun = stage(0) === "verified" || stage(0) === "judged";
+    this.box.hidden = !isBlock || !isRun;
     if (this.box.hidden) return;
     const numbers = blockNumbers(round);
-    const isRun = stage(0) === "verified" || stage(0) === "judged";
     const isJudged = (/** @type {BlockNumbers} */ { node }) => stage(node) === "judged" && round.outcomes[node] !== "unreached";
     const table = element("table", "block-picture");
     /**
@@ -76,26 +78,24 @@ export class BlockPicture {
       }));
       table.append(row);
     };
-    line("", "", ({ node }) => element("span", "token-text", stage(node) === "absent" ? "" : tokenLabel(trace.text(round.tokenId(node)))));
-    line("", "Bars: the product and S; dashed line: h; dot: u", (each) => bars(each, isRun, isJudged(each)));
-    line("product", "The product of p/q up to this guess, cut to 1 at each guess", ({ p }) => (isRun ? decimals(p) : ""));
-    line("S", "By how much the product times the target’s probabilities exceeds the draft’s, after this guess", ({ S }) => (isRun ? (S === null ? "–" : decimals(S)) : ""));
-    line("threshold h", "The draft up to here passes if u is below h", ({ h, u }) => (isRun ? (u === null ? decimals(h) : drawn(h, u)[0]) : ""));
+    line("", "", ({ node }) => element("span", "token-text", tokenLabel(trace.text(round.tokenId(node)))));
+    line("", "Bars: the product and S; dashed line: h; dot: u", (each) => bars(each, isJudged(each)));
+    line("product", "The product of p/q up to this guess, cut to 1 at each guess", ({ p }) => decimals(p));
+    line("S", "By how much the product times the target’s probabilities exceeds the draft’s, after this guess", ({ S }) => (S === null ? "–" : decimals(S)));
+    line("threshold h", "The draft up to here passes if u is below h", ({ h, u }) => (u === null ? decimals(h) : drawn(h, u)[0]));
     line("draw u", "The random draw of this guess", (each) => (isJudged(each) && each.u !== null ? drawn(each.h, each.u)[1] : ""));
     line("← verdict", "The verdicts are read from the last guess to the first", (each) => verdict(isJudged(each) ? round.outcomes[each.node] : ""));
     const words = "Bars: the product and S; dashed line: h; dot: u. The verdicts are read from the right. The first draw below its h decides, and all guesses before it are accepted as well.";
-    this.box.replaceChildren(table, element("p", "hint block-words", isRun ? words : "The numbers come with the target’s forward."));
+    this.box.replaceChildren(table, element("p", "hint block-words", words));
   }
 }
 
 /**
  * @param {BlockNumbers} each
- * @param {boolean} isRun
  * @param {boolean} isJudged
  */
-function bars({ p, S, h, u }, isRun, isJudged) {
+function bars({ p, S, h, u }, isJudged) {
   const track = element("span", "block-track");
-  if (!isRun) return track;
   for (const [name, value] of /** @type {[string, number][]} */ ([["p", p], ["S", S ?? 0]])) {
     const bar = element("i", name);
     bar.style.height = `${100 * value}%`;
