@@ -24,7 +24,7 @@ from specviz.models.matrix_kernels.weights import MatrixShape
 # After this many seconds of measuring for one model, no new measurement starts.
 BUDGET_SECONDS = 1.5
 # After this many seconds, the current measurement stops as well.
-MOST_SECONDS = 6.0
+MOST_SECONDS = 3.0
 # If all matrices of a model have fewer bytes than this, nothing is measured, because every kernel
 # is fast enough.
 LEAST_BYTES = 64 << 20
