@@ -77,7 +77,11 @@ class Forest:
         return [judgements[index] for index in range(len(self._proposals))]
 
     def _row_fields(self, length: int) -> int:
-        """Return how many of the `length` numbers in the buffer of `judge` belong to each row."""
+        """Return how many numbers the buffer of `judge` has for each row of a tree.
+
+        `length` is the length of the buffer. The buffer also has numbers for nodes and for extra
+        queries.
+        """
         rows = sum(map(_rows, self._proposals))
         groups = ([self._proposals[index] for index in group] for group in self._groups)
         return (length - sum(_length(group, 0) for group in groups)) // rows

@@ -66,8 +66,8 @@ def decode(
 class SpeculativeRun:
     """Speculative decoding of one prompt.
 
-    Between rounds the target's cache holds all committed tokens except the last one. `rule`
-    replaces the rule that the settings name.
+    Between rounds, the target's cache holds all committed tokens except the last one. If `rule` is
+    given, it verifies the drafts instead of the rule that `config` names.
     """
 
     def __init__(

@@ -26,12 +26,15 @@ class Request:
 
 
 class ReplyKind(IntEnum):
+    """The kind of an `Answer`, which says what the worker process reports."""
+
     READY = 1  # The worker process has loaded its model. This answer belongs to no run.
     OPEN = 2  # The run is open. The next message is the file descriptor of the run's shared tables.
-    # The current round's chain, which was not prepared ahead, is now in the shared tables.
+    # The worker process had not prepared a chain for the current round. It has now drafted this
+    # chain and written it to the run's shared tables.
     CHAIN = 3
-    # The chains for the possible outcomes of the verification are in the shared tables. The answer
-    # also has the start and end times of drafting.
+    # The chains for the possible outcomes of the verification are in the run's shared tables. The
+    # answer also has the start and end times of drafting.
     AHEAD = 4
     FAILED = 5  # Drafting failed and the run has ended. The answer has an error message.
 

@@ -57,7 +57,8 @@ def ranked_nodes(rates: Rates, most: int) -> tuple[RankedNode, ...]:
     >>> [round(node.gain, 4) for node in ranked_nodes(((0.6, 0.14), (0.6, 0.14)), 4)]
     [0.6, 0.36, 0.14, 0.084]
     """
-    waiting: list[tuple[float, int, int, int]] = []  # the entries are (-gain, depth, rank, parent)
+    # a heap of the nodes that could be added next, each as (-gain, depth, rank, parent)
+    waiting: list[tuple[float, int, int, int]] = []
     nodes: list[RankedNode] = []
 
     def grow(gain: float, depth: int, parent: int) -> None:

@@ -38,8 +38,8 @@ def acceptance(
     # Rounded float32 rows sum to 1 only within a few millionths. Drafters draw tokens in proportion
     # to q, whatever its sum is, so p and q are normalised before they are compared.
     size, x_ids, p_left, q_left = topology.size, token_ids, shares(p), shares(q)
-    # Add row N + 1 and node N. They do not exist in the tree, but a padded list of siblings
-    # contains them.
+    # A padded list of siblings contains row N + 1 and node N, which do not exist in the tree. Add
+    # this row to p and q, and this node to the token ids.
     if topology.is_padded:
         x_ids, p_left, q_left = padded(x_ids), padded(p_left), padded(q_left)
     p_whole = p_left
