@@ -20,8 +20,9 @@ from transformers import LlamaForCausalLM
 
 from specviz.training.network import rotate, rotation
 
-# The attention of one layer. The arguments are the layer's index, the query [B, heads, T, d], and
-# key and value [B, G, T, d]. The result has the shape of the query.
+# A function that computes the attention of one layer. The arguments are the layer's index, the
+# query [B, heads, T, d], and key and value [B, G, T, d], where G is the number of key-value heads.
+# The result has the shape of the query.
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 # The number that is added to the attention scores of masked tokens. It is finite: if all scores of
 # a row were minus infinity, the row would become NaN.

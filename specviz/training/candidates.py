@@ -47,7 +47,11 @@ class Candidates:
 
     @classmethod
     def of(cls, lesson: Judged, drafted: Tensor, vocabulary: int) -> Candidates:
-        """Choose the candidates for a batch; `drafted` [D] is the draft vocabulary."""
+        """Choose the tokens over which the loss of the batch `lesson` is computed.
+
+        These are all likely tokens of the batch, and OTHERS random tokens of the rest of the draft
+        vocabulary `drafted` [D]. `vocabulary` is the size of the target's vocabulary.
+        """
         best = lesson.top_ids[..., :LIKELY][lesson.top_probs[..., :LIKELY] > LEAST_LIKELY]
         is_likely = torch.zeros(vocabulary, dtype=torch.bool)
         is_likely[best] = True

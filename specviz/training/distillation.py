@@ -150,7 +150,7 @@ class CacheReader(ShuffledPasses):
         return self.lines(self.pick(rows))
 
     def pick(self, rows: int) -> list[int]:
-        """Return the indices of the next `rows` windows of the pass."""
+        """Return the indices of the next `rows` windows of the current pass over the cache."""
         if len(self.waiting) < rows:
             self.begin_pass()
         picked = sorted(self.waiting.pop() for _ in range(min(rows, len(self.waiting))))

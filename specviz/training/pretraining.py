@@ -90,7 +90,7 @@ class ShuffledPasses:
         }
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Continue from a saved state. Indices that no longer exist are left out of the pass."""
+        """Continue from a saved state, without the waiting indices that no longer exist."""
         chance, waiting = state["chance"], state["waiting"]
         assert isinstance(chance, dict) and isinstance(waiting, list)
         self.chance.bit_generator.state = chance

@@ -82,8 +82,9 @@ class MedusaHeads:
     i (from 0) predicts the token at n + i + 1.
 
     A published head computes x -> output(x + SiLU(residual(x))), or several such blocks before the
-    output. SiLU adds almost nothing below zero, so such heads need an output matrix each. Our own
-    heads share the target's output matrix and compute x + up(SiLU(down(x))).
+    output. SiLU is never below -0.28, so a block can raise a value of x but hardly lower it. To
+    make up for this limit, such heads need an output matrix each. The heads that specviz trains
+    share the target's output matrix. They compute x + up(SiLU(down(x))), which can also lower x.
 
     The first matrices of all heads are joined to one matrix. The weights stay in bfloat16, as in
     the file, because the heads spend most of their time reading output matrices. A processor that

@@ -85,7 +85,7 @@ class FewRowLayers:
     def program(self, layers: Sequence[ProgrammedLayer], like: Tensor) -> _LayerProgram | None:
         """Return the program of `layers` for T rows, or None if compiled code cannot run a layer.
 
-        `like` is [T, W], with the dtype and device of the rows.
+        `like` is [T, W], with the dtype and device of the hidden states.
         """
         state, programs = self._built
         if state is not kernel_state():

@@ -55,7 +55,7 @@ FRAME_FIELDS = (
     "scores",  # [threads, E rounded up to whole vectors], scratch memory
     "angles",  # [N, 2 D]: cosines, then sines, of which those of the first half are negative
     "head_stride",  # number of values between two heads of the cache
-    "start",  # slot of the first token
+    "start",  # the cache slot of the first of the N tokens
     "end",  # E, the number of slots
     "scores_stride",
 )
@@ -163,7 +163,8 @@ _ITS_SHARE = """  %before = mul i64 %all, %thread
   %last = udiv i64 %within, %threads
   %any = icmp ult i64 %first, %last"""
 
-# Norm: x / sqrt(mean(x^2) + eps) * weight for each row. The threads share the rows.
+# Norm: x / sqrt(mean(x^2) + eps) * weight for each row. Each thread computes
+# some of the rows.
 _NORM = f"""
 define void @norm(ptr %call, i64 %thread, i64 %threads) #0 {{
 entry:
@@ -215,7 +216,8 @@ done:
   ret void
 }}"""
 
-# Gate: silu(gate) * up, for rows [2 I] that contain gate and up. The threads share the columns.
+# Gate: silu(gate) * up, for rows [2 I] that contain gate and up. Each thread computes
+# some of the I columns, in all rows.
 _GATED = f"""
 define void @gated(ptr %call, i64 %thread, i64 %threads) #0 {{
 entry:
@@ -258,7 +260,8 @@ done:
 }}"""
 
 
-# Rounding: each value of the rows becomes the nearest bfloat16 number. The threads share the rows.
+# Rounding: each value of x becomes the nearest bfloat16 number. Each thread rounds some of the
+# rows.
 _ROUNDED = f"""
 define void @rounded(ptr %call, i64 %thread, i64 %threads) #0 {{
 entry:
@@ -510,7 +513,7 @@ write:
 
 
 def _attend(size: int, cached: CachedType) -> str:
-    """Return the code of `attend`. The threads share the query heads of all tokens."""
+    """Return the code of `attend`. Each thread computes some of the query heads of all tokens."""
     return f"""
 define void @attend(ptr %call, i64 %thread, i64 %threads) #0 {{
 entry:

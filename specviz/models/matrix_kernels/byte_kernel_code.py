@@ -128,10 +128,12 @@ class ByteSums(PanelLoops):
         return found
 
     def _products(self, rows: list[str], steps: list[str]) -> Iterator[tuple[str, str]]:
-        """Yield each row with the sum of weights * integers in a group, as floats.
+        """Yield each row of x with its sum of weight * x over the inputs of a group, as floats.
 
-        Each addition to a sum waits for the one before, so the rows take turns. In a tile of at
-        most FEW rows, each row has two sums for the high bytes and two for the low bytes.
+        Here x stands for the 16-bit integers to which the row was rounded. Their high bytes and
+        their low bytes are multiplied and summed separately. An addition to a sum must wait until
+        the addition before it is complete. So the code adds to the sum of every row in turn, and in
+        a tile of at most FEW rows, it divides each of a row's two sums into two.
         """
         parts = 2 if len(rows) <= FEW else 1
         sums = [[["zeroinitializer"] * parts for _ in range(2)] for _ in rows]
