@@ -77,7 +77,11 @@ class LossGroup:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The groups of one dimension, which is a key of TITLES, sorted by decreasing loss of time."""
+    """The examined levels, grouped by one property, such as the depth in the draft.
+
+    `dimension` names the property: it is a key of TITLES. The first group is the one whose
+    rejections cost the most time.
+    """
 
     dimension: str
     title: str

@@ -387,7 +387,7 @@ def shared_tokenizer(p: Distribution, q: Distribution) -> Found:
 
 
 def _with_texts(p: Distribution, q: Distribution, found: dict[str, float]) -> dict[str, Any]:
-    """Return the values, with both distributions added as texts: (0.6, 0.4)."""
+    """Return `found` together with p and q as texts, such as (0.6, 0.4)."""
     texts = ("(" + ", ".join(f"{each:g}" for each in one) + ")" for one in (p, q))
     return {**found, **dict(zip(("p_text", "q_text"), texts, strict=True))}
 

@@ -35,7 +35,10 @@ _INDENT = " \\\n    "
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One configuration in each form, as text. A text is "" if the engine cannot read that form."""
+    """The configuration of one deployment, as a text in each output format.
+
+    A text is "" if the engine cannot read that format.
+    """
 
     engine: str
     version: str

@@ -586,7 +586,10 @@ def _file_change(
 
 
 def _values(heard: Heard, work: _Work) -> dict[str, Any]:
-    """Return the values of the fields, and add a problem for each bad value."""
+    """Check the settings that the text contains, and return those with a valid value.
+
+    For each bad value, a sentence is added to `work.problems`.
+    """
     found = {}
     for name, value in heard.items():
         try:

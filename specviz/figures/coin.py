@@ -94,7 +94,10 @@ class Coin:
 
     @property
     def _words(self) -> tuple[str, str]:
-        """Return the hover texts of the acceptance bar and of the pin at u."""
+        """Return two hover texts: of the acceptance bar, and of the pin at the uniform draw u.
+
+        The second text is "" if the verdict has no draw.
+        """
         assert self.verdict is not None
         accept, u = self.verdict.acceptance_prob, self.verdict.uniform_draw
         return (decimals(accept, DRAW_PLACES), "") if u is None else drawn(accept, u)

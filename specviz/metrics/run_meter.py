@@ -1,4 +1,6 @@
-"""A meter of a run: it gets every event of every lane, and has all numbers at any moment.
+"""A meter of a run: it gets every event of every lane, and can compute the summary at any moment.
+
+A lane is one way of decoding the prompt, such as plain decoding.
 
 Adding an event and reading a number take far less than a millisecond, however long the run is. A
 live page can therefore read all numbers after each event.

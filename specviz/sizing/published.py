@@ -1,9 +1,9 @@
 """Compare published measurements with computed times, to show how far to trust a plan.
 
-`forward_time` computes all of them with the same constants, which come from data sheets and
-kernels. The authors of `forward_time` knew some numbers of gpt-fast when they chose the constants,
-but changed no constant after the comparison. The errors found here also apply to the numbers of a
-plan.
+`forward_time` computes all times with the same constants: the speeds in data sheets, and
+properties of GPU kernels. When these constants were chosen, some published speeds of gpt-fast were
+already known. After the comparison, no constant was changed. A plan uses the same function, so its
+times have errors of about the same size.
 """
 
 from __future__ import annotations

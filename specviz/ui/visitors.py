@@ -52,7 +52,9 @@ def account_word(visitors: int) -> str:
 
 
 class VisitorCounts:
-    """An amount for each visitor, such as its open connections, to compare with a limit.
+    """A number of items for each visitor, such as its open connections, to compare with a limit.
+
+    This number is called the visitor's amount.
 
     The amount of a visitor is the larger of two numbers: the visitor's own amount, and a quarter of
     the amount of its /48 network. A comparison with one visitor's limit thus stops a network at
@@ -81,7 +83,7 @@ class VisitorCounts:
         return self._own.total()
 
     def largest(self) -> float:
-        """Return the largest amount of a visitor, or 0 if there is no visitor."""
+        """Return the amount of the visitor with the largest amount, or 0 without any visitor."""
         return max((self[visitor] for visitor in self._own), default=0)
 
 

@@ -206,10 +206,11 @@ def _draft_prefill_seconds(trace: Trace) -> float:
 
 
 def _calm_rounds(rounds: Sequence[RoundSeen]) -> float:
-    """Return the seconds of all rounds; `calm_seconds` limits the time of disturbed rounds.
+    """Return the seconds of all rounds together, with the help of `calm_seconds`.
 
-    Rounds with a draft and rounds without one are treated separately, because one kind takes longer
-    than the other.
+    That function limits the time of a round that other work delayed to OUTLIER times the median of
+    the rounds. Rounds with a draft and rounds without one have separate medians, because one kind
+    takes longer than the other.
     """
     kinds = ([each.seconds for each in rounds if each.is_drafted is kind] for kind in (True, False))
     return sum(map(calm_seconds, kinds))

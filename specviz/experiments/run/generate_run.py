@@ -40,7 +40,7 @@ _METHODS: dict[type, str] = {
     library.EarlyExitCandidateGenerator: "early-exit",
     library.PromptLookupCandidateGenerator: "prompt-lookup",
 }
-# Methods whose draft logits have one value for each token of the target's vocabulary.
+# Methods whose draft model has the target's vocabulary, so that its raw logits can be recorded.
 _WITH_OWN_LOGITS = frozenset({"draft-model", "early-exit"})
 
 

@@ -42,7 +42,8 @@ from specviz.ui.messages import Message
 RECORDED = LESSONS / "recorded"
 SUFFIX = ".json.gz"
 REPEATS = 3  # number of times that each point of a sweep is measured
-BLOCK_PROMPTS = 20  # prompts of each task on which both verification rules are compared
+# number of prompts of each task on which the token rule and the block rule are compared
+BLOCK_PROMPTS = 20
 BLOCKS = 12  # largest number of `counts` messages in the recording of a losslessness test
 _LONG = re.compile(r"\d+\.\d{6,}(?:e[+-]?\d+)?")
 DRAWN = {  # name of a recording -> acceptance rule, draft, temperature and number of draws
@@ -103,7 +104,7 @@ def engine_machine() -> str:
 
 
 def _makers() -> Mapping[str, Callable[[], list[Message]]]:
-    """Return, for each recording, the function that measures it."""
+    """Return, for each recording, the function that runs its job and returns the messages."""
     form = {"pair": CHAT if pair_named(CHAT).is_here else BUNDLED}
     return {
         "forwards": lambda: _messages(forwards_order({"form": form})),

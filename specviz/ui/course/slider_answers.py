@@ -1,6 +1,8 @@
-"""The answers to the sliders of lessons: a line fitted to forwards, and theory for a draft length.
+"""The answers to the sliders of two lessons.
 
-Every field of a question is checked.
+`forward_line_answer` fits a line to the measured times of forwards with different numbers of
+tokens. `theory_answer` computes the speedup that theory predicts for a draft length. Both check all
+fields of the question that the page sends.
 """
 
 from __future__ import annotations
