@@ -121,7 +121,10 @@ def test_rows_with_the_same_prompt_have_different_draws_and_record_their_seeds(t
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_EACH)
 def test_a_round_of_all_rows_waits_for_the_device_once(method, kind, target, parts, reads):  # noqa: F811
-    """A method whose host reads the draft waits a second time, but only once for all rows."""
+    """In each round, the host waits once for the verification of all rows together.
+
+    If the host must read a method's drafts (`host_copies` is 2), it waits once more for each row.
+    """
     config = config_of(method, kind, temperature=0.8, top_k=6)
     rows, drafter, *settings = batch_parts(target, parts, config)
     run = BatchRun(rows, drafter, new_rows(*settings, ()), BatchOptions())

@@ -23,8 +23,9 @@ from tests.random_traces import changed, random_trace
 
 # Methods that draft from more than the text. Lookahead's window and pool and the table of token
 # recycling depend on earlier rounds.
-# The quantised copy rounds its int8 inputs to bfloat16, so its cache depends on which tokens ran
-# together.
+# The quantised copy rounds the inputs of its matrix multiplications. These inputs differ slightly
+# between a forward over several tokens and forwards over one token each, and rounding can magnify
+# the difference. So the copy's cached keys and values depend on which tokens ran together.
 HISTORY = {"lookahead", "quantised-self", "token-recycling"}
 # Medusa rounds the input of its heads to bfloat16. The last bit of a hidden state differs between
 # forwards over one token and over several, so q may differ in its third digit.

@@ -95,7 +95,7 @@ def drafts(tree, kind, world):
 
 
 def verdicts(tree, kind, world, tokens):
-    """Return the rule's numbers for one draft, and every accepted path with its probability."""
+    """Return the `Acceptance` of one draft, and every accepted path with its probability."""
     p = torch.stack([world.p[prefix_of(tree, tokens, row)] for row in range(tree.size + 1)])
     q = torch.stack([world.q[prefix_of(tree, tokens, row)] for row in range(tree.expanded)])
     result = world.rule.accept(tree, torch.tensor(tokens), kind, p, q if kind.is_drawn else None)

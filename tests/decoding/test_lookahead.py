@@ -43,7 +43,8 @@ def state_of(each):
 
 
 def test_a_window_fills_level_by_level_and_then_moves_one_position_per_step():
-    window = LookaheadWindow([11, 12, 13, 14], ngram=4)  # the window has three columns
+    # Level 0 has W + N - 3 = 4 tokens and N is 4, so the window has W = 3 columns.
+    window = LookaheadWindow([11, 12, 13, 14], ngram=4)
     assert window.step(10, 20, [22, 23, 24, 25]) == []
     assert (window.sizes, window.token_ids) == ((3, 4), (12, 13, 14, 22, 23, 24, 25))
     assert window.step(20, 30, [0, 0, 0, 33, 34, 35, 36]) == []

@@ -222,7 +222,7 @@ def test_an_empty_matrix_is_not_measured_in_part() -> None:
         (8, 4.0, None, [640] * 5),
         # Half of the free memory is one matrix. The two candidates share it.
         (8, 4.0, 2.0, [320]),
-        # Without free memory, nothing more is copied after the first pass.
+        # Without free memory, the later passes measure the matrices that the first pass copied.
         (8, 4.0, 0.0, []),
         (1, 0.2, None, [128]),
     ],

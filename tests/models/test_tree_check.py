@@ -109,7 +109,7 @@ def test_large_rounding_errors_pass_in_half_precision() -> None:
 
 
 class IgnoresMask(LibraryModel):
-    """A model whose tokens see all earlier tokens, whatever the mask says."""
+    """A model that ignores the tree mask: each token sees all tokens in earlier cache slots."""
 
     def forward(
         self, token_ids: Tensor, position_ids: Tensor, cache: Any, tree_mask: Any = None, **how: Any

@@ -68,7 +68,8 @@ def test_a_speedup_above_the_tokens_per_forward_gets_more_passes_and_a_remark(
     baseline, draft, _ = measuring._contenders["code"]
     row = benchmark._row
     monkeypatch.setattr(benchmark, "_row", lambda *given: row(*given) | {"speedup": 9.0})
-    # Each row reports a speedup of 9, which is impossible, so the benchmark adds pass 1.
+    # A speedup of 9 is impossible, because it exceeds the tokens per forward. The benchmark planned
+    # one pass (repeat 0) and adds a second one (repeat 1), to measure the speedup again.
     assert {step.repeat for step in measuring} == {0, 1}
     # The method now seems a thousand times as fast as the baseline, so other work must have
     # disturbed the baseline.

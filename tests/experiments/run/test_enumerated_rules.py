@@ -1,4 +1,7 @@
-"""Two rules over a vocabulary of two words, enumerated with the decoder's own functions."""
+"""All outcomes of the token and the block rule are enumerated, for a vocabulary of two words.
+
+The decoder's own functions compute the probability of each outcome.
+"""
 
 from __future__ import annotations
 
