@@ -42,8 +42,8 @@ from specviz.sizing.forward_time import GPUS
 
 MAX_REPEATS = 1000
 FILE_HELP = (
-    "one per line, blocks separated by empty lines, or .jsonl with `prompt` or `messages` and an "
-    "optional `system`"
+    "either text, in which empty lines separate the prompts (without empty lines, each line is a "
+    "prompt), or .jsonl with `prompt` or `messages` and an optional `system`"
 )
 TASK_HELP = (
     "use held-out prompts (not used for training) of this task: "

@@ -50,7 +50,7 @@ def _add_flags(parser: ArgumentParser) -> None:
         type=float,
         default=2.0,
         metavar="X",
-        help="seconds between two readings (default %(default)s)",
+        help="seconds between two readings of a server's metrics (default %(default)s)",
     )
     parser.add_argument(
         "--readings", type=int, metavar="N", help="stop after N readings (default until Ctrl+C)"
@@ -65,7 +65,7 @@ def watch(options: Namespace, progress: Progress) -> dict[str, Any]:
     """
     if not (math.isfinite(options.every) and 0.1 <= options.every <= _MOST_SECONDS):
         raise InputError(
-            f"every must be from 0.1 to {_MOST_SECONDS:g} seconds, got {options.every}"
+            f"'every' must be from 0.1 to {_MOST_SECONDS:g} seconds, got {options.every}"
         )
     if options.readings is not None:
         whole_between(options.readings, "readings", 0, 1_000_000)

@@ -416,7 +416,7 @@ _TABLE = (
         flag="--drawing",
         flag_help="how alternative tokens at one position (siblings) are drawn: "
         + ", ".join(drawing.value for drawing in Drawing)
-        + " (default the method's own)",
+        + "; chosen means without a random draw (default the method's own)",
         menu="drawings",
     ),
     RunSetting(

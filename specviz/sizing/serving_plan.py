@@ -185,12 +185,14 @@ _ALL = (
     ),
     _real(
         *("first_token_limit", "First token within", 1000, (1, 1_000_000)),
-        "longest acceptable time to the first token, in milliseconds",
+        "longest acceptable time to the first token, in milliseconds; the plan computes the "
+        "largest load at which requests keep this limit",
         "ms",
     ),
     _real(
         *("token_limit", "Each further within", 50, (0.01, 1_000_000)),
-        "longest acceptable time for each further token, in milliseconds",
+        "longest acceptable time for each further token, in milliseconds; the plan computes the "
+        "largest load at which requests keep this limit",
         "ms",
     ),
     _real(
