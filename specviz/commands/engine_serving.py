@@ -104,10 +104,14 @@ def serve_engine(options: Namespace, progress: Progress) -> dict[str, Any]:
             f"engine must be {ENGINE}, the only engine that specviz can start, got "
             f"{options.engine!r}"
         )
-    if options.host is not None or options.mcp:
+    if options.host is not None:
         raise InputError(
-            "host and mcp must not be given with engine, because the engine serves only this "
+            "host must not be given with engine, because specviz starts the engine only for this "
             "machine"
+        )
+    if options.mcp:
+        raise InputError(
+            "mcp must not be given with engine, because the engine does not serve the app's tools"
         )
     method = chosen_method(options, METHODS, f"for engine {ENGINE}")
     usual = SETTINGS["draft_length"].default
