@@ -119,10 +119,11 @@ def test_at_temperature_0_a_guess_equal_to_the_target_s_text_is_accepted_complet
             f"guess must have at most {MAX_TYPED} tokens, got",
         ),
         ("x" * 201, [1, 2], "guess must be text of at most 200 characters, got 201"),
-        ("x", [10**7], "written must hold token ids from 0 to"),
+        ("x", [10**7], "'written' must hold token ids from 0 to"),
         ("x", [1] * 401, "the text must have at most 400 tokens, got 401: start a new text"),
+        ("x", [1] * 900, "the text must have at most 400 tokens, got 900: start a new text"),
         ("\ud800", [1], "guess must be Unicode text"),
-        ("x", "12", "written must be a list of token ids"),
+        ("x", "12", "'written' must be a list of token ids"),
     ],
 )
 def test_a_guess_that_breaks_a_rule_is_refused_in_one_line(
@@ -144,7 +145,7 @@ def test_a_lesson_s_work_is_queued_and_unknown_work_is_refused() -> None:
     assert course.drive({"what": "typed", **question}) == {"error": None}
     assert [each["kind"] for each in heard(handlers, TICKET)] == ["loading", "typed", "end"]
     names = "typed, forwards, sweep, rounding, batch, blocks, copies, head, race, quantised"
-    assert f"what must be one of {names}" in course.drive({"what": "x", **question})["error"]
+    assert f"'what' must be one of {names}" in course.drive({"what": "x", **question})["error"]
 
 
 def test_forwards_are_measured_in_passes_until_they_are_stopped() -> None:
@@ -387,7 +388,7 @@ def test_theory_answers_with_its_numbers_and_a_figure() -> None:
         ({"a": 1.5}, "a must be a number from 0 to 1, got 1.5"),
         ({"c": float("nan")}, "c must be a number from 0 to 1,000,000"),
         ({"K": 0}, "K must be a whole number from 1 to 32, got 0"),
-        ({"measured": [[1]]}, "measured must be at most 32 pairs of K and speedup"),
+        ({"measured": [[1]]}, "'measured' must be at most 32 pairs of K and speedup"),
         ({"measured": [[10**400, 1]]}, "measured K must be a whole number from 1 to"),
     ],
 )

@@ -171,7 +171,7 @@ def _check_written(written: Sequence[int], loaded: LoadedPair) -> None:
     size = loaded.codec.vocab_size
     for token_id in written:
         if not 0 <= token_id < size:
-            raise InputError(f"written must hold token ids from 0 to {size - 1}, got {token_id}")
+            raise InputError(f"'written' must hold token ids from 0 to {size - 1}, got {token_id}")
     if written and written[-1] in loaded.codec.eos_ids:
         raise InputError("the text has ended, so no token can follow: start a new text")
 

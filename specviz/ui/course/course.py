@@ -70,7 +70,7 @@ class Course:
         take = ORDERS.get(str(question["what"]))
         if take is None:
             names = ", ".join(ORDERS)
-            raise InputError(f"what must be one of {names}, got {short(question['what'])}")
+            raise InputError(f"'what' must be one of {names}, got {short(question['what'])}")
         return self._take(question, take(question))
 
     @answers

@@ -39,7 +39,7 @@ def forward_line_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     fit = theory.fitted_line(counts, times)
     chosen = question.get("chosen")
     if chosen is not None:
-        chosen = number_between(chosen, "chosen", 1, LARGEST_COUNT)
+        chosen = number_between(chosen, "'chosen'", 1, LARGEST_COUNT)
     pairs = list(zip(counts, times, strict=True))
     largest = max(counts)
     is_within = fit.ridge is not None and fit.ridge <= largest
@@ -86,7 +86,7 @@ def _measured(given: object) -> list[tuple[int, float]]:
     if len(points) > MAX_MEASURED or not all(
         isinstance(each, list) and len(each) == 2 for each in points
     ):
-        raise InputError(f"measured must be at most {MAX_MEASURED} pairs of K and speedup")
+        raise InputError(f"'measured' must be at most {MAX_MEASURED} pairs of K and speedup")
     return [
         (
             whole_between(length, "measured K", 1, MAX_DRAFT_LENGTH),

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError, short
-from specviz.experiments.run.typed_round import MAX_WRITTEN, TypedRequest, typed_round
+from specviz.experiments.run.typed_round import TypedRequest, typed_round
 from specviz.models.pair_catalog import Pair
 from specviz.trace_file import encode
 from specviz.ui.lab.lab_order import LabOrder
@@ -69,9 +69,7 @@ def typed_order(question: Mapping[str, Any]) -> TypedOrder:
 
 def _written(value: object) -> tuple[int, ...]:
     if not isinstance(value, list) or not all(type(each) is int for each in value):
-        raise InputError(f"written must be a list of token ids, got {short(value)}")
-    if len(value) > 2 * MAX_WRITTEN:
-        raise InputError(f"written must have at most {MAX_WRITTEN} tokens, got {len(value)}")
+        raise InputError(f"'written' must be a list of token ids, got {short(value)}")
     return tuple(value)
 
 
