@@ -85,7 +85,7 @@ def load(options: Namespace, progress: Progress) -> dict[str, Any]:
             f"{options.concurrency!r}"
         )
     whole_between(levels[-1], "concurrency", 1, _MOST_AT_ONCE)
-    whole_between(options.each, "each", 1, 100)
+    whole_between(options.each, "'each'", 1, 100)
     whole_between(options.max_new_tokens, "max-new-tokens", 2, 4096)
     key, prompts = Environment.read().engine_key, _prompts(options)
     urls = {"speculative": options.url} | ({"plain": options.plain} if options.plain else {})

@@ -71,7 +71,7 @@ def _parsed(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"must be TOML: {error}") from None
+        raise InputError(f"the file must be TOML: {error}") from None
 
 
 def _with_scene(step: object) -> object:
@@ -124,15 +124,13 @@ def _check_step(step: LessonStep, path: str, widget: WidgetKind, predicted: Sequ
         _check_among(f"{path}.value", step.value, values)
     if bool(step.goal) != (step.kind is StepKind.TRY) or bool(step.task) != bool(step.goal):
         raise InputError(
-            f"{path} must have a task and a goal if its kind is try, otherwise neither"
+            f"{path} must have 'task' and 'goal' if its kind is 'try', otherwise neither"
         )
     if step.goal:
         _check_among(f"{path}.goal", step.goal, widget.goals)
     _check_options(step, path, values)
     if bool(step.otherwise) != (step.kind is StepKind.NUMBER):
-        raise InputError(
-            f"{path} must have the field otherwise if its kind is number, and only then"
-        )
+        raise InputError(f"{path} must have 'otherwise' if its kind is 'number', and only then")
     for name in ("part", "title", "text", "task", "after", "otherwise"):
         check_text(getattr(step, name), f"{path}.{name}", values)
     if step.link:
@@ -150,7 +148,7 @@ def _check_options(step: LessonStep, path: str, values: Sequence[str]) -> None:
     marked = [option for option in step.options if option.right]
     if step.kind is StepKind.NUMBER and step.value:
         raise InputError(
-            f"{path}.value must be empty if the kind is number, got {short(step.value)}"
+            f"{path}.value must be empty if the kind is 'number', got {short(step.value)}"
         )
     bounded = [each for each in step.options if each.low is not None or each.high is not None]
     if step.kind.asks and len(marked) != (0 if step.value else 1):

@@ -123,9 +123,9 @@ def read_sweep_acceptance(text: str, name: str) -> FileAcceptance:
         raise InputError(f"sweep must have points with an acceptance rate, got {short(name)}")
     if not rate.is_enough:
         raise InputError(
-            f"sweep must have at least {FEWEST} examined guesses of different texts for an "
-            f"acceptance rate, got {rate.examined} in {rate.rounds} rounds: sweep more prompts or "
-            "longer texts"
+            f"sweep must have at least {FEWEST} examined guesses for an acceptance rate, each text "
+            f"counted once, got {rate.examined} guesses in {rate.rounds} rounds: run a sweep with "
+            "more prompts or longer answers"
         )
     return rate
 

@@ -76,7 +76,7 @@ class _Fields(dict[str, Any]):
         return _Fields(value)
 
     def __missing__(self, name: str) -> Any:
-        raise InputError(f"{name} must be given in the request, got nothing")
+        raise InputError(f"{name!r} must be given in the request, got nothing")
 
 
 def answers(method: Callable[[Handler, Question], Question]) -> Callable[..., Question]:

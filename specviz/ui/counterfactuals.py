@@ -132,18 +132,18 @@ def token_id(value: object) -> int | None:
 def end_ids(value: object) -> frozenset[int]:
     """Return the ids of the tokens that end a text: [0] -> {0}."""
     if not isinstance(value, list) or not all(isinstance(each, int) for each in value):
-        raise InputError(f"ends must be a list of token ids, got {short(value)}")
+        raise InputError(f"'ends' must be a list of token ids, got {short(value)}")
     return frozenset(value)
 
 
 def forced_draws(value: object) -> dict[int, float]:
     """Return the uniform draws by node: {"3": 0.25} -> {3: 0.25}."""
     if not isinstance(value, dict) or len(value) > MAX_FORCED:
-        raise InputError(f"forced must be an object from node to draw, got {short(value)}")
+        raise InputError(f"'forced' must be an object from node to draw, got {short(value)}")
     try:
         return {int(node): float(draw) for node, draw in value.items()}
     # Python raises OverflowError for an integer that is too large for a float.
     except (TypeError, ValueError, OverflowError):
         raise InputError(
-            f"forced must have only numbers as nodes and draws, got {short(value)}"
+            f"'forced' must have only numbers as nodes and draws, got {short(value)}"
         ) from None

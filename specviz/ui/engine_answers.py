@@ -145,7 +145,9 @@ def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """
     text = question["text"]
     if not isinstance(text, str) or not text.strip():
-        raise InputError("the text must be a command, code, JSON or YAML of an engine, got none")
+        raise InputError(
+            f"text must be a command, code, JSON or YAML of an engine, got {short(text)}"
+        )
     read_pair = None if Environment.read().is_public else read_local_pair
     found = translate(text, _text("to", question.get("to", "")) or None, read_pair)
     return translation_answer(found)

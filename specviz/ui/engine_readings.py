@@ -144,7 +144,7 @@ def shown(
     """
     if len(kept.servers) != len(addresses):
         raise InputError(
-            f"kept must have one server for each of the {len(addresses)} addresses in url, "
+            f"'kept' must have one server for each of the {len(addresses)} addresses in url, "
             f"got {len(kept.servers)}"
         )
     steps = [
@@ -195,7 +195,7 @@ def _counters(value: Any) -> EngineCounters:
 
 def _check_names(value: Any, kind: type[Any]) -> None:
     if not isinstance(value, dict) or set(value) != {each.name for each in fields(kind)}:
-        raise InputError(f"kept must be the value in the previous answer, got {short(value)}")
+        raise InputError(f"'kept' must be the value in the previous answer, got {short(value)}")
 
 
 def _check_numbers(values: Iterable[Any], *, may_lack: bool = False) -> None:
@@ -204,7 +204,7 @@ def _check_numbers(values: Iterable[Any], *, may_lack: bool = False) -> None:
             continue
         if not is_number(each) or not 0 <= each <= _LARGEST:
             raise InputError(
-                f"each number in kept must be from 0 to {_LARGEST:.0e}, got {short(each)}"
+                f"each number in 'kept' must be from 0 to {_LARGEST:.0e}, got {short(each)}"
             )
 
 

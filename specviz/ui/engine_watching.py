@@ -63,7 +63,7 @@ def attached_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """
     addresses, is_expected = _addresses(question), question.get("expected", False)
     if not isinstance(is_expected, bool):
-        raise InputError(f"expected must be true or false, got {short(is_expected)}")
+        raise InputError(f"'expected' must be true or false, got {short(is_expected)}")
 
     def attached(address: EngineAddress) -> tuple[EngineReading, EngineProbe]:
         return read_now(address), probe(address, is_expected, TEXT_SECONDS)

@@ -439,7 +439,7 @@ async def unreadable(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     fault = error.errors()[0]
     place = [part for part in fault["loc"] if isinstance(part, str) and part != "body"]
-    name = place[-1][:40] if place else "the body"
+    name = repr(place[-1][:40]) if place else "the body"
     rule = fault["msg"].removeprefix("Input should be ").partition(",")[0]
     sentence = f"{name} must be {rule}, got {short(fault.get('input'))}"
     if fault["type"] == "json_invalid":

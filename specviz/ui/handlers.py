@@ -223,7 +223,7 @@ class Handlers:
     @answers
     def look(self, question: Question) -> Question:
         """Return what is new in a run: see `Runs.look`. The first question lets the run start."""
-        after = whole_between(question["after"], "after", 0, MAX_INTEGER)
+        after = whole_between(question["after"], "'after'", 0, MAX_INTEGER)
         found = self._runs.look(str(question["ticket"]), after)
         self.queue.wake()
         return found
@@ -241,7 +241,7 @@ class Handlers:
         move = GATE_MOVES.get(str(question["do"]))
         if move is None:
             raise InputError(
-                f"do must be one of {', '.join(GATE_MOVES)}, got {short(question['do'])}"
+                f"'do' must be one of {', '.join(GATE_MOVES)}, got {short(question['do'])}"
             )
         if self._lent is not None:
             raise InputError(

@@ -256,7 +256,9 @@ class Rooms:
         """Carry out an action of the teacher, {"do": a name in `_MOVES`, …}."""
         move = _MOVES.get(str(question["do"]))
         if move is None:
-            raise InputError(f"do must be one of {', '.join(_MOVES)}, got {short(question['do'])}")
+            raise InputError(
+                f"'do' must be one of {', '.join(_MOVES)}, got {short(question['do'])}"
+            )
         with self._lock:
             name, room = self._led(question)
             if move(room, question):
@@ -443,7 +445,7 @@ def _show(room: Room, question: Question) -> bool:
 
 
 def _follow(room: Room, question: Question) -> bool:
-    room.follows = boolean(question["on"], "on")
+    room.follows = boolean(question["on"], "'on'")
     return True
 
 
@@ -514,7 +516,7 @@ def _reveal(room: Room, question: Question) -> bool:
     """
     if room.poll is None:
         raise InputError("there is no question whose result could be shown")
-    is_on = boolean(question.get("on", True), "on")
+    is_on = boolean(question.get("on", True), "'on'")
     room.poll.is_revealed = is_on or room.poll.kind == "verdict"
     return True
 

@@ -83,7 +83,7 @@ BROKEN = {
         'minutes = 2\nnotebook = "x.ipynb"',
         "lesson.notebook must be one of",
     ),
-    "no TOML": ("minutes = 2", "minutes =", "must be TOML"),
+    "no TOML": ("minutes = 2", "minutes =", "the file must be TOML"),
     "an answer beside a value": (
         'kind = "check"',
         'kind = "check"\nvalue = "p"',
@@ -158,7 +158,7 @@ def test_a_lesson_may_end_with_a_number_and_recognises_typical_mistakes(tmp_path
         (
             'otherwise = "It is min(1, p/q)."\n',
             "",
-            "the field otherwise if its kind is number, and only then",
+            "'otherwise' if its kind is 'number', and only then",
         ),
         ("view=race&k=5", "https://else.where", "the query of a page, such as view=lab"),
         ('value = "p"\n', "", "options[1].value must be one of"),

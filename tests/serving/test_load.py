@@ -159,7 +159,7 @@ def test_two_requests_are_too_few_to_decide() -> None:
             "concurrency must be whole numbers from 1 in rising order, such as 1,2,4, got '0,2'",
         ),
         (("--concurrency", "1000"), "concurrency must be a whole number from 1 to 256, got 1000"),
-        (("--each", "0"), "each must be a whole number from 1 to 100, got 0"),
+        (("--each", "0"), "'each' must be a whole number from 1 to 100, got 0"),
         (("--max-new-tokens", "1"), "max-new-tokens must be a whole number from 2 to 4,096, got 1"),
         (("--task", "poems"), "task must be one of"),
         (

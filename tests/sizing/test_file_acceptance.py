@@ -49,8 +49,8 @@ def test_the_same_texts_in_several_batches_count_once() -> None:
     [
         (
             text(point(6, 6)),
-            f"sweep must have at least {FEWEST} examined guesses of different texts for an "
-            "acceptance rate, got 6 in 3 rounds",
+            f"sweep must have at least {FEWEST} examined guesses for an acceptance rate, each text "
+            "counted once, got 6 guesses in 3 rounds: ",
         ),
         (
             text({"setting": {}, "rounds": 3, "acceptance_by_depth": []}),

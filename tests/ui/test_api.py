@@ -429,8 +429,8 @@ def test_a_refusal_of_own_prompts_names_what_was_sent(client: Client) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "sentence"),
     [
-        ("call/theory", '{"data": 1}', "data must be a valid list, got 1"),
-        ("call/theory", "{}", "data must be given in the request, got nothing"),
+        ("call/theory", '{"data": 1}', "'data' must be a valid list, got 1"),
+        ("call/theory", "{}", "'data' must be given in the request, got nothing"),
         ("call/theory", "[1]", "the body must be a JSON object, got an array of 1 item"),
         ("call/v2/theory", "null", "the body must be a JSON object, got None"),
         ("call/v2/theory", "", "the body must be given in the request, got nothing"),
@@ -438,7 +438,7 @@ def test_a_refusal_of_own_prompts_names_what_was_sent(client: Client) -> None:
         ("call/v2/theory", f'{{"draft_length": {"9" * 5000}}}', NO_JSON),
         ("call/v2/theory", "[" * 5000 + "]" * 5000, NO_JSON),
         ("component_server", '{"data": %s}' % ("9" * 5000), NO_JSON),
-        ("queue/join", '{"data": [], "fn_index": "x"}', "fn_index must be a valid integer, got"),
+        ("queue/join", '{"data": [], "fn_index": "x"}', "'fn_index' must be a valid integer, got"),
     ],
 )
 def test_a_body_that_is_not_the_expected_json_is_refused_in_one_sentence(

@@ -486,10 +486,10 @@ def test_members_of_a_large_class_or_behind_one_router_poll_less_often(
 @pytest.mark.parametrize(
     ("do", "question", "told"),
     [
-        ("dance", {}, "do must be one of show, follow"),
+        ("dance", {}, "'do' must be one of show, follow"),
         ("show", {"page": "x" * (room.MOST_PAGE + 1)}, "page must be Unicode text"),
-        ("show", {}, "page must be given in the request, got nothing"),
-        ("follow", {"on": 1}, "on must be true or false, got 1"),
+        ("show", {}, "'page' must be given in the request, got nothing"),
+        ("follow", {"on": 1}, "'on' must be true or false, got 1"),
         ("ask", VERDICT | {"kind": "exam"}, "kind must be one of verdict, prediction"),
         ("ask", VERDICT | {"kind": ["verdict"]}, "kind must be one of verdict, prediction"),
         ("ask", VERDICT | {"words": "x" * (room.MOST_WORDS + 1)}, "words must be Unicode text"),

@@ -389,7 +389,7 @@ def test_on_a_public_server_no_model_named_by_a_visitor_is_examined(
 @pytest.mark.parametrize(
     "question, said",
     [
-        ({}, "plan must be given in the request"),
+        ({}, "'plan' must be given in the request"),
         ({"plan": 3}, "plan must be an object, got 3"),
         ({"plan": {"gpus": "x"}}, "gpus must be a whole number from 1 to 64, got 'x'"),
         ({"plan": {"target": OWN}}, "target must be a preset, a name on the Hub or a config.json"),

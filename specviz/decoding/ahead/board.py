@@ -82,7 +82,7 @@ def board_bytes(setting: Setting) -> int:
     size = _WORD * ids + 4 * distributions
     if size > MAX_BYTES:
         raise InputError(
-            f"fan_out must be lower: the prepared drafts may take {MAX_BYTES >> 30} GiB, got "
+            f"fan_out must be lower: the prepared drafts must fit into {MAX_BYTES >> 30} GiB, got "
             f"{setting.fan_out}, which needs {size / 2**30:.1f} GiB with draft_length "
             f"{setting.draft_length}"
         )

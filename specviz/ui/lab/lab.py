@@ -88,7 +88,7 @@ class Lab:
         take = self._orders.get(str(question["what"]))
         if take is None:
             names = ", ".join(self._orders)
-            raise InputError(f"what must be one of {names}, got {short(question['what'])}")
+            raise InputError(f"'what' must be one of {names}, got {short(question['what'])}")
         return self._take(question, take(question))
 
     @answers
