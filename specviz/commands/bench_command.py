@@ -79,8 +79,8 @@ def _add_flags(parser: ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="let the method suffix also copy from the last N outputs that it wrote in the same "
-        "pass (default none)",
+        help="let the methods suffix and hybrid also copy from the last N outputs that they wrote "
+        "in the same pass (default none)",
     )
     parser.add_argument(
         "--peer",
