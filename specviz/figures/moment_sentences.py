@@ -27,7 +27,7 @@ from specviz.records import (
 Part = str | list[int]
 Sentence = list[Part]
 NAMED = 4  # largest number of tokens of one level that a sentence names
-_COPIED = "This drafter gives no probability."
+_COPIED = "This draft gives no probability."
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ def test_a_drawn_guess_is_described_with_its_probability_in_the_draft() -> None:
             PICKED,
             False,
             False,
-            "Guess 1 of 1: sys. This drafter gives no probability.",
+            "Guess 1 of 1: sys. This draft gives no probability.",
         ),
     ],
 )
