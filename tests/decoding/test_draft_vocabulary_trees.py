@@ -4,11 +4,14 @@ import pytest
 import torch
 
 from specviz.decoding.drafters.dynamic_tree import DynamicTree
+from specviz.decoding.drafters.method import Setup
+from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.drafters.source import ModelSource
 from specviz.decoding.drafters.static_tree import StaticTree
 from specviz.decoding.sampling import Sampler
 from specviz.decoding.streams import Purpose, RandomStream
 from specviz.models.draft_vocabulary import DraftVocabulary
+from specviz.models.parts import Parts
 from specviz.records import Drawing
 from tests.decoding.conftest import tiny_model
 
@@ -52,6 +55,14 @@ def test_a_tree_is_the_same_within_the_draft_vocabulary(name, draft):
     for q, wanted in zip(distributions(found), distributions(expected), strict=True):
         assert q.shape[-1] == WHOLE
         torch.testing.assert_close(q, wanted)
+
+
+def test_a_draft_model_drafts_tokens_of_the_target_s_vocabulary(draft):
+    config = DRAFTERS["draft-model"].usual(3)
+    setup = Setup(tiny_model(1, 2, "target", vocab=WHOLE), Parts(draft=draft), config, 64)
+    expected = SHAPES["greedy chain"]().grow(ModelSource(draft, 64, WHOLE), PROMPT, 10, 0)
+    found = make_drafter(setup).propose(PROMPT, 10, 0)
+    assert torch.equal(found.token_ids, expected.token_ids)
 
 
 def distributions(proposal):
