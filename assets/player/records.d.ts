@@ -107,6 +107,11 @@ interface FormulaSymbolRecord {
   value: string;
 }
 
+interface HybridChoiceRecord {
+  score: number;
+  least_score: number;
+}
+
 type LaneKindName = "baseline" | "speculative" | "library" | "engine";
 
 interface LaneRecord {
@@ -225,6 +230,7 @@ interface NgramMatchRecord {
 type NoteRecord =
   | ({ note: "ngram-match" } & NgramMatchRecord)
   | ({ note: "suffix-match" } & SuffixMatchRecord)
+  | ({ note: "hybrid-choice" } & HybridChoiceRecord)
   | ({ note: "tree-budget" } & TreeBudgetRecord)
   | ({ note: "lookahead-state" } & LookaheadStateRecord)
   | ({ note: "recycled-tokens" } & RecycledTokensRecord)

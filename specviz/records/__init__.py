@@ -4,6 +4,7 @@ from specviz.records.decoding_config import MAX_TREE_NODES, DecodingConfig
 from specviz.records.notes import (
     NOTE_TYPES,
     BatchRound,
+    HybridChoice,
     LookaheadState,
     NgramMatch,
     Note,
@@ -90,6 +91,7 @@ __all__ = [
     "FORMAT_VERSION",
     "FinishReason",
     "ForkPoint",
+    "HybridChoice",
     "Lane",
     "LaneKind",
     "LookaheadState",

@@ -45,6 +45,18 @@ class SuffixMatch:
 
 
 @dataclass(frozen=True, slots=True)
+class HybridChoice:
+    """Whether a hybrid round copied its draft: it did if `score` is at least `least_score`.
+
+    `score` is that of the best match of suffix decoding. It is 0 if there was nothing to copy; then
+    the draft model drafts, even if `least_score` is 0.
+    """
+
+    score: float
+    least_score: float
+
+
+@dataclass(frozen=True, slots=True)
 class TreeBudget:
     """The size of a dynamic tree: of `candidates` scored nodes, the drafter kept `nodes` nodes."""
 
@@ -134,6 +146,7 @@ class BatchRound:
 Note = (
     NgramMatch
     | SuffixMatch
+    | HybridChoice
     | TreeBudget
     | LookaheadState
     | RecycledTokens
@@ -144,6 +157,7 @@ Note = (
 NOTE_TYPES: dict[str, type[Note]] = {
     "ngram-match": NgramMatch,
     "suffix-match": SuffixMatch,
+    "hybrid-choice": HybridChoice,
     "tree-budget": TreeBudget,
     "lookahead-state": LookaheadState,
     "recycled-tokens": RecycledTokens,

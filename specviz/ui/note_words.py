@@ -15,6 +15,7 @@ from specviz.figures.labels import milliseconds, percent
 from specviz.records.notes import (
     NOTE_TYPES,
     BatchRound,
+    HybridChoice,
     LookaheadState,
     NgramMatch,
     Note,
@@ -108,6 +109,30 @@ def _listed(numbers: Sequence[int]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def _hybrid_choice(note: HybridChoice) -> Remark:
+    """Return why this round copied its draft, or why the draft model wrote it.
+
+    >>> _hybrid_choice(HybridChoice(1.5, 1.0))
+    ['This score is at least the smallest score, 1.00, so this round copies.']
+    >>> _hybrid_choice(HybridChoice(0.998, 1.0))[0].partition(", so")[0]
+    'The best copy has a score of 0.998, below the smallest score, 1.000'
+    """
+    if not note.score:
+        return ["There is nothing to copy, so the draft model drafts."]
+    if note.score >= note.least_score:
+        least = f"{note.least_score:.2f}"
+        return [f"This score is at least the smallest score, {least}, so this round copies."]
+    score, least = _apart(note.score, note.least_score)
+    best = f"The best copy has a score of {score}, below the smallest score, {least}"
+    return [f"{best}, so the draft model drafts."]
+
+
+def _apart(one: float, other: float) -> tuple[str, str]:
+    """Return both numbers with as many decimal places, 2 to 6, as they need to look different."""
+    written = ((f"{one:.{places}f}", f"{other:.{places}f}") for places in range(2, 7))
+    return next((pair for pair in written if pair[0] != pair[1]), (f"{one:g}", f"{other:g}"))
+
+
 def _tree_budget(note: TreeBudget) -> Remark:
     best = "most probable one" if note.nodes == 1 else f"most probable {note.nodes}"
     scored = _count(note.candidates, "scored candidate")
@@ -194,6 +219,7 @@ def _batch_round(note: BatchRound) -> Remark:
 _TEMPLATES: dict[type, Callable[[Any], Remark]] = {
     NgramMatch: _ngram_match,
     SuffixMatch: _suffix_match,
+    HybridChoice: _hybrid_choice,
     TreeBudget: _tree_budget,
     LookaheadState: _lookahead_state,
     RecycledTokens: _recycled_tokens,

@@ -11,7 +11,7 @@ from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.drafters.suffix_tree import DraftLimits, SuffixTree
 from specviz.errors import InputError
 from specviz.models.parts import Parts
-from specviz.records import Drawing, Prefill, Round, SuffixMatch
+from specviz.records import Drawing, HybridChoice, Prefill, Round, SuffixMatch
 
 METHOD = DRAFTERS["hybrid"]
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
@@ -55,12 +55,14 @@ def test_each_round_has_the_draft_that_the_score_decides(target, draft, temperat
             copied += 1
             assert found == list(copy.token_ids)
             assert event.tree.drawing is Drawing.CHOSEN
-            (note,) = event.notes
+            note, choice = event.notes
             assert isinstance(note, SuffixMatch) and note.score == pytest.approx(copy.score)
+            assert choice == HybridChoice(note.score, 1.0)
         elif room:
             drafted += 1
             proposal = modelled(setup, text, room, event.index)
-            assert found == proposal.token_ids.tolist() and event.notes == ()
+            assert found == proposal.token_ids.tolist()
+            assert event.notes == (HybridChoice(pytest.approx(copy.score), 1.0),)
             assert event.tree.drawing is Drawing.INDEPENDENT
         text += event.emitted_ids
     assert copied > 1 and drafted > 1
@@ -70,8 +72,25 @@ def test_each_round_has_the_draft_that_the_score_decides(target, draft, temperat
 def test_the_smallest_score_decides_whether_a_run_copies_at_all(target, draft, percent, copies):
     setup = setup_of(target, draft, percent)
     events = speculative.decode(target, make_drafter(setup), PROMPT, setup.config)
-    notes = [event.notes for event in events if isinstance(event, Round)]
-    assert any(notes) is copies
+    notes = [note for event in events if isinstance(event, Round) for note in event.notes]
+    assert any(isinstance(note, SuffixMatch) for note in notes) is copies
+
+
+def test_both_parts_read_the_prompt_at_the_start_of_a_run(target, draft):
+    """The tree of earlier outputs must not count the prompt, which is no output."""
+    earlier = SuffixTree()
+    setup = replace(setup_of(target, draft, 100, temperature=0.0), earlier=earlier)
+    drafter = make_drafter(setup)
+    drafter.start(PrefilledPrompt(PROMPT[:-1], None, None, HostTransfer()))
+    assert drafter._model._source._cache.length == len(PROMPT) - 1
+    assert drafter.propose(PROMPT, LENGTH, 0).token_ids.tolist()
+    assert earlier.best_path(DraftLimits(LENGTH)).token_ids == ()
+
+
+def test_a_hybrid_needs_the_memory_of_its_draft_model(target, draft):
+    setup = setup_of(target, draft, 100)
+    alone = replace(setup, config=replace(setup.config, method="draft-model", options=()))
+    assert make_drafter(setup).memory == make_drafter(alone).memory
 
 
 def test_a_pair_without_a_draft_model_is_refused(target):

@@ -11,6 +11,7 @@ from specviz.glossary import term
 from specviz.records.notes import (
     NOTE_TYPES,
     BatchRound,
+    HybridChoice,
     LookaheadState,
     NgramMatch,
     Note,
@@ -94,6 +95,9 @@ def test_each_word_of_lookahead_has_a_definition(hits: int) -> None:
         (NgramMatch(3, 7), "The last 3 tokens also occur"),
         (SuffixMatch(1, (2, 1), False, (7,)), "The last token "),
         (SuffixMatch(4, (3, 2, 1), True, (7, 8)), "The last 2 tokens "),
+        (HybridChoice(1.0, 1.0), "This score is at least the smallest score, 1.00, so this round"),
+        (HybridChoice(0.5, 1.0), "The best copy has a score of 0.50, below the smallest score, 1"),
+        (HybridChoice(0.0, 0.0), "There is nothing to copy, so the draft model drafts."),
         (TreeBudget(1, 12), "The target verifies the most probable one of 12"),
         (Prepared(True, (4, 4), 0.004, 0.001), "Hit: this round's draft was ready; it is for one"),
         (Prepared(False, (4, 4), 0.004, 0.001), "Miss: none of 8 prepared outcomes happened"),

@@ -25,7 +25,7 @@ from specviz.decoding.drafters.draft_model import CHAIN
 from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.drafters.suffix import METHOD as SUFFIX
 from specviz.models.parts import Need
-from specviz.records import Drawing, SuffixMatch
+from specviz.records import Drawing, HybridChoice, SuffixMatch
 
 LEAST_SCORE = Option(
     "least_score",
@@ -65,9 +65,16 @@ class Hybrid:
 
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
         copied = self._copying.propose(committed, room, round_index)
-        matches = [note for note in copied.notes if isinstance(note, SuffixMatch)]
-        self._is_copied = any(match.score >= self._least_score for match in matches)
-        return copied if self._is_copied else self._model.propose(committed, room, round_index)
+        scores = [note.score for note in copied.notes if isinstance(note, SuffixMatch)]
+        self._is_copied = any(score >= self._least_score for score in scores)
+        if self._is_copied:
+            proposal = copied
+        else:
+            proposal = self._model.propose(committed, room, round_index)
+        if not proposal.topology.size:
+            return proposal
+        choice = HybridChoice(max(scores, default=0.0), self._least_score)
+        return replace(proposal, notes=(*proposal.notes, choice))
 
     def observe(self, observation: Observation) -> OverlappedWork:
         work = self._copying.observe(observation)
