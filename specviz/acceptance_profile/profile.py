@@ -90,7 +90,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceProfile:
-    """The loss over all runs, and the groups of each dimension.
+    """The tokens and the time that rejections cost in all runs, and a ranking for each dimension.
 
     `seconds` and `tokens` are those of the rounds, without the prefill of target or drafter.
     `typical_seconds` is the rounds' time at the median cost of a round; `milliseconds_lost` is a
@@ -113,7 +113,7 @@ class AcceptanceProfile:
     rankings: tuple[Ranking, ...]
 
     def ranking(self, dimension: str) -> Ranking:
-        """Return the groups of one dimension, as a Ranking."""
+        """Return the ranking of one dimension, which is a key of TITLES."""
         return next(each for each in self.rankings if each.dimension == dimension)
 
     def to_dict(self) -> dict[str, Any]:

@@ -498,7 +498,10 @@ def _pair(
 
 
 def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelDeployment | None:
-    """Return the deployment. If its fields break a rule, add a problem and return None."""
+    """Return the deployment that the text describes.
+
+    If its settings break a rule, add the error to `work.problems` and return None.
+    """
     heard = work.heard
     try:
         if heard.pop("early_exit", None) is not None:
@@ -551,7 +554,10 @@ def _without_method(deployment: ModelDeployment, target: EngineFacts) -> str:
 
 
 def _join_parts(work: _Work) -> None:
-    """Merge each object with its parts (--flag.key). The parts override values of the object."""
+    """Merge each flag that has a JSON object as its value with the flags that set one of its keys.
+
+    Such a flag has the form --flag.key. Its value replaces the value of that key in the object.
+    """
     owners = {name.partition(".")[0] for name in work.further if "." in name}
     for name in sorted(owners & work.further.keys()):
         value = literal(work.further.pop(name))

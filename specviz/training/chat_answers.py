@@ -1,9 +1,10 @@
 """The answers of a chat model as files, and the features and probabilities of their tokens.
 
-A file of conversations contains only tokens. So the files stay small, and many training runs can
-add files. Drafters learn from the target's features and probabilities. The target computes these in
-a second forward over each conversation. The folder `judged` caches them, and users may delete it at
-any time. A feature is the target's hidden state after the final norm.
+A file of conversations contains only tokens, not features, which need far more memory. Such files
+are small, so those of many training runs can be kept together. Drafters learn from the target's
+features and probabilities. The target computes these in a second forward over each conversation.
+The folder `judged` caches them, and users may delete it at any time. A feature is the target's
+hidden state after the final norm.
 
 In shapes, N is the number of tokens of a prompt and its answer, W the hidden size, k the number of
 most probable tokens that are stored, V the size of the vocabulary, and D that of the draft

@@ -72,7 +72,10 @@ class VisitorCounts:
         return max(self._all[name] / visitors for name, visitors in accounts_of(visitor).items())
 
     def add(self, visitor: str, amount: int = 1) -> None:
-        """Add an amount, which may be negative; an account without any amount is forgotten."""
+        """Change the visitor's amount by `amount`, which may be negative.
+
+        An account whose amount becomes 0 is forgotten.
+        """
         for counts, names in ((self._own, (visitor,)), (self._all, accounts_of(visitor))):
             for name in names:
                 counts[name] += amount

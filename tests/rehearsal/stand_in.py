@@ -105,7 +105,7 @@ class Tape:
         self.is_recording, self._counted_read, self._late_read = False, 0, 0
 
     def to_host(self, transfer: HostTransfer, tensor: Tensor) -> list[float]:
-        """Replace `HostTransfer.to_host`: record its numbers, or return recorded ones."""
+        """Replace `HostTransfer.to_host`: record the copied numbers, or return recorded ones."""
         transfer.count += 1
         if self.is_recording:
             self.counted.append(tensor.tolist())

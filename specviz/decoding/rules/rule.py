@@ -33,7 +33,8 @@ class Acceptance:
     target_probs: Tensor  # [N] the target's p(x) before any sibling was rejected
     residual_probs: Tensor  # [N] the target's p(x) after the earlier siblings were rejected
     draft_probs: Tensor  # [N] q(x) when the node is examined
-    extra_distributions: Tensor  # [N + 1, V] the distribution of the extra token after each row
+    # [N + 1, V], the distribution of the extra token if the accepted path ends at this row
+    extra_distributions: Tensor
 
 
 @dataclass(frozen=True, slots=True)

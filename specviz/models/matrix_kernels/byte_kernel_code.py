@@ -2,11 +2,11 @@
 
 The processor's instruction vpdpbusd multiplies 64 pairs of bytes at once and adds the products,
 four to each sum. In every pair, one byte is unsigned (here the weight) and one is signed (here x).
-So every thread first rounds the rows of x to 16-bit integers, in groups of GROUP inputs. Then it
-multiplies the high byte and the low byte of each integer. One byte would not be enough: a copy of
-the chat model with int8 weights would then agree with the model on 97.0 % of the tokens instead of
-98.2 %. Each row is rounded alone, and sums of integers are exact. The result of a row therefore has
-the same bits, whatever the other rows are.
+The instruction needs x as bytes, so every thread first rounds the rows of x to 16-bit integers, in
+groups of GROUP inputs. Then it multiplies the high byte and the low byte of each integer. One byte
+would not be enough: a copy of the chat model with int8 weights would then agree with the model on
+97.0 % of the tokens instead of 98.2 %. Each row is rounded alone, and sums of integers are exact.
+The result of a row therefore has the same bits, whatever the other rows are.
 
 The stored form of a weight is called its step. A weight is its step minus ZERO (int8), or minus
 MIDDLE (int4, before it is scaled). For example, the int8 weight -3 is stored as the step 125. The

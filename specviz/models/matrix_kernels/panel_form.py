@@ -28,7 +28,7 @@ class PanelForm(Enum):
 
 
 class RowType(Enum):
-    """The dtype of x, of the added values and of the result."""
+    """The dtype of the rows x of a product x W^T, of the values added to it, and of the result."""
 
     FLOAT32 = "float"
     BFLOAT16 = "bfloat"
