@@ -105,6 +105,23 @@ def test_every_node_is_its_head_s_choice_after_the_last_accepted_token(setup, ru
     assert checked > 50
 
 
+@pytest.mark.parametrize("drafted", [(9, 2, 11, 5), (7,)], ids=["four tokens", "one token"])
+def test_heads_with_a_draft_vocabulary_propose_its_tokens(drafted):
+    """A head may have more measured ranks than its draft vocabulary has tokens."""
+    target = tiny_model(1, 2, "target")
+    heads = medusa_for(target, drafted=drafted)
+    drafter = make_drafter(Setup(target, Parts(medusa=heads), CONFIG, 400))
+    run = SpeculativeRun(target, drafter, PROMPT, CONFIG, ())
+    run.prefill()
+    tree = run.round().tree
+    logits = heads.logits(feature_of(target, PROMPT))
+    assert tree.nodes and logits.shape[-1] == len(drafted)
+    for node in tree.nodes:
+        index = drafted.index(node.token_id)
+        score = float(logits.softmax(-1)[node.depth - 1, index])
+        assert node.draft_score == pytest.approx(score, abs=1e-4)
+
+
 def test_the_feature_belongs_to_the_last_accepted_node(setup):
     """If no node of the last round was accepted, the feature belongs to the root."""
     drafter = make_drafter(setup)

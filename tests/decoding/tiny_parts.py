@@ -42,15 +42,24 @@ def pair_for(method, tiny_model):
     return TableModel(3, 1), TableModel(2)
 
 
-def medusa_for(target, seed=3):
+def medusa_for(target, seed=3, drafted=()):
+    """Return random Medusa heads. If `drafted` has token ids, they are the draft vocabulary.
+
+    Such heads use the target's output matrix.
+    """
     width, vocab = target.info.hidden_size, target.info.vocab_size
     config = {"heads": HEADS, "hidden_size": width, "vocab_size": vocab, "accuracies": SHARES}
     shapes = {}
     for i in range(HEADS):
         shapes[f"heads.{i}.residual.weight"] = (width, width)
         shapes[f"heads.{i}.residual.bias"] = (width,)
-        shapes[f"heads.{i}.output.weight"] = (vocab, width)
-    return _opened(MedusaHeads.open, config, _random(shapes, seed), target)
+        if not drafted:
+            shapes[f"heads.{i}.output.weight"] = (vocab, width)
+    weights = _random(shapes, seed)
+    if drafted:
+        config["draft_vocab_size"] = len(drafted)
+        weights["d2t"] = torch.tensor(drafted) - torch.arange(len(drafted))
+    return _opened(MedusaHeads.open, config, weights, target)
 
 
 def eagle_for(target, seed=4):

@@ -123,8 +123,12 @@ class MedusaDrafter(QuietDrafter):
 
 
 def head_rates(heads: MedusaHeads, depth: int, vocab_size: int) -> Rates:
-    """Return how often each choice of the first `depth` heads was right, from 0 to 1."""
-    return tuple(tuple(shares[:vocab_size]) for shares in heads.accuracies[:depth])
+    """Return how often each choice of the first `depth` heads was right, from 0 to 1.
+
+    A head has at most as many choices as it can draft tokens.
+    """
+    most = vocab_size if heads.drafted is None else len(heads.drafted.ids)
+    return tuple(tuple(shares[:most]) for shares in heads.accuracies[:depth])
 
 
 def _make(setup: Setup) -> Drafter:
