@@ -142,7 +142,7 @@ def _sized(options: Namespace) -> dict[str, Any]:
 
 
 def _measured_times(name: str) -> MeasuredTimes:
-    return read_measured(_text("'measured'", name), name)
+    return read_measured(_text("measured", name), name)
 
 
 def _text(parameter: str, name: str) -> str:

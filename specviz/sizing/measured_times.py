@@ -203,11 +203,11 @@ class _Point:
 def read_measured(text: str, name: str) -> MeasuredTimes:
     """Read the times from the text of a file.
 
-    Raises InputError, with a message that starts with "'measured'", for any other file.
+    Raises InputError, with a message that starts with "measured", for any other file.
     """
     if len(text) > MAX_CHARACTERS:
         raise InputError(
-            f"'measured' must be a text of at most {MAX_CHARACTERS:,} characters, got {sized(text)}"
+            f"measured must be a text of at most {MAX_CHARACTERS:,} characters, got {sized(text)}"
         )
     found = read_object(text)
     try:
@@ -223,9 +223,9 @@ def read_measured(text: str, name: str) -> MeasuredTimes:
             return replace(times, acceptance=acceptance_of_sweep(found))
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         if isinstance(error, InputError):
-            raise InputError(f"'measured' {error} (file {short(name)})") from None
-        raise InputError(f"'measured' {_MUST}, complete and unchanged, got {short(name)}") from None
-    raise InputError(f"'measured' {_MUST}, but {short(name)} is none of these")
+            raise InputError(f"measured {error} (file {short(name)})") from None
+        raise InputError(f"measured {_MUST}, complete and unchanged, got {short(name)}") from None
+    raise InputError(f"measured {_MUST}, but {short(name)} is none of these")
 
 
 def _times(found: Sequence[_Point], by: str, models: str, remark: str) -> MeasuredTimes:

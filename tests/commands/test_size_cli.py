@@ -105,10 +105,10 @@ def test_measured_times_do_not_change_the_computed_answer(
         (["--gpu", "h300"], "gpu must be one of a100-40"),
         (["--from-sweep", "nowhere.jsonl"], "from-sweep must be a readable file"),
         (["--from-trace", "nowhere.json"], "must be an existing file"),
-        (["--measured", "nowhere.json"], "'measured' must be a readable file, got 'nowhere.json'"),
+        (["--measured", "nowhere.json"], "measured must be a readable file, got 'nowhere.json'"),
         (
             ["--measured", "pyproject.toml"],
-            "'measured' must be the JSON of load, of bench over batch",
+            "measured must be the JSON of load, of bench over batch",
         ),
         (["--target", "pyproject.toml"], "has a broken config.json"),
         (["--target", "llama-3-3-70b"], "got 'llama-3-3-70b'; did you mean llama-3-1-70b?"),
