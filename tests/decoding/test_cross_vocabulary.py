@@ -112,7 +112,8 @@ def test_vocabularies_without_common_tokens_can_only_be_re_encoded():
     target, draft = TableModel(1, vocab=2), TableModel(2, vocab=2)
     parts = parts_of(draft, tiny_codec(("a", "b")), tiny_codec(("c", "d")))
     with pytest.raises(
-        InputError, match="must share at least one token with target .*, got none: choose"
+        InputError,
+        match="must share at least one token with target .*, got none: set drawing to chosen",
     ):
         rounds_of(target, parts, config_of(Drawing.INDEPENDENT), (0, 1))
     config = config_of(Drawing.CHOSEN, max_new_tokens=20)

@@ -33,7 +33,7 @@ LEAST_SCORE = Option(
     100,
     0,
     3200,
-    "a round copies if this many tokens are expected to be right, in percent of one token",
+    "a round copies if this many tokens are likely to be right, in percent of one",
     usual="50,100,200,400",
 )
 
