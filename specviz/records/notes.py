@@ -5,6 +5,7 @@ A note may have `token_ids`; the page shows the texts of these tokens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.records.field_types import TopIds
@@ -22,15 +23,23 @@ class NgramMatch:
     position: int
 
 
+def match_score(counts: Sequence[int]) -> float:
+    """Return the score of a match in suffix decoding, 0 if it has no counts.
+
+    The score is the sum of the tokens' shares. The share of a token is its count divided by
+    `counts[0]`, the count of the match. One division gives equal scores the same bits.
+    """
+    return sum(counts[1:]) / counts[0] if counts else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class SuffixMatch:
     """The match that suffix decoding chose: the last tokens, which occur `counts[0]` times.
 
     `token_ids` are these tokens; the end of the text counts as one occurrence. `counts[i]` says how
-    many of the occurrences are followed by the first i tokens of the draft. The score of a match is
-    the sum of `counts[1:]` divided by `counts[0]`; this match has the best score among the matches
-    of 1 to `longest` tokens. The occurrences are in the text itself, or in earlier outputs if
-    `is_earlier` is True.
+    many of the occurrences are followed by the first i tokens of the draft. This match has the best
+    score among the matches of 1 to `longest` tokens. The occurrences are in the text itself, or in
+    earlier outputs if `is_earlier` is True.
     """
 
     longest: int
@@ -41,12 +50,12 @@ class SuffixMatch:
     @property
     def score(self) -> float:
         """Return how many of the copied tokens are expected to be right."""
-        return sum(self.counts[1:]) / self.counts[0]
+        return match_score(self.counts)
 
 
 @dataclass(frozen=True, slots=True)
 class HybridChoice:
-    """Whether a hybrid round copied its draft: it did if `score` is at least `least_score`.
+    """The numbers that decided whether a hybrid round copies: it does from `least_score` on.
 
     `score` is that of the best match of suffix decoding. It is 0 if there was nothing to copy; then
     the draft model drafts, even if `least_score` is 0.

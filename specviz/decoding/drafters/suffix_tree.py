@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from specviz.records.notes import match_score
+
 DEPTH = 24  # largest number of tokens in a counted sequence, as in vLLM's suffix trees
 
 
@@ -62,8 +64,7 @@ class CountedPath:
 
     @property
     def score(self) -> float:
-        """Return the sum of each token's share: its count divided by the count of the match."""
-        return sum(count / self.counts[0] for count in self.counts[1:])
+        return match_score(self.counts)
 
 
 class SuffixTree:

@@ -23,10 +23,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from specviz.decoding.rules.block import block, walk_block
+from specviz.decoding.rules import block, token_by_token, traversal
 from specviz.decoding.rules.rule import Acceptance, Walk, walk_down
 from specviz.decoding.rules.token_by_token import acceptance
-from specviz.decoding.rules.traversal import traversal, walk_up
 from specviz.decoding.rules.typical import typical
 from specviz.decoding.sampling import draw
 from specviz.decoding.topology import Topology
@@ -42,12 +41,17 @@ class ExactRule:
     name = RIGHT
     drawing = Drawing.INDEPENDENT
     is_chain = False  # a round drafts one guess for each of two positions
-    reads_ahead = False  # the walk also reads draws of guesses after the accepted path
+    of_decoder = token_by_token.RULE  # the decoder's rule, of which a wrong rule changes a part
     takes_bonus = True  # if all tokens of a path are accepted, the target adds one more token
     rolls_back = True  # rejected tokens are removed from the target's cache
 
     def __init__(self, siblings: int = 1) -> None:
         self.siblings = siblings
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Return whether the walk also reads draws of guesses after the accepted path."""
+        return self.of_decoder.reads_ahead
 
     @property
     def guess_count(self) -> int:
@@ -77,8 +81,8 @@ class ExactRule:
     def accept(
         self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
     ) -> Acceptance:
-        """Verify the guesses with `acceptance`, the decoder's own function."""
-        return acceptance(topology, token_ids, drawing, p, q)
+        """Verify the guesses with the decoder's own function."""
+        return self.of_decoder.accept(topology, token_ids, drawing, p, q)
 
     def walk(
         self,
@@ -86,48 +90,22 @@ class ExactRule:
         acceptance_probs: Sequence[float],
         uniforms: Sequence[float],
     ) -> Walk:
-        """Decide with `walk_down`, the decoder's own function, which guesses are accepted."""
-        return walk_down(children, acceptance_probs, uniforms)
+        """Decide with the decoder's own function which guesses are accepted."""
+        return self.of_decoder.walk(children, acceptance_probs, uniforms)
 
 
 class BlockRule(ExactRule):
     """The decoder's own block verification of a chain of two guesses."""
 
     is_chain = True
-    reads_ahead = True
-
-    def accept(
-        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
-    ) -> Acceptance:
-        return block(topology, token_ids, drawing, p, q)
-
-    def walk(
-        self,
-        children: Sequence[Sequence[int]],
-        acceptance_probs: Sequence[float],
-        uniforms: Sequence[float],
-    ) -> Walk:
-        return walk_block(children, acceptance_probs, uniforms)
+    of_decoder = block.RULE
 
 
 class TraversalRule(ExactRule):
     """The decoder's own traversal verification of a chain of two guesses."""
 
     is_chain = True
-    reads_ahead = True
-
-    def accept(
-        self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
-    ) -> Acceptance:
-        return traversal(topology, token_ids, drawing, p, q)
-
-    def walk(
-        self,
-        children: Sequence[Sequence[int]],
-        acceptance_probs: Sequence[float],
-        uniforms: Sequence[float],
-    ) -> Walk:
-        return walk_up(children, acceptance_probs, uniforms)
+    of_decoder = traversal.RULE
 
 
 class ResampledFromTarget(ExactRule):
@@ -261,7 +239,7 @@ class BlockPlainResidual(BlockRule):
         self, topology: Topology, token_ids: Tensor, drawing: Drawing, p: Tensor, q: Tensor | None
     ) -> Acceptance:
         single = acceptance(topology, token_ids, drawing, p, q)
-        judged = block(topology, token_ids, drawing, p, q)
+        judged = super().accept(topology, token_ids, drawing, p, q)
         return replace(judged, extra_distributions=single.extra_distributions)
 
 
