@@ -106,14 +106,19 @@ lint: setup-dev $(if $(NODE),node_modules/.stamp)
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m tests.prose
 ifeq ($(NODE),yes)
-	npx eslint assets/player tests/player
+	npm run --silent lint
 else
-	$(call no-node,eslint)
+	$(call no-node,eslint and prettier)
 endif
 
-format: setup-dev
+format: setup-dev $(if $(NODE),node_modules/.stamp)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+ifeq ($(NODE),yes)
+	npm run --silent format -- --log-level warn
+else
+	$(call no-node,prettier)
+endif
 
 typecheck: setup-dev $(if $(NODE),node_modules/.stamp)
 	$(BIN)/mypy

@@ -14,7 +14,10 @@ export default [
   {
     rules: {
       eqeqeq: ["error", "always", { null: "ignore" }],
-      "no-unused-vars": ["error", { args: "after-used", argsIgnorePattern: "^_", varsIgnorePattern: "^_" }],
+      "no-unused-vars": [
+        "error",
+        { args: "after-used", argsIgnorePattern: "^_", varsIgnorePattern: "^_" },
+      ],
       "no-var": "error",
       "prefer-const": "error",
       "no-eval": "error",

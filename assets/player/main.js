@@ -30,7 +30,11 @@ async function fetched(path, read) {
 export async function mount(host, gradio) {
   endLeftTimer();
   const root = /** @type {HTMLElement} */ (host.querySelector("[data-specviz]"));
-  const files = ["player/page.html", "player/room/room.html", ...PAGES.map(({ id }) => `player/${id}/${id}.html`)];
+  const files = [
+    "player/page.html",
+    "player/room/room.html",
+    ...PAGES.map(({ id }) => `player/${id}/${id}.html`),
+  ];
   const [setup, prompts, ...markup] = await Promise.all([
     fetched("setup.json", "json"),
     fetched("prompts.json", "json"),

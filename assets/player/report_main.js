@@ -14,12 +14,25 @@ import { Surround } from "./shared/surround.js";
 import { takeEndings } from "./shared/token_label.js";
 import { Trace } from "./shared/trace.js";
 
-const OF_A_SERVER = ["stepTrace", "stepOpen", "stepFile", "stepError", "compareWith", "remaking", "whatIf", "fork", "profile", "live"];
+const OF_A_SERVER = [
+  "stepTrace",
+  "stepOpen",
+  "stepFile",
+  "stepError",
+  "compareWith",
+  "remaking",
+  "whatIf",
+  "fork",
+  "profile",
+  "live",
+];
 
 /** @param {Document} document */
 export async function mount(document) {
   const root = /** @type {HTMLElement} */ (document.querySelector("[data-specviz]"));
-  const [script, run] = await Promise.all(["plotly", "run"].map((name) => unpacked(document, name)));
+  const [script, run] = await Promise.all(
+    ["plotly", "run"].map((name) => unpacked(document, name)),
+  );
   takePlotly(runScript(document, script));
   const { setup, messages } = JSON.parse(run);
   takeCommas(root);
@@ -50,7 +63,9 @@ class Report {
     const repaint = () => view?.repaint();
     const { theme } = new Surround(root, refs, setup, { page: () => this, repaint, isAlone: true });
     this.view = view = new StepView(refs, theme, { onMove: () => this.write(), setup });
-    refs.stepSave.addEventListener("click", async () => download(await traceBlob(this.trace), nameOf(this.trace)));
+    refs.stepSave.addEventListener("click", async () =>
+      download(await traceBlob(this.trace), nameOf(this.trace)),
+    );
     window.addEventListener("hashchange", () => this.land());
     this.open();
   }
@@ -91,7 +106,8 @@ class Report {
 
   write() {
     const { cursor, axis } = this.view;
-    if (this.trace.rounds.length) this.place.write({ round: cursor.round, at: cursor.at, axis: axis.name });
+    if (this.trace.rounds.length)
+      this.place.write({ round: cursor.round, at: cursor.at, axis: axis.name });
   }
 }
 

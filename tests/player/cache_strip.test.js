@@ -16,13 +16,24 @@ for (const name of readdirSync(TRACES).filter((each) => each.endsWith(".gz"))) {
     const rounds = lanes.find((/** @type {any} */ { kind }) => kind === "speculative").rounds;
     for (const record of rounds) {
       const round = new Round(record, 0, {}, {});
-      const riding = record.notes.reduce((/** @type {number} */ sum, /** @type {any} */ each) => sum + (each.note === "lookahead-state" ? each.token_ids.length : 0), 0);
+      const riding = record.notes.reduce(
+        (/** @type {number} */ sum, /** @type {any} */ each) =>
+          sum + (each.note === "lookahead-state" ? each.token_ids.length : 0),
+        0,
+      );
       const { committed, rolled_back: dropped } = record.cache;
       const guesses = round.indices.length + riding;
-      assert.equal(wordsOf(round, { phase: "judge" }), `${committed} committed, 1 root, ${guesses} speculative`);
+      assert.equal(
+        wordsOf(round, { phase: "judge" }),
+        `${committed} committed, 1 root, ${guesses} speculative`,
+      );
       const kept = round.accepted.length;
       const words = wordsOf(round, { phase: "commit" });
-      assert.ok(words.startsWith(`${committed} committed, 1 root, ${kept} kept`) && words.endsWith(`, ${dropped} rolled back`), words);
+      assert.ok(
+        words.startsWith(`${committed} committed, 1 root, ${kept} kept`) &&
+          words.endsWith(`, ${dropped} rolled back`),
+        words,
+      );
       assert.equal(kept + dropped, guesses);
     }
   });

@@ -6,8 +6,17 @@ import test from "node:test";
 import { finding, findingWords, verdictWords } from "../../assets/player/shared/drawn_counts.js";
 
 const COUNTS = {
-  draws: 2000, accepted: 900, is_other: false,
-  distance: { total_variation: 0.021, noise_floor: 0.019, chi_square: 12.3, degrees_of_freedom: 9, p_value: 0.2, forbidden: 0 },
+  draws: 2000,
+  accepted: 900,
+  is_other: false,
+  distance: {
+    total_variation: 0.021,
+    noise_floor: 0.019,
+    chi_square: 12.3,
+    degrees_of_freedom: 9,
+    p_value: 0.2,
+    forbidden: 0,
+  },
 };
 
 test("during a series of draws there is no verdict yet", () => {
@@ -17,20 +26,34 @@ test("during a series of draws there is no verdict yet", () => {
 });
 
 test("at the end the result of the test is said in plain words", () => {
-  assert.match(verdictWords(COUNTS, true, false), /is 12 \(chi-square\).*about 9 \(the degrees of freedom\).*20 %.*No difference from the target is visible/);
+  assert.match(
+    verdictWords(COUNTS, true, false),
+    /is 12 \(chi-square\).*about 9 \(the degrees of freedom\).*20 %.*No difference from the target is visible/,
+  );
   const other = { ...COUNTS, is_other: true, distance: { ...COUNTS.distance, p_value: 1e-9 } };
-  assert.match(verdictWords(other, true, false), /less than one in 1,000.*This is another distribution/);
+  assert.match(
+    verdictWords(other, true, false),
+    /less than one in 1,000.*This is another distribution/,
+  );
 });
 
 test("a single token that the target cannot write decides the test", () => {
   const never = { ...COUNTS, is_other: true, distance: { ...COUNTS.distance, forbidden: 3 } };
-  assert.match(verdictWords(never, true, false), new RegExp(`probability 0 in the target.*${findingWords(never)}`));
+  assert.match(
+    verdictWords(never, true, false),
+    new RegExp(`probability 0 in the target.*${findingWords(never)}`),
+  );
 });
 
 test("a p-value from 1 in 1,000 to 1 in 20 decides nothing, and the words do not call the rule exact", () => {
-  const found = (p_value, is_other = false) => finding({ is_other, distance: { ...COUNTS.distance, p_value } });
+  const found = (p_value, is_other = false) =>
+    finding({ is_other, distance: { ...COUNTS.distance, p_value } });
   assert.deepEqual([found(0.2), found(0.006), found(1e-5, true)], ["none", "undecided", "other"]);
-  const words = verdictWords({ ...COUNTS, distance: { ...COUNTS.distance, p_value: 0.006 } }, true, false);
+  const words = verdictWords(
+    { ...COUNTS, distance: { ...COUNTS.distance, p_value: 0.006 } },
+    true,
+    false,
+  );
   assert.match(words, /not decided.*More draws tell/);
   assert.doesNotMatch(words, /No difference/);
 });

@@ -7,7 +7,11 @@ import { foundTerms } from "../../assets/player/glossary/found_terms.js";
 
 const GLOSSARY = {
   root: { title: "root", definition: "The last token that is certain.", formula: "" },
-  memory_bound: { title: "memory-bound", definition: "Reading takes longest.", formula: "max(a, b)" },
+  memory_bound: {
+    title: "memory-bound",
+    definition: "Reading takes longest.",
+    formula: "max(a, b)",
+  },
   level: { title: "level", definition: "The children of one node, such as the root.", formula: "" },
 };
 

@@ -61,7 +61,11 @@ test("if the browser refuses storage, nothing is stored and nothing breaks", () 
   });
   tab.keep("form", 1);
   assert.equal(tab.recall("form"), null);
-  Object.defineProperty(globalThis, "sessionStorage", { configurable: true, writable: true, value: session });
+  Object.defineProperty(globalThis, "sessionStorage", {
+    configurable: true,
+    writable: true,
+    value: session,
+  });
 });
 
 test("broken content counts as no content", () => {
@@ -70,7 +74,10 @@ test("broken content counts as no content", () => {
     assert.equal(tab.recall("form"), null, text);
   }
   tab.keep("form", 5);
-  assert.equal(tab.recall("form", (value) => value.at(0) === "a"), null); // the content is not even a text
+  assert.equal(
+    tab.recall("form", (value) => value.at(0) === "a"),
+    null,
+  ); // the content is not even a text
 });
 
 test("a sweep survives a reload, and a broken sweep is ignored", () => {
@@ -81,7 +88,14 @@ test("a sweep survives a reload, and a broken sweep is ignored", () => {
   const again = new KeptSweep();
   assert.equal(again.recall(), true);
   assert.deepEqual([again.lines, again.noise, again.isComplete], [sweep.lines, [1.01], false]);
-  for (const broken of [5, "text", {}, { lines: "x", noise: [] }, { lines: ["{"], noise: [] }, { lines: ["{}"] }]) {
+  for (const broken of [
+    5,
+    "text",
+    {},
+    { lines: "x", noise: [] },
+    { lines: ["{"], noise: [] },
+    { lines: ["{}"] },
+  ]) {
     tab.keep("sweep", broken);
     assert.equal(new KeptSweep().recall(), false, JSON.stringify(broken));
   }

@@ -54,7 +54,10 @@ for (const isFirst of [true, false]) {
     const left = early || loop(() => ask);
     for (let n = 0; n < 10; n += 1) drawFrame();
     assert.ok(left.frames <= 3);
-    assert.deepEqual(others.map((each) => each.frames), [10, 10]);
+    assert.deepEqual(
+      others.map((each) => each.frames),
+      [10, 10],
+    );
     assert.equal(globalThis.window.requestAnimationFrame, ask);
   });
 }
@@ -71,5 +74,8 @@ test("if two loops could be Gradio's, neither is ended", () => {
   const left = [loop(() => ask), loop(() => ask)];
   endLeftTimer();
   for (let n = 0; n < 10; n += 1) drawFrame();
-  assert.deepEqual(left.map((each) => each.frames), [10, 10]);
+  assert.deepEqual(
+    left.map((each) => each.frames),
+    [10, 10],
+  );
 });

@@ -16,7 +16,13 @@ const PAIRS = [
 test("the pair with most methods is offered, and of equal pairs one that is downloaded", () => {
   const { pair, count } = pairFor([...PAIRS], ["draft", "eagle"]);
   assert.deepEqual([pair.name, count], ["near", 2]);
-  assert.equal(pairFor(PAIRS.filter(({ name }) => name === "half"), ["draft", "eagle"]).count, 1);
+  assert.equal(
+    pairFor(
+      PAIRS.filter(({ name }) => name === "half"),
+      ["draft", "eagle"],
+    ).count,
+    1,
+  );
 });
 
 test("if no pair can run a method, none is offered", () => {
@@ -29,6 +35,10 @@ test("the text counts the methods and names the missing part without the pair", 
   assert.equal(moreWords(7), "7 more methods need other models:");
   assert.equal(moreWords(1), "1 more method needs other models:");
   assert.equal(needOf("needs a draft model; the pair A (4-bit) has none"), "needs a draft model");
-  const both = "needs an EAGLE head; the pair A has none, and needs a target of the Llama family; gpt2 is not";
-  assert.equal(needOf(both), "needs an EAGLE head, and needs a target of the Llama family; gpt2 is not");
+  const both =
+    "needs an EAGLE head; the pair A has none, and needs a target of the Llama family; gpt2 is not";
+  assert.equal(
+    needOf(both),
+    "needs an EAGLE head, and needs a target of the Llama family; gpt2 is not",
+  );
 });

@@ -5,10 +5,17 @@ import { test } from "node:test";
 
 import { apart, lengthWords } from "../../assets/player/serve/size_view.js";
 
-const lengths = [{ first: 1, last: 18, K: 5 }, { first: 19, last: 366, K: 1 }, { first: 367, last: 1024, K: 0 }];
+const lengths = [
+  { first: 1, last: 18, K: 5 },
+  { first: 19, last: 366, K: 1 },
+  { first: 367, last: 1024, K: 0 },
+];
 
 test("draft lengths are listed for as many requests as the memory holds", () => {
-  assert.equal(lengthWords({ lengths, largest_batch: 260 }), "Best draft length by the number of requests at once: K = 5 with 1 to 18, K = 1 with 19 to 260. More requests do not fit.");
+  assert.equal(
+    lengthWords({ lengths, largest_batch: 260 }),
+    "Best draft length by the number of requests at once: K = 5 with 1 to 18, K = 1 with 19 to 260. More requests do not fit.",
+  );
   assert.match(lengthWords({ lengths, largest_batch: 1024 }), /none with 367 to 1024\.$/);
   assert.match(lengthWords({ lengths, largest_batch: 0 }), /none with 367 to 1024\.$/);
 });

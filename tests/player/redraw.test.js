@@ -11,7 +11,15 @@ const Q = [0.1, 0.2, 0.1, 0.6];
 const guess = (bin, passes = true) => ({ bin, passes });
 
 function plan(changes = {}) {
-  return { drawing: "independent", ids: [1, 2, 3, null], p: P, q: Q, guesses: [guess(0)], shared: 0.05, ...changes };
+  return {
+    drawing: "independent",
+    ids: [1, 2, 3, null],
+    p: P,
+    q: Q,
+    guesses: [guess(0)],
+    shared: 0.05,
+    ...changes,
+  };
 }
 
 function drawn(changes, draws = 40000, seed = 7) {
@@ -25,7 +33,10 @@ const total = (values) => values.reduce((sum, each) => sum + each, 0);
 for (const [name, changes] of Object.entries({
   "a chain": {},
   "siblings with replacement": { guesses: [guess(0), guess(1), guess(0)] },
-  "siblings without replacement": { drawing: "without-replacement", guesses: [guess(0), guess(1), guess(2)] },
+  "siblings without replacement": {
+    drawing: "without-replacement",
+    guesses: [guess(0), guess(1), guess(2)],
+  },
   "picked guesses": { drawing: "chosen", guesses: [guess(3), guess(1), guess(3)] },
   "no guesses at all": { guesses: [] },
 })) {
@@ -67,21 +78,45 @@ test("drawing one by one gives the same as drawing all at once", () => {
 // Return a round with two siblings of the root. The record lists only one of the two tokens among
 // the most probable tokens of the position.
 function round(changes = {}) {
-  const position = { parent: -1, id: [5, 6], p: [0.5, 0.2], q: [0.3, 0.3], residual: [], raw_p: [], raw_q: [], overlap: 0.7 };
-  const verdicts = [{ p: 0.2, accept: 0.66 }, { p: 0.05, accept: 0.5 }];
+  const position = {
+    parent: -1,
+    id: [5, 6],
+    p: [0.5, 0.2],
+    q: [0.3, 0.3],
+    residual: [],
+    raw_p: [],
+    raw_q: [],
+    overlap: 0.7,
+  };
+  const verdicts = [
+    { p: 0.2, accept: 0.66 },
+    { p: 0.05, accept: 0.5 },
+  ];
   const nodes = { id: [6, 9], parent: [-1, -1], depth: [1, 1], q: [0.3, 0.1], score: [0.3, 0.1] };
   return {
     record: { tree: { drawing: "independent", nodes }, positions: [position], extra: null },
-    indices: [0, 1], isGreedy: false, verdict: (node) => verdicts[node], ...changes,
+    indices: [0, 1],
+    isGreedy: false,
+    verdict: (node) => verdicts[node],
+    ...changes,
   };
 }
 
 test("a plan has the recorded tokens, the guesses, and one bin for all others", () => {
   const made = redrawPlan(round(), -1);
   assert.deepEqual(made.ids, [5, 6, 9, null]);
-  assert.deepEqual(made.p.map((each) => each.toFixed(2)), ["0.50", "0.20", "0.05", "0.25"]);
-  assert.deepEqual(made.q.map((each) => each.toFixed(2)), ["0.30", "0.30", "0.10", "0.30"]);
-  assert.deepEqual(made.guesses.map(({ bin }) => bin), [1, 2]);
+  assert.deepEqual(
+    made.p.map((each) => each.toFixed(2)),
+    ["0.50", "0.20", "0.05", "0.25"],
+  );
+  assert.deepEqual(
+    made.q.map((each) => each.toFixed(2)),
+    ["0.30", "0.30", "0.10", "0.30"],
+  );
+  assert.deepEqual(
+    made.guesses.map(({ bin }) => bin),
+    [1, 2],
+  );
   assert.ok(Math.abs(made.shared - 0.15) < 1e-9);
 });
 
@@ -109,7 +144,12 @@ class FromTarget extends Redraw {
 const PLANS = {
   "four tokens": {},
   "one sure token": { p: [0.97, 0.01, 0.01, 0.01], q: [0.7, 0.1, 0.1, 0.1], shared: 0.01 },
-  "many rare ones": { ids: [1, 2, 3, 4, 5, 6, 7, null], p: [0.6, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.015], q: [0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.05, 0.05], shared: 0.01 },
+  "many rare ones": {
+    ids: [1, 2, 3, 4, 5, 6, 7, null],
+    p: [0.6, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.015],
+    q: [0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.05, 0.05],
+    shared: 0.01,
+  },
 };
 
 for (const [name, changes] of Object.entries(PLANS)) {
@@ -134,7 +174,12 @@ test("a rule that draws from p after a rejection is found within 4,000 draws", (
 });
 
 test("the two ways to get a token add up to p, for picked and for drawn guesses", () => {
-  for (const changes of [{}, { drawing: "without-replacement", guesses: [guess(0), guess(1)] }, { drawing: "chosen", guesses: [guess(1)] }, { guesses: [] }]) {
+  for (const changes of [
+    {},
+    { drawing: "without-replacement", guesses: [guess(0), guess(1)] },
+    { drawing: "chosen", guesses: [guess(1)] },
+    { guesses: [] },
+  ]) {
     for (const [bin, id] of [1, 2, 3].entries()) {
       const ways = twoWays(plan(changes), id);
       assert.ok(Math.abs(ways.sum - P[bin]) < 1e-12, `${ways.sum} against ${P[bin]}`);
@@ -155,11 +200,25 @@ test("after a rejection the sum is shown for the token that gains most, and not 
 test("the sum uses the numbers of the position, and the written token has its own bin", () => {
   const words = twoWaysWords(twoWays(plan(), 1), true).replaceAll("\u00a0", " ");
   assert.equal(words, "kept 10.0 % + rejected 55.0 % × residual 54.5 % = 40.0 % = p.");
-  const unlucky = { kept: 0.0405327, rejected: 0.762046, residual: 0.395614, p: 0.342009, hasMore: false };
-  assert.match(twoWaysWords(unlucky, true), /kept 4\.05\u00a0% \+ rejected 76\.2\u00a0% × residual 39\.6\u00a0% = 34\.2\u00a0% = p/);
+  const unlucky = {
+    kept: 0.0405327,
+    rejected: 0.762046,
+    residual: 0.395614,
+    p: 0.342009,
+    hasMore: false,
+  };
+  assert.match(
+    twoWaysWords(unlucky, true),
+    /kept 4\.05\u00a0% \+ rejected 76\.2\u00a0% × residual 39\.6\u00a0% = 34\.2\u00a0% = p/,
+  );
   assert.match(twoWaysWords({ ...unlucky, p: 0.4 }, true), /≈ 40\.0/);
   const many = round();
-  many.record.positions[0] = { ...many.record.positions[0], id: [5, 6, 11, 12, 13, 14, 15, 16, 17, 18, 77], p: [0.5, 0.2, ...Array(8).fill(0.01), 0.002], q: Array(11).fill(0.01) };
+  many.record.positions[0] = {
+    ...many.record.positions[0],
+    id: [5, 6, 11, 12, 13, 14, 15, 16, 17, 18, 77],
+    p: [0.5, 0.2, ...Array(8).fill(0.01), 0.002],
+    q: Array(11).fill(0.01),
+  };
   assert.ok(!redrawPlan(many, -1).ids.includes(77));
   const ways = twoWays(redrawPlan(many, -1, 77), 77);
   assert.ok(Math.abs(ways.p - 0.002) < 1e-9 && Math.abs(ways.sum - 0.002) < 1e-9);

@@ -46,6 +46,7 @@ test("a run that other work disturbed is repeated, but only a limited number of 
   const { repeats } = after([1.2]);
   assert.equal(repeats.ended("length", 9, undefined, true), true);
   assert.deepEqual([repeats.speedups, repeats.disturbed], [[1.2], 1]);
-  for (let run = 0; run < 3; run += 1) assert.equal(repeats.ended("length", 9, undefined, true), true);
+  for (let run = 0; run < 3; run += 1)
+    assert.equal(repeats.ended("length", 9, undefined, true), true);
   assert.equal(repeats.ended("length", 9, undefined, true), false);
 });

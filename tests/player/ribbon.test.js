@@ -4,13 +4,27 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Ribbon } from "../../assets/player/shared/ribbon.js";
-import { endsInBytes, isOpen, joined, withCharacters } from "../../assets/player/shared/split_characters.js";
+import {
+  endsInBytes,
+  isOpen,
+  joined,
+  withCharacters,
+} from "../../assets/player/shared/split_characters.js";
 
 // Return tokens on lines of 20 pixels each, in a box of five lines.
 function ribbon(count, given) {
-  const spans = Array.from({ length: count }, (_, at) => ({ offsetTop: 20 * at, offsetHeight: 20 }));
+  const spans = Array.from({ length: count }, (_, at) => ({
+    offsetTop: 20 * at,
+    offsetHeight: 20,
+  }));
   const box = { scrollTop: 0, clientHeight: 100 };
-  const text = Object.assign(Object.create(Ribbon.prototype), { box, spans, selected: null, later: count, ...given });
+  const text = Object.assign(Object.create(Ribbon.prototype), {
+    box,
+    spans,
+    selected: null,
+    later: count,
+    ...given,
+  });
   return Object.defineProperty(text, "lineHeight", { value: 20 });
 }
 
@@ -39,8 +53,14 @@ test("a character of several tokens appears in the text with its last token", ()
   const tokens = ["Hi ", " ⟨F0⟩⟨9F⟩", "⟨98⟩", "⟨80⟩! "];
   assert.equal(joined(tokens.slice(1, 3)), null);
   assert.deepEqual(joined(tokens.slice(1)), [" ", "", "😀! "]);
-  assert.deepEqual([endsInBytes("⟨F0⟩"), endsInBytes("⟨80⟩!"), endsInBytes("⟨end⟩")], [true, false, false]);
-  assert.deepEqual([isOpen(["a⟨F0⟩⟨9F⟩", "⟨98⟩"]), isOpen(["⟨F0⟩⟨9F⟩⟨98⟩", "x"]), isOpen(["⟨F0⟩⟨9F⟩⟨98⟩⟨FF⟩"])], [true, false, false]);
+  assert.deepEqual(
+    [endsInBytes("⟨F0⟩"), endsInBytes("⟨80⟩!"), endsInBytes("⟨end⟩")],
+    [true, false, false],
+  );
+  assert.deepEqual(
+    [isOpen(["a⟨F0⟩⟨9F⟩", "⟨98⟩"]), isOpen(["⟨F0⟩⟨9F⟩⟨98⟩", "x"]), isOpen(["⟨F0⟩⟨9F⟩⟨98⟩⟨FF⟩"])],
+    [true, false, false],
+  );
   assert.equal(joined(["⟨F0⟩", "no"]), null); // bytes that are no text stay unchanged
   assert.equal(withCharacters("x⟨C3⟩⟨A9⟩ ⟨FF⟩"), "xé ⟨FF⟩");
 });

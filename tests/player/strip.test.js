@@ -8,7 +8,11 @@ import { Strip } from "../../assets/player/shared/strip.js";
 
 const FRAME = 1.5; // width of the selected column's frame outside the column, in pixels
 
-for (const [width, rounds] of [[300, 40], [120, 400], [900, 3]]) {
+for (const [width, rounds] of [
+  [300, 40],
+  [120, 400],
+  [900, 3],
+]) {
   test(`the frame around the first and the last of ${rounds} columns in ${width} pixels is not clipped`, () => {
     const strip = Object.assign(Object.create(Strip.prototype), { width, rounds: Array(rounds) });
     strip.middle = 0;
@@ -36,10 +40,21 @@ for (const middle of [0, 48, 96]) {
 test("later rounds of a replay are shown as empty space and a line", () => {
   /** @type {any[]} */
   const drawn = [];
-  const pen = { clearRect: (...box) => drawn.push(["clear", ...box]), fillRect: (...box) => drawn.push(["line", ...box]) };
-  const strip = Object.assign(Object.create(Strip.prototype), { width: 100, height: 60, colours: { grid: "grey" }, edges: [13, 23, 33] });
+  const pen = {
+    clearRect: (...box) => drawn.push(["clear", ...box]),
+    fillRect: (...box) => drawn.push(["line", ...box]),
+  };
+  const strip = Object.assign(Object.create(Strip.prototype), {
+    width: 100,
+    height: 60,
+    colours: { grid: "grey" },
+    edges: [13, 23, 33],
+  });
   strip.hideFrom(pen, 1);
-  assert.deepEqual(drawn, [["clear", 13, 0, 87, 60], ["line", 14, 55, 18, 2]]);
+  assert.deepEqual(drawn, [
+    ["clear", 13, 0, 87, 60],
+    ["line", 14, 55, 18, 2],
+  ]);
 });
 
 test("a round without an extra token has a line in place of its mark once that is known", () => {

@@ -5,8 +5,24 @@ import test from "node:test";
 
 import { largestGap, suspects } from "../../assets/player/learn/widgets/suspects.js";
 
-const NAMES = ["resampled-from-target", "equal-argmax", "siblings-merged", "no-bonus", "stale-cache", "first-unverified"];
-const SPECIMENS = NAMES.map((name) => ({ name, title: name, wrong: name, tell: "", seen: "", is_exact: false, siblings: 1, text: "" }));
+const NAMES = [
+  "resampled-from-target",
+  "equal-argmax",
+  "siblings-merged",
+  "no-bonus",
+  "stale-cache",
+  "first-unverified",
+];
+const SPECIMENS = NAMES.map((name) => ({
+  name,
+  title: name,
+  wrong: name,
+  tell: "",
+  seen: "",
+  is_exact: false,
+  siblings: 1,
+  text: "",
+}));
 
 test("the rule to guess is among the offered names, and no name occurs twice", () => {
   for (const at of [0, 0.3, 0.99]) {
@@ -22,7 +38,20 @@ test("rules that a few thousand draws do not reveal are never chosen", () => {
 });
 
 test("the bin of all other tokens is never named as the token drawn too often", () => {
-  const bars = [{ text: "a", p: 0.5, count: 40 }, { text: "b", p: 0.2, count: 25 }, { text: "", p: 0.3, count: 35 }];
+  const bars = [
+    { text: "a", p: 0.5, count: 40 },
+    { text: "b", p: 0.2, count: 25 },
+    { text: "", p: 0.3, count: 35 },
+  ];
   assert.deepEqual(largestGap([bars, []]), { text: "b", p: 0.2, came: 0.25, cell: 0 });
-  assert.equal(largestGap([bars, [{ text: "c", p: 0.5, count: 9 }, { text: "", p: 0.5, count: 1 }]]).text, "c");
+  assert.equal(
+    largestGap([
+      bars,
+      [
+        { text: "c", p: 0.5, count: 9 },
+        { text: "", p: 0.5, count: 1 },
+      ],
+    ]).text,
+    "c",
+  );
 });

@@ -13,7 +13,9 @@ const left = [];
 before(() => {
   globalThis.window = globalThis;
   globalThis.addEventListener = (name, listener) => leaving.push([name, listener]);
-  Object.defineProperty(globalThis, "navigator", { value: { sendBeacon: (url, ticket) => left.push([url.pathname.split("/").at(-1), ticket]) } });
+  Object.defineProperty(globalThis, "navigator", {
+    value: { sendBeacon: (url, ticket) => left.push([url.pathname.split("/").at(-1), ticket]) },
+  });
 });
 
 // Return a server that has one more message of a recording at each request.
@@ -54,12 +56,15 @@ test("a page that is closed reports only the run that it leaves", async () => {
 
 test("a recording that arrives in parts is requested until its end", async () => {
   const kinds = [];
-  const transport = new Transport({ server: server() }, {
-    accepted: () => {},
-    queued: () => {},
-    failed: (text) => kinds.push(text),
-    message: ({ kind }) => kinds.push(kind),
-  });
+  const transport = new Transport(
+    { server: server() },
+    {
+      accepted: () => {},
+      queued: () => {},
+      failed: (text) => kinds.push(text),
+      message: ({ kind }) => kinds.push(kind),
+    },
+  );
   await transport.open({ golden: "any" });
   await answers(PARTS + 1);
   assert.deepEqual(kinds, ["event", "event", "event", "end"]);
@@ -74,13 +79,16 @@ test("a page learns its position in the queue, then how many pages share its run
     { state: "done", messages: [] },
   ];
   const asked = { join: async () => ({ error: null }), hear: async () => replies.shift() };
-  const transport = new Transport({ server: asked }, {
-    accepted: () => told.push("accepted"),
-    queued: (ahead) => told.push(["ahead", ahead]),
-    company: (...company) => told.push(company),
-    failed: (text) => told.push(text),
-    message: (message) => told.push(message),
-  });
+  const transport = new Transport(
+    { server: asked },
+    {
+      accepted: () => told.push("accepted"),
+      queued: (ahead) => told.push(["ahead", ahead]),
+      company: (...company) => told.push(company),
+      failed: (text) => told.push(text),
+      message: (message) => told.push(message),
+    },
+  );
   await transport.start("join", {});
   await answers(5);
   assert.deepEqual(told, ["accepted", ["ahead", 2], [3, 5], { kind: "end", reason: "stopped" }]);
@@ -110,32 +118,43 @@ test("a server that is gone is reported in one sentence, and the race ends", asy
     context.mock.timers.tick(500);
     await answers(2);
   }
-  assert.deepEqual(told, ["The connection to the server is lost. What has come stays; start again once the server is back."]);
+  assert.deepEqual(told, [
+    "The connection to the server is lost. What has come stays; start again once the server is back.",
+  ]);
 });
 
 test("a page that changes to another run in the middle of an answer gets no more of the old run", async () => {
   const known = new Set();
   const given = [];
   const asked = {
-    open: async ({ ticket }) => (await new Promise(setImmediate), known.add(ticket), { error: null }),
+    open: async ({ ticket }) => (
+      await new Promise(setImmediate),
+      known.add(ticket),
+      { error: null }
+    ),
     hear: async ({ ticket }) => ({
       state: known.has(ticket) ? "done" : "unknown",
       ahead: 0,
-      messages: known.has(ticket) ? [0, 1, 2].map((seq) => JSON.stringify({ seq, kind: "event" })) : [],
+      messages: known.has(ticket)
+        ? [0, 1, 2].map((seq) => JSON.stringify({ seq, kind: "event" }))
+        : [],
     }),
     stop: async () => ({}),
   };
-  const transport = new Transport({ server: asked }, {
-    accepted: () => {},
-    queued: () => {},
-    failed: (text) => given.push(text),
-    message: ({ seq }) => {
-      given.push(seq);
-      const isFirst = given.length === 1;
-      if (isFirst || seq === 2) transport.leave();
-      if (isFirst) transport.open({ golden: "second" });
+  const transport = new Transport(
+    { server: asked },
+    {
+      accepted: () => {},
+      queued: () => {},
+      failed: (text) => given.push(text),
+      message: ({ seq }) => {
+        given.push(seq);
+        const isFirst = given.length === 1;
+        if (isFirst || seq === 2) transport.leave();
+        if (isFirst) transport.open({ golden: "second" });
+      },
     },
-  });
+  );
   await transport.open({ golden: "first" });
   await answers(8);
   assert.deepEqual(given, [0, 0, 1, 2]);

@@ -26,7 +26,9 @@ export class GlossaryPage extends Page {
     /** @type {Map<string, HTMLElement>} */
     this.entries = new Map();
     refs.glossarySearch.addEventListener("input", () => this.search());
-    refs.glossarySearch.addEventListener("keydown", (/** @type {any} */ event) => this.press(event));
+    refs.glossarySearch.addEventListener("keydown", (/** @type {any} */ event) =>
+      this.press(event),
+    );
   }
 
   /** @param {boolean} isShown */
@@ -93,9 +95,14 @@ export class GlossaryPage extends Page {
   search() {
     const { glossarySearch, glossaryTerms, glossaryCount } = this.refs;
     this.found = foundTerms(this.glossary, glossarySearch.value);
-    glossaryTerms.replaceChildren(...this.found.map((key) => /** @type {HTMLElement} */ (this.entries.get(key))));
+    glossaryTerms.replaceChildren(
+      ...this.found.map((key) => /** @type {HTMLElement} */ (this.entries.get(key))),
+    );
     const word = glossarySearch.value.trim();
-    setText(glossaryCount, this.found.length ? counted(this.found.length, "term") : `no term has “${word}”`);
+    setText(
+      glossaryCount,
+      this.found.length ? counted(this.found.length, "term") : `no term has “${word}”`,
+    );
   }
 
   // Enter moves to the first term of the search. Escape clears the search.
@@ -135,7 +142,10 @@ export class GlossaryPage extends Page {
   move(by) {
     const { found } = this;
     const at = found.indexOf(this.chosen);
-    const next = found[Math.min(found.length - 1, Math.max(0, at < 0 && by > 0 && by < Infinity ? 0 : at + by))];
+    const next =
+      found[
+        Math.min(found.length - 1, Math.max(0, at < 0 && by > 0 && by < Infinity ? 0 : at + by))
+      ];
     if (next) this.go(next);
   }
 

@@ -43,7 +43,12 @@ export class AxisField {
   offerAxes(chosen) {
     this.chosen = chosen;
     const { value } = this.select;
-    const all = this.axes.map(({ name, title, methods }) => ({ name, title, group: methods.length < this.methods.length ? OF_METHOD : "", refusal: this.lackProblem(name) }));
+    const all = this.axes.map(({ name, title, methods }) => ({
+      name,
+      title,
+      group: methods.length < this.methods.length ? OF_METHOD : "",
+      refusal: this.lackProblem(name),
+    }));
     const none = this.none ? [{ name: "", title: this.none }] : [];
     this.menu.fill([...none, ...all.filter(({ name, refusal }) => !refusal || name === value)]);
   }
@@ -67,7 +72,9 @@ export class AxisField {
     const lack = this.lackProblem(name);
     if (lack) return `“${name}” ${lack}`;
     const names = this.axes.map((each) => each.name).filter((each) => !this.lackProblem(each));
-    return names.includes(name) || (this.none && !name) ? "" : `must be one of ${names.join(", ")}, got “${brief(name)}”`;
+    return names.includes(name) || (this.none && !name)
+      ? ""
+      : `must be one of ${names.join(", ")}, got “${brief(name)}”`;
   }
 
   get axis() {
@@ -82,12 +89,18 @@ export class AxisField {
   // The number of values, or null if the text is not valid.
   get count() {
     if (!this.axis) return 1;
-    const words = this.input.value.split(",").map((/** @type {string} */ word) => word.trim()).filter(Boolean);
+    const words = this.input.value
+      .split(",")
+      .map((/** @type {string} */ word) => word.trim())
+      .filter(Boolean);
     const counts = words.map((/** @type {string} */ word) => {
       const [, low, high] = SPAN.exec(word) ?? [null, 0, 0];
       return Number(high) - Number(low) + 1;
     });
-    const sum = counts.reduce((/** @type {number} */ total, /** @type {number} */ each) => total + each, 0);
+    const sum = counts.reduce(
+      (/** @type {number} */ total, /** @type {number} */ each) => total + each,
+      0,
+    );
     return sum > 0 && counts.every((/** @type {number} */ each) => each > 0) ? sum : null;
   }
 
@@ -95,7 +108,9 @@ export class AxisField {
   /** @param {string} text */
   problem(text) {
     const { axis } = this;
-    return axis ? this.lackProblem(axis.name) || valuesProblem(axis, this.names[axis.name], text) : "";
+    return axis
+      ? this.lackProblem(axis.name) || valuesProblem(axis, this.names[axis.name], text)
+      : "";
   }
 
   // Prepare the fields for the chosen axis. Without `values` it gets its default values.
@@ -117,7 +132,9 @@ export class AxisField {
     this.names = { ...this.names, ...names };
     const { listed } = this;
     if (!listed || JSON.stringify(listed) === before) return;
-    const there = this.input.value.split(",").filter((/** @type {string} */ word) => listed.some(({ name }) => name === word));
+    const there = this.input.value
+      .split(",")
+      .filter((/** @type {string} */ word) => listed.some(({ name }) => name === word));
     this.take(there.join(",") || firstOf(listed));
   }
 
@@ -156,7 +173,9 @@ export class AxisField {
  */
 export function lackProblem(axis, methods, chosen) {
   const lacking = chosen.find(({ name }) => !axis.methods.includes(name));
-  const having = methods.filter(({ name }) => axis.methods.includes(name)).map(({ title }) => title);
+  const having = methods
+    .filter(({ name }) => axis.methods.includes(name))
+    .map(({ title }) => title);
   return lacking ? `is varied with ${having.join(", ")} alone, not with ${lacking.title}` : "";
 }
 
@@ -169,11 +188,16 @@ export function lackProblem(axis, methods, chosen) {
  * @param {string} text
  */
 export function valuesProblem({ bounds }, listed, text) {
-  const words = text.split(",").map((word) => word.trim()).filter(Boolean);
+  const words = text
+    .split(",")
+    .map((word) => word.trim())
+    .filter(Boolean);
   if (!words.length) return got("must have at least one value", text);
   if (listed) {
     const unknown = words.find((word) => !listed.some(({ name }) => name === word));
-    return unknown === undefined ? "" : got(`must be names of ${listed.map(({ name }) => name).join(", ")}`, unknown);
+    return unknown === undefined
+      ? ""
+      : got(`must be names of ${listed.map(({ name }) => name).join(", ")}`, unknown);
   }
   const own = /** @type {Bounds} */ (bounds);
   const ends = words.flatMap((word) => (own.is_whole && SPAN.exec(word)?.slice(1)) || [word]);
@@ -182,5 +206,8 @@ export function valuesProblem({ bounds }, listed, text) {
 
 /** @param {Choice[]} listed */
 function firstOf(listed) {
-  return listed.slice(0, FIRST_CHOSEN).map(({ name }) => name).join(",");
+  return listed
+    .slice(0, FIRST_CHOSEN)
+    .map(({ name }) => name)
+    .join(",");
 }

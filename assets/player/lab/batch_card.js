@@ -23,11 +23,15 @@ export class BatchCard {
     this.found = null;
     this.rows = new BatchRows();
     refs.batchRows.append(this.rows.box);
-    this.run = new LabRun({ go: refs.batchGo, stop: refs.batchStop, state: refs.batchState }, gradio, {
-      begun: () => this.forget(),
-      message: (message) => this.take(message),
-      failed: (text) => this.showError(text),
-    });
+    this.run = new LabRun(
+      { go: refs.batchGo, stop: refs.batchStop, state: refs.batchState },
+      gradio,
+      {
+        begun: () => this.forget(),
+        message: (message) => this.take(message),
+        failed: (text) => this.showError(text),
+      },
+    );
     refs.batchGo.addEventListener("click", () => this.start());
     refs.batchRound.addEventListener("input", () => this.draw());
   }
@@ -57,7 +61,10 @@ export class BatchCard {
 
   /** @param {any} message */
   take(message) {
-    if (message.kind === "progress") this.run.showState(`${message.lane === "baseline" ? "plain" : "with drafts"}: round ${message.done}`);
+    if (message.kind === "progress")
+      this.run.showState(
+        `${message.lane === "baseline" ? "plain" : "with drafts"}: round ${message.done}`,
+      );
     if (message.kind === "end") this.run.showState("");
     if (message.kind !== "batch") return;
     const { batchRound, batchResult } = this.refs;

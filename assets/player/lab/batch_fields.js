@@ -25,7 +25,12 @@ export class BatchFields {
   /** @param {BatchSetting} setting */
   field({ name, title, default: usual, hint }) {
     const input = this.inputs[name];
-    Object.assign(input, { type: "text", inputMode: "numeric", id: `sv-lab-${name}`, value: usual });
+    Object.assign(input, {
+      type: "text",
+      inputMode: "numeric",
+      id: `sv-lab-${name}`,
+      value: usual,
+    });
     const field = element("div", "field unfolded");
     field.dataset.field = name;
     const label = element("label", "", title);
@@ -34,7 +39,11 @@ export class BatchFields {
     const error = element("p", "error");
     Object.assign(error, { hidden: true, role: "alert" });
     error.dataset.error = name;
-    for (const [made, part] of /** @type {[HTMLElement, string][]} */ ([[words, "hint"], [error, "error"]])) made.id = `${input.id}-${part}`;
+    for (const [made, part] of /** @type {[HTMLElement, string][]} */ ([
+      [words, "hint"],
+      [error, "error"],
+    ]))
+      made.id = `${input.id}-${part}`;
     input.setAttribute("aria-describedby", `${words.id} ${error.id}`);
     field.append(label, input, words, error);
     return field;
@@ -47,7 +56,8 @@ export class BatchFields {
     const sized = this.settings.find(({ name }) => name === SIZE);
     const isAlone = !varied.includes(sized?.axis ?? "") && this.inputs[SIZE].value.trim() === ALONE;
     for (const { name, axis } of this.settings) {
-      this.inputs[name].closest(".field").hidden = varied.includes(axis) || (isAlone && name !== SIZE);
+      this.inputs[name].closest(".field").hidden =
+        varied.includes(axis) || (isAlone && name !== SIZE);
     }
   }
 
@@ -63,7 +73,12 @@ export class BatchFields {
   // The visible fields that the browser can check.
   get checked() {
     return this.shown.map(({ name, title, bounds }) => {
-      return { name, title, control: this.inputs[name], problem: (/** @type {string} */ text) => numberProblem(bounds, text) };
+      return {
+        name,
+        title,
+        control: this.inputs[name],
+        problem: (/** @type {string} */ text) => numberProblem(bounds, text),
+      };
     });
   }
 
@@ -73,12 +88,19 @@ export class BatchFields {
   }
 
   get rules() {
-    return Object.fromEntries(this.settings.map(({ key, bounds }) => [key, (/** @type {string} */ text) => numberProblem(bounds, text)]));
+    return Object.fromEntries(
+      this.settings.map(({ key, bounds }) => [
+        key,
+        (/** @type {string} */ text) => numberProblem(bounds, text),
+      ]),
+    );
   }
 
   // The fields that are not at their defaults, in words.
   get words() {
-    const unusual = this.shown.filter(({ name, default: usual }) => this.inputs[name].value !== usual);
+    const unusual = this.shown.filter(
+      ({ name, default: usual }) => this.inputs[name].value !== usual,
+    );
     return unusual.map(({ name, title }) => `${title.toLowerCase()} ${this.inputs[name].value}`);
   }
 }

@@ -23,7 +23,11 @@ export function claimView(claim, { budget }, place = null) {
   const view = element("details", "lab-claim");
   Object.assign(view.dataset, { number: claim.number, verdict: claim.verdict });
   const summary = element("summary");
-  summary.append(element("span", "claim-number", String(claim.number)), element("span", "claim-title", claim.title), chip(claim.verdict));
+  summary.append(
+    element("span", "claim-number", String(claim.number)),
+    element("span", "claim-title", claim.title),
+    chip(claim.verdict),
+  );
   summary.append(element("span", "claim-key hint", claim.answer));
   view.append(summary, claimBody(claim, budget, place));
   return view;
@@ -43,8 +47,21 @@ function claimBody(claim, budget, place) {
   const { said, sources, theory, measured, not_measurable: reason, lesson } = claim;
   const made = element("div", "claim-body");
   const texts = sources.map((/** @type {any} */ { title }) => title).join("; ");
-  made.append(part("Claim", element("p", "", said), element("p", "hint", `In substance, not word for word, from ${texts}.`)));
-  made.append(part(claim.decided_by === "source" ? "Source" : "Theory", element("p", "", theory.sentence), ...numbers(theory.numbers), explained(lesson)));
+  made.append(
+    part(
+      "Claim",
+      element("p", "", said),
+      element("p", "hint", `In substance, not word for word, from ${texts}.`),
+    ),
+  );
+  made.append(
+    part(
+      claim.decided_by === "source" ? "Source" : "Theory",
+      element("p", "", theory.sentence),
+      ...numbers(theory.numbers),
+      explained(lesson),
+    ),
+  );
   made.append(part("Try", tryForm(claim)));
   if (reason) made.append(part("Here", element("p", "", `Not measured: it ${reason}.`)));
   else made.append(part("Here", ...here(measured, place), measure(measured, budget)));
@@ -73,7 +90,11 @@ function tryForm({ number, own_numbers: fields }) {
   error.role = "alert";
   error.hidden = true;
   const row = element("div", "claim-fields");
-  row.append(...fields.map((/** @type {OwnNumber} */ field, /** @type {number} */ at) => ownField(field, `sv-claim-${number}-${at}`, error.id)));
+  row.append(
+    ...fields.map((/** @type {OwnNumber} */ field, /** @type {number} */ at) =>
+      ownField(field, `sv-claim-${number}-${at}`, error.id),
+    ),
+  );
   const found = element("div", "claim-tried");
   found.role = "status";
   form.append(row, error, found);
@@ -126,7 +147,9 @@ function part(name, ...children) {
 /** @param {any[]} listed */
 function numbers(listed) {
   if (!listed.length) return [];
-  const rows = listed.map(({ name, value, unit, claimed }) => bodyRow([name, digits(value, unit), claimed === null ? DASH : digits(claimed, unit)]));
+  const rows = listed.map(({ name, value, unit, claimed }) =>
+    bodyRow([name, digits(value, unit), claimed === null ? DASH : digits(claimed, unit)]),
+  );
   return [table(["", "theory", "claimed"], rows)];
 }
 
@@ -138,7 +161,13 @@ function here(measured, place) {
   if (!measured) return [];
   const line = element("p");
   line.append(chip(measured.verdict), " ", measured.sentence);
-  const rows = measured.figures.map((/** @type {any} */ { name, value, unit, spread }) => bodyRow([name, digits(value, unit), spread ? spread.map((/** @type {any} */ end) => digits(end, "")).join(" to ") : DASH]));
+  const rows = measured.figures.map((/** @type {any} */ { name, value, unit, spread }) =>
+    bodyRow([
+      name,
+      digits(value, unit),
+      spread ? spread.map((/** @type {any} */ end) => digits(end, "")).join(" to ") : DASH,
+    ]),
+  );
   const where = place ? [element("p", "hint", `Measured on ${place.device}, ${place.dtype}.`)] : [];
   return [line, table(["", "measured", "spread"], rows), ...where];
 }
@@ -178,6 +207,9 @@ function measure(measured, budget) {
  * @param {string} unit
  */
 function digits(value, unit) {
-  const text = Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
+  const text =
+    Math.abs(value) >= 1000
+      ? Math.round(value).toLocaleString("en")
+      : String(Number(value.toPrecision(3)));
   return unit === "x" ? `${text}×` : `${text} ${unit}`.trim();
 }

@@ -24,14 +24,19 @@ export class ClaimsCard {
       failed: (text) => this.showError(text),
       ended: () => this.lock(false),
     });
-    refs.claimsFilter.addEventListener("click", (/** @type {any} */ event) => this.filter(event.target.closest("[data-verdict]")));
+    refs.claimsFilter.addEventListener("click", (/** @type {any} */ event) =>
+      this.filter(event.target.closest("[data-verdict]")),
+    );
     refs.claims.addEventListener("click", (/** @type {any} */ event) => this.press(event));
-    refs.claims.addEventListener("input", (/** @type {any} */ event) => this.typed(event.target.closest("[data-try]")));
+    refs.claims.addEventListener("input", (/** @type {any} */ event) =>
+      this.typed(event.target.closest("[data-try]")),
+    );
   }
 
   async load() {
     const reply = await this.run.transport.ask("claims", {});
-    if (reply === null || reply.error) return this.showError(reply?.error ?? "The server cannot be reached.");
+    if (reply === null || reply.error)
+      return this.showError(reply?.error ?? "The server cannot be reached.");
     this.claims = reply.claims;
     this.budget = reply.budget;
     this.refs.claims.replaceChildren(...this.claims.map((claim) => claimView(claim, this)));
@@ -39,11 +44,20 @@ export class ClaimsCard {
   }
 
   drawFilter() {
-    const count = (/** @type {string} */ verdict) => this.claims.filter((claim) => claim.verdict === verdict).length;
-    const verdicts = Object.keys(VERDICTS).filter((verdict) => count(verdict) || verdict === this.chosen);
-    const choices = [["", `all ${this.claims.length}`], ...verdicts.map((verdict) => [verdict, `${verdict} ${count(verdict)}`])];
-    this.refs.claimsFilter.replaceChildren(...choices.map(([verdict, text]) => this.choice(verdict, text)));
-    for (const view of this.refs.claims.children) view.hidden = this.chosen !== "" && view.dataset.verdict !== this.chosen;
+    const count = (/** @type {string} */ verdict) =>
+      this.claims.filter((claim) => claim.verdict === verdict).length;
+    const verdicts = Object.keys(VERDICTS).filter(
+      (verdict) => count(verdict) || verdict === this.chosen,
+    );
+    const choices = [
+      ["", `all ${this.claims.length}`],
+      ...verdicts.map((verdict) => [verdict, `${verdict} ${count(verdict)}`]),
+    ];
+    this.refs.claimsFilter.replaceChildren(
+      ...choices.map(([verdict, text]) => this.choice(verdict, text)),
+    );
+    for (const view of this.refs.claims.children)
+      view.hidden = this.chosen !== "" && view.dataset.verdict !== this.chosen;
   }
 
   /**
@@ -71,22 +85,31 @@ export class ClaimsCard {
   typed(form) {
     if (!form) return;
     window.clearTimeout(this.waiting.get(form));
-    this.waiting.set(form, window.setTimeout(() => this.tryOwn(form), REST_MILLISECONDS));
+    this.waiting.set(
+      form,
+      window.setTimeout(() => this.tryOwn(form), REST_MILLISECONDS),
+    );
   }
 
   /** @param {any} form */
   async tryOwn(form) {
     const fields = [...form.querySelectorAll("[data-own]")];
     const numbers = Object.fromEntries(fields.map(({ dataset, value }) => [dataset.own, value]));
-    const reply = await this.run.transport.ask("try_claim", { number: Number(form.dataset.try), numbers });
+    const reply = await this.run.transport.ask("try_claim", {
+      number: Number(form.dataset.try),
+      numbers,
+    });
     // ignore the server's answer, because the user has changed the numbers in the meantime
     if (fields.some(({ dataset, value }) => numbers[dataset.own] !== value)) return;
     const problem = reply === null ? "The server cannot be reached." : (reply.error ?? "");
     const line = form.querySelector(".error");
     setText(line, problem);
     line.hidden = !problem;
-    for (const field of fields) markWrong(field, problem.startsWith(`${field.labels[0].textContent} must `));
-    form.querySelector(".claim-tried").replaceChildren(...(problem ? [] : triedView(/** @type {Reply} */ (reply).theory)));
+    for (const field of fields)
+      markWrong(field, problem.startsWith(`${field.labels[0].textContent} must `));
+    form
+      .querySelector(".claim-tried")
+      .replaceChildren(...(problem ? [] : triedView(/** @type {Reply} */ (reply).theory)));
   }
 
   /** @param {any} event */
@@ -105,7 +128,8 @@ export class ClaimsCard {
   // Disable the buttons of all claims while one is measured.
   /** @param {boolean} isLocked */
   lock(isLocked) {
-    for (const button of this.refs.claims.querySelectorAll("[data-measure]")) button.disabled = isLocked;
+    for (const button of this.refs.claims.querySelectorAll("[data-measure]"))
+      button.disabled = isLocked;
   }
 
   /** @param {any} message */
@@ -125,7 +149,11 @@ export class ClaimsCard {
     const hadFocus = old.contains(document.activeElement);
     old.replaceWith(view);
     const part = (/** @type {string} */ name) => view.querySelector(`[data-part=${name}]`);
-    this.run.attach({ go: view.querySelector("[data-measure]"), stop: part("stop"), state: part("state") });
+    this.run.attach({
+      go: view.querySelector("[data-measure]"),
+      stop: part("stop"),
+      state: part("state"),
+    });
     this.run.setBusy(true);
     if (hadFocus) view.querySelector("summary")?.focus({ preventScroll: true });
     this.drawFilter();

@@ -8,7 +8,15 @@ import { numberProblem } from "../shared/settings.js";
 import { body, bodyRow, DASH, headRow, memoryWords, milliseconds } from "./cells.js";
 
 const REST_MILLISECONDS = 150; // pause after the last key before the server is asked
-const HEADINGS = ["", "machines", "cost per day", "cost per million tokens", "time at work", "first token after", "memory in addition to the target"];
+const HEADINGS = [
+  "",
+  "machines",
+  "cost per day",
+  "cost per million tokens",
+  "time at work",
+  "first token after",
+  "memory in addition to the target",
+];
 /** @type {Record<string, string>} */
 const LABELS = {
   tokens_per_day: "Load",
@@ -33,9 +41,12 @@ export class CostCard {
     this.ask = ask;
     this.point = null;
     this.costs = null;
-    this.fields = Object.fromEntries([...refs.costsForm.querySelectorAll("[data-cost]")].map((each) => [each.dataset.cost, each]));
+    this.fields = Object.fromEntries(
+      [...refs.costsForm.querySelectorAll("[data-cost]")].map((each) => [each.dataset.cost, each]),
+    );
     this.errors = new FieldErrors(refs.costsError.closest("section"));
-    for (const field of Object.values(this.fields)) field.setAttribute("aria-describedby", "sv-costs-error");
+    for (const field of Object.values(this.fields))
+      field.setAttribute("aria-describedby", "sv-costs-error");
     refs.costsForm.addEventListener("input", (/** @type {any} */ event) => {
       if (event.target.dataset.cost.endsWith("_rate")) this.typed();
       window.clearTimeout(this.waiting);
@@ -75,7 +86,9 @@ export class CostCard {
   }
 
   async reckon() {
-    const form = Object.fromEntries(Object.entries(this.fields).map(([name, field]) => [name, field.value]));
+    const form = Object.fromEntries(
+      Object.entries(this.fields).map(([name, field]) => [name, field.value]),
+    );
     const reply = await this.ask("costs", form);
     this.showError(reply === null ? "The server cannot be reached." : reply.error);
     this.costs = reply?.error === null ? reply.costs : null;
@@ -88,7 +101,11 @@ export class CostCard {
     this.errors.clear();
     if (!text) return;
     const [name] = text.split(" ", 1);
-    this.errors.show(this.refs.costsError, text.replace(name, LABELS[name] ?? name), this.fields[name]);
+    this.errors.show(
+      this.refs.costsError,
+      text.replace(name, LABELS[name] ?? name),
+      this.fields[name],
+    );
   }
 
   draw() {
@@ -97,7 +114,9 @@ export class CostCard {
       baseline: [milliseconds(point?.baseline_ttft_seconds), DASH],
       speculative: [milliseconds(point?.ttft_seconds), memoryWords(point)],
     };
-    const rows = Object.entries(measured).map(([name, others]) => bodyRow([ROWS[name], ...dayOf(costs?.[name]), ...others]));
+    const rows = Object.entries(measured).map(([name, others]) =>
+      bodyRow([ROWS[name], ...dayOf(costs?.[name]), ...others]),
+    );
     this.refs.costsTable.replaceChildren(headRow(HEADINGS), body(rows));
   }
 }
@@ -105,6 +124,12 @@ export class CostCard {
 /** @param {any} cost */
 function dayOf(cost) {
   if (!cost) return [DASH, DASH, DASH, DASH];
-  const money = (/** @type {number} */ value) => value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-  return [cost.machines.toLocaleString("en"), money(cost.money), money(cost.money_per_million_tokens), `${Math.round(100 * cost.utilisation)} %`];
+  const money = (/** @type {number} */ value) =>
+    value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  return [
+    cost.machines.toLocaleString("en"),
+    money(cost.money),
+    money(cost.money_per_million_tokens),
+    `${Math.round(100 * cost.utilisation)} %`,
+  ];
 }

@@ -4,7 +4,14 @@
 import { CURVE } from "../shared/came_out.js";
 import { withoutThousands } from "../shared/decimal_comma.js";
 import { drawing, element, setText } from "../shared/dom.js";
-import { barsKey, curveKey, drawDistance, drawnRows, findingClass, verdictWords } from "../shared/drawn_counts.js";
+import {
+  barsKey,
+  curveKey,
+  drawDistance,
+  drawnRows,
+  findingClass,
+  verdictWords,
+} from "../shared/drawn_counts.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { Menu } from "../shared/menu.js";
 import { numberProblem, problemOf, settingOf } from "../shared/settings.js";
@@ -34,16 +41,35 @@ export class ExactCard {
     // from these distributions. Only with this method can the user choose how the draft draws.
     this.quick = lab.zoo.form.method;
     this.menu = new Menu(refs.exactMethod);
-    const fields = { method: refs.exactMethod, draft_length: refs.exactLength, draft: refs.exactDraft, draws: refs.exactDraws, prompt: refs.exactText };
+    const fields = {
+      method: refs.exactMethod,
+      draft_length: refs.exactLength,
+      draft: refs.exactDraft,
+      draws: refs.exactDraws,
+      prompt: refs.exactText,
+    };
     this.errors = new FieldErrors(refs.exactError.closest("section"), fields, () => [
-      { name: "draft_length", control: refs.exactLength, problem: (text) => problemOf(settingOf("draft_length"), text) },
-      { name: "draws", title: "Draws", control: refs.exactDraws, problem: (text) => this.drawsProblem(text) },
+      {
+        name: "draft_length",
+        control: refs.exactLength,
+        problem: (text) => problemOf(settingOf("draft_length"), text),
+      },
+      {
+        name: "draws",
+        title: "Draws",
+        control: refs.exactDraws,
+        problem: (text) => this.drawsProblem(text),
+      },
     ]);
-    this.run = new LabRun({ go: refs.exactGo, stop: refs.exactStop, state: refs.exactState }, gradio, {
-      begun: () => this.begun(),
-      message: (message) => this.take(message),
-      failed: (text) => this.failed(text),
-    });
+    this.run = new LabRun(
+      { go: refs.exactGo, stop: refs.exactStop, state: refs.exactState },
+      gradio,
+      {
+        begun: () => this.begun(),
+        message: (message) => this.take(message),
+        failed: (text) => this.failed(text),
+      },
+    );
     /** @type {any[]} the counts after each part of this series */
     this.history = [];
     this.goal = 0;
@@ -55,7 +81,11 @@ export class ExactCard {
     refs.exactDraws.value = MANY;
     refs.exactGo.addEventListener("click", () => this.start());
     refs.exactMethod.addEventListener("change", () => this.chosen());
-    for (const field of [refs.exactLength, refs.exactDraws]) field.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.start());
+    for (const field of [refs.exactLength, refs.exactDraws])
+      field.addEventListener(
+        "keydown",
+        (/** @type {any} */ event) => event.key === "Enter" && this.start(),
+      );
     this.drawForm();
   }
 
@@ -67,11 +97,13 @@ export class ExactCard {
     this.verdict = element("p", "guess-verdict");
     this.verdict.setAttribute("role", "status");
     const columns = element("div", "exact-cells");
-    columns.append(...this.cells.map(({ title, bins }) => {
-      const column = element("div");
-      column.append(title, bins);
-      return column;
-    }));
+    columns.append(
+      ...this.cells.map(({ title, bins }) => {
+        const column = element("div");
+        column.append(title, bins);
+        return column;
+      }),
+    );
     const redraw = element("div", "redraw");
     redraw.append(barsKey(), columns, side, this.verdict);
     this.refs.exactResult.replaceChildren(redraw);
@@ -81,7 +113,15 @@ export class ExactCard {
   // the reason.
   /** @param {Record<string, string>} refusals */
   offer(refusals) {
-    this.menu.fill(this.methods.map(({ name, title, summary, group }) => ({ name, title, group, note: summary, refusal: refusals[name] })));
+    this.menu.fill(
+      this.methods.map(({ name, title, summary, group }) => ({
+        name,
+        title,
+        group,
+        note: summary,
+        refusal: refusals[name],
+      })),
+    );
   }
 
   get isQuick() {
@@ -104,8 +144,17 @@ export class ExactCard {
   drawForm() {
     const { exactDraftField, exactHow } = this.refs;
     exactDraftField.hidden = !this.isQuick;
-    if (this.isCold) return setText(exactHow, "At temperature 0 one token is certain, so there is nothing to count. Set a temperature above 0 to see distributions.");
-    setText(exactHow, this.isQuick ? "The two models run once. Guesses, verdicts and replacements are drawn again each time." : "This method decodes again for every draw, so it takes a while. More draws show smaller differences.");
+    if (this.isCold)
+      return setText(
+        exactHow,
+        "At temperature 0 one token is certain, so there is nothing to count. Set a temperature above 0 to see distributions.",
+      );
+    setText(
+      exactHow,
+      this.isQuick
+        ? "The two models run once. Guesses, verdicts and replacements are drawn again each time."
+        : "This method decodes again for every draw, so it takes a while. More draws show smaller differences.",
+    );
   }
 
   /** @param {string} text */
@@ -118,10 +167,21 @@ export class ExactCard {
     this.setting().clearErrors();
     if (this.errors.refuses() || this.setting().refuses()) return;
     /** @type {Record<string, string>} */
-    const form = { ...this.setting().form, ...NO_TOKENS, method: refs.exactMethod.value, draft_length: refs.exactLength.value, prompt: this.text };
+    const form = {
+      ...this.setting().form,
+      ...NO_TOKENS,
+      method: refs.exactMethod.value,
+      draft_length: refs.exactLength.value,
+      prompt: this.text,
+    };
     this.goal = Number(withoutThousands(refs.exactDraws.value));
     this.isGreedy = this.isCold;
-    this.run.start("losslessness", { form, rule: "right", draft: this.isQuick ? refs.exactDraft.value : "", draws: this.goal });
+    this.run.start("losslessness", {
+      form,
+      rule: "right",
+      draft: this.isQuick ? refs.exactDraft.value : "",
+      draws: this.goal,
+    });
   }
 
   // The typed text, or the first prompt of the chosen task.
@@ -129,7 +189,9 @@ export class ExactCard {
     const { pairs, controls } = this.setting();
     const own = this.refs.exactText.value;
     const prompts = this.heldOut.of(pairs.pair);
-    return own.trim() ? own : String((prompts[controls.task.value] ?? Object.values(prompts)[0])[0]);
+    return own.trim()
+      ? own
+      : String((prompts[controls.task.value] ?? Object.values(prompts)[0])[0]);
   }
 
   begun() {
@@ -143,12 +205,19 @@ export class ExactCard {
   take(message) {
     if (message.kind === "counts") {
       this.history.push(message);
-      this.run.showState(`${message.draws.toLocaleString("en")} of ${this.goal.toLocaleString("en")} draws`);
+      this.run.showState(
+        `${message.draws.toLocaleString("en")} of ${this.goal.toLocaleString("en")} draws`,
+      );
       this.draw(false);
     }
     if (message.kind !== "end") return;
     this.refs.exactBar.hidden = true;
-    const words = message.reason === "done" ? "" : this.history.length ? "stopped: the chart shows what was drawn until then" : "stopped before anything was drawn";
+    const words =
+      message.reason === "done"
+        ? ""
+        : this.history.length
+          ? "stopped: the chart shows what was drawn until then"
+          : "stopped before anything was drawn";
     this.run.showState(words);
     this.draw(true);
   }
@@ -166,7 +235,10 @@ export class ExactCard {
     refs.exactResult.hidden = !last;
     refs.exactBar.value = last ? last.draws / goal : 0;
     if (!last) return;
-    const titles = ["The next token", `The one after it, if the first is ${tokenLabel(last.usual)}`];
+    const titles = [
+      "The next token",
+      `The one after it, if the first is ${tokenLabel(last.usual)}`,
+    ];
     this.cells?.forEach(({ title, bins }, at) => {
       setText(title, titles[at]);
       bins.setAttribute("aria-label", titles[at]);

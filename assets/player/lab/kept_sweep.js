@@ -18,7 +18,7 @@ export class KeptSweep {
 
   /** @param {string} line */
   begin(line) {
-    if (line !== this.lines[0]) this.clear(), (this.lines = [line]);
+    if (line !== this.lines[0]) (this.clear(), (this.lines = [line]));
     this.keep();
   }
 
@@ -62,7 +62,10 @@ export class KeptSweep {
 
   // The number of points that the plan has.
   get size() {
-    return this.plan.axes.reduce((/** @type {any} */ product, /** @type {any} */ [, values]) => product * values.length, 1);
+    return this.plan.axes.reduce(
+      (/** @type {any} */ product, /** @type {any} */ [, values]) => product * values.length,
+      1,
+    );
   }
 
   get isComplete() {
@@ -85,5 +88,9 @@ export class KeptSweep {
 /** @param {any} value */
 function isSweep(value) {
   const { lines, noise } = value;
-  return Array.isArray(lines) && lines.every((line) => typeof JSON.parse(line) === "object") && Array.isArray(noise);
+  return (
+    Array.isArray(lines) &&
+    lines.every((line) => typeof JSON.parse(line) === "object") &&
+    Array.isArray(noise)
+  );
 }

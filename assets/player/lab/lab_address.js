@@ -41,10 +41,15 @@ export class LabAddress {
     const isAsked = [...asked.keys()].some((name) => name.startsWith(PREFIX));
     const given = isAsked ? asked : new URLSearchParams(tab.recall(FORM, isText) ?? "");
     const names = Object.keys(this.fields).filter((name) => given.has(PREFIX + name));
-    const problems = names.map((name) => this.take(name, given.get(PREFIX + name) ?? "")).filter(Boolean);
+    const problems = names
+      .map((name) => this.take(name, given.get(PREFIX + name) ?? ""))
+      .filter(Boolean);
     if (this.isOwn && !given.has(PREFIX + ALL)) this.fields[ALL].value = "";
     const text = given.get(`${PREFIX}text`);
-    const own = text === null ? tab.recall(TEXT, isPrompts) : { text, name: given.get(`${PREFIX}file`) ?? "" };
+    const own =
+      text === null
+        ? tab.recall(TEXT, isPrompts)
+        : { text, name: given.get(`${PREFIX}file`) ?? "" };
     if (own) this.own.take(own);
     return problems;
   }
@@ -66,7 +71,8 @@ export class LabAddress {
    * @param {string} text
    */
   problem(name, text) {
-    if (text.length > LONGEST_VALUE) return got(`must have at most ${LONGEST_VALUE} characters`, text);
+    if (text.length > LONGEST_VALUE)
+      return got(`must have at most ${LONGEST_VALUE} characters`, text);
     const problem = this.rules[name]?.(text) ?? "";
     const names = [...(this.fields[name].options ?? [])].map(({ value }) => value);
     if (problem || !names.length || names.includes(text)) return problem;
@@ -98,7 +104,8 @@ export class LabAddress {
     const given = url.searchParams;
     for (const name of [...given.keys()]) if (name.startsWith(PREFIX)) given.delete(name);
     for (const [name, control] of Object.entries(this.fields)) {
-      if ((control.value !== "" || name === ALL) && !this.problem(name, control.value)) given.set(PREFIX + name, control.value);
+      if ((control.value !== "" || name === ALL) && !this.problem(name, control.value))
+        given.set(PREFIX + name, control.value);
     }
     if (this.hasText) given.set(`${PREFIX}text`, this.own.text);
     if (this.hasText && this.own.name) given.set(`${PREFIX}file`, this.own.name);

@@ -24,22 +24,38 @@ export class LabPage extends Page {
     this.refs = refs;
     const setting = () => this.setting;
     const onResult = () => this.setting.fold.close();
-    this.sweep = new SweepCard(refs, theme, setup, gradio, { setting, onResult, onPoint: (...point) => this.costs.setPoint(...point) });
-    const ask = (/** @type {string} */ name, /** @type {object} */ question) => this.sweep.run.transport.ask(name, question);
+    this.sweep = new SweepCard(refs, theme, setup, gradio, {
+      setting,
+      onResult,
+      onPoint: (...point) => this.costs.setPoint(...point),
+    });
+    const ask = (/** @type {string} */ name, /** @type {object} */ question) =>
+      this.sweep.run.transport.ask(name, question);
     this.setting = new SettingForm(refs, setup, prompts, ask, {
       changed: () => (this.sweep.form.drawSize(), this.exact?.drawForm()),
-      offer: (refusals, tasks) => (this.sweep.form.offer(refusals, tasks), this.exact?.offer(refusals)),
+      offer: (refusals, tasks) => (
+        this.sweep.form.offer(refusals, tasks),
+        this.exact?.offer(refusals)
+      ),
     });
     this.sweep.form.begin();
     this.costs = new CostCard(refs, setup.lab.bounds, ask);
     this.peers = new PeersCard(refs, gradio, { setting, onResult });
     this.exact = new ExactCard(refs, setup, gradio, prompts, { setting });
     this.claims = new ClaimsCard(refs, gradio);
-    this.advice = new AdviceCard(refs, setup, gradio, { setting, sweepFile: () => (this.sweep.sweep.isEmpty ? "" : this.sweep.sweep.file), onResult, onSweep: (method) => this.sweep.startWith(method) });
+    this.advice = new AdviceCard(refs, setup, gradio, {
+      setting,
+      sweepFile: () => (this.sweep.sweep.isEmpty ? "" : this.sweep.sweep.file),
+      onResult,
+      onSweep: (method) => this.sweep.startWith(method),
+    });
     this.fields = labAddress(this, setup.lab.bounds);
     this.readAddress();
-    for (const kind of ["input", "change", "click"]) refs.lab.addEventListener(kind, () => this.fields.writeSoon());
-    refs.lab.addEventListener("warned", (/** @type {any} */ event) => this.showWarning(/** @type {CustomEvent} */ (event).detail));
+    for (const kind of ["input", "change", "click"])
+      refs.lab.addEventListener(kind, () => this.fields.writeSoon());
+    refs.lab.addEventListener("warned", (/** @type {any} */ event) =>
+      this.showWarning(/** @type {CustomEvent} */ (event).detail),
+    );
     this.isOpened = false;
   }
 
@@ -81,7 +97,15 @@ export class LabPage extends Page {
 
   // Stop everything on this page that runs or waits.
   halt() {
-    for (const { run } of [this.sweep, this.sweep.batch, this.peers, this.exact, this.claims, this.advice]) run.stop();
+    for (const { run } of [
+      this.sweep,
+      this.sweep.batch,
+      this.peers,
+      this.exact,
+      this.claims,
+      this.advice,
+    ])
+      run.stop();
   }
 
   get address() {
@@ -104,7 +128,10 @@ export class LabPage extends Page {
  * @param {Record<string, Bounds>} bounds
  */
 function labAddress({ refs, setting, sweep: { form }, advice, costs, exact }, bounds) {
-  const shared = Object.entries(setting.controls).map(([name, control]) => [settingOf(name).key, control]);
+  const shared = Object.entries(setting.controls).map(([name, control]) => [
+    settingOf(name).key,
+    control,
+  ]);
   const costFields = { load: "tokens_per_day", peak: "peak_factor", price: "price_per_hour" };
   const sweep = {
     method: refs.labMethod, // this field must be first, because the method decides which axes exist
@@ -116,16 +143,37 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs, exact }, bo
     repeats: refs.labRepeats,
     ...form.batch.controls,
   };
-  const others = { methods: refs.adviceMethods, batch: refs.adviceBatch, seconds: refs.adviceSeconds, "peers-k": refs.peersLength };
+  const others = {
+    methods: refs.adviceMethods,
+    batch: refs.adviceBatch,
+    seconds: refs.adviceSeconds,
+    "peers-k": refs.peersLength,
+  };
   const costed = Object.entries(costFields);
-  const drawn = { "exact-text": refs.exactText, "exact-method": refs.exactMethod, "exact-k": refs.exactLength, "exact-draft": refs.exactDraft, "exact-draws": refs.exactDraws };
+  const drawn = {
+    "exact-text": refs.exactText,
+    "exact-method": refs.exactMethod,
+    "exact-k": refs.exactLength,
+    "exact-draft": refs.exactDraft,
+    "exact-draws": refs.exactDraws,
+  };
   const fields = {
-    ...Object.fromEntries(shared), prompts: refs.labPrompts, ...sweep, ...others, ...drawn,
+    ...Object.fromEntries(shared),
+    prompts: refs.labPrompts,
+    ...sweep,
+    ...others,
+    ...drawn,
     ...Object.fromEntries(costed.map(([key, name]) => [key, costs.fields[name]])),
   };
-  const number = (/** @type {string} */ name) => (/** @type {string} */ text) => numberProblem(bounds[name], text);
+  const number = (/** @type {string} */ name) => (/** @type {string} */ text) =>
+    numberProblem(bounds[name], text);
   const rules = {
-    ...Object.fromEntries(addressSettings().map((each) => [each.key, (/** @type {string} */ text) => problemOf(each, text)])),
+    ...Object.fromEntries(
+      addressSettings().map((each) => [
+        each.key,
+        (/** @type {string} */ text) => problemOf(each, text),
+      ]),
+    ),
     prompts: (/** @type {string} */ text) => setting.countProblem(text),
     vary: (/** @type {string} */ text) => form.fields[0].axisProblem(text),
     and: (/** @type {string} */ text) => form.fields[1].axisProblem(text),
@@ -139,7 +187,9 @@ function labAddress({ refs, setting, sweep: { form }, advice, costs, exact }, bo
     "peers-k": (/** @type {string} */ text) => problemOf(settingOf("draft_length"), text),
     "exact-k": (/** @type {string} */ text) => problemOf(settingOf("draft_length"), text),
     "exact-draws": (/** @type {string} */ text) => exact.drawsProblem(text),
-    ...Object.fromEntries(costed.map(([key, name]) => [key, (/** @type {string} */ text) => costs.problem(name, text)])),
+    ...Object.fromEntries(
+      costed.map(([key, name]) => [key, (/** @type {string} */ text) => costs.problem(name, text)]),
+    ),
   };
   return new LabAddress(fields, rules, setting.own, () => (setting.draw(), form.offerAxes()));
 }

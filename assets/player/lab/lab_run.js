@@ -17,7 +17,12 @@ export class LabRun {
   constructor(parts, gradio, on) {
     this.on = on;
     this.transport = new Transport(gradio, {
-      accepted: () => (this.setBusy(true), this.showState("starting …"), this.warn(""), on.begun?.()),
+      accepted: () => (
+        this.setBusy(true),
+        this.showState("starting …"),
+        this.warn(""),
+        on.begun?.()
+      ),
       message: (message) => this.take(message),
       queued: (...ahead) => this.showState(waitingWords(...ahead)),
       failed: (text) => this.failed(text),
@@ -33,7 +38,10 @@ export class LabRun {
       stop.addEventListener("click", () => this.stop());
       // Ignore a repeated Enter key, because the key press that started the measurement must not
       // stop it.
-      stop.addEventListener("keydown", (/** @type {any} */ event) => event.repeat && event.preventDefault());
+      stop.addEventListener(
+        "keydown",
+        (/** @type {any} */ event) => event.repeat && event.preventDefault(),
+      );
     }
     this.go = go;
     this.stopButton = stop;

@@ -17,7 +17,8 @@ export class NarrowFold {
   // Fold the form, unless the user is editing it.
   close() {
     const { activeElement } = document;
-    const isEdited = this.form.contains(activeElement) && activeElement?.matches("input, textarea, select");
+    const isEdited =
+      this.form.contains(activeElement) && activeElement?.matches("input, textarea, select");
     if (!isEdited) this.form.classList.add("is-folded");
   }
 

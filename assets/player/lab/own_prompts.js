@@ -5,7 +5,8 @@ import { setText, takeFile } from "../shared/dom.js";
 
 export const OWN = "own"; // value of the task menu for the user's own prompts
 const REST_MILLISECONDS = 300; // pause after the last key before the server is asked
-const RULE = "One a line; or blocks with an empty line between; or JSON lines with the text under “prompt”, or turns under “messages”.";
+const RULE =
+  "One a line; or blocks with an empty line between; or JSON lines with the text under “prompt”, or turns under “messages”.";
 
 export class OwnPrompts {
   /**
@@ -63,7 +64,13 @@ export class OwnPrompts {
     if (text !== this.text) return;
     this.count = reply?.count ?? null;
     const of = this.name ? ` in ${this.name}` : "";
-    this.showFound(reply?.error ? reply.error : this.count === null ? "" : `${this.count} ${this.count === 1 ? "prompt" : "prompts"}${of}`);
+    this.showFound(
+      reply?.error
+        ? reply.error
+        : this.count === null
+          ? ""
+          : `${this.count} ${this.count === 1 ? "prompt" : "prompts"}${of}`,
+    );
     this.onChange();
   }
 

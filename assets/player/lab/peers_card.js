@@ -19,16 +19,31 @@ export class PeersCard {
     this.refs = refs;
     this.setting = setting;
     this.onResult = onResult;
-    this.errors = new FieldErrors(refs.peersError.closest("section"), { draft_length: refs.peersLength }, () => [
-      { name: "draft_length", control: refs.peersLength, problem: (text) => problemOf(settingOf("draft_length"), text) },
-    ]);
-    this.run = new LabRun({ go: refs.peersGo, stop: refs.peersStop, state: refs.peersState }, gradio, {
-      begun: () => this.begun(),
-      message: (message) => this.take(message),
-      failed: (text) => this.setting().show(text) || this.errors.report(text),
-    });
+    this.errors = new FieldErrors(
+      refs.peersError.closest("section"),
+      { draft_length: refs.peersLength },
+      () => [
+        {
+          name: "draft_length",
+          control: refs.peersLength,
+          problem: (text) => problemOf(settingOf("draft_length"), text),
+        },
+      ],
+    );
+    this.run = new LabRun(
+      { go: refs.peersGo, stop: refs.peersStop, state: refs.peersState },
+      gradio,
+      {
+        begun: () => this.begun(),
+        message: (message) => this.take(message),
+        failed: (text) => this.setting().show(text) || this.errors.report(text),
+      },
+    );
     refs.peersGo.addEventListener("click", () => this.start());
-    refs.peersLength.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.start());
+    refs.peersLength.addEventListener(
+      "keydown",
+      (/** @type {any} */ event) => event.key === "Enter" && this.start(),
+    );
   }
 
   start() {
@@ -46,11 +61,14 @@ export class PeersCard {
   take(message) {
     if (message.kind === "progress") this.showProgress(message);
     if (message.kind === "peers" && message.pairs.length) this.show(message);
-    if (message.kind === "end") this.run.showState(message.reason === "done" ? "" : this.stoppedWords);
+    if (message.kind === "end")
+      this.run.showState(message.reason === "done" ? "" : this.stoppedWords);
   }
 
   get stoppedWords() {
-    return this.isNew ? "stopped: the table shows what was measured until then" : "stopped before anything was measured";
+    return this.isNew
+      ? "stopped: the table shows what was measured until then"
+      : "stopped before anything was measured";
   }
 
   /** @param {Reply} message */
@@ -64,9 +82,13 @@ export class PeersCard {
     this.isNew = true;
     this.onResult();
     setText(this.refs.peersSetting, setting);
-    const rates = pairs.flatMap((/** @type {any} */ { ours, theirs }) => [ours, theirs]).map((/** @type {any} */ side) => side?.tokens_per_second ?? 0);
+    const rates = pairs
+      .flatMap((/** @type {any} */ { ours, theirs }) => [ours, theirs])
+      .map((/** @type {any} */ side) => side?.tokens_per_second ?? 0);
     const most = Math.max(...rates);
-    this.refs.peersResult.replaceChildren(...pairs.map((/** @type {any} */ pair) => pairRow(pair, most)));
+    this.refs.peersResult.replaceChildren(
+      ...pairs.map((/** @type {any} */ pair) => pairRow(pair, most)),
+    );
   }
 }
 
@@ -77,7 +99,12 @@ export class PeersCard {
 function pairRow({ title, call, ours, theirs, ratio }, most) {
   const row = element("section", "peer");
   const head = element("h3", "", title);
-  if (ratio !== null) head.append(" ", element("b", "", `${ratio.toFixed(2)}×`), element("span", "hint", " ours over the library’s"));
+  if (ratio !== null)
+    head.append(
+      " ",
+      element("b", "", `${ratio.toFixed(2)}×`),
+      element("span", "hint", " ours over the library’s"),
+    );
   row.append(head, bar("this app", ours, most, "ours"), bar(call, theirs, most, "theirs"));
   return row;
 }
@@ -91,14 +118,27 @@ function pairRow({ title, call, ours, theirs, ratio }, most) {
 function bar(name, row, most, className) {
   const made = element("div", `peer-bar ${className}`);
   const track = element("i");
-  track.style.setProperty("--share", `${((100 * (row?.tokens_per_second ?? 0)) / most).toFixed(1)}%`);
+  track.style.setProperty(
+    "--share",
+    `${((100 * (row?.tokens_per_second ?? 0)) / most).toFixed(1)}%`,
+  );
   const words = element("span", "", row ? `${row.tokens_per_second.toFixed(1)} tok/s` : "–");
-  made.append(element("span", "peer-name", name), track, words, element("span", "hint", row ? facts(row) : "not measured yet"));
+  made.append(
+    element("span", "peer-name", name),
+    track,
+    words,
+    element("span", "hint", row ? facts(row) : "not measured yet"),
+  );
   return made;
 }
 
 /** @param {Reply} row */
-function facts({ speedup, speedup_spread: [low, high], acceptance_rate: rate, block_efficiency: tau }) {
+function facts({
+  speedup,
+  speedup_spread: [low, high],
+  acceptance_rate: rate,
+  block_efficiency: tau,
+}) {
   const parts = [`${speedup.toFixed(2)}× our baseline (${low.toFixed(2)}–${high.toFixed(2)})`];
   if (rate !== null) parts.push(`acceptance rate α ${rate.toFixed(2)}`);
   if (tau !== null) parts.push(`tokens per forward τ ${tau.toFixed(2)}`);

@@ -4,7 +4,14 @@
 import { setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { controlsOf } from "../shared/setting_fields.js";
-import { defaults, labelled, numberProblem, problemFor, settingNamed, settingOf } from "../shared/settings.js";
+import {
+  defaults,
+  labelled,
+  numberProblem,
+  problemFor,
+  settingNamed,
+  settingOf,
+} from "../shared/settings.js";
 import { Menu } from "../shared/menu.js";
 import { PairFields } from "../shared/pair_fields.js";
 import { NarrowFold } from "./narrow_fold.js";
@@ -40,7 +47,9 @@ export class SettingForm {
     });
     this.begin(setup);
     refs.settingForm.addEventListener("input", () => this.changed());
-    refs.settingForm.addEventListener("submit", (/** @type {any} */ event) => event.preventDefault());
+    refs.settingForm.addEventListener("submit", (/** @type {any} */ event) =>
+      event.preventDefault(),
+    );
     refs.labTask.addEventListener("change", () => this.sourceChanged());
     this.fold = new NarrowFold(refs.settingForm, refs.settingChange);
   }
@@ -50,14 +59,19 @@ export class SettingForm {
     const { labDevice, labDtype } = this.refs;
     new Menu(labDevice).fill(devices);
     new Menu(labDtype).fill(dtypes);
-    for (const [menu, choices] of [[labDevice, devices], [labDtype, dtypes]]) menu.closest(".field").hidden = choices.length < 2;
+    for (const [menu, choices] of [
+      [labDevice, devices],
+      [labDtype, dtypes],
+    ])
+      menu.closest(".field").hidden = choices.length < 2;
   }
 
   /** @param {Setup} setup */
   begin({ lab }) {
     /** @type {Record<string, any>} */
     const values = { ...defaults(), task: this.tasks[0].name, max_new_tokens: lab.setting.tokens };
-    for (const [name, control] of Object.entries(this.controls)) control.value = String(values[name] ?? "");
+    for (const [name, control] of Object.entries(this.controls))
+      control.value = String(values[name] ?? "");
     this.usualCount = String(lab.setting.prompts);
     this.refs.labPrompts.value = this.usualCount;
     this.draw();
@@ -79,7 +93,9 @@ export class SettingForm {
 
   /** @returns {Record<string, string>} */
   get form() {
-    const { target, draft, task, ...values } = Object.fromEntries(Object.entries(this.controls).map(([name, { value }]) => [name, value]));
+    const { target, draft, task, ...values } = Object.fromEntries(
+      Object.entries(this.controls).map(([name, { value }]) => [name, value]),
+    );
     /** @type {Record<string, string>} */
     const models = this.pairs.isCustom ? { target, draft } : {};
     return { ...values, ...models, ...(this.isOwn ? {} : { task }) };
@@ -122,10 +138,14 @@ export class SettingForm {
   // The settings in one line, which is shown while the fields are folded.
   get words() {
     const { target, draft, task, temperature, max_new_tokens: tokens } = this.controls;
-    const pair = this.pairs.isCustom ? [target.value || "?", draft.value].filter(Boolean).join(" and ") : this.pairs.pair?.title;
+    const pair = this.pairs.isCustom
+      ? [target.value || "?", draft.value].filter(Boolean).join(" and ")
+      : this.pairs.pair?.title;
     const count = this.count ?? "?";
     const prompts = this.isOwn ? `${count} prompts of your own` : `${count} ${task.value} prompts`;
-    return [pair, prompts, `temperature ${temperature.value}`, `${tokens.value} new tokens`].join(" · ");
+    return [pair, prompts, `temperature ${temperature.value}`, `${tokens.value} new tokens`].join(
+      " · ",
+    );
   }
 
   // Return whether the server would certainly refuse the settings.
@@ -135,16 +155,32 @@ export class SettingForm {
   }
 
   get checked() {
-    const own = Object.entries(this.controls).map(([name, control]) => ({ name, control, problem: (/** @type {string} */ text) => problemFor(settingOf(name), this.pairs.pair, text) }));
-    return [...own, { name: "prompts", control: this.refs.labPrompts, problem: (/** @type {string} */ text) => this.countProblem(text) }];
+    const own = Object.entries(this.controls).map(([name, control]) => ({
+      name,
+      control,
+      problem: (/** @type {string} */ text) => problemFor(settingOf(name), this.pairs.pair, text),
+    }));
+    return [
+      ...own,
+      {
+        name: "prompts",
+        control: this.refs.labPrompts,
+        problem: (/** @type {string} */ text) => this.countProblem(text),
+      },
+    ];
   }
 
   // Return what is wrong with the number of prompts, or "" if nothing is.
   /** @param {string} text */
   countProblem(text) {
     if (this.isOwn && text.trim() === "") return "";
-    const there = this.isOwn ? this.own.count : this.heldOut.of(this.pairs.pair)[this.controls.task.value]?.length;
-    return numberProblem({ low: 1, high: Math.min(there ?? Infinity, this.mostPrompts), is_whole: true }, text);
+    const there = this.isOwn
+      ? this.own.count
+      : this.heldOut.of(this.pairs.pair)[this.controls.task.value]?.length;
+    return numberProblem(
+      { low: 1, high: Math.min(there ?? Infinity, this.mostPrompts), is_whole: true },
+      text,
+    );
   }
 
   // Show an error sentence of the server if it is about a field of this form. Return whether it is.
@@ -172,8 +208,14 @@ export class SettingForm {
  * @param {string} text
  */
 function controlOf(field, text) {
-  const all = [...field.querySelectorAll("textarea, input[type=text], select")].filter((each) => !each.closest("[hidden]"));
-  return all.find(({ value }) => text.endsWith(`got '${value}'`)) ?? all.find(({ type }) => type === "textarea") ?? all[0];
+  const all = [...field.querySelectorAll("textarea, input[type=text], select")].filter(
+    (each) => !each.closest("[hidden]"),
+  );
+  return (
+    all.find(({ value }) => text.endsWith(`got '${value}'`)) ??
+    all.find(({ type }) => type === "textarea") ??
+    all[0]
+  );
 }
 
 // Return the lab's elements, keyed by the names that the race page's form uses for its own

@@ -31,19 +31,33 @@ export class SweepCard {
     this.picked = null;
     this.hasFailed = false; // true if the run failed and its error is shown
     this.form = new SweepForm(refs, setup, setting);
-    this.views = new SweepViews(refs, theme, setup.lab.sweep.axes, (place) => ((this.picked = place), this.draw()));
+    this.views = new SweepViews(
+      refs,
+      theme,
+      setup.lab.sweep.axes,
+      (place) => ((this.picked = place), this.draw()),
+    );
     this.batch = new BatchCard(refs, gradio, () => this.sweep.file);
-    this.run = new LabRun({ go: refs.sweepGo, stop: refs.sweepStop, state: refs.sweepState }, gradio, {
-      begun: () => this.begun(),
-      message: (message) => this.take(message),
-      failed: (text) => this.failed(text),
-      ended: () => this.drawState(),
-    });
-    refs.sweepForm.addEventListener("submit", (/** @type {any} */ event) => (event.preventDefault(), this.start()));
+    this.run = new LabRun(
+      { go: refs.sweepGo, stop: refs.sweepStop, state: refs.sweepState },
+      gradio,
+      {
+        begun: () => this.begun(),
+        message: (message) => this.take(message),
+        failed: (text) => this.failed(text),
+        ended: () => this.drawState(),
+      },
+    );
+    refs.sweepForm.addEventListener(
+      "submit",
+      (/** @type {any} */ event) => (event.preventDefault(), this.start()),
+    );
     refs.sweepRest.addEventListener("click", () => this.goOn());
     refs.sweepOpen.addEventListener("click", () => refs.sweepFile.click());
     refs.sweepFile.addEventListener("change", () => this.openFile());
-    refs.sweepSave.addEventListener("click", () => download(new Blob([this.sweep.file]), `${NAME}.jsonl`));
+    refs.sweepSave.addEventListener("click", () =>
+      download(new Blob([this.sweep.file]), `${NAME}.jsonl`),
+    );
     refs.sweepCsv.addEventListener("click", () => this.saveTable());
   }
 
@@ -51,7 +65,11 @@ export class SweepCard {
   recall() {
     if (!this.sweep.recall()) return;
     const { length } = this.sweep.points;
-    this.run.showState(this.sweep.isComplete ? "" : `Leaving the page ends a sweep: ${length} of ${this.sweep.size} points are kept.`);
+    this.run.showState(
+      this.sweep.isComplete
+        ? ""
+        : `Leaving the page ends a sweep: ${length} of ${this.sweep.size} points are kept.`,
+    );
     this.draw();
   }
 
@@ -85,7 +103,8 @@ export class SweepCard {
     refs.sweepRest.hidden = true;
     refs.sweepBar.hidden = false;
     refs.sweepBar.removeAttribute("value"); // without a value the bar shows that the length is unknown
-    if (refs.sweepState.getBoundingClientRect().top > window.innerHeight) refs.sweepSentence.closest("section").scrollIntoView();
+    if (refs.sweepState.getBoundingClientRect().top > window.innerHeight)
+      refs.sweepSentence.closest("section").scrollIntoView();
   }
 
   /** @param {any} message */
@@ -95,11 +114,14 @@ export class SweepCard {
     if (message.kind === "point") this.sweep.add(message.line);
     if (message.kind === "point" || message.kind === "noise") this.draw();
     if (message.kind === "progress") this.showProgress(message);
-    if (message.kind === "end") this.run.showState(message.reason === "done" ? "" : this.stoppedWords);
+    if (message.kind === "end")
+      this.run.showState(message.reason === "done" ? "" : this.stoppedWords);
   }
 
   get stoppedWords() {
-    return this.isPlanned ? `stopped: ${this.sweep.points.length} of ${this.sweep.size} points` : "stopped before it began";
+    return this.isPlanned
+      ? `stopped: ${this.sweep.points.length} of ${this.sweep.size} points`
+      : "stopped before it began";
   }
 
   // Take the plan of the new sweep. The previous sweep is replaced only now, so that a sweep that
@@ -117,7 +139,10 @@ export class SweepCard {
 
   /** @param {Reply} message */
   showProgress({ noise, repeats, done, points, seconds_left: left }) {
-    if (noise !== undefined) return this.run.showState(`measuring the noise of this machine: ${noise + 1} of ${repeats} …`);
+    if (noise !== undefined)
+      return this.run.showState(
+        `measuring the noise of this machine: ${noise + 1} of ${repeats} …`,
+      );
     this.refs.sweepBar.value = done / points;
     this.run.showState(`${done} of ${points} points${leftWords(left)}`);
   }
@@ -132,16 +157,17 @@ export class SweepCard {
     const { file, noise } = this.sweep;
     const reply = await this.run.transport.ask("draw", { file, noise, picked: this.picked });
     this.isDrawing = false;
-    if (this.isStale) return (this.isStale = false), this.draw();
+    if (this.isStale) return ((this.isStale = false), this.draw());
     if (reply === null && this.hasFailed) return; // the error of the failed run is already shown
-    if (reply === null || reply.error) return this.showError(reply?.error ?? "The server cannot be reached.");
+    if (reply === null || reply.error)
+      return this.showError(reply?.error ?? "The server cannot be reached.");
     setText(this.refs.sweepSentence, reply.sentence);
     setText(this.refs.sweepSetting, reply.setting);
     this.views.draw(reply, this.sweep);
     this.batch.setPoint(reply);
     this.drawState();
     this.onPoint(this.views.picked, reply.picked_words);
-    if (reply.picked !== null) this.form.fold.close(), this.onResult();
+    if (reply.picked !== null) (this.form.fold.close(), this.onResult());
   }
 
   drawState() {
@@ -173,7 +199,8 @@ export class SweepCard {
     const text = await file.text();
     const reply = await this.run.transport.ask("draw", { file: text, noise: [] });
     this.refs.sweepError.hidden = true;
-    if (reply === null || reply.error) return this.showError(`${file.name}: ${reply?.error ?? "the server cannot be reached"}`);
+    if (reply === null || reply.error)
+      return this.showError(`${file.name}: ${reply?.error ?? "the server cannot be reached"}`);
     this.sweep.setFile(text);
     this.picked = null;
     this.run.showState(`${file.name} · the noise of its machine is not in the file`);

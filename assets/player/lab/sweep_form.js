@@ -35,7 +35,11 @@ export class SweepForm {
     this.errors = new FieldErrors(refs.sweepForm, {}, () => this.checked);
     const names = { pair: pairs.filter(({ name }) => name !== CUSTOM), task: [], method: methods };
     const onChange = () => this.changed();
-    const parts = [1, 2].map((at) => ({ menu: new Menu(refs[`axis${at}`], false), input: refs[`values${at}`], choices: refs[`choices${at}`] }));
+    const parts = [1, 2].map((at) => ({
+      menu: new Menu(refs[`axis${at}`], false),
+      input: refs[`values${at}`],
+      choices: refs[`choices${at}`],
+    }));
     this.fields = [
       new AxisField(parts[0], this.axes, { names, onChange }),
       new AxisField(parts[1], this.axes, { names, none: NOTHING_ELSE, onChange }),
@@ -60,7 +64,13 @@ export class SweepForm {
    */
   offer(refusals, tasks) {
     this.menu.fill(
-      this.methods.map(({ name, title, summary, group }) => ({ name, title, group, note: summary, refusal: refusals[name] })),
+      this.methods.map(({ name, title, summary, group }) => ({
+        name,
+        title,
+        group,
+        note: summary,
+        refusal: refusals[name],
+      })),
     );
     const method = this.methods.filter(({ name }) => !refusals[name]);
     for (const field of this.fields) field.offer({ task: tasks, method });
@@ -82,7 +92,9 @@ export class SweepForm {
   // all varied methods have.
   offerAxes() {
     const varied = this.fields.flatMap((field) => field.variedMethods);
-    const chosen = varied.length ? varied : this.methods.filter(({ name }) => name === this.refs.labMethod.value);
+    const chosen = varied.length
+      ? varied
+      : this.methods.filter(({ name }) => name === this.refs.labMethod.value);
     for (const field of this.fields) field.offerAxes(chosen);
   }
 
@@ -96,13 +108,20 @@ export class SweepForm {
     const { form, prompts } = this.setting().order;
     const own = { method: labMethod.value, draft_length: labLength.value };
     const axes = this.fields.map((field) => field.order).filter(Boolean);
-    return { form: { ...form, ...own }, prompts, axes, repeats: labRepeats.value, batch: this.batch.order };
+    return {
+      form: { ...form, ...own },
+      prompts,
+      axes,
+      repeats: labRepeats.value,
+      batch: this.batch.order,
+    };
   }
 
   changed() {
     this.offerAxes();
     const varied = this.chosenAxes.map((axis) => axis.name);
-    for (const field of this.refs.sweepForm.querySelectorAll("[data-axis]")) field.hidden = varied.includes(field.dataset.axis);
+    for (const field of this.refs.sweepForm.querySelectorAll("[data-axis]"))
+      field.hidden = varied.includes(field.dataset.axis);
     this.batch.refresh(varied);
     this.clearErrors();
     this.drawSize();
@@ -115,9 +134,16 @@ export class SweepForm {
 
   // The sweep in one line, which is shown while the fields are folded.
   get words() {
-    const axes = this.fields.flatMap(({ axis, input }) => (axis ? `${axis.title} ${input.value}` : []));
+    const axes = this.fields.flatMap(({ axis, input }) =>
+      axis ? `${axis.title} ${input.value}` : [],
+    );
     const method = this.methods.find(({ name }) => name === this.refs.labMethod.value);
-    return [axes.join(" and "), method?.title, ...this.batch.words, `${this.refs.labRepeats.value} repeats`].join(" · ");
+    return [
+      axes.join(" and "),
+      method?.title,
+      ...this.batch.words,
+      `${this.refs.labRepeats.value} repeats`,
+    ].join(" · ");
   }
 
   // React to new values of the fields, which come from an address or from before a reload.
@@ -131,7 +157,8 @@ export class SweepForm {
     const counts = this.fields.map((field) => field.count);
     const points = counts[0] * counts[1];
     const runs = 2 * points * (this.setting().count ?? NaN) * Number(this.refs.labRepeats.value);
-    if (counts.includes(null) || !Number.isInteger(runs) || runs <= 0 || this.errors.wrong.length) return "";
+    if (counts.includes(null) || !Number.isInteger(runs) || runs <= 0 || this.errors.wrong.length)
+      return "";
     return `${points} ${points === 1 ? "point" : "points"}, ${runs} runs`;
   }
 
@@ -145,10 +172,28 @@ export class SweepForm {
   // axis varies it.
   get checked() {
     const { labLength, labRepeats } = this.refs;
-    const varied = this.fields.map((field, at) => ({ name: `axis${at + 1}`, title: field.axis?.title, control: field.input, problem: (/** @type {string} */ text) => field.problem(text) }));
-    const length = { name: "draft_length", control: labLength, problem: (/** @type {string} */ text) => problemOf(settingOf("draft_length"), text) };
-    const repeats = { name: "repeats", control: labRepeats, problem: (/** @type {string} */ text) => numberProblem(this.repeats, text) };
-    return [...varied, ...(labLength.closest(".field[hidden]") ? [] : [length]), ...this.batch.checked, repeats];
+    const varied = this.fields.map((field, at) => ({
+      name: `axis${at + 1}`,
+      title: field.axis?.title,
+      control: field.input,
+      problem: (/** @type {string} */ text) => field.problem(text),
+    }));
+    const length = {
+      name: "draft_length",
+      control: labLength,
+      problem: (/** @type {string} */ text) => problemOf(settingOf("draft_length"), text),
+    };
+    const repeats = {
+      name: "repeats",
+      control: labRepeats,
+      problem: (/** @type {string} */ text) => numberProblem(this.repeats, text),
+    };
+    return [
+      ...varied,
+      ...(labLength.closest(".field[hidden]") ? [] : [length]),
+      ...this.batch.checked,
+      repeats,
+    ];
   }
 
   /** @param {string} text */
@@ -157,8 +202,10 @@ export class SweepForm {
     const [said] = text.split(" ", 1);
     const name = OTHER_NAMES[said] ?? said;
     const at = this.fields.findIndex(({ axis }) => axis?.settings.includes(name));
-    if (at >= 0) return this.show(`axis${at + 1}`, text.replace(said, this.fields[at].axis?.title ?? said));
-    if (this.errors.lineOf(settingNamed(name)) || !this.setting().show(text)) this.show(settingNamed(name), labelled(text.replace(said, name)));
+    if (at >= 0)
+      return this.show(`axis${at + 1}`, text.replace(said, this.fields[at].axis?.title ?? said));
+    if (this.errors.lineOf(settingNamed(name)) || !this.setting().show(text))
+      this.show(settingNamed(name), labelled(text.replace(said, name)));
   }
 
   /**

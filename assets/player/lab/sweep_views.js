@@ -21,7 +21,8 @@ export class SweepViews {
     this.reply = null;
     this.sweep = new KeptSweep();
     const onLine = (/** @type {number} */ at) => this.pick(this.reply.line[at]);
-    const onCell = (/** @type {(string | number)[]} */ cell) => this.pick(this.reply.cells[cell.join(",")]);
+    const onCell = (/** @type {(string | number)[]} */ cell) =>
+      this.pick(this.reply.cells[cell.join(",")]);
     this.charts = {
       heatmap: new Chart(refs.labHeatmap, theme, onCell),
       speedup: new Chart(refs.labSpeedup, theme, onLine),
@@ -73,20 +74,32 @@ export class SweepViews {
   get places() {
     if (!this.reply || this.sweep.isEmpty) return [];
     const { axes } = this.sweep.plan;
-    const placeOf = (/** @type {any} */ { setting }) => axes.reduce((/** @type {number} */ place, /** @type {any} */ [name, values]) => place * values.length + values.indexOf(setting[name]), 0);
-    return this.sweep.points.map((/** @type {any} */ point) => ({ place: placeOf(point), point })).sort((/** @type {any} */ a, /** @type {any} */ b) => a.place - b.place);
+    const placeOf = (/** @type {any} */ { setting }) =>
+      axes.reduce(
+        (/** @type {number} */ place, /** @type {any} */ [name, values]) =>
+          place * values.length + values.indexOf(setting[name]),
+        0,
+      );
+    return this.sweep.points
+      .map((/** @type {any} */ point) => ({ place: placeOf(point), point }))
+      .sort((/** @type {any} */ a, /** @type {any} */ b) => a.place - b.place);
   }
 
   get picked() {
-    return this.places.find((/** @type {any} */ { place }) => place === this.reply.picked)?.point ?? null;
+    return (
+      this.places.find((/** @type {any} */ { place }) => place === this.reply.picked)?.point ?? null
+    );
   }
 
   drawTable() {
     const { sweepTable } = this.refs;
     const held = document.activeElement?.closest?.("[data-place]")?.getAttribute("data-place");
-    const titles = this.sweep.plan.axes.map((/** @type {any} */ [name]) => this.axes.find((axis) => axis.name === name)?.title);
+    const titles = this.sweep.plan.axes.map(
+      (/** @type {any} */ [name]) => this.axes.find((axis) => axis.name === name)?.title,
+    );
     sweepTable.replaceChildren(...pointRows(this.places, titles, this.reply));
-    if (held && !document.activeElement?.closest?.("[data-place]")) sweepTable.querySelector(`[data-place="${held}"]`)?.focus({ preventScroll: true });
+    if (held && !document.activeElement?.closest?.("[data-place]"))
+      sweepTable.querySelector(`[data-place="${held}"]`)?.focus({ preventScroll: true });
   }
 
   repaint() {
@@ -99,7 +112,11 @@ export class SweepViews {
 /** @type {[string, (point: any) => string][]} */
 const COLUMNS = [
   ["speedup", (point) => `${point.speedup.toFixed(2)}×`],
-  ["spread", ({ speedup_spread: [low, high] }) => (low < high ? `${low.toFixed(2)}–${high.toFixed(2)}` : DASH)],
+  [
+    "spread",
+    ({ speedup_spread: [low, high] }) =>
+      low < high ? `${low.toFixed(2)}–${high.toFixed(2)}` : DASH,
+  ],
   ["explained", (point) => digits(point.theory_speedup, 2, "×")],
   ["acceptance rate α", (point) => digits(point.acceptance_rate, 2)],
   ["rejection rate", (point) => digits(point.rejection_rate, 2)],
@@ -131,7 +148,10 @@ function digits(value, count, unit = "") {
 function pointRows(places, titles, { picked, best }) {
   const head = element("thead");
   const row = element("tr");
-  row.append(...titles.map((title) => headCell(title, "")), ...COLUMNS.map(([name]) => headCell(name, "number")));
+  row.append(
+    ...titles.map((title) => headCell(title, "")),
+    ...COLUMNS.map(([name]) => headCell(name, "number")),
+  );
   head.append(row);
   const body = element("tbody");
   body.append(...places.map(({ place, point }) => pointRow(place, point, { picked, best })));
@@ -154,6 +174,9 @@ function pointRow(place, point, { picked, best }) {
   button.setAttribute("aria-label", `Show the point ${Object.values(point.setting).join(", ")}`);
   cell.append(button);
   row.append(cell, ...others.map((value) => element("td", "", String(value))));
-  for (const [name, value] of COLUMNS) row.append(element("td", `number${name === "speedup" && place === best ? " best" : ""}`, value(point)));
+  for (const [name, value] of COLUMNS)
+    row.append(
+      element("td", `number${name === "speedup" && place === best ? " best" : ""}`, value(point)),
+    );
   return row;
 }

@@ -44,13 +44,18 @@ export class FormulaView {
     this.inNumbers = inNumbers;
     for (const { name, meaning, value } of formula.symbols) {
       const number = this.text.write(value);
-      for (const symbol of symbols(inNumbers, name)) symbol.replaceWith(leaf(inNumbers, "mn", number));
+      for (const symbol of symbols(inNumbers, name))
+        symbol.replaceWith(leaf(inNumbers, "mn", number));
       for (const symbol of symbols(general, name)) {
         symbol.dataset.title = `${symbol.textContent} = ${number}`;
         symbol.dataset.meaning = meaning;
       }
     }
-    if (formula.result) inNumbers.append(leaf(inNumbers, "mo", "="), leaf(inNumbers, "mn", this.text.write(formula.result)));
+    if (formula.result)
+      inNumbers.append(
+        leaf(inNumbers, "mo", "="),
+        leaf(inNumbers, "mn", this.text.write(formula.result)),
+      );
   }
 }
 

@@ -40,5 +40,6 @@ export function notebookLink({ notebook }) {
 // Return a link to the first step of a lesson, for other pages.
 /** @param {string} lesson */
 export function lessonLink(lesson) {
-  return new URL(`${pageLink("learn")}&lesson=${encodeURIComponent(lesson)}`, window.location.href).href;
+  return new URL(`${pageLink("learn")}&lesson=${encodeURIComponent(lesson)}`, window.location.href)
+    .href;
 }

@@ -24,16 +24,31 @@ export class LearnPage extends Page {
     this.refs = refs;
     this.progress = new Progress();
     /** @type {Course} */
-    this.course = { setup, theme, gradio, prompts, recordings: new Recordings(gradio), drive: new Drive(gradio), recorded: {}, noEngine: "" };
+    this.course = {
+      setup,
+      theme,
+      gradio,
+      prompts,
+      recordings: new Recordings(gradio),
+      drive: new Drive(gradio),
+      recorded: {},
+      noEngine: "",
+    };
     /** @type {{ lessons: LessonRecord[], widgets: WidgetKindRecord[], recorded: Record<string, RecordedOrder>, no_engine: string } | null} */
     this.offer = null;
     /** @type {LessonView | null} */
     this.view = null;
-    refs.lessonBack.addEventListener("click", (/** @type {any} */ event) => this.follow(event, null));
+    refs.lessonBack.addEventListener("click", (/** @type {any} */ event) =>
+      this.follow(event, null),
+    );
     refs.lessonPrevious.addEventListener("click", () => this.move(-1));
     refs.lessonNext.addEventListener("click", () => this.move(1));
-    refs.lessonSteps.addEventListener("click", (/** @type {any} */ event) => this.followStep(event));
-    refs.learnList.addEventListener("click", (/** @type {any} */ event) => this.followLesson(event));
+    refs.lessonSteps.addEventListener("click", (/** @type {any} */ event) =>
+      this.followStep(event),
+    );
+    refs.learnList.addEventListener("click", (/** @type {any} */ event) =>
+      this.followLesson(event),
+    );
   }
 
   /** @param {boolean} isShown */
@@ -90,7 +105,10 @@ export class LearnPage extends Page {
       learnError.hidden = true;
     } catch {
       learnError.hidden = false;
-      setText(learnError, "The lessons could not be loaded. Open this page again to try once more.");
+      setText(
+        learnError,
+        "The lessons could not be loaded. Open this page again to try once more.",
+      );
     }
   }
 
@@ -128,7 +146,12 @@ export class LearnPage extends Page {
   viewOf(lesson) {
     const kinds = this.offer?.widgets ?? [];
     const link = (/** @type {number} */ at) => linkTo(lesson.name, lesson.steps[at].name);
-    return new LessonView(this.refs, lesson, kinds, this.course, { progress: this.progress, onward: this.onward(lesson), go: (at) => this.go(lesson.name, lesson.steps[at].name), link });
+    return new LessonView(this.refs, lesson, kinds, this.course, {
+      progress: this.progress,
+      onward: this.onward(lesson),
+      go: (at) => this.go(lesson.name, lesson.steps[at].name),
+      link,
+    });
   }
 
   // Return the next lesson of the same group, or undefined after the last one.
@@ -196,8 +219,18 @@ export class LearnPage extends Page {
 
   drawList() {
     const lessons = this.offer?.lessons ?? [];
-    const cards = (/** @type {string} */ group) => lessons.filter((lesson) => lesson.group === group).map((lesson) => this.card(lesson));
-    const { lessonCards, lessonExtras, lessonFurther, lessonExercises, lessonPractice, lessonMythCards, lessonMyths, lessonDone } = this.refs;
+    const cards = (/** @type {string} */ group) =>
+      lessons.filter((lesson) => lesson.group === group).map((lesson) => this.card(lesson));
+    const {
+      lessonCards,
+      lessonExtras,
+      lessonFurther,
+      lessonExercises,
+      lessonPractice,
+      lessonMythCards,
+      lessonMyths,
+      lessonDone,
+    } = this.refs;
     lessonCards.replaceChildren(...cards("core"));
     lessonExtras.replaceChildren(...cards("optional"));
     lessonExercises.replaceChildren(...cards("exercise"));
@@ -210,7 +243,12 @@ export class LearnPage extends Page {
     this.drawBeginning(core);
     const minutes = core.reduce((sum, lesson) => sum + lesson.minutes, 0);
     const whole = `${counted(core.length, "lesson")} in this order, about ${counted(minutes, "minute")} in all.`;
-    setText(lessonDone, done ? `${whole} Of these and of all below, ${done} ${done === 1 ? "is" : "are"} done.` : whole);
+    setText(
+      lessonDone,
+      done
+        ? `${whole} Of these and of all below, ${done} ${done === 1 ? "is" : "are"} done.`
+        : whole,
+    );
   }
 
   // Show the button that continues with the first lesson that is not done.
@@ -238,9 +276,23 @@ export class LearnPage extends Page {
     const title = element("h3");
     title.append(link);
     const parts = lesson.steps.filter(({ part }) => part).length;
-    const facts = element("p", "hint", [counted(lesson.minutes, "minute"), ...(parts ? [counted(parts, "part")] : []), counted(lesson.steps.length, "step"), ...(done ? ["done"] : [])].join(" · "));
+    const facts = element(
+      "p",
+      "hint",
+      [
+        counted(lesson.minutes, "minute"),
+        ...(parts ? [counted(parts, "part")] : []),
+        counted(lesson.steps.length, "step"),
+        ...(done ? ["done"] : []),
+      ].join(" · "),
+    );
     const mark = MARKS[lesson.group] ?? String(lesson.number);
-    item.append(element("span", "lesson-number", mark), title, element("p", "", lesson.question), facts);
+    item.append(
+      element("span", "lesson-number", mark),
+      title,
+      element("p", "", lesson.question),
+      facts,
+    );
     if (done) item.append(element("p", "lesson-learned", lesson.learned));
     const notebook = notebookLink(lesson);
     if (notebook) item.append(notebook);

@@ -23,7 +23,9 @@ export function rightOption({ options, value }, values, possible = {}) {
   const found = values[value];
   if (found === undefined || found === null) return undefined;
   const allowed = possible[value]?.values ?? [found];
-  const [first, ...others] = allowed.map((each) => options.find(({ low, high }) => each >= (low ?? -Infinity) && each < (high ?? Infinity)));
+  const [first, ...others] = allowed.map((each) =>
+    options.find(({ low, high }) => each >= (low ?? -Infinity) && each < (high ?? Infinity)),
+  );
   return others.every((other) => other === first) ? first : undefined;
 }
 
@@ -35,7 +37,8 @@ export function rightOption({ options, value }, values, possible = {}) {
  */
 export function undecidedWords(step, values, possible = {}) {
   if (!step.value || rightOption(step, values, possible)) return "";
-  if (values[step.value] === undefined || values[step.value] === null) return "It has not been measured.";
+  if (values[step.value] === undefined || values[step.value] === null)
+    return "It has not been measured.";
   return `${possible[step.value]?.words ?? ""} This measurement allows more than one of these answers.`.trim();
 }
 
@@ -51,7 +54,12 @@ export function typedNumber(text) {
   if (!found) return null;
   const digits = found[1].replace(",", ".");
   const places = digits.includes(".") ? digits.length - digits.indexOf(".") - 1 : 0;
-  return { number: Number(digits), isPercent: found[2] === "%", places, isExact: digits.replace(/^[+-]?[0.]*/, "").length > 1 };
+  return {
+    number: Number(digits),
+    isPercent: found[2] === "%",
+    places,
+    isExact: digits.replace(/^[+-]?[0.]*/, "").length > 1,
+  };
 }
 
 // Return the option whose value the learner typed, or undefined if there is none. The right option
@@ -68,7 +76,8 @@ export function typedOption({ options }, values, formatOf, { number, isPercent, 
     if (wanted === undefined || wanted === null) return false;
     const format = formatOf(value);
     if (format === "count") return Math.abs(number - wanted) <= 0.5;
-    const asTyped = isPercent || (format === "percent" && Math.abs(number) > 1) ? 100 * wanted : wanted;
+    const asTyped =
+      isPercent || (format === "percent" && Math.abs(number) > 1) ? 100 * wanted : wanted;
     if (isExact && asTyped.toFixed(places) === number.toFixed(places)) return true;
     return Math.abs(number - asTyped) <= NEAR * Math.abs(asTyped);
   };

@@ -16,7 +16,8 @@ const WRITTEN = {
   count: (value) => Math.round(value).toLocaleString("en-US"),
   times: (value) => `${decimal(value)}×`,
   decimal,
-  milliseconds: (value) => `${value < 0.9995 ? (1000 * value).toPrecision(3) : Math.round(1000 * value).toLocaleString("en-US")} ms`,
+  milliseconds: (value) =>
+    `${value < 0.9995 ? (1000 * value).toPrecision(3) : Math.round(1000 * value).toLocaleString("en-US")} ms`,
   token: tokenLabel,
   text: String,
 };
@@ -59,7 +60,12 @@ export class LessonText {
   // Return the paragraphs of a text. Blank lines separate them.
   /** @param {string} text */
   paragraphs(text) {
-    return text.trim() ? text.trim().split(/\n\s*\n/).map((each) => this.inline(element("p"), each)) : [];
+    return text.trim()
+      ? text
+          .trim()
+          .split(/\n\s*\n/)
+          .map((each) => this.inline(element("p"), each))
+      : [];
   }
 
   /**
@@ -74,7 +80,8 @@ export class LessonText {
     box.replaceChildren(...textParts(text).map((part) => this.part(part)));
     box.querySelectorAll("button").forEach(glue);
     this.values = own;
-    if (values) box.querySelectorAll("[data-value]").forEach((each) => each.removeAttribute("data-value"));
+    if (values)
+      box.querySelectorAll("[data-value]").forEach((each) => each.removeAttribute("data-value"));
     return box;
   }
 
@@ -84,7 +91,11 @@ export class LessonText {
     if (kind === "term") return termButton(text, name);
     if (kind === "strong") return element("em", "", text);
     if (kind === "code") return element("code", "", text);
-    const made = element(this.formats.get(name) === "token" ? "code" : "b", "value", this.write(name));
+    const made = element(
+      this.formats.get(name) === "token" ? "code" : "b",
+      "value",
+      this.write(name),
+    );
     made.dataset.value = name;
     return made;
   }
@@ -96,7 +107,9 @@ export class LessonText {
    */
   refresh(box, values) {
     this.values = values;
-    for (const each of /** @type {NodeListOf<HTMLElement>} */ (box.querySelectorAll("[data-value]"))) {
+    for (const each of /** @type {NodeListOf<HTMLElement>} */ (
+      box.querySelectorAll("[data-value]")
+    )) {
       const text = this.write(each.dataset.value ?? "");
       if (each.textContent !== text) each.textContent = text;
     }
@@ -107,8 +120,13 @@ export class LessonText {
 /** @param {Element} button */
 function glue(button) {
   const [before, after] = [button.previousSibling, button.nextSibling];
-  const open = /[([“‘]*$/.exec(before?.nodeType === Node.TEXT_NODE ? (before.textContent ?? "") : "")?.[0] ?? "";
-  const close = /^[)\].,:;!?’”]*/.exec(after?.nodeType === Node.TEXT_NODE ? (after.textContent ?? "") : "")?.[0] ?? "";
+  const open =
+    /[([“‘]*$/.exec(before?.nodeType === Node.TEXT_NODE ? (before.textContent ?? "") : "")?.[0] ??
+    "";
+  const close =
+    /^[)\].,:;!?’”]*/.exec(
+      after?.nodeType === Node.TEXT_NODE ? (after.textContent ?? "") : "",
+    )?.[0] ?? "";
   if (!open && !close) return;
   if (before && open) before.textContent = (before.textContent ?? "").slice(0, -open.length);
   if (after && close) after.textContent = (after.textContent ?? "").slice(close.length);
@@ -133,7 +151,10 @@ export function textParts(text) {
     end = found.index + whole.length;
     if (value !== undefined) parts.push({ kind: "value", text: "", name: value });
     else if (term !== undefined) parts.push({ kind: "term", text: words, name: term });
-    else parts.push(strong !== undefined ? { kind: "strong", text: strong } : { kind: "code", text: code });
+    else
+      parts.push(
+        strong !== undefined ? { kind: "strong", text: strong } : { kind: "code", text: code },
+      );
   }
   parts.push({ kind: "plain", text: text.slice(end) });
   return parts.filter(({ kind, text: own }) => kind !== "plain" || own !== "");

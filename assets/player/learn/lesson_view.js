@@ -13,7 +13,11 @@ import { WIDGETS } from "./widgets.js";
 
 const OTHER = { name: "·", text: "another number" }; // the answer if a typed number matches no option
 /** @type {Partial<Record<LessonGroupName, string>>} */
-const PLACES = { optional: "A further lesson", exercise: "An exercise", misconception: "Often believed" };
+const PLACES = {
+  optional: "A further lesson",
+  exercise: "An exercise",
+  misconception: "Often believed",
+};
 
 const MOST_WORDS = 600; // longest question to a class, in characters
 
@@ -42,7 +46,12 @@ export class LessonView {
     /** @type {Map<string, Record<string, any>>} step -> values that its question contained when it was answered */
     this.asked = new Map();
     this.isReached = false;
-    this.number = new NumberForm((typed) => this.choose(typedOption(this.step, this.widget.values, (value) => this.text.formats.get(value), typed)?.name ?? OTHER.name));
+    this.number = new NumberForm((typed) =>
+      this.choose(
+        typedOption(this.step, this.widget.values, (value) => this.text.formats.get(value), typed)
+          ?.name ?? OTHER.name,
+      ),
+    );
     /** @type {Map<string, Staged>} */
     this.staged = new Map();
     refs.lessonStage.replaceChildren();
@@ -65,7 +74,9 @@ export class LessonView {
       changed: () => isShown() && this.changed(),
       reached: (goal) => isShown() && this.reached(goal),
     });
-    const text = new LessonText(/** @type {WidgetKindRecord} */ (this.kinds.find((kind) => kind.name === name)));
+    const text = new LessonText(
+      /** @type {WidgetKindRecord} */ (this.kinds.find((kind) => kind.name === name)),
+    );
     const made = { widget, box, text };
     this.staged.set(name, made);
     return made;
@@ -109,7 +120,9 @@ export class LessonView {
   // Return whether the learner has come back to a question that was answered before. In that case,
   // the widget may show the parts that it hides until the question is answered.
   get isShownAgain() {
-    return this.step.kind !== "predict" && this.given[this.step.name] !== undefined && this.isAnswered;
+    return (
+      this.step.kind !== "predict" && this.given[this.step.name] !== undefined && this.isAnswered
+    );
   }
 
   /** @param {string} name */
@@ -118,8 +131,11 @@ export class LessonView {
     const isTold = step.kind !== "predict" && this.given[step.name] !== undefined;
     this.given[step.name] = name;
     const detail = { place: this.place, option: name };
-    if (!isTold) this.refs.lessonPage.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail }));
-    if (step.kind === "predict") this.progress.answer(this.lesson.name, step.name, name), this.asked.set(step.name, widget.values);
+    if (!isTold)
+      this.refs.lessonPage.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail }));
+    if (step.kind === "predict")
+      (this.progress.answer(this.lesson.name, step.name, name),
+        this.asked.set(step.name, widget.values));
     else if (step.kind === "case" || this.isAnswered) widget.reveal();
     if (this.isAnswered) this.solved.add(step.name);
     if (this.isLast && this.isAnswered) this.progress.set(this.lesson.name, { done: true });
@@ -144,14 +160,21 @@ export class LessonView {
   get question() {
     const { step, refs, place } = this;
     if (!step.options.length) return null;
-    const options = step.options.map(({ name, text }) => ({ name, text: this.text.inline(element("span"), text).textContent ?? "" }));
+    const options = step.options.map(({ name, text }) => ({
+      name,
+      text: this.text.inline(element("span"), text).textContent ?? "",
+    }));
     if (step.kind === "number") {
       // Students type a number, so a class sees these options only together with the result. They
       // can therefore say which ones are right.
-      for (const [at, { right }] of step.options.entries()) if (right) options[at].text += " (right)";
+      for (const [at, { right }] of step.options.entries())
+        if (right) options[at].text += " (right)";
       options.push(OTHER);
     }
-    const words = [refs.lessonStepTitle, ...refs.lessonText.children].map(({ textContent }) => textContent).join("\n").slice(0, MOST_WORDS);
+    const words = [refs.lessonStepTitle, ...refs.lessonText.children]
+      .map(({ textContent }) => textContent)
+      .join("\n")
+      .slice(0, MOST_WORDS);
     return { kind: "prediction", place, words, guess: "", options };
   }
 
@@ -218,11 +241,14 @@ export class LessonView {
     const { step, refs } = this;
     if (step.kind === "number") {
       refs.lessonOptions.hidden = false;
-      if (!refs.lessonOptions.contains(this.number.box)) refs.lessonOptions.replaceChildren(this.number.box);
+      if (!refs.lessonOptions.contains(this.number.box))
+        refs.lessonOptions.replaceChildren(this.number.box);
       return;
     }
     const given = this.given[step.name];
-    const held = refs.lessonOptions.contains(document.activeElement) ? /** @type {any} */ (document.activeElement).dataset.option : null;
+    const held = refs.lessonOptions.contains(document.activeElement)
+      ? /** @type {any} */ (document.activeElement).dataset.option
+      : null;
     refs.lessonOptions.hidden = !step.options.length;
     refs.lessonOptions.replaceChildren(
       ...step.options.map((option) => {
@@ -235,15 +261,18 @@ export class LessonView {
         return made;
       }),
     );
-    if (held) refs.lessonOptions.querySelector(`[data-option="${held}"]`)?.focus({ preventScroll: true });
+    if (held)
+      refs.lessonOptions.querySelector(`[data-option="${held}"]`)?.focus({ preventScroll: true });
   }
 
   // Return the texts that follow an answer or a reached goal.
   replies() {
     const { step } = this;
     const said = [];
-    if (step.kind === "predict" && this.isAnswered) said.push(element("p", "hint", "Your answer is noted. You will see."));
-    if (["case", "check", "number"].includes(step.kind) && this.given[step.name]) said.push(this.reply(step, this.given[step.name]));
+    if (step.kind === "predict" && this.isAnswered)
+      said.push(element("p", "hint", "Your answer is noted. You will see."));
+    if (["case", "check", "number"].includes(step.kind) && this.given[step.name])
+      said.push(this.reply(step, this.given[step.name]));
     if (step.compare) said.push(...this.compared());
     if (this.isOver && step.after) said.push(...this.text.paragraphs(step.after));
     if (this.isOver && this.isLast) said.push(this.ending(), notebookLink(this.lesson));
@@ -274,7 +303,8 @@ export class LessonView {
     const isRight = rightOption(step, known, possible)?.name === name;
     const made = element("p", isRight ? "lesson-reply is-right" : "lesson-reply is-wrong");
     made.append(element("b", "", isRight ? "Right. " : "Not quite. "));
-    if (step.kind === "number" && option && !isRight) made.append(this.text.inline(element("span"), `That is ${option.text}. `));
+    if (step.kind === "number" && option && !isRight)
+      made.append(this.text.inline(element("span"), `That is ${option.text}. `));
     made.append(this.text.inline(element("span"), option?.reply ?? step.otherwise, values));
     return made;
   }
@@ -293,7 +323,10 @@ export class LessonView {
     const isHeld = fixed === "true" || locked === "true";
     const values = isHeld ? this.asked.get(asked.name) : undefined;
     if (isHeld && !values) return []; // a reload has lost the values of that moment
-    made.append(element("span", "hint", "You predicted: "), this.text.inline(element("em"), optionOf(asked, given)?.text ?? "", values));
+    made.append(
+      element("span", "hint", "You predicted: "),
+      this.text.inline(element("em"), optionOf(asked, given)?.text ?? "", values),
+    );
     return [made, this.reply(asked, given, values)];
   }
 

@@ -10,8 +10,10 @@ import { OrderWidget } from "./order_widget.js";
 
 /** @type {Record<string, string>} */
 const LIVE = {
-  public: "This page is public and starts no engine: run specviz on a machine of your own to measure it there.",
-  missing: 'To measure it here, install llama.cpp, pip install "specviz[llama-cpp]", and start specviz again.',
+  public:
+    "This page is public and starts no engine: run specviz on a machine of your own to measure it there.",
+  missing:
+    'To measure it here, install llama.cpp, pip install "specviz[llama-cpp]", and start specviz again.',
 };
 
 export class MeasuredTables extends OrderWidget {
@@ -101,7 +103,9 @@ export class MeasuredTables extends OrderWidget {
     if (found) return this.numbers(found);
     if (!planned) return {};
     const known = this.numbers(planned);
-    return Object.fromEntries(Object.keys(known).map((name) => [name, ASKED.includes(name) ? known[name] : undefined]));
+    return Object.fromEntries(
+      Object.keys(known).map((name) => [name, ASKED.includes(name) ? known[name] : undefined]),
+    );
   }
 
   /** @param {boolean} isHidden */
@@ -125,4 +129,14 @@ export class MeasuredTables extends OrderWidget {
 }
 
 // The values that are known before a measurement, because they do not depend on the machine.
-const ASKED = ["model", "K", "look", "texts", "prompts", "most", "f16_size", "q4_size", "size_ratio"];
+const ASKED = [
+  "model",
+  "K",
+  "look",
+  "texts",
+  "prompts",
+  "most",
+  "f16_size",
+  "q4_size",
+  "size_ratio",
+];

@@ -22,7 +22,9 @@ export class NumberForm {
     this.box.addEventListener("submit", (event) => {
       event.preventDefault();
       const typed = typedNumber(this.input.value);
-      this.error.textContent = typed ? "" : `It must be a number such as 1.5 or 66 %, got “${this.input.value.slice(0, 20)}”.`;
+      this.error.textContent = typed
+        ? ""
+        : `It must be a number such as 1.5 or 66 %, got “${this.input.value.slice(0, 20)}”.`;
       if (typed) onGive(typed);
     });
   }

@@ -22,7 +22,11 @@ export class OrderWidget extends Widget {
     this.results = new Map();
     /** @type {Record<string, string>} */
     this.scene = {};
-    this.row = new MeasureRow(undefined, { measure: () => this.measure(), replay: () => this.replay(), stop: () => this.halt() });
+    this.row = new MeasureRow(undefined, {
+      measure: () => this.measure(),
+      replay: () => this.replay(),
+      stop: () => this.halt(),
+    });
   }
 
   // The pair of models that the app uses by default, as a form.
@@ -65,10 +69,14 @@ export class OrderWidget extends Widget {
     let result = null;
     this.row.setBusy(true);
     this.course.drive.start(this.what, this.question, {
-      message: (message) => (message.kind === this.what ? (result = message) : this.row.say(this.progress(message))),
+      message: (message) =>
+        message.kind === this.what ? (result = message) : this.row.say(this.progress(message)),
       state: (words) => this.row.say(words),
       failed: (text) => (this.row.setBusy(false), this.row.say(text)),
-      ended: () => (result ? this.take(name, result, false) : (this.row.setBusy(false), this.row.say("Stopped."))),
+      ended: () =>
+        result
+          ? this.take(name, result, false)
+          : (this.row.setBusy(false), this.row.say("Stopped.")),
     });
   }
 

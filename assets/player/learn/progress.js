@@ -48,6 +48,7 @@ export class Progress {
 
 /** @param {any} value */
 function isSound(value) {
-  const isLesson = (/** @type {any} */ each) => each && typeof each.answers === "object" && Array.isArray(each.reached);
+  const isLesson = (/** @type {any} */ each) =>
+    each && typeof each.answers === "object" && Array.isArray(each.reached);
   return value !== null && typeof value === "object" && Object.values(value).every(isLesson);
 }

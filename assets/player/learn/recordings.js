@@ -49,7 +49,8 @@ export class Recordings {
 
   /** @param {any} message */
   take(message) {
-    if (message.kind === "error") return this.end((waiting) => waiting.failed(new Error(message.text)));
+    if (message.kind === "error")
+      return this.end((waiting) => waiting.failed(new Error(message.text)));
     this.trace.take(message);
     if (message.kind === "end") this.end((waiting) => waiting.done(this.trace));
   }

@@ -22,6 +22,27 @@ import { TwoWords } from "./widgets/two_words.js";
 import { YouDraft } from "./widgets/you_draft.js";
 
 /** @type {(new (box: HTMLElement, course: Course, on: WidgetEvents) => import("./widget.js").Widget)[]} */
-const ALL = [AcceptReject, YouDraft, OneForward, DraftLength, LosslessnessLab, TokenTree, MeasuredSweep, Deployment, Rounding, RaggedBatch, EagleHead, AheadClock, MeasuredRace, QuantisedTarget, RealEngine, JudgedChain, TwoWords, BlockGain, CopiedText, RateNames];
+const ALL = [
+  AcceptReject,
+  YouDraft,
+  OneForward,
+  DraftLength,
+  LosslessnessLab,
+  TokenTree,
+  MeasuredSweep,
+  Deployment,
+  Rounding,
+  RaggedBatch,
+  EagleHead,
+  AheadClock,
+  MeasuredRace,
+  QuantisedTarget,
+  RealEngine,
+  JudgedChain,
+  TwoWords,
+  BlockGain,
+  CopiedText,
+  RateNames,
+];
 
 export const WIDGETS = new Map(ALL.map((Kind) => [/** @type {any} */ (Kind).id, Kind]));

@@ -30,7 +30,9 @@ export class Address {
     const given = new URLSearchParams(window.location.search);
     if (!["race", null].includes(pageIn(given))) return null;
     const [round, at] = OF_A_STOP.map((name) => Number(given.get(name) ?? 1) - 1);
-    return given.has("round") && [round, at].every((each) => Number.isInteger(each) && each >= 0) ? { round, at } : null;
+    return given.has("round") && [round, at].every((each) => Number.isInteger(each) && each >= 0)
+      ? { round, at }
+      : null;
   }
 
   // Return whether the address contains any setting of a race.
@@ -75,11 +77,19 @@ export class Address {
   allowed(given, problems) {
     const values = { ...given };
     const name = values.method ?? settingOf("method").default;
-    const { drawings, rules, length_policies } = /** @type {MethodOffer} */ (this.setup.methods.find((each) => each.name === name));
-    for (const [setting, known] of Object.entries({ drawing: drawings, rule: rules, length_policy: length_policies })) {
+    const { drawings, rules, length_policies } = /** @type {MethodOffer} */ (
+      this.setup.methods.find((each) => each.name === name)
+    );
+    for (const [setting, known] of Object.entries({
+      drawing: drawings,
+      rule: rules,
+      length_policy: length_policies,
+    })) {
       const text = values[setting];
       if (text === undefined || known.includes(text)) continue;
-      problems.push(`${settingOf(setting).title} must be ${known.length > 1 ? "one of " : ""}${known.join(", ")} for this method, got “${brief(text)}”`);
+      problems.push(
+        `${settingOf(setting).title} must be ${known.length > 1 ? "one of " : ""}${known.join(", ")} for this method, got “${brief(text)}”`,
+      );
       delete values[setting];
     }
     return values;
@@ -97,7 +107,10 @@ export class Address {
       if (!parameter.startsWith(OPTION)) continue;
       const option = known.find((/** @type {any} */ each) => OPTION + each.name === parameter);
       const problem = option ? optionProblem(option, text) : "is no option of this method";
-      if (problem) problems.push(`${option ? option.title : `“${brief(parameter.slice(OPTION.length))}”`} ${problem}`);
+      if (problem)
+        problems.push(
+          `${option ? option.title : `“${brief(parameter.slice(OPTION.length))}”`} ${problem}`,
+        );
       else values[option.name] = text;
     }
     this.form.methodPart.options = values;
@@ -123,7 +136,8 @@ export class Address {
     const place = Number(given.get("prompt") ?? 1);
     const count = prompts[known].length;
     const holds = Number.isInteger(place) && place >= 1 && place <= count;
-    if (!holds) problems.push(`Prompt must be from 1 to ${count}, got “${brief(given.get("prompt"))}”`);
+    if (!holds)
+      problems.push(`Prompt must be from 1 to ${count}, got “${brief(given.get("prompt"))}”`);
     this.form.picker.show(known, holds ? place - 1 : 0);
   }
 
@@ -166,7 +180,10 @@ export class Address {
     for (const name of OF_A_STOP) given.delete(name);
     putSetting(given, this.query);
     const chosen = this.chosen();
-    if (chosen) OF_A_STOP.forEach((name, which) => given.set(name, String((which ? chosen.at : chosen.round) + 1)));
+    if (chosen)
+      OF_A_STOP.forEach((name, which) =>
+        given.set(name, String((which ? chosen.at : chosen.round) + 1)),
+      );
     return url.href;
   }
 

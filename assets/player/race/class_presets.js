@@ -78,12 +78,14 @@ export class ClassPresets {
    * @param {Lane} lane
    */
   ended(summary, lane) {
-    if (this.running >= 0) this.found[this.running] = { summary, words: measured(summary, lane.config.temperature) };
+    if (this.running >= 0)
+      this.found[this.running] = { summary, words: measured(summary, lane.config.temperature) };
   }
 
   draw() {
     const { refs, shown } = this;
-    for (const each of this.buttons) each.setAttribute("aria-pressed", String(each.dataset.preset === shown?.name));
+    for (const each of this.buttons)
+      each.setAttribute("aria-pressed", String(each.dataset.preset === shown?.name));
     refs.preset.hidden = !shown;
     if (!shown) return;
     setText(refs.presetQuestion, shown.question);

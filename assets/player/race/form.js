@@ -8,7 +8,15 @@ import { MethodFields } from "./method_fields.js";
 import { PairFields } from "../shared/pair_fields.js";
 import { counted } from "../shared/number_words.js";
 import { controlsOf, putText, textOf } from "../shared/setting_fields.js";
-import { allSettings, brief, defaults, labelled, plainNumbers, problemFor, settingNamed } from "../shared/settings.js";
+import {
+  allSettings,
+  brief,
+  defaults,
+  labelled,
+  plainNumbers,
+  problemFor,
+  settingNamed,
+} from "../shared/settings.js";
 import { PromptPicker } from "./prompt_picker.js";
 import { Slider } from "./slider.js";
 
@@ -37,7 +45,13 @@ export class Form {
     this.fillMenus();
     const dragged = allSettings().filter(({ slider }) => slider);
     refs.more.addEventListener("toggle", () => this.showMore());
-    this.sliders = dragged.map(({ name, slider }) => new Slider(this.controls[name], /** @type {{ low: number, high: number, step: number }} */ (slider)));
+    this.sliders = dragged.map(
+      ({ name, slider }) =>
+        new Slider(
+          this.controls[name],
+          /** @type {{ low: number, high: number, step: number }} */ (slider),
+        ),
+    );
     this.picker = new PromptPicker(refs, setup.tasks, heldOut.of(this.pair), () => this.onChange());
     this.fields = defaults();
     refs.method.addEventListener("change", () => {
@@ -57,14 +71,20 @@ export class Form {
     this.refs.deviceChoice.closest(".field").hidden = devices.length < 2;
     this.refs.dtype.closest(".field").hidden = dtypes.length < 2;
     this.refs.raceServers.hidden = this.setup.servers === null;
-    this.refs.raceAllowed.append(...(this.setup.servers ?? []).map((address) => option(address, "")));
+    this.refs.raceAllowed.append(
+      ...(this.setup.servers ?? []).map((address) => option(address, "")),
+    );
   }
 
   // The serving engines that take part in the race. They are not settings, so they are saved
   // neither in a link nor with a race.
   get servers() {
     const { raceServer, racePlainServer, raceKey } = this.refs;
-    return { server: raceServer.value.trim(), plain_server: racePlainServer.value.trim(), key: raceKey.value.trim() };
+    return {
+      server: raceServer.value.trim(),
+      plain_server: racePlainServer.value.trim(),
+      key: raceKey.value.trim(),
+    };
   }
 
   get serverCount() {
@@ -90,7 +110,11 @@ export class Form {
   get checked() {
     const isShown = (/** @type {string} */ name) => !this.controls[name]?.closest(".field[hidden]");
     const bounded = allSettings().filter(({ bounds, name }) => bounds && isShown(name));
-    const own = bounded.map((setting) => ({ name: setting.name, control: this.controls[setting.name], problem: (/** @type {string} */ text) => problemFor(setting, this.pair, text) }));
+    const own = bounded.map((setting) => ({
+      name: setting.name,
+      control: this.controls[setting.name],
+      problem: (/** @type {string} */ text) => problemFor(setting, this.pair, text),
+    }));
     return [...own, ...this.methodPart.checked];
   }
 
@@ -102,7 +126,7 @@ export class Form {
   // Return whether the server would certainly refuse the form. If so, move the focus to the first
   // wrong field.
   refuses() {
-    if (this.refusal) return this.refs.method.focus(), true;
+    if (this.refusal) return (this.refs.method.focus(), true);
     return this.errors.refuses();
   }
 
@@ -117,7 +141,9 @@ export class Form {
   // All settings as text, keyed by the server's names. The prompt, the task and the method's own
   // options are not included.
   get fields() {
-    return Object.fromEntries(Object.entries(this.controls).map(([name, control]) => [name, textOf(control)]));
+    return Object.fromEntries(
+      Object.entries(this.controls).map(([name, control]) => [name, textOf(control)]),
+    );
   }
 
   // The method is set first, because the available rules and options depend on it.
@@ -134,7 +160,17 @@ export class Form {
   // The request for the server, without settings that do not apply.
   /** @returns {Record<string, any>} */
   get order() {
-    const { target, draft, branching: _branching, drawing: _drawing, rule: _rule, length_policy: _length, entropy_threshold: _entropy, system, ...order } = this.fields;
+    const {
+      target,
+      draft,
+      branching: _branching,
+      drawing: _drawing,
+      rule: _rule,
+      length_policy: _length,
+      entropy_threshold: _entropy,
+      system,
+      ...order
+    } = this.fields;
     if (!order.raw) order.system = system;
     if (this.pairPart.isCustom) Object.assign(order, { target, draft });
     Object.assign(order, this.methodPart.order);
@@ -144,12 +180,20 @@ export class Form {
   // The form's settings in a few words.
   get words() {
     const { draft_length, temperature, max_new_tokens, seed } = this.fields;
-    const task = this.setup.tasks.find((each) => each.name === this.picker.task)?.title ?? "free text";
+    const task =
+      this.setup.tasks.find((each) => each.name === this.picker.task)?.title ?? "free text";
     const place = this.picker.isHeldOut ? ` ${this.picker.place + 1}` : "";
     const text = this.picker.text.trim();
     const prompt = text ? ` “${brief(text)}”` : "";
     const shape = [this.method?.title ?? "", `K ${draft_length}`, ...this.methodPart.words];
-    return [`${task}${place}${prompt}`, ...this.framing, ...shape, `temperature ${temperature}`, `${max_new_tokens} tokens`, `seed ${seed}`].join(", ");
+    return [
+      `${task}${place}${prompt}`,
+      ...this.framing,
+      ...shape,
+      `temperature ${temperature}`,
+      `${max_new_tokens} tokens`,
+      `seed ${seed}`,
+    ].join(", ");
   }
 
   // If the form itself scrolls, scroll it so that the opened part begins at the form's top. Otherwise
@@ -164,9 +208,19 @@ export class Form {
   // default.
   get foldedWords() {
     const { draft_length, max_new_tokens } = this.fields;
-    const unusual = plainNumbers().filter(({ name, slider, default: usual }) => !slider && this.fields[name] !== usual);
+    const unusual = plainNumbers().filter(
+      ({ name, slider, default: usual }) => !slider && this.fields[name] !== usual,
+    );
     const others = unusual.map(({ name, word }) => `${word} ${this.fields[name]}`);
-    return [this.pair?.title ?? "", `K ${draft_length}`, `${max_new_tokens} tokens`, ...this.methodPart.words, ...this.framing, ...others, ...this.serverWords].join(" · ");
+    return [
+      this.pair?.title ?? "",
+      `K ${draft_length}`,
+      `${max_new_tokens} tokens`,
+      ...this.methodPart.words,
+      ...this.framing,
+      ...others,
+      ...this.serverWords,
+    ].join(" · ");
   }
 
   // The words "raw prompt" or "system prompt" if the prompt is not framed in the usual way.
@@ -191,7 +245,9 @@ export class Form {
     this.clearErrors();
     const own = this.errors.lineOf(settingNamed(text));
     const line = own && !own.closest("[hidden]:not(.error)") ? own : this.refs.runError;
-    const control = line.closest(".field")?.querySelector("textarea, select, input[type=text], input[type=password]");
+    const control = line
+      .closest(".field")
+      ?.querySelector("textarea, select, input[type=text], input[type=password]");
     this.errors.show(line, labelled(text, this.method?.options), control);
     this.errors.lead(line, control);
   }

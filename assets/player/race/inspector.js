@@ -8,7 +8,16 @@ import { RedrawCard } from "../shared/redraw_card.js";
 import { remarkNodes, Remarks } from "../shared/remarks.js";
 import { tokenLabel } from "../shared/token_label.js";
 import { ringAround, treeFigure } from "../shared/tree_drawing.js";
-import { extraNumbers, GREEDY_NOTE, judgedNumbers, outcomeOf, outcomeTitle, pointMassNote, verdictHead, verdictRow } from "../shared/verdict_row.js";
+import {
+  extraNumbers,
+  GREEDY_NOTE,
+  judgedNumbers,
+  outcomeOf,
+  outcomeTitle,
+  pointMassNote,
+  verdictHead,
+  verdictRow,
+} from "../shared/verdict_row.js";
 
 export class Inspector {
   /**
@@ -19,7 +28,8 @@ export class Inspector {
   constructor(refs, theme, { glossary, onSelect, onExample, exampleWords }) {
     this.refs = refs;
     this.theme = theme;
-    const select = (/** @type {number} */ node) => typeof node === "number" && node !== ROOT && onSelect(node);
+    const select = (/** @type {number} */ node) =>
+      typeof node === "number" && node !== ROOT && onSelect(node);
     this.tree = new Chart(refs.treeChart, theme, select);
     this.bars = new Chart(refs.barsChart, theme, select);
     this.timeline = new Chart(refs.timelineChart, theme);
@@ -36,7 +46,8 @@ export class Inspector {
   clear() {
     this.shown = this.drawn = this.timed = this.described = null;
     this.isBarsDue = false;
-    for (const part of [this.tree, this.bars, this.timeline, this.table, this.remarks, this.redraw]) part.clear();
+    for (const part of [this.tree, this.bars, this.timeline, this.table, this.remarks, this.redraw])
+      part.clear();
     this.refs.timelineTitle.hidden = true;
     this.refs.residualNote.hidden = true;
     this.refs.roundSentence.replaceChildren();
@@ -60,7 +71,10 @@ export class Inspector {
     if (!round || (described?.round === round && described.node === node)) return;
     this.described = { round, node };
     this.drawTable(trace, round, node);
-    this.refs.barsTitle.replaceChildren(element("b", "", tokenLabel(trace.text(round.tokenId(node)))), ` · ${outcomeTitle(round, node)}`);
+    this.refs.barsTitle.replaceChildren(
+      element("b", "", tokenLabel(trace.text(round.tokenId(node)))),
+      ` · ${outcomeTitle(round, node)}`,
+    );
     this.refs.tokenSentence.replaceChildren(...remarkNodes(trace, round.sentenceOf(node)));
     if (described?.round === round) return;
     setText(this.refs.treeTitle, `Round ${index + 1} · ${round.counts}`);
@@ -91,7 +105,8 @@ export class Inspector {
     else if (isNewStop) this.tree.drawShapes(ring);
     if (isNewStop) this.reveal(ring);
     if (!isRunning) this.redraw.show({ trace, round, node, isWhole: true });
-    if (isNewStop ? isRunning : this.isBarsDue || this.bars.isStale) this.drawBars(round, node, isRunning);
+    if (isNewStop ? isRunning : this.isBarsDue || this.bars.isStale)
+      this.drawBars(round, node, isRunning);
     if (!isNewStop || isRunning) this.drawTimeline(round, look, isRunning);
     this.isBarsDue = isNewStop && !isRunning;
     return this.isBarsDue;
@@ -106,7 +121,8 @@ export class Inspector {
    */
   drawTimeline(round, look, isLazy) {
     const { timeline } = round.figures;
-    if (this.timed?.timeline === timeline && this.timed.look === look && !this.timeline.isStale) return;
+    if (this.timed?.timeline === timeline && this.timed.look === look && !this.timeline.isStale)
+      return;
     this.timed = { timeline, look };
     this.refs.timelineTitle.hidden = false;
     this.timeline.draw(round.timelineFigure, isLazy);
@@ -125,7 +141,9 @@ export class Inspector {
   /** @param {any[]} rings */
   reveal(rings) {
     const ring = rings.at(0);
-    if (ring && this.tree.isScrolling) this.tree.box.parentElement.scrollLeft = this.tree.pixelAt(ring.xanchor) - this.tree.width * 0.6;
+    if (ring && this.tree.isScrolling)
+      this.tree.box.parentElement.scrollLeft =
+        this.tree.pixelAt(ring.xanchor) - this.tree.width * 0.6;
   }
 
   /**
@@ -135,9 +153,14 @@ export class Inspector {
    */
   drawTable(trace, round, node) {
     this.table.draw(trace, round, node);
-    const notes = round.isGreedy && round.outcomes.length ? [GREEDY_NOTE] : [pointMassNote(round)].filter(Boolean);
-    if (this.table.hasResidual) notes.push("* after a rejected sibling, p is what was left of it: the residual.");
-    if (round.extraKind === "recovered" && !round.isTypical && !round.isGreedy) notes.push("r: the probability with which the replacement was drawn from the residual.");
+    const notes =
+      round.isGreedy && round.outcomes.length
+        ? [GREEDY_NOTE]
+        : [pointMassNote(round)].filter(Boolean);
+    if (this.table.hasResidual)
+      notes.push("* after a rejected sibling, p is what was left of it: the residual.");
+    if (round.extraKind === "recovered" && !round.isTypical && !round.isGreedy)
+      notes.push("r: the probability with which the replacement was drawn from the residual.");
     setText(this.refs.residualNote, notes.join(" "));
     this.refs.residualNote.hidden = notes.length === 0;
   }
@@ -175,7 +198,9 @@ class VerdictTable {
   // Return whether a row compares u with a residual. The table marks such a row with a star and
   // explains the star below.
   get hasResidual() {
-    return [...this.table.querySelectorAll(".number")].some((cell) => cell.textContent.endsWith("*"));
+    return [...this.table.querySelectorAll(".number")].some((cell) =>
+      cell.textContent.endsWith("*"),
+    );
   }
 
   /**
@@ -200,5 +225,10 @@ class VerdictTable {
  */
 function row(trace, round, stop) {
   const values = stop === EXTRA ? extraNumbers(round) : judgedNumbers(round, stop);
-  return verdictRow(stop, tokenLabel(trace.text(round.tokenId(stop))), values, outcomeOf(round, stop) ?? "");
+  return verdictRow(
+    stop,
+    tokenLabel(trace.text(round.tokenId(stop))),
+    values,
+    outcomeOf(round, stop) ?? "",
+  );
 }

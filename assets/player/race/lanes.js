@@ -11,7 +11,11 @@ const COUNTS = { 2: "two", 3: "three", 4: "four" };
 
 // Explanations of the lanes' names.
 /** @type {Record<string, string>} */
-const WHO = { baseline: "the target alone", speculative: "guesses first, then checks", engine: "over the network" };
+const WHO = {
+  baseline: "the target alone",
+  speculative: "guesses first, then checks",
+  engine: "over the network",
+};
 
 const REPLAY = "replay";
 
@@ -29,9 +33,12 @@ class Card {
     this.name = name;
     this.kind = kind;
     this.differing = -1;
-    this.article = /** @type {HTMLElement} */ (/** @type {Element} */ (template.content.firstElementChild).cloneNode(true));
+    this.article = /** @type {HTMLElement} */ (
+      /** @type {Element} */ (template.content.firstElementChild).cloneNode(true)
+    );
     this.article.dataset.lane = name;
-    const part = (/** @type {string} */ selector) => /** @type {HTMLElement} */ (this.article.querySelector(selector));
+    const part = (/** @type {string} */ selector) =>
+      /** @type {HTMLElement} */ (this.article.querySelector(selector));
     this.meta = part(".meta");
     this.rate = part(".rate b");
     this.loss = part(".loss");
@@ -134,16 +141,25 @@ export class Lanes {
   /** @param {{ name: string, kind: string }[]} lanes */
   lay(lanes) {
     const { cards } = this;
-    const isSame = (/** @type {{ name: string, kind: string }} */ lane, /** @type {number} */ at) => lane.name === cards[at]?.name && lane.kind === cards[at].kind;
+    const isSame = (/** @type {{ name: string, kind: string }} */ lane, /** @type {number} */ at) =>
+      lane.name === cards[at]?.name && lane.kind === cards[at].kind;
     if (lanes.length === cards.length && lanes.every(isSame)) return;
     for (const { article } of cards) article.remove();
     this.cards = lanes.map((lane, at) => {
-      const onHover = (/** @type {number} */ token, /** @type {HTMLElement | null} */ span) => this.hover(at, token, span);
-      return new Card(this.template, lane, this.words[lane.kind], { onSelect: this.onToken, onHover, onScroll: () => this.scrolled(at) });
+      const onHover = (/** @type {number} */ token, /** @type {HTMLElement | null} */ span) =>
+        this.hover(at, token, span);
+      return new Card(this.template, lane, this.words[lane.kind], {
+        onSelect: this.onToken,
+        onHover,
+        onScroll: () => this.scrolled(at),
+      });
     });
     this.box.append(...this.cards.map(({ article }) => article));
     const count = lanes.length;
-    this.box.setAttribute("aria-label", count === 1 ? "The text" : `The ${COUNTS[count] ?? count} texts`);
+    this.box.setAttribute(
+      "aria-label",
+      count === 1 ? "The text" : `The ${COUNTS[count] ?? count} texts`,
+    );
   }
 
   /** @param {string | string[]} prompt */

@@ -15,6 +15,7 @@ export function lostSentence(words, servers, isOlderShown) {
 /** @param {number} count */
 function serversLost(count) {
   if (!count) return "";
-  const [whose, them] = count === 1 ? ["The server’s address", "it"] : ["The servers’ addresses", "them"];
+  const [whose, them] =
+    count === 1 ? ["The server’s address", "it"] : ["The servers’ addresses", "them"];
   return ` ${whose} and key are not stored. To race ${them} again, first enter them under More settings.`;
 }

@@ -94,9 +94,12 @@ export class MethodFields {
   /** @param {MethodOffer} method */
   showOptions({ name, options }) {
     this.inputs.clear();
-    this.refs.methodOptions.replaceChildren(...options.map((option) => this.optionField(name, option)));
+    this.refs.methodOptions.replaceChildren(
+      ...options.map((option) => this.optionField(name, option)),
+    );
     for (const { name: option, low, high, choices } of options) {
-      if (!choices.length && high - low <= MOST_STEPS) new Slider(this.inputs.get(option), { low, high, step: 1 }).follow();
+      if (!choices.length && high - low <= MOST_STEPS)
+        new Slider(this.inputs.get(option), { low, high, step: 1 }).follow();
     }
   }
 
@@ -140,10 +143,24 @@ export class MethodFields {
   // The fields of the method that the browser can check.
   get checked() {
     const { method, refs } = this;
-    const tree = method?.tree ? [{ name: "branching", control: refs.branching, problem: (/** @type {string} */ text) => this.treeProblem(text) }] : [];
+    const tree = method?.tree
+      ? [
+          {
+            name: "branching",
+            control: refs.branching,
+            problem: (/** @type {string} */ text) => this.treeProblem(text),
+          },
+        ]
+      : [];
     const own = (method?.options ?? []).map((option) => {
-      const problem = (/** @type {string} */ text) => optionProblem(option, text, this.inputs.get(option.at_least)?.value);
-      return { name: option.name, control: this.inputs.get(option.name), options: method?.options, problem };
+      const problem = (/** @type {string} */ text) =>
+        optionProblem(option, text, this.inputs.get(option.at_least)?.value);
+      return {
+        name: option.name,
+        control: this.inputs.get(option.name),
+        options: method?.options,
+        problem,
+      };
     });
     return [...tree, ...own];
   }
@@ -155,7 +172,9 @@ export class MethodFields {
     if (problem || text.trim() === "") return problem;
     const [depth, most] = [this.refs.draftLength.value, this.setup.most_nodes];
     const nodes = nodeCount(text, depth);
-    return nodes > most ? `${got(`must give at most ${most} nodes with a draft length of ${depth}`, text.trim())}, which gives ${nodes.toLocaleString("en")}` : "";
+    return nodes > most
+      ? `${got(`must give at most ${most} nodes with a draft length of ${depth}`, text.trim())}, which gives ${nodes.toLocaleString("en")}`
+      : "";
   }
 
   // The reason why the pair of models cannot run the method, or "" if it can.
@@ -174,7 +193,9 @@ export class MethodFields {
     if (method && method.length_policies.length > 1) order.length_policy = refs.lengthPolicy.value;
     if (method?.can_stop) order.entropy_threshold = refs.entropyThreshold.value;
     if (this.inputs.size) {
-      order.options = Object.fromEntries([...this.inputs].map(([name, input]) => [name, input.value]));
+      order.options = Object.fromEntries(
+        [...this.inputs].map(([name, input]) => [name, input.value]),
+      );
     }
     return order;
   }
@@ -186,8 +207,14 @@ export class MethodFields {
     const tree = method.tree && refs.branching.value ? [`branching ${refs.branching.value}`] : [];
     const drawn = drawing && drawing.name !== method.drawings[0] ? [drawing.title] : [];
     const judged = rule && rule.name !== method.rules[0] ? [rule.title] : [];
-    const length = lengthPolicy && lengthPolicy.name !== method.length_policies[0] ? [`${lengthPolicy.title} length`] : [];
-    const stop = method.can_stop && Number(refs.entropyThreshold.value) ? [`entropy threshold ${refs.entropyThreshold.value}`] : [];
+    const length =
+      lengthPolicy && lengthPolicy.name !== method.length_policies[0]
+        ? [`${lengthPolicy.title} length`]
+        : [];
+    const stop =
+      method.can_stop && Number(refs.entropyThreshold.value)
+        ? [`entropy threshold ${refs.entropyThreshold.value}`]
+        : [];
     const own = method.options
       .filter((option) => this.inputs.get(option.name)?.value !== String(option.default))
       .map((option) => `${option.title.toLowerCase()} ${this.inputs.get(option.name)?.value}`);
@@ -215,7 +242,12 @@ export class MethodFields {
     refs.ruleField.hidden = !(method && method.rules.length > 1);
     refs.methodOptions.hidden = this.inputs.size === 0;
     setText(refs.methodFixed, method ? fixedWords(method, this.setup) : "");
-    refs.methodFields.hidden = [refs.branchingField, refs.drawingField, refs.ruleField, refs.methodOptions].every((each) => each.hidden);
+    refs.methodFields.hidden = [
+      refs.branchingField,
+      refs.drawingField,
+      refs.ruleField,
+      refs.methodOptions,
+    ].every((each) => each.hidden);
     setText(refs.treeSize, treeSize(refs.branching.value, refs.draftLength.value));
     this.refreshRule(isGreedy);
   }
@@ -223,7 +255,10 @@ export class MethodFields {
   /** @param {boolean} isGreedy */
   refreshRule(isGreedy) {
     const { treeNote, ruleNote, formLoss } = this.refs;
-    setText(treeNote, isGreedy ? "At temperature 0 nothing is drawn: siblings are the most probable tokens." : "");
+    setText(
+      treeNote,
+      isGreedy ? "At temperature 0 nothing is drawn: siblings are the most probable tokens." : "",
+    );
     setText(ruleNote, this.rule?.summary ?? "");
     const loss = this.refs.ruleField.hidden ? "" : lossOf(this.rule, isGreedy);
     setText(formLoss, loss);
@@ -250,9 +285,14 @@ function offered(entries, names) {
  * @param {Setup} setup
  */
 function fixedWords({ drawings, rules }, setup) {
-  const only = (/** @type {{ name: string, title: string }[]} */ all, /** @type {string[]} */ names) => (names.length === 1 ? all.find(({ name }) => name === names[0])?.title : undefined);
+  const only = (
+    /** @type {{ name: string, title: string }[]} */ all,
+    /** @type {string[]} */ names,
+  ) => (names.length === 1 ? all.find(({ name }) => name === names[0])?.title : undefined);
   const [drawing, rule] = [only(setup.drawings, drawings), only(setup.rules, rules)];
-  const fixed = [drawing && `drawing: ${drawing}`, rule && `verification rule: ${rule}`].filter(Boolean);
+  const fixed = [drawing && `drawing: ${drawing}`, rule && `verification rule: ${rule}`].filter(
+    Boolean,
+  );
   return fixed.length ? `This method leaves no choice of ${fixed.join(", or ")}.` : "";
 }
 

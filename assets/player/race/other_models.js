@@ -9,9 +9,12 @@ import { counted } from "../shared/number_words.js";
  * @param {string[]} refused names of the methods that the chosen models cannot run
  */
 export function pairFor(pairs, refused) {
-  const able = (/** @type {PairOffer} */ pair) => refused.filter((name) => !(name in (pair.refusals ?? {}))).length;
+  const able = (/** @type {PairOffer} */ pair) =>
+    refused.filter((name) => !(name in (pair.refusals ?? {}))).length;
   const known = pairs.filter(({ name }) => name !== "custom"); // the models of a custom pair are unknown
-  const [best] = known.sort((a, b) => able(b) - able(a) || Number(b.is_here ?? false) - Number(a.is_here ?? false));
+  const [best] = known.sort(
+    (a, b) => able(b) - able(a) || Number(b.is_here ?? false) - Number(a.is_here ?? false),
+  );
   return best && able(best) ? { pair: best, count: able(best) } : null;
 }
 

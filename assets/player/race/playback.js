@@ -14,10 +14,22 @@ const MOST_MILLISECONDS = 500;
  * @type {{ name: string, title: string, rate: (trace: Trace) => number }[]}
  */
 export const PACES = [
-  { name: "reading", title: "reading speed", rate: ({ baseline }) => Math.min(1, (READ_TOKENS * baseline.clock) / baseline.tokens.length) },
+  {
+    name: "reading",
+    title: "reading speed",
+    rate: ({ baseline }) => Math.min(1, (READ_TOKENS * baseline.clock) / baseline.tokens.length),
+  },
   { name: "real", title: "real time", rate: () => 1 },
-  { name: "round", title: "1 round a second", rate: ({ lastClock, rounds }) => lastClock / rounds.length },
-  { name: "slow", title: "1 round in 3 s", rate: ({ lastClock, rounds }) => lastClock / rounds.length / 3 },
+  {
+    name: "round",
+    title: "1 round a second",
+    rate: ({ lastClock, rounds }) => lastClock / rounds.length,
+  },
+  {
+    name: "slow",
+    title: "1 round in 3 s",
+    rate: ({ lastClock, rounds }) => lastClock / rounds.length / 3,
+  },
 ];
 
 export class Playback {
@@ -52,7 +64,9 @@ export class Playback {
   get words() {
     const times = 1 / this.rate;
     if (times === 1) return "in real time";
-    return times > 1 ? `slowed ${times.toFixed(times < 10 ? 1 : 0)} times` : `quickened ${this.rate.toFixed(1)} times`;
+    return times > 1
+      ? `slowed ${times.toFixed(times < 10 ? 1 : 0)} times`
+      : `quickened ${this.rate.toFixed(1)} times`;
   }
 
   toggle() {

@@ -16,7 +16,12 @@ const MEASURES = {
 };
 
 /** @type {Record<string, (value: number | null) => string>} */
-const WRITTEN = { speedup: speedupText, acceptance: share, used: share, tokens: (value) => (value === null ? "–" : value.toFixed(2)) };
+const WRITTEN = {
+  speedup: speedupText,
+  acceptance: share,
+  used: share,
+  tokens: (value) => (value === null ? "–" : value.toFixed(2)),
+};
 
 /** @type {Record<string, (most: RunSummaryRecord, next: RunSummaryRecord) => boolean>} whether the first run's value exceeds the second's by more than chance */
 const IS_MORE = {
@@ -25,7 +30,7 @@ const IS_MORE = {
   speedup: (most, next) => rounded(shown(most.speedup) - shown(next.speedup)) > 2 * NOISE,
   acceptance: (most, next) => {
     const [a, b] = [most, next].map(({ speculative }) => examined(speculative));
-    const error = Math.sqrt(a.rate * (1 - a.rate) / a.count + b.rate * (1 - b.rate) / b.count);
+    const error = Math.sqrt((a.rate * (1 - a.rate)) / a.count + (b.rate * (1 - b.rate)) / b.count);
     return a.rate - b.rate > CERTAIN * error;
   },
 };
@@ -35,7 +40,10 @@ const IS_MORE = {
  * @param {RunSummaryRecord[]} runs one result per race of the experiment, in the same order
  */
 export function presetAnswer({ finding, lesson }, runs) {
-  return [found(finding, runs), lesson].filter(Boolean).map((sentence) => filled(sentence, runs)).join(" ");
+  return [found(finding, runs), lesson]
+    .filter(Boolean)
+    .map((sentence) => filled(sentence, runs))
+    .join(" ");
 }
 
 // Return the sentence about the race that leads, or about a close result. Return "" if one of the
@@ -56,7 +64,9 @@ function found({ measure, leads, close }, runs) {
  * @param {RunSummaryRecord[]} runs
  */
 function filled(sentence, runs) {
-  return sentence.replace(VALUES, (_, measure, at) => WRITTEN[measure](MEASURES[measure](runs[Number(at)])));
+  return sentence.replace(VALUES, (_, measure, at) =>
+    WRITTEN[measure](MEASURES[measure](runs[Number(at)])),
+  );
 }
 
 // Return the numbers of a race in one line, such as "1.4× the baseline’s speed over all 128 tokens
@@ -74,7 +84,8 @@ export function measured(summary, temperature) {
     speedup === null ? "nothing to compare" : `${speedupText(speedup)} the baseline’s speed${over}`,
     rate === null ? "nothing guessed" : `acceptance rate ${share(rate)}`,
   ];
-  if (speculative.block_efficiency !== null) parts.push(`${speculative.block_efficiency.toFixed(2)} tokens per target forward`);
+  if (speculative.block_efficiency !== null)
+    parts.push(`${speculative.block_efficiency.toFixed(2)} tokens per target forward`);
   if (temperature === 0) parts.push(identical ? "text identical" : "text differs");
   return parts.join(" · ");
 }

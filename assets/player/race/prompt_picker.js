@@ -46,7 +46,8 @@ export class PromptPicker {
 
   offer() {
     const offered = [FREE, ...Object.keys(this.prompts)];
-    for (const button of this.buttons) button.hidden = !offered.includes(button.dataset.task ?? FREE);
+    for (const button of this.buttons)
+      button.hidden = !offered.includes(button.dataset.task ?? FREE);
   }
 
   /** @param {Choice} task */
@@ -100,7 +101,8 @@ export class PromptPicker {
 
   showAny() {
     const count = (this.prompts[this.task] ?? []).length;
-    if (count > 1) this.show(this.task, this.place + 1 + Math.floor(Math.random() * (count - 1)), true);
+    if (count > 1)
+      this.show(this.task, this.place + 1 + Math.floor(Math.random() * (count - 1)), true);
   }
 
   edited() {
@@ -128,9 +130,14 @@ export class PromptPicker {
     }
     const isFree = this.task === FREE;
     this.refs.nextPrompt.hidden = this.refs.anyPrompt.hidden = isFree;
-    this.refs.prompt.placeholder = isFree ? "Type a message to a chat model, or a beginning for other models to continue." : "";
+    this.refs.prompt.placeholder = isFree
+      ? "Type a message to a chat model, or a beginning for other models to continue."
+      : "";
     const count = (this.prompts[this.task] ?? []).length;
     setText(this.refs.asked, this.text.trim() || "Ask something …");
-    setText(this.refs.promptPlace, isFree ? "" : this.isHeldOut ? `${this.place + 1} of ${count}` : "edited");
+    setText(
+      this.refs.promptPlace,
+      isFree ? "" : this.isHeldOut ? `${this.place + 1} of ${count}` : "edited",
+    );
   }
 }

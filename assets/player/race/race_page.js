@@ -31,7 +31,10 @@ const HELD = "held: nothing is decoded until it goes on";
 // The status texts that the page shows while a serving engine writes, keyed by the name of the
 // engine's lane (specviz/experiments/run/engine_lane.py).
 /** @type {Record<string, string>} */
-const ASKING = { server: "the server writes …", "plain-server": "the server without drafts writes …" };
+const ASKING = {
+  server: "the server writes …",
+  "plain-server": "the server without drafts writes …",
+};
 
 /** @type {Record<string, string>} */
 const ENDINGS = {
@@ -110,21 +113,29 @@ export class RacePage extends Page {
     this.showProblems(this.setting.read());
     this.recallForm();
     // On a narrow screen, move the lanes' texts above the form as soon as there are texts.
-    this.order = new NarrowOrder([refs.form], (isNarrow) => ({ after: isNarrow && this.hasTexts ? refs.legendRow : refs.experiments }));
+    this.order = new NarrowOrder([refs.form], (isNarrow) => ({
+      after: isNarrow && this.hasTexts ? refs.legendRow : refs.experiments,
+    }));
     this.setBusy(false, "");
     this.showLost();
   }
 
   wire() {
     const { refs } = this;
-    refs.form.addEventListener("submit", (/** @type {any} */ event) => (event.preventDefault(), this.race()));
+    refs.form.addEventListener(
+      "submit",
+      (/** @type {any} */ event) => (event.preventDefault(), this.race()),
+    );
     refs.raceHeld.addEventListener("click", () => this.race(true));
     refs.stop.addEventListener("click", () => this.stop());
     refs.repeat.addEventListener("click", () => this.repeat());
     refs.lostAgain.addEventListener("click", () => this.lost && this.raceOrder(this.lost));
     refs.recordedBack.addEventListener("click", () => this.goBack());
     // Ignore a repeated Enter key, because the key press that started the race must not stop it.
-    refs.stop.addEventListener("keydown", (/** @type {any} */ event) => event.repeat && event.preventDefault());
+    refs.stop.addEventListener(
+      "keydown",
+      (/** @type {any} */ event) => event.repeat && event.preventDefault(),
+    );
   }
 
   get address() {
@@ -135,7 +146,9 @@ export class RacePage extends Page {
   // address contains only the settings of a race and the stop that the user chose in it.
   get unseen() {
     const { isOwn, moment } = this.view;
-    const what = isOwn ? this.trace.header && "your race, only its setting" : moment < Infinity && "where you stand";
+    const what = isOwn
+      ? this.trace.header && "your race, only its setting"
+      : moment < Infinity && "where you stand";
     return what ? `${what}: Step through shows it` : super.unseen;
   }
 
@@ -158,7 +171,8 @@ export class RacePage extends Page {
 
   // Load the settings of a new address, unless the user's own race is running.
   followed() {
-    if (this.setting.isNamed && !this.transport.isBusy) this.fill(new URLSearchParams(window.location.search));
+    if (this.setting.isNamed && !this.transport.isBusy)
+      this.fill(new URLSearchParams(window.location.search));
   }
 
   repaint() {
@@ -233,11 +247,21 @@ export class RacePage extends Page {
     this.query = ordered.query;
     this.isHeld = isHeld;
     this.keepGoing();
-    await this.transport.start("join", { form: ordered.order, held: isHeld, servers: this.form.servers });
+    await this.transport.start("join", {
+      form: ordered.order,
+      held: isHeld,
+      servers: this.form.servers,
+    });
   }
 
   keepGoing() {
-    if (this.ordered) tab.keep(GOING, { order: this.ordered[0], words: this.ordered[1], query: this.query, servers: this.form.serverCount });
+    if (this.ordered)
+      tab.keep(GOING, {
+        order: this.ordered[0],
+        words: this.ordered[1],
+        query: this.query,
+        servers: this.form.serverCount,
+      });
   }
 
   // The race that was running when the page was reloaded, or null.
@@ -300,11 +324,14 @@ export class RacePage extends Page {
   // first. In that case restore only the prompt, which may be too long for the address, and only if
   // all settings are the same.
   recallForm() {
-    const kept = tab.recall(FORM, ({ query, task, text }) => [query, task, text].every((each) => typeof each === "string"));
+    const kept = tab.recall(FORM, ({ query, task, text }) =>
+      [query, task, text].every((each) => typeof each === "string"),
+    );
     if (!kept) return;
     if (!this.setting.isNamed) return void ((this.last || this.lost) && this.refill(kept));
     const { picker } = this.form;
-    if (this.setting.isOf(kept.query) && picker.text !== kept.text) picker.showText(kept.task, kept.text);
+    if (this.setting.isOf(kept.query) && picker.text !== kept.text)
+      picker.showText(kept.task, kept.text);
   }
 
   // Race with the settings of a link. Return why the race did not start, as a clause, or "" if it
@@ -340,7 +367,11 @@ export class RacePage extends Page {
   async startAgain() {
     this.isHeld = false;
     this.keepGoing();
-    await this.transport.start("join", { form: this.ordered?.[0], held: false, servers: this.form.servers });
+    await this.transport.start("join", {
+      form: this.ordered?.[0],
+      held: false,
+      servers: this.form.servers,
+    });
   }
 
   // Show the run with the median speedup, together with the spread of all runs' speedups.
@@ -353,7 +384,11 @@ export class RacePage extends Page {
 
   // The name and the request of the race that this tab showed before a reload, or null.
   get last() {
-    return tab.recall(LAST, ({ name, order, words }) => [name, words].every((each) => typeof each === "string") && order !== null);
+    return tab.recall(
+      LAST,
+      ({ name, order, words }) =>
+        [name, words].every((each) => typeof each === "string") && order !== null,
+    );
   }
 
   // The values that the tab must remember to show the current race again; null for a recording.
@@ -410,7 +445,9 @@ export class RacePage extends Page {
   }
 
   get exampleWords() {
-    return this.isRaceable ? `Race ${this.section.hidden ? "the question of the race page" : "this question"} at temperature ${DRAWN}` : `Show a recording at temperature ${DRAWN}`;
+    return this.isRaceable
+      ? `Race ${this.section.hidden ? "the question of the race page" : "this question"} at temperature ${DRAWN}`
+      : `Show a recording at temperature ${DRAWN}`;
   }
 
   // Race the form's prompt at a temperature above 0, to show its random draws.
@@ -477,7 +514,16 @@ export class RacePage extends Page {
   // Say whether the page shows a recording or the user's own race, and whether a recording has the
   // form's settings.
   showStage() {
-    const { recordedNotice, recordedTitle, recordedMaker, recordedHere, recordedBack, ownNotice, staleNotice, proofRun } = this.refs;
+    const {
+      recordedNotice,
+      recordedTitle,
+      recordedMaker,
+      recordedHere,
+      recordedBack,
+      ownNotice,
+      staleNotice,
+      proofRun,
+    } = this.refs;
     recordedNotice.hidden = !this.recording;
     recordedBack.hidden = this.before === undefined;
     setText(recordedBack, this.before ? "Back to the recording before it" : "Back to your race");
@@ -487,11 +533,18 @@ export class RacePage extends Page {
     proofRun.hidden = isOfForm || !isHere;
     if (!this.recording || !isHere) return;
     const greedy = this.trace.isGreedy ? ", at temperature 0: nothing is drawn by chance" : "";
-    const copy = this.trace.copyWords ? "; its draft is the target itself with rounded weights" : "";
-    const title = isOfForm ? ` of this setting${greedy}${copy}` : `, not your setting: ${this.recording.title}`;
+    const copy = this.trace.copyWords
+      ? "; its draft is the target itself with rounded weights"
+      : "";
+    const title = isOfForm
+      ? ` of this setting${greedy}${copy}`
+      : `, not your setting: ${this.recording.title}`;
     setText(recordedTitle, title);
     setText(recordedMaker, madeWords(this.trace.header));
-    setText(proofRun, `Of a recording, not of your setting: ${this.recording.title}, temperature ${this.trace.main.config.temperature}.`);
+    setText(
+      proofRun,
+      `Of a recording, not of your setting: ${this.recording.title}, temperature ${this.trace.main.config.temperature}.`,
+    );
     setText(recordedHere, isOfForm ? "it here" : "the question of the form");
   }
 
@@ -520,7 +573,8 @@ export class RacePage extends Page {
   showCompany(words) {
     if (words === this.company || this.recording) return;
     this.company = words;
-    if (this.trace.header && this.refs.toHeld.hidden && !this.isReopening) this.showState(this.racingWords);
+    if (this.trace.header && this.refs.toHeld.hidden && !this.isReopening)
+      this.showState(this.racingWords);
   }
 
   /** @param {boolean} isHeld */
@@ -535,13 +589,19 @@ export class RacePage extends Page {
     this.repeats.hear(message);
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
     this.view.take(message);
-    if (message.kind === "header") this.view.result.setCommand(this.isReopening ? this.command : message.command);
+    if (message.kind === "header")
+      this.view.result.setCommand(this.isReopening ? this.command : message.command);
     if (message.kind === "header") this.view.result.draftBytes = message.draft_bytes ?? 0;
     if (message.kind === "header") this.begun();
     if (message.kind === "warning") this.showWarning(message.text);
     if (message.kind === "asking") this.showState(ASKING[message.lane]);
     if (message.kind === "event") this.heard("grew");
-    if (message.kind === "end") this.ended(message.reason, message.limit ?? (message.cut ? "the server’s answer was stopped" : ""), message.cut);
+    if (message.kind === "end")
+      this.ended(
+        message.reason,
+        message.limit ?? (message.cut ? "the server’s answer was stopped" : ""),
+        message.cut,
+      );
   }
 
   // Show what is unusual about the prompt.
@@ -561,9 +621,19 @@ export class RacePage extends Page {
   ended(reason, note, isCut = false) {
     const isRepeated = this.repeats.isOn;
     const isExperiment = this.presets.running >= 0; // an experiment shows the numbers of the whole run, so no replay follows
-    if (isRepeated && this.repeats.ended(isCut ? "stopped" : reason, this.trace.summary?.speedup, serverNumbers(this.trace), this.trace.summary?.is_disturbed)) return void this.startAgain();
+    if (
+      isRepeated &&
+      this.repeats.ended(
+        isCut ? "stopped" : reason,
+        this.trace.summary?.speedup,
+        serverNumbers(this.trace),
+        this.trace.summary?.is_disturbed,
+      )
+    )
+      return void this.startAgain();
     if (!this.trace.summary) this.view.result.clear();
-    if (reason !== "stopped" && this.trace.summary) this.presets.ended(this.trace.summary, this.trace.main);
+    if (reason !== "stopped" && this.trace.summary)
+      this.presets.ended(this.trace.summary, this.trace.main);
     if (!this.isReopening && !this.trace.header) tab.forget(GOING); // if the race has started, `keepLast` forgets it once it is stored
     if (!this.isReopening) this.setBusy(false, [ENDINGS[reason], note].filter(Boolean).join(" · "));
     const { isExample } = this;
@@ -691,7 +761,9 @@ export class RacePage extends Page {
 
   /** @param {string[]} problems */
   showProblems(problems) {
-    const goal = this.wanted ? `The link leads to round ${this.wanted.round + 1} of this race: press Race to run it.` : "";
+    const goal = this.wanted
+      ? `The link leads to round ${this.wanted.round + 1} of this race: press Race to run it.`
+      : "";
     showLinkProblems(this.refs.linkNotice, problems, goal);
   }
 }
@@ -751,7 +823,9 @@ class RacedSetting {
  */
 function signature(order) {
   if (order !== null && typeof order === "object") {
-    return `{${Object.keys(order).sort().map((name) => `${name}:${signature(order[name])}`)}}`;
+    return `{${Object.keys(order)
+      .sort()
+      .map((name) => `${name}:${signature(order[name])}`)}}`;
   }
   const isNumber = typeof order === "string" && order.trim() !== "" && !Number.isNaN(Number(order));
   return JSON.stringify(isNumber ? Number(order) : order);

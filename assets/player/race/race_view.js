@@ -17,7 +17,8 @@ import { TemplateToggle } from "../shared/template_toggle.js";
 import { Tooltip } from "../shared/tooltip.js";
 import { Trace } from "../shared/trace.js";
 
-const COLUMNS = "A column per round: accepted, rejected, never examined; on top what the target added. Click one to go there.";
+const COLUMNS =
+  "A column per round: accepted, rejected, never examined; on top what the target added. Click one to go there.";
 const LIVE_CHART_MILLISECONDS = 200; // shortest interval between charts during a run, because decoding needs the CPU more
 
 /** @typedef {import("./repeats.js").ServerNumbers} ServerNumbers */
@@ -43,17 +44,33 @@ export class RaceView {
     this.tooltip = new Tooltip(refs.tooltip);
     this.loss = new LossBadges([refs.resultLoss, refs.proofLoss], setup.rules);
     this.lanes = new Lanes(refs, this.trace, {
-      onToken: (at) => this.selectToken(at), tooltip: this.tooltip, lossOf: (config) => this.loss.textOf(config),
+      onToken: (at) => this.selectToken(at),
+      tooltip: this.tooltip,
+      lossOf: (config) => this.loss.textOf(config),
     });
-    this.strip = new Strip(refs.strip, { onSelect: (round) => this.select(round), onChange: ask, theme });
+    this.strip = new Strip(refs.strip, {
+      onSelect: (round) => this.select(round),
+      onChange: ask,
+      theme,
+    });
     const onSelect = (/** @type {number} */ node) => this.select(this.cursor.round, node);
-    this.inspector = new Inspector(refs, theme, { glossary: setup.glossary, onSelect, onExample, exampleWords });
+    this.inspector = new Inspector(refs, theme, {
+      glossary: setup.glossary,
+      onSelect,
+      onExample,
+      exampleWords,
+    });
     this.result = new Result(refs, setup.glossary);
     /** @type {Record<string, any>} */
     this.charts = { speedup: refs.speedupChart, times: refs.timeChart, depth: refs.depthChart };
-    for (const name of Object.keys(this.charts)) this.charts[name] = new Chart(this.charts[name], theme);
+    for (const name of Object.keys(this.charts))
+      this.charts[name] = new Chart(this.charts[name], theme);
     refs.legend.append(...legendRows());
-    this.template = new TemplateToggle(refs.showTemplate, () => Object.values(this.lanes.ribbons), () => this.showPrompt());
+    this.template = new TemplateToggle(
+      refs.showTemplate,
+      () => Object.values(this.lanes.ribbons),
+      () => this.showPrompt(),
+    );
     this.lastCharts = 0;
     this.isOwn = false; // true if the page shows its own race, whose replay is then labelled as a replay
     this.wireTransport();
@@ -62,18 +79,21 @@ export class RaceView {
 
   wireTransport() {
     const { refs, cursor } = this;
-    const on = (/** @type {any} */ ref, /** @type {(...given: any[]) => void} */ action) => ref.addEventListener("click", () => (this.playback.pause(), action()));
+    const on = (/** @type {any} */ ref, /** @type {(...given: any[]) => void} */ action) =>
+      ref.addEventListener("click", () => (this.playback.pause(), action()));
     on(refs.first, () => cursor.toFirst());
     on(refs.last, () => cursor.toLast());
     on(refs.back, () => cursor.stepRound(-1));
     on(refs.forward, () => cursor.stepRound(1));
     on(refs.follow, () => cursor.setFollowing(!cursor.isFollowing));
     refs.play.addEventListener("click", () => this.playback.toggle());
-    for (const end of [refs.replayEnd, refs.replaySkip]) end.addEventListener("click", () => this.playback.arrive());
+    for (const end of [refs.replayEnd, refs.replaySkip])
+      end.addEventListener("click", () => this.playback.arrive());
     // End a replay if the user asks about exactness, because draws can be repeated only in the
     // whole run.
     refs.racePage.addEventListener("click", (/** @type {MouseEvent} */ event) => {
-      const isAsked = event.target instanceof Element && event.target.closest(`[href="#why-exact"]`);
+      const isAsked =
+        event.target instanceof Element && event.target.closest(`[href="#why-exact"]`);
       if (isAsked && this.playback.isPlaying) this.playback.arrive();
       // At temperature 0 there are no draws to repeat. `onWhy` tries to open another run, with
       // draws. If it opens none, show only the proof.
@@ -87,7 +107,9 @@ export class RaceView {
   // The actions that keys call.
   get actions() {
     const { cursor, playback } = this;
-    const still = (/** @type {(...given: any[]) => void} */ action) => (/** @type {any[]} */ ...given) => (playback.pause(), action(...given));
+    const still =
+      (/** @type {(...given: any[]) => void} */ action) =>
+      (/** @type {any[]} */ ...given) => (playback.pause(), action(...given));
     return {
       position: still((/** @type {any} */ step) => cursor.stepStop(step)),
       round: still((/** @type {any} */ step) => cursor.stepRound(step)),
@@ -174,7 +196,9 @@ export class RaceView {
   // The round and stop that the user chose, or null if the cursor follows the race.
   get chosen() {
     const { isFollowing, round, stops, node } = this.cursor;
-    return isFollowing || this.playback.isPlaying || round < 0 ? null : { round, at: Math.max(0, stops.indexOf(node)) };
+    return isFollowing || this.playback.isPlaying || round < 0
+      ? null
+      : { round, at: Math.max(0, stops.indexOf(node)) };
   }
 
   // Choose a stop. If its round does not exist, choose the nearest round.
@@ -216,20 +240,27 @@ export class RaceView {
     const { trace, cursor, refs, playback } = this;
     refs.follow.hidden = !trace.isLive;
     refs.follow.setAttribute("aria-pressed", String(cursor.isFollowing));
-    for (const part of [refs.play, refs.racePage]) part.classList.toggle("is-playing", playback.isPlaying);
-    for (const name of ["first", "back", "play", "forward", "last", "rate"]) refs[name].disabled = !trace.rounds.length;
+    for (const part of [refs.play, refs.racePage])
+      part.classList.toggle("is-playing", playback.isPlaying);
+    for (const name of ["first", "back", "play", "forward", "last", "rate"])
+      refs[name].disabled = !trace.rounds.length;
     refs.barsTitle.setAttribute("aria-live", trace.isLive ? "off" : "polite");
     refs.play.setAttribute("aria-label", playback.isPlaying ? "Pause" : "Play");
-    for (const part of [refs.replayNotice, refs.replayState]) part.hidden = !this.isOwn || !playback.isPlaying;
+    for (const part of [refs.replayNotice, refs.replayState])
+      part.hidden = !this.isOwn || !playback.isPlaying;
     for (const words of [refs.replayPace, refs.replayWords]) setText(words, playback.words);
   }
 
   drawLanes() {
     const { trace, cursor, playback } = this;
     const round = trace.rounds[cursor.round];
-    const selected = cursor.isFollowing && trace.isLive ? -1 : trace.tokenOf(cursor.round, cursor.node);
+    const selected =
+      cursor.isFollowing && trace.isLive ? -1 : trace.tokenOf(cursor.round, cursor.node);
     const place = { selected, from: round?.firstToken ?? 0, to: round?.endToken ?? 0 };
-    this.lanes.draw(place, this.moment, { isFollowing: cursor.isFollowing, isPlaying: playback.isPlaying });
+    this.lanes.draw(place, this.moment, {
+      isFollowing: cursor.isFollowing,
+      isPlaying: playback.isPlaying,
+    });
   }
 
   // Show the numbers. During a replay, the speedup is the value of the speedup curve at the
@@ -240,7 +271,12 @@ export class RaceView {
     if (!summary) return;
     const { replayed } = this;
     const isWhole = /** @type {boolean} */ (this.moment === Infinity);
-    if (summary !== this.shownSummary || (this.isReplayed && !replayed) || isWhole !== this.showsWhole) result.draw(summary, trace, ending, this.loss.text);
+    if (
+      summary !== this.shownSummary ||
+      (this.isReplayed && !replayed) ||
+      isWhole !== this.showsWhole
+    )
+      result.draw(summary, trace, ending, this.loss.text);
     if (replayed) result.drawReplayed(speedupAt(replayed.curve, replayed.moment));
     else if (trace.isLive) result.drawLive(trace, this.moment);
     else if (!isWhole) result.drawWhole();
@@ -252,7 +288,10 @@ export class RaceView {
   // The speedup curve during a replay, and the moment up to which it is shown. Null outside of a
   // replay.
   get replayed() {
-    const { trace: { figures }, playback: { isPlaying, moment } } = this;
+    const {
+      trace: { figures },
+      playback: { isPlaying, moment },
+    } = this;
     return figures && isPlaying && moment !== null ? { curve: figures.speedup, moment } : null;
   }
 
@@ -266,7 +305,8 @@ export class RaceView {
     this.result.speedups = speedups;
     this.result.disturbed = disturbed;
     this.result.serverSpeedups = ofServers.length > 1 ? ofServers : null;
-    for (const { name } of this.trace.lanes) this.lanes.rates[name] = servers.flatMap(({ rates }) => rates[name] ?? []);
+    for (const { name } of this.trace.lanes)
+      this.lanes.rates[name] = servers.flatMap(({ rates }) => rates[name] ?? []);
     this.shownSummary = null;
     this.frame.ask();
   }
@@ -311,8 +351,16 @@ export class RaceView {
     const round = trace.rounds[cursor.round];
     const seconds = (this.playback.moment ?? round.clock).toFixed(2);
     const pace = this.playback.isPlaying ? `, ${this.playback.words}` : "";
-    setParts(refs.moment, "round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · ${seconds} s${pace}`);
-    setText(refs.selection, this.playback.isPlaying ? COLUMNS : selectionWords(trace, cursor) || COLUMNS);
+    setParts(
+      refs.moment,
+      "round ",
+      [String(cursor.round + 1)],
+      ` of ${trace.rounds.length} · ${seconds} s${pace}`,
+    );
+    setText(
+      refs.selection,
+      this.playback.isPlaying ? COLUMNS : selectionWords(trace, cursor) || COLUMNS,
+    );
   }
 
   momentText() {

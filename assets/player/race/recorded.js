@@ -8,7 +8,8 @@ const NUMBERS = /** @type {const} */ (["draft_length", "temperature", "seed", "m
  * @param {Record<string, any>} order
  */
 export function isOf({ header, main }, order) {
-  if (!header || header.prompt !== order.prompt || main.config.method !== order.method) return false;
+  if (!header || header.prompt !== order.prompt || main.config.method !== order.method)
+    return false;
   return NUMBERS.every((name) => main.config[name] === Number(order[name]));
 }
 

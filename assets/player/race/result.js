@@ -4,7 +4,17 @@ import { element, setText } from "../shared/dom.js";
 import { bytes, heldMemory } from "../shared/memory_words.js";
 import { counted } from "../shared/number_words.js";
 import { termButton } from "../shared/terms.js";
-import { disturbedWords, exceeded, FEW_TOKENS, serverSpeedupWords, speedupOfLanes, speedupScope, speedupText, speedupWord, spreadWords } from "../shared/speedup_words.js";
+import {
+  disturbedWords,
+  exceeded,
+  FEW_TOKENS,
+  serverSpeedupWords,
+  speedupOfLanes,
+  speedupScope,
+  speedupText,
+  speedupWord,
+  spreadWords,
+} from "../shared/speedup_words.js";
 import { checkSentence, milliseconds, timeSentence } from "../shared/time_words.js";
 
 const NOTHING = "–";
@@ -54,7 +64,8 @@ export class Result {
   // Say that the speedup covers the whole run, because the lanes show only a part of it.
   drawWhole() {
     const { speedupWord: line } = this.refs;
-    if (!this.scope && !line.textContent.endsWith(WHOLE)) setText(line, `${line.textContent}${WHOLE}`);
+    if (!this.scope && !line.textContent.endsWith(WHOLE))
+      setText(line, `${line.textContent}${WHOLE}`);
   }
 
   // `loss` says in words that the rule is lossy. It is "" for a lossless rule.
@@ -67,24 +78,32 @@ export class Result {
     const { refs } = this;
     const isWhole = ending !== null && ending !== "stopped";
     const speedup = !isWhole && summary.speedup_tokens < FEW_TOKENS ? null : summary.speedup;
-    const scope = isWhole ? speedupScope(summary) : speedupOfLanes(trace, Infinity)?.rates ?? "";
+    const scope = isWhole ? speedupScope(summary) : (speedupOfLanes(trace, Infinity)?.rates ?? "");
     this.scope = speedup === null ? "" : scope; // the part of the run that the speedup covers, "" for all of it
     setText(refs.speedup, speedupText(speedup, this.speedups));
     setText(refs.speedupWord, `${speedupWord(speedup, ending, this.speedups)}${this.scope}`);
     if (ending === null) this.drawLive(trace, Infinity);
     show(refs.copyWords, trace.copyWords);
-    show(refs.disturbed, disturbedWords(speedup === null ? "" : exceeded(speedup, summary.speedup_limit)));
+    show(
+      refs.disturbed,
+      disturbedWords(speedup === null ? "" : exceeded(speedup, summary.speedup_limit)),
+    );
     setText(refs.spreadWords, spreadWords(this.speedups, trace.header, this.disturbed));
     refs.speedupSpread.hidden = speedup === null || ending === null;
     setText(refs.statsOf, ending === null ? "So far:" : "Of the whole run:");
-    for (const name of ["timesOf", "depthOf"]) setText(refs[name], ending === null ? "so far" : "of the whole run");
+    for (const name of ["timesOf", "depthOf"])
+      setText(refs[name], ending === null ? "so far" : "of the whole run");
     this.isGreedy = trace.main.config.temperature === 0;
     refs.textVerdict.hidden = false;
-    refs.textVerdict.replaceChildren(...this.verdictParts(textVerdict(summary, trace.main, ending, loss)));
+    refs.textVerdict.replaceChildren(
+      ...this.verdictParts(textVerdict(summary, trace.main, ending, loss)),
+    );
     show(refs.serverSpeedup, serverSpeedupWords(trace, this.serverSpeedups));
     show(refs.timeWords, timeSentence(summary, this.speedups));
     show(refs.checkWords, checkSentence(summary, meanChecked(trace)));
-    refs.stats.replaceChildren(...statistics(summary, trace, this.draftBytes).map((each) => this.row(each)));
+    refs.stats.replaceChildren(
+      ...statistics(summary, trace, this.draftBytes).map((each) => this.row(each)),
+    );
   }
 
   // While the race runs, show the speedup at the moment that the lanes show. It is computed from
@@ -96,7 +115,10 @@ export class Result {
   drawLive(trace, moment) {
     const known = speedupOfLanes(trace, moment);
     setText(this.refs.speedup, speedupText(known?.speedup ?? null));
-    setText(this.refs.speedupWord, known ? `the baseline’s speed so far${known.rates}` : speedupWord(null, null));
+    setText(
+      this.refs.speedupWord,
+      known ? `the baseline’s speed so far${known.rates}` : speedupWord(null, null),
+    );
   }
 
   // Show the speedup so far during a replay. The verdict on the texts is hidden until the texts are
@@ -107,7 +129,10 @@ export class Result {
     this.refs.textVerdict.hidden = this.isGreedy;
     this.refs.serverSpeedup.hidden = true;
     setText(this.refs.speedup, speedupText(known));
-    setText(this.refs.speedupWord, known === null ? "from its start …" : `${speedupWord(known, null)}, so far`);
+    setText(
+      this.refs.speedupWord,
+      known === null ? "from its start …" : `${speedupWord(known, null)}, so far`,
+    );
     show(this.refs.disturbed, disturbedWords(known === null ? "" : limit));
   }
 
@@ -127,7 +152,12 @@ export class Result {
     const { value, label, tone, term, link } = verdict;
     const shown = element(link ? "a" : "b", tone ?? "", value);
     if (link) /** @type {HTMLAnchorElement} */ (shown).href = link;
-    return ["· ", shown, label.startsWith(":") ? "" : " ", term && this.glossary[term] ? termButton(label, term) : label];
+    return [
+      "· ",
+      shown,
+      label.startsWith(":") ? "" : " ",
+      term && this.glossary[term] ? termButton(label, term) : label,
+    ];
   }
 }
 
@@ -147,12 +177,32 @@ function statistics(summary, trace, draftBytes = 0) {
   const baseline = summary?.baseline;
   const speculative = summary?.speculative;
   return [
-    { label: "acceptance rate α: accepted / examined", term: "acceptance_rate", value: ratio(speculative?.acceptance_rate) },
-    { label: "draft utilization: accepted / drafted", term: "draft_utilization", value: ratio(speculative?.draft_utilization) },
-    { label: "tokens per target forward τ", term: "block_efficiency", value: ratio(speculative?.block_efficiency) },
-    { label: "target forwards, for tokens after the first", term: "target_forward", value: forwards(speculative) },
+    {
+      label: "acceptance rate α: accepted / examined",
+      term: "acceptance_rate",
+      value: ratio(speculative?.acceptance_rate),
+    },
+    {
+      label: "draft utilization: accepted / drafted",
+      term: "draft_utilization",
+      value: ratio(speculative?.draft_utilization),
+    },
+    {
+      label: "tokens per target forward τ",
+      term: "block_efficiency",
+      value: ratio(speculative?.block_efficiency),
+    },
+    {
+      label: "target forwards, for tokens after the first",
+      term: "target_forward",
+      value: forwards(speculative),
+    },
     ...reading(baseline),
-    { label: firstTokenLabel(baseline, speculative), term: "ttft", value: speculative?.ttft_seconds == null ? NOTHING : milliseconds(speculative.ttft_seconds) },
+    {
+      label: firstTokenLabel(baseline, speculative),
+      term: "ttft",
+      value: speculative?.ttft_seconds == null ? NOTHING : milliseconds(speculative.ttft_seconds),
+    },
     memory(trace, draftBytes),
   ];
 }
@@ -164,8 +214,17 @@ function statistics(summary, trace, draftBytes = 0) {
 export function reading(baseline) {
   const share = baseline?.reading_share;
   if (share == null) return [];
-  const cached = share > 1 ? ": its weights came from the processor’s cache, or other work slowed the measurement of the limit" : "";
-  return [{ label: `of the reading limit reached by the baseline${cached}`, term: "reading_limit", value: `${Math.round(100 * share)} %` }];
+  const cached =
+    share > 1
+      ? ": its weights came from the processor’s cache, or other work slowed the measurement of the limit"
+      : "";
+  return [
+    {
+      label: `of the reading limit reached by the baseline${cached}`,
+      term: "reading_limit",
+      value: `${Math.round(100 * share)} %`,
+    },
+  ];
 }
 
 /**
@@ -183,20 +242,27 @@ function firstTokenLabel(baseline, speculative) {
 // same in both lanes.
 /** @param {SpeculativeSummaryRecord | undefined} speculative */
 function forwards(speculative) {
-  return speculative ? `${Math.max(0, speculative.target_forwards - 1)} for ${Math.max(0, speculative.tokens - 1)}` : NOTHING;
+  return speculative
+    ? `${Math.max(0, speculative.target_forwards - 1)} for ${Math.max(0, speculative.tokens - 1)}`
+    : NOTHING;
 }
 
 // Return the mean number of tokens that the target checks in one forward: the drafted tokens, the
 // root, and the tokens of the lookahead window if there is one.
 /** @param {Trace} trace */
 function meanChecked({ rounds }) {
-  const given = rounds.map(({ outcomes, record: { notes } }) => outcomes.length + 1 + windowOf(notes));
+  const given = rounds.map(
+    ({ outcomes, record: { notes } }) => outcomes.length + 1 + windowOf(notes),
+  );
   return given.reduce((sum, count) => sum + count, 0) / rounds.length;
 }
 
 /** @param {NoteRecord[]} notes */
 export function windowOf(notes) {
-  return notes.reduce((sum, each) => sum + (each.note === "lookahead-state" ? each.token_ids.length : 0), 0);
+  return notes.reduce(
+    (sum, each) => sum + (each.note === "lookahead-state" ? each.token_ids.length : 0),
+    0,
+  );
 }
 
 /**
@@ -221,27 +287,47 @@ function show(line, text) {
  * @returns {TextVerdict | null}
  */
 export function textVerdict(summary, lane, ending, loss = "") {
-  if (!summary || !lane || !Math.min(summary.baseline.tokens, summary.speculative.tokens)) return null;
+  if (!summary || !lane || !Math.min(summary.baseline.tokens, summary.speculative.tokens))
+    return null;
   if (lane.config.temperature > 0 && loss) {
     const distance = lane.total_variation;
-    const label = distance == null ? "this rule does not keep the target’s distribution" : `total variation ${distance.toFixed(2)} from the target’s distribution, as measured`;
+    const label =
+      distance == null
+        ? "this rule does not keep the target’s distribution"
+        : `total variation ${distance.toFixed(2)} from the target’s distribution, as measured`;
     return { label: `${label}.`, value: "▲ lossy:", tone: "bad", term: "typical_acceptance" };
   }
   if (lane.config.temperature > 0) {
-    return { value: "Same distribution", label: ": above temperature 0 each lane draws by chance, so the words may differ.", link: "#why-exact" };
+    return {
+      value: "Same distribution",
+      label: ": above temperature 0 each lane draws by chance, so the words may differ.",
+      link: "#why-exact",
+    };
   }
   const { first_divergence: difference, identical, compared } = summary;
   if (difference) {
     const margin = difference.margin;
     const tie = margin !== null && margin < 1e-3 ? ", a numerical tie" : "";
-    const gap = margin === null ? "the baseline had ended" : `margin ${margin.toPrecision(2)}${tie}`;
-    return { value: "The texts differ", label: `from token ${difference.index + 1} on: ${gap}.`, tone: "bad", term: "margin" };
+    const gap =
+      margin === null ? "the baseline had ended" : `margin ${margin.toPrecision(2)}${tie}`;
+    return {
+      value: "The texts differ",
+      label: `from token ${difference.index + 1} on: ${gap}.`,
+      tone: "bad",
+      term: "margin",
+    };
   }
   const isOver = ending && ending !== "stopped";
   const lengths = summary.baseline.tokens === summary.speculative.tokens;
   const all = isOver && lengths ? summary.baseline.tokens : compared;
   if (!identical) return null;
-  return { value: "Identical text:", label: isOver ? `${compared} of ${all} tokens.` : `the first ${counted(compared, "token")}, which both have.`, tone: "good" };
+  return {
+    value: "Identical text:",
+    label: isOver
+      ? `${compared} of ${all} tokens.`
+      : `the first ${counted(compared, "token")}, which both have.`,
+    tone: "good",
+  };
 }
 
 /** @param {number | null | undefined} value */
@@ -258,7 +344,10 @@ function ratio(value) {
 export function memory(trace, draftBytes = 0) {
   const term = "drafter_memory";
   if (!trace) return { label: "memory added to the target’s", term, value: NOTHING };
-  const { header: { target, dtype }, main: { drafter_bytes: count, drafter_cache_bytes: cache, draft } } = trace;
+  const {
+    header: { target, dtype },
+    main: { drafter_bytes: count, drafter_cache_bytes: cache, draft },
+  } = trace;
   const spared = draft ? 0 : draftBytes;
   const other = spared ? `; the pair’s draft model, not used here, would add ${bytes(spared)}` : "";
   const held = heldMemory(count, cache);

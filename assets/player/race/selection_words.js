@@ -17,7 +17,10 @@ export function selectionWords(trace, { isFollowing, round: index }) {
  * @param {boolean} isLast
  */
 function whyWords(round, isLast) {
-  if (round.isWhole && round.isMixed) return isLast ? "the last one: it has an accepted and a rejected guess" : "the last one with both an accepted and a rejected guess";
+  if (round.isWhole && round.isMixed)
+    return isLast
+      ? "the last one: it has an accepted and a rejected guess"
+      : "the last one with both an accepted and a rejected guess";
   if (round.isWhole && round.outcomes.length && !isLast) return "the last whole one with guesses";
   return "the last one";
 }

@@ -31,7 +31,8 @@ export class Slider {
 
   follow() {
     const number = Number(this.input.value);
-    if (this.input.value.trim() !== "" && Number.isFinite(number)) this.range.value = String(number);
+    if (this.input.value.trim() !== "" && Number.isFinite(number))
+      this.range.value = String(number);
     this.paint();
   }
 

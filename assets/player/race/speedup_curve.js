@@ -35,7 +35,11 @@ export function curveUntil(figure, moment) {
 export function speedupAt(figure, moment) {
   const line = figure.data[lineOf(figure)];
   const at = lastAt(line, moment);
-  return { tokens: line.customdata[at] ?? 0, speedup: line.y[at] ?? null, limit: line.hovertext?.[at] ?? "" };
+  return {
+    tokens: line.customdata[at] ?? 0,
+    speedup: line.y[at] ?? null,
+    limit: line.hovertext?.[at] ?? "",
+  };
 }
 
 /**

@@ -2,10 +2,24 @@
 // teacher shows the result. Then it shows the students' votes next to these numbers.
 
 import { element, setText } from "../shared/dom.js";
-import { choices, hiddenWords, hintSentence, mineWords, percent, verdictBars, verdictSentence, votedWords } from "./room_words.js";
+import {
+  choices,
+  hiddenWords,
+  hintSentence,
+  mineWords,
+  percent,
+  verdictBars,
+  verdictSentence,
+  votedWords,
+} from "./room_words.js";
 
 /** @type {Record<string, string>} */
-const TITLES = { accepted: "Accepted", rejected: "Rejected", verdict: "Will the target keep this guess?", prediction: "What the class answered" };
+const TITLES = {
+  accepted: "Accepted",
+  rejected: "Rejected",
+  verdict: "Will the target keep this guess?",
+  prediction: "What the class answered",
+};
 /** @type {Record<string, string>} */
 const KEYS = { a: "accept", r: "reject" };
 const GO_ON = ["PageDown", "ArrowRight", "Escape"];
@@ -20,8 +34,20 @@ export class AskView {
     this.on = on;
     this.isWanted = false;
     this.shown = "";
-    const { roomAsk, roomText, roomVotes, roomHint, roomReveal, roomAskNext, roomAskInvite, roomAskClose, roomAskLeave } = refs;
-    roomVotes.addEventListener("click", (/** @type {any} */ { target }) => this.chose(target.closest("button")?.dataset.choice));
+    const {
+      roomAsk,
+      roomText,
+      roomVotes,
+      roomHint,
+      roomReveal,
+      roomAskNext,
+      roomAskInvite,
+      roomAskClose,
+      roomAskLeave,
+    } = refs;
+    roomVotes.addEventListener("click", (/** @type {any} */ { target }) =>
+      this.chose(target.closest("button")?.dataset.choice),
+    );
     // The document listens, so that the keys work whichever element has the focus.
     document.addEventListener("keydown", (event) => this.pressed(event), true);
     // Keep the dialog open, because closing it would reveal the hidden parts of the page.
@@ -39,7 +65,7 @@ export class AskView {
   /** @param {KeyboardEvent} event */
   pressed(event) {
     if (!this.isWanted || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (this.isDone && GO_ON.includes(event.key)) return event.preventDefault(), this.on.close();
+    if (this.isDone && GO_ON.includes(event.key)) return (event.preventDefault(), this.on.close());
     const choice = KEYS[event.key.toLowerCase()];
     if (choice) this.chose(choice);
   }
@@ -58,7 +84,7 @@ export class AskView {
   show(poll, { isTeacher, mine, votes, here, problem }) {
     const { refs } = this;
     this.isWanted = poll !== null;
-    if (!poll) return this.shown = "", refs.roomAsk.close();
+    if (!poll) return ((this.shown = ""), refs.roomAsk.close());
     const { revealed: isOver, hint } = poll;
     this.isDone = isTeacher && isOver;
     const shown = `${poll.number} ${isOver} ${hint !== null}`;
@@ -69,16 +95,24 @@ export class AskView {
     setText(refs.roomHinted, hint && !isOver ? hintSentence(hint) : "");
     refs.roomHint.hidden = !isTeacher || isOver || hint !== null;
     const hidden = hiddenWords(poll);
-    for (const button of refs.roomVotes.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.choice === mine));
+    for (const button of refs.roomVotes.querySelectorAll("button"))
+      button.setAttribute("aria-pressed", String(button.dataset.choice === mine));
     const voted = mine ? mineWords(poll, mine) : isOver ? "" : hidden;
     refs.roomSaid.classList.toggle("room-count", isTeacher);
-    setText(refs.roomSaid, problem || (!isTeacher ? voted : isOver ? "" : `${votedWords(votes, here)}. ${hidden}`));
+    setText(
+      refs.roomSaid,
+      problem || (!isTeacher ? voted : isOver ? "" : `${votedWords(votes, here)}. ${hidden}`),
+    );
     if (!refs.roomAsk.open) refs.roomAsk.showModal();
     // scroll to the end of a long text, where the drafted token is
     if (isNew) refs.roomText.scrollTop = refs.roomText.scrollHeight;
     this.fade();
     // Set the focus, but not on an answer, because the focus would highlight that answer.
-    if (isNew) (isTeacher ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)") : refs.roomAskTitle).focus({ preventScroll: true });
+    if (isNew)
+      (isTeacher
+        ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)")
+        : refs.roomAskTitle
+      ).focus({ preventScroll: true });
   }
 
   // Store how far the text is scrolled in a CSS variable. With it, the style sheet fades out the
@@ -100,7 +134,9 @@ export class AskView {
     setText(refs.roomAskTitle, TITLES[end || poll.kind]);
     refs.roomAskTitle.className = end;
     setText(refs.roomAskPlace, isVerdict ? poll.place : "");
-    const guess = poll.guess.trim() ? poll.guess : JSON.stringify(poll.guess).slice(1, -1).replaceAll(" ", "·");
+    const guess = poll.guess.trim()
+      ? poll.guess
+      : JSON.stringify(poll.guess).slice(1, -1).replaceAll(" ", "·");
     refs.roomText.replaceChildren(poll.words, ...(isVerdict ? [element("mark", end, guess)] : []));
     refs.roomText.classList.toggle("is-question", !isVerdict);
     refs.roomVotes.hidden = isTeacher || isOver || !isVerdict;
@@ -119,7 +155,14 @@ export class AskView {
     const { refs } = this;
     const isVerdict = poll.kind === "verdict";
     setText(refs.roomSentence, isVerdict ? verdictSentence(poll) : "");
-    const bars = isVerdict ? verdictBars(poll) : choices(poll).map(({ text, count, share }) => ({ name: text, share: share ?? 0, words: share === null ? "0" : `${count} · ${percent(share)}`, mark: null }));
+    const bars = isVerdict
+      ? verdictBars(poll)
+      : choices(poll).map(({ text, count, share }) => ({
+          name: text,
+          share: share ?? 0,
+          words: share === null ? "0" : `${count} · ${percent(share)}`,
+          mark: null,
+        }));
     // The options of a prediction are whole sentences, so they are written above their bars.
     refs.roomBars.classList.toggle("is-worded", !isVerdict);
     refs.roomBars.replaceChildren(...bars.map(bar));

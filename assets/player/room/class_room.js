@@ -7,7 +7,15 @@ import { setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
 import { AskView } from "./ask_view.js";
 import { RoomLine } from "./room_line.js";
-import { followWords, hereWords, homeOf, isOfThisMachine, roomIn, votedWords, withoutRoom } from "./room_words.js";
+import {
+  followWords,
+  hereWords,
+  homeOf,
+  isOfThisMachine,
+  roomIn,
+  votedWords,
+  withoutRoom,
+} from "./room_words.js";
 
 const SEAT = "class"; // the name under which the tab stores its role in a class
 const GLANCE_MILLISECONDS = 300; // interval at which the address of the shown page is compared
@@ -61,7 +69,10 @@ export class ClassRoom {
       reveal: () => this.lead("reveal"),
       next: () => this.freeze(),
       invite: () => this.showInvitation(),
-      close: () => (this.state?.poll?.kind === "prediction" ? this.lead("reveal", { on: false }) : this.lead("drop")),
+      close: () =>
+        this.state?.poll?.kind === "prediction"
+          ? this.lead("reveal", { on: false })
+          : this.lead("drop"),
       leave: () => this.leave(),
     });
     this.wire();
@@ -70,7 +81,8 @@ export class ClassRoom {
 
   wire() {
     const { refs } = this;
-    const on = (/** @type {string} */ ref, /** @type {() => void} */ action) => refs[ref].addEventListener("click", action);
+    const on = (/** @type {string} */ ref, /** @type {() => void} */ action) =>
+      refs[ref].addEventListener("click", action);
     on("openRoom", () => this.showInvitation());
     on("roomBegin", () => this.open());
     on("roomNot", () => refs.roomOpen.close());
@@ -81,25 +93,34 @@ export class ClassRoom {
     on("roomFreeze", () => this.freeze());
     on("roomShowGuesses", () => this.lead("reveal"));
     on("roomFollow", () => this.lead("follow", { on: !this.state?.follows }));
-    on("roomHints", () => (this.keep({ ...this.seat, isHinted: !this.seat?.isHinted }), this.draw()));
+    on(
+      "roomHints",
+      () => (this.keep({ ...this.seat, isHinted: !this.seat?.isHinted }), this.draw()),
+    );
     on("roomReturn", () => (this.seat ? this.follow() : this.sit({ room: this.left })));
     on("roomEnd", () => this.askToEnd());
     on("roomGoOn", () => refs.roomEnding.close());
     on("roomEndNow", () => this.end());
     on("roomLeave", () => this.leave());
     document.addEventListener("keydown", (event) => this.pressed(event));
-    for (const act of ["pointerdown", "keydown"]) document.addEventListener(act, () => this.acted(), { capture: true });
+    for (const act of ["pointerdown", "keydown"])
+      document.addEventListener(act, () => this.acted(), { capture: true });
     window.addEventListener("popstate", () => (this.hasActed = true));
-    new ResizeObserver(([{ target }]) => this.app.root.style.setProperty("--bar", `${target.clientHeight}px`)).observe(refs.roomBar.parentElement);
+    new ResizeObserver(([{ target }]) =>
+      this.app.root.style.setProperty("--bar", `${target.clientHeight}px`),
+    ).observe(refs.roomBar.parentElement);
     document.addEventListener("visibilitychange", () => document.hidden || this.line.look());
-    this.app.root.addEventListener("answered", (/** @type {any} */ { detail }) => this.answered(detail));
+    this.app.root.addEventListener("answered", (/** @type {any} */ { detail }) =>
+      this.answered(detail),
+    );
   }
 
   // Join a class by its link, or join it again after a reload.
   enter() {
     const room = roomIn(window.location.search);
     const kept = tab.recall(SEAT, (seat) => typeof seat?.room === "string");
-    if (room !== null) window.history.replaceState(window.history.state, "", withoutRoom(window.location.href));
+    if (room !== null)
+      window.history.replaceState(window.history.state, "", withoutRoom(window.location.href));
     const isAnother = room !== null && kept?.room !== room;
     if (isAnother && kept?.secret) this.stay(kept);
     if (isAnother && !kept?.secret) this.sit({ room });
@@ -128,7 +149,10 @@ export class ClassRoom {
   sit(seat) {
     this.keep(seat);
     const { room, secret, member } = seat;
-    this.timer = window.setInterval(() => (secret ? this.glance() : this.wander()), GLANCE_MILLISECONDS);
+    this.timer = window.setInterval(
+      () => (secret ? this.glance() : this.wander()),
+      GLANCE_MILLISECONDS,
+    );
     this.draw();
     this.line.sit(secret ? { room, secret } : { room, member });
   }
@@ -187,7 +211,8 @@ export class ClassRoom {
   glance() {
     const { address, unseen } = this.app.shown;
     const search = address.linkLimit ? (this.shown ?? "") : this.search;
-    if (search !== this.shown || Boolean(unseen) !== this.isShownInPart) this.show(search, Boolean(unseen));
+    if (search !== this.shown || Boolean(unseen) !== this.isShownInPart)
+      this.show(search, Boolean(unseen));
     if (!this.isOvertaken) this.offer();
     this.drawTeacher();
   }
@@ -229,9 +254,14 @@ export class ClassRoom {
   freeze() {
     this.land();
     const { question } = this.app.shown;
-    if (question?.kind !== "verdict") return (this.problem = "This run has no further verdict to ask about."), this.draw();
+    if (question?.kind !== "verdict")
+      return ((this.problem = "This run has no further verdict to ask about."), this.draw());
     question.still?.();
-    this.lead("ask", { ...asking(question), facts: question.facts, hinted: Boolean(this.seat?.isHinted) });
+    this.lead("ask", {
+      ...asking(question),
+      facts: question.facts,
+      hinted: Boolean(this.seat?.isHinted),
+    });
   }
 
   // If the result of the current question was shown, move the page past this question. This also
@@ -257,8 +287,13 @@ export class ClassRoom {
   // opened again.
   askToEnd() {
     const { refs, here } = this;
-    const who = here ? `The class ends for everybody: ${hereWords(here)}.` : "Nobody follows it now.";
-    setText(refs.roomEndingWords, `${who} Its link then no longer works, and the collected answers are lost.`);
+    const who = here
+      ? `The class ends for everybody: ${hereWords(here)}.`
+      : "Nobody follows it now.";
+    setText(
+      refs.roomEndingWords,
+      `${who} Its link then no longer works, and the collected answers are lost.`,
+    );
     refs.roomEnding.showModal();
   }
 
@@ -300,7 +335,10 @@ export class ClassRoom {
     if (this.state?.poll?.number !== poll.number || this.state.mine !== choice) return;
     if (!reply) this.unsent = { number: poll.number, choice };
     else this.state.mine = before;
-    const late = before && poll.kind === "verdict" ? `Your change came too late: you said ${before}.` : `${reply?.error}.`;
+    const late =
+      before && poll.kind === "verdict"
+        ? `Your change came too late: you said ${before}.`
+        : `${reply?.error}.`;
     this.problem = reply ? late : WAITING;
     this.draw();
   }
@@ -379,8 +417,13 @@ export class ClassRoom {
   take(state) {
     const before = this.state;
     const { unsaid } = this.line;
-    this.state = unsaid && unsaid.number === state.poll?.number ? { ...state, mine: unsaid.choice } : state;
-    if (before?.poll?.number !== state.poll?.number || before?.poll?.revealed !== state.poll?.revealed) this.problem = "";
+    this.state =
+      unsaid && unsaid.number === state.poll?.number ? { ...state, mine: unsaid.choice } : state;
+    if (
+      before?.poll?.number !== state.poll?.number ||
+      before?.poll?.revealed !== state.poll?.revealed
+    )
+      this.problem = "";
     if (this.isTeacher) return this.land();
     const isElsewhere = state.page !== before?.page || !before.follows;
     if (state.follows && state.page && isElsewhere) this.follow();
@@ -392,7 +435,13 @@ export class ClassRoom {
     const { state, isTeacher } = this;
     this.rise();
     this.draw();
-    this.say(state === null ? why : isTeacher ? "The class has ended." : "The class has ended. The page is yours now.");
+    this.say(
+      state === null
+        ? why
+        : isTeacher
+          ? "The class has ended."
+          : "The class has ended. The page is yours now.",
+    );
   }
 
   draw() {
@@ -408,9 +457,19 @@ export class ClassRoom {
     setText(refs.roomLeave, "Leave");
     const poll = state?.poll ?? null;
     const isAsked = poll !== null && (poll.kind === "verdict" || (isTeacher && poll.revealed));
-    this.ask.show(isAsked ? poll : null, { isTeacher, mine: state?.mine ?? null, votes: this.votes, here: this.here, problem: this.isLost ? LOST : this.problem });
+    this.ask.show(isAsked ? poll : null, {
+      isTeacher,
+      mine: state?.mine ?? null,
+      votes: this.votes,
+      here: this.here,
+      problem: this.isLost ? LOST : this.problem,
+    });
     if (isTeacher) this.drawTeacher();
-    else if (seat) setText(refs.roomWord, this.isLost ? LOST : followWords(state, this.isElsewhere, this.isAway));
+    else if (seat)
+      setText(
+        refs.roomWord,
+        this.isLost ? LOST : followWords(state, this.isElsewhere, this.isAway),
+      );
   }
 
   drawTeacher() {
@@ -419,12 +478,19 @@ export class ClassRoom {
     const { shown } = app;
     const isGuess = state?.poll?.kind === "prediction" && !state.poll.revealed;
     const follows = state?.follows ?? true;
-    const remarks = this.isOvertaken ? ["another tab of yours leads: a step here takes over"] : [shown.unseen && `the class does not see ${shown.unseen}`, shown.unasked];
-    const parts = [`Class: ${hereWords(this.here)}${follows ? "" : ", free to look around"}`, isGuess && votedWords(this.votes, this.here), ...remarks];
+    const remarks = this.isOvertaken
+      ? ["another tab of yours leads: a step here takes over"]
+      : [shown.unseen && `the class does not see ${shown.unseen}`, shown.unasked];
+    const parts = [
+      `Class: ${hereWords(this.here)}${follows ? "" : ", free to look around"}`,
+      isGuess && votedWords(this.votes, this.here),
+      ...remarks,
+    ];
     setText(refs.roomWord, this.isLost ? LOST : this.problem || parts.filter(Boolean).join(" · "));
     setText(refs.roomCount, hereWords(this.here));
     this.drawMoves();
-    for (const button of [refs.roomFreeze, refs.roomHints]) button.hidden = shown.question?.kind !== "verdict";
+    for (const button of [refs.roomFreeze, refs.roomHints])
+      button.hidden = shown.question?.kind !== "verdict";
     refs.roomHints.setAttribute("aria-pressed", String(Boolean(this.seat?.isHinted)));
     refs.roomShowGuesses.hidden = !isGuess || !this.votes;
     refs.roomFollow.classList.toggle("is-on", follows);

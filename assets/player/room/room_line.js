@@ -125,7 +125,9 @@ export class RoomLine {
    */
   vote(vote) {
     this.unsaid = vote;
-    const reply = this.voting.then(() => (this.unsaid === vote ? this.ask("vote", vote) : undefined));
+    const reply = this.voting.then(() =>
+      this.unsaid === vote ? this.ask("vote", vote) : undefined,
+    );
     this.voting = reply.then(() => {
       if (this.unsaid === vote) this.unsaid = null;
     });

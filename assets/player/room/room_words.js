@@ -65,26 +65,52 @@ export function choices({ options, counts = {} }) {
 export function verdictBars(poll) {
   const { accept, u, greedy } = /** @type {VerdictFacts} */ (poll.facts);
   const share = choices(poll)[0].share;
-  const [rule, draw] = accept !== null && u !== null && !greedy ? drawn(accept, u) : [accept === null ? "—" : decimals(accept), ""];
+  const [rule, draw] =
+    accept !== null && u !== null && !greedy
+      ? drawn(accept, u)
+      : [accept === null ? "—" : decimals(accept), ""];
   return [
-    { name: "votes for accept", share: share ?? 0, words: share === null ? "nobody voted" : decimals(share), mark: null },
-    { name: greedy ? "the rule" : RULE, share: accept ?? 0, words: rule, mark: draw ? { at: Number(u), words: `u ${draw}` } : null },
+    {
+      name: "votes for accept",
+      share: share ?? 0,
+      words: share === null ? "nobody voted" : decimals(share),
+      mark: null,
+    },
+    {
+      name: greedy ? "the rule" : RULE,
+      share: accept ?? 0,
+      words: rule,
+      mark: draw ? { at: Number(u), words: `u ${draw}` } : null,
+    },
   ];
 }
 
 // Return the sentence that reveals the result of a verdict.
 /** @param {RoomPoll} poll */
 export function verdictSentence(poll) {
-  const { p, q, accept, u, accepted, greedy, residual, chosen } = /** @type {VerdictFacts} */ (poll.facts);
+  const { p, q, accept, u, accepted, greedy, residual, chosen } = /** @type {VerdictFacts} */ (
+    poll.facts
+  );
   const [{ count, share }, { count: against }] = choices(poll);
   const voted = count + against;
-  const room = share === null ? "Nobody voted" : `${count} of ${counted(voted, "vote")} (${percent(share)}) ${count === 1 ? "was" : "were"} for accepting it`;
+  const room =
+    share === null
+      ? "Nobody voted"
+      : `${count} of ${counted(voted, "vote")} (${percent(share)}) ${count === 1 ? "was" : "were"} for accepting it`;
   const end = accepted ? "it is accepted" : "it is rejected";
-  if (greedy) return `${room}. At temperature 0 nothing is drawn: the guess is kept only if it is the target’s most probable token, so ${end}.`;
+  if (greedy)
+    return `${room}. At temperature 0 nothing is drawn: the guess is kept only if it is the target’s most probable token, so ${end}.`;
   if (accept === null || u === null) return `${room}; ${end}.`;
   const [rule, draw] = drawn(accept, u);
-  const left = [residual ? ", where p is what the rejected guesses before it left" : "", chosen ? ", with q = 1 because the draft chose this guess and did not draw it" : ""].join("");
-  return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${quotient(p, q, rule).map((each) => (each.includes("in") ? `(${each})` : each)).join(" / ")}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
+  const left = [
+    residual ? ", where p is what the rejected guesses before it left" : "",
+    chosen ? ", with q = 1 because the draft chose this guess and did not draw it" : "",
+  ].join("");
+  return `${room}. The rule accepts it with probability min(1, p/q) = min(1, ${quotient(p, q, rule)
+    .map((each) => (each.includes("in") ? `(${each})` : each))
+    .join(
+      " / ",
+    )}) = ${rule}${left}: the draw u = ${draw} is ${accepted ? "below that" : "not below that"}, so ${end}.`;
 }
 
 // Write p and q of a drafted token before its verdict, for students who want to compute the
@@ -93,9 +119,14 @@ export function verdictSentence(poll) {
 export function hintSentence({ p, q, greedy, residual, chosen }) {
   const ratio = p !== null && q ? decimals(Math.min(1, p / q)) : "";
   const [target, draft] = quotient(p, q, ratio);
-  if (greedy) return `Without temperature 0, the target would give this guess p = ${target} and the draft q = ${draft}. At temperature 0 only the target’s most probable token counts, and nothing is drawn.`;
-  const left = residual ? "Of the p that the rejected guesses before it left, this guess has" : "The target gives this guess p =";
-  return chosen ? `${left} ${target}. The draft chose it and did not draw it, so q counts as 1.` : `${left} ${target}, and the draft gave it q = ${draft}.`;
+  if (greedy)
+    return `Without temperature 0, the target would give this guess p = ${target} and the draft q = ${draft}. At temperature 0 only the target’s most probable token counts, and nothing is drawn.`;
+  const left = residual
+    ? "Of the p that the rejected guesses before it left, this guess has"
+    : "The target gives this guess p =";
+  return chosen
+    ? `${left} ${target}. The draft chose it and did not draw it, so q counts as 1.`
+    : `${left} ${target}, and the draft gave it q = ${draft}.`;
 }
 
 /**
@@ -122,8 +153,11 @@ export function mineWords({ revealed, facts }, mine) {
 // Say which numbers stay hidden until the result is shown.
 /** @param {Pick<RoomPoll, "hint" | "greedy">} poll */
 export function hiddenWords({ hint, greedy }) {
-  if (greedy) return `${hint ? "The verdict is" : "p, q and the verdict are"} hidden until the result is shown.`;
-  return hint ? "The draw u, a random number from 0 to 1, is hidden until the result is shown." : "p, q and the draw u are hidden until the result is shown.";
+  if (greedy)
+    return `${hint ? "The verdict is" : "p, q and the verdict are"} hidden until the result is shown.`;
+  return hint
+    ? "The draw u, a random number from 0 to 1, is hidden until the result is shown."
+    : "p, q and the draw u are hidden until the result is shown.";
 }
 
 // Say whether this student's page follows the teacher's page.
@@ -137,7 +171,8 @@ export function followWords(state, isElsewhere, isAway) {
   if (!state.follows) return "You are in a class, and may look around on your own.";
   if (isElsewhere) return "You left the teacher’s page.";
   if (isAway) return "Your teacher’s page has been silent for a while: yours waits for it.";
-  if (state.unseen) return "You are in a class. The teacher’s screen shows more than yours can: look there.";
+  if (state.unseen)
+    return "You are in a class. The teacher’s screen shows more than yours can: look there.";
   return "You are in a class: this page follows the teacher’s.";
 }
 

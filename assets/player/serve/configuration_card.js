@@ -34,14 +34,22 @@ export class ConfigurationCard {
     refs.engineFields.append(this.weights);
     for (const field of offer.fields) refs.engineFields.append(this.made(field));
     refs.engine.append(...offer.engines.map(({ name, title }) => option(name, title)));
-    refs.pastedTo.append(option("", "its own engine"), ...offer.engines.map(({ name, title }) => option(name, title)));
+    refs.pastedTo.append(
+      option("", "its own engine"),
+      ...offer.engines.map(({ name, title }) => option(name, title)),
+    );
     this.forms = new EngineForms(refs.engineForms, offer.forms);
     this.pastedForms = new EngineForms(refs.pastedForms, offer.forms);
-    refs.engineForm.addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
+    refs.engineForm.addEventListener("submit", (/** @type {Event} */ event) =>
+      event.preventDefault(),
+    );
     refs.engineMethod.addEventListener("input", () => (this.wanted = refs.engineMethod.value));
     refs.engineForm.addEventListener("input", () => this.changed());
     refs.takePlan.addEventListener("click", () => this.takePlan());
-    refs.pastedForm.addEventListener("submit", (/** @type {Event} */ event) => (event.preventDefault(), this.translate()));
+    refs.pastedForm.addEventListener(
+      "submit",
+      (/** @type {Event} */ event) => (event.preventDefault(), this.translate()),
+    );
     this.showMethods();
   }
 
@@ -51,7 +59,12 @@ export class ConfigurationCard {
     field.dataset.field = name;
     const label = element("label", "", title);
     const control = element("input");
-    Object.assign(control, { id: `sv-engine-${name}`, type: "text", spellcheck: false, placeholder: example });
+    Object.assign(control, {
+      id: `sv-engine-${name}`,
+      type: "text",
+      spellcheck: false,
+      placeholder: example,
+    });
     label.htmlFor = control.id;
     control.setAttribute("aria-describedby", "sv-engine-error");
     if (name.endsWith("quantization")) control.setAttribute("list", WEIGHTS);
@@ -62,13 +75,17 @@ export class ConfigurationCard {
   }
 
   get engine() {
-    return /** @type {EnginesOffer["engines"][number]} */ (this.offer.engines.find(({ name }) => name === this.refs.engine.value));
+    return /** @type {EnginesOffer["engines"][number]} */ (
+      this.offer.engines.find(({ name }) => name === this.refs.engine.value)
+    );
   }
 
   // Offer the engine's methods. If it does not have the chosen one, choose plain decoding.
   showMethods() {
     const { engineMethod } = this.refs;
-    engineMethod.replaceChildren(...this.engine.methods.map(({ name, title }) => option(name, title)));
+    engineMethod.replaceChildren(
+      ...this.engine.methods.map(({ name, title }) => option(name, title)),
+    );
     engineMethod.value = this.isLacking ? NONE : this.wanted;
     this.showFields();
   }
@@ -80,7 +97,9 @@ export class ConfigurationCard {
 
   get lackingWords() {
     const titles = this.offer.engines.flatMap(({ methods }) => methods);
-    const { title } = /** @type {{ title: string }} */ (titles.find(({ name }) => name === this.wanted));
+    const { title } = /** @type {{ title: string }} */ (
+      titles.find(({ name }) => name === this.wanted)
+    );
     return `${this.engine.title} cannot draft with ${title}: this is plain decoding.`;
   }
 
@@ -125,7 +144,8 @@ export class ConfigurationCard {
 
   takePlan() {
     if (!this.planned) return;
-    for (const [name, control] of Object.entries(this.controls)) control.value = this.planned[name] ?? "";
+    for (const [name, control] of Object.entries(this.controls))
+      control.value = this.planned[name] ?? "";
     this.wanted = this.planned.method;
     this.showMethods();
     this.configure();
@@ -134,16 +154,27 @@ export class ConfigurationCard {
   async configure() {
     const number = (this.asked += 1);
     const { engineError, engine, engineMethod } = this.refs;
-    const shown = Object.entries(this.controls).filter(([, control]) => !control.parentElement?.hidden);
-    const fields = Object.fromEntries([...shown.map(([name, { value }]) => [name, value]), ["method", engineMethod.value]]);
+    const shown = Object.entries(this.controls).filter(
+      ([, control]) => !control.parentElement?.hidden,
+    );
+    const fields = Object.fromEntries([
+      ...shown.map(([name, { value }]) => [name, value]),
+      ["method", engineMethod.value],
+    ]);
     const reply = await this.ask("configuration", { engine: engine.value, fields });
     if (number !== this.asked) return;
     const problem = problemOf(reply);
-    const wrong = this.offer.fields.find(({ name }) => problem.split(" ", 1)[0].replaceAll("-", "_") === name);
-    for (const [name, control] of Object.entries(this.controls)) markWrong(control, name === wrong?.name);
+    const wrong = this.offer.fields.find(
+      ({ name }) => problem.split(" ", 1)[0].replaceAll("-", "_") === name,
+    );
+    for (const [name, control] of Object.entries(this.controls))
+      markWrong(control, name === wrong?.name);
     engineError.hidden = !problem;
     setText(engineError, wrong ? problem.replace(/^\S+/, this.titleOf(wrong)) : problem);
-    this.forms.show(problem ? {} : reply.forms, problem ? [] : [...(this.isLacking ? [this.lackingWords] : []), ...reply.remarks]);
+    this.forms.show(
+      problem ? {} : reply.forms,
+      problem ? [] : [...(this.isLacking ? [this.lackingWords] : []), ...reply.remarks],
+    );
   }
 
   async translate() {
@@ -160,7 +191,11 @@ export class ConfigurationCard {
     pastedError.hidden = !problem;
     setText(pastedError, problem);
     pastedChanges.hidden = Boolean(problem) || !reply.changes.length;
-    this.pastedForms.show(problem ? {} : reply.forms, problem ? [] : [...reply.problems, ...reply.notes], problem || reply.problems.length ? "problem" : "warning");
+    this.pastedForms.show(
+      problem ? {} : reply.forms,
+      problem ? [] : [...reply.problems, ...reply.notes],
+      problem || reply.problems.length ? "problem" : "warning",
+    );
     if (!problem) pastedChanges.replaceChildren(...reply.changes.map(changeLine));
   }
 }

@@ -60,7 +60,10 @@ export class EngineForms {
 
   showText() {
     setText(this.text, this.forms[this.chosen] ?? "");
-    for (const each of /** @type {NodeListOf<HTMLElement>} */ (this.choice.querySelectorAll("button"))) each.setAttribute("aria-pressed", String(each.dataset.form === this.chosen));
+    for (const each of /** @type {NodeListOf<HTMLElement>} */ (
+      this.choice.querySelectorAll("button")
+    ))
+      each.setAttribute("aria-pressed", String(each.dataset.form === this.chosen));
     const { title = "" } = this.kinds.find(({ name }) => name === this.chosen) ?? {};
     this.text.ariaLabel = `Configuration: ${title}`;
     this.copy.ariaLabel = `Copy: ${title}`;

@@ -9,7 +9,17 @@ import { brief } from "../shared/settings.js";
 import { termButton } from "../shared/terms.js";
 
 export const PREFIX = "serve-";
-const FIRST = ["target", "draft", "gpu", "gpus", "draft_gpus", "acceptance", "draft_length", "batch", "load"];
+const FIRST = [
+  "target",
+  "draft",
+  "gpu",
+  "gpus",
+  "draft_gpus",
+  "acceptance",
+  "draft_length",
+  "batch",
+  "load",
+];
 const MODELS = ["target", "draft"];
 const OWN = "own"; // menu value for a model that the user names, by its name on the Hub or by its config.json
 const FORM = "serve-form"; // the name under which the tab stores the form
@@ -31,7 +41,8 @@ export class PlanForm {
     this.errors = {};
     /** @type {Record<string, HTMLTextAreaElement>} */
     this.configs = {};
-    for (const row of rows) (FIRST.includes(row.name) ? refs.planFields : refs.planOthers).append(...this.made(row));
+    for (const row of rows)
+      (FIRST.includes(row.name) ? refs.planFields : refs.planOthers).append(...this.made(row));
     refs.plan.addEventListener("input", (/** @type {Event} */ { target }) => {
       this.showOwn();
       onChange(target instanceof HTMLTextAreaElement && !isConfig(target.value));
@@ -59,7 +70,13 @@ export class PlanForm {
     field.append(label, control, error);
     if (!MODELS.includes(name)) return [field];
     const config = element("textarea");
-    Object.assign(config, { rows: 5, spellcheck: false, maxLength: LONGEST_CONFIG, placeholder: 'owner/model\nor {"num_hidden_layers": 32, …}', hidden: true });
+    Object.assign(config, {
+      rows: 5,
+      spellcheck: false,
+      maxLength: LONGEST_CONFIG,
+      placeholder: 'owner/model\nor {"num_hidden_layers": 32, …}',
+      hidden: true,
+    });
     config.setAttribute("aria-label", `Hub name or config.json of the ${title}`);
     config.setAttribute("aria-describedby", error.id);
     this.configs[name] = config;
@@ -73,8 +90,13 @@ export class PlanForm {
 
   // The request for the server.
   get question() {
-    const plan = Object.fromEntries(Object.entries(this.controls).map(([name, { value }]) => [name, value.trim()]));
-    const configs = MODELS.filter((name) => plan[name] === OWN).map((name) => [`${name}_config`, this.configs[name].value]);
+    const plan = Object.fromEntries(
+      Object.entries(this.controls).map(([name, { value }]) => [name, value.trim()]),
+    );
+    const configs = MODELS.filter((name) => plan[name] === OWN).map((name) => [
+      `${name}_config`,
+      this.configs[name].value,
+    ]);
     return { plan, ...Object.fromEntries(configs) };
   }
 
@@ -100,7 +122,9 @@ export class PlanForm {
   read() {
     const asked = new URLSearchParams(window.location.search);
     const isAsked = [...asked.keys()].some((name) => name.startsWith(PREFIX));
-    const given = isAsked ? asked : new URLSearchParams(tab.recall(FORM, (value) => typeof value === "string") ?? "");
+    const given = isAsked
+      ? asked
+      : new URLSearchParams(tab.recall(FORM, (value) => typeof value === "string") ?? "");
     const problems = [];
     for (const { name, title, choices, default: usual } of this.rows) {
       const text = given.get(PREFIX + name) ?? usual;
@@ -113,7 +137,9 @@ export class PlanForm {
       if (!isOffered || text.length > 40) problems.push(`${title} cannot be “${brief(text)}”`);
       this.controls[name].value = isOffered && text.length <= 40 ? text : usual;
     }
-    this.refs.planMore.open = this.rows.some(({ name, default: usual }) => !FIRST.includes(name) && this.controls[name].value !== usual);
+    this.refs.planMore.open = this.rows.some(
+      ({ name, default: usual }) => !FIRST.includes(name) && this.controls[name].value !== usual,
+    );
     this.showOwn();
     return problems;
   }

@@ -9,7 +9,15 @@ import { pageIn, pageLink } from "../shared/page_parameter.js";
 import { ConfigurationCard } from "./configuration_card.js";
 import { PlanForm, PREFIX } from "./plan_form.js";
 import { ServerCard } from "./server_card.js";
-import { lengthWords, roomWords, servedWords, showFacts, showList, showTable, showTrust } from "./size_view.js";
+import {
+  lengthWords,
+  roomWords,
+  servedWords,
+  showFacts,
+  showList,
+  showTable,
+  showTrust,
+} from "./size_view.js";
 
 const REST_MILLISECONDS = 200; // pause after the last key before the server is asked
 
@@ -31,11 +39,23 @@ export class ServePage extends Page {
     this.refs = refs;
     this.gradio = gradio;
     this.trust = setup.serve.trust;
-    this.form = new PlanForm(refs, setup.serve.fields, (isName) => this.changed(isName ? NAME_MILLISECONDS : REST_MILLISECONDS));
-    this.configuration = new ConfigurationCard(refs, setup.serve.engines, (name, question) => this.ask(name, question));
-    this.server = new ServerCard(refs, setup.serve.watching, (name, question) => this.ask(name, question), theme, () => this.write());
+    this.form = new PlanForm(refs, setup.serve.fields, (isName) =>
+      this.changed(isName ? NAME_MILLISECONDS : REST_MILLISECONDS),
+    );
+    this.configuration = new ConfigurationCard(refs, setup.serve.engines, (name, question) =>
+      this.ask(name, question),
+    );
+    this.server = new ServerCard(
+      refs,
+      setup.serve.watching,
+      (name, question) => this.ask(name, question),
+      theme,
+      () => this.write(),
+    );
     /** @type {Record<string, Chart>} */
-    this.charts = Object.fromEntries(Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]));
+    this.charts = Object.fromEntries(
+      Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]),
+    );
     /** @type {Record<string, Figure>} */
     this.figures = {};
     this.asked = 0; // number of the last request; earlier answers are ignored
@@ -43,7 +63,10 @@ export class ServePage extends Page {
     this.measured = null; // a file with the user's own measured times
     refs.planMeasure.addEventListener("click", () => refs.planMeasured.click());
     refs.planMeasured.addEventListener("change", () => this.measure());
-    refs.planCompute.addEventListener("click", () => (this.setMeasured(null), refs.planMeasure.focus()));
+    refs.planCompute.addEventListener(
+      "click",
+      () => (this.setMeasured(null), refs.planMeasure.focus()),
+    );
     setText(refs.planTrust, this.trust.sentence);
   }
 
@@ -75,8 +98,15 @@ export class ServePage extends Page {
 
   get address() {
     const link = this.filled(new URL(pageLink(ServePage.id), window.location.href));
-    const left = [...(this.form.hasPasted ? ["the pasted configuration"] : []), ...(this.measured ? ["the measured times"] : [])];
-    return { link, linkLimit: left.length ? `without ${left.join(" and ")}` : "", write: () => this.write() };
+    const left = [
+      ...(this.form.hasPasted ? ["the pasted configuration"] : []),
+      ...(this.measured ? ["the measured times"] : []),
+    ];
+    return {
+      link,
+      linkLimit: left.length ? `without ${left.join(" and ")}` : "",
+      write: () => this.write(),
+    };
   }
 
   /** @param {URL} url */
@@ -86,7 +116,8 @@ export class ServePage extends Page {
 
   write() {
     const url = new URL(window.location.href);
-    if (pageIn(url.searchParams) === ServePage.id) window.history.replaceState(window.history.state, "", this.filled(url));
+    if (pageIn(url.searchParams) === ServePage.id)
+      window.history.replaceState(window.history.state, "", this.filled(url));
     this.form.keep(this.address.link);
   }
 
@@ -108,8 +139,14 @@ export class ServePage extends Page {
   async size() {
     const number = (this.asked += 1);
     window.clearTimeout(this.simulating);
-    const question = { ...this.form.question, ...(this.measured ? { measured: this.measured } : {}) };
-    const busy = window.setTimeout(() => (this.setStale(true), setText(this.refs.planAnswer, "Computing…")), BUSY_MILLISECONDS);
+    const question = {
+      ...this.form.question,
+      ...(this.measured ? { measured: this.measured } : {}),
+    };
+    const busy = window.setTimeout(
+      () => (this.setStale(true), setText(this.refs.planAnswer, "Computing…")),
+      BUSY_MILLISECONDS,
+    );
     const reply = await this.ask("size", question);
     window.clearTimeout(busy);
     if (number !== this.asked) return;
@@ -120,7 +157,10 @@ export class ServePage extends Page {
     this.configuration.setPlan(problem ? null : reply.configuration);
     if (problem) return setText(this.refs.planAnswer, `No answer yet. ${told}`);
     if (!this.draw(reply.size, reply.figures)) return;
-    this.simulating = window.setTimeout(() => this.simulate(number, question), SIMULATE_MILLISECONDS);
+    this.simulating = window.setTimeout(
+      () => this.simulate(number, question),
+      SIMULATE_MILLISECONDS,
+    );
   }
 
   /**
@@ -177,11 +217,17 @@ export class ServePage extends Page {
     const reply = await this.ask("arrivals", question);
     if (number !== this.asked) return;
     const { refs } = this;
-    if (!reply || reply.error) return setText(refs.planServed, reply ? `Not simulated: ${reply.error}` : "The server cannot be reached.");
+    if (!reply || reply.error)
+      return setText(
+        refs.planServed,
+        reply ? `Not simulated: ${reply.error}` : "The server cannot be reached.",
+      );
     refs.planLoad.classList.remove("is-stale");
     setText(refs.planServed, servedWords(reply.results, reply.load));
     refs.planMeasuredBy.hidden = !reply.measured.length;
-    refs.planMeasuredBy.replaceChildren(...reply.measured.map((/** @type {string} */ text) => element("li", "", text)));
+    refs.planMeasuredBy.replaceChildren(
+      ...reply.measured.map((/** @type {string} */ text) => element("li", "", text)),
+    );
     this.drawFigures(reply.figures);
   }
 
@@ -193,7 +239,15 @@ export class ServePage extends Page {
 
   /** @param {boolean} isStale */
   setStale(isStale) {
-    for (const part of [this.refs.planReasons, this.refs.planWarnings, this.refs.planFacts, this.refs.planCharts, this.refs.planLoad, this.refs.planNumbers]) part.classList.toggle("is-stale", isStale);
+    for (const part of [
+      this.refs.planReasons,
+      this.refs.planWarnings,
+      this.refs.planFacts,
+      this.refs.planCharts,
+      this.refs.planLoad,
+      this.refs.planNumbers,
+    ])
+      part.classList.toggle("is-stale", isStale);
   }
 
   /**

@@ -40,7 +40,9 @@ export class ServerCard {
     this.offer = offer;
     this.ask = ask;
     /** @type {Record<string, Chart>} */
-    this.charts = Object.fromEntries(Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]));
+    this.charts = Object.fromEntries(
+      Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]),
+    );
     /** @type {Record<string, Figure>} */
     this.figures = {};
     /** @type {object | null} the last reading, which the next question sends along */
@@ -52,13 +54,24 @@ export class ServerCard {
     refs.writtenPrompt.value = EXAMPLE;
     refs.writtenPrompt.maxLength = offer.longest;
     setText(refs.writtenHint, `up to ${offer.tokens} tokens, at temperature 0`);
-    refs.watchForm.addEventListener("submit", (/** @type {Event} */ event) => (event.preventDefault(), this.attach()));
-    for (const ref of [...Object.values(ADDRESSES), "watchExpected"]) refs[ref].addEventListener("change", onChange);
+    refs.watchForm.addEventListener(
+      "submit",
+      (/** @type {Event} */ event) => (event.preventDefault(), this.attach()),
+    );
+    for (const ref of [...Object.values(ADDRESSES), "watchExpected"])
+      refs[ref].addEventListener("change", onChange);
     refs.watchStop.addEventListener("click", () => this.stop());
-    refs.writtenForm.addEventListener("submit", (/** @type {Event} */ event) => (event.preventDefault(), this.write()));
+    refs.writtenForm.addEventListener(
+      "submit",
+      (/** @type {Event} */ event) => (event.preventDefault(), this.write()),
+    );
     const isClosed = offer.allowed !== null && !offer.allowed.length;
     refs.watchForm.hidden = isClosed;
-    if (isClosed) setText(refs.watchHint, "This page is public and asks no servers for its visitors. Where you run specviz yourself it attaches to a llama.cpp or vLLM server and shows what of its drafts is accepted.");
+    if (isClosed)
+      setText(
+        refs.watchHint,
+        "This page is public and asks no servers for its visitors. Where you run specviz yourself it attaches to a llama.cpp or vLLM server and shows what of its drafts is accepted.",
+      );
   }
 
   get key() {
@@ -74,7 +87,11 @@ export class ServerCard {
 
   read() {
     const asked = new URLSearchParams(window.location.search);
-    for (const [name, ref] of Object.entries(ADDRESSES)) this.refs[ref].value = (asked.get(PREFIX + name) ?? this.refs[ref].value).slice(0, this.refs[ref].maxLength);
+    for (const [name, ref] of Object.entries(ADDRESSES))
+      this.refs[ref].value = (asked.get(PREFIX + name) ?? this.refs[ref].value).slice(
+        0,
+        this.refs[ref].maxLength,
+      );
     if (asked.has(EXPECTED)) this.refs.watchExpected.checked = asked.get(EXPECTED) === "1";
   }
 
@@ -82,7 +99,8 @@ export class ServerCard {
   fill(url) {
     for (const [name, ref] of Object.entries(ADDRESSES)) {
       const value = this.refs[ref].value.trim();
-      if (value && !value.includes("@")) url.searchParams.set(PREFIX + name, value); // the part before an @ may be a password
+      if (value && !value.includes("@"))
+        url.searchParams.set(PREFIX + name, value); // the part before an @ may be a password
       else url.searchParams.delete(PREFIX + name);
     }
     if (this.refs.watchExpected.checked) url.searchParams.set(EXPECTED, "1");
@@ -104,11 +122,18 @@ export class ServerCard {
     this.report("");
     refs.watched.hidden = true;
     setText(refs.watchSentence, "Asking it for a short text …");
-    const reply = await this.ask("attach", { url, key: this.key, expected: refs.watchExpected.checked });
+    const reply = await this.ask("attach", {
+      url,
+      key: this.key,
+      expected: refs.watchExpected.checked,
+    });
     if (turn !== this.turn) return;
     refs.watchStart.disabled = false;
     const problem = problemOf(reply);
-    setText(refs.watchSentence, problem ? "" : reply.sentences.map((/** @type {string} */ each) => `${each}.`).join("\n"));
+    setText(
+      refs.watchSentence,
+      problem ? "" : reply.sentences.map((/** @type {string} */ each) => `${each}.`).join("\n"),
+    );
     if (problem) {
       this.halt();
       return this.report(problem);
@@ -123,7 +148,10 @@ export class ServerCard {
   /** @param {number} turn */
   wait(turn) {
     window.clearTimeout(this.waiting);
-    this.waiting = window.setTimeout(() => this.readCounters(turn), 1000 * this.offer.every_seconds);
+    this.waiting = window.setTimeout(
+      () => this.readCounters(turn),
+      1000 * this.offer.every_seconds,
+    );
   }
 
   /** @param {number} turn */
@@ -147,17 +175,28 @@ export class ServerCard {
   show({ kept, restarts, facts, rows, figures, absent }) {
     const { refs } = this;
     this.kept = kept;
-    refs.watchFacts.replaceChildren(...facts.map((/** @type {[string, string]} */ [name, value]) => fact(name, value)));
+    refs.watchFacts.replaceChildren(
+      ...facts.map((/** @type {[string, string]} */ [name, value]) => fact(name, value)),
+    );
     refs.watchApart.hidden = rows.length < 2;
     const { heads } = this.offer;
-    refs.watchServers.replaceChildren(headRow(["server", ...heads]), body(rows.map((/** @type {ServerRow} */ row) => serverRow(row, heads.length))));
+    refs.watchServers.replaceChildren(
+      headRow(["server", ...heads]),
+      body(rows.map((/** @type {ServerRow} */ row) => serverRow(row, heads.length))),
+    );
     const what = rows.length < 2 ? "The engine was" : "Engines were";
-    const again = restarts ? ` ${what} started again ${restarts === 1 ? "once" : `${restarts} times`} meanwhile.` : "";
-    setText(refs.watchState, `The counters are read every ${this.offer.every_seconds} seconds. They include the requests of other users.${again}`);
+    const again = restarts
+      ? ` ${what} started again ${restarts === 1 ? "once" : `${restarts} times`} meanwhile.`
+      : "";
+    setText(
+      refs.watchState,
+      `The counters are read every ${this.offer.every_seconds} seconds. They include the requests of other users.${again}`,
+    );
     refs.watchAbsent.hidden = !absent.length;
     setText(refs.watchAbsent, absent.join(" "));
     this.figures = figures;
-    for (const [name, ref] of Object.entries(CHARTS)) refs[ref].closest("article").hidden = !(name in figures);
+    for (const [name, ref] of Object.entries(CHARTS))
+      refs[ref].closest("article").hidden = !(name in figures);
     this.repaint();
   }
 
@@ -195,7 +234,11 @@ export class ServerCard {
     setText(refs.writtenVerdict, "Writing …");
     const texts = [];
     for (const url of urls) {
-      const reply = await this.ask("written", { url, key: this.key, prompt: refs.writtenPrompt.value });
+      const reply = await this.ask("written", {
+        url,
+        key: this.key,
+        prompt: refs.writtenPrompt.value,
+      });
       const problem = problemOf(reply);
       if (problem) {
         refs.writtenError.hidden = false;
@@ -206,7 +249,10 @@ export class ServerCard {
       refs.writtenLanes.append(lane(url, reply));
     }
     refs.writtenStart.disabled = false;
-    setText(refs.writtenVerdict, plain && urls.length === 2 && texts.length === 2 ? comparedTexts(texts[0], texts[1]) : "");
+    setText(
+      refs.writtenVerdict,
+      plain && urls.length === 2 && texts.length === 2 ? comparedTexts(texts[0], texts[1]) : "",
+    );
   }
 }
 

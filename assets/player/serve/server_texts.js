@@ -8,7 +8,12 @@ const CLOSE = 0.05; // share of the speed by which two runs of one server often 
 // request.
 /** @param {WrittenText} written */
 export function textFacts({ tokens, seconds, first_token: first, drafted, accepted }) {
-  const drafts = drafted === null ? "drafts not reported per request" : drafted ? `${accepted} of ${drafted} drafted tokens accepted` : "nothing drafted";
+  const drafts =
+    drafted === null
+      ? "drafts not reported per request"
+      : drafted
+        ? `${accepted} of ${drafted} drafted tokens accepted`
+        : "nothing drafted";
   return `${tokens} tokens in ${seconds.toFixed(2)} s · first after ${(1000 * first).toFixed(0)} ms · ${drafts}`;
 }
 
@@ -18,7 +23,10 @@ export function textFacts({ tokens, seconds, first_token: first, drafted, accept
  */
 export function comparedTexts(plain, fast) {
   const gain = (fast.tokens / fast.seconds) * (plain.seconds / plain.tokens);
-  const speed = Math.abs(gain - 1) < CLOSE ? "About as fast as without drafts" : `${gain.toFixed(2)} times the speed without drafts`;
+  const speed =
+    Math.abs(gain - 1) < CLOSE
+      ? "About as fast as without drafts"
+      : `${gain.toFixed(2)} times the speed without drafts`;
   return `${speed}, measured with one text; ${sameness(plain.text, fast.text)}.`;
 }
 

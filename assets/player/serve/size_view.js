@@ -4,7 +4,11 @@ import { body, bodyRow, headRow } from "../lab/cells.js";
 import { element } from "../shared/dom.js";
 import { termButton } from "../shared/terms.js";
 
-const POLICIES = [["plain", "plain decoding"], ["speculative", "speculation"], ["switched", "speculation while it pays"]];
+const POLICIES = [
+  ["plain", "plain decoding"],
+  ["speculative", "speculation"],
+  ["switched", "speculation while it pays"],
+];
 
 /**
  * @param {HTMLElement} list
@@ -27,20 +31,42 @@ export function showFacts(box, size) {
   const facts = [
     [["whole request"], `${both((way) => time(way.request))} (${gain(size.request_speedup)})`],
     [["tokens per second"], both((way) => way.tokens_per_second.toFixed(0))],
-    [["highest load in requests per second, with 95 % within both limits"], carried(size).join(" → ")],
-    [[`${isPriced(size) ? size.currency : `${size.unit}-hours`} per million tokens at that load`], perMillion(size).join(" → ")],
+    [
+      ["highest load in requests per second, with 95 % within both limits"],
+      carried(size).join(" → "),
+    ],
+    [
+      [`${isPriced(size) ? size.currency : `${size.unit}-hours`} per million tokens at that load`],
+      perMillion(size).join(" → "),
+    ],
     [["each further token"], both((way) => time(way.loaded_token))],
     [[["first token", "ttft"]], both((way) => time(way.first_token))],
-    [["draft length ", ["K", "draft_length"]], size.draft_length === size.best_length ? `${size.draft_length}, ${size.request_speedup < 1 ? "the one that loses least" : "the best for this plan"}` : `${size.draft_length}; the best for this plan is ${size.best_length}`],
+    [
+      ["draft length ", ["K", "draft_length"]],
+      size.draft_length === size.best_length
+        ? `${size.draft_length}, ${size.request_speedup < 1 ? "the one that loses least" : "the best for this plan"}`
+        : `${size.draft_length}; the best for this plan is ${size.best_length}`,
+    ],
     [["speedup without prompts"], gain(size.speedup)],
     [[["acceptance rate α", "acceptance_rate"]], size.acceptance.toFixed(2)],
     [[["draft utilization", "draft_utilization"]], size.draft_utilization.toFixed(2)],
     [[["tokens per target forward τ", "block_efficiency"]], size.tokens_per_round.toFixed(2)],
     [[["cost of a guess c", "cost_ratio"]], size.cost_ratio.toFixed(3)],
     [[["cost of checking v", "verify_overhead"]], size.verification_overhead.toFixed(2)],
-    [[["break-even α with this K", "break_even"]], size.break_even_acceptance === null ? "never" : size.break_even_acceptance < 0.005 ? "any rate" : size.break_even_acceptance.toFixed(2)],
+    [
+      [["break-even α with this K", "break_even"]],
+      size.break_even_acceptance === null
+        ? "never"
+        : size.break_even_acceptance < 0.005
+          ? "any rate"
+          : size.break_even_acceptance.toFixed(2),
+    ],
   ];
-  box.replaceChildren(...facts.map(([name, value]) => fact(/** @type {any[]} */ (name), /** @type {string} */ (value))));
+  box.replaceChildren(
+    ...facts.map(([name, value]) =>
+      fact(/** @type {any[]} */ (name), /** @type {string} */ (value)),
+    ),
+  );
 }
 
 // Say which draft length K is best for each number of concurrent requests that fits into memory. If
@@ -49,8 +75,13 @@ export function showFacts(box, size) {
 export function lengthWords({ lengths, largest_batch: most }) {
   const all = lengths.at(-1)?.last ?? 0;
   const until = most || all; // if not even one request fits, show the lengths that more memory would allow
-  const shown = lengths.filter(({ first }) => first <= until).map((each) => ({ ...each, last: Math.min(each.last, until) }));
-  const ranges = shown.map(({ first, last, K }) => `${K ? `K = ${K}` : "none"} with ${first === last ? first : `${first} to ${last}`}`);
+  const shown = lengths
+    .filter(({ first }) => first <= until)
+    .map((each) => ({ ...each, last: Math.min(each.last, until) }));
+  const ranges = shown.map(
+    ({ first, last, K }) =>
+      `${K ? `K = ${K}` : "none"} with ${first === last ? first : `${first} to ${last}`}`,
+  );
   return `Best draft length by the number of requests at once: ${ranges.join(", ")}.${until < all ? " More requests do not fit." : ""}`;
 }
 
@@ -61,7 +92,9 @@ export function lengthWords({ lengths, largest_batch: most }) {
 function fact(name, value) {
   const made = element("div");
   const title = element("dt");
-  title.append(...name.map((part) => (typeof part === "string" ? part : termButton(part[0], part[1]))));
+  title.append(
+    ...name.map((part) => (typeof part === "string" ? part : termButton(part[0], part[1]))),
+  );
   made.append(title, element("dd", "", value));
   return made;
 }
@@ -77,18 +110,52 @@ export function showTable(table, size) {
   const rows = [
     row("a whole request", (way) => time(way.request)),
     row("tokens per second", (way) => way.tokens_per_second.toFixed(0)),
-    row("each further token, including the prefills of other requests", (way) => time(way.loaded_token)),
-    row("largest number of requests at once within both limits", (way) => `${way.batch_within_limits.toLocaleString("en")}${way.batch_within_limits === way.seats && way.seats < way.largest_batch ? ", the most that the engine runs at once" : ""}`),
-    ["highest load in requests per second (random arrivals, 95 % within both limits)", ...carried(size)],
+    row("each further token, including the prefills of other requests", (way) =>
+      time(way.loaded_token),
+    ),
+    row(
+      "largest number of requests at once within both limits",
+      (way) =>
+        `${way.batch_within_limits.toLocaleString("en")}${way.batch_within_limits === way.seats && way.seats < way.largest_batch ? ", the most that the engine runs at once" : ""}`,
+    ),
+    [
+      "highest load in requests per second (random arrivals, 95 % within both limits)",
+      ...carried(size),
+    ],
     row(`${unit}s of a deployment, including those of the draft`, (way) => String(way.cards)),
     row(`${unit}s for the load`, (way) => way.cards_for_load ?? "none: a limit is not met"),
-    [`${unit}-hours per million tokens of answers, at the highest load`, ...amounts(size, "card_hours_per_million")],
-    ...(plain.money_per_million === null ? [] : [[`${currency} per million tokens of answers, at the highest load`, ...amounts(size, "money_per_million")]]),
-    ...(plain.money_a_day_for_load === null ? [] : [row(`${currency} per day for the load`, (way) => amount(way.money_a_day_for_load))]),
-    ...(plain.job_seconds === null ? [] : [row("batch job", (way) => (way.job_seconds === null ? "–" : `${duration(way.job_seconds)}, ${way.job_batch.toLocaleString("en")} at once`))]),
-    ...(plain.job_money === null ? [] : [row(`${currency} for the batch job`, (way) => amount(way.job_money))]),
+    [
+      `${unit}-hours per million tokens of answers, at the highest load`,
+      ...amounts(size, "card_hours_per_million"),
+    ],
+    ...(plain.money_per_million === null
+      ? []
+      : [
+          [
+            `${currency} per million tokens of answers, at the highest load`,
+            ...amounts(size, "money_per_million"),
+          ],
+        ]),
+    ...(plain.money_a_day_for_load === null
+      ? []
+      : [row(`${currency} per day for the load`, (way) => amount(way.money_a_day_for_load))]),
+    ...(plain.job_seconds === null
+      ? []
+      : [
+          row("batch job", (way) =>
+            way.job_seconds === null
+              ? "–"
+              : `${duration(way.job_seconds)}, ${way.job_batch.toLocaleString("en")} at once`,
+          ),
+        ]),
+    ...(plain.job_money === null
+      ? []
+      : [row(`${currency} for the batch job`, (way) => amount(way.job_money))]),
   ];
-  table.replaceChildren(headRow(["", "plain decoding", "speculation"]), body(rows.map((each) => bodyRow(each))));
+  table.replaceChildren(
+    headRow(["", "plain decoding", "speculation"]),
+    body(rows.map((each) => bodyRow(each))),
+  );
 }
 
 /** @param {any} size */
@@ -104,9 +171,13 @@ export function roomWords({ fits, largest_batch: largest, weights }) {
  * @param {number} load
  */
 export function servedWords(results, load) {
-  const here = POLICIES.map(([policy, title]) => [title, results.find((each) => each.policy === policy && each.load === load)]);
+  const here = POLICIES.map(([policy, title]) => [
+    title,
+    results.find((each) => each.policy === policy && each.load === load),
+  ]);
   if (here.some(([, found]) => !found)) return "";
-  const served = (/** @type {any} */ found) => (found.keeps_up ? `${Math.round(100 * found.within_limits)} %` : "the queue grows without end");
+  const served = (/** @type {any} */ found) =>
+    found.keeps_up ? `${Math.round(100 * found.within_limits)} %` : "the queue grows without end";
   const words = here.map(([title, found]) => `${title}: ${served(found)}`);
   return `At ${load.toLocaleString("en")} requests per second, the following shares of the requests stay within both limits. ${words.join("; ")}.`;
 }
@@ -117,11 +188,25 @@ export function servedWords(results, load) {
  * @param {string[]} assumed
  */
 export function showTrust({ planAssumed, planGroups, planRuns, planSources }, trust, assumed) {
-  planAssumed.replaceChildren(...assumed.map((/** @type {string} */ text) => element("li", "", text)));
-  const groups = trust.groups.map((/** @type {any} */ each) => [each.group, String(each.count), percent(each.median_error), `${signed(each.lowest_error)} to ${signed(each.highest_error)}`]);
-  planGroups.replaceChildren(headRow(["", "figures", "median error", "from"]), body(groups.map((/** @type {string[]} */ row) => bodyRow(row))));
-  planRuns.replaceChildren(...trust.groups.map((/** @type {any} */ each) => runsOf(each, trust.runs)));
-  planSources.replaceChildren(...Object.entries(trust.sources).map(([name, each]) => source(name, /** @type {any} */ (each))));
+  planAssumed.replaceChildren(
+    ...assumed.map((/** @type {string} */ text) => element("li", "", text)),
+  );
+  const groups = trust.groups.map((/** @type {any} */ each) => [
+    each.group,
+    String(each.count),
+    percent(each.median_error),
+    `${signed(each.lowest_error)} to ${signed(each.highest_error)}`,
+  ]);
+  planGroups.replaceChildren(
+    headRow(["", "figures", "median error", "from"]),
+    body(groups.map((/** @type {string[]} */ row) => bodyRow(row))),
+  );
+  planRuns.replaceChildren(
+    ...trust.groups.map((/** @type {any} */ each) => runsOf(each, trust.runs)),
+  );
+  planSources.replaceChildren(
+    ...Object.entries(trust.sources).map(([name, each]) => source(name, /** @type {any} */ (each))),
+  );
 }
 
 // Return the measurements of one group as a folded table.
@@ -133,14 +218,28 @@ function runsOf({ group, count }, runs) {
   const made = element("details");
   const table = element("table", "points");
   const ours = runs.filter((each) => each.group === group);
-  const rows = ours.map((each) => [each.setting, digits(each.value), digits(each.computed), each.unit, signed(each.error), each.source]);
-  table.append(headRow(["setting", "published", "computed", "", "error", "source"]), body(rows.map((row) => bodyRow(row))));
+  const rows = ours.map((each) => [
+    each.setting,
+    digits(each.value),
+    digits(each.computed),
+    each.unit,
+    signed(each.error),
+    each.source,
+  ]);
+  table.append(
+    headRow(["setting", "published", "computed", "", "error", "source"]),
+    body(rows.map((row) => bodyRow(row))),
+  );
   const scroller = element("div", "scroller");
   scroller.tabIndex = 0;
   scroller.role = "group";
   scroller.ariaLabel = `Published and computed values: ${group}`;
   scroller.append(table);
-  const notes = ours.filter((each) => each.note).map((each) => element("p", "hint", `${each.setting}, ${digits(each.value)} ${each.unit}: ${each.note}.`));
+  const notes = ours
+    .filter((each) => each.note)
+    .map((each) =>
+      element("p", "hint", `${each.setting}, ${digits(each.value)} ${each.unit}: ${each.note}.`),
+    );
   made.append(element("summary", "", `${group} (${count})`), scroller, ...notes);
   return made;
 }
@@ -167,7 +266,11 @@ function time(seconds) {
 /** @param {any} size */
 function carried({ plain, speculative: fast }) {
   const ways = [plain, fast];
-  const texts = apart(plain.carried_requests, fast.carried_requests, plain.carried_requests < 100 ? 1 : 0);
+  const texts = apart(
+    plain.carried_requests,
+    fast.carried_requests,
+    plain.carried_requests < 100 ? 1 : 0,
+  );
   return texts.map((text, at) => (ways[at].carried_requests ? text : "none"));
 }
 
@@ -182,8 +285,11 @@ export function apart(first, second, least) {
   const difference = Math.abs(first - second);
   let places = least;
   const seen = () => Math.abs(Number(first.toFixed(places)) - Number(second.toFixed(places)));
-  if (difference > 1e-3 * Math.max(Math.abs(first), Math.abs(second))) while (Math.abs(seen() / difference - 1) > 0.25) places += 1;
-  return [first, second].map((value) => value.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }));
+  if (difference > 1e-3 * Math.max(Math.abs(first), Math.abs(second)))
+    while (Math.abs(seen() / difference - 1) > 0.25) places += 1;
+  return [first, second].map((value) =>
+    value.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }),
+  );
 }
 
 /** @param {any} size */
@@ -208,7 +314,10 @@ function amounts({ plain, speculative: fast }, name) {
 /** @param {number | null} value */
 function amount(value) {
   if (value === null) return "–";
-  return value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: value < 0.1 ? 4 : 2 });
+  return value.toLocaleString("en", {
+    minimumFractionDigits: 2,
+    maximumFractionDigits: value < 0.1 ? 4 : 2,
+  });
 }
 
 /** @param {number | null} seconds */

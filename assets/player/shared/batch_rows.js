@@ -48,8 +48,15 @@ export class BatchRows {
     const made = element("li", isOver ? "is-over" : "");
     const round = isOver ? undefined : row.rounds[at - 1];
     const before = this.isTold ? at : at - 1;
-    const text = [row.first, ...row.rounds.slice(0, before).flatMap(({ written }) => written)].join("");
-    made.append(element("span", "batch-prompt", promptLine(row.prompt)), this.track(row, before), this.text(text), this.guesses(round, isOver));
+    const text = [row.first, ...row.rounds.slice(0, before).flatMap(({ written }) => written)].join(
+      "",
+    );
+    made.append(
+      element("span", "batch-prompt", promptLine(row.prompt)),
+      this.track(row, before),
+      this.text(text),
+      this.guesses(round, isOver),
+    );
     return made;
   }
 
@@ -73,7 +80,11 @@ export class BatchRows {
 
   /** @param {string} text */
   text(text) {
-    return element("span", "batch-text", text.length > SEEN ? `… ${text.slice(-SEEN)}` : text.trimStart());
+    return element(
+      "span",
+      "batch-text",
+      text.length > SEEN ? `… ${text.slice(-SEEN)}` : text.trimStart(),
+    );
   }
 
   /**
@@ -92,7 +103,8 @@ export class BatchRows {
     });
     const kept = round.outcomes.filter((outcome) => outcome === "accepted").length;
     const added = round.written[kept];
-    if (this.isTold && added !== undefined) box.append(element("span", "hint", "+ "), element("span", "batch-added", tokenLabel(added)));
+    if (this.isTold && added !== undefined)
+      box.append(element("span", "hint", "+ "), element("span", "batch-added", tokenLabel(added)));
     return box;
   }
 }

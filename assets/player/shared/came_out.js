@@ -45,7 +45,12 @@ function row({ name, p, shares, came }, end) {
   const goal = element("b");
   goal.style.left = width(p);
   track.append(goal);
-  made.append(element("span", "redraw-name", name), track, element("span", "number", came), element("span", "number goal", percent(p)));
+  made.append(
+    element("span", "redraw-name", name),
+    track,
+    element("span", "number", came),
+    element("span", "number goal", percent(p)),
+  );
   return made;
 }
 
@@ -59,7 +64,12 @@ function headRow(end) {
   const made = element("li", "hint");
   const ends = element("span", "redraw-ends");
   ends.append(element("span", "", "0"), element("span", "", drawnShare(end)));
-  made.append(element("span"), ends, element("span", "number", "drawn"), element("span", "number", "p"));
+  made.append(
+    element("span"),
+    ends,
+    element("span", "number", "drawn"),
+    element("span", "number", "p"),
+  );
   return made;
 }
 
@@ -101,7 +111,9 @@ export function keyLine(entries) {
  */
 export function drawCurve(curve, points) {
   for (const name of /** @type {("distance" | "floor")[]} */ (["distance", "floor"])) {
-    const places = points.map((point) => `${(WIDTH * point.at).toFixed(1)},${(HEIGHT * (1 - point[name])).toFixed(1)}`);
+    const places = points.map(
+      (point) => `${(WIDTH * point.at).toFixed(1)},${(HEIGHT * (1 - point[name])).toFixed(1)}`,
+    );
     curve.querySelector(`.${name}`)?.setAttribute("points", places.join(" "));
   }
 }

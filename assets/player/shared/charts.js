@@ -4,7 +4,8 @@
 
 import { element, setText } from "./dom.js";
 
-const MISSING = "This chart could not be drawn, for a file of the page did not come. Reload the page to try again.";
+const MISSING =
+  "This chart could not be drawn, for a file of the page did not come. Reload the page to try again.";
 
 /** @type {any} */
 let plotly = null;
@@ -61,7 +62,9 @@ export class Chart {
     // again.
     new ResizeObserver(() => this.resized()).observe(box);
     // Draw a lazy chart only when it becomes visible. Until then a live race can use the CPU.
-    new IntersectionObserver(([entry]) => this.seen(entry.isIntersecting), { rootMargin: "150px" }).observe(box);
+    new IntersectionObserver(([entry]) => this.seen(entry.isIntersecting), {
+      rootMargin: "150px",
+    }).observe(box);
   }
 
   // `figure` uses the colours of the light theme.
@@ -132,7 +135,13 @@ export class Chart {
     const { width, height } = layout;
     const ground = this.theme.palette.card;
     const picture = { data, layout: { ...layout, paper_bgcolor: ground, plot_bgcolor: ground } };
-    return plotly.downloadImage(picture, { format, width, height, scale: format === "png" ? 2 : 1, filename: name });
+    return plotly.downloadImage(picture, {
+      format,
+      width,
+      height,
+      scale: format === "png" ? 2 : 1,
+      filename: name,
+    });
   }
 
   // The width of the drawing in pixels. If it is wider than its box, the box scrolls.
@@ -155,7 +164,9 @@ export class Chart {
   bind() {
     if (this.isBound || !this.onClick) return;
     this.isBound = true;
-    this.box.on("plotly_click", (/** @type {any} */ event) => this.onClick?.(event.points[0].customdata));
+    this.box.on("plotly_click", (/** @type {any} */ event) =>
+      this.onClick?.(event.points[0].customdata),
+    );
   }
 
   /** @param {boolean} isSeen */
@@ -180,7 +191,8 @@ export class Chart {
  */
 export function recolour(value, swap) {
   if (typeof value === "string") return swap.get(value) ?? value;
-  if (Array.isArray(value)) return isNumbers(value) ? value : value.map((each) => recolour(each, swap));
+  if (Array.isArray(value))
+    return isNumbers(value) ? value : value.map((each) => recolour(each, swap));
   if (value === null || typeof value !== "object") return value;
   /** @type {Record<string, any>} */
   const copy = {};
@@ -227,7 +239,9 @@ export function fitLabels(trace, { width, margin, xaxis }) {
   const isNarrow = narrow && unit < NARROW * trace.textfont.size;
   if (isNarrow) trace.y = narrow.y;
   const { room } = isNarrow ? narrow : trace.meta;
-  trace.text = trace.text.map((/** @type {string} */ text, /** @type {number} */ index) => cut(text, Math.floor((room[index] * unit) / size)));
+  trace.text = trace.text.map((/** @type {string} */ text, /** @type {number} */ index) =>
+    cut(text, Math.floor((room[index] * unit) / size)),
+  );
 }
 
 // Cut a text to at most `most` characters, but keep at least one character and the mark "…".
@@ -276,7 +290,9 @@ class ChartSave {
     const title = this.box.getAttribute("aria-label") ?? "";
     made.setAttribute("aria-label", `${made.textContent} of this chart: ${title}`);
     made.title = `Save this chart as ${made.textContent}`;
-    made.addEventListener("click", () => save(format, `specviz-${title.toLowerCase().replace(/[^a-z]+/g, "-")}`));
+    made.addEventListener("click", () =>
+      save(format, `specviz-${title.toLowerCase().replace(/[^a-z]+/g, "-")}`),
+    );
     return made;
   }
 

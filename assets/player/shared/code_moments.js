@@ -9,10 +9,14 @@ import { tokenLabel } from "./token_label.js";
 // Explain why the sixty-line program does not match a round, or return "" if it does.
 /** @param {Round} round */
 export function whyNotTheseLines(round) {
-  if (round.isTree) return "This round drafted a tree, with several guesses for a place; these lines draft one guess for each place, a chain.";
-  if (round.isPointMass && round.outcomes.length) return "These guesses were made without dice, so each counts as certain: q is 1. These lines draw every guess from the draft’s q.";
-  if (round.isTypical) return "This round was judged by a lossy rule; these lines are the lossless one.";
-  if (round.isJoint) return "This round was judged as a whole, from its end; these lines judge token by token.";
+  if (round.isTree)
+    return "This round drafted a tree, with several guesses for a place; these lines draft one guess for each place, a chain.";
+  if (round.isPointMass && round.outcomes.length)
+    return "These guesses were made without dice, so each counts as certain: q is 1. These lines draw every guess from the draft’s q.";
+  if (round.isTypical)
+    return "This round was judged by a lossy rule; these lines are the lossless one.";
+  if (round.isJoint)
+    return "This round was judged as a whole, from its end; these lines judge token by token.";
   return "";
 }
 
@@ -26,7 +30,10 @@ export function whyNotTheseLines(round) {
 export function codeMoment(trace, round, moment) {
   const { phase, node } = moment;
   const at = { trace, round, known: round.record.context, drafted: round.outcomes.length };
-  if (phase === "draft") return moment.level ? drafting(at, Number(node)) : { name: "nothing-drafted", values: counts(at) };
+  if (phase === "draft")
+    return moment.level
+      ? drafting(at, Number(node))
+      : { name: "nothing-drafted", values: counts(at) };
   if (phase === "verify") return { name: "verify", values: counts(at) };
   if (phase === "judge") return judging(at, Number(node));
   return phase === "extra" ? adding(at) : committing(at);
@@ -47,7 +54,11 @@ function counts({ trace, round, known }) {
 function drafting({ trace, round }, node) {
   const { id, depth } = round.record.tree.nodes;
   const { q } = round.verdict(node);
-  const values = { depth: String(depth[node]), "tokens[-1]": label(trace, id[node]), "q[-1][tokens[-1]]": round.isGreedy ? "1" : probability(q) };
+  const values = {
+    depth: String(depth[node]),
+    "tokens[-1]": label(trace, id[node]),
+    "q[-1][tokens[-1]]": round.isGreedy ? "1" : probability(q),
+  };
   return { name: "draft", values };
 }
 
@@ -86,7 +97,11 @@ function adding({ trace, round, drafted }) {
 function committing({ round, known, drafted }) {
   const kept = round.accepted.length;
   const rejected = drafted - kept; // number of rejected tokens in the target's cache
-  const values = { n: String(kept), rejected: String(rejected), "len(tokens)": String(known + round.emitted.length) };
+  const values = {
+    n: String(kept),
+    rejected: String(rejected),
+    "len(tokens)": String(known + round.emitted.length),
+  };
   return { name: rejected ? "commit" : "nothing-to-forget", values };
 }
 

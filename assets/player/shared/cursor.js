@@ -84,7 +84,9 @@ export class Cursor {
     const next = at < 0 ? (step > 0 ? 0 : -1) : at + step;
     if (next >= 0 && next < stops.length) return { round: this.round, node: stops[next] };
     const round = this.trace.rounds[this.round + step];
-    return round ? { round: this.round + step, node: step > 0 ? round.stops[0] : round.stops.at(-1) } : null;
+    return round
+      ? { round: this.round + step, node: step > 0 ? round.stops[0] : round.stops.at(-1) }
+      : null;
   }
 
   /** @param {number} step */

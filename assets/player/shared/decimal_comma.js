@@ -10,21 +10,35 @@ const WITH_COMMA = /^\s*[+-]?\d*,\d*\s*$/;
 // the listeners of the fields.
 /** @param {HTMLElement} root */
 export function takeCommas(root) {
-  root.addEventListener("input", ({ target: field }) => {
-    if (!(field instanceof HTMLInputElement) || field.inputMode !== "decimal" || field.dataset.thousands !== undefined) return;
-    const text = withPoint(field.value);
-    if (text === field.value) return;
-    const { selectionStart } = field;
-    field.value = text;
-    field.setSelectionRange(selectionStart, selectionStart);
-  }, true);
+  root.addEventListener(
+    "input",
+    ({ target: field }) => {
+      if (
+        !(field instanceof HTMLInputElement) ||
+        field.inputMode !== "decimal" ||
+        field.dataset.thousands !== undefined
+      )
+        return;
+      const text = withPoint(field.value);
+      if (text === field.value) return;
+      const { selectionStart } = field;
+      field.value = text;
+      field.setSelectionRange(selectionStart, selectionStart);
+    },
+    true,
+  );
   root.addEventListener("change", takeThousands, true);
   root.addEventListener("keydown", (event) => event.key === "Enter" && takeThousands(event), true);
 }
 
 /** @param {Event} event */
 function takeThousands({ target: field }) {
-  if (!(field instanceof HTMLInputElement) || field.inputMode !== "numeric" || !IN_THOUSANDS.test(field.value)) return;
+  if (
+    !(field instanceof HTMLInputElement) ||
+    field.inputMode !== "numeric" ||
+    !IN_THOUSANDS.test(field.value)
+  )
+    return;
   field.value = withoutThousands(field.value);
   field.dispatchEvent(new Event("input", { bubbles: true }));
 }

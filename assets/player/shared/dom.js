@@ -27,14 +27,17 @@ export function option(value, title) {
 /** @param {string} ours */
 export function drawing(ours) {
   const { body } = new DOMParser().parseFromString(ours, "text/html");
-  return /** @type {Element} */ (document.importNode(/** @type {Element} */ (body.firstElementChild), true));
+  return /** @type {Element} */ (
+    document.importNode(/** @type {Element} */ (body.firstElementChild), true)
+  );
 }
 
 /** @param {HTMLElement} root */
 export function references(root) {
   /** @type {Refs} */
   const refs = {};
-  for (const each of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-ref]"))) refs[each.dataset.ref ?? ""] = each;
+  for (const each of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-ref]")))
+    refs[each.dataset.ref ?? ""] = each;
   return refs;
 }
 
@@ -80,7 +83,10 @@ export function setParts(target, ...parts) {
  */
 export function onNode(box, onSelect) {
   box.addEventListener("click", ({ target }) => {
-    const chosen = target instanceof Element ? /** @type {HTMLElement | null} */ (target.closest("[data-node]")) : null;
+    const chosen =
+      target instanceof Element
+        ? /** @type {HTMLElement | null} */ (target.closest("[data-node]"))
+        : null;
     if (chosen) onSelect(Number(chosen.dataset.node));
   });
 }

@@ -12,12 +12,18 @@ const ENDED = "the race was ended before its answer";
  */
 export function engineWords(trace, lane, rates = []) {
   const { engine } = lane;
-  if (!engine) return trace.isLive ? "It is asked once the lanes of this machine have ended." : sentence(ENDED);
+  if (!engine)
+    return trace.isLive
+      ? "It is asked once the lanes of this machine have ended."
+      : sentence(ENDED);
   const name = [engine.engine, engine.version].filter(Boolean).join(" ");
   const who = engine.model ? `${name}, model ${engine.model}` : name;
   const isOver = lane.hasEnded || !trace.isLive;
   const said = lane.tokens.length ? [isOver ? draftWords(lane) : "", textWords(trace, lane)] : [];
-  if (rates.length > 1) said.push(`${Math.min(...rates).toFixed(1)} to ${Math.max(...rates).toFixed(1)} tok/s in ${rates.length} runs`);
+  if (rates.length > 1)
+    said.push(
+      `${Math.min(...rates).toFixed(1)} to ${Math.max(...rates).toFixed(1)} tok/s in ${rates.length} runs`,
+    );
   const facts = [who, ...said].filter(Boolean).join(" · ");
   const remark = engine.remark || (isOver && !lane.hasEnded && !said.length ? ENDED : "");
   return [facts, remark && sentence(remark)].filter(Boolean).join(". ");
@@ -30,7 +36,9 @@ export function engineWords(trace, lane, rates = []) {
  */
 export function engineLine(trace, lane) {
   const { name, tokens, clock, forwards, hasEnded } = lane;
-  const known = forwards.length ? counted(forwards.length, "target forward") : "target forwards unknown";
+  const known = forwards.length
+    ? counted(forwards.length, "target forward")
+    : "target forwards unknown";
   const size = `${counted(tokens.length, "token")} in ${clock.toFixed(2)} s, ${lane.rateAt(Infinity).toFixed(1)} a second${hasEnded ? "" : ", stopped"} · ${known} · `;
   return `Also in the race, the ${name}: ${tokens.length ? size : ""}${engineWords(trace, lane)}`;
 }
@@ -43,7 +51,9 @@ function draftWords({ engine, tokens }) {
   const drafted = engine?.drafted;
   if (drafted === 0) return "nothing drafted";
   const origins = isTold ? "" : ", which of them is unknown";
-  return drafted == null ? "its drafts are unknown" : `${engine?.accepted} of ${counted(drafted, "drafted token")} accepted${origins}`;
+  return drafted == null
+    ? "its drafts are unknown"
+    : `${engine?.accepted} of ${counted(drafted, "drafted token")} accepted${origins}`;
 }
 
 // Compare the lane's text with the baseline's. Return "" above temperature 0, where the texts

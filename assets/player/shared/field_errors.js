@@ -37,7 +37,9 @@ export class FieldErrors {
   // Return the error line of a setting, or undefined if it has no line of its own.
   /** @param {string} name */
   lineOf(name) {
-    return this.lines.find(({ dataset }) => name !== "" && dataset.error?.split(" ").includes(name));
+    return this.lines.find(
+      ({ dataset }) => name !== "" && dataset.error?.split(" ").includes(name),
+    );
   }
 
   // The fields with an invalid value, and the problem of each.

@@ -15,7 +15,11 @@ export const KEYS = [
   ["Home End", "first, last round"],
   ["Space", "play, pause"],
   ["F", "follow the newest round"],
-  ["← →", "previous, next point of the sweep (Lab), step of a lesson (Learn), term (Glossary)", NEEDS_SERVER],
+  [
+    "← →",
+    "previous, next point of the sweep (Lab), step of a lesson (Learn), term (Glossary)",
+    NEEDS_SERVER,
+  ],
   ["/", "search the glossary", NEEDS_SERVER],
   ["Enter", "race, or in the Lab sweep (Ctrl Enter inside the prompt)", NEEDS_SERVER],
   ["Esc", "stop the race, or what the Lab measures", NEEDS_SERVER],
@@ -94,7 +98,10 @@ function isClosing({ target }) {
 
 /** @param {any} event */
 function isTyping({ target }) {
-  return target.closest?.("input:not([type=checkbox]), textarea, select, dialog, [role=radiogroup]") !== null;
+  return (
+    target.closest?.("input:not([type=checkbox]), textarea, select, dialog, [role=radiogroup]") !==
+    null
+  );
 }
 
 /** @param {any} event */

@@ -13,7 +13,10 @@ export function showLinkProblems(notice, problems, otherwise = "") {
   if (!problems.length) return notice.replaceChildren(otherwise);
   const list = element("ul");
   list.append(...problems.map((problem) => element("li", "", `${problem}.`)));
-  notice.replaceChildren("The link could not be read in full. The defaults replace what was wrong:", list);
+  notice.replaceChildren(
+    "The link could not be read in full. The defaults replace what was wrong:",
+    list,
+  );
 }
 
 // Return the name under which the user sees a control, or the name of its parameter in the link if

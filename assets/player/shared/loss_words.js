@@ -8,5 +8,7 @@
  */
 export function lossOf(rule, isGreedy) {
   if (!rule || rule.lossless) return "";
-  return isGreedy ? "lossy rule, without effect at temperature 0" : "lossy: not the target’s distribution";
+  return isGreedy
+    ? "lossy rule, without effect at temperature 0"
+    : "lossy: not the target’s distribution";
 }

@@ -28,11 +28,17 @@ function rounded(count) {
 export function heldMemory(weights, cache) {
   const parts = [weights, cache ?? 0];
   const whole = parts[0] + parts[1];
-  if (whole < 1e5 || whole >= 1e9) return { weights: bytes(parts[0]), cache: bytes(parts[1]), sum: bytes(whole) };
+  if (whole < 1e5 || whole >= 1e9)
+    return { weights: bytes(parts[0]), cache: bytes(parts[1]), sum: bytes(whole) };
   const [step, places] = whole < WHOLE ? [1e5, 1] : [1e6, 0];
   const [first, second] = parts.map((part) => Math.round(part / step) * step);
-  const shown = (/** @type {number} */ part, /** @type {number} */ size) => (size ? megabytes(size, places) : bytes(part));
-  return { weights: shown(parts[0], first), cache: shown(parts[1], second), sum: megabytes(first + second, places) };
+  const shown = (/** @type {number} */ part, /** @type {number} */ size) =>
+    size ? megabytes(size, places) : bytes(part);
+  return {
+    weights: shown(parts[0], first),
+    cache: shown(parts[1], second),
+    sum: megabytes(first + second, places),
+  };
 }
 
 /**

@@ -43,7 +43,9 @@ export class Menu {
       const title = each.group ?? "";
       groups.set(title, [...(groups.get(title) ?? []), this.option(each)]);
     }
-    return [...groups].flatMap(([title, options]) => (title ? [this.group(title, options)] : options));
+    return [...groups].flatMap(([title, options]) =>
+      title ? [this.group(title, options)] : options,
+    );
   }
 
   /**

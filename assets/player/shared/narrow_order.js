@@ -31,7 +31,8 @@ export class NarrowOrder {
     if ("after" in goal) goal.after.after(...parts);
     else if ("before" in goal) goal.before.before(...parts);
     else goal.into.append(...parts);
-    if (focused instanceof HTMLElement && parts.some((part) => part.contains(focused))) focused.focus({ preventScroll: true });
+    if (focused instanceof HTMLElement && parts.some((part) => part.contains(focused)))
+      focused.focus({ preventScroll: true });
     return true;
   }
 }

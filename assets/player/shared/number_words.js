@@ -55,7 +55,11 @@ function placesOf(value, figures) {
 export function compared(p, q) {
   if (p === null || q === null) return [p, q].map((each) => (each === null ? "—" : percent(each)));
   let texts = [percent(p), percent(q)];
-  for (let figures = USUAL_FIGURES; figures <= RECORDED_FIGURES && !differ(texts) && p !== q && Math.max(p, q) >= LEAST; figures += 1) {
+  for (
+    let figures = USUAL_FIGURES;
+    figures <= RECORDED_FIGURES && !differ(texts) && p !== q && Math.max(p, q) >= LEAST;
+    figures += 1
+  ) {
     texts = [percent(p, figures), percent(q, figures)];
   }
   return texts;
@@ -92,7 +96,15 @@ export function inProportion(part, all, ratio) {
  */
 export function inChances(part, all, ratio) {
   const isTiny = Math.min(part, all) < TINY;
-  const chances = isTiny && reckoned([part, all], ratio, ([one, other]) => Math.min(1, one / other), RECORDED_FIGURES, chance);
+  const chances =
+    isTiny &&
+    reckoned(
+      [part, all],
+      ratio,
+      ([one, other]) => Math.min(1, one / other),
+      RECORDED_FIGURES,
+      chance,
+    );
   return chances || inProportion(part, all, ratio);
 }
 
@@ -146,7 +158,10 @@ export function wholePercents(shares) {
   const percents = shares.map((each) => Math.floor(100 * each));
   const rest = (/** @type {number} */ at) => 100 * shares[at] - percents[at];
   const missing = 100 - percents.reduce((sum, each) => sum + each, 0);
-  for (const at of [...shares.keys()].sort((one, other) => rest(other) - rest(one)).slice(0, missing)) percents[at] += 1;
+  for (const at of [...shares.keys()]
+    .sort((one, other) => rest(other) - rest(one))
+    .slice(0, missing))
+    percents[at] += 1;
   return percents;
 }
 
@@ -163,7 +178,12 @@ const PLACES_APART = 16; // decimals; enough for two small numbers that differ o
  */
 export function drawn(threshold, draw) {
   let places = DRAW_PLACES;
-  while (threshold !== draw && places < PLACES_APART && threshold.toFixed(places) === draw.toFixed(places)) places += 1;
+  while (
+    threshold !== draw &&
+    places < PLACES_APART &&
+    threshold.toFixed(places) === draw.toFixed(places)
+  )
+    places += 1;
   return [decimals(threshold, places), decimals(draw, places)];
 }
 
@@ -174,7 +194,11 @@ export function drawn(threshold, draw) {
 /** @param {number} value */
 export function decimals(value, places = DRAW_PLACES) {
   if (value === 0 || value === 1) return String(value);
-  for (let count = Math.max(places, 1 - Math.floor(Math.log10(value))); count <= Math.max(places, MOST_PLACES); count += 1) {
+  for (
+    let count = Math.max(places, 1 - Math.floor(Math.log10(value)));
+    count <= Math.max(places, MOST_PLACES);
+    count += 1
+  ) {
     const text = value.toFixed(count);
     if (Number(text) > 0 && Number(text) < 1) return text;
   }
@@ -212,14 +236,18 @@ export function leftWords(seconds) {
 export function waitingWords(ahead, running) {
   if (!ahead) return "starting …";
   const runs = ahead === 1 ? "1 run is ahead of yours" : `${ahead} runs are ahead of yours`;
-  const now = running ? `${ahead === 1 ? ":" : "; now"} ${running.title}${leftWords(running.seconds_left)}` : "";
+  const now = running
+    ? `${ahead === 1 ? ":" : "; now"} ${running.title}${leftWords(running.seconds_left)}`
+    : "";
   return `${waitingReason(running)}: ${runs}${now}`;
 }
 
 /** @param {{ has_given?: boolean, lacks_memory?: boolean } | null} running */
 function waitingReason(running) {
-  if (running?.has_given) return "this run gave its slot to a visitor who had none, and continues by itself";
-  if (running?.lacks_memory) return "waiting until another run ends, because the server is short of memory";
+  if (running?.has_given)
+    return "this run gave its slot to a visitor who had none, and continues by itself";
+  if (running?.lacks_memory)
+    return "waiting until another run ends, because the server is short of memory";
   return "waiting";
 }
 
@@ -231,7 +259,8 @@ function waitingReason(running) {
 export function companyWords(pages, beside) {
   const parts = [];
   if (pages > 1) parts.push(`${pages} pages show this run`);
-  if (beside) parts.push(`${counted(beside, "other run")} ${beside === 1 ? "takes" : "take"} turns with it`);
+  if (beside)
+    parts.push(`${counted(beside, "other run")} ${beside === 1 ? "takes" : "take"} turns with it`);
   return parts.join("; ");
 }
 
@@ -249,7 +278,10 @@ export function endWords({ limit, ...measured }) {
 export function measuredWords({ beside, waited }) {
   const parts = [];
   if (beside) parts.push(`measured while ${counted(beside, "other run")} took turns with it`);
-  if (waited) parts.push(`other work used the processor for ${Math.round(100 * waited)} % of the time, so times may differ on an idle machine`);
+  if (waited)
+    parts.push(
+      `other work used the processor for ${Math.round(100 * waited)} % of the time, so times may differ on an idle machine`,
+    );
   return parts.join(" · ");
 }
 

@@ -38,7 +38,13 @@ export function legendRows() {
 
 /** @param {Look} look */
 function rules({ name, mark, word, underline, tint }) {
-  const own = { outcome: `var(--${name})`, "outcome-word": `var(--${name}-word)`, mark: `"${mark}"`, underline, tint };
+  const own = {
+    outcome: `var(--${name})`,
+    "outcome-word": `var(--${name}-word)`,
+    mark: `"${mark}"`,
+    underline,
+    tint,
+  };
   const variables = Object.entries(own).map(([variable, value]) => `--${variable}: ${value};`);
   return `.specviz { --${name}-word: color-mix(in srgb, var(--${name}) ${word}, var(--ink)); --${name}-mark: "${mark}"; }
     .specviz .${name} { ${variables.join(" ")} }`;

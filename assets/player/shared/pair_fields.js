@@ -22,7 +22,9 @@ export class PairFields {
     this.onOffer = onOffer;
     this.onReport = onReport;
     this.menu = new Menu(refs.pair);
-    this.menu.fill(setup.pairs.map((/** @type {Choice} */ { name, title, note }) => ({ name, title, note })));
+    this.menu.fill(
+      setup.pairs.map((/** @type {Choice} */ { name, title, note }) => ({ name, title, note })),
+    );
     setText(refs.pairLimit, setup.models_note);
     refs.pairLimit.hidden = !setup.models_note;
     refs.checkPair.addEventListener("click", () => this.check());
@@ -31,7 +33,9 @@ export class PairFields {
 
   /** @returns {PairOffer | undefined} */
   get pair() {
-    return this.setup.pairs.find((/** @type {Choice} */ each) => each.name === this.refs.pair.value);
+    return this.setup.pairs.find(
+      (/** @type {Choice} */ each) => each.name === this.refs.pair.value,
+    );
   }
 
   get isCustom() {
@@ -58,7 +62,9 @@ export class PairFields {
     refs.checkPair.disabled = this.isChecking || (this.isCustom && !refs.target.value.trim());
     if (this.reported !== this.subject) this.forget();
     const isAlone = this.isCustom && !refs.draft.value.trim();
-    this.onOffer(this.found ?? this.withHeads((isAlone ? pair?.refusals_alone : pair?.refusals) ?? {}));
+    this.onOffer(
+      this.found ?? this.withHeads((isAlone ? pair?.refusals_alone : pair?.refusals) ?? {}),
+    );
   }
 
   // Return the refused methods and their reasons, without those methods that the user has made
@@ -69,7 +75,9 @@ export class PairFields {
     /** @type {HTMLInputElement[]} */
     const heads = [...this.refs.custom.querySelectorAll("input[data-enables]")];
     const enabled = heads.filter(({ value }) => value.trim()).map(({ dataset }) => dataset.enables);
-    return Object.fromEntries(Object.entries(refusals).filter(([method]) => !enabled.includes(method)));
+    return Object.fromEntries(
+      Object.entries(refusals).filter(([method]) => !enabled.includes(method)),
+    );
   }
 
   forget() {
@@ -100,7 +108,9 @@ export class PairFields {
 
   /** @param {{ tone: string, text: string }[]} lines */
   show(lines) {
-    this.refs.pairReport.replaceChildren(...lines.map(({ tone, text }) => element("li", tone, text)));
+    this.refs.pairReport.replaceChildren(
+      ...lines.map(({ tone, text }) => element("li", tone, text)),
+    );
     this.refs.pairReport.hidden = false;
   }
 }

@@ -58,7 +58,10 @@ const PARTS = [
 // Return the proof as an element that is folded at first.
 export function proofFold() {
   const fold = element("details", "proof-words");
-  fold.append(element("summary", "", "Why the lossless rules keep the target’s distribution: the proof"), ...PARTS.map(part));
+  fold.append(
+    element("summary", "", "Why the lossless rules keep the target’s distribution: the proof"),
+    ...PARTS.map(part),
+  );
   return fold;
 }
 

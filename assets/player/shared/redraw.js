@@ -30,11 +30,25 @@ export function redrawPlan(round, parent, written = null) {
   if (round.isJoint && children.length) return null;
   const bins = binsOf(round, position, children, written);
   const ids = bins.map(({ id }) => id);
-  const guesses = children.map((node) => ({ bin: ids.indexOf(tree.nodes.id[node]), passes: round.verdict(node).accept > 0 }));
+  const guesses = children.map((node) => ({
+    bin: ids.indexOf(tree.nodes.id[node]),
+    passes: round.verdict(node).accept > 0,
+  }));
   const listed = bins.slice(0, -1).reduce((sum, { p, q }) => sum + Math.min(p, q), 0);
   const others = bins[bins.length - 1];
-  const shared = tree.drawing !== "chosen" ? Math.max(0, Math.min(position.overlap - listed, others.p, others.q)) : 0;
-  return { drawing: tree.drawing, rule: round.record.rule, ids, p: scaled(bins.map(({ p }) => p)), q: scaled(bins.map(({ q }) => q)), guesses, shared };
+  const shared =
+    tree.drawing !== "chosen"
+      ? Math.max(0, Math.min(position.overlap - listed, others.p, others.q))
+      : 0;
+  return {
+    drawing: tree.drawing,
+    rule: round.record.rule,
+    ids,
+    p: scaled(bins.map(({ p }) => p)),
+    q: scaled(bins.map(({ q }) => q)),
+    guesses,
+    shared,
+  };
 }
 
 /**
@@ -47,15 +61,18 @@ function binsOf(round, position, children, written) {
   /** @type {Map<number | null, { id: number | null, p: number, q: number }>} */
   const bins = new Map();
   position.id.forEach((id, at) => {
-    if (at < KEPT || id === written) bins.set(id, { id, p: position.p[at], q: position.q[at] ?? 0 });
+    if (at < KEPT || id === written)
+      bins.set(id, { id, p: position.p[at], q: position.q[at] ?? 0 });
   });
   for (const node of children) {
     const id = round.record.tree.nodes.id[node];
-    if (!bins.has(id)) bins.set(id, { id, p: round.verdict(node).p, q: firstQ(round, children, node) });
+    if (!bins.has(id))
+      bins.set(id, { id, p: round.verdict(node).p, q: firstQ(round, children, node) });
   }
   const known = [...bins.values()].filter(({ p, q }) => p > 0 || q > 0);
   known.sort((a, b) => b.p - a.p);
-  const rest = (/** @type {"p" | "q"} */ key) => Math.max(0, 1 - known.reduce((sum, each) => sum + each[key], 0));
+  const rest = (/** @type {"p" | "q"} */ key) =>
+    Math.max(0, 1 - known.reduce((sum, each) => sum + each[key], 0));
   return [...known, { id: null, p: rest("p"), q: rest("q") }];
 }
 
@@ -148,7 +165,9 @@ export class Redraw {
   // rejection removes nothing from p.
   byThreshold() {
     const kept = this.plan.guesses.find(({ passes }) => passes);
-    return kept ? { bin: kept.bin, isKept: true } : { bin: pick(this.plan.p, this.random()), isKept: false };
+    return kept
+      ? { bin: kept.bin, isKept: true }
+      : { bin: pick(this.plan.p, this.random()), isKept: false };
   }
 
   // Return the share of all draws that ended in a bin.
@@ -165,7 +184,9 @@ export class Redraw {
   // The noise floor: the expected distance from p if the same number of tokens was drawn from p
   // itself. It is the sum of E|X/n - p| over the bins, where X is binomial.
   get floor() {
-    const terms = this.plan.p.map((p) => Math.sqrt((p * (1 - p)) / (2 * Math.PI * Math.max(1, this.count))));
+    const terms = this.plan.p.map((p) =>
+      Math.sqrt((p * (1 - p)) / (2 * Math.PI * Math.max(1, this.count))),
+    );
     return terms.reduce((sum, each) => sum + each, 0);
   }
 
@@ -185,11 +206,13 @@ export class Redraw {
 function spread(p) {
   const deviations = p.map((each) => Math.sqrt(each * (1 - each)));
   let sum = 0;
-  deviations.forEach((one, i) => deviations.forEach((other, j) => {
-    if (one === 0 || other === 0) return;
-    const r = i === j ? 1 : -Math.sqrt((p[i] * p[j]) / ((1 - p[i]) * (1 - p[j])));
-    sum += one * other * (Math.sqrt(Math.max(0, 1 - r * r)) + r * Math.asin(Math.max(-1, r)) - 1);
-  }));
+  deviations.forEach((one, i) =>
+    deviations.forEach((other, j) => {
+      if (one === 0 || other === 0) return;
+      const r = i === j ? 1 : -Math.sqrt((p[i] * p[j]) / ((1 - p[i]) * (1 - p[j])));
+      sum += one * other * (Math.sqrt(Math.max(0, 1 - r * r)) + r * Math.asin(Math.max(-1, r)) - 1);
+    }),
+  );
   return sum / (2 * Math.PI);
 }
 

@@ -37,7 +37,12 @@ export class RedrawCard extends RedrawView {
   }
 
   clear() {
-    this.show({ trace: null, round: null, node: null, words: "After a run has ended, the draw at each position of its text can be repeated." });
+    this.show({
+      trace: null,
+      round: null,
+      node: null,
+      words: "After a run has ended, the draw at each position of its text can be repeated.",
+    });
   }
 
   // Show the text position of a stop. If no position can be shown, `words` say why. If the drafted
@@ -48,21 +53,33 @@ export class RedrawCard extends RedrawView {
     const { trace, round, node, words = "", isWhole = false, isRejected = false } = place;
     const was = this.place;
     setText(this.example, this.exampleWords());
-    if (was.round === round && was.node === node && was.words === words && was.isRejected === isRejected) return;
+    if (
+      was.round === round &&
+      was.node === node &&
+      was.words === words &&
+      was.isRejected === isRejected
+    )
+      return;
     this.keep();
     this.go.hidden = this.hasExample && Boolean(round?.isGreedy);
     this.example.hidden = !this.go.hidden;
     const parent = round && node !== null ? round.parentOf(node) : undefined;
     this.place = { ...place, words, isRejected };
-    const written = round && node !== null ? (isWhole ? writtenAt(round, node) : round.tokenId(node)) : null;
+    const written =
+      round && node !== null ? (isWhole ? writtenAt(round, node) : round.tokenId(node)) : null;
     const plan = round && !words ? redrawPlan(round, parent, written) : null;
     this.drawSum(plan, written, trace);
     if (!trace || !round || !plan) return this.setSubject(null, words || whyNot(place));
-    const label = (/** @type {number | null} */ id) => (id === null ? "" : tokenLabel(trace.text(id)));
+    const label = (/** @type {number | null} */ id) =>
+      id === null ? "" : tokenLabel(trace.text(id));
     const own = plan.guesses.length ? "recovered" : (round.extraKind ?? "plain");
     const seed = (round.record.i * 64 + Number(parent) + 2) * 16;
     const subject = { plan, seed, label, own, written, isLossy: plan.rule === "typical" };
-    this.setSubject(subject, `${whereWords(place)} ${howWords(plan)}`, this.past.get(round)?.get(Number(parent)));
+    this.setSubject(
+      subject,
+      `${whereWords(place)} ${howWords(plan)}`,
+      this.past.get(round)?.get(Number(parent)),
+    );
   }
 
   // Start the draws because of a key. The card may be outside the view, so show it.
@@ -97,7 +114,14 @@ export class RedrawCard extends RedrawView {
     if (!origins?.ways || !trace) return setText(this.sum, "");
     const isInstead = isWhole && round.tokenId(node) !== written;
     const which = origins.isOther ? LIKELIEST : isInstead ? ", written here instead" : "";
-    this.sum.replaceChildren(...twoWaysNodes(tokenLabel(trace.text(origins.id)), which, origins.ways, Boolean(plan?.guesses.length)));
+    this.sum.replaceChildren(
+      ...twoWaysNodes(
+        tokenLabel(trace.text(origins.id)),
+        which,
+        origins.ways,
+        Boolean(plan?.guesses.length),
+      ),
+    );
   }
 }
 
@@ -121,17 +145,23 @@ function whereWords({ trace, round, node }) {
 
 /** @param {RedrawPlan} plan */
 function howWords({ drawing, rule, guesses }) {
-  if (!guesses.length) return "Nothing was drafted here, so each draw is a draw of the target from p itself.";
-  if (rule === "typical") return "In each draw, typical acceptance compares the same guesses with its threshold. If none passes, the target draws from p. This rule is lossy, so the bars may differ from p.";
-  const many = guesses.length > 1 ? ` Up to ${guesses.length} guesses are tried one after another.` : "";
-  if (drawing === "chosen") return `In each draw, the guess that the drafter picked is kept with probability p. Otherwise, the target draws from p without this guess.${many} The result follows p, whatever guess was picked.`;
+  if (!guesses.length)
+    return "Nothing was drafted here, so each draw is a draw of the target from p itself.";
+  if (rule === "typical")
+    return "In each draw, typical acceptance compares the same guesses with its threshold. If none passes, the target draws from p. This rule is lossy, so the bars may differ from p.";
+  const many =
+    guesses.length > 1 ? ` Up to ${guesses.length} guesses are tried one after another.` : "";
+  if (drawing === "chosen")
+    return `In each draw, the guess that the drafter picked is kept with probability p. Otherwise, the target draws from p without this guess.${many} The result follows p, whatever guess was picked.`;
   return `For each token, q is the draft’s probability and p the target’s. In each draw, a guess is drawn from q and kept with probability min(1, p/q). Otherwise, it is replaced by a token from the residual of p.${many} The result follows p, however bad the guesses are.`;
 }
 
 /** @param {any} place */
 function whyNot({ trace, round, node }) {
-  if (round?.isJoint && !round.isGreedy) return "This rule judges whole paths of the draft, so the draw at one position cannot be repeated by itself.";
-  if (round?.isGreedy) return `At temperature 0 nothing is drawn at random, so no draw can be repeated. One token has p = 1: the target’s most probable one${bestWords(trace, round, node)}. A guess passes only if it is that token, so the text is the target’s own, token for token.`;
+  if (round?.isJoint && !round.isGreedy)
+    return "This rule judges whole paths of the draft, so the draw at one position cannot be repeated by itself.";
+  if (round?.isGreedy)
+    return `At temperature 0 nothing is drawn at random, so no draw can be repeated. One token has p = 1: the target’s most probable one${bestWords(trace, round, node)}. A guess passes only if it is that token, so the text is the target’s own, token for token.`;
   return "This position was never examined, so the record has no distributions for it.";
 }
 

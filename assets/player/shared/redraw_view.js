@@ -121,7 +121,8 @@ export class RedrawView {
     const redraw = (this.redraw ??= new Rule(plan, seed + this.series));
     const [from, goal] = [redraw.count, redraw.count + DRAWS];
     this.goal = goal;
-    if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) return this.add(redraw, goal);
+    if (window.matchMedia("(prefers-reduced-motion: reduce)").matches)
+      return this.add(redraw, goal);
     const began = performance.now();
     const step = (/** @type {number} */ now) => {
       const share = Math.min(1, (now - began) / (1000 * SECONDS));
@@ -159,14 +160,24 @@ export class RedrawView {
     setText(this.go, redraw ? "1,000 more draws" : "Redraw this position 1,000 times");
     this.bins.replaceChildren(...(subject ? rows(subject, redraw) : blankRows(SHOWN + 2)));
     this.drawCurve();
-    setText(this.said, subject && redraw ? resultWords(redraw, subject.isLossy ?? false, this.isDone) : "");
+    setText(
+      this.said,
+      subject && redraw ? resultWords(redraw, subject.isLossy ?? false, this.isDone) : "",
+    );
   }
 
   // Draw the curves of the distance and its noise floor.
   drawCurve() {
     const last = Math.max(DRAWS, this.history.at(-1)?.count ?? 0);
     const height = (/** @type {number} */ value) => Math.min(1, value / MOST);
-    drawCurve(this.curve, this.history.map(({ count, distance, floor }) => ({ at: count / last, distance: height(distance), floor: height(floor) })));
+    drawCurve(
+      this.curve,
+      this.history.map(({ count, distance, floor }) => ({
+        at: count / last,
+        distance: height(distance),
+        floor: height(floor),
+      })),
+    );
   }
 }
 
@@ -200,20 +211,33 @@ function rows({ plan, label, own, written = null }, redraw) {
   if (rare >= SHOWN) shown[SHOWN - 1] = rare;
   const groups = [...shown.map((bin) => [bin]), bins.filter((bin) => !shown.includes(bin))];
   const bars = groups.map((group, at) => {
-    const sum = (/** @type {number[]} */ values) => group.reduce((total, bin) => total + values[bin], 0);
-    const [kept, drawn] = redraw ? [sum(redraw.accepted), sum(redraw.drawn)].map((each) => each / redraw.count) : [0, 0];
+    const sum = (/** @type {number[]} */ values) =>
+      group.reduce((total, bin) => total + values[bin], 0);
+    const [kept, drawn] = redraw
+      ? [sum(redraw.accepted), sum(redraw.drawn)].map((each) => each / redraw.count)
+      : [0, 0];
     const id = plan.ids[group[0]];
     const name = at === groups.length - 1 || id === null ? "all others" : label(id);
-    const shares = /** @type {[string, number][]} */ ([["accepted", kept], [own, drawn]]);
+    const shares = /** @type {[string, number][]} */ ([
+      ["accepted", kept],
+      [own, drawn],
+    ]);
     return { name, p: sum(plan.p), shares, came: kept + drawn > 0 ? drawnShare(kept + drawn) : "" };
   });
   return cameOutRows(bars, SHOWN + 1);
 }
 
 function barsKey() {
-  return keyLine([["i", "accepted", "guesses that were kept"], ["i", "recovered", "the target’s own draws"], ["b", "", "p, where they should end"]]);
+  return keyLine([
+    ["i", "accepted", "guesses that were kept"],
+    ["i", "recovered", "the target’s own draws"],
+    ["b", "", "p, where they should end"],
+  ]);
 }
 
 function curveKey() {
-  return keyLine([["i", "line", "distance from p"], ["i", "line floor", "noise floor: exact draws"]]);
+  return keyLine([
+    ["i", "line", "distance from p"],
+    ["i", "line floor", "noise floor: exact draws"],
+  ]);
 }

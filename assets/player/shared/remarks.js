@@ -72,7 +72,9 @@ function word({ text, term }, glossary) {
  * @param {number[]} ids
  */
 function chips(trace, ids) {
-  const shown = ids.slice(0, MOST_CHIPS).map((id) => element("span", "token-chip", tokenLabel(trace.text(id))));
+  const shown = ids
+    .slice(0, MOST_CHIPS)
+    .map((id) => element("span", "token-chip", tokenLabel(trace.text(id))));
   const rest = ids.length - shown.length;
   return rest > 0 ? [...shown, ` and ${rest} more`] : shown;
 }

@@ -104,7 +104,8 @@ export class Ribbon {
   // the end.
   /** @param {Token[]} tokens */
   showOrigins(tokens) {
-    for (const [at, span] of this.spans.entries()) span.classList.replace("unknown", tokens[at].origin);
+    for (const [at, span] of this.spans.entries())
+      span.classList.replace("unknown", tokens[at].origin);
   }
 
   get isAtEnd() {
@@ -120,7 +121,8 @@ export class Ribbon {
 
   /** @param {HTMLElement} span */
   append(span) {
-    const isOver = this.block.childElementCount > BLOCK && this.spans.at(-1)?.textContent?.endsWith("\n");
+    const isOver =
+      this.block.childElementCount > BLOCK && this.spans.at(-1)?.textContent?.endsWith("\n");
     if (isOver) this.box.append(this.startBlock());
     this.block.append(span);
     this.spans.push(span);
@@ -134,7 +136,8 @@ export class Ribbon {
     this.split.push(span);
     const texts = this.split.map((each) => each.textContent ?? "");
     const whole = joined(texts);
-    if (whole) for (const [at, each] of this.split.entries()) each.replaceChildren(...visible(whole[at]));
+    if (whole)
+      for (const [at, each] of this.split.entries()) each.replaceChildren(...visible(whole[at]));
     if (whole || !isOpen(texts)) this.split = [];
   }
 
@@ -166,7 +169,8 @@ export class Ribbon {
   /** @param {number} shown */
   fade(shown) {
     const [from, to] = shown < this.later ? [shown, this.later] : [this.later, shown];
-    for (const span of this.spans.slice(from, to)) span.classList.toggle("is-later", shown < this.later);
+    for (const span of this.spans.slice(from, to))
+      span.classList.toggle("is-later", shown < this.later);
     this.later = shown;
   }
 
@@ -178,7 +182,11 @@ export class Ribbon {
 
   get isGoalInSight() {
     const { goal, box } = this;
-    return !goal || (goal.offsetTop >= box.scrollTop && goal.offsetTop + goal.offsetHeight <= box.scrollTop + box.clientHeight);
+    return (
+      !goal ||
+      (goal.offsetTop >= box.scrollTop &&
+        goal.offsetTop + goal.offsetHeight <= box.scrollTop + box.clientHeight)
+    );
   }
 
   // Scroll so that the token is visible. Scroll by whole lines, so that no line is cut.

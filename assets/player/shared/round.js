@@ -70,7 +70,9 @@ export class Round {
   /** @returns {number[]} */
   upwards(node = -1) {
     const { parent } = this.record.tree.nodes;
-    return this.indices.filter((index) => parent[index] === node).flatMap((child) => [...this.upwards(child), child]);
+    return this.indices
+      .filter((index) => parent[index] === node)
+      .flatMap((child) => [...this.upwards(child), child]);
   }
 
   get tellingStop() {
@@ -90,7 +92,8 @@ export class Round {
     /** @type {Record<string, number>} */
     const weight = { accepted: 2, rejected: 1, unreached: 0 };
     const end = this.indices.findLast((index) => outcomes[index] === "accepted");
-    const isLeaf = this.isJoint && end !== undefined && !this.record.tree.nodes.parent.includes(end);
+    const isLeaf =
+      this.isJoint && end !== undefined && !this.record.tree.nodes.parent.includes(end);
     outcomes.forEach((outcome, index) => {
       const level = depth[index] - 1;
       if (isLeaf && level >= depth[end]) levels[level] = "unreached";
@@ -117,12 +120,18 @@ export class Round {
   get counts() {
     const [kept, drafted] = [this.accepted.length, this.outcomes.length];
     if (!drafted) return "nothing drafted";
-    if (!this.isTree) return `${kept} of ${drafted} drafted ${drafted === 1 ? "token" : "tokens"} accepted`;
+    if (!this.isTree)
+      return `${kept} of ${drafted} drafted ${drafted === 1 ? "token" : "tokens"} accepted`;
     return `${kept ? `a path of ${kept}` : "none"} accepted, ${drafted} nodes drafted`;
   }
 
   get seconds() {
-    const { draft_prefill_seconds: prefill, draft_seconds: draft, verify_seconds: verify, host_seconds: host } = this.record;
+    const {
+      draft_prefill_seconds: prefill,
+      draft_seconds: draft,
+      verify_seconds: verify,
+      host_seconds: host,
+    } = this.record;
     return prefill + draft + verify + host;
   }
 
@@ -131,7 +140,9 @@ export class Round {
   /** @param {number} node */
   followsRejection(node) {
     const { parent } = this.record.tree.nodes;
-    return this.indices.some((each) => each < node && parent[each] === parent[node] && this.outcomes[each] === "rejected");
+    return this.indices.some(
+      (each) => each < node && parent[each] === parent[node] && this.outcomes[each] === "rejected",
+    );
   }
 
   // Return the node after which a stop's token comes. The stop's distributions are those of the
@@ -143,7 +154,9 @@ export class Round {
 
   /** @param {number} node */
   tokenId(node) {
-    return /** @type {number} */ (node === EXTRA ? this.extra?.id : this.record.tree.nodes.id[node]);
+    return /** @type {number} */ (
+      node === EXTRA ? this.extra?.id : this.record.tree.nodes.id[node]
+    );
   }
 
   // Return the sentence about a stop: its verdict, or the origin of the target's own token.
@@ -226,7 +239,9 @@ export class Round {
   verdict(node) {
     const { verdicts } = this.record;
     const names = ["p", "residual", "q", "accept", "u", "raw_p", "raw_q"];
-    const values = Object.fromEntries(names.map((name) => [name, /** @type {any} */ (verdicts)[name][node]]));
+    const values = Object.fromEntries(
+      names.map((name) => [name, /** @type {any} */ (verdicts)[name][node]]),
+    );
     return /** @type {VerdictRecord} */ ({ ...values, outcome: this.outcomes[node] });
   }
 }

@@ -10,13 +10,20 @@ import { plainNumbers, SWITCHED_ON } from "./settings.js";
 // template names. "all" stands for all plain numbers; their fields have no sliders.
 /** @param {HTMLElement} root */
 export function makeFields(root) {
-  const places = [.../** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("template[data-settings]"))];
+  const places = [
+    .../** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("template[data-settings]")),
+  ];
   const placed = places.map(({ dataset }) => dataset.settings);
   for (const place of places) {
     const { settings: which, prefix = "" } = place.dataset;
-    const isWanted = (/** @type {string} */ name) => which === "all" || which === name || (which === "others" && !placed.includes(name));
+    const isWanted = (/** @type {string} */ name) =>
+      which === "all" || which === name || (which === "others" && !placed.includes(name));
     const wanted = plainNumbers().filter(({ name }) => isWanted(name));
-    place.replaceWith(...wanted.map((setting) => field(setting, prefix, which !== "all" && Boolean(setting.slider))));
+    place.replaceWith(
+      ...wanted.map((setting) =>
+        field(setting, prefix, which !== "all" && Boolean(setting.slider)),
+      ),
+    );
   }
 }
 
@@ -24,12 +31,20 @@ export function makeFields(root) {
 // prefix keeps their ids unique on each page.
 /** @param {HTMLElement} root */
 export function makeModelFields(root) {
-  const { content } = /** @type {HTMLTemplateElement} */ (root.querySelector("template[data-model-fields]"));
-  for (const place of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("template[data-models]"))) {
-    const made = /** @type {HTMLElement} */ (/** @type {Element} */ (content.firstElementChild).cloneNode(true));
+  const { content } = /** @type {HTMLTemplateElement} */ (
+    root.querySelector("template[data-model-fields]")
+  );
+  for (const place of /** @type {NodeListOf<HTMLElement>} */ (
+    root.querySelectorAll("template[data-models]")
+  )) {
+    const made = /** @type {HTMLElement} */ (
+      /** @type {Element} */ (content.firstElementChild).cloneNode(true)
+    );
     made.classList.add(...place.classList);
     const { prefix } = place.dataset;
-    if (prefix) for (const part of /** @type {NodeListOf<HTMLElement>} */ (made.querySelectorAll("*"))) putPrefix(part, prefix);
+    if (prefix)
+      for (const part of /** @type {NodeListOf<HTMLElement>} */ (made.querySelectorAll("*")))
+        putPrefix(part, prefix);
     place.replaceWith(made);
   }
 }

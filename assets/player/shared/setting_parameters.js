@@ -7,7 +7,11 @@ export const OF_PROMPT = ["task", "prompt", "text"];
 
 /** @param {string} name */
 function isOfSetting(name) {
-  return name.startsWith(OPTION) || OF_PROMPT.includes(name) || addressSettings().some(({ key }) => key === name);
+  return (
+    name.startsWith(OPTION) ||
+    OF_PROMPT.includes(name) ||
+    addressSettings().some(({ key }) => key === name)
+  );
 }
 
 // Replace the race settings in the parameters `given` by those in `query`. Parameters of `query`

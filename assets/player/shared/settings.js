@@ -64,8 +64,10 @@ export function defaults() {
  * @param {string} text
  */
 export function breachOf({ name, type, bounds }, text) {
-  if (type === "switch") return ["", SWITCHED_ON].includes(text) ? "" : `must be ${SWITCHED_ON} or empty`;
-  if (name === "branching") return BRANCHING.test(text) ? "" : "must be whole numbers separated by commas, such as 3,2";
+  if (type === "switch")
+    return ["", SWITCHED_ON].includes(text) ? "" : `must be ${SWITCHED_ON} or empty`;
+  if (name === "branching")
+    return BRANCHING.test(text) ? "" : "must be whole numbers separated by commas, such as 3,2";
   return bounds ? numberBreach(bounds, text) : "";
 }
 
@@ -75,12 +77,16 @@ export function breachOf({ name, type, bounds }, text) {
  * @param {Bounds} bounds
  * @param {string} text
  */
-export function numberBreach({ low, high, is_whole, excludes_low = false, excludes_high = false, least = 0 }, text) {
+export function numberBreach(
+  { low, high, is_whole, excludes_low = false, excludes_high = false, least = 0 },
+  text,
+) {
   const number = Number(text);
   const isNumber = is_whole ? WHOLE.test(text) : text.trim() !== "" && Number.isFinite(number);
   const isAbove = excludes_low ? number > low : number >= low;
   const isBelow = high === null || (excludes_high ? number < high : number <= high);
-  if (isNumber && isAbove && number > 0 && number < least) return `must be 0 or from ${least} to ${high}`;
+  if (isNumber && isAbove && number > 0 && number < least)
+    return `must be 0 or from ${least} to ${high}`;
   if (isNumber && isAbove && isBelow) return "";
   const isEndless = high === null || (high >= ENDLESS && !(number > high));
   return `must be a ${is_whole ? "whole " : ""}number ${range(low, isEndless ? null : high, excludes_low, excludes_high)}`;
@@ -121,7 +127,10 @@ export function problemFor(setting, pair, text) {
   const problem = problemOf(setting, text);
   const context = setting.name === LENGTH ? pair?.context : null;
   if (problem || !context || Number(text) < context) return problem;
-  return got(`must be below ${context.toLocaleString("en")}, the context of these models in tokens`, text);
+  return got(
+    `must be below ${context.toLocaleString("en")}, the context of these models in tokens`,
+    text,
+  );
 }
 
 // Return how many nodes a tree has, from its branching as text and its depth. The branching "3,2"
@@ -131,7 +140,10 @@ export function problemFor(setting, pair, text) {
  * @param {string} draftLength
  */
 export function nodeCount(branching, draftLength) {
-  const widths = branching.split(",").map(Number).filter((width) => width >= 1);
+  const widths = branching
+    .split(",")
+    .map(Number)
+    .filter((width) => width >= 1);
   let nodes = 0;
   let level = 1;
   for (let depth = 0; depth < Math.min(Number(draftLength) || 0, 64); depth += 1) {
@@ -158,9 +170,15 @@ export function numberProblem(bounds, text) {
  * @param {string} [least]
  */
 export function optionProblem({ low, high, choices, at_least }, text, least = "") {
-  if (choices.length) return choices.map(String).includes(text) ? "" : got(`must be one of ${choices.join(", ")}`, text);
+  if (choices.length)
+    return choices.map(String).includes(text)
+      ? ""
+      : got(`must be one of ${choices.join(", ")}`, text);
   const isBelow = Number(text) < Number(least);
-  return numberProblem({ low, high, is_whole: true }, text) || got(isBelow ? `must be at least ${at_least} = ${least}` : "", text);
+  return (
+    numberProblem({ low, high, is_whole: true }, text) ||
+    got(isBelow ? `must be at least ${at_least} = ${least}` : "", text)
+  );
 }
 
 /**
@@ -195,7 +213,8 @@ export function settingNamed(sentence) {
 export function labelled(sentence, options = []) {
   const end = sentence.indexOf(", got ");
   const [rule, rest] = end < 0 ? [sentence, ""] : [sentence.slice(0, end), sentence.slice(end)];
-  const title = (/** @type {string} */ name) => titleOf(name) ?? options.find((option) => option.name === name)?.title ?? name;
+  const title = (/** @type {string} */ name) =>
+    titleOf(name) ?? options.find((option) => option.name === name)?.title ?? name;
   return rule.replace(/^[a-z_-]+(?= )/, title).replace(/\b[a-z]+_[a-z_]+\b/g, title) + rest;
 }
 
@@ -210,5 +229,7 @@ function titleOf(name) {
 /** @param {Record<string, any>} config */
 export function cutWords(config) {
   const cuts = allSettings().filter(({ part, off }) => part === "sampling" && off !== null);
-  return cuts.filter(({ name, off }) => (config[name] ?? off) !== off).map(({ name, word }) => `${word} ${config[name]}`);
+  return cuts
+    .filter(({ name, off }) => (config[name] ?? off) !== off)
+    .map(({ name, word }) => `${word} ${config[name]}`);
 }

@@ -18,7 +18,9 @@ export function middleOf(speedups) {
 // speedup is possible.
 /** @param {string} limit */
 export function disturbedWords(limit) {
-  return limit ? `Disturbed: ${limit} tokens per forward allow no more than ${limit}×, so other work slowed a lane. Race again.` : "";
+  return limit
+    ? `Disturbed: ${limit} tokens per forward allow no more than ${limit}×, so other work slowed a lane. Race again.`
+    : "";
 }
 
 // Return the limit of a speedup as text if the speedup exceeds it, otherwise "". `exceeds` of
@@ -49,7 +51,8 @@ export function speedupText(speedup, speedups = null) {
  * @param {string} [of] the lane whose speed is 1
  */
 export function speedupWord(speedup, ending, speedups = null, of = BASELINE) {
-  if (speedup === null) return ending === "stopped" ? "stopped too early to compare" : "measuring …";
+  if (speedup === null)
+    return ending === "stopped" ? "stopped too early to compare" : "measuring …";
   const verdict = speedups ? ofSeveral(speedup, speedups) : verdictOf(speedup);
   const word = `${of}: ${verdict}`;
   return ending === "stopped" && !speedups ? `${word}, up to where it was stopped` : word;
@@ -72,7 +75,10 @@ export function speedupOfLanes({ main, baseline }, moment) {
   if (Math.min(main.tokensAt(moment), baseline.tokensAt(moment)) < FEW_TOKENS) return null;
   const [ours, plain] = [main.rateAt(moment), baseline.rateAt(moment)];
   if (!ours || !plain) return null;
-  return { speedup: ours / plain, rates: ` (${rateText(ours)} against ${rateText(plain)} tokens a second)` };
+  return {
+    speedup: ours / plain,
+    rates: ` (${rateText(ours)} against ${rateText(plain)} tokens a second)`,
+  };
 }
 
 // Say whether a run is faster, slower or about equal. If there are several runs, `speedup` is their
@@ -82,7 +88,10 @@ export function speedupOfLanes({ main, baseline }, moment) {
  * @param {number[] | null} [speedups] the speedups of all runs
  */
 export function verdictOf(speedup, speedups = null) {
-  if (speedups) return isSplit(speedup, speedups) ? comparison(speedup, [speedup]) : comparison(speedup, speedups);
+  if (speedups)
+    return isSplit(speedup, speedups)
+      ? comparison(speedup, [speedup])
+      : comparison(speedup, speedups);
   const shown = Number(speedup.toFixed(1)); // rounded as on the page, so that equal numbers get equal words
   return comparison(speedup, [shown - NOISE, shown + NOISE]);
 }
@@ -130,7 +139,14 @@ function middleName(count) {
  * @param {Parameters<typeof measuredWords>[0]} [measured]
  */
 export function spreadWords(speedups, measured = {}, disturbed = 0) {
-  const words = [disturbed ? `${counted(disturbed, "run")} above ${disturbed === 1 ? "its" : "their"} tokens per forward, which is impossible, ${disturbed === 1 ? "was" : "were"} disturbed and run again` : "", measuredWords(measured)].filter(Boolean).join(" · ");
+  const words = [
+    disturbed
+      ? `${counted(disturbed, "run")} above ${disturbed === 1 ? "its" : "their"} tokens per forward, which is impossible, ${disturbed === 1 ? "was" : "were"} disturbed and run again`
+      : "",
+    measuredWords(measured),
+  ]
+    .filter(Boolean)
+    .join(" · ");
   const how = words && ` ${words[0].toUpperCase()}${words.slice(1)}.`;
   if (!speedups) return `One run of each lane: another one may well differ by a tenth.${how}`;
   const [low, high] = [Math.min(...speedups), Math.max(...speedups)];
@@ -143,7 +159,7 @@ export function spreadWords(speedups, measured = {}, disturbed = 0) {
 export function serverNumbers({ summary, lanes }) {
   const ended = lanes.filter((lane) => lane.isEngine && lane.hasEnded);
   const rates = Object.fromEntries(ended.map((lane) => [lane.name, lane.rateAt(Infinity)]));
-  return { speedup: ended.length === 2 ? summary?.server_speedup ?? null : null, rates };
+  return { speedup: ended.length === 2 ? (summary?.server_speedup ?? null) : null, rates };
 }
 
 // Write the serving engine's own speedup: the server with drafts compared with the server without.
@@ -157,12 +173,21 @@ export function serverSpeedupWords({ summary, lanes, isLive }, speedups) {
   const { server_speedup: one, server_speedup_tokens: tokens } = summary ?? {};
   if (one == null || !tokens) return "";
   const isWhole = servers.every((lane) => lane.hasEnded);
-  if (!isWhole && tokens < FEW_TOKENS) return isLive ? "" : "The servers wrote too little to compare.";
+  if (!isWhole && tokens < FEW_TOKENS)
+    return isLive ? "" : "The servers wrote too little to compare.";
   const speedup = speedups ? middleOf(speedups) : one;
   const word = speedupWord(speedup, null, speedups, "the plain server’s speed");
-  const scope = servers.every((lane) => lane.tokens.length === tokens) ? "" : `, answers of ${servers.map((lane) => lane.tokens.length).join(" and ")} tokens`;
-  const spread = speedups ? ` (${Math.min(...speedups).toFixed(2)} to ${Math.max(...speedups).toFixed(2)}× in ${speedups.length} runs)` : "";
-  const isSame = new Set(servers.map(({ engine }) => `${engine?.engine} ${engine?.version} ${engine?.model}`)).size === 1;
-  const caveat = isSame ? "" : " They name different engines, versions or models: this is not what drafts alone bring.";
+  const scope = servers.every((lane) => lane.tokens.length === tokens)
+    ? ""
+    : `, answers of ${servers.map((lane) => lane.tokens.length).join(" and ")} tokens`;
+  const spread = speedups
+    ? ` (${Math.min(...speedups).toFixed(2)} to ${Math.max(...speedups).toFixed(2)}× in ${speedups.length} runs)`
+    : "";
+  const isSame =
+    new Set(servers.map(({ engine }) => `${engine?.engine} ${engine?.version} ${engine?.model}`))
+      .size === 1;
+  const caveat = isSame
+    ? ""
+    : " They name different engines, versions or models: this is not what drafts alone bring.";
   return `With drafts ${isSame ? servers[0].engine?.engine : "the server"} has ${speedupText(speedup, speedups)} ${word}${scope}${spread}${isLive ? " so far" : ""}.${caveat}`;
 }

@@ -59,9 +59,13 @@ export class Strip {
   layOut({ from, ends }) {
     const whole = (ends.at(-1) ?? from) - from;
     const width = Math.min(this.width - 2 * SIDE, WIDEST * ends.length);
-    const even = ends.map((end, index) => (whole > 0 ? ((end - (index ? ends[index - 1] : from)) / whole) * width : 0));
+    const even = ends.map((end, index) =>
+      whole > 0 ? ((end - (index ? ends[index - 1] : from)) / whole) * width : 0,
+    );
     let edge = SIDE;
-    this.edges = (this.isCrowded(ends.length) ? widenedAround(even, this.middle) : even).map((each) => (edge += each));
+    this.edges = (this.isCrowded(ends.length) ? widenedAround(even, this.middle) : even).map(
+      (each) => (edge += each),
+    );
   }
 
   /** @param {number} count */
@@ -89,12 +93,32 @@ export class Strip {
    * @param {number} selected
    * @param {{ axis?: { from: number, ends: number[] }, forks?: number[], known?: { levels: string[], extraKind?: string | null } | null, until?: number }} [how]
    */
-  draw(rounds, selected, { axis = { from: 0, ends: rounds.map((_, index) => index + 1) }, forks = [], known = null, until = rounds.length } = {}) {
+  draw(
+    rounds,
+    selected,
+    {
+      axis = { from: 0, ends: rounds.map((_, index) => index + 1) },
+      forks = [],
+      known = null,
+      until = rounds.length,
+    } = {},
+  ) {
     const { canvas, picture, width, height } = this;
     const scale = window.devicePixelRatio || 1;
-    for (const each of [canvas, picture]) fit(each, Math.round(width * scale), Math.round(height * scale));
+    for (const each of [canvas, picture])
+      fit(each, Math.round(width * scale), Math.round(height * scale));
     if (!this.isDragging) this.middle = selected; // no column may move under a finger
-    const look = [rounds.length, this.isCrowded(rounds.length) && this.middle, forks.join("-"), axis.from, axis.ends.at(-1), width, height, scale, this.theme.name].join();
+    const look = [
+      rounds.length,
+      this.isCrowded(rounds.length) && this.middle,
+      forks.join("-"),
+      axis.from,
+      axis.ends.at(-1),
+      width,
+      height,
+      scale,
+      this.theme.name,
+    ].join();
     if (rounds !== this.rounds || look !== this.look) this.drawColumns(rounds, axis, scale, forks);
     this.rounds = rounds;
     this.look = look;
@@ -247,7 +271,13 @@ export class Strip {
     pen.strokeStyle = this.theme.selectColour;
     pen.lineWidth = 2;
     pen.beginPath();
-    pen.roundRect(this.left(index) - 0.5, 1, Math.max(4, this.edges[index] - this.left(index) + 1), height - 2, 4);
+    pen.roundRect(
+      this.left(index) - 0.5,
+      1,
+      Math.max(4, this.edges[index] - this.left(index) + 1),
+      height - 2,
+      4,
+    );
     pen.stroke();
   }
 
@@ -283,7 +313,11 @@ function widenedAround(widths, middle) {
   const [before, after] = [widths.slice(0, middle).reverse(), widths.slice(middle + 1)];
   const more = Math.max(0, CLOSE_BY - widths[middle]); // additional width of the middle column
   const share = sum(before) / (sum(before) + sum(after));
-  return [...side(before, more * share).reverse(), widths[middle] + more, ...side(after, more * (1 - share))];
+  return [
+    ...side(before, more * share).reverse(),
+    widths[middle] + more,
+    ...side(after, more * (1 - share)),
+  ];
 }
 
 /** @param {number[]} numbers */

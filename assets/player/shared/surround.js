@@ -22,7 +22,10 @@ export class Surround {
     new LinkButton(refs.copyLink, refs.copyWord, () => page().address);
     const list = () => refs.keys.showModal();
     const halt = () => page().halt();
-    new Keyboard(() => ({ list, halt, ...page().actions }), () => root.isConnected);
+    new Keyboard(
+      () => ({ list, halt, ...page().actions }),
+      () => root.isConnected,
+    );
     refs.keyList.append(...keyRows({ isAlone }));
     refs.openKeys.addEventListener("click", list);
     refs.theme.addEventListener("click", () => this.theme.toggle());

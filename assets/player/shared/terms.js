@@ -32,7 +32,10 @@ export class Terms {
     this.word = null;
     this.hide();
     root.append(this.card);
-    root.addEventListener("pointerover", ({ target, pointerType }) => pointerType === "mouse" && this.pointed(target));
+    root.addEventListener(
+      "pointerover",
+      ({ target, pointerType }) => pointerType === "mouse" && this.pointed(target),
+    );
     root.addEventListener("focusin", ({ target }) => this.turn(target));
     root.addEventListener("click", ({ target }) => this.turn(target));
     root.addEventListener("keydown", (event) => this.press(event));
@@ -89,7 +92,10 @@ export class Terms {
     const { offsetWidth: width, offsetHeight: height } = this.card;
     if (window.innerWidth <= PHONE_PIXELS) {
       const isHigh = top + bottom < window.innerHeight;
-      Object.assign(this.card.style, { left: `${GAP}px`, top: `${isHigh ? window.innerHeight - height - GAP : GAP}px` });
+      Object.assign(this.card.style, {
+        left: `${GAP}px`,
+        top: `${isHigh ? window.innerHeight - height - GAP : GAP}px`,
+      });
       return;
     }
     const isBelow = bottom + height + GAP < window.innerHeight;

@@ -16,7 +16,12 @@ const WHOLE_RUN = "but a small one for the whole run, which also reads the promp
  */
 export function timeSentence({ baseline, speculative, speedup }, speedups = null) {
   const rounds = speculative.target_forwards - 1;
-  const { block_efficiency: brought, draft_seconds: draft, verify_seconds: verify, host_seconds: host } = speculative;
+  const {
+    block_efficiency: brought,
+    draft_seconds: draft,
+    verify_seconds: verify,
+    host_seconds: host,
+  } = speculative;
   const step = stepSeconds(baseline);
   if (rounds < 1 || step === null || brought === null) return "";
   const whole = draft + verify + host;
@@ -27,10 +32,11 @@ export function timeSentence({ baseline, speculative, speedup }, speedups = null
   const late = lateWords(baseline, speculative);
   const own = verdictOf(brought / cost);
   const overall = speedup == null ? own : verdictOf(speedup, speedups);
-  const isAlike = overall !== EQUAL && (brought > cost) === (overall === FASTER);
+  const isAlike = overall !== EQUAL && brought > cost === (overall === FASTER);
   if (own === EQUAL && !isAlike) return `${takes} and ${brings}: about even.${late}`;
   const isSmall = overall === EQUAL;
-  if (brought > cost) return `${takes} and ${brings}: ${isSmall ? `a gain, ${WHOLE_RUN}` : "this is a gain."}${late}`;
+  if (brought > cost)
+    return `${takes} and ${brings}: ${isSmall ? `a gain, ${WHOLE_RUN}` : "this is a gain."}${late}`;
   const loss = isSmall ? `a loss, ${WHOLE_RUN}` : "a loss.";
   return `${takes}, ${drafting([draft, verify, host])}and ${brings}: ${loss} To break even, it would have to bring ${cost.toFixed(2)}.${late}`;
 }
@@ -58,7 +64,8 @@ export function checkSentence({ baseline, speculative }, tokens) {
   if (rounds < 1 || step === null || !(tokens >= 1.5)) return "";
   const check = speculative.verify_seconds / rounds;
   const took = `Checking ${tokens.toFixed(1).replace(/\.0$/, "")} tokens in one forward took ${meanMilliseconds(check)}, and writing a single token took ${meanMilliseconds(step)}`;
-  if (check > DEAR * step) return `${took}. Both read every weight once, but more tokens need more arithmetic.`;
+  if (check > DEAR * step)
+    return `${took}. Both read every weight once, but more tokens need more arithmetic.`;
   return `${took}. Both read every weight once, which is a large part of the work.`;
 }
 

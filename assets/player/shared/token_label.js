@@ -16,7 +16,10 @@ export function takeEndings(names) {
 /** @param {string} text */
 export function tokenLabel(text) {
   if (text === " ") return SPACE;
-  return endings.get(text) ?? [...(text || "∅")].map((character) => MARKS[character] ?? character).join("");
+  return (
+    endings.get(text) ??
+    [...(text || "∅")].map((character) => MARKS[character] ?? character).join("")
+  );
 }
 
 // Return the text of a token as a part of a longer text. A token that ends a text has no text, so

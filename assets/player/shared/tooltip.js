@@ -48,8 +48,10 @@ function lines(trace, token) {
   const round = trace.rounds[token.round];
   if (token.record) rows.push(`p ${percent(token.record.prob)}`);
   if (round && token.node >= 0) rows.push(verdictLine(round, token.node));
-  if (round?.isTypical && token.origin === "recovered") rows[0] = "drawn from the target after a rejection";
-  if (round && token.node < 0) rows.push(`probability ${round.extra?.prob == null ? "unknown" : percent(round.extra.prob)}`);
+  if (round?.isTypical && token.origin === "recovered")
+    rows[0] = "drawn from the target after a rejection";
+  if (round && token.node < 0)
+    rows.push(`probability ${round.extra?.prob == null ? "unknown" : percent(round.extra.prob)}`);
   const place = token.round >= 0 ? `round ${token.round + 1}, ` : "";
   rows.push(`${place}${token.clock.toFixed(2)} s`);
   return rows.map((row) => element("p", "", row));

@@ -47,7 +47,8 @@ class Lane {
   keep({ type, record, clock }) {
     this.clock = clock;
     if (type === "origins") return this.tellOrigins(record);
-    if (type === "arrival" ? this.isNewForward(record) : type !== "finish") this.forwards.push({ clock });
+    if (type === "arrival" ? this.isNewForward(record) : type !== "finish")
+      this.forwards.push({ clock });
     if (type === "arrival") this.records.arrivals.push(record);
     else if (type === "step") this.records.steps.push(record);
     else if (type === "round") this.records.rounds.push(record);
@@ -114,10 +115,15 @@ function countAt(items, moment) {
   return low;
 }
 
-const NO_LANE = new Lane(/** @type {any} */ ({ name: "", kind: "", config: null, draft: null, forks: [] }));
+const NO_LANE = new Lane(
+  /** @type {any} */ ({ name: "", kind: "", config: null, draft: null, forks: [] }),
+);
 
 /** @type {((round: Round) => boolean)[]} */
-const TELLING = [(round) => round.isWhole && round.isMixed, (round) => round.isWhole && round.outcomes.length > 0];
+const TELLING = [
+  (round) => round.isWhole && round.isMixed,
+  (round) => round.isWhole && round.outcomes.length > 0,
+];
 
 export class Trace {
   constructor() {
@@ -177,7 +183,8 @@ export class Trace {
     if (!this.header) return null;
     const { prompt, prompt_ids: ids } = this.header;
     const tokens = ids.map((/** @type {number} */ id) => this.text(id));
-    const isTyped = !ids.length || withCharacters(tokens.join("")).trimEnd().endsWith(prompt.trimEnd());
+    const isTyped =
+      !ids.length || withCharacters(tokens.join("")).trimEnd().endsWith(prompt.trimEnd());
     return isTyped ? null : tokens;
   }
 
@@ -191,7 +198,17 @@ export class Trace {
   }
 
   /** @param {any} message of the type NumbersMessage */
-  numbers({ kind, summary, figures, reason, beside, waited, drafter_cache_bytes: cache, engines, copy_words: copyWords }) {
+  numbers({
+    kind,
+    summary,
+    figures,
+    reason,
+    beside,
+    waited,
+    drafter_cache_bytes: cache,
+    engines,
+    copy_words: copyWords,
+  }) {
     for (const [name, facts] of Object.entries(engines ?? {})) {
       const lane = /** @type {Lane} */ (this.lanes.find((each) => each.name === name));
       lane.engine = lane.header.engine = facts;
@@ -203,7 +220,8 @@ export class Trace {
     this.summary = summary ?? this.summary;
     this.copyWords = copyWords ?? this.copyWords;
     this.figures = figures ?? this.figures;
-    if (kind === "end" && this.header) Object.assign(this.header, { beside: beside ?? 0, waited: waited ?? null });
+    if (kind === "end" && this.header)
+      Object.assign(this.header, { beside: beside ?? 0, waited: waited ?? null });
     if (kind === "end") this.end(reason);
   }
 
@@ -220,10 +238,14 @@ export class Trace {
     const lane = /** @type {Lane} */ (this.lanes.find(({ name }) => name === message.lane));
     lane.keep(message);
     if (message.type === "round" && lane === this.main) this.addRound(message);
-    else if (message.type === "round") this.addTokens(lane, new Round(message.record, message.clock, {}, {}));
-    else if (message.type === "prefill") this.addToken(lane, message, message.record.extra.id, "first");
-    else if (message.type === "arrival") this.addToken(lane, message, message.record.id, message.record.origin ?? "unknown");
-    else if (message.type === "step") this.addToken(lane, message, message.record.id, "plain", message.record);
+    else if (message.type === "round")
+      this.addTokens(lane, new Round(message.record, message.clock, {}, {}));
+    else if (message.type === "prefill")
+      this.addToken(lane, message, message.record.extra.id, "first");
+    else if (message.type === "arrival")
+      this.addToken(lane, message, message.record.id, message.record.origin ?? "unknown");
+    else if (message.type === "step")
+      this.addToken(lane, message, message.record.id, "plain", message.record);
   }
 
   // The ids of the tokens that ended a text, as the lanes show them.
@@ -274,7 +296,8 @@ export class Trace {
   // when the next round arrives, the server sends the timeline of the round before it again.
   /** @param {Record<number, Figure>} timelines */
   takeTimelines(timelines) {
-    for (const [index, figure] of Object.entries(timelines)) this.rounds[Number(index)].figures.timeline = figure;
+    for (const [index, figure] of Object.entries(timelines))
+      this.rounds[Number(index)].figures.timeline = figure;
   }
 
   /** @param {number} id */

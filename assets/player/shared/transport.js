@@ -86,8 +86,11 @@ export class Transport {
     if (state === "waiting") this.on.queued(ahead, running);
     else if (state === "running") this.on.company?.(pages, beside);
     if (!this.deliver(messages)) return;
-    if (state === "unknown") this.fail("The server no longer knows this run: it was restarted, or this page was away for too long. What has come stays; start again.");
-    else if (state === "done") this.finish(), this.on.message({ kind: "end", reason: "stopped" });
+    if (state === "unknown")
+      this.fail(
+        "The server no longer knows this run: it was restarted, or this page was away for too long. What has come stays; start again.",
+      );
+    else if (state === "done") (this.finish(), this.on.message({ kind: "end", reason: "stopped" }));
   }
 
   // Deliver messages in order. If a listener leaves the run or starts another one, drop the
@@ -108,7 +111,10 @@ export class Transport {
 
   async missed() {
     this.misses += 1;
-    if (this.misses >= PATIENCE) this.fail("The connection to the server is lost. What has come stays; start again once the server is back.");
+    if (this.misses >= PATIENCE)
+      this.fail(
+        "The connection to the server is lost. What has come stays; start again once the server is back.",
+      );
     else await new Promise((again) => window.setTimeout(again, MISSED_MILLISECONDS));
   }
 

@@ -17,10 +17,22 @@ const RING_RADIUS = 9; // pixels; the labels of a node stay outside of the ring
  * @param {((node: number, lines: string[]) => string[]) | null} [cardOf]
  */
 export function treeFigure({ data, layout }, roleOf = null, cardOf = null) {
-  const known = (/** @type {any} */ each) => (each.node === ROOT ? each : { ...each, role: roleOf?.(each.node) ?? each.role, card: cardOf?.(each.node, each.card) ?? each.card });
-  const nodes = layout.meta.nodes.map(known).filter((/** @type {any} */ { role }) => role !== "absent");
+  const known = (/** @type {any} */ each) =>
+    each.node === ROOT
+      ? each
+      : {
+          ...each,
+          role: roleOf?.(each.node) ?? each.role,
+          card: cardOf?.(each.node, each.card) ?? each.card,
+        };
+  const nodes = layout.meta.nodes
+    .map(known)
+    .filter((/** @type {any} */ { role }) => role !== "absent");
   const { nodes: _nodes, ...meta } = layout.meta;
-  return { data: data.map((style) => ({ ...style, ...columns(style.meta, nodes) })), layout: { ...layout, meta } };
+  return {
+    data: data.map((style) => ({ ...style, ...columns(style.meta, nodes) })),
+    layout: { ...layout, meta },
+  };
 }
 
 // Return the points of one trace: those of the nodes that have its style.
@@ -30,8 +42,11 @@ export function treeFigure({ data, layout }, roleOf = null, cardOf = null) {
  */
 function columns(meta, nodes) {
   if (meta.part === "marker") return markerColumns(nodes.filter(({ role }) => role === meta.role));
-  if (meta.part !== "edge") return labelColumns(meta, nodes.map((each) => each[meta.part]).filter(Boolean));
-  const edges = nodes.filter(({ role, edge }) => role === meta.role && edge?.width === meta.width).map(({ edge }) => edge);
+  if (meta.part !== "edge")
+    return labelColumns(meta, nodes.map((each) => each[meta.part]).filter(Boolean));
+  const edges = nodes
+    .filter(({ role, edge }) => role === meta.role && edge?.width === meta.width)
+    .map(({ edge }) => edge);
   return { x: edges.flatMap(({ x }) => [...x, null]), y: edges.flatMap(({ y }) => [...y, null]) };
 }
 
@@ -62,7 +77,10 @@ function labelColumns(meta, labels) {
 // Return how much space each label has. The chart cuts a label that is longer than its space.
 /** @param {any[]} labels */
 function rooms(labels) {
-  const narrow = labels[0]?.narrow && { y: labels.map((each) => each.narrow.y), room: labels.map((each) => each.narrow.room) };
+  const narrow = labels[0]?.narrow && {
+    y: labels.map((each) => each.narrow.y),
+    room: labels.map((each) => each.narrow.room),
+  };
   return { room: labels.map(({ room }) => room), ...(narrow && { narrow }) };
 }
 
@@ -73,7 +91,20 @@ function rooms(labels) {
  * @param {string} color
  */
 export function ringAround({ layout }, node, color) {
-  const size = { xsizemode: "pixel", ysizemode: "pixel", x0: -RING_RADIUS, x1: RING_RADIUS, y0: -RING_RADIUS, y1: RING_RADIUS };
+  const size = {
+    xsizemode: "pixel",
+    ysizemode: "pixel",
+    x0: -RING_RADIUS,
+    x1: RING_RADIUS,
+    y0: -RING_RADIUS,
+    y1: RING_RADIUS,
+  };
   const chosen = layout.meta.nodes.filter((/** @type {any} */ each) => each.node === node);
-  return chosen.map((/** @type {{ x: number, y: number }} */ { x, y }) => ({ type: "circle", ...size, xanchor: x, yanchor: y, line: { width: 2, color } }));
+  return chosen.map((/** @type {{ x: number, y: number }} */ { x, y }) => ({
+    type: "circle",
+    ...size,
+    xanchor: x,
+    yanchor: y,
+    line: { width: 2, color },
+  }));
 }

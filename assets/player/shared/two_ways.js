@@ -22,12 +22,22 @@ import { residual, sharedOf } from "./redraw.js";
 export function twoWays({ drawing, rule, ids, p, q, guesses, shared }, id) {
   const bin = ids.indexOf(id);
   if (bin < 0 || rule === "typical") return null;
-  if (!guesses.length) return { kept: 0, rejected: 1, residual: p[bin], sum: p[bin], p: p[bin], hasMore: false };
+  if (!guesses.length)
+    return { kept: 0, rejected: 1, residual: p[bin], sum: p[bin], p: p[bin], hasMore: false };
   const isPicked = drawing === "chosen";
-  const common = isPicked ? p.map((each, at) => (at === guesses[0].bin ? each : 0)) : sharedOf(p, q, shared);
+  const common = isPicked
+    ? p.map((each, at) => (at === guesses[0].bin ? each : 0))
+    : sharedOf(p, q, shared);
   const rejected = Math.max(0, 1 - common.reduce((sum, each) => sum + each, 0));
   const left = residual(p, common)[bin];
-  return { kept: common[bin], rejected, residual: left, sum: common[bin] + rejected * left, p: p[bin], hasMore: guesses.length > 1 };
+  return {
+    kept: common[bin],
+    rejected,
+    residual: left,
+    sum: common[bin] + rejected * left,
+    p: p[bin],
+    hasMore: guesses.length > 1,
+  };
 }
 
 // Return the token that is drawn most probably after a rejection of the first drafted token. Return
@@ -37,7 +47,8 @@ export function twoWays({ drawing, rule, ids, p, q, guesses, shared }, id) {
  * @returns {number | null}
  */
 function likeliestThen(plan) {
-  const left = (/** @type {number | null} */ id) => (id === null ? 0 : (twoWays(plan, id)?.residual ?? 0));
+  const left = (/** @type {number | null} */ id) =>
+    id === null ? 0 : (twoWays(plan, id)?.residual ?? 0);
   const [best] = plan.ids.toSorted((one, other) => left(other) - left(one));
   return left(best ?? null) > 0 ? best : null;
 }
@@ -54,7 +65,9 @@ function likeliestThen(plan) {
 export function waysAt(plan, id, isRejected) {
   const ways = twoWays(plan, id);
   const other = isRejected && ways?.residual === 0 ? likeliestThen(plan) : null;
-  return other === null ? { id, ways, isOther: false } : { id: other, ways: twoWays(plan, other), isOther: true };
+  return other === null
+    ? { id, ways, isOther: false }
+    : { id: other, ways: twoWays(plan, other), isOther: true };
 }
 
 export const LIKELIEST = ", the most probable replacement"; // words after the name of a token that replaces a rejected one
@@ -68,7 +81,9 @@ export const LIKELIEST = ", the most probable replacement"; // words after the n
 export function twoWaysWords({ kept, rejected, residual: left, p, hasMore }, isDrafted) {
   const whole = percent(p);
   if (!isDrafted) return `drawn from p itself, ${whole}.`;
-  const [failed, rest] = hasMore ? ["first guess rejected", "residual after it"] : ["rejected", "residual"];
+  const [failed, rest] = hasMore
+    ? ["first guess rejected", "residual after it"]
+    : ["rejected", "residual"];
   const shares = [kept, rejected, left];
   const exact = reckoned(shares, whole, ([own, lost, then]) => own + lost * then);
   const [first, second, third] = exact ?? shares.map((each) => percent(each));
@@ -90,5 +105,9 @@ export function partsWords({ hasMore }) {
  */
 export function twoWaysNodes(name, which, ways, isDrafted, hasParts = isDrafted) {
   const parts = hasParts ? [element("span", "hint", partsWords(ways))] : [];
-  return [element("span", "token-chip", name), `${which}: ${twoWaysWords(ways, isDrafted)}`, ...parts];
+  return [
+    element("span", "token-chip", name),
+    `${which}: ${twoWaysWords(ways, isDrafted)}`,
+    ...parts,
+  ];
 }

@@ -11,7 +11,8 @@ export const RULE = "min(1,\u00a0p/q)";
 export const PICKED_RULE = "min(1,\u00a0p/1)"; // a token that was drafted without a random draw counts as q = 1
 const JOINT_RULE = "h"; // a rule for whole paths: the chance of the path up to this token
 const GREEDY_RULE = "most probable?";
-export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is the target’s most probable token. p and q are raw, at T = 1.";
+export const GREEDY_NOTE =
+  "At temperature 0 a guess is kept only where it is the target’s most probable token. p and q are raw, at T = 1.";
 
 // Return the row of a stop. `values` are the texts of the number columns. `outcome` is "" while it
 // is unknown.
@@ -24,7 +25,10 @@ export const GREEDY_NOTE = "At temperature 0 a guess is kept only where it is th
 export function verdictRow(stop, text, values, outcome) {
   const row = element("tr");
   row.dataset.node = String(stop);
-  row.append(element("td", "token-text", text), ...values.map((value) => element("td", "number", value)));
+  row.append(
+    element("td", "token-text", text),
+    ...values.map((value) => element("td", "number", value)),
+  );
   const verdict = element("td", `verdict ${outcome}`);
   if (outcome) verdict.append(element("i", "", lookOf(outcome).mark), ` ${outcome}`);
   row.append(verdict);
@@ -78,9 +82,13 @@ export function judgedNumbers(round, node) {
   // `residual` is null if another program made the recording and could not see the residual. In
   // that case, show p in its place.
   const [left, isDrawn] = [residual ?? p, !round.isTypical && !round.isGreedy];
-  if (!isDrawn) return [...compared(round.isGreedy ? raw_p : left, q), accept > 0 ? "yes" : "no", "–"];
+  if (!isDrawn)
+    return [...compared(round.isGreedy ? raw_p : left, q), accept > 0 ? "yes" : "no", "–"];
   const [threshold, draw] = u === null ? [decimals(accept), "unseen"] : drawn(accept, u);
-  const [target, draft] = q === null || round.isPointMass || round.isJoint ? compared(left, q) : inProportion(left, q, threshold);
+  const [target, draft] =
+    q === null || round.isPointMass || round.isJoint
+      ? compared(left, q)
+      : inProportion(left, q, threshold);
   return [`${target}${round.followsRejection(node) ? "*" : ""}`, draft, threshold, draw];
 }
 
@@ -108,5 +116,7 @@ function mostProbable({ extra, record }) {
 export function pointMassNote(round) {
   if (!round.isPointMass || !round.outcomes.length) return "";
   const rule = "for the rule each guess is a point mass (q = 1), accepted with probability p.";
-  return round.hasConfidence ? `q: the draft’s own confidence; ${rule}` : `—: this draft gives no probabilities; ${rule}`;
+  return round.hasConfidence
+    ? `q: the draft’s own confidence; ${rule}`
+    : `—: this draft gives no probabilities; ${rule}`;
 }

@@ -20,7 +20,12 @@ export function originOf(axis, trace) {
   const first = trace.rounds[0];
   if (!first) return 0;
   /** @type {Record<string, number>} */
-  const origins = { round: 0, token: first.firstToken, forward: 1, ms: (first.clock - first.seconds) * 1000 };
+  const origins = {
+    round: 0,
+    token: first.firstToken,
+    forward: 1,
+    ms: (first.clock - first.seconds) * 1000,
+  };
   return origins[axis.name];
 }
 
@@ -55,6 +60,7 @@ export function placeWords(axis, trace, index) {
   const end = axis.end(trace.rounds[index], index);
   const lastAt = trace.rounds.length - 1;
   const last = axis.end(trace.rounds[lastAt], lastAt);
-  const shown = (/** @type {number} */ value) => (axis.name === "ms" ? value.toFixed(0) : String(value));
+  const shown = (/** @type {number} */ value) =>
+    axis.name === "ms" ? value.toFixed(0) : String(value);
   return { here: shown(end), whole: `${shown(last)}${axis.unit}`, title: axis.title };
 }

@@ -58,7 +58,8 @@ export class BlockPicture {
     this.box.hidden = !isBlock || !isRun;
     if (this.box.hidden) return;
     const numbers = blockNumbers(round);
-    const isJudged = (/** @type {BlockNumbers} */ { node }) => stage(node) === "judged" && round.outcomes[node] !== "unreached";
+    const isJudged = (/** @type {BlockNumbers} */ { node }) =>
+      stage(node) === "judged" && round.outcomes[node] !== "unreached";
     const table = element("table", "block-picture");
     /**
      * @param {string} name
@@ -69,23 +70,43 @@ export class BlockPicture {
       const row = element("tr");
       const head = element(name ? "th" : "td", "", name);
       if (title) head.title = title;
-      row.append(head, ...numbers.map((each) => {
-        const made = element("td");
-        made.dataset.node = String(each.node);
-        made.classList.toggle("is-selected", each.node === selected);
-        made.append(cell(each));
-        return made;
-      }));
+      row.append(
+        head,
+        ...numbers.map((each) => {
+          const made = element("td");
+          made.dataset.node = String(each.node);
+          made.classList.toggle("is-selected", each.node === selected);
+          made.append(cell(each));
+          return made;
+        }),
+      );
       table.append(row);
     };
-    line("", "", ({ node }) => element("span", "token-text", tokenLabel(trace.text(round.tokenId(node)))));
-    line("", "Bars: the product and S; dashed line: h; dot: u", (each) => bars(each, isJudged(each)));
-    line("product", "The product of p/q up to this guess, cut to 1 at each guess", ({ p }) => decimals(p));
-    line("S", "By how much the product times the target’s probabilities exceeds the draft’s, after this guess", ({ S }) => (S === null ? "–" : decimals(S)));
-    line("threshold h", "The draft up to here passes if u is below h", ({ h, u }) => (u === null ? decimals(h) : drawn(h, u)[0]));
-    line("draw u", "The random draw of this guess", (each) => (isJudged(each) && each.u !== null ? drawn(each.h, each.u)[1] : ""));
-    line("← verdict", "The verdicts are read from the last guess to the first", (each) => verdict(isJudged(each) ? round.outcomes[each.node] : ""));
-    const words = "Bars: the product and S; dashed line: h; dot: u. The verdicts are read from the right. The first draw below its h decides, and all guesses before it are accepted as well.";
+    line("", "", ({ node }) =>
+      element("span", "token-text", tokenLabel(trace.text(round.tokenId(node)))),
+    );
+    line("", "Bars: the product and S; dashed line: h; dot: u", (each) =>
+      bars(each, isJudged(each)),
+    );
+    line("product", "The product of p/q up to this guess, cut to 1 at each guess", ({ p }) =>
+      decimals(p),
+    );
+    line(
+      "S",
+      "By how much the product times the target’s probabilities exceeds the draft’s, after this guess",
+      ({ S }) => (S === null ? "–" : decimals(S)),
+    );
+    line("threshold h", "The draft up to here passes if u is below h", ({ h, u }) =>
+      u === null ? decimals(h) : drawn(h, u)[0],
+    );
+    line("draw u", "The random draw of this guess", (each) =>
+      isJudged(each) && each.u !== null ? drawn(each.h, each.u)[1] : "",
+    );
+    line("← verdict", "The verdicts are read from the last guess to the first", (each) =>
+      verdict(isJudged(each) ? round.outcomes[each.node] : ""),
+    );
+    const words =
+      "Bars: the product and S; dashed line: h; dot: u. The verdicts are read from the right. The first draw below its h decides, and all guesses before it are accepted as well.";
     this.box.replaceChildren(table, element("p", "hint block-words", words));
   }
 }
@@ -96,7 +117,10 @@ export class BlockPicture {
  */
 function bars({ p, S, h, u }, isJudged) {
   const track = element("span", "block-track");
-  for (const [name, value] of /** @type {[string, number][]} */ ([["p", p], ["S", S ?? 0]])) {
+  for (const [name, value] of /** @type {[string, number][]} */ ([
+    ["p", p],
+    ["S", S ?? 0],
+  ])) {
     const bar = element("i", name);
     bar.style.height = `${100 * value}%`;
     track.append(bar);

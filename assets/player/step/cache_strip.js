@@ -30,9 +30,17 @@ export class CacheStrip {
     const isSettled = moment.phase === "commit";
     const cells = committedCells(committed);
     if (isRun) cells.push(slot("root kept", "root", "the last committed token: its slot stays"));
-    if (isRun) cells.push(...round.indices.map((index) => treeSlot(trace, round, index, isSettled, node)));
+    if (isRun)
+      cells.push(...round.indices.map((index) => treeSlot(trace, round, index, isSettled, node)));
     const riding = added - 1 - round.indices.length;
-    if (isRun && riding > 0) cells.push(slot("dropped", `+${riding}`, `${riding} extra queries run in the same forward; their slots are always dropped`));
+    if (isRun && riding > 0)
+      cells.push(
+        slot(
+          "dropped",
+          `+${riding}`,
+          `${riding} extra queries run in the same forward; their slots are always dropped`,
+        ),
+      );
     this.box.replaceChildren(...cells);
     setText(this.words, wordsOf(round, moment));
   }
@@ -58,7 +66,12 @@ function treeSlot(trace, round, index, isSettled, node) {
   const isMoved = rank >= 0 && rank !== index;
   const state = !isSettled ? "speculative" : rank < 0 ? "dropped" : isMoved ? "kept moved" : "kept";
   const text = tokenLabel(trace.text(round.tokenId(index)));
-  const fate = { speculative: "speculative", dropped: "rolled back", kept: "kept", "kept moved": `kept, moved ${index - rank} to the left` }[state];
+  const fate = {
+    speculative: "speculative",
+    dropped: "rolled back",
+    kept: "kept",
+    "kept moved": `kept, moved ${index - rank} to the left`,
+  }[state];
   const cell = slot(state, text, `slot of ${text}: ${fate}`);
   cell.dataset.node = String(index);
   cell.classList.toggle("is-selected", index === node);

@@ -29,7 +29,11 @@ export class CompareMenu {
     this.other = new Trace();
     this.parent = this.other; // an empty run until the user makes a fork
     this.title = "";
-    menu.append(option(NOTHING, "nothing"), option(RACE, "The race of this page"), ...recordedGroups(recorded));
+    menu.append(
+      option(NOTHING, "nothing"),
+      option(RACE, "The race of this page"),
+      ...recordedGroups(recorded),
+    );
     this.ofFork = option(PARENT, "The run it was forked from");
     menu.addEventListener("change", () => this.choose(menu.value));
     this.transport = new Transport(gradio, {
@@ -62,7 +66,10 @@ export class CompareMenu {
     this.transport.leave();
     if (name === NOTHING) return;
     if (name === PARENT) return this.showParent(this.parent);
-    if (name === RACE) return this.race.rounds.length ? this.show(this.race.copy(), "the race of this page") : this.failed("There is no race on this page yet.");
+    if (name === RACE)
+      return this.race.rounds.length
+        ? this.show(this.race.copy(), "the race of this page")
+        : this.failed("There is no race on this page yet.");
     this.other = new Trace();
     this.title = this.recorded.find((each) => each.name === name)?.title ?? "";
     await this.transport.open({ golden: name });
@@ -90,8 +97,11 @@ export class CompareMenu {
     page.comparison.show(other, title);
     page.frame.ask();
     if (page.trace.isLive || other.isLive) return;
-    const [a, b] = await Promise.all([page.trace, other].map(async (trace) => base64(await traceBlob(trace))));
+    const [a, b] = await Promise.all(
+      [page.trace, other].map(async (trace) => base64(await traceBlob(trace))),
+    );
     const reply = await this.transport.ask("diff", { a: { data: a }, b: { data: b } });
-    if (page.comparison.other === other && reply) page.comparison.explain(reply.error ?? reply.sentence);
+    if (page.comparison.other === other && reply)
+      page.comparison.explain(reply.error ?? reply.sentence);
   }
 }

@@ -84,11 +84,18 @@ export class Comparison {
    */
   showDifference(own, theirs) {
     const named = (/** @type {Token} */ token) => tokenLabel(token.text);
-    if (own && theirs) return setText(this.refs.difference, `Token ${this.index + 1} is the first to differ: ${named(own)} in this run, ${named(theirs)} in the other.`);
+    if (own && theirs)
+      return setText(
+        this.refs.difference,
+        `Token ${this.index + 1} is the first to differ: ${named(own)} in this run, ${named(theirs)} in the other.`,
+      );
     const longer = own ?? theirs;
     const [ended, other] = own ? ["the other", "this run"] : ["this run", "the other"];
     const same = this.index === 1 ? "token is" : `${this.index} tokens are`;
-    setText(this.refs.difference, `The first ${same} the same. Then ${ended} ends, and ${other} continues${longer ? ` with ${named(longer)}` : ""}.`);
+    setText(
+      this.refs.difference,
+      `The first ${same} the same. Then ${ended} ends, and ${other} continues${longer ? ` with ${named(longer)}` : ""}.`,
+    );
   }
 }
 

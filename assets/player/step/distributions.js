@@ -31,9 +31,20 @@ export function barsAt(figure, stage) {
  */
 export function withDraw({ data, layout }, u, accept) {
   const [threshold, draw] = drawn(accept, u);
-  const pin = { x: [u, u], text: ["", ` u = ${draw} `], textposition: u > PIN_FLIPS ? "middle left" : "middle right" };
+  const pin = {
+    x: [u, u],
+    text: ["", ` u = ${draw} `],
+    textposition: u > PIN_FLIPS ? "middle left" : "middle right",
+  };
   const cut = (/** @type {any} */ { x, meta }) => ({ x: x.map(() => u * meta.scale) });
-  const parts = (/** @type {any} */ trace) => (trace.meta.part === "cut" ? cut(trace) : trace.meta.role === "ink" ? pin : trace.meta.part === "threshold" ? { text: [threshold] } : {});
+  const parts = (/** @type {any} */ trace) =>
+    trace.meta.part === "cut"
+      ? cut(trace)
+      : trace.meta.role === "ink"
+        ? pin
+        : trace.meta.part === "threshold"
+          ? { text: [threshold] }
+          : {};
   return { data: data.map((trace) => ({ ...trace, ...parts(trace) })), layout };
 }
 
@@ -45,14 +56,19 @@ export function residualDrawn({ data, layout }) {
   if (!after) return { data, layout };
   const bars = data.map((trace, at) => ({ ...trace, ...after.bars[at] }));
   const tickvals = after.names.map((/** @type {string} */ _, /** @type {number} */ at) => at);
-  return { data: bars, layout: { ...layout, yaxis: { ...layout.yaxis, tickvals, ticktext: after.names } } };
+  return {
+    data: bars,
+    layout: { ...layout, yaxis: { ...layout.yaxis, tickvals, ticktext: after.names } },
+  };
 }
 
 /** @param {Figure} figure */
 function distributionsAlone({ data, layout }) {
   const { yaxis } = layout;
   const ticktext = [...yaxis.ticktext.slice(0, -1), ""]; // the last row shows the draw
-  const both = data.filter(({ meta }) => meta.part === "overlap" || meta.role === "target" || meta.role === "draft");
+  const both = data.filter(
+    ({ meta }) => meta.part === "overlap" || meta.role === "target" || meta.role === "draft",
+  );
   return { data: both, layout: { ...layout, yaxis: { ...yaxis, ticktext } } };
 }
 
@@ -61,7 +77,10 @@ function draftAlone({ data, layout }) {
   const { bars, axis } = layout.meta.drafted;
   if (!bars) return null;
   const draft = data.find(({ meta }) => meta.role === "draft");
-  return { data: [{ ...draft, ...bars }], layout: { ...layout, yaxis: { ...layout.yaxis, ...axis } } };
+  return {
+    data: [{ ...draft, ...bars }],
+    layout: { ...layout, yaxis: { ...layout.yaxis, ...axis } },
+  };
 }
 
 const HALF_A_DIGIT = 5e-7;
@@ -78,14 +97,30 @@ export function distributionNumbers(position, rule) {
   if (!position) return [];
   /** @type {[string, string, string][]} */
   const pairs = [
-    ["entropy of p at T = 1", `${decimals(position.entropy, 2)} nats`, "How undecided the target is. Of the raw distribution, at temperature 1: the record keeps no other entropy"],
-    ["top-2 logit margin", decimals(position.margin, 2), "Gap between the two best logits of the target, before any temperature"],
+    [
+      "entropy of p at T = 1",
+      `${decimals(position.entropy, 2)} nats`,
+      "How undecided the target is. Of the raw distribution, at temperature 1: the record keeps no other entropy",
+    ],
+    [
+      "top-2 logit margin",
+      decimals(position.margin, 2),
+      "Gap between the two best logits of the target, before any temperature",
+    ],
   ];
   const known = comparedDistributions(position, rule);
   if (!known) return pairs.map(pair);
   const { p, q, overlap, name } = known;
-  pairs.splice(1, 0, [`overlap with q at ${name}`, percent(overlap), `Sum of min(p, q) at ${name}: how often a token sampled from q would pass`]);
-  pairs.push([`KL(p ‖ q) at ${name}`, `≥ ${decimals(floored(divergence(p, q)), 3)} nats`, "From the tokens shown, the rest as one: a lower bound"]);
+  pairs.splice(1, 0, [
+    `overlap with q at ${name}`,
+    percent(overlap),
+    `Sum of min(p, q) at ${name}: how often a token sampled from q would pass`,
+  ]);
+  pairs.push([
+    `KL(p ‖ q) at ${name}`,
+    `≥ ${decimals(floored(divergence(p, q)), 3)} nats`,
+    "From the tokens shown, the rest as one: a lower bound",
+  ]);
   return pairs.map(pair);
 }
 
@@ -115,12 +150,16 @@ export function ruleDistribution(config) {
  * @param {number[]} kept_q
  */
 export function divergence(kept_p, kept_q) {
-  const rest = (/** @type {number[]} */ kept) => Math.max(0, 1 - kept.reduce((sum, each) => sum + each, 0));
+  const rest = (/** @type {number[]} */ kept) =>
+    Math.max(0, 1 - kept.reduce((sum, each) => sum + each, 0));
   const doubt = HALF_A_DIGIT * (kept_p.length + 1); // largest rounding error of the merged probability
   const p = [...kept_p, Math.max(0, rest(kept_p) - doubt)];
   const q = [...kept_q.map((each) => each + HALF_A_DIGIT), rest(kept_q) + doubt];
   const terms = p.map((each, at) => (each > 0 ? each * Math.log(each / q[at]) : 0));
-  return Math.max(0, terms.reduce((sum, each) => sum + each, 0));
+  return Math.max(
+    0,
+    terms.reduce((sum, each) => sum + each, 0),
+  );
 }
 
 // Format a number so that a positive value never reads as 0.

@@ -22,10 +22,17 @@ export class ForkForm {
     this.whatIf = whatIf;
     this.controls = controlsOf(refs.fork);
     this.errors = new FieldErrors(refs.fork, this.controls);
-    refs.forkMethod.append(option(SAME, "as in this run"), ...methods.map(({ name, title }) => option(name, title)));
+    refs.forkMethod.append(
+      option(SAME, "as in this run"),
+      ...methods.map(({ name, title }) => option(name, title)),
+    );
     refs.forkGo.addEventListener("click", () => onFork(this.order));
     for (const field of Object.values(this.controls)) {
-      field.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && field !== refs.forkMethod && onFork(this.order));
+      field.addEventListener(
+        "keydown",
+        (/** @type {any} */ event) =>
+          event.key === "Enter" && field !== refs.forkMethod && onFork(this.order),
+      );
     }
   }
 
@@ -54,10 +61,13 @@ export class ForkForm {
     if (!isForking) this.wait(0);
     refs.forkStop.hidden = !isForking;
     const config = trace.configOf(cursor.round);
-    for (const [name, field] of Object.entries(this.controls)) if (field !== refs.forkMethod) field.placeholder = String(/** @type {any} */ (config)[name]);
+    for (const [name, field] of Object.entries(this.controls))
+      if (field !== refs.forkMethod) field.placeholder = String(/** @type {any} */ (config)[name]);
     setText(refs.forkPlace, `before round ${cursor.round + 1}`);
     const draws = Object.entries(whatIf.forced).map(([node, u]) => {
-      const text = tokenLabel(trace.text(/** @type {Round} */ (cursor.current).tokenId(Number(node))));
+      const text = tokenLabel(
+        trace.text(/** @type {Round} */ (cursor.current).tokenId(Number(node))),
+      );
       return `u of ${text} is forced to ${whole(u)}`;
     });
     setText(refs.forkDraws, draws.join("; "));

@@ -11,7 +11,9 @@ export const KEPT = "kept-"; // prefix of the name of every stored run
 export const LIVE = "live"; // name of this page's race while it is running
 
 export function newRunName() {
-  return KEPT + [...crypto.getRandomValues(new Uint32Array(2))].map((word) => word.toString(36)).join("");
+  return (
+    KEPT + [...crypto.getRandomValues(new Uint32Array(2))].map((word) => word.toString(36)).join("")
+  );
 }
 
 /**
@@ -21,7 +23,9 @@ export function newRunName() {
 export async function keepRun(id, blob) {
   await change((store) => store.put({ id, blob, kept: Date.now() }));
   const runs = (await change((store) => store.getAll())) ?? [];
-  const old = runs.sort((/** @type {any} */ a, /** @type {any} */ b) => b.kept - a.kept).slice(MOST);
+  const old = runs
+    .sort((/** @type {any} */ a, /** @type {any} */ b) => b.kept - a.kept)
+    .slice(MOST);
   for (const run of old) await change((store) => store.delete(run.id));
 }
 

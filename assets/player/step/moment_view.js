@@ -12,8 +12,24 @@ import { ringAround, treeFigure } from "../shared/tree_drawing.js";
 import { LIKELIEST, partsWords, twoWaysNodes, waysAt } from "../shared/two_ways.js";
 import { BlockPicture } from "./block_picture.js";
 import { CacheStrip } from "./cache_strip.js";
-import { barsAt, distributionNumbers, residualDrawn, ruleDistribution, withDraw } from "./distributions.js";
-import { draftedWords, knownLines, noResidualWords, NO_MASK_YET, REDRAW_LATER, residualWords, stopWords, treeWords, walkNote } from "./moment_words.js";
+import {
+  barsAt,
+  distributionNumbers,
+  residualDrawn,
+  ruleDistribution,
+  withDraw,
+} from "./distributions.js";
+import {
+  draftedWords,
+  knownLines,
+  noResidualWords,
+  NO_MASK_YET,
+  REDRAW_LATER,
+  residualWords,
+  stopWords,
+  treeWords,
+  walkNote,
+} from "./moment_words.js";
 import { judgedSoFar, judgedWhole, stageOf, standing, thoughtMoments } from "./moments.js";
 import { RunningRates } from "./running_rates.js";
 import { StepTable } from "./step_table.js";
@@ -27,7 +43,8 @@ export class MomentView {
   constructor(refs, theme, { onSelect, onExample, exampleWords, glossary }) {
     this.refs = refs;
     this.theme = theme;
-    const select = (/** @type {number} */ node) => typeof node === "number" && node !== ROOT && onSelect(node);
+    const select = (/** @type {number} */ node) =>
+      typeof node === "number" && node !== ROOT && onSelect(node);
     this.tree = new Chart(refs.stepTree, theme, select);
     this.bars = new Chart(refs.stepBars, theme, select);
     this.residual = new Chart(refs.stepResidual, theme);
@@ -46,7 +63,17 @@ export class MomentView {
   }
 
   clear() {
-    for (const part of [this.tree, this.bars, this.residual, this.mask, this.table, this.block, this.remarks, this.redraw]) part.clear();
+    for (const part of [
+      this.tree,
+      this.bars,
+      this.residual,
+      this.mask,
+      this.table,
+      this.block,
+      this.remarks,
+      this.redraw,
+    ])
+      part.clear();
     this.rates.show([], false);
     this.forget();
   }
@@ -92,7 +119,13 @@ export class MomentView {
     this.cache.draw(trace, /** @type {Round} */ (current), moment, cursor.node);
     const place = `${cursor.round} ${at} ${node} ${draw(round)}`;
     if (this.isNew("place", place)) return true;
-    this.drawCharts(trace, round, { ...cursor.moment, node, stage, judged: judgedBy(seen), soFar: judged });
+    this.drawCharts(trace, round, {
+      ...cursor.moment,
+      node,
+      stage,
+      judged: judgedBy(seen),
+      soFar: judged,
+    });
     return false;
   }
 
@@ -104,13 +137,21 @@ export class MomentView {
   drawTree(round, cursor, node) {
     const stage = (/** @type {number} */ each) => stageOf(round, cursor.moments, cursor.at, each);
     const role = (/** @type {number} */ each) => roleAt(round, stage(each), each);
-    const words = round.hasOtherWalk ? `counterfactual: ${round.counts}` : treeWords(round, cursor.moment);
-    setText(this.refs.stepTreeTitle, `${round.outcomes.length === 1 ? "One guess" : "Draft tree"} · ${words}`);
+    const words = round.hasOtherWalk
+      ? `counterfactual: ${round.counts}`
+      : treeWords(round, cursor.moment);
+    setText(
+      this.refs.stepTreeTitle,
+      `${round.outcomes.length === 1 ? "One guess" : "Draft tree"} · ${words}`,
+    );
     const roles = round.hasOtherWalk ? draw(round) : [...round.indices, EXTRA].map(stage).join();
     if (!this.isNew("tree", `${cursor.round} ${roles} ${node}`)) return;
     const drawing = round.treeDrawing;
-    const card = (/** @type {number} */ each, /** @type {string[]} */ lines) => knownLines(lines, stage(each));
-    const { data, layout } = round.hasOtherWalk ? treeFigure(drawing) : treeFigure(drawing, role, card);
+    const card = (/** @type {number} */ each, /** @type {string[]} */ lines) =>
+      knownLines(lines, stage(each));
+    const { data, layout } = round.hasOtherWalk
+      ? treeFigure(drawing)
+      : treeFigure(drawing, role, card);
     const isThere = round.hasOtherWalk || (node !== null && role(node) !== "absent");
     const shapes = isThere ? ringAround(drawing, node, this.theme.selectColour) : [];
     this.tree.draw({ data, layout: { ...layout, shapes } });
@@ -130,7 +171,10 @@ export class MomentView {
     const count = round.hasOtherWalk ? judgedWhole(round).unreached : unreached;
     const were = round.hasOtherWalk ? "would never be" : count === 1 ? "was never" : "were never";
     refs.stepUnreached.hidden = !count;
-    setText(refs.stepUnreached, `${count} drafted ${count === 1 ? "token" : "tokens"} ${were} examined: a rejection or another guess decided before`);
+    setText(
+      refs.stepUnreached,
+      `${count} drafted ${count === 1 ? "token" : "tokens"} ${were} examined: a rejection or another guess decided before`,
+    );
   }
 
   /**
@@ -141,9 +185,14 @@ export class MomentView {
    */
   drawTitle(trace, round, node, stage) {
     if (!this.isNew("title", `${round.record.i} ${node} ${stage} ${draw(round)}`)) return;
-    const named = (/** @type {number} */ stop) => [element("b", "", tokenLabel(trace.text(round.tokenId(stop)))), ` · ${stopWords(round, stop, stage)}`];
+    const named = (/** @type {number} */ stop) => [
+      element("b", "", tokenLabel(trace.text(round.tokenId(stop)))),
+      ` · ${stopWords(round, stop, stage)}`,
+    ];
     const isNamed = node !== null && (node !== EXTRA || stage === "judged");
-    this.refs.stepBarsTitle.replaceChildren(...(isNamed ? named(node) : ["Target p against draft q"]));
+    this.refs.stepBarsTitle.replaceChildren(
+      ...(isNamed ? named(node) : ["Target p against draft q"]),
+    );
   }
 
   // `known` has the node whose distributions are shown, its stage, the phase of the moment, and
@@ -157,18 +206,39 @@ export class MomentView {
     const { node, stage, phase, soFar } = known;
     const index = round.record.i;
     const isThought = round.hasOtherWalk;
-    if (this.isNew("rates", `${index} ${isThought} ${Object.values(soFar)}`)) this.rates.show([...trace.rounds.slice(0, index).map(judgedWhole), soFar], !trace.isChain, isThought);
+    if (this.isNew("rates", `${index} ${isThought} ${Object.values(soFar)}`))
+      this.rates.show(
+        [...trace.rounds.slice(0, index).map(judgedWhole), soFar],
+        !trace.isChain,
+        isThought,
+      );
     if (this.isNew("remarks", index)) this.remarks.draw(trace, round.remarks);
-    if (this.isNew("mask", `${index} ${phase === "draft"}`)) this.drawMask(round, phase !== "draft");
+    if (this.isNew("mask", `${index} ${phase === "draft"}`))
+      this.drawMask(round, phase !== "draft");
     const figure = node === null ? null : round.barsFigure(node);
-    if (this.isNew("bars", `${index} ${stage} ${node} ${draw(round)}`)) this.drawBars(round, figure, stage);
+    if (this.isNew("bars", `${index} ${stage} ${node} ${draw(round)}`))
+      this.drawBars(round, figure, stage);
     const parent = round.parentOf(node);
-    this.redraw.show({ trace, round: trace.rounds[index], node, words: stage === "drafted" ? REDRAW_LATER : "", isRejected: stage === "judged" && round.outcomes[node] === "rejected" });
-    if (!this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)) return;
+    this.redraw.show({
+      trace,
+      round: trace.rounds[index],
+      node,
+      words: stage === "drafted" ? REDRAW_LATER : "",
+      isRejected: stage === "judged" && round.outcomes[node] === "rejected",
+    });
+    if (
+      !this.isNew("residual", `${index} ${stage} ${parent} ${known.judged} ${round.outcomes[node]}`)
+    )
+      return;
     this.drawResidual(round, parent, known);
     this.drawTwoWays(trace, round, parent, known);
-    const position = stage === "drafted" ? undefined : round.record.positions.find((each) => each.parent === parent);
-    this.refs.stepNumbers.replaceChildren(...distributionNumbers(position, ruleDistribution(trace.configOf(index))));
+    const position =
+      stage === "drafted"
+        ? undefined
+        : round.record.positions.find((each) => each.parent === parent);
+    this.refs.stepNumbers.replaceChildren(
+      ...distributionNumbers(position, ruleDistribution(trace.configOf(index))),
+    );
   }
 
   // Keep the size of a chart that is not known yet, so that the page does not jump when it appears.
@@ -189,11 +259,24 @@ export class MomentView {
    */
   drawBars(round, figure, stage) {
     const { refs } = this;
-    const shown = figure && barsAt(round.forced ? withDraw(figure, round.forced.u, round.verdict(round.forced.node).accept) : figure, stage);
+    const shown =
+      figure &&
+      barsAt(
+        round.forced
+          ? withDraw(figure, round.forced.u, round.verdict(round.forced.node).accept)
+          : figure,
+        stage,
+      );
     veil(refs.stepBars, !shown && (round.templates.bars ?? {}));
     if (shown) this.bars.draw(shown);
-    setText(refs.stepBarsNote, stage === "drafted" ? draftedWords(figure) : (figure?.layout.meta.heading ?? ""));
-    setText(refs.stepBarsRemark, stage === "judged" && !round.forced ? (figure?.layout.meta.remark ?? "") : "");
+    setText(
+      refs.stepBarsNote,
+      stage === "drafted" ? draftedWords(figure) : (figure?.layout.meta.heading ?? ""),
+    );
+    setText(
+      refs.stepBarsRemark,
+      stage === "judged" && !round.forced ? (figure?.layout.meta.remark ?? "") : "",
+    );
   }
 
   /**
@@ -209,7 +292,9 @@ export class MomentView {
     veil(this.refs.stepResidual, !figure && (round.templates.residual ?? {}));
     const isDrawn = node === EXTRA && stage === "judged" && !round.hasOtherWalk;
     if (figure) this.residual.draw(isDrawn ? residualDrawn(figure) : figure);
-    const words = figure ? residualWords(round, parent, judged, stage) : noResidualWords(round, parent, stage);
+    const words = figure
+      ? residualWords(round, parent, judged, stage)
+      : noResidualWords(round, parent, stage);
     this.refs.stepNoResidual.hidden = false;
     setText(this.refs.stepNoResidual, words);
   }
@@ -224,9 +309,21 @@ export class MomentView {
   drawTwoWays(trace, round, parent, { node, stage }) {
     const id = stage === "judged" ? round.tokenId(node) : null;
     const plan = id === null ? null : redrawPlan(round, parent, id);
-    const origins = plan?.guesses.length && id !== null ? waysAt(plan, id, round.outcomes[node] === "rejected") : null;
+    const origins =
+      plan?.guesses.length && id !== null
+        ? waysAt(plan, id, round.outcomes[node] === "rejected")
+        : null;
     this.refs.stepTwoWays.hidden = !origins?.ways;
-    if (origins?.ways) this.refs.stepTwoWays.replaceChildren(...twoWaysNodes(tokenLabel(trace.text(origins.id)), origins.isOther ? LIKELIEST : "", origins.ways, true, false));
+    if (origins?.ways)
+      this.refs.stepTwoWays.replaceChildren(
+        ...twoWaysNodes(
+          tokenLabel(trace.text(origins.id)),
+          origins.isOther ? LIKELIEST : "",
+          origins.ways,
+          true,
+          false,
+        ),
+      );
     this.refs.stepTwoWays.title = origins?.ways ? partsWords(origins.ways).trim() : "";
   }
 }
@@ -252,7 +349,11 @@ function draw(round) {
 
 /** @param {{ moments: Moment[], at: number }} seen */
 function judgedBy({ moments, at }) {
-  return moments.slice(0, at + 1).flatMap(({ phase, node }) => ((phase === "judge" || phase === "extra") && node !== null ? [node] : []));
+  return moments
+    .slice(0, at + 1)
+    .flatMap(({ phase, node }) =>
+      (phase === "judge" || phase === "extra") && node !== null ? [node] : [],
+    );
 }
 
 // Return the outcome whose colour and mark a node gets. A token that is not judged yet looks like

@@ -8,7 +8,13 @@ import { EXTRA } from "../shared/cursor.js";
 
 export const PHASES = ["draft", "verify", "judge", "extra", "commit"];
 /** @type {Record<string, string>} */
-const PHASE_WORDS = { draft: "draft", verify: "verify", judge: "accept/reject", extra: "recover/bonus", commit: "commit" };
+const PHASE_WORDS = {
+  draft: "draft",
+  verify: "verify",
+  judge: "accept/reject",
+  extra: "recover/bonus",
+  commit: "commit",
+};
 /** @type {Record<string, string>} */
 const EXTRA_WORDS = { recovered: "recover", bonus: "bonus", plain: "target alone" };
 
@@ -21,7 +27,8 @@ const EXTRA_WORDS = { recovered: "recover", bonus: "bonus", plain: "target alone
  * @param {number} at
  */
 export function phaseWord(phase, round, moments, at) {
-  if (phase !== "extra" || (!isExtraKnown(round, moments, at) && round.outcomes.length)) return PHASE_WORDS[phase];
+  if (phase !== "extra" || (!isExtraKnown(round, moments, at) && round.outcomes.length))
+    return PHASE_WORDS[phase];
   return round.extraKind ? EXTRA_WORDS[round.extraKind] : "nothing added"; // the text ended before the target added a token
 }
 
@@ -79,7 +86,9 @@ export function stageOf(round, moments, at, node) {
  * @param {number} at
  */
 export function knownColumn(round, moments, at) {
-  const judged = round.outcomes.map((outcome, node) => (stageOf(round, moments, at, node) === "judged" ? outcome : "unreached"));
+  const judged = round.outcomes.map((outcome, node) =>
+    stageOf(round, moments, at, node) === "judged" ? outcome : "unreached",
+  );
   const extraKind = isExtraKnown(round, moments, at) ? round.extraKind : undefined;
   return { levels: round.judgedLevels(judged), extraKind };
 }
@@ -101,12 +110,27 @@ export function judgedSoFar(round, moments, at) {
   const { depth } = round.record.tree.nodes;
   const { levels } = knownColumn(round, moments, at);
   const drafted = phase === "draft" ? depth.filter((each) => each <= level).length : depth.length;
-  if (phase === "commit") return { ...counted(levels), drafted, unreached: unreachedIn(round), undecided: 0 };
-  const open = moments.slice(at + 1).flatMap(({ phase: later, node }) => (later === "judge" && node !== null ? [depth[node] - 1] : []));
-  const known = levels.filter((each, place) => each === "accepted" || (each === "rejected" && !open.includes(place)));
+  if (phase === "commit")
+    return { ...counted(levels), drafted, unreached: unreachedIn(round), undecided: 0 };
+  const open = moments
+    .slice(at + 1)
+    .flatMap(({ phase: later, node }) =>
+      later === "judge" && node !== null ? [depth[node] - 1] : [],
+    );
+  const known = levels.filter(
+    (each, place) => each === "accepted" || (each === "rejected" && !open.includes(place)),
+  );
   const past = moments.slice(0, at + 1);
-  const undecided = past.filter(({ phase: earlier, node }) => earlier === "judge" && node !== null && open.includes(depth[node] - 1)).length;
-  return { ...counted(known), drafted, unreached: phase === "extra" ? unreachedIn(round) : givenUp(round, past), undecided };
+  const undecided = past.filter(
+    ({ phase: earlier, node }) =>
+      earlier === "judge" && node !== null && open.includes(depth[node] - 1),
+  ).length;
+  return {
+    ...counted(known),
+    drafted,
+    unreached: phase === "extra" ? unreachedIn(round) : givenUp(round, past),
+    undecided,
+  };
 }
 
 // Return what is known of a round after its last moment.
@@ -115,7 +139,12 @@ export function judgedSoFar(round, moments, at) {
  * @returns {Judged}
  */
 export function judgedWhole(round) {
-  return { ...counted(round.levels), drafted: round.outcomes.length, unreached: unreachedIn(round), undecided: 0 };
+  return {
+    ...counted(round.levels),
+    drafted: round.outcomes.length,
+    unreached: unreachedIn(round),
+    undecided: 0,
+  };
 }
 
 // Return the levels that count for the rates, and how many rejected levels after the first one do
@@ -123,7 +152,8 @@ export function judgedWhole(round) {
 /** @param {string[]} levels */
 function counted(levels) {
   const first = levels.indexOf("rejected");
-  const isBehind = (/** @type {string} */ outcome, /** @type {number} */ at) => outcome === "rejected" && at > first;
+  const isBehind = (/** @type {string} */ outcome, /** @type {number} */ at) =>
+    outcome === "rejected" && at > first;
   const kept = levels.filter((outcome, at) => !isBehind(outcome, at));
   return { levels: kept, behind: levels.length - kept.length };
 }
@@ -141,11 +171,16 @@ function unreachedIn({ outcomes }) {
  */
 function givenUp(round, past) {
   const { parent } = round.record.tree.nodes;
-  const judged = new Set(past.flatMap(({ phase, node }) => (phase === "judge" && node !== null ? [node] : [])));
-  const passed = (/** @type {number} */ node) => judged.has(node) && round.outcomes[node] === "accepted";
+  const judged = new Set(
+    past.flatMap(({ phase, node }) => (phase === "judge" && node !== null ? [node] : [])),
+  );
+  const passed = (/** @type {number} */ node) =>
+    judged.has(node) && round.outcomes[node] === "accepted";
   if (round.isJoint) return round.accepted.some(passed) ? unreachedIn(round) : 0;
-  const isClosed = (/** @type {number} */ node) => round.indices.some((each) => each !== node && parent[each] === parent[node] && passed(each));
-  const isLost = (/** @type {number} */ node) => node >= 0 && ((judged.has(node) && round.outcomes[node] === "rejected") || isClosed(node));
+  const isClosed = (/** @type {number} */ node) =>
+    round.indices.some((each) => each !== node && parent[each] === parent[node] && passed(each));
+  const isLost = (/** @type {number} */ node) =>
+    node >= 0 && ((judged.has(node) && round.outcomes[node] === "rejected") || isClosed(node));
   const isOff = (/** @type {number} */ node) => {
     for (let each = node; each >= 0; each = parent[each]) if (isLost(each)) return true;
     return false;
@@ -174,6 +209,9 @@ export function standing(moments, at) {
  * @param {number | null} node
  */
 export function thoughtMoments(round, node) {
-  const judged = round.stops.map((stop) => ({ phase: stop === EXTRA ? "extra" : "judge", node: stop }));
+  const judged = round.stops.map((stop) => ({
+    phase: stop === EXTRA ? "extra" : "judge",
+    node: stop,
+  }));
   return { moments: [...judged, { phase: "commit", node }], at: judged.length };
 }

@@ -18,8 +18,11 @@ export function nextVerdict(rounds, round, at) {
   for (let index = round; index < rounds.length; index += 1) {
     if (rounds[index].isTypical || rounds[index].isJoint) continue;
     const moments = momentsOf(rounds[index]);
-    const found = moments.findIndex(({ phase }, place) => phase === "judge" && (index > round || place > at));
-    if (found >= 0) return { round: index, at: found, node: /** @type {number} */ (moments[found].node) };
+    const found = moments.findIndex(
+      ({ phase }, place) => phase === "judge" && (index > round || place > at),
+    );
+    if (found >= 0)
+      return { round: index, at: found, node: /** @type {number} */ (moments[found].node) };
   }
   return null;
 }
@@ -34,8 +37,11 @@ export function verdictQuestion(trace, { round: index, node }) {
   const { depth, parent } = round.record.tree.nodes;
   const siblings = round.indices.filter((each) => parent[each] === parent[node]);
   const at = siblings.indexOf(node);
-  const which = siblings.length > 1 ? `: number ${at + 1} of ${siblings.length} for the same place` : "";
-  const before = at ? `; “${tokenText(trace.text(round.tokenId(siblings[at - 1]))).trim()}” before it was rejected` : "";
+  const which =
+    siblings.length > 1 ? `: number ${at + 1} of ${siblings.length} for the same place` : "";
+  const before = at
+    ? `; “${tokenText(trace.text(round.tokenId(siblings[at - 1]))).trim()}” before it was rejected`
+    : "";
   return {
     kind: "verdict",
     place: `Round ${index + 1}, guess at depth ${depth[node]}${which}${before}`,
@@ -54,8 +60,18 @@ export function verdictQuestion(trace, { round: index, node }) {
 export function verdictFacts(round, node) {
   const { p, q, residual, accept, u, raw_p, raw_q, outcome } = round.verdict(node);
   const isLater = round.followsRejection(node) && residual !== null;
-  const numbers = round.isGreedy ? { p: raw_p, q: raw_q } : { p: isLater ? residual : p, q: round.isPointMass ? 1 : q };
-  return { ...numbers, accept, u, accepted: outcome === "accepted", greedy: round.isGreedy, residual: isLater, chosen: round.isPointMass };
+  const numbers = round.isGreedy
+    ? { p: raw_p, q: raw_q }
+    : { p: isLater ? residual : p, q: round.isPointMass ? 1 : q };
+  return {
+    ...numbers,
+    accept,
+    u,
+    accepted: outcome === "accepted",
+    greedy: round.isGreedy,
+    residual: isLater,
+    chosen: round.isPointMass,
+  };
 }
 
 // Return the text before a node: the prompt, the tokens written before the round, and the guesses
@@ -69,7 +85,8 @@ function textBefore(trace, round, node) {
   const { parent } = round.record.tree.nodes;
   /** @type {string[]} */
   const way = [];
-  for (let each = parent[node]; each >= 0; each = parent[each]) way.unshift(trace.text(round.tokenId(each)));
+  for (let each = parent[node]; each >= 0; each = parent[each])
+    way.unshift(trace.text(round.tokenId(each)));
   const written = trace.main.tokens.slice(0, round.firstToken).map(({ text }) => text);
   const gap = trace.templatedPrompt ? "\n" : "";
   return trace.header.prompt + gap + [...written, ...way].map(tokenText).join("");

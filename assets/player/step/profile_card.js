@@ -40,27 +40,46 @@ export class ProfileCard {
       failed: (text) => this.failed(text),
     });
     refs.profileGo.addEventListener("click", () => this.go());
-    refs.profileCount.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.go());
+    refs.profileCount.addEventListener(
+      "keydown",
+      (/** @type {any} */ event) => event.key === "Enter" && this.go(),
+    );
     refs.profileStop.addEventListener("click", () => this.transport.stop());
     refs.profileFile.addEventListener("change", () => this.goWithFile());
     refs.profileTable.addEventListener("click", (/** @type {any} */ event) => this.open(event));
-    refs.profileDimensions.addEventListener("click", (/** @type {any} */ event) => this.turn(event));
+    refs.profileDimensions.addEventListener("click", (/** @type {any} */ event) =>
+      this.turn(event),
+    );
   }
 
   // Show the settings that the next profile would use, and list the tasks that the chosen models
   // have held-out prompts for.
   showSetting() {
     const order = this.form();
-    const there = this.heldOut.tasks(this.tasks, this.pairs.find(({ name }) => name === order.pair));
+    const there = this.heldOut.tasks(
+      this.tasks,
+      this.pairs.find(({ name }) => name === order.pair),
+    );
     const held = there.map(({ name, title }) => ({ name, title: `${title}: held-out prompts` }));
     this.taskMenu.fill([...held, { name: OWN_FILE, title: "a file of your own …" }]);
-    const pair = order.target ? `${order.target} and ${order.draft || "no draft"}` : titleOf(this.pairs, order.pair);
-    setText(this.refs.profileSetting, `Not of the run above: it decodes with the setting of the race page, ${this.words({ ...order, pair })}`);
+    const pair = order.target
+      ? `${order.target} and ${order.draft || "no draft"}`
+      : titleOf(this.pairs, order.pair);
+    setText(
+      this.refs.profileSetting,
+      `Not of the run above: it decodes with the setting of the race page, ${this.words({ ...order, pair })}`,
+    );
   }
 
   /** @param {Record<string, any>} form */
   words({ pair, method, draft_length: length, temperature, max_new_tokens: tokens }) {
-    const parts = [pair, titleOf(this.methods, method), `K ${length}`, `temperature ${temperature}`, `${tokens} tokens a prompt`];
+    const parts = [
+      pair,
+      titleOf(this.methods, method),
+      `K ${length}`,
+      `temperature ${temperature}`,
+      `${tokens} tokens a prompt`,
+    ];
     return parts.join(" · ");
   }
 
@@ -94,7 +113,10 @@ export class ProfileCard {
     if (message.kind === "error") return this.failed(message.text);
     if (message.kind === "warning") this.showWarning(message.text);
     if (message.kind === "loading") this.showState(`loading ${message.pair} …`);
-    if (message.kind === "progress") this.showState(`prompt ${Math.min(message.done + 1, message.prompts)} of ${message.prompts}: ${message.tokens} tokens so far`);
+    if (message.kind === "progress")
+      this.showState(
+        `prompt ${Math.min(message.done + 1, message.prompts)} of ${message.prompts}: ${message.tokens} tokens so far`,
+      );
     if (message.kind === "profile") this.show(message);
     if (message.kind === "example") this.examples.set(message.index, message.data);
     if (message.kind === "end") this.ended(endWords(message));
@@ -104,7 +126,8 @@ export class ProfileCard {
   /** @param {string} note */
   ended(note) {
     this.setBusy(false);
-    if (note) this.showState([this.refs.profileState.textContent, note].filter(Boolean).join(" · "));
+    if (note)
+      this.showState([this.refs.profileState.textContent, note].filter(Boolean).join(" · "));
   }
 
   /** @param {Reply} message */
@@ -112,8 +135,11 @@ export class ProfileCard {
     const { refs } = this;
     this.profile = profile;
     const { prompts, rounds, acceptance_rate: rate, block_efficiency: tau } = profile;
-    const spent = (/** @type {number} */ lost, /** @type {number} */ seconds) => `${lost.toFixed(0)} of ${(1000 * seconds).toFixed(0)} ms`;
-    this.showState(rounds ? `${prompts} prompts, ${rounds} rounds` : "Nothing was decoded before the stop.");
+    const spent = (/** @type {number} */ lost, /** @type {number} */ seconds) =>
+      `${lost.toFixed(0)} of ${(1000 * seconds).toFixed(0)} ms`;
+    this.showState(
+      rounds ? `${prompts} prompts, ${rounds} rounds` : "Nothing was decoded before the stop.",
+    );
     refs.profileResult.hidden = !rounds;
     if (!rounds) return;
     const facts = [
@@ -123,7 +149,10 @@ export class ProfileCard {
       ["time lost to them", spent(profile.milliseconds_lost, profile.typical_seconds)],
     ];
     setText(refs.profileRan, `Decoded with: ${this.words(setting)}`);
-    setText(refs.profileMeasured, `By the rounds’ own times it is ${spent(profile.milliseconds_lost_as_measured, profile.seconds)}.`);
+    setText(
+      refs.profileMeasured,
+      `By the rounds’ own times it is ${spent(profile.milliseconds_lost_as_measured, profile.seconds)}.`,
+    );
     refs.profileNumbers.replaceChildren(...facts.map(([term, value]) => fact(term, value)));
     refs.profileDimensions.replaceChildren(...dimensionTabs(titles));
     this.draw(Object.keys(titles)[0]);
@@ -225,7 +254,12 @@ function dimensionTabs(titles) {
 // table rows as blocks.
 /** @param {any[]} groups */
 function rankingRows(groups) {
-  const head = part("thead", "rowgroup", "", row("", ["where", "share of the loss", ...NUMBERS.map(([name]) => name)].map(heading)));
+  const head = part(
+    "thead",
+    "rowgroup",
+    "",
+    row("", ["where", "share of the loss", ...NUMBERS.map(([name]) => name)].map(heading)),
+  );
   return [head, ...groups.slice(0, MOST_ROWS).map(body)];
 }
 
@@ -236,7 +270,12 @@ function body(group) {
     made.dataset.label = name;
     return made;
   });
-  const made = part("tbody", "rowgroup", "", row("group", [cell("where", group.name), bar(group.share), ...numbers]));
+  const made = part(
+    "tbody",
+    "rowgroup",
+    "",
+    row("group", [cell("where", group.name), bar(group.share), ...numbers]),
+  );
   if (group.examples.length) made.append(row("examples", [examples(group)]));
   return made;
 }

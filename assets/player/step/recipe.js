@@ -46,12 +46,20 @@ export function readRecipe(given) {
   const of = given.get("of");
   if (of === null) return { recipe: null, problem: "" };
   const texts = given.getAll("fork");
-  if (texts.length > MOST_FORKS) return { recipe: null, problem: `fork may stand in a link at most ${MOST_FORKS} times, got ${texts.length}` };
+  if (texts.length > MOST_FORKS)
+    return {
+      recipe: null,
+      problem: `fork may stand in a link at most ${MOST_FORKS} times, got ${texts.length}`,
+    };
   /** @type {ForkOrder[]} */
   const forks = [];
   for (const text of texts) {
     const fork = readFork(text);
-    if (!fork) return { recipe: null, problem: `fork must be a round and its changes, such as 6_k-2_u3-0.25, got “${brief(text)}”` };
+    if (!fork)
+      return {
+        recipe: null,
+        problem: `fork must be a round and its changes, such as 6_k-2_u3-0.25, got “${brief(text)}”`,
+      };
     forks.push(fork);
   }
   return { recipe: { of, setting: given.toString(), forks }, problem: "" };

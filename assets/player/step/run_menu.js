@@ -5,7 +5,13 @@ import { engineLine } from "../shared/engine_words.js";
 import { lossOf } from "../shared/loss_words.js";
 import { counted, measuredWords, whole } from "../shared/number_words.js";
 import { allSettings } from "../shared/settings.js";
-import { FASTER, speedupScope, speedupText, speedupWord, verdictOf } from "../shared/speedup_words.js";
+import {
+  FASTER,
+  speedupScope,
+  speedupText,
+  speedupWord,
+  verdictOf,
+} from "../shared/speedup_words.js";
 import { timeSentence } from "../shared/time_words.js";
 import { tokenLabel } from "../shared/token_label.js";
 
@@ -34,7 +40,17 @@ export class RunMenu {
    * @param {{ onChoose: (name: string) => void, onFile: (file: File) => void, onSave: () => void }} on
    */
   constructor(refs, recorded, { onChoose, onFile, onSave }) {
-    const { stepTrace, stepOpen, stepFile, stepSave, step, stepNote, stepServers, stepSpeedup, stepError } = refs;
+    const {
+      stepTrace,
+      stepOpen,
+      stepFile,
+      stepSave,
+      step,
+      stepNote,
+      stepServers,
+      stepSpeedup,
+      stepError,
+    } = refs;
     this.menu = stepTrace;
     this.note = stepNote;
     this.servers = stepServers;
@@ -58,7 +74,8 @@ export class RunMenu {
    * @param {(file: File) => void} onFile
    */
   takeFile(file, onFile) {
-    if (file && file.size > LARGEST_FILE) this.fail(`A run’s file must be at most 16 MB, got ${(file.size / 1e6).toFixed(0)} MB.`);
+    if (file && file.size > LARGEST_FILE)
+      this.fail(`A run’s file must be at most 16 MB, got ${(file.size / 1e6).toFixed(0)} MB.`);
     else if (file) onFile(file);
   }
 
@@ -144,12 +161,24 @@ export function speedWords({ summary, ending }) {
 export function runWords(trace) {
   const { header, rounds, main } = trace;
   const { method, rule, draft_length: length, temperature, seed } = main.config;
-  const shape = [`method ${method}`, rule === "token" ? "" : `rule ${rule}`, `K ${length}`, `temperature ${temperature}`, `seed ${seed}`];
+  const shape = [
+    `method ${method}`,
+    rule === "token" ? "" : `rule ${rule}`,
+    `K ${length}`,
+    `temperature ${temperature}`,
+    `seed ${seed}`,
+  ];
   const loss = lossOf({ lossless: !rounds.some((round) => round.isTypical) }, temperature === 0);
-  const models = main.draft ? `${header.target.name}, draft model: ${main.draft.name}` : header.target.name;
-  const size = trace.isLive ? [] : [`${counted(rounds.length, "round")}, ${counted(main.tokens.length, "token")}`];
+  const models = main.draft
+    ? `${header.target.name}, draft model: ${main.draft.name}`
+    : header.target.name;
+  const size = trace.isLive
+    ? []
+    : [`${counted(rounds.length, "round")}, ${counted(main.tokens.length, "token")}`];
   const measured = measuredWords(header);
-  return [shape.filter(Boolean).join(", "), loss, models, ...size, ...forkWords(trace), measured].filter(Boolean).join(" · ");
+  return [shape.filter(Boolean).join(", "), loss, models, ...size, ...forkWords(trace), measured]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 // List the serving engines that took part in the race.
@@ -168,7 +197,10 @@ function forkWords(trace) {
   const { forks, config } = trace.main;
   return forks.map((fork, index) => {
     const after = forks[index + 1]?.config ?? config;
-    const changes = [...changed(fork.config, after), ...fork.forced.map(([id, u]) => `u of ${tokenLabel(trace.text(id))} forced to ${whole(u)}`)];
+    const changes = [
+      ...changed(fork.config, after),
+      ...fork.forced.map(([id, u]) => `u of ${tokenLabel(trace.text(id))} forced to ${whole(u)}`),
+    ];
     return `forked before round ${fork.round + 1}: ${changes.join(", ") || "the same setting"}`;
   });
 }
@@ -178,8 +210,12 @@ function forkWords(trace) {
  * @param {any} after
  */
 function changed(before, after) {
-  const decoding = allSettings().filter(({ name, word }) => word && valueWords(before[name]) !== valueWords(after[name]));
-  return decoding.map(({ name, word }) => `${word} ${valueWords(before[name])} → ${valueWords(after[name])}`);
+  const decoding = allSettings().filter(
+    ({ name, word }) => word && valueWords(before[name]) !== valueWords(after[name]),
+  );
+  return decoding.map(
+    ({ name, word }) => `${word} ${valueWords(before[name])} → ${valueWords(after[name])}`,
+  );
 }
 
 /** @param {any} value */

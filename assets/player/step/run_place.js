@@ -61,7 +61,9 @@ export class RunPlace {
   get linkLimit() {
     const { trace = "", recipe } = this.moment;
     if (trace === LIVE) return "of a run that goes on: it can be sent once it has ended";
-    return trace.startsWith(KEPT) && !recipe ? "for this browser only: Save the run to send it" : "";
+    return trace.startsWith(KEPT) && !recipe
+      ? "for this browser only: Save the run to send it"
+      : "";
   }
 
   // Return whether the address names the current run.

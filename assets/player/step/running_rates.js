@@ -31,16 +31,22 @@ export function runningRates(rounds) {
  */
 export function ratesWords({ accepted, examined, drafted, unreached, undecided, behind }, isTree) {
   const siblings = `${undecided} ${undecided === 1 ? "guess was" : "guesses were"} rejected, another one at the same place may still pass`;
-  if (!examined) return undecided ? `No level is decided yet: ${siblings}.` : "Nothing is judged yet.";
+  if (!examined)
+    return undecided ? `No level is decided yet: ${siblings}.` : "Nothing is judged yet.";
   const share = (/** @type {number} */ part) => `${Math.round(100 * part)} %`;
   const [kept, failed] = twoShares(accepted, examined);
   const rates = `${accepted} of ${examined} examined ${isTree ? "levels " : ""}were accepted: acceptance rate ${kept}, rejection rate ${failed}.`;
   const further = undecided ? ` A further level is open: ${siblings}.` : "";
-  if (isTree) return `${rates}${further} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
+  if (isTree)
+    return `${rates}${further} Of all ${drafted} drafted tokens ${share(accepted / drafted)} were used; of each level at most one can be.`;
   if (drafted === examined) return rates;
   const open = drafted - examined - unreached - behind;
-  const never = unreached ? `${unreached} more ${unreached === 1 ? "was" : "were"} never examined; ` : "";
-  const after = behind ? `${behind} more came after a rejected guess and ${behind === 1 ? "does" : "do"} not count; ` : "";
+  const never = unreached
+    ? `${unreached} more ${unreached === 1 ? "was" : "were"} never examined; `
+    : "";
+  const after = behind
+    ? `${behind} more came after a rejected guess and ${behind === 1 ? "does" : "do"} not count; `
+    : "";
   const waiting = open ? `${open} ${open === 1 ? "is" : "are"} not judged yet; ` : "";
   return `${rates} ${never}${after}${waiting}of all ${drafted} drafted ${share(accepted / drafted)} were used.`;
 }
@@ -64,7 +70,10 @@ export class RunningRates {
     this.words = element("p");
     this.curve = /** @type {SVGElement} */ (drawing(CURVE));
     const side = element("div", "redraw-side");
-    const key = keyLine([["i", "line", "acceptance rate"], ["i", "line floor", "rejection rate"]]);
+    const key = keyLine([
+      ["i", "line", "acceptance rate"],
+      ["i", "line floor", "rejection rate"],
+    ]);
     key.append(element("span", "", "from 0 to 1, over the examined levels so far"));
     side.append(this.curve, key);
     box.replaceChildren(this.words, side);
@@ -79,7 +88,10 @@ export class RunningRates {
   show(rounds, isTree, isThought = false) {
     const found = runningRates(rounds);
     const last = Math.max(1, found.rates.length - 1);
-    drawCurve(this.curve, found.rates.map((rate, at) => ({ at: at / last, distance: rate, floor: 1 - rate })));
+    drawCurve(
+      this.curve,
+      found.rates.map((rate, at) => ({ at: at / last, distance: rate, floor: 1 - rate })),
+    );
     setText(this.words, `${isThought ? "As recorded: " : ""}${ratesWords(found, isTree)}`);
   }
 }

@@ -60,7 +60,8 @@ export class StepAddress {
   }
 
   flush() {
-    if (this.unwritten) window.history.replaceState(window.history.state, "", this.link(this.unwritten));
+    if (this.unwritten)
+      window.history.replaceState(window.history.state, "", this.link(this.unwritten));
     this.forget();
   }
 

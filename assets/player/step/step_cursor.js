@@ -112,7 +112,9 @@ export class StepCursor {
   /** @param {number} by */
   stepPhase(by) {
     const phase = this.moment?.phase;
-    const at = this.moments.findIndex((each, index) => (by > 0 ? index > this.at : false) && each.phase !== phase);
+    const at = this.moments.findIndex(
+      (each, index) => (by > 0 ? index > this.at : false) && each.phase !== phase,
+    );
     if (by > 0) return at >= 0 ? this.go(this.round, at) : this.step(this.moments.length - this.at);
     const before = this.moments.slice(0, this.at).findLastIndex((each) => each.phase !== phase);
     if (before < 0) return this.step(-this.at - 1);

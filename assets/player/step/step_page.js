@@ -80,9 +80,12 @@ export class StepPage extends Page {
       form: () => race.form.order,
       onExample: (data, title, round, node) => this.openExample(data, title, round, node),
     });
-    refs.unfoldSide.addEventListener("click", () => refs.unfoldSide.setAttribute("aria-expanded", String(refs.step.classList.toggle("has-side"))));
+    refs.unfoldSide.addEventListener("click", () =>
+      refs.unfoldSide.setAttribute("aria-expanded", String(refs.step.classList.toggle("has-side"))),
+    );
     refs.forkStop.addEventListener("click", () => this.transport.stop());
-    for (const stop of [refs.halt, refs.remakingStop]) stop.addEventListener("click", () => this.halt());
+    for (const stop of [refs.halt, refs.remakingStop])
+      stop.addEventListener("click", () => this.halt());
     refs.live.addEventListener("held", (/** @type {any} */ { detail }) => race.showHeld(detail));
     refs.toHeld.addEventListener("click", () => this.showHeld());
     race.watch({
@@ -124,11 +127,17 @@ export class StepPage extends Page {
     const { trace, cursor } = this.view;
     const place = trace ? nextVerdict(trace.rounds, cursor.round, cursor.at) : null;
     if (!place) return null;
-    return { ...verdictQuestion(trace, place), still: () => this.view.still(() => {}), land: () => cursor.go(place.round, place.at) };
+    return {
+      ...verdictQuestion(trace, place),
+      still: () => this.view.still(() => {}),
+      land: () => cursor.go(place.round, place.at),
+    };
   }
 
   get unasked() {
-    return this.view.trace?.rounds.length && !this.question ? "no further verdict of this run to ask about" : "";
+    return this.view.trace?.rounds.length && !this.question
+      ? "no further verdict of this run to ask about"
+      : "";
   }
 
   /** @param {number} by */
@@ -151,14 +160,14 @@ export class StepPage extends Page {
   setShown(isShown) {
     this.profile.showSetting();
     this.view.setShown(isShown);
-    if (!isShown) return this.place.forget(), this.shareStop();
+    if (!isShown) return (this.place.forget(), this.shareStop());
     const isFree = this.place.read().round === null; // true if the address names no moment
     const stop = isFree ? this.race.takeStop() : null;
     const hasNewRace = isFree && this.hasNewRace && !this.remaking;
     this.hasNewRace = false;
-    if (!this.view.trace) return this.isBack = true, this.restore(stop);
+    if (!this.view.trace) return ((this.isBack = true), this.restore(stop));
     if (stop) this.goToStop(stop);
-    else if (hasNewRace) this.wanted = null, this.choose(RACE);
+    else if (hasNewRace) ((this.wanted = null), this.choose(RACE));
     this.entered = this.place.moment;
     this.write();
   }
@@ -187,7 +196,8 @@ export class StepPage extends Page {
     const { cursor } = this.view;
     const { round, at } = this.place.moment;
     const hasMoved = round !== this.entered?.round || at !== this.entered?.at;
-    if (this.source === RACE && hasMoved && !cursor.isFollowing) this.race.giveStop(round, cursor.node);
+    if (this.source === RACE && hasMoved && !cursor.isFollowing)
+      this.race.giveStop(round, cursor.node);
   }
 
   // React to Back or Forward when another history entry becomes current.
@@ -196,7 +206,7 @@ export class StepPage extends Page {
     if (!this.view.trace) return; // the run is opened when the page is shown
     const { round, at } = this.place.read();
     if (this.place.isNamed) this.view.cursor.go(round ?? 0, at ?? 0);
-    else this.isBack = true, this.restore();
+    else ((this.isBack = true), this.restore());
   }
 
   // Open the moment that the address names. If it names none, open this page's race or the stop
@@ -211,7 +221,10 @@ export class StepPage extends Page {
     this.endRemaking();
     if (axis) this.view.chooseAxis(axis);
     await this.choose(name);
-    if (isGone) this.menu.fail("The run of this link was still going on, and went with its page. Here is a recorded one.");
+    if (isGone)
+      this.menu.fail(
+        "The run of this link was still going on, and went with its page. Here is a recorded one.",
+      );
   }
 
   // The recording that is shown by default, at a round with both an accepted and a rejected token.
@@ -225,7 +238,11 @@ export class StepPage extends Page {
     if (this.chosen !== name) return; // the user has chosen another run in the meantime
     const { recipe, problem } = this.place.readRecipe();
     if (!blob && recipe) return this.remake(recipe);
-    if (!blob) return this.failed(problem || "The run of this link had not ended, or was kept in another browser, or too long ago: ask for its file.");
+    if (!blob)
+      return this.failed(
+        problem ||
+          "The run of this link had not ended, or was kept in another browser, or too long ago: ask for its file.",
+      );
     this.open(name, { data: await base64(blob) }, "The run of this link", recipe);
   }
 
@@ -241,7 +258,10 @@ export class StepPage extends Page {
     this.wanted = null;
     this.showRemaking(isRecorded ? "the recording" : "the race");
     if (isRecorded) return this.choose(of);
-    if (of !== OF_A_RACE) return this.failed(`of must be ${OF_A_RACE} or a recording such as ${this.setup.traces[0]?.name}, got “${brief(of)}”`);
+    if (of !== OF_A_RACE)
+      return this.failed(
+        `of must be ${OF_A_RACE} or a recording such as ${this.setup.traces[0]?.name}, got “${brief(of)}”`,
+      );
     this.choose(RACE);
     const problem = await this.race.raceLink(setting);
     if (problem) this.failed(problem);
@@ -254,12 +274,15 @@ export class StepPage extends Page {
     const { remaking } = this;
     if (!remaking) return;
     const order = reason === "stopped" ? undefined : remaking.forks.shift();
-    if (order && !this.race.form.pair?.is_here) return void this.failed("the models that it names are not on this machine, and a link fetches none");
+    if (order && !this.race.form.pair?.is_here)
+      return void this.failed(
+        "the models that it names are not on this machine, and a link fetches none",
+      );
     const isLast = !remaking.forks.length;
     if (order) this.showRemaking(`the fork before round ${order.round + 1}`);
     if (order) return void this.fork(order, (isLast && remaking.wanted) || undefined);
     this.endRemaking();
-    if (this.parent === null && remaking.wanted) this.wanted = remaking.wanted, this.land();
+    if (this.parent === null && remaking.wanted) ((this.wanted = remaking.wanted), this.land());
     this.write();
   }
 
@@ -290,7 +313,9 @@ export class StepPage extends Page {
   async chooseUnknown(name) {
     const names = this.setup.traces.map((trace) => trace.name);
     await this.choose(names[0] ?? RACE);
-    this.menu.fail(`trace must be the name of a recording, such as ${names[0]}, got “${String(name).slice(0, 40)}”. Here is the first one.`);
+    this.menu.fail(
+      `trace must be the name of a recording, such as ${names[0]}, got “${String(name).slice(0, 40)}”. Here is the first one.`,
+    );
   }
 
   showRace() {
@@ -382,7 +407,12 @@ export class StepPage extends Page {
     this.transport.leave();
     this.view.expect(coming);
     this.view.fork.errors.clear();
-    this.before = { source: this.source, isOurs: this.view.isOurs, trace: this.view.trace, isOpening };
+    this.before = {
+      source: this.source,
+      isOurs: this.view.isOurs,
+      trace: this.view.trace,
+      isOpening,
+    };
     this.compare.clear();
     this.source = name;
     this.chosen = name;
@@ -414,7 +444,10 @@ export class StepPage extends Page {
   hold(what) {
     const transport = this.source === RACE ? this.race.transport : this.transport;
     const asked = transport.ask("hold", { ticket: transport.ticket, do: what });
-    asked.then((/** @type {Reply} */ reply) => reply?.error && transport.isBusy && this.refuseHold(reply.error));
+    asked.then(
+      (/** @type {Reply} */ reply) =>
+        reply?.error && transport.isBusy && this.refuseHold(reply.error),
+    );
     if (what === "advance") this.view.cursor.setFollowing(true); // show the round that the decoder now runs
   }
 
@@ -430,8 +463,10 @@ export class StepPage extends Page {
     if (message.kind === "error") return this.failed(message.text);
     this.opened.take(message);
     if (message.kind === "header") this.begun();
-    if (message.kind === "event" && this.wanted && this.opened.rounds.length > this.wanted.round) this.land();
-    const isUnderWay = this.parent !== null && message.type === "round" && this.opened.rounds.length === 1;
+    if (message.kind === "event" && this.wanted && this.opened.rounds.length > this.wanted.round)
+      this.land();
+    const isUnderWay =
+      this.parent !== null && message.type === "round" && this.opened.rounds.length === 1;
     if (isUnderWay) this.menu.showRun(this.opened);
     if (message.type === "round") this.menu.showProgress(this.title, this.opened.rounds.length);
     if (message.kind === "loading") this.menu.showNote(`loading ${message.pair} …`);
@@ -448,7 +483,7 @@ export class StepPage extends Page {
     this.menu.showRun(this.opened, note);
     this.view.expect(null);
     this.before = null;
-    if (this.isBack) this.isBack = false, this.place.scrollBack();
+    if (this.isBack) ((this.isBack = false), this.place.scrollBack());
     if (this.parent) {
       const { source } = this;
       this.compareWithParent();
@@ -476,7 +511,8 @@ export class StepPage extends Page {
   land() {
     const { wanted } = this;
     this.wanted = null;
-    if (wanted?.node !== undefined) this.view.cursor.toNode(wanted.round, wanted.node), window.scrollTo(0, 0);
+    if (wanted?.node !== undefined)
+      (this.view.cursor.toNode(wanted.round, wanted.node), window.scrollTo(0, 0));
     else if (wanted) this.view.cursor.go(wanted.round, wanted.at);
     else if (this.view.trace?.rounds.length) this.view.cursor.go(0, 0);
     this.entered = this.place.moment;
@@ -489,7 +525,7 @@ export class StepPage extends Page {
   failed(text) {
     if (this.remaking) return this.failedToRemake(text);
     if (this.before?.isOpening) return this.openAgain(this.before.source, text);
-    if (this.view.isForking) this.menu.showRunAgain(), this.view.fork.errors.report(text);
+    if (this.view.isForking) (this.menu.showRunAgain(), this.view.fork.errors.report(text));
     else this.menu.fail(text);
     if (this.before) this.goBack(this.before);
     this.wanted = null;
@@ -532,23 +568,25 @@ export class StepPage extends Page {
     this.chosen = source;
     this.before = null;
     this.view.isOurs = isOurs;
-    if (isReplaced) this.view.show(trace), this.land();
+    if (isReplaced) (this.view.show(trace), this.land());
   }
 
   // React to the start of a race. `isHeld` is true if it waits before its first round and is
   // controlled from the debugger.
   /** @param {boolean} isHeld */
   raceBegan(isHeld) {
-    if (this.race.isReopening) this.keptRaces.name(this.race.trace, this.race.recording?.name ?? this.broughtBack);
+    if (this.race.isReopening)
+      this.keptRaces.name(this.race.trace, this.race.recording?.name ?? this.broughtBack);
     if (isHeld) this.shell.show(StepPage.id);
-    if (isHeld) this.wanted = null, this.choose(RACE);
-    else if (this.source === RACE && this.view.trace) this.compare.clear(), this.menu.showRun(this.race.trace), this.view.show(this.race.trace);
+    if (isHeld) ((this.wanted = null), this.choose(RACE));
+    else if (this.source === RACE && this.view.trace)
+      (this.compare.clear(), this.menu.showRun(this.race.trace), this.view.show(this.race.trace));
     // To make the fork of a link, the page first repeats the fork's parent. The user did not start
     // that race, so it is not announced as a new one.
     this.hasNewRace = this.source !== RACE && !this.race.isReopening && !this.remaking;
     this.view.live.begin(isHeld);
     this.recipes.set(/** @type {object} */ (this.race.trace.header), this.recipeOfRace);
-    if (isHeld) this.view.draw(), this.refs.advance.focus({ preventScroll: true });
+    if (isHeld) (this.view.draw(), this.refs.advance.focus({ preventScroll: true }));
   }
 
   /** @returns {Recipe | null} */
@@ -579,7 +617,7 @@ export class StepPage extends Page {
   /** @param {string} reason */
   async raceEnded(reason) {
     const { trace } = this.race;
-    if (this.source === RACE) this.menu.showRun(trace), this.goOnRemaking(reason);
+    if (this.source === RACE) (this.menu.showRun(trace), this.goOnRemaking(reason));
     if (this.source === RACE && this.isExample) this.redrawExample();
     this.keeping = Promise.all([this.keeping, this.keepRace(trace)]);
     await this.keeping;
@@ -593,7 +631,12 @@ export class StepPage extends Page {
     const name = await this.keptRaces.keep(trace);
     if (!name) return;
     const isOnStage = trace.header === header;
-    if (ran) this.race.keepLast(name, ran, isOnStage || this.race.recording !== null || !this.race.transport.isBusy);
+    if (ran)
+      this.race.keepLast(
+        name,
+        ran,
+        isOnStage || this.race.recording !== null || !this.race.transport.isBusy,
+      );
     if (isOnStage && this.view.isShown) this.write();
   }
 

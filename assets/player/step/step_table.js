@@ -5,7 +5,13 @@ import { EXTRA } from "../shared/cursor.js";
 import { element, onNode } from "../shared/dom.js";
 import { compared, percent } from "../shared/number_words.js";
 import { tokenLabel } from "../shared/token_label.js";
-import { extraNumbers, judgedNumbers, outcomeOf, verdictHead, verdictRow } from "../shared/verdict_row.js";
+import {
+  extraNumbers,
+  judgedNumbers,
+  outcomeOf,
+  verdictHead,
+  verdictRow,
+} from "../shared/verdict_row.js";
 import { stageOf } from "./moments.js";
 
 const MOST_KEPT = 10; // rows for which space is reserved
@@ -49,7 +55,8 @@ export class StepTable {
     // reserve the height of all rows: the guesses, the target's token, the header row and two
     // wrapped lines.
     const rows = Math.min(round.outcomes.length, MOST_KEPT) + 2;
-    /** @type {HTMLElement} */ (this.table.parentElement).style.minHeight = `${rows * ROW_EMS + 2}em`;
+    /** @type {HTMLElement} */ (this.table.parentElement).style.minHeight =
+      `${rows * ROW_EMS + 2}em`;
   }
 }
 
@@ -79,7 +86,8 @@ function row(trace, round, stop, stage) {
   const values = stop === EXTRA ? extraNumbers(round) : numbers(round, stop, stage);
   const made = verdictRow(stop, text, values, isKnown ? (outcomeOf(round, stop) ?? "") : "");
   made.classList.toggle("is-later", !isKnown);
-  for (const cell of made.querySelectorAll(".number")) cell.classList.toggle("is-long", (cell.textContent ?? "").length > LONG_NUMBER);
+  for (const cell of made.querySelectorAll(".number"))
+    cell.classList.toggle("is-long", (cell.textContent ?? "").length > LONG_NUMBER);
   /** @type {HTMLElement} */ (made.firstElementChild).title = text; // the visible text may be cut off
   return made;
 }
@@ -96,7 +104,11 @@ function numbers(round, stop, stage) {
   if (stage === "drafted") return ["", q === null ? "—" : percent(q), "", ""];
   if (stage === "judged") return judgedNumbers(round, stop);
   const { p, raw_p } = round.verdict(stop);
-  return [...compared(round.isGreedy ? raw_p : p, q), "", round.isTypical || round.isGreedy ? "–" : ""];
+  return [
+    ...compared(round.isGreedy ? raw_p : p, q),
+    "",
+    round.isTypical || round.isGreedy ? "–" : "",
+  ];
 }
 
 // The rows of the table at a moment: the tokens drafted so far, or the tokens examined so far and
@@ -114,7 +126,10 @@ function walkRows(round, moments, at) {
   const { phase, level, node } = moments[at];
   if (phase === "draft") return around(draftedBy(round, level ?? 0), node);
   if (phase === "verify") return around(round.indices, null);
-  const judged = moments.slice(0, at + 1).filter(isExamined).map((each) => each.node ?? EXTRA);
+  const judged = moments
+    .slice(0, at + 1)
+    .filter(isExamined)
+    .map((each) => each.node ?? EXTRA);
   if (phase !== "judge") return { before: 0, stops: judged, after: 0, isEnding: false };
   const next = candidates(round, node ?? EXTRA);
   const shown = next.slice(0, SHOWN);
@@ -160,8 +175,11 @@ function candidates(round, node) {
   if (round.isJoint) {
     const order = round.upwards();
     const later = order.slice(order.indexOf(node) + 1);
-    return round.outcomes[node] === "accepted" ? later.filter((each) => round.accepted.includes(each)) : later;
+    return round.outcomes[node] === "accepted"
+      ? later.filter((each) => round.accepted.includes(each))
+      : later;
   }
-  if (round.outcomes[node] === "accepted") return round.indices.filter((each) => parent[each] === node);
+  if (round.outcomes[node] === "accepted")
+    return round.indices.filter((each) => parent[each] === node);
   return round.indices.filter((each) => parent[each] === parent[node] && each > node);
 }

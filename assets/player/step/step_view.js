@@ -33,7 +33,11 @@ export class StepView {
    * @param {any} theme
    * @param {{ ask?: ((name: string, question: object) => Promise<any>) | null, onMove: () => void, onFork?: any, onHold?: any, onExample?: (() => void) | null, exampleWords?: () => string, setup: any }} on
    */
-  constructor(refs, theme, { ask = null, onMove, onFork, onHold, onExample = null, exampleWords, setup }) {
+  constructor(
+    refs,
+    theme,
+    { ask = null, onMove, onFork, onHold, onExample = null, exampleWords, setup },
+  ) {
     this.refs = refs;
     this.theme = theme;
     this.onMove = onMove;
@@ -48,9 +52,15 @@ export class StepView {
     this.cursor = new StepCursor(() => this.moved());
     this.playback = new StepPlayback(this.cursor, refs.stepPlay, refs.stepPace);
     this.axis = AXES[0];
-    const toNode = (/** @type {number} */ node) => this.still(() => this.cursor.toNode(this.cursor.round, node));
+    const toNode = (/** @type {number} */ node) =>
+      this.still(() => this.cursor.toNode(this.cursor.round, node));
     this.code = new CodeCard(refs, code, () => this.frame.ask());
-    this.views = new MomentView(refs, theme, { onSelect: toNode, onExample, exampleWords, glossary });
+    this.views = new MomentView(refs, theme, {
+      onSelect: toNode,
+      onExample,
+      exampleWords,
+      glossary,
+    });
     this.stops = new StopList(refs, this.cursor, () => this.frame.ask());
     /** @type {any} parts that need a server, null in a report */
     this.whatIf = this.fork = this.live = null;
@@ -63,7 +73,9 @@ export class StepView {
       this.live = new LiveRun(refs, onHold);
     }
     this.orderCards();
-    this.comparison = new Comparison(refs, { onGo: (at) => this.still(() => this.cursor.toToken(at)) });
+    this.comparison = new Comparison(refs, {
+      onGo: (at) => this.still(() => this.cursor.toToken(at)),
+    });
     this.strip = new Strip(refs.stepStrip, {
       // A column of the strip shows a complete round, so a click on it goes to the round's last
       // moment.
@@ -75,17 +87,34 @@ export class StepView {
       onSelect: (at) => this.still(() => this.cursor.toToken(at)),
       onHover: (at) => this.hovered(at),
     });
-    this.template = new TemplateToggle(refs.stepTemplate, () => [this.text], () => this.showPrompt());
+    this.template = new TemplateToggle(
+      refs.stepTemplate,
+      () => [this.text],
+      () => this.showPrompt(),
+    );
     this.wire();
   }
 
   // On a narrow screen, put the moment first: the text so far, the sentence, and the chart that the
   // sentence describes.
   orderCards() {
-    const { runCard, stopsCard, fork, side, stepEmpty, momentCard, barsCard, residualCard, textCard, hood } = this.refs;
+    const {
+      runCard,
+      stopsCard,
+      fork,
+      side,
+      stepEmpty,
+      momentCard,
+      barsCard,
+      residualCard,
+      textCard,
+      hood,
+    } = this.refs;
     // The card with the bars may grow when its chart appears. On a narrow screen it is placed after
     // the tree, so that the tree does not move.
-    new NarrowOrder([barsCard], (isNarrow) => (isNarrow ? { after: momentCard } : { before: residualCard }));
+    new NarrowOrder([barsCard], (isNarrow) =>
+      isNarrow ? { after: momentCard } : { before: residualCard },
+    );
     new NarrowOrder([textCard], (isNarrow) => ({ after: isNarrow ? stepEmpty : momentCard }));
     const cards = [runCard, stopsCard, fork].filter((card) => card.isConnected); // a report has no card for forks
     new NarrowOrder(cards, (isNarrow) => (isNarrow ? { after: hood } : { into: side }));
@@ -93,7 +122,8 @@ export class StepView {
 
   wire() {
     const { refs, cursor } = this;
-    const on = (/** @type {any} */ ref, /** @type {(...given: any[]) => void} */ action) => ref.addEventListener("click", () => this.still(action));
+    const on = (/** @type {any} */ ref, /** @type {(...given: any[]) => void} */ action) =>
+      ref.addEventListener("click", () => this.still(action));
     on(refs.stepFirst, () => cursor.toFirst());
     on(refs.stepLast, () => cursor.toLast());
     on(refs.stepBack, () => cursor.step(-1));
@@ -104,14 +134,20 @@ export class StepView {
     refs.stepPhases.append(...PHASES.map((phase) => this.phase(phase)));
     refs.stepAxis.append(...AXES.map((axis) => option(axis.name, axis.title)));
     refs.stepAxis.addEventListener("change", () => this.chooseAxis(refs.stepAxis.value));
-    refs.stepGo.addEventListener("keydown", (/** @type {any} */ event) => event.key === "Enter" && this.goTo(refs.stepGo));
+    refs.stepGo.addEventListener(
+      "keydown",
+      (/** @type {any} */ event) => event.key === "Enter" && this.goTo(refs.stepGo),
+    );
     refs.stepGo.addEventListener("blur", () => this.forgiveGo());
   }
 
   // The actions that keys call.
   get actions() {
     const { cursor, playback, stops, refs } = this;
-    const still = (/** @type {(...given: any[]) => void} */ action) => (/** @type {any[]} */ ...given) => this.still(() => action(...given));
+    const still =
+      (/** @type {(...given: any[]) => void} */ action) =>
+      (/** @type {any[]} */ ...given) =>
+        this.still(() => action(...given));
     return {
       position: still((/** @type {number} */ by) => cursor.step(by)),
       round: still((/** @type {number} */ by) => cursor.stepRound(by)),
@@ -155,12 +191,17 @@ export class StepView {
   /** @param {any} field */
   goTo(field) {
     if (!this.trace?.rounds.length) return;
-    const [place, first, last] = [Number(field.value), this.axis.unit ? 0 : 1, lastPlace(this.axis, this.trace)];
+    const [place, first, last] = [
+      Number(field.value),
+      this.axis.unit ? 0 : 1,
+      lastPlace(this.axis, this.trace),
+    ];
     const holds = field.value.trim() !== "" && place >= first && place <= last;
     if (!holds) return this.refuseToGo(field, `from ${first} to ${last}`);
     this.forgiveGo(); // empty the field, because the cursor's position will soon differ from its number
     this.still(() => this.cursor.go(roundAtPlace(this.axis, this.trace, place), 0));
-    if (this.axis.name === "token") this.cursor.toToken(Math.min(place, this.trace.main.tokens.length) - 1);
+    if (this.axis.name === "token")
+      this.cursor.toToken(Math.min(place, this.trace.main.tokens.length) - 1);
   }
 
   /**
@@ -169,7 +210,10 @@ export class StepView {
    */
   refuseToGo(field, range) {
     markWrong(field, true);
-    setText(this.refs.stepGoError, `go to must be a number ${range} on the axis (${this.axis.title}), got “${field.value.slice(0, 20)}”`);
+    setText(
+      this.refs.stepGoError,
+      `go to must be a number ${range} on the axis (${this.axis.title}), got “${field.value.slice(0, 20)}”`,
+    );
     this.refs.stepGoError.hidden = false;
   }
 
@@ -291,20 +335,37 @@ export class StepView {
   drawTransport(round, thought) {
     const { trace, cursor, refs, axis } = this;
     const { moments, at } = cursor;
-    const ends = trace.rounds.map((/** @type {Round} */ each, /** @type {number} */ index) => axis.end(each, index));
+    const ends = trace.rounds.map((/** @type {Round} */ each, /** @type {number} */ index) =>
+      axis.end(each, index),
+    );
     const forks = trace.main.forks.map((/** @type {ForkPointRecord} */ fork) => fork.round);
     const seen = thought?.hasOtherWalk ? thoughtMoments(thought, cursor.node) : { moments, at };
     const known = knownColumn(thought ?? round, seen.moments, seen.at);
-    this.strip.draw(trace.rounds, cursor.round, { axis: { from: originOf(axis, trace), ends }, forks, known, until: cursor.round + 1 });
+    this.strip.draw(trace.rounds, cursor.round, {
+      axis: { from: originOf(axis, trace), ends },
+      forks,
+      known,
+      until: cursor.round + 1,
+    });
     const words = placeWords(axis, trace, cursor.round);
     const isOver = cursor.moment.phase === "commit"; // before that, the counts would reveal how the round ends
-    this.strip.describe(cursor.round, `round ${cursor.round + 1} of ${trace.rounds.length}${isOver ? `: ${round.counts}` : ""}`);
+    this.strip.describe(
+      cursor.round,
+      `round ${cursor.round + 1} of ${trace.rounds.length}${isOver ? `: ${round.counts}` : ""}`,
+    );
     const place = axis.name === "round" ? "" : ` · ${words.title} ${words.here} of ${words.whole}`;
-    setParts(refs.stepMoment, "Round ", [String(cursor.round + 1)], ` of ${trace.rounds.length} · moment ${at + 1}${isOver ? ", the last" : ""}${place}`);
+    setParts(
+      refs.stepMoment,
+      "Round ",
+      [String(cursor.round + 1)],
+      ` of ${trace.rounds.length} · moment ${at + 1}${isOver ? ", the last" : ""}${place}`,
+    );
     for (const button of refs.stepPhases.querySelectorAll("button")) {
       const own = button.dataset.phase;
       setText(button, phaseWord(own, round, moments, at));
-      button.disabled = (own === "judge" && !round.outcomes.length) || (own === "extra" && !round.extra && isExtraKnown(round, moments, at));
+      button.disabled =
+        (own === "judge" && !round.outcomes.length) ||
+        (own === "extra" && !round.extra && isExtraKnown(round, moments, at));
       if (own === cursor.moment.phase) button.setAttribute("aria-current", "step");
       else button.removeAttribute("aria-current");
     }
@@ -352,7 +413,9 @@ export class StepView {
   emittedSoFar(round) {
     const { moments, at } = this.cursor;
     const past = moments.slice(0, at + 1);
-    const accepted = past.filter(({ phase, node }) => phase === "judge" && round.accepted.includes(node ?? -1)).length;
+    const accepted = past.filter(
+      ({ phase, node }) => phase === "judge" && round.accepted.includes(node ?? -1),
+    ).length;
     const isDrawn = past.some(({ phase }) => phase === "extra");
     return round.firstToken + accepted + (isDrawn ? 1 : 0);
   }
@@ -371,9 +434,22 @@ export class StepView {
   hovered(at) {
     const { trace, cursor, refs } = this;
     const token = trace?.main.tokens[at >= 0 ? at : this.judgedToken];
-    if (token && at >= this.text.later) setText(refs.stepOrigin, `still to come, in round ${token.round + 1}: click to go there`);
-    else if (token) refs.stepOrigin.replaceChildren(...originNodes(trace, token, { hasSentence: at < 0, isThought: Boolean(this.whatIf?.thought?.hasOtherWalk) }));
-    else setText(refs.stepOrigin, cursor.moment?.phase === "draft" ? "the text has nothing of this round yet" : "click a token: where did it come from?");
+    if (token && at >= this.text.later)
+      setText(refs.stepOrigin, `still to come, in round ${token.round + 1}: click to go there`);
+    else if (token)
+      refs.stepOrigin.replaceChildren(
+        ...originNodes(trace, token, {
+          hasSentence: at < 0,
+          isThought: Boolean(this.whatIf?.thought?.hasOtherWalk),
+        }),
+      );
+    else
+      setText(
+        refs.stepOrigin,
+        cursor.moment?.phase === "draft"
+          ? "the text has nothing of this round yet"
+          : "click a token: where did it come from?",
+      );
   }
 }
 
@@ -382,7 +458,8 @@ export class StepView {
  * @param {boolean | undefined} isHeld
  */
 function emptyWords(trace, isHeld) {
-  if (isHeld) return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one and waits again. The debugger then shows its draft tree, the target’s verdict on each guess, both distributions at every position, the attention mask and the cache.";
+  if (isHeld)
+    return "The run is held before its first round: nothing is decoded yet. “One round on” decodes one and waits again. The debugger then shows its draft tree, the target’s verdict on each guess, both distributions at every position, the attention mask and the cache.";
   if (trace?.header) return "This run has no rounds yet.";
   return "No run yet: race one, choose a recorded one in the menu, or open a file that someone sent you.";
 }
@@ -391,7 +468,15 @@ function emptyWords(trace, isHeld) {
 // of a drawn token's probability, the names of the numbers. The views write plain words, and this
 // module turns them into terms.
 /** @type {Record<string, string>} */
-const HEADS = { "raw p": "target", "raw q": "draft", p: "target", q: "draft", [RULE]: "acceptance_prob", [PICKED_RULE]: "point_mass", u: "uniform_draw" };
+const HEADS = {
+  "raw p": "target",
+  "raw q": "draft",
+  p: "target",
+  q: "draft",
+  [RULE]: "acceptance_prob",
+  [PICKED_RULE]: "point_mass",
+  u: "uniform_draw",
+};
 /** @type {Record<string, string>} */
 const NUMBERS = { entropy: "entropy", overlap: "overlap", "top-2": "margin", KL: "kl_divergence" };
 const RESIDUAL = /^r (?=[\duo?])/;
@@ -401,8 +486,10 @@ const RESIDUAL = /^r (?=[\duo?])/;
  * @param {Round} round
  */
 function explainWalk(table, { isPointMass }) {
-  const keyOf = (/** @type {string} */ text) => (isPointMass && text.endsWith("q") ? "point_mass" : HEADS[text]);
-  for (const head of wordsOf(table, "th")) mark(head, head.textContent ?? "", keyOf(head.textContent ?? ""));
+  const keyOf = (/** @type {string} */ text) =>
+    isPointMass && text.endsWith("q") ? "point_mass" : HEADS[text];
+  for (const head of wordsOf(table, "th"))
+    mark(head, head.textContent ?? "", keyOf(head.textContent ?? ""));
   for (const cell of wordsOf(table, "td.number")) {
     if (RESIDUAL.test(cell.textContent ?? "")) mark(cell, "r", "residual_prob");
   }

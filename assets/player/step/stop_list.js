@@ -108,7 +108,10 @@ export class StopList {
     const here = cursor.round * 1000 + this.standing;
     const spot = (/** @type {any} */ match) => match.round * 1000 + this.place(match);
     const matches = this.all;
-    const next = by > 0 ? matches.find((each) => spot(each) > here) : matches.findLast((each) => spot(each) < here);
+    const next =
+      by > 0
+        ? matches.find((each) => spot(each) > here)
+        : matches.findLast((each) => spot(each) < here);
     if (next) return cursor.toNode(next.round, next.node);
     this.end = matches.length ? { by, moment: this.moment } : null;
     this.onChange();
@@ -154,7 +157,9 @@ export class StopList {
   // Between two stops it ends in .5, and before the first stop it is -0.5.
   get standing() {
     const { moments, at, current } = this.cursor;
-    const stops = moments.slice(0, at + 1).filter((each) => each.phase === "judge" || each.phase === "extra");
+    const stops = moments
+      .slice(0, at + 1)
+      .filter((each) => each.phase === "judge" || each.phase === "extra");
     const isOn = moments[at]?.phase === "judge" || moments[at]?.phase === "extra";
     return stops.length - (isOn || !current ? 1 : 0.5);
   }
@@ -177,10 +182,18 @@ export class StopList {
     const matches = this.all;
     const { round, node } = this.cursor;
     const isJudged = Number.isInteger(this.standing);
-    const at = isJudged ? matches.findIndex((each) => each.round === round && each.node === node) : -1;
-    for (const name of ["nextMatch", "previousMatch"]) this.refs[name].disabled = matches.length === 0;
+    const at = isJudged
+      ? matches.findIndex((each) => each.round === round && each.node === node)
+      : -1;
+    for (const name of ["nextMatch", "previousMatch"])
+      this.refs[name].disabled = matches.length === 0;
     const isOn = this.rows.some((row) => row.box.checked);
-    setText(this.refs.matchWord, words(matches.length, at, isOn) + (this.endWords(at >= 0) || (matches.length && at < 0 ? this.aheadWords : "")) + (isThought && matches.length ? " · as recorded" : ""));
+    setText(
+      this.refs.matchWord,
+      words(matches.length, at, isOn) +
+        (this.endWords(at >= 0) || (matches.length && at < 0 ? this.aheadWords : "")) +
+        (isThought && matches.length ? " · as recorded" : ""),
+    );
     this.list(trace, matches, at);
   }
 
@@ -207,10 +220,13 @@ export class StopList {
     const state = `${matches.length} ${this.moment} ${this.rows.map((row) => row.box.checked + (row.input?.value ?? "")).join()}`;
     if (this.listed !== state) {
       this.listed = state;
-      const shown = matches.slice(0, MOST_LISTED).flatMap((match, index) => this.listedNow(trace, match, index));
+      const shown = matches
+        .slice(0, MOST_LISTED)
+        .flatMap((match, index) => this.listedNow(trace, match, index));
       const focused = this.refs.matches.querySelector("button:focus")?.dataset.at;
       this.refs.matches.replaceChildren(...shown);
-      if (focused) this.refs.matches.querySelector(`[data-at="${focused}"]`)?.focus({ preventScroll: true });
+      if (focused)
+        this.refs.matches.querySelector(`[data-at="${focused}"]`)?.focus({ preventScroll: true });
     }
     this.refs.matches.querySelector("[aria-current]")?.removeAttribute("aria-current");
     const here = this.refs.matches.querySelector(`[data-at="${at}"]`);
@@ -245,7 +261,11 @@ function listed(trace, { round, node }, index, isAhead) {
   const outcome = outcomes[node] ?? extraKind;
   button.append(element("span", "hint", `round ${round + 1}`));
   if (isAhead) button.append(element("span", "hint", "ahead"));
-  else button.append(element("b", "", tokenLabel(trace.text(trace.rounds[round].tokenId(node)))), element("span", `verdict ${outcome}`, outcome));
+  else
+    button.append(
+      element("b", "", tokenLabel(trace.text(trace.rounds[round].tokenId(node)))),
+      element("span", `verdict ${outcome}`, outcome),
+    );
   item.append(button);
   return item;
 }

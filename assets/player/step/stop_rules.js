@@ -11,18 +11,49 @@ export const RULES = [
   { name: "rejection", title: "rejection", holds: (at) => at.outcome === "rejected" },
   { name: "recovered", title: "recovered token", holds: (at) => at.extra === "recovered" },
   { name: "bonus", title: "bonus token", holds: (at) => at.extra === "bonus" },
-  { name: "over", title: "draft surer than target: q > p", holds: (at) => at.isNode && at.isDrawn && at.q > at.p },
   {
-    name: "tie", title: "close call: u from p/q less than", value: 0.05, low: 0, high: 1,
-    // no draw is close if p >= q, because the token is then always accepted
-    holds: (at, value) => at.isNode && at.u !== null && at.p < at.q && Math.abs(at.u - at.p / at.q) < value,
+    name: "over",
+    title: "draft surer than target: q > p",
+    holds: (at) => at.isNode && at.isDrawn && at.q > at.p,
   },
-  { name: "depth", title: "depth", value: 3, low: 1, high: 32, holds: (at, value) => at.isNode && at.depth === value },
-  { name: "entropy", title: "target unsure: entropy of p over", value: 2, low: 0, high: 20, holds: (at, value) => at.entropy > value },
-  { name: "argmax", title: "most probable tokens differ", holds: (at) => at.isNode && at.draftBest !== null && at.draftBest !== at.targetBest },
   {
-    name: "token", title: "token", value: "", isText: true,
-    holds: (at, value) => value !== "" && (at.text.includes(value) || String(at.id) === value || at.completes(value)),
+    name: "tie",
+    title: "close call: u from p/q less than",
+    value: 0.05,
+    low: 0,
+    high: 1,
+    // no draw is close if p >= q, because the token is then always accepted
+    holds: (at, value) =>
+      at.isNode && at.u !== null && at.p < at.q && Math.abs(at.u - at.p / at.q) < value,
+  },
+  {
+    name: "depth",
+    title: "depth",
+    value: 3,
+    low: 1,
+    high: 32,
+    holds: (at, value) => at.isNode && at.depth === value,
+  },
+  {
+    name: "entropy",
+    title: "target unsure: entropy of p over",
+    value: 2,
+    low: 0,
+    high: 20,
+    holds: (at, value) => at.entropy > value,
+  },
+  {
+    name: "argmax",
+    title: "most probable tokens differ",
+    holds: (at) => at.isNode && at.draftBest !== null && at.draftBest !== at.targetBest,
+  },
+  {
+    name: "token",
+    title: "token",
+    value: "",
+    isText: true,
+    holds: (at, value) =>
+      value !== "" && (at.text.includes(value) || String(at.id) === value || at.completes(value)),
   },
 ];
 
@@ -36,15 +67,29 @@ export function factsOf(trace, round, node) {
   const { record } = round;
   const id = round.tokenId(node);
   const isNode = node !== EXTRA;
-  const parent = isNode ? record.tree.nodes.parent[node] : /** @type {ExtraTokenRecord} */ (round.extra).parent;
+  const parent = isNode
+    ? record.tree.nodes.parent[node]
+    : /** @type {ExtraTokenRecord} */ (round.extra).parent;
   const position = record.positions.find((each) => each.parent === parent);
-  const completes = (/** @type {string} */ value) => completesText(trace, trace.tokenOf(round.record.i, node), value);
-  const shared = { id, text: trace.text(id), completes, isNode, entropy: position?.entropy ?? 0, extra: isNode ? null : round.extraKind };
+  const completes = (/** @type {string} */ value) =>
+    completesText(trace, trace.tokenOf(round.record.i, node), value);
+  const shared = {
+    id,
+    text: trace.text(id),
+    completes,
+    isNode,
+    entropy: position?.entropy ?? 0,
+    extra: isNode ? null : round.extraKind,
+  };
   if (!isNode) return shared;
   const { p, residual, q, u, outcome, raw_p, raw_q } = round.verdict(node);
   const compared = round.isGreedy ? { p: raw_p, q: raw_q } : { p: residual ?? p, q };
   return {
-    ...shared, ...compared, outcome, isDrawn: !round.isPointMass, depth: record.tree.nodes.depth[node],
+    ...shared,
+    ...compared,
+    outcome,
+    isDrawn: !round.isPointMass,
+    depth: record.tree.nodes.depth[node],
     u: round.isGreedy ? null : u,
     targetBest: best(position?.id, position?.raw_p),
     draftBest: best(position?.id, position?.raw_q),
@@ -63,7 +108,8 @@ function completesText(trace, index, value) {
   const tokens = trace.main.tokens;
   let text = tokens[index].text;
   const own = text.length;
-  for (let at = index - 1; at >= 0 && text.length < own + value.length - 1; at -= 1) text = tokens[at].text + text;
+  for (let at = index - 1; at >= 0 && text.length < own + value.length - 1; at -= 1)
+    text = tokens[at].text + text;
   const from = Math.max(0, text.length - own - value.length + 1);
   return text.indexOf(value, from) >= 0;
 }

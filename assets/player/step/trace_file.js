@@ -6,12 +6,19 @@
 export function traceObject(trace) {
   const { header, lanes } = trace;
   const texts = [...trace.texts].sort(([a], [b]) => a - b);
-  return { ...header, tokens: [...new Map([...header.tokens, ...texts])], lanes: lanes.map(laneObject) };
+  return {
+    ...header,
+    tokens: [...new Map([...header.tokens, ...texts])],
+    lanes: lanes.map(laneObject),
+  };
 }
 
 /** @param {Trace["lanes"][number]} lane */
 function laneObject({ header, records }) {
-  const [steps, arrivals] = [columns(header.steps, records.steps), columns(header.arrivals, records.arrivals)];
+  const [steps, arrivals] = [
+    columns(header.steps, records.steps),
+    columns(header.arrivals, records.arrivals),
+  ];
   return { ...header, ...records, steps, arrivals };
 }
 
@@ -22,7 +29,9 @@ function laneObject({ header, records }) {
  * @param {Record<string, any>[]} records
  */
 function columns(empty, records) {
-  return Object.fromEntries(Object.keys(empty).map((key) => [key, records.map((each) => each[key])]));
+  return Object.fromEntries(
+    Object.keys(empty).map((key) => [key, records.map((each) => each[key])]),
+  );
 }
 
 /** @param {Trace} trace */

@@ -20,8 +20,15 @@ export class WhatIf {
     this.refs = refs;
     this.ask = ask;
     this.onChange = onChange;
-    this.field = new DrawField(refs, (u) => this.think(u), (words) => this.showResult(words));
-    refs.whatIfReset.addEventListener("click", () => (this.remember(undefined), this.reset(), this.onChange()));
+    this.field = new DrawField(
+      refs,
+      (u) => this.think(u),
+      (words) => this.showResult(words),
+    );
+    refs.whatIfReset.addEventListener(
+      "click",
+      () => (this.remember(undefined), this.reset(), this.onChange()),
+    );
     refs.whatIfFork.addEventListener("click", () => leadTo(refs.fork, refs.forkGo));
     refs.whatIfBack.addEventListener("click", () => this.left && onBack(...this.left.place));
     /** @type {{ trace: Trace, place: [number, number], words: string } | null} the last changed draw, null after it was given up */
@@ -72,7 +79,13 @@ export class WhatIf {
     refs.whatIf.classList.toggle("is-waiting", u === null);
     if (u === null) this.clear();
     refs.whatIf.hidden = !isOffered; // a visible card keeps its height, so that the cards below do not move
-    if (u === null) return void setText(refs.whatIfText, isJudging ? "The record does not keep this draw." : "Step on to a guess that is judged to change its draw.");
+    if (u === null)
+      return void setText(
+        refs.whatIfText,
+        isJudging
+          ? "The record does not keep this draw."
+          : "Step on to a guess that is judged to change its draw.",
+      );
     if (this.key === `${cursor.round} ${node}` && this.trace === trace) return;
     this.key = `${cursor.round} ${node}`;
     this.trace = trace;
@@ -97,7 +110,10 @@ export class WhatIf {
     this.thoughts.set(trace, { ...this.thoughts.get(trace), [this.key]: u });
     const name = tokenLabel(trace.text(round.tokenId(node)));
     const words = `The draw ${whole(u ?? 0)} was a thought at ${name} in round ${round.record.i + 1}; here the run is as recorded.`;
-    this.left = u === undefined || u === round.verdict(node).u ? null : { trace, place: [round.record.i, node], words };
+    this.left =
+      u === undefined || u === round.verdict(node).u
+        ? null
+        : { trace, place: [round.record.i, node], words };
   }
 
   reset() {
@@ -107,7 +123,12 @@ export class WhatIf {
     this.thought = null;
     this.field.show(u, accept);
     const [name, threshold] = [tokenLabel(trace.text(round.tokenId(node))), drawn(accept, u)[0]];
-    setText(refs.whatIfText, round.isJoint ? jointWords(name, round, node, threshold) : thresholdWords(name, round.outcomes[node], threshold));
+    setText(
+      refs.whatIfText,
+      round.isJoint
+        ? jointWords(name, round, node, threshold)
+        : thresholdWords(name, round.outcomes[node], threshold),
+    );
     this.showResult("");
     refs.whatIfActions.hidden = true;
   }
@@ -120,12 +141,15 @@ export class WhatIf {
     const { round, node, refs } = this;
     const recorded = round.verdict(node);
     this.remember(u);
-    if (u === recorded.u) return this.reset(), this.onChange();
+    if (u === recorded.u) return (this.reset(), this.onChange());
     this.wanted = null;
     refs.whatIfActions.hidden = false;
     const isOther = u < recorded.accept !== (round.outcomes[node] === "accepted");
     this.show(isOther ? this.reply : null, u);
-    if (!isOther) return this.showResult(`Nothing changes: the round still adds ${this.texts(round.emitted.map((/** @type {any} */ { id }) => id))}`);
+    if (!isOther)
+      return this.showResult(
+        `Nothing changes: the round still adds ${this.texts(round.emitted.map((/** @type {any} */ { id }) => id))}`,
+      );
     this.wanted = { u };
     if (!this.isAsking) await this.askUntilTold();
   }
@@ -147,7 +171,10 @@ export class WhatIf {
   /** @param {number} u */
   asked(u) {
     const { round, node, trace, rootId } = this;
-    const { tree: { nodes }, extras } = round.record;
+    const {
+      tree: { nodes },
+      extras,
+    } = round.record;
     const ids = [...nodes.id, ...extras, rootId].filter((id) => id !== null);
     const texts = Object.fromEntries(ids.map((id) => [id, trace.text(id)]));
     return { record: round.record, forced: { [node]: u }, ends: trace.endIds, texts, root: rootId };
@@ -159,7 +186,9 @@ export class WhatIf {
    */
   show(reply, u) {
     const { round, node } = this;
-    this.thought = reply?.differs ? counterfactual(round, reply, node, u) : drawnAnew(round, node, u);
+    this.thought = reply?.differs
+      ? counterfactual(round, reply, node, u)
+      : drawnAnew(round, node, u);
     this.onChange();
   }
 
@@ -191,7 +220,10 @@ export class WhatIf {
 function thresholdWords(text, outcome, accept) {
   if (accept === "1") return `Any u accepts ${text}: p ≥ q.`;
   if (accept === "0") return `No u accepts ${text}: p is 0 here.`;
-  const fate = outcome === "accepted" ? "rejected if u is at least the threshold" : "accepted if u is below the threshold";
+  const fate =
+    outcome === "accepted"
+      ? "rejected if u is at least the threshold"
+      : "accepted if u is below the threshold";
   return `Drag u: ${text} is ${fate}, ${accept}.`;
 }
 
@@ -205,10 +237,13 @@ function thresholdWords(text, outcome, accept) {
  */
 export function jointWords(text, round, node, accept) {
   const isAccepted = round.outcomes[node] === "accepted";
-  if (isAccepted && node !== round.accepted.at(-1)) return `Any u accepts ${text}: a longer draft passed.`;
+  if (isAccepted && node !== round.accepted.at(-1))
+    return `Any u accepts ${text}: a longer draft passed.`;
   if (accept === "0") return `No u lets the draft up to ${text} pass: h is 0 here.`;
   if (accept === "1") return `Any u accepts ${text}: h is 1 here.`;
-  const fate = isAccepted ? `the draft up to ${text} fails if u is at least` : `${text} is accepted with all guesses before it if u is below`;
+  const fate = isAccepted
+    ? `the draft up to ${text} fails if u is at least`
+    : `${text} is accepted with all guesses before it if u is below`;
   return `Drag u: ${fate} the threshold, ${accept}.`;
 }
 
@@ -222,7 +257,10 @@ function drawnAnew(round, node, u) {
   const made = Object.create(round);
   made.forced = { node, u };
   made.hasOtherWalk = false;
-  made.verdict = (/** @type {number} */ each) => ({ ...round.verdict(each), ...(each === node ? { u } : {}) });
+  made.verdict = (/** @type {number} */ each) => ({
+    ...round.verdict(each),
+    ...(each === node ? { u } : {}),
+  });
   return made;
 }
 

@@ -11,7 +11,15 @@ import { DRAWS, Redraw, redrawPlan } from "../../shared/redraw.js";
 import { RedrawView } from "../../shared/redraw_view.js";
 import { tokenLabel } from "../../shared/token_label.js";
 import { Widget } from "../widget.js";
-import { acceptance, barsOf, beyond, changed, common, overlap, owedBin } from "./two_distributions.js";
+import {
+  acceptance,
+  barsOf,
+  beyond,
+  changed,
+  common,
+  overlap,
+  owedBin,
+} from "./two_distributions.js";
 import { doubledBin, RedrawFromTarget } from "./wrong_redraw.js";
 
 const CONTEXT = 14; // tokens of the text before the draft
@@ -56,7 +64,16 @@ export class AcceptReject extends Widget {
     box.classList.add("guess");
     this.codeBox = element("div", "guess-code");
     this.code = new CodeView(this.codeBox, course.setup.code);
-    box.replaceChildren(this.context, this.key, this.rows, this.balance, this.line.box, this.verdict, redraw, this.codeBox);
+    box.replaceChildren(
+      this.context,
+      this.key,
+      this.rows,
+      this.balance,
+      this.line.box,
+      this.verdict,
+      redraw,
+      this.codeBox,
+    );
   }
 
   /** @param {Record<string, string>} scene */
@@ -100,16 +117,41 @@ export class AcceptReject extends Widget {
     const owed = owedBin(plan);
     const [most, least] = [this.largestGap(1), this.largestGap(-1)];
     return {
-      token: text(id), p, q, u: this.u, ratio: q > 0 ? p / q : Infinity,
-      common: Math.min(p, q), left: Math.max(0, p - q), accept: acceptance(p, q), recorded_u: this.recorded,
-      p_share: p, q_share: q, accept_share: acceptance(p, q), reject: 1 - acceptance(p, q),
-      overlap: overlap(bars), thrown: 1 - overlap(bars), wide: WIDE, narrow: NARROW,
-      favourite: text(favourite), favourite_p: plan.p[0], prompt: trace.header.prompt, model: trace.header.target.name,
-      draws: DRAWS, distance: this.redraw.redraw?.distance, floor: this.redraw.redraw?.floor,
-      more_token: most?.token, more_came: most?.came, more_p: most?.p,
+      token: text(id),
+      p,
+      q,
+      u: this.u,
+      ratio: q > 0 ? p / q : Infinity,
+      common: Math.min(p, q),
+      left: Math.max(0, p - q),
+      accept: acceptance(p, q),
+      recorded_u: this.recorded,
+      p_share: p,
+      q_share: q,
+      accept_share: acceptance(p, q),
+      reject: 1 - acceptance(p, q),
+      overlap: overlap(bars),
+      thrown: 1 - overlap(bars),
+      wide: WIDE,
+      narrow: NARROW,
+      favourite: text(favourite),
+      favourite_p: plan.p[0],
+      prompt: trace.header.prompt,
+      model: trace.header.target.name,
+      draws: DRAWS,
+      distance: this.redraw.redraw?.distance,
+      floor: this.redraw.redraw?.floor,
+      more_token: most?.token,
+      more_came: most?.came,
+      more_p: most?.p,
       twice_token: text(plan.ids[doubledBin(plan)]),
-      owed_token: text(plan.ids[owed]), owed_p: plan.p[owed], owed_common: Math.min(plan.p[owed], plan.q[owed]), owed_left: Math.max(0, plan.p[owed] - plan.q[owed]),
-      less_token: least?.token, less_came: least?.came, less_p: least?.p,
+      owed_token: text(plan.ids[owed]),
+      owed_p: plan.p[owed],
+      owed_common: Math.min(plan.p[owed], plan.q[owed]),
+      owed_left: Math.max(0, plan.p[owed] - plan.q[owed]),
+      less_token: least?.token,
+      less_came: least?.came,
+      less_p: least?.p,
     };
   }
 
@@ -120,7 +162,9 @@ export class AcceptReject extends Widget {
     const { redraw } = this.redraw;
     if (!redraw) return null;
     const { plan, trace } = this.place;
-    const gaps = plan.p.slice(0, -1).map((/** @type {number} */ p, /** @type {number} */ bin) => sign * (redraw.share(bin) - p));
+    const gaps = plan.p
+      .slice(0, -1)
+      .map((/** @type {number} */ p, /** @type {number} */ bin) => sign * (redraw.share(bin) - p));
     const bin = gaps.indexOf(Math.max(...gaps));
     return { token: trace.text(plan.ids[bin]), came: redraw.share(bin), p: plan.p[bin] };
   }
@@ -185,10 +229,13 @@ export class AcceptReject extends Widget {
   setRedraw({ trace, plan, round }) {
     const isWrong = this.scene.rule === "target";
     const Rule = isWrong ? RedrawFromTarget : Redraw;
-    const label = (/** @type {number | null} */ id) => (id === null ? "" : tokenLabel(trace.text(id)));
+    const label = (/** @type {number | null} */ id) =>
+      id === null ? "" : tokenLabel(trace.text(id));
     const from = isWrong ? "from p" : "from what is left of p";
-    this.redraw.setSubject({ plan, seed: round.record.i * 1024, label, own: "recovered", isLossy: isWrong, Rule },
-      `Each time a guess is drawn from q and kept with probability min(1, p/q); after a rejection the word is drawn ${from}.`);
+    this.redraw.setSubject(
+      { plan, seed: round.record.i * 1024, label, own: "recovered", isLossy: isWrong, Rule },
+      `Each time a guess is drawn from q and kept with probability min(1, p/q); after a rejection the word is drawn ${from}.`,
+    );
   }
 
   // Mark the lines of code that judge the drafted token, or that draw its replacement.
@@ -201,8 +248,13 @@ export class AcceptReject extends Widget {
     this.codeBox.hidden = scene.code !== "true" || !isTold;
     if (this.codeBox.hidden) return;
     const isRedraw = scene.show === "redraw";
-    const moment = codeMoment(place.trace, place.round, isRedraw ? { phase: "extra", node: EXTRA } : { phase: "judge", node: place.node });
-    if (!isRedraw) Object.assign(moment.values, { uniform: probability(u), "min(1, p/q)": probability(chance) });
+    const moment = codeMoment(
+      place.trace,
+      place.round,
+      isRedraw ? { phase: "extra", node: EXTRA } : { phase: "judge", node: place.node },
+    );
+    if (!isRedraw)
+      Object.assign(moment.values, { uniform: probability(u), "min(1, p/q)": probability(chance) });
     this.code.show({ ...moment, name: isRedraw ? "extra" : this.isKept ? "accepted" : "rejected" });
   }
 
@@ -211,8 +263,16 @@ export class AcceptReject extends Widget {
     const { trace, round, node, id } = this.place;
     const { depth } = round.record.tree.nodes;
     const end = round.firstToken + (node === EXTRA ? 0 : depth[node] - 1);
-    const before = trace.main.tokens.slice(Math.max(0, end - CONTEXT), end).map((/** @type {Token} */ { text }) => text).join("");
-    this.context.replaceChildren(element("span", "hint", `“${trace.header.prompt}” `), end > CONTEXT ? "… " : "", before, element("mark", "", trace.text(id)));
+    const before = trace.main.tokens
+      .slice(Math.max(0, end - CONTEXT), end)
+      .map((/** @type {Token} */ { text }) => text)
+      .join("");
+    this.context.replaceChildren(
+      element("span", "hint", `“${trace.header.prompt}” `),
+      end > CONTEXT ? "… " : "",
+      before,
+      element("mark", "", trace.text(id)),
+    );
   }
 
   /**
@@ -226,7 +286,7 @@ export class AcceptReject extends Widget {
     const both = element("div", "guess-both");
     const shared = element("i", "guess-shared");
     shared.hidden = scene.show !== "overlap" && scene.show !== "balance";
-    const sliders = (/** @type {("p" | "q")[]} */ (["p", "q"])).map((which) => {
+    const sliders = /** @type {("p" | "q")[]} */ (["p", "q"]).map((which) => {
       const input = slider(`${which === "p" ? "target p" : "draft q"} of ${name}`, which);
       input.disabled = scene.drag !== "true";
       input.addEventListener("input", () => this.drag(which, at, Number(input.value) / STEPS));
@@ -259,16 +319,26 @@ export class AcceptReject extends Widget {
     if (!this.balance.hidden) this.drawBalance(bars);
     this.line.draw(this.u, chance, isTold);
     this.verdict.className = `guess-verdict${isTold ? (this.isKept ? " accepted" : " rejected") : ""}`;
-    const words = this.isKept ? "u is below it: the guess is kept" : "u is not below it: the guess is thrown away";
+    const words = this.isKept
+      ? "u is below it: the guess is kept"
+      : "u is not below it: the guess is thrown away";
     this.drawCode(isTold, chance);
-    setText(this.verdict, isTold ? `min(1, p/q) = ${probability(chance)}, u = ${probability(this.u)}: ${words}.` : "Kept, or thrown away?");
+    setText(
+      this.verdict,
+      isTold
+        ? `min(1, p/q) = ${probability(chance)}, u = ${probability(this.u)}: ${words}.`
+        : "Kept, or thrown away?",
+    );
   }
 
   // Show by how much q exceeds p and by how much p exceeds q, as two strips of the same scale.
   /** @param {import("./two_distributions.js").Bars} bars */
   drawBalance(bars) {
     const { thrown, owed } = beyond(bars);
-    this.balance.replaceChildren(...this.strip("thrown away: q beyond p", "rejected", thrown), ...this.strip("still owed: p beyond q", "recovered", owed));
+    this.balance.replaceChildren(
+      ...this.strip("thrown away: q beyond p", "rejected", thrown),
+      ...this.strip("still owed: p beyond q", "recovered", owed),
+    );
   }
 
   /**
@@ -286,7 +356,10 @@ export class AcceptReject extends Widget {
       strip.append(part);
     });
     const sum = element("dd");
-    sum.append(strip, element("span", "number", probability(shares.reduce((total, share) => total + share, 0))));
+    sum.append(
+      strip,
+      element("span", "number", probability(shares.reduce((total, share) => total + share, 0))),
+    );
     return [element("dt", "hint", title), sum];
   }
 
@@ -308,7 +381,10 @@ class DrawLine {
     this.roll.type = "button";
     this.roll.addEventListener("click", () => onMove(Math.random()));
     this.zones = element("div", "draw-zones");
-    this.zones.append(element("span", "accepted", "kept"), element("span", "rejected", "thrown away"));
+    this.zones.append(
+      element("span", "accepted", "kept"),
+      element("span", "rejected", "thrown away"),
+    );
     const label = element("label", "guess-slider");
     this.number = element("span", "number");
     label.append(element("i", "", "u"), this.input, this.number);

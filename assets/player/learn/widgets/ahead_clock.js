@@ -27,11 +27,17 @@ export class AheadClock extends Widget {
     this.rounds = [];
     this.at = 1; // number of visible rounds
     this.key = element("p", "guess-key hint");
-    this.key.append(...[["is-verify", "target verifies"], ["is-ahead", "draft works ahead"], ["is-draft", "draft works, target waits"]].map(([name, words]) => {
-      const each = element("span");
-      each.append(element("i", `clock-${name}`), words);
-      return each;
-    }));
+    this.key.append(
+      ...[
+        ["is-verify", "target verifies"],
+        ["is-ahead", "draft works ahead"],
+        ["is-draft", "draft works, target waits"],
+      ].map(([name, words]) => {
+        const each = element("span");
+        each.append(element("i", `clock-${name}`), words);
+        return each;
+      }),
+    );
     this.picture = element("div", "clock-picture");
     this.words = element("p", "forward-words");
     this.words.setAttribute("role", "status");
@@ -77,7 +83,13 @@ export class AheadClock extends Widget {
   get values() {
     const none = Object.fromEntries(NUMBERS.map((name) => [name, undefined]));
     const { header } = this.trace ?? {};
-    return { ...none, ...clockNumbers(this.rounds), prompt: header?.prompt, model: header?.target.name, K: this.trace?.main.config?.draft_length };
+    return {
+      ...none,
+      ...clockNumbers(this.rounds),
+      prompt: header?.prompt,
+      model: header?.target.name,
+      K: this.trace?.main.config?.draft_length,
+    };
   }
 
   draw() {
@@ -88,10 +100,16 @@ export class AheadClock extends Widget {
     this.key.hidden = scene.show === "ask";
     const end = scene.show === "whole" ? this.mixed : at;
     const begin = Math.max(0, end - WINDOW);
-    this.picture.replaceChildren(drawing(picture(rounds.slice(begin, end), begin, scene.show === "ask")));
+    this.picture.replaceChildren(
+      drawing(picture(rounds.slice(begin, end), begin, scene.show === "ask")),
+    );
     setText(this.words, scene.show === "walk" ? this.sentence() : "");
     this.tally.hidden = scene.show === "ask";
-    this.tally.replaceChildren(...rounds.slice(1, at).map(({ hit }) => element("i", hit ? "is-hit" : "is-miss", hit ? "✓" : "✗")));
+    this.tally.replaceChildren(
+      ...rounds
+        .slice(1, at)
+        .map(({ hit }) => element("i", hit ? "is-hit" : "is-miss", hit ? "✓" : "✗")),
+    );
   }
 
   // Return how many rounds from the first on must be shown, so that they include a round whose
@@ -104,15 +122,32 @@ export class AheadClock extends Widget {
   sentence() {
     const { rounds, at } = this;
     const round = rounds[at - 1];
-    const time = round.draft ? `${(1000 * (round.draft.end - round.draft.start)).toPrecision(2)} ms` : "0 ms";
-    if (at === 1) return `Round 1: nothing could be prepared for it. Its guesses took ${time} before the target began.`;
+    const time = round.draft
+      ? `${(1000 * (round.draft.end - round.draft.start)).toPrecision(2)} ms`
+      : "0 ms";
+    if (at === 1)
+      return `Round 1: nothing could be prepared for it. Its guesses took ${time} before the target began.`;
     return round.hit
       ? `Round ${at}: what happened was among the ${round.prepared} outcomes that were prepared. The guesses were there after ${time}.`
       : `Round ${at}: what happened was not among the ${round.prepared} that were prepared. New guesses took ${time}, and the target waited.`;
   }
 }
 
-const NUMBERS = ["rounds", "hits", "misses", "hit_share", "late", "soon", "verify", "wait", "ahead", "prepared", "hit_round", "miss_round", "late_cost"];
+const NUMBERS = [
+  "rounds",
+  "hits",
+  "misses",
+  "hit_share",
+  "late",
+  "soon",
+  "verify",
+  "wait",
+  "ahead",
+  "prepared",
+  "hit_round",
+  "miss_round",
+  "late_cost",
+];
 
 // Return a picture of when each model worked during a few rounds. If `isAsked`, the lesson is
 // asking what the draft did during verification, so the picture hides that work.
@@ -123,10 +158,18 @@ const NUMBERS = ["rounds", "hits", "misses", "hit_share", "late", "soon", "verif
  */
 function picture(rounds, before, isAsked) {
   const begin = rounds[0].start;
-  const span = Math.max(rounds[rounds.length - 1].end - begin, 1e-9) * (rounds.length < WINDOW ? WINDOW / rounds.length : 1);
+  const span =
+    Math.max(rounds[rounds.length - 1].end - begin, 1e-9) *
+    (rounds.length < WINDOW ? WINDOW / rounds.length : 1);
   const x = (/** @type {number} */ time) => LEFT + ((time - begin) / span) * (WIDTH - LEFT);
-  const block = (/** @type {{ start: number, end: number } | null} */ each, /** @type {number} */ lane, /** @type {string} */ name) =>
-    each ? `<rect x="${x(each.start)}" y="${TOP + lane * (LANE + GAP)}" width="${Math.max(1, x(each.end) - x(each.start))}" height="${LANE}" rx="3" class="clock-is-${name}"/>` : "";
+  const block = (
+    /** @type {{ start: number, end: number } | null} */ each,
+    /** @type {number} */ lane,
+    /** @type {string} */ name,
+  ) =>
+    each
+      ? `<rect x="${x(each.start)}" y="${TOP + lane * (LANE + GAP)}" width="${Math.max(1, x(each.end) - x(each.start))}" height="${LANE}" rx="3" class="clock-is-${name}"/>`
+      : "";
   const parts = rounds.map((round, at) => {
     const number = before + at + 1;
     const mark = number === 1 || isAsked ? "" : round.hit ? " ✓" : " ✗";

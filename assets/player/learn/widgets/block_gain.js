@@ -46,7 +46,14 @@ export class BlockGain extends OrderWidget {
   // The recording says which drafts are compared, even before anything is measured.
   get values() {
     const { temperature, prompts, usual, long, copied } = blockNumbers(this.planned);
-    return { ...blockNumbers(this.found), temperature, usual, long, copied, prompts: this.found?.prompts ?? prompts };
+    return {
+      ...blockNumbers(this.found),
+      temperature,
+      usual,
+      long,
+      copied,
+      prompts: this.found?.prompts ?? prompts,
+    };
   }
 
   get possible() {
@@ -58,8 +65,15 @@ export class BlockGain extends OrderWidget {
     const isShown = found !== null && scene.hidden !== "true";
     const rows = (isShown ? found : planned)?.rows ?? [];
     const most = Math.max(...rows.map((/** @type {any} */ { block }) => block), 0.1);
-    this.bars.replaceChildren(...rows.map((/** @type {any} */ row) => this.gainRow(row, most, isShown)));
-    setText(this.words, isShown ? `The same drafts of ${found.prompts} prompts, at temperature ${found.temperature}. In grey: 95 % of the bootstrap samples over the prompts.` : "Nothing is measured yet.");
+    this.bars.replaceChildren(
+      ...rows.map((/** @type {any} */ row) => this.gainRow(row, most, isShown)),
+    );
+    setText(
+      this.words,
+      isShown
+        ? `The same drafts of ${found.prompts} prompts, at temperature ${found.temperature}. In grey: 95 % of the bootstrap samples over the prompts.`
+        : "Nothing is measured yet.",
+    );
   }
 
   /**
@@ -82,8 +96,13 @@ export class BlockGain extends OrderWidget {
     }
     const gain = gainOf(row);
     const told = element("span", "gain-number");
-    told.append(element("b", "", !isShown ? "?" : gain === 0 ? "no gain" : `+${(100 * gain).toFixed(1)} %`));
-    if (isShown && gain !== 0) told.append(element("span", "hint", ` ${(100 * row.low).toFixed(1)} to ${(100 * row.high).toFixed(1)}`));
+    told.append(
+      element("b", "", !isShown ? "?" : gain === 0 ? "no gain" : `+${(100 * gain).toFixed(1)} %`),
+    );
+    if (isShown && gain !== 0)
+      told.append(
+        element("span", "hint", ` ${(100 * row.low).toFixed(1)} to ${(100 * row.high).toFixed(1)}`),
+      );
     made.append(element("span", "sweep-name", name), tracks, told);
     return made;
   }

@@ -21,10 +21,20 @@ export function blockNumbers(found) {
   const usual = drawn.find(({ K }) => K === USUAL);
   const [one, long] = [drawn[0], drawn.length > 1 ? drawn.at(-1) : undefined];
   return {
-    temperature: found ? String(found.temperature) : undefined, prompts: found?.prompts,
-    one_gain: one && gainOf(one), usual: usual?.K, usual_token: usual?.token, usual_block: usual?.block,
-    usual_gain: usual && gainOf(usual), usual_low: usual?.low, usual_high: usual?.high,
-    long: long?.K, long_gain: long && gainOf(long), copied: copied?.K, copied_gain: copied && gainOf(copied), copied_accepted: copied?.block,
+    temperature: found ? String(found.temperature) : undefined,
+    prompts: found?.prompts,
+    one_gain: one && gainOf(one),
+    usual: usual?.K,
+    usual_token: usual?.token,
+    usual_block: usual?.block,
+    usual_gain: usual && gainOf(usual),
+    usual_low: usual?.low,
+    usual_high: usual?.high,
+    long: long?.K,
+    long_gain: long && gainOf(long),
+    copied: copied?.K,
+    copied_gain: copied && gainOf(copied),
+    copied_accepted: copied?.block,
   };
 }
 

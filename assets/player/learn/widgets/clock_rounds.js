@@ -13,7 +13,11 @@
 export function clockRound(round) {
   const { spans, notes } = round.record;
   const note = /** @type {any} */ (notes.find((each) => "hit" in each));
-  const stretches = spans.who.map((who, at) => ({ who, start: spans.start[at], end: spans.end[at] }));
+  const stretches = spans.who.map((who, at) => ({
+    who,
+    start: spans.start[at],
+    end: spans.end[at],
+  }));
   const verify = stretches.find(({ who }) => who === "verify");
   if (!note || !verify) return null;
   const drafts = stretches.filter(({ who }) => who === "draft");
@@ -21,8 +25,21 @@ export function clockRound(round) {
   const wait = drafts.find(({ start }) => start >= verify.end - 1e-9) ?? null;
   const ahead = stretches.find(({ who }) => who === "draft ahead") ?? null;
   const host = stretches.find(({ who }) => who === "host");
-  const prepared = note.outcomes.reduce((/** @type {number} */ sum, /** @type {number} */ each) => sum + each, 0);
-  return { hit: note.hit, prepared, start: before?.start ?? verify.start, end: host?.end ?? verify.end, verify, ahead, draft: before, wait, kept: round.accepted.length };
+  const prepared = note.outcomes.reduce(
+    (/** @type {number} */ sum, /** @type {number} */ each) => sum + each,
+    0,
+  );
+  return {
+    hit: note.hit,
+    prepared,
+    start: before?.start ?? verify.start,
+    end: host?.end ?? verify.end,
+    verify,
+    ahead,
+    draft: before,
+    wait,
+    kept: round.accepted.length,
+  };
 }
 
 // Return the values of a run that drafted ahead, for a lesson. The first round is left out, because
@@ -33,12 +50,24 @@ export function clockNumbers(rounds) {
   if (!asked.length) return {};
   const hits = asked.filter(({ hit }) => hit);
   const misses = asked.filter(({ hit }) => !hit);
-  const [late, soon] = [mean(misses.map(({ draft }) => length(draft))), mean(hits.map(({ draft }) => length(draft)))];
+  const [late, soon] = [
+    mean(misses.map(({ draft }) => length(draft))),
+    mean(hits.map(({ draft }) => length(draft))),
+  ];
   const verify = mean(asked.map((each) => length(each.verify)));
   return {
-    rounds: asked.length, hits: hits.length, misses: misses.length, hit_share: hits.length / asked.length,
-    late, soon, verify, wait: mean(asked.map(({ wait }) => length(wait))), ahead: mean(asked.map(({ ahead }) => length(ahead))),
-    prepared: Math.max(...asked.map(({ prepared }) => prepared)), hit_round: mean(hits.map(lasting)), miss_round: mean(misses.map(lasting)),
+    rounds: asked.length,
+    hits: hits.length,
+    misses: misses.length,
+    hit_share: hits.length / asked.length,
+    late,
+    soon,
+    verify,
+    wait: mean(asked.map(({ wait }) => length(wait))),
+    ahead: mean(asked.map(({ ahead }) => length(ahead))),
+    prepared: Math.max(...asked.map(({ prepared }) => prepared)),
+    hit_round: mean(hits.map(lasting)),
+    miss_round: mean(misses.map(lasting)),
     late_cost: late / verify,
   };
 }

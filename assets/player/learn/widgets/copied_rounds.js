@@ -8,12 +8,19 @@
 export function rowNumbers(row) {
   if (!row) return {};
   const { rounds } = row;
-  const sum = (/** @type {(round: CopiedRound) => number} */ of) => rounds.reduce((total, round) => total + of(round), 0);
+  const sum = (/** @type {(round: CopiedRound) => number} */ of) =>
+    rounds.reduce((total, round) => total + of(round), 0);
   const [drafted, kept] = [sum(({ draft }) => draft.length), sum((round) => round.kept)];
   const tokens = kept + sum(({ extra }) => Number(extra !== null));
   return {
-    rounds: rounds.length, tokens, per_round: tokens / rounds.length, drafted, kept, used: drafted ? kept / drafted : 0,
-    longest: Math.max(...rounds.map(({ draft }) => draft.length)), match: Math.max(...rounds.map(({ matched }) => matched.length)),
+    rounds: rounds.length,
+    tokens,
+    per_round: tokens / rounds.length,
+    drafted,
+    kept,
+    used: drafted ? kept / drafted : 0,
+    longest: Math.max(...rounds.map(({ draft }) => draft.length)),
+    match: Math.max(...rounds.map(({ matched }) => matched.length)),
   };
 }
 
@@ -32,7 +39,14 @@ export function copiedNumbers(found, length) {
     const numbers = /** @type {any} */ (rowNumbers(row));
     return NAMES.map((name) => [`${row.method.replaceAll("-", "_")}_${name}`, numbers[name]]);
   });
-  return { model: found?.model, tree_depth: found?.depth, K: found ? length : undefined, long: found ? Math.max(...lengths) : undefined, gain, ...Object.fromEntries(named) };
+  return {
+    model: found?.model,
+    tree_depth: found?.depth,
+    K: found ? length : undefined,
+    long: found ? Math.max(...lengths) : undefined,
+    gain,
+    ...Object.fromEntries(named),
+  };
 }
 
 const NAMES = ["rounds", "tokens", "per_round", "drafted", "kept", "used", "longest", "match"];

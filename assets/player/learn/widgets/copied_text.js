@@ -6,7 +6,8 @@ import { lookOf } from "../../shared/outcomes.js";
 import { OrderWidget } from "../order_widget.js";
 import { copiedNumbers, firstFailure, rowNumbers } from "./copied_rounds.js";
 
-const LEGEND = "Underlined: the match. Then the copied draft, as far as it was kept and from where it failed, and the target’s own token in bold.";
+const LEGEND =
+  "Underlined: the match. Then the copied draft, as far as it was kept and from where it failed, and the target’s own token in bold.";
 
 export class CopiedText extends OrderWidget {
   static id = "copied-text";
@@ -33,7 +34,15 @@ export class CopiedText extends OrderWidget {
     this.words = element("p", "forward-words");
     this.words.setAttribute("role", "status");
     box.classList.add("copied-text");
-    box.replaceChildren(this.talk, this.head, this.next, this.list, this.table, this.words, this.row.box);
+    box.replaceChildren(
+      this.talk,
+      this.head,
+      this.next,
+      this.list,
+      this.table,
+      this.words,
+      this.row.box,
+    );
   }
 
   /** @param {Record<string, string>} scene */
@@ -69,7 +78,9 @@ export class CopiedText extends OrderWidget {
   // The rounds of the drafter that this step shows.
   get rounds() {
     const { method, K } = this.scene;
-    return this.message?.rows.find((row) => row.method === method && row.K === Number(K))?.rounds ?? [];
+    return (
+      this.message?.rows.find((row) => row.method === method && row.K === Number(K))?.rounds ?? []
+    );
   }
 
   get values() {
@@ -79,7 +90,11 @@ export class CopiedText extends OrderWidget {
   // The values of the first draft that failed.
   get failed() {
     const round = this.rounds[firstFailure(this.rounds)];
-    return { failed_matched: round?.matched.length, failed_copied: round?.draft[round.kept], failed_wanted: round?.extra ?? undefined };
+    return {
+      failed_matched: round?.matched.length,
+      failed_copied: round?.draft[round.kept],
+      failed_wanted: round?.extra ?? undefined,
+    };
   }
 
   step() {
@@ -106,7 +121,12 @@ export class CopiedText extends OrderWidget {
     this.next.disabled = this.shown >= this.rounds.length;
     this.table.hidden = !isTable;
     this.head.hidden = scene.show === "prompt";
-    setText(this.head, isRounds ? `${this.titleOf(scene.method)}, K = ${scene.K}: drafts of the next answer` : `Both write the same answer, K = ${scene.K}`);
+    setText(
+      this.head,
+      isRounds
+        ? `${this.titleOf(scene.method)}, K = ${scene.K}: drafts of the next answer`
+        : `Both write the same answer, K = ${scene.K}`,
+    );
     if (isRounds) this.drawRounds();
     if (isTable) this.drawTable();
     setText(this.words, !isRounds ? "" : this.shown ? LEGEND : "No round yet.");
@@ -115,11 +135,17 @@ export class CopiedText extends OrderWidget {
   /** @param {import("./copied_rounds.js").CopiesMessage} message */
   drawTalk({ turns }) {
     this.talk.hidden = this.scene.show === "table";
-    this.talk.replaceChildren(...turns.map(({ role, content }) => {
-      const turn = element("p");
-      turn.append(element("b", "hint", role === "user" ? "user and tool" : "model"), " ", content);
-      return turn;
-    }));
+    this.talk.replaceChildren(
+      ...turns.map(({ role, content }) => {
+        const turn = element("p");
+        turn.append(
+          element("b", "hint", role === "user" ? "user and tool" : "model"),
+          " ",
+          content,
+        );
+        return turn;
+      }),
+    );
     if (this.scene.show === "rounds") this.talk.scrollTop = this.talk.scrollHeight;
   }
 
@@ -138,11 +164,14 @@ export class CopiedText extends OrderWidget {
     const text = element("p", "copied-draft");
     if (matched.length) text.append(element("u", "", visible(matched.join(""))));
     if (kept) text.append(element("mark", "accepted", visible(draft.slice(0, kept).join(""))));
-    if (kept < draft.length) text.append(element("s", "rejected", visible(draft.slice(kept).join(""))));
+    if (kept < draft.length)
+      text.append(element("s", "rejected", visible(draft.slice(kept).join(""))));
     if (extra !== null) text.append(element("b", "", visible(extra)));
     const facts = element("p", "hint");
     const mark = lookOf(kept === draft.length ? "accepted" : "rejected").mark;
-    facts.append(`Round ${at + 1}: ${matched.length} tokens match, ${draft.length} copied, ${mark} ${kept} kept`);
+    facts.append(
+      `Round ${at + 1}: ${matched.length} tokens match, ${draft.length} copied, ${mark} ${kept} kept`,
+    );
     row.append(facts, text);
     return row;
   }
@@ -151,14 +180,40 @@ export class CopiedText extends OrderWidget {
     const { scene, message } = this;
     const isShown = scene.hidden !== "true" && this.found !== null;
     const head = element("tr");
-    for (const name of ["drafter", "rounds", "tokens a round", "drafted", "accepted", "longest draft"]) head.append(element("th", "", name));
-    const rows = (message?.rows ?? []).filter(({ K }) => K === Number(scene.K)).map((each) => {
-      const { rounds = 0, per_round: pace = 0, drafted = 0, kept = 0, used = 0, longest = 0 } = rowNumbers(each);
-      const numbers = [String(rounds), pace.toFixed(2), String(drafted), `${kept} (${(100 * used).toFixed(0)} %)`, String(longest)];
-      const row = element("tr");
-      row.append(element("td", "", this.titleOf(each.method)), ...numbers.map((number) => element("td", "number", isShown ? number : "?")));
-      return row;
-    });
+    for (const name of [
+      "drafter",
+      "rounds",
+      "tokens a round",
+      "drafted",
+      "accepted",
+      "longest draft",
+    ])
+      head.append(element("th", "", name));
+    const rows = (message?.rows ?? [])
+      .filter(({ K }) => K === Number(scene.K))
+      .map((each) => {
+        const {
+          rounds = 0,
+          per_round: pace = 0,
+          drafted = 0,
+          kept = 0,
+          used = 0,
+          longest = 0,
+        } = rowNumbers(each);
+        const numbers = [
+          String(rounds),
+          pace.toFixed(2),
+          String(drafted),
+          `${kept} (${(100 * used).toFixed(0)} %)`,
+          String(longest),
+        ];
+        const row = element("tr");
+        row.append(
+          element("td", "", this.titleOf(each.method)),
+          ...numbers.map((number) => element("td", "number", isShown ? number : "?")),
+        );
+        return row;
+      });
     const [top, body] = [element("thead"), element("tbody")];
     top.append(head);
     body.append(...rows);

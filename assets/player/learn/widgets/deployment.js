@@ -22,7 +22,12 @@ const FIELDS = {
   bytes_per_weight: { title: "Bytes per weight", low: 0.25, high: 8 },
   cache: { title: "Target’s KV cache, kB for each token of text", low: 0, high: 1e5 },
   draft_cache: { title: "Draft’s KV cache, kB for each token of text", low: 0, high: 1e5 },
-  experts: { title: "Experts, if the target is a mixture of them (1: it is not)", low: 1, high: 512, isWhole: true },
+  experts: {
+    title: "Experts, if the target is a mixture of them (1: it is not)",
+    low: 1,
+    high: 512,
+    isWhole: true,
+  },
   active: { title: "Experts that a token uses", low: 1, high: 512, isWhole: true },
   a: { title: "α, share of examined guesses that pass", low: 0, high: 1, step: 0.05 },
   K: { title: "K, guesses ahead", low: 1, high: 32, isWhole: true },
@@ -33,7 +38,20 @@ const FIELDS = {
 // Default values. Sizes and caches are close to those of Llama 3.1 8B and Qwen2.5 0.5B
 // (specviz/sizing/models.toml).
 /** @type {Record<string, number>} */
-const USUAL = { parameters: 8, draft_parameters: 0.5, bytes_per_weight: 2, cache: 131, draft_cache: 12.3, experts: 1, active: 1, a: 0.75, K: 4, rows: 1, prompt: 500, answer: 300 };
+const USUAL = {
+  parameters: 8,
+  draft_parameters: 0.5,
+  bytes_per_weight: 2,
+  cache: 131,
+  draft_cache: 12.3,
+  experts: 1,
+  active: 1,
+  a: 0.75,
+  K: 4,
+  rows: 1,
+  prompt: 500,
+  answer: 300,
+};
 const WORTH = 1.05; // smallest speedup that justifies a second model
 // The speedup for whole requests below which a plan must be in an exercise.
 const SHORT = 1.2;
@@ -58,7 +76,9 @@ export class Deployment extends Widget {
     this.isMoved = false; // true if the learner has changed something in this step
     this.isLocked = false;
     this.choice = element("select");
-    this.choice.append(...Object.entries(this.machines).map(([name, { title }]) => option(name, title)));
+    this.choice.append(
+      ...Object.entries(this.machines).map(([name, { title }]) => option(name, title)),
+    );
     this.choice.addEventListener("change", () => (this.take(this.choice.value), this.moved()));
     const chosen = element("label", "plan-field");
     chosen.append(element("span", "", "Machine"), this.choice);
@@ -74,7 +94,11 @@ export class Deployment extends Widget {
     const place = element("div", "chart");
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", "Speedup by the rows of the batch, by theory");
-    this.picture.append(element("h3", "", "Speedup by rows decoded at once"), place, element("p", "hint", "Computed from the numbers above by theory; nothing here was measured."));
+    this.picture.append(
+      element("h3", "", "Speedup by rows decoded at once"),
+      place,
+      element("p", "hint", "Computed from the numbers above by theory; nothing here was measured."),
+    );
     box.classList.add("deployment");
     box.replaceChildren(form, this.error, this.verdict, this.facts, this.picture);
     this.chart = new Chart(place, course.theme);
@@ -88,7 +112,11 @@ export class Deployment extends Widget {
     const label = element("label", "plan-field");
     const input = element("input");
     input.type = "number";
-    [input.min, input.max, input.step] = [String(low), String(high), step ? String(step) : isWhole ? "1" : "any"];
+    [input.min, input.max, input.step] = [
+      String(low),
+      String(high),
+      step ? String(step) : isWhole ? "1" : "any",
+    ];
     input.dataset.name = name;
     input.addEventListener("input", () => {
       if (name in OWN) this.choice.value = this.machine = "own";
@@ -113,13 +141,16 @@ export class Deployment extends Widget {
 
   /** @param {Record<string, string>} scene */
   async set(scene) {
-    const given = Object.keys(USUAL).filter((name) => scene[name]).map((name) => [name, Number(scene[name])]);
+    const given = Object.keys(USUAL)
+      .filter((name) => scene[name])
+      .map((name) => [name, Number(scene[name])]);
     this.at = { ...USUAL, ...Object.fromEntries(given) };
     this.take(scene.machine ?? "h100");
     this.isMoved = false;
     const shown = (scene.fields ?? "").split(" ");
     const isAll = scene.fields === "all";
-    /** @type {HTMLElement} */ (this.choice.parentElement).hidden = !isAll && !shown.includes("machine");
+    /** @type {HTMLElement} */ (this.choice.parentElement).hidden =
+      !isAll && !shown.includes("machine");
     for (const { name, label } of this.fields) label.hidden = !isAll && !shown.includes(name);
     this.lock(scene.locked === "true");
     await this.ask();
@@ -142,14 +173,18 @@ export class Deployment extends Widget {
   // Ask the server for the results. Only the answer to the latest question is used.
   async ask() {
     const number = (this.asked += 1);
-    for (const { name, input } of this.fields) if (document.activeElement !== input) input.value = String(this.at[name]);
+    for (const { name, input } of this.fields)
+      if (document.activeElement !== input) input.value = String(this.at[name]);
     this.choice.value = this.machine;
     const answer = await this.course.drive.ask("deployment", this.at);
     if (number !== this.asked) return;
     const problem = answer ? answer.error : "The server cannot be reached.";
     setText(this.error, problem ? inWords(problem) : "");
     // hide old results, because they belong to earlier numbers
-    this.verdict.hidden = this.facts.hidden = this.picture.hidden = this.isLocked || Boolean(problem);
+    this.verdict.hidden =
+      this.facts.hidden =
+      this.picture.hidden =
+        this.isLocked || Boolean(problem);
     if (problem) return;
     this.answer = answer;
     this.draw();
@@ -169,18 +204,41 @@ export class Deployment extends Widget {
     const { at, answer, machine, machines: all } = this;
     const { figure: _figure, error: _error, paying_rows: _paying, ...numbers } = answer ?? {};
     const none = Object.fromEntries(NUMBERS.map((name) => [name, undefined]));
-    const { memory: _memory, bandwidth: _bandwidth, arithmetic: _arithmetic, bytes_per_weight: _bytes, cache: _cache, draft_cache: _draftCache, ...plan } = at;
+    const {
+      memory: _memory,
+      bandwidth: _bandwidth,
+      arithmetic: _arithmetic,
+      bytes_per_weight: _bytes,
+      cache: _cache,
+      draft_cache: _draftCache,
+      ...plan
+    } = at;
     return { ...none, ...numbers, ...plan, machine: all[machine].title };
   }
 
   draw() {
     const { answer, at } = this;
     if (!answer) return;
-    const { speedup, request_speedup: request, best, best_speedup: most, cost, overhead, tokens, ridge, cache_weight: cache, paying_rows: paying, fitting_rows: fitting } = answer;
+    const {
+      speedup,
+      request_speedup: request,
+      best,
+      best_speedup: most,
+      cost,
+      overhead,
+      tokens,
+      ridge,
+      cache_weight: cache,
+      paying_rows: paying,
+      fitting_rows: fitting,
+    } = answer;
     const isWorth = speedup > WORTH;
     const shown = speedup.toFixed(2); // the sentence must agree with the rounded number that it contains
     this.verdict.className = `guess-verdict ${isWorth ? "accepted" : "rejected"}`;
-    setText(this.verdict, `${isWorth ? "Speculate" : Number(shown) < 1 ? "Do not" : "Hardly worth it"}: while it writes, ${shown} times the speed of plain decoding. Best K here: ${best}, with ${most.toFixed(2)}.`);
+    setText(
+      this.verdict,
+      `${isWorth ? "Speculate" : Number(shown) < 1 ? "Do not" : "Hardly worth it"}: while it writes, ${shown} times the speed of plain decoding. Best K here: ${best}, with ${most.toFixed(2)}.`,
+    );
     const facts = [
       ["tokens from one look", tokens.toFixed(2)],
       ["a look over its guesses, compared with one over a token", `${overhead.toFixed(2)} times`],
@@ -189,10 +247,22 @@ export class Deployment extends Widget {
       ["the cache that a look reads, compared with the weights", `${cache.toFixed(2)} times`],
       [`by this theory K = ${at.K} pays`, payingWords(paying)],
       ["the memory holds", rowsWords(fitting, MOST_ROWS)],
-      ["a whole request alone, with its prompt", `${request.toFixed(2)} times (${seconds(answer.plain_seconds)} → ${seconds(answer.request_seconds)})`],
-      ...(at.experts > 1 ? [["experts that a look reads", `${answer.touched.toFixed(1)} of ${at.experts}; one token: ${answer.touched_one.toFixed(0)}`]] : []),
+      [
+        "a whole request alone, with its prompt",
+        `${request.toFixed(2)} times (${seconds(answer.plain_seconds)} → ${seconds(answer.request_seconds)})`,
+      ],
+      ...(at.experts > 1
+        ? [
+            [
+              "experts that a look reads",
+              `${answer.touched.toFixed(1)} of ${at.experts}; one token: ${answer.touched_one.toFixed(0)}`,
+            ],
+          ]
+        : []),
     ];
-    this.facts.replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
+    this.facts.replaceChildren(
+      ...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]),
+    );
     if (!this.isLocked) this.chart.draw(answer.figure);
   }
 }
@@ -204,7 +274,25 @@ function inWords(problem) {
   return name in FIELDS ? problem.replace(name, `“${FIELDS[name].title}”`) : problem;
 }
 
-const NUMBERS = ["speedup", "cost", "overhead", "tokens", "ridge", "cache_weight", "fitting_rows", "best", "best_speedup", "token_seconds", "rate", "prefill_share", "plain_seconds", "request_seconds", "request_speedup", "touched_one", "touched"];
+const NUMBERS = [
+  "speedup",
+  "cost",
+  "overhead",
+  "tokens",
+  "ridge",
+  "cache_weight",
+  "fitting_rows",
+  "best",
+  "best_speedup",
+  "token_seconds",
+  "rate",
+  "prefill_share",
+  "plain_seconds",
+  "request_seconds",
+  "request_speedup",
+  "touched_one",
+  "touched",
+];
 
 /**
  * @param {number} rows
@@ -219,7 +307,9 @@ function rowsWords(rows, most = Infinity) {
 function payingWords(paying) {
   if (!paying) return `at no batch up to ${MOST_ROWS} rows`;
   const [first, last] = paying;
-  return first === 1 ? `at every batch up to ${rowsWords(last, MOST_ROWS)}` : `from ${first} rows to ${rowsWords(last, MOST_ROWS)}`;
+  return first === 1
+    ? `at every batch up to ${rowsWords(last, MOST_ROWS)}`
+    : `from ${first} rows to ${rowsWords(last, MOST_ROWS)}`;
 }
 
 /** @param {number} value */

@@ -51,9 +51,19 @@ export class DraftLength extends Widget {
     this.words.setAttribute("aria-live", "polite");
     this.sum = element("section", "length-depths");
     this.depths = element("section", "length-depths");
-    this.row = new MeasureRow(course.recorded[SWEEP], { measure: () => this.measure(), replay: () => this.replay() });
+    this.row = new MeasureRow(course.recorded[SWEEP], {
+      measure: () => this.measure(),
+      replay: () => this.replay(),
+    });
     box.classList.add("draft-length");
-    box.replaceChildren(...this.sliders.map(({ label }) => label), this.words, picture, this.sum, this.depths, this.row.box);
+    box.replaceChildren(
+      ...this.sliders.map(({ label }) => label),
+      this.words,
+      picture,
+      this.sum,
+      this.depths,
+      this.row.box,
+    );
     this.chart = new Chart(place, course.theme);
   }
 
@@ -72,16 +82,28 @@ export class DraftLength extends Widget {
 
   /** @param {Record<string, string>} scene */
   async set(scene) {
-    this.at = { ...this.at, ...Object.fromEntries(["a", "K", "c"].filter((name) => scene[name]).map((name) => [name, Number(scene[name])])), v: 0 };
+    this.at = {
+      ...this.at,
+      ...Object.fromEntries(
+        ["a", "K", "c"].filter((name) => scene[name]).map((name) => [name, Number(scene[name])]),
+      ),
+      v: 0,
+    };
     for (const { input } of this.sliders) input.disabled = scene.fixed === "true";
     this.isMoved = false;
     this.picture.hidden = this.words.hidden = scene.hidden === "true" || scene.bars === "true";
     this.sum.hidden = scene.bars !== "true";
     // A later step introduces the cost, so its slider is still hidden.
-    for (const { name, label } of this.sliders) label.hidden = name === "c" && scene.bars === "true";
+    for (const { name, label } of this.sliders)
+      label.hidden = name === "c" && scene.bars === "true";
     this.row.box.hidden = scene.sweep !== "true";
     this.isOver = scene.sweep === "true"; // true if the chart also shows the measurements
-    setText(this.source, this.isOver ? "The line is theory, the dots are measured." : "Computed from these sliders by theory; nothing here was measured.");
+    setText(
+      this.source,
+      this.isOver
+        ? "The line is theory, the dots are measured."
+        : "Computed from these sliders by theory; nothing here was measured.",
+    );
     this.drawDepths();
     if (this.isOver && this.isSwept) await this.swept();
     else await this.ask();
@@ -106,10 +128,14 @@ export class DraftLength extends Widget {
   async ask() {
     const number = (this.asked += 1);
     this.drawSliders();
-    const measured = (this.isOver ? this.points : []).map(({ setting, speedup }) => [setting["draft-length"], speedup]);
+    const measured = (this.isOver ? this.points : []).map(({ setting, speedup }) => [
+      setting["draft-length"],
+      speedup,
+    ]);
     const answer = await this.course.drive.ask("theory", { ...this.at, measured });
     if (number !== this.asked) return;
-    if (!answer || answer.error) return this.row.say(answer?.error ?? "The server cannot be reached.");
+    if (!answer || answer.error)
+      return this.row.say(answer?.error ?? "The server cannot be reached.");
     this.answer = answer;
     this.chart.draw(answer.figure);
     this.drawWords();
@@ -123,12 +149,16 @@ export class DraftLength extends Widget {
   measure() {
     this.begin(false);
     this.row.setBusy(true);
-    this.course.drive.start("sweep", { sweep: SWEEP }, {
-      message: (message) => this.take(message),
-      state: (words) => this.row.say(words),
-      failed: (text) => (this.row.setBusy(false), this.row.say(text)),
-      ended: () => this.swept(),
-    });
+    this.course.drive.start(
+      "sweep",
+      { sweep: SWEEP },
+      {
+        message: (message) => this.take(message),
+        state: (words) => this.row.say(words),
+        failed: (text) => (this.row.setBusy(false), this.row.say(text)),
+        ended: () => this.swept(),
+      },
+    );
   }
 
   replay() {
@@ -148,8 +178,9 @@ export class DraftLength extends Widget {
 
   /** @param {any} message */
   take({ kind, line, done, points, seconds_left: left }) {
-    if (kind === "point") this.points.push(JSON.parse(line)), this.ask();
-    if (kind === "progress" && points) this.row.say(`${done} of ${points} draft lengths${leftWords(left)}`);
+    if (kind === "point") (this.points.push(JSON.parse(line)), this.ask());
+    if (kind === "progress" && points)
+      this.row.say(`${done} of ${points} draft lengths${leftWords(left)}`);
   }
 
   // Compute the theory for the measured acceptance and cost, so that the learner can compare theory
@@ -182,17 +213,30 @@ export class DraftLength extends Widget {
     if (!known.length) return {};
     const best = this.points.reduce((one, other) => (other.speedup > one.speedup ? other : one));
     const depths = byDepth(known);
-    const [passed, reached] = [total(depths.map((each) => each.passed)), total(depths.map((each) => each.reached))];
+    const [passed, reached] = [
+      total(depths.map((each) => each.passed)),
+      total(depths.map((each) => each.reached)),
+    ];
     return { a: passed / reached, c: mean(known.map((each) => each.cost_ratio ?? 0)), best };
   }
 
   get values() {
     const { at, answer, measured } = this;
     return {
-      a: at.a, K: at.K, c: at.c, tokens: answer?.tokens, accepted: answer?.accepted, naive: answer?.naive, naive_times: answer?.naive,
-      speedup: answer?.speedup, best: answer?.best, best_speedup: answer?.best_speedup,
-      measured_a: measured.a, measured_c: measured.c,
-      measured_best: measured.best?.setting["draft-length"], measured_speedup: measured.best?.speedup,
+      a: at.a,
+      K: at.K,
+      c: at.c,
+      tokens: answer?.tokens,
+      accepted: answer?.accepted,
+      naive: answer?.naive,
+      naive_times: answer?.naive,
+      speedup: answer?.speedup,
+      best: answer?.best,
+      best_speedup: answer?.best_speedup,
+      measured_a: measured.a,
+      measured_c: measured.c,
+      measured_best: measured.best?.setting["draft-length"],
+      measured_speedup: measured.best?.speedup,
     };
   }
 
@@ -208,9 +252,19 @@ export class DraftLength extends Widget {
   drawSum() {
     const { a, K } = this.at;
     const bars = element("ol", "sweep-bars");
-    const guesses = Array.from({ length: K }, (_, at) => shareBar(`guess ${at + 1}`, a ** (at + 1), `α${exponent(at + 1)} = ${(a ** (at + 1)).toFixed(2)}`));
+    const guesses = Array.from({ length: K }, (_, at) =>
+      shareBar(
+        `guess ${at + 1}`,
+        a ** (at + 1),
+        `α${exponent(at + 1)} = ${(a ** (at + 1)).toFixed(2)}`,
+      ),
+    );
     bars.append(shareBar("target", 1, "1"), ...guesses);
-    this.sum.replaceChildren(element("h3", "sweep-title", "What each token adds to a look, on average"), bars, element("p", "hint", `Together ${this.answer.tokens.toFixed(2)} tokens a look.`));
+    this.sum.replaceChildren(
+      element("h3", "sweep-title", "What each token adds to a look, on average"),
+      bars,
+      element("p", "hint", `Together ${this.answer.tokens.toFixed(2)} tokens a look.`),
+    );
   }
 
   // Draw how often a token was accepted at each depth, next to the single α that the theory uses
@@ -221,13 +275,28 @@ export class DraftLength extends Widget {
     if (a === undefined) return;
     const bars = element("ol", "sweep-bars has-one");
     bars.style.setProperty("--one", String(a));
-    bars.append(...byDepth(this.points).map(({ depth, reached, passed }) => shareBar(`guess ${depth}`, passed / reached, `${passed} of ${reached}`)));
-    this.depths.replaceChildren(element("h3", "sweep-title", "Examined guesses that passed, by depth"), bars, element("p", "hint", `The line is α = ${a.toFixed(2)}, all of them together, which theory takes for every depth. The runs of every K are counted: with K = 1 there is no guess 2.`));
+    bars.append(
+      ...byDepth(this.points).map(({ depth, reached, passed }) =>
+        shareBar(`guess ${depth}`, passed / reached, `${passed} of ${reached}`),
+      ),
+    );
+    this.depths.replaceChildren(
+      element("h3", "sweep-title", "Examined guesses that passed, by depth"),
+      bars,
+      element(
+        "p",
+        "hint",
+        `The line is α = ${a.toFixed(2)}, all of them together, which theory takes for every depth. The runs of every K are counted: with K = 1 there is no guess 2.`,
+      ),
+    );
   }
 
   drawWords() {
     const { tokens, speedup } = this.answer;
-    setText(this.words, `${tokens.toFixed(2)} tokens a look; ${speedup.toFixed(2)} times as fast as without a draft.`);
+    setText(
+      this.words,
+      `${tokens.toFixed(2)} tokens a look; ${speedup.toFixed(2)} times as fast as without a draft.`,
+    );
   }
 }
 

@@ -37,7 +37,15 @@ export class EagleHead extends OrderWidget {
     this.levels = element("ol", "sweep-bars");
     this.levels.setAttribute("aria-label", "Guesses in a row");
     box.classList.add("eagle-head");
-    box.replaceChildren(this.context, this.tiles, this.table, this.head, this.levels, this.words, this.row.box);
+    box.replaceChildren(
+      this.context,
+      this.tiles,
+      this.table,
+      this.head,
+      this.levels,
+      this.words,
+      this.row.box,
+    );
   }
 
   /** @param {Record<string, string>} scene */
@@ -73,25 +81,49 @@ export class EagleHead extends OrderWidget {
   get last() {
     if (!this.place) return [];
     const { trace, round } = this.place;
-    return trace.main.tokens.slice(Math.max(0, round.firstToken - TOKENS), round.firstToken).map(({ text }) => text);
+    return trace.main.tokens
+      .slice(Math.max(0, round.firstToken - TOKENS), round.firstToken)
+      .map(({ text }) => text);
   }
 
   /** @returns {Record<string, any>} */
   get values() {
     const { place, last } = this;
     const found = this.found ?? this.planned;
-    const facts = found ? {
-      vocabulary: found.vocabulary, drafted: found.drafted, share: found.drafted / found.vocabulary, outside: found.outside, places: found.places,
-      head_size: found.head_bytes / MEGA, target_size: found.target_bytes / MEGA, part: found.head_bytes / found.target_bytes, layers: found.layers, deep: found.levels.length,
-      first_agreed: found.levels[0].agreed, last_agreed: found.levels.at(-1).agreed, first_likeness: found.levels[0].likeness, last_likeness: found.levels.at(-1).likeness,
-    } : {};
+    const facts = found
+      ? {
+          vocabulary: found.vocabulary,
+          drafted: found.drafted,
+          share: found.drafted / found.vocabulary,
+          outside: found.outside,
+          places: found.places,
+          head_size: found.head_bytes / MEGA,
+          target_size: found.target_bytes / MEGA,
+          part: found.head_bytes / found.target_bytes,
+          layers: found.layers,
+          deep: found.levels.length,
+          first_agreed: found.levels[0].agreed,
+          last_agreed: found.levels.at(-1).agreed,
+          first_likeness: found.levels[0].likeness,
+          last_likeness: found.levels.at(-1).likeness,
+        }
+      : {};
     if (!place) return { ...NONE, ...facts };
     const moment = headMoment(place.round);
     const guess = moment.reduce((one, other) => (other.q > one.q ? other : one));
     const text = (/** @type {number} */ id) => place.trace.text(id);
     return {
-      ...NONE, ...facts, model: place.trace.header.target.name, root: last.at(-1), before: last.at(-2),
-      favourite: text(moment[0].id), favourite_p: moment[0].p, favourite_q: moment[0].q, guess: text(guess.id), guess_p: guess.p, guess_q: guess.q,
+      ...NONE,
+      ...facts,
+      model: place.trace.header.target.name,
+      root: last.at(-1),
+      before: last.at(-2),
+      favourite: text(moment[0].id),
+      favourite_p: moment[0].p,
+      favourite_q: moment[0].q,
+      guess: text(guess.id),
+      guess_p: guess.p,
+      guess_q: guess.q,
     };
   }
 
@@ -105,13 +137,26 @@ export class EagleHead extends OrderWidget {
     if (isRead(kind, at)) {
       this.read.add(kind);
       const isWhole = this.read.size === 2;
-      const found = kind === "token" ? `Yes: that ${name} was drawn is news, no feature knows it yet.` : `Yes: what the target thought when it had read ${name}, the last one that it has.`;
-      setText(this.words, isWhole ? `That is the pair: the token ${root}, and the feature of ${tokenLabel(this.last.at(-2) ?? "")}.` : found);
+      const found =
+        kind === "token"
+          ? `Yes: that ${name} was drawn is news, no feature knows it yet.`
+          : `Yes: what the target thought when it had read ${name}, the last one that it has.`;
+      setText(
+        this.words,
+        isWhole
+          ? `That is the pair: the token ${root}, and the feature of ${tokenLabel(this.last.at(-2) ?? "")}.`
+          : found,
+      );
       this.drawTiles();
       this.on.changed();
       if (isWhole) this.on.reached("paired");
     } else {
-      setText(this.words, kind === "token" ? `No: ${name} has been read, and what matters of it is in the features.` : `No: the feature of ${name} is in the head’s memory already, from an earlier pair.`);
+      setText(
+        this.words,
+        kind === "token"
+          ? `No: ${name} has been read, and what matters of it is in the features.`
+          : `No: the feature of ${name} is in the head’s memory already, from an earlier pair.`,
+      );
     }
   }
 
@@ -119,9 +164,16 @@ export class EagleHead extends OrderWidget {
     const { place, scene } = this;
     if (!place) return;
     const { trace, round } = place;
-    const before = trace.main.tokens.slice(Math.max(0, round.firstToken - 14), round.firstToken).map(({ text }) => text).join("");
+    const before = trace.main.tokens
+      .slice(Math.max(0, round.firstToken - 14), round.firstToken)
+      .map(({ text }) => text)
+      .join("");
     this.context.hidden = scene.show === "levels";
-    this.context.replaceChildren(element("span", "hint", `“${trace.header.prompt}” `), "… ", before);
+    this.context.replaceChildren(
+      element("span", "hint", `“${trace.header.prompt}” `),
+      "… ",
+      before,
+    );
     this.tiles.hidden = scene.show !== "pair";
     this.table.hidden = scene.show !== "words";
     this.head.hidden = this.levels.hidden = scene.show !== "levels";
@@ -134,13 +186,21 @@ export class EagleHead extends OrderWidget {
   // Draw a column for each of the last tokens: the token, and below it the target's feature if the
   // target has computed one.
   drawTiles() {
-    const held = this.tiles.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.tile : undefined;
+    const held = this.tiles.contains(document.activeElement)
+      ? /** @type {HTMLElement} */ (document.activeElement).dataset.tile
+      : undefined;
     const columns = this.last.map((text, index) => this.column(text, this.last.length - 1 - index));
     const isWhole = this.read.size === 2;
     const next = element("div", "head-column is-next");
-    next.append(element("span", "head-tile is-guess", isWhole ? tokenLabel(String(this.values.guess)) : "?"), element("span", "hint", "the first guess"));
+    next.append(
+      element("span", "head-tile is-guess", isWhole ? tokenLabel(String(this.values.guess)) : "?"),
+      element("span", "hint", "the first guess"),
+    );
     this.tiles.replaceChildren(...columns, next);
-    if (held) /** @type {HTMLElement | null} */ (this.tiles.querySelector(`[data-tile="${held}"]`))?.focus({ preventScroll: true });
+    if (held)
+      /** @type {HTMLElement | null} */ (this.tiles.querySelector(`[data-tile="${held}"]`))?.focus({
+        preventScroll: true,
+      });
   }
 
   /**
@@ -176,30 +236,71 @@ export class EagleHead extends OrderWidget {
 
   drawWords() {
     const { trace, round } = /** @type {{ trace: Trace, round: Round }} */ (this.place);
-    this.table.replaceChildren(...headMoment(round).map(({ id, p, q }) => {
-      const row = element("li", q === 0 && this.isTold ? "is-missing" : "");
-      row.append(element("span", "guess-name", tokenLabel(trace.text(id))), line("p", p), line("q", q));
-      return row;
-    }));
+    this.table.replaceChildren(
+      ...headMoment(round).map(({ id, p, q }) => {
+        const row = element("li", q === 0 && this.isTold ? "is-missing" : "");
+        row.append(
+          element("span", "guess-name", tokenLabel(trace.text(id))),
+          line("p", p),
+          line("q", q),
+        );
+        return row;
+      }),
+    );
   }
 
   drawLevels() {
-    const levels = this.isTold ? this.found?.levels ?? [] : [];
+    const levels = this.isTold ? (this.found?.levels ?? []) : [];
     const listed = levels.length ? levels : [null];
-    this.levels.replaceChildren(...listed.map((/** @type {any} */ level, /** @type {number} */ at) => {
-      const row = element("li");
-      const track = element("span", "sweep-track");
-      const bar = element("i");
-      bar.style.width = `${level ? 100 * level.agreed : 0}%`;
-      track.append(bar);
-      const note = level ? `its feature is ${Math.round(100 * level.likeness)} % like the target’s own` : "";
-      row.append(element("span", "sweep-name", level ? `guess ${at + 1}` : "each guess"), track, element("span", "number", level ? `${Math.round(100 * level.agreed)} %` : "?"), element("span", "hint sweep-note", note));
-      return row;
-    }));
+    this.levels.replaceChildren(
+      ...listed.map((/** @type {any} */ level, /** @type {number} */ at) => {
+        const row = element("li");
+        const track = element("span", "sweep-track");
+        const bar = element("i");
+        bar.style.width = `${level ? 100 * level.agreed : 0}%`;
+        track.append(bar);
+        const note = level
+          ? `its feature is ${Math.round(100 * level.likeness)} % like the target’s own`
+          : "";
+        row.append(
+          element("span", "sweep-name", level ? `guess ${at + 1}` : "each guess"),
+          track,
+          element("span", "number", level ? `${Math.round(100 * level.agreed)} %` : "?"),
+          element("span", "hint sweep-note", note),
+        );
+        return row;
+      }),
+    );
   }
 }
 
-const NONE = Object.fromEntries(["vocabulary", "drafted", "share", "outside", "places", "head_size", "target_size", "part", "layers", "deep", "first_agreed", "last_agreed", "first_likeness", "last_likeness", "model", "root", "before", "favourite", "favourite_p", "favourite_q", "guess", "guess_p", "guess_q"].map((name) => [name, undefined]));
+const NONE = Object.fromEntries(
+  [
+    "vocabulary",
+    "drafted",
+    "share",
+    "outside",
+    "places",
+    "head_size",
+    "target_size",
+    "part",
+    "layers",
+    "deep",
+    "first_agreed",
+    "last_agreed",
+    "first_likeness",
+    "last_likeness",
+    "model",
+    "root",
+    "before",
+    "favourite",
+    "favourite_p",
+    "favourite_q",
+    "guess",
+    "guess_p",
+    "guess_q",
+  ].map((name) => [name, undefined]),
+);
 
 /**
  * @param {"p" | "q"} which

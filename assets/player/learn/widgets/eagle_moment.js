@@ -12,7 +12,11 @@ const SHOWN = 6; // number of tokens that are shown
 export function headMoment(round) {
   const position = round.record.positions.find(({ parent }) => parent === -1);
   if (!position) return [];
-  const words = position.id.map((id, at) => ({ id, p: position.raw_p[at], q: position.raw_q[at] ?? 0 }));
+  const words = position.id.map((id, at) => ({
+    id,
+    p: position.raw_p[at],
+    q: position.raw_q[at] ?? 0,
+  }));
   const shown = words.toSorted((a, b) => Math.max(b.p, b.q) - Math.max(a.p, a.q)).slice(0, SHOWN);
   return shown.sort((a, b) => b.p - a.p);
 }

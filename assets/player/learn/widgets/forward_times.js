@@ -88,8 +88,11 @@ export class ForwardTimes {
     if (!this.isWhole || (this.ratio(count) ?? 1) >= 1) return "";
     const quicker = this.quickerPasses(count);
     const passes = `in ${quicker} of ${this.passes.length} passes`;
-    if (quicker <= SURE * this.passes.length) return `${count} tokens took less time than one only ${passes}: that is noise.`;
-    const [one, many] = [1, count].map((each) => ((this.bytesPerSecond(each) ?? 0) / GIGA).toFixed(1));
+    if (quicker <= SURE * this.passes.length)
+      return `${count} tokens took less time than one only ${passes}: that is noise.`;
+    const [one, many] = [1, count].map((each) =>
+      ((this.bytesPerSecond(each) ?? 0) / GIGA).toFixed(1),
+    );
     const why = `The same weights are read and more is multiplied, but by another routine, made for several tokens, which reads them at ${many} GB/s; the one for a single token reads them at ${one}.`;
     return `${count} tokens took even less time than one, ${passes}, so it is hardly noise. ${isTold ? why : "What takes the time is asked next; the answer says why."}`;
   }
@@ -99,6 +102,8 @@ export class ForwardTimes {
   /** @param {number} count */
   operationsPerSecond(count) {
     const seconds = this.seconds(count);
-    return this.model && seconds !== undefined ? (2 * this.model.parameters * count) / seconds : undefined;
+    return this.model && seconds !== undefined
+      ? (2 * this.model.parameters * count) / seconds
+      : undefined;
   }
 }

@@ -10,9 +10,12 @@ import { chainGuesses, examined, keptAsBlock, keptByToken, owedAfter } from "./c
 
 const CONTEXT = 14; // tokens of the text before the draft
 const LEGENDS = {
-  chain: "The bar is p/q, the target’s probability of the guess divided by the draft’s. The mark is 1: equally probable.",
-  token: "The bar is min(1, p/q), the mark is the draw u. A guess passes if the mark is on the bar.",
-  block: "The frame is the carried ratio, the bar is the limit h, the mark is the draw u. Read it from the end.",
+  chain:
+    "The bar is p/q, the target’s probability of the guess divided by the draft’s. The mark is 1: equally probable.",
+  token:
+    "The bar is min(1, p/q), the mark is the draw u. A guess passes if the mark is on the bar.",
+  block:
+    "The frame is the carried ratio, the bar is the limit h, the mark is the draw u. Read it from the end.",
 };
 
 export class JudgedChain extends Widget {
@@ -99,11 +102,26 @@ export class JudgedChain extends Widget {
     const after = Math.min(weak + 1, guesses.length - 1);
     const end = Math.max(0, asBlock - 1);
     return {
-      prompt: trace.header.prompt, K: guesses.length, temperature: String(trace.main.config?.temperature),
-      weak: this.text(weak), weak_ratio: guesses[weak].ratio, weak_u: guesses[weak].u, weak_carried: guesses[weak].carried, weak_h: guesses[weak].h, weak_owed: owedAfter(guesses[weak]),
-      next: this.text(after), next_ratio: guesses[after].ratio, next_carried: guesses[after].carried,
-      end: this.text(end), end_h: guesses[end].h, end_u: guesses[end].u, end_carried: guesses[end].carried,
-      token_kept: byToken, block_kept: asBlock, unread: guesses.length - byToken - 1, more: asBlock - byToken,
+      prompt: trace.header.prompt,
+      K: guesses.length,
+      temperature: String(trace.main.config?.temperature),
+      weak: this.text(weak),
+      weak_ratio: guesses[weak].ratio,
+      weak_u: guesses[weak].u,
+      weak_carried: guesses[weak].carried,
+      weak_h: guesses[weak].h,
+      weak_owed: owedAfter(guesses[weak]),
+      next: this.text(after),
+      next_ratio: guesses[after].ratio,
+      next_carried: guesses[after].carried,
+      end: this.text(end),
+      end_h: guesses[end].h,
+      end_u: guesses[end].u,
+      end_carried: guesses[end].carried,
+      token_kept: byToken,
+      block_kept: asBlock,
+      unread: guesses.length - byToken - 1,
+      more: asBlock - byToken,
     };
   }
 
@@ -111,14 +129,28 @@ export class JudgedChain extends Widget {
     const { place, scene } = this;
     if (!place) return;
     const { trace, round, guesses } = place;
-    const before = trace.main.tokens.slice(Math.max(0, round.firstToken - CONTEXT), round.firstToken).map(({ text }) => text).join("");
+    const before = trace.main.tokens
+      .slice(Math.max(0, round.firstToken - CONTEXT), round.firstToken)
+      .map(({ text }) => text)
+      .join("");
     const draft = guesses.map((_, at) => this.text(at)).join("");
-    this.context.replaceChildren(round.firstToken > CONTEXT ? "… " : "", before, element("mark", "", draft));
+    this.context.replaceChildren(
+      round.firstToken > CONTEXT ? "… " : "",
+      before,
+      element("mark", "", draft),
+    );
     const isWalk = scene.show === "token" || scene.show === "block";
     this.next.hidden = !isWalk;
     this.next.disabled = this.walked === this.order.length;
-    if (scene.show === "both") this.tables.replaceChildren(this.table("token", this.verdicts(false)), this.table("block", this.verdicts(true)));
-    else this.tables.replaceChildren(this.table(scene.show ?? "chain", isWalk ? this.verdicts(this.isBlock) : []));
+    if (scene.show === "both")
+      this.tables.replaceChildren(
+        this.table("token", this.verdicts(false)),
+        this.table("block", this.verdicts(true)),
+      );
+    else
+      this.tables.replaceChildren(
+        this.table(scene.show ?? "chain", isWalk ? this.verdicts(this.isBlock) : []),
+      );
     setText(this.words, isWalk ? this.sentence() : "");
   }
 
@@ -146,7 +178,10 @@ export class JudgedChain extends Widget {
     const { guesses } = /** @type {NonNullable<JudgedChain["place"]>} */ (this.place);
     const made = element("section", "chain-table");
     const isBoth = this.scene.show === "both";
-    if (isBoth) made.append(element("h3", "sweep-title", show === "token" ? "Token by token" : "Block verification"));
+    if (isBoth)
+      made.append(
+        element("h3", "sweep-title", show === "token" ? "Token by token" : "Block verification"),
+      );
     const list = element("ol", "chain-rows");
     list.append(...guesses.map((guess, at) => this.row(guess, at, show, verdicts[at] ?? "")));
     made.append(list, element("p", "hint", /** @type {Record<string, string>} */ (LEGENDS)[show]));
@@ -162,14 +197,36 @@ export class JudgedChain extends Widget {
   row(guess, at, show, verdict) {
     const row = element("li", verdict);
     const { p, q, ratio, accept, carried, h, u } = guess;
-    const numbers = show === "block" ? `carried ${probability(carried)}, h ${probability(h)}` : `p ${probability(p)}, q ${probability(q)}, p/q ${ratio.toFixed(2)}`;
+    const numbers =
+      show === "block"
+        ? `carried ${probability(carried)}, h ${probability(h)}`
+        : `p ${probability(p)}, q ${probability(q)}, p/q ${ratio.toFixed(2)}`;
     const track = element("span", "chain-track");
-    if (show === "chain") track.append(bar("chain-limit", ratio / this.largest), mark(1 / this.largest));
-    else track.append(...(show === "block" ? [bar("chain-carried", carried)] : []), bar("chain-limit", show === "block" ? h : accept), mark(u));
+    if (show === "chain")
+      track.append(bar("chain-limit", ratio / this.largest), mark(1 / this.largest));
+    else
+      track.append(
+        ...(show === "block" ? [bar("chain-carried", carried)] : []),
+        bar("chain-limit", show === "block" ? h : accept),
+        mark(u),
+      );
     const name = element("span", "guess-name", tokenLabel(this.text(at)));
     const outcome = element("span", `chain-verdict ${verdict}`);
-    if (verdict) outcome.append(element("i", "", lookOf(verdict).mark), ` ${verdict === "unreached" ? "not examined" : verdict}`);
-    row.append(name, track, outcome, element("span", "hint chain-numbers", show === "chain" ? numbers : `${numbers}, u ${probability(u)}`));
+    if (verdict)
+      outcome.append(
+        element("i", "", lookOf(verdict).mark),
+        ` ${verdict === "unreached" ? "not examined" : verdict}`,
+      );
+    row.append(
+      name,
+      track,
+      outcome,
+      element(
+        "span",
+        "hint chain-numbers",
+        show === "chain" ? numbers : `${numbers}, u ${probability(u)}`,
+      ),
+    );
     return row;
   }
 
@@ -183,7 +240,8 @@ export class JudgedChain extends Widget {
     const [limit, name] = isBlock ? [h, "h"] : [accept, "min(1, p/q)"];
     const passes = u < limit;
     const told = `${tokenLabel(this.text(at))}: u = ${probability(u)} is ${passes ? "below" : "not below"} ${name} = ${probability(limit)}.`;
-    if (isBlock && passes) return `${told} The draft is kept up to here: ${at + 1} of ${guesses.length} guesses.`;
+    if (isBlock && passes)
+      return `${told} The draft is kept up to here: ${at + 1} of ${guesses.length} guesses.`;
     if (isBlock) return `${told} ${at ? "Look at the guess before it." : "Nothing is kept."}`;
     return `${told} ${passes ? "It is kept." : "It is rejected, and the draft is over."}`;
   }

@@ -5,7 +5,16 @@
 
 import { CURVE } from "../../shared/came_out.js";
 import { drawing, element, giveTurn, option, setText } from "../../shared/dom.js";
-import { barsKey, curveKey, drawDistance, drawnRows, finding, findingClass, findingWords, verdictWords } from "../../shared/drawn_counts.js";
+import {
+  barsKey,
+  curveKey,
+  drawDistance,
+  drawnRows,
+  finding,
+  findingClass,
+  findingWords,
+  verdictWords,
+} from "../../shared/drawn_counts.js";
 import { waitingWords } from "../../shared/number_words.js";
 import { tokenLabel } from "../../shared/token_label.js";
 import { Transport } from "../../shared/transport.js";
@@ -23,7 +32,12 @@ const STEP_MILLISECONDS = 90; // pause between two blocks of draws, so that the 
 // The names of the recorded draws (specviz/ui/course/lesson_recordings.py). A key consists of the
 // rule, the draft and the temperature, separated by spaces.
 /** @type {Record<string, string>} */
-const RECORDINGS = { "right  1": "draws-right", "right random 1": "draws-random", "equal-argmax  1": "draws-favourite", "right  0": "draws-greedy" };
+const RECORDINGS = {
+  "right  1": "draws-right",
+  "right random 1": "draws-random",
+  "equal-argmax  1": "draws-favourite",
+  "right  0": "draws-greedy",
+};
 
 export class LosslessnessLab extends Widget {
   static id = "losslessness";
@@ -93,7 +107,16 @@ export class LosslessnessLab extends Widget {
     this.reply = element("p", "zoo-reply");
     this.reply.setAttribute("role", "status");
     const redraw = element("div", "redraw");
-    redraw.append(this.buttons, this.source, this.names, this.reply, barsKey(), ...this.cells.flatMap(({ title, bins }) => [title, bins]), side, this.verdict);
+    redraw.append(
+      this.buttons,
+      this.source,
+      this.names,
+      this.reply,
+      barsKey(),
+      ...this.cells.flatMap(({ title, bins }) => [title, bins]),
+      side,
+      this.verdict,
+    );
     this.box.classList.add("guess");
     this.box.replaceChildren(this.context, this.menu, this.what, redraw);
   }
@@ -119,7 +142,9 @@ export class LosslessnessLab extends Widget {
   // The recording for the current rule, draft and temperature, or undefined if there is none.
   get recording() {
     const { rule, scene } = this;
-    return this.course.recorded[RECORDINGS[`${rule} ${scene.draft ?? ""} ${scene.temperature ?? "1"}`] ?? ""];
+    return this.course.recorded[
+      RECORDINGS[`${rule} ${scene.draft ?? ""} ${scene.temperature ?? "1"}`] ?? ""
+    ];
   }
 
   // Show recorded draws in the same way as draws that the server makes now.
@@ -185,9 +210,12 @@ export class LosslessnessLab extends Widget {
   // The number of draws to make. It is larger than usual if the first draws gave no clear result,
   // or if the rule changes the distribution only a little.
   get wanted() {
-    const isSubtle = this.scene.rule === "menu" && Boolean(this.specimen && (this.specimen.siblings > 1 || this.specimen.text));
+    const isSubtle =
+      this.scene.rule === "menu" &&
+      Boolean(this.specimen && (this.specimen.siblings > 1 || this.specimen.text));
     const usual = (isSubtle ? FURTHER : 1) * Number(this.scene.draws ?? DRAWS);
-    const isOpen = this.isOver && !this.isRecorded && this.last && finding(this.last) === "undecided";
+    const isOpen =
+      this.isOver && !this.isRecorded && this.last && finding(this.last) === "undecided";
     return isOpen ? Math.min(MOST, FURTHER * this.goal) : usual;
   }
 
@@ -209,14 +237,24 @@ export class LosslessnessLab extends Widget {
     const named = isQuiz && !this.isNamed ? null : specimen;
     const gap = last ? largestGap(last.cells) : undefined;
     return {
-      draws: last?.draws ?? this.goal, goal: Number(this.scene.draws ?? DRAWS), kinds: this.specimens.length,
-      rule: named?.title ?? "the decoder’s own rule", wrong: named?.wrong ?? "", tell: named?.tell ?? "",
-      distance: last?.distance.total_variation, floor: last?.distance.noise_floor,
+      draws: last?.draws ?? this.goal,
+      goal: Number(this.scene.draws ?? DRAWS),
+      kinds: this.specimens.length,
+      rule: named?.title ?? "the decoder’s own rule",
+      wrong: named?.wrong ?? "",
+      tell: named?.tell ?? "",
+      distance: last?.distance.total_variation,
+      floor: last?.distance.noise_floor,
       early_distance: history[0]?.distance.total_variation,
-      chi_square: last?.distance.chi_square, freedom: last?.distance.degrees_of_freedom, p_value: last?.distance.p_value,
+      chi_square: last?.distance.chi_square,
+      freedom: last?.distance.degrees_of_freedom,
+      p_value: last?.distance.p_value,
       finding: last && findingWords(last),
       kept: last ? last.accepted / last.draws : undefined,
-      more_token: gap?.text, more_came: gap?.came, more_p: gap?.p, more_place: gap && PLACES[gap.cell],
+      more_token: gap?.text,
+      more_came: gap?.came,
+      more_p: gap?.p,
+      more_place: gap && PLACES[gap.cell],
     };
   }
 
@@ -225,8 +263,19 @@ export class LosslessnessLab extends Widget {
     const { scene, rule, wanted } = this;
     this.begin(false, wanted);
     giveTurn(this.go, this.end, true);
-    const form = { ...this.form, prompt: this.prompt, temperature: scene.temperature ?? "1", seed: String(Math.floor(Math.random() * 1e6)) };
-    await this.transport.start("measure", { what: "losslessness", form, rule, draft: scene.draft ?? "", draws: wanted });
+    const form = {
+      ...this.form,
+      prompt: this.prompt,
+      temperature: scene.temperature ?? "1",
+      seed: String(Math.floor(Math.random() * 1e6)),
+    };
+    await this.transport.start("measure", {
+      what: "losslessness",
+      form,
+      rule,
+      draft: scene.draft ?? "",
+      draws: wanted,
+    });
   }
 
   /** @param {any} message */
@@ -245,11 +294,15 @@ export class LosslessnessLab extends Widget {
     if (shown.length) {
       this.history.push(...shown);
       this.last = shown.at(-1);
-      setText(this.state, this.isRecorded ? `Recorded on ${this.recording?.machine}.` : "Drawn here, just now.");
+      setText(
+        this.state,
+        this.isRecorded ? `Recorded on ${this.recording?.machine}.` : "Drawn here, just now.",
+      );
     }
     const isDone = this.isOver && !this.blocks.length;
     if (isDone) this.done();
-    else if (this.blocks.length) this.timer = window.setTimeout(() => this.show(), STEP_MILLISECONDS);
+    else if (this.blocks.length)
+      this.timer = window.setTimeout(() => this.show(), STEP_MILLISECONDS);
     this.draw();
     this.on.changed();
   }
@@ -257,7 +310,11 @@ export class LosslessnessLab extends Widget {
   done() {
     giveTurn(this.go, this.end, false);
     const { wanted } = this;
-    if (!this.isRecorded) setText(this.go, wanted > this.goal ? `Draw ${wanted.toLocaleString("en")} times` : "Draw again");
+    if (!this.isRecorded)
+      setText(
+        this.go,
+        wanted > this.goal ? `Draw ${wanted.toLocaleString("en")} times` : "Draw again",
+      );
     if (!this.last) return;
     if (this.last.is_other) this.found.add(this.rule);
     this.on.reached("drawn");
@@ -288,11 +345,23 @@ export class LosslessnessLab extends Widget {
     const still = last ?? this.blank;
     this.what.hidden = !specimen || !isTold;
     this.names.hidden = !isQuiz;
-    this.context.replaceChildren(this.prompt.replace("\n", " ⏎ "), " ", element("mark", "hint", "next token"));
+    this.context.replaceChildren(
+      this.prompt.replace("\n", " ⏎ "),
+      " ",
+      element("mark", "hint", "next token"),
+    );
     // The description says whether the rule is wrong, so it is shown only after the answer.
-    if (specimen && isTold) this.what.replaceChildren(element("b", "", `${specimen.title}. `), `${specimen.wrong} `, element("span", "hint", last ? specimen.seen : ""));
+    if (specimen && isTold)
+      this.what.replaceChildren(
+        element("b", "", `${specimen.title}. `),
+        `${specimen.wrong} `,
+        element("span", "hint", last ? specimen.seen : ""),
+      );
     this.cells.forEach(({ title, bins }, at) => {
-      const behind = at && still ? [", where the next one is ", element("code", "", tokenLabel(still.usual))] : [];
+      const behind =
+        at && still
+          ? [", where the next one is ", element("code", "", tokenLabel(still.usual))]
+          : [];
       title.replaceChildren(at ? "The token after it" : "The next token", ...behind);
       bins.setAttribute("aria-label", title.textContent ?? "");
       bins.replaceChildren(...drawnRows(still?.cells[at] ?? []));
@@ -301,8 +370,11 @@ export class LosslessnessLab extends Widget {
     this.drawVerdict(scene.temperature === "0");
     setText(this.reply, this.answerWords());
     this.reply.hidden = !isQuiz;
-    for (const made of /** @type {NodeListOf<HTMLElement>} */ (this.names.querySelectorAll("button"))) {
-      const isAnswer = made.textContent === this.specimens.find(({ name }) => name === this.answer)?.wrong;
+    for (const made of /** @type {NodeListOf<HTMLElement>} */ (
+      this.names.querySelectorAll("button")
+    )) {
+      const isAnswer =
+        made.textContent === this.specimens.find(({ name }) => name === this.answer)?.wrong;
       made.setAttribute("aria-pressed", String(isAnswer));
     }
   }
@@ -322,7 +394,9 @@ export class LosslessnessLab extends Widget {
     const { last } = this;
     const isDone = this.isOver && !this.blocks.length && last !== null;
     this.verdict.className = `guess-verdict${isDone ? findingClass(last) : ""}`;
-    const before = this.blank ? "Nothing is drawn yet: the marks are what the target says." : "Nothing is drawn yet.";
+    const before = this.blank
+      ? "Nothing is drawn yet: the marks are what the target says."
+      : "Nothing is drawn yet.";
     setText(this.verdict, last ? verdictWords(last, isDone, isGreedy) : before);
   }
 
@@ -336,7 +410,10 @@ export class LosslessnessLab extends Widget {
     if (!this.isQuiz || !this.answer) return "";
     if (!last) return "Draw first: without counts it may be any of them.";
     if (this.isNamed) return "Found.";
-    const seen = finding(last) === "other" ? "Look at which tokens come too often, and in which of the two places." : "Nothing is seen to come too often. Which of these rules would show, and which only takes longer?";
+    const seen =
+      finding(last) === "other"
+        ? "Look at which tokens come too often, and in which of the two places."
+        : "Nothing is seen to come too often. Which of these rules would show, and which only takes longer?";
     return `It is not that one. ${seen}`;
   }
 }

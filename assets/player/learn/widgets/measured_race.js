@@ -68,38 +68,101 @@ export class MeasuredRace extends OrderWidget {
   }
 
   drawFacts() {
-    const { plain_tokens: tokens = 0, plain_seconds: seconds = 0, drafted_tokens: own = 0, drafted_seconds: took = 0, looks, guessed, accepted, rejected, unread } = raceNumbers(this.found);
-    const clock = [["plain", `${tokens} tokens in ${seconds.toFixed(3)} s`], ["with drafts", `${own} tokens in ${took.toFixed(3)} s`], ["looks of the target", String(looks)]];
-    const counts = [["guessed tokens", String(guessed)], ["accepted", String(accepted)], ["rejected", String(rejected)], ["never examined", String(unread)]];
+    const {
+      plain_tokens: tokens = 0,
+      plain_seconds: seconds = 0,
+      drafted_tokens: own = 0,
+      drafted_seconds: took = 0,
+      looks,
+      guessed,
+      accepted,
+      rejected,
+      unread,
+    } = raceNumbers(this.found);
+    const clock = [
+      ["plain", `${tokens} tokens in ${seconds.toFixed(3)} s`],
+      ["with drafts", `${own} tokens in ${took.toFixed(3)} s`],
+      ["looks of the target", String(looks)],
+    ];
+    const counts = [
+      ["guessed tokens", String(guessed)],
+      ["accepted", String(accepted)],
+      ["rejected", String(rejected)],
+      ["never examined", String(unread)],
+    ];
     const facts = this.scene.show === "strip" ? counts : clock;
-    this.facts.replaceChildren(...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
+    this.facts.replaceChildren(
+      ...facts.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]),
+    );
   }
 
   // Draw a mark for each drafted token, grouped by round.
   drawStrip() {
     const { rounds } = this.found;
     const { accepted, rejected, unread } = raceNumbers(this.found);
-    this.strip.setAttribute("aria-label", `Guesses look by look: ${accepted} accepted, ${rejected} rejected, ${unread} never examined`);
-    this.strip.replaceChildren(...rounds.map((/** @type {string[]} */ round) => {
-      const look = element("span", "race-look");
-      look.append(...round.map((outcome) => element("i", outcome, lookOf(outcome).mark)));
-      return look;
-    }));
+    this.strip.setAttribute(
+      "aria-label",
+      `Guesses look by look: ${accepted} accepted, ${rejected} rejected, ${unread} never examined`,
+    );
+    this.strip.replaceChildren(
+      ...rounds.map((/** @type {string[]} */ round) => {
+        const look = element("span", "race-look");
+        look.append(...round.map((outcome) => element("i", outcome, lookOf(outcome).mark)));
+        return look;
+      }),
+    );
   }
 }
 
-const NONE = Object.fromEntries(["task", "length", "plain_tokens", "plain_seconds", "drafted_tokens", "drafted_seconds", "plain_rate", "drafted_rate", "speedup", "inverse", "saved", "looks", "guessed", "accepted", "rejected", "unread", "examined", "rate", "rejection", "used", "failed", "per_look", "early", "early_rate"].map((name) => [name, undefined]));
+const NONE = Object.fromEntries(
+  [
+    "task",
+    "length",
+    "plain_tokens",
+    "plain_seconds",
+    "drafted_tokens",
+    "drafted_seconds",
+    "plain_rate",
+    "drafted_rate",
+    "speedup",
+    "inverse",
+    "saved",
+    "looks",
+    "guessed",
+    "accepted",
+    "rejected",
+    "unread",
+    "examined",
+    "rate",
+    "rejection",
+    "used",
+    "failed",
+    "per_look",
+    "early",
+    "early_rate",
+  ].map((name) => [name, undefined]),
+);
 
 // Return a picture of the running acceptance and rejection rates over the examined tokens.
 /** @param {string[][]} rounds */
 function picture(rounds) {
   const { acceptance, rejection } = runningRates(rounds);
-  const x = (/** @type {number} */ at) => LEFT + (at * (WIDTH - LEFT - 8)) / Math.max(1, acceptance.length - 1);
+  const x = (/** @type {number} */ at) =>
+    LEFT + (at * (WIDTH - LEFT - 8)) / Math.max(1, acceptance.length - 1);
   const y = (/** @type {number} */ rate) => 10 + (1 - rate) * (HEIGHT - BOTTOM - 16);
-  const path = (/** @type {number[]} */ rates) => rates.map((rate, at) => `${at ? "L" : "M"}${x(at).toFixed(1)} ${y(rate).toFixed(1)}`).join("");
-  const lines = [0, 0.5, 1].map((rate) => `<line x1="${LEFT}" x2="${WIDTH}" y1="${y(rate)}" y2="${y(rate)}" class="grid"/><text x="${LEFT - 6}" y="${y(rate) + 4}" text-anchor="end">${100 * rate} %</text>`);
+  const path = (/** @type {number[]} */ rates) =>
+    rates.map((rate, at) => `${at ? "L" : "M"}${x(at).toFixed(1)} ${y(rate).toFixed(1)}`).join("");
+  const lines = [0, 0.5, 1].map(
+    (rate) =>
+      `<line x1="${LEFT}" x2="${WIDTH}" y1="${y(rate)}" y2="${y(rate)}" class="grid"/><text x="${LEFT - 6}" y="${y(rate) + 4}" text-anchor="end">${100 * rate} %</text>`,
+  );
   const last = acceptance.length - 1;
-  const named = (/** @type {number[]} */ rates, /** @type {string} */ name, /** @type {number} */ by) => `<text x="${WIDTH - 4}" y="${y(rates[last]) + by}" text-anchor="end" class="strong">${name}</text>`;
+  const named = (
+    /** @type {number[]} */ rates,
+    /** @type {string} */ name,
+    /** @type {number} */ by,
+  ) =>
+    `<text x="${WIDTH - 4}" y="${y(rates[last]) + by}" text-anchor="end" class="strong">${name}</text>`;
   return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Running acceptance and rejection rate over the examined tokens">${lines.join("")}
     <path d="${path(acceptance)}" class="line-accepted"/><path d="${path(rejection)}" class="line-rejected"/>
     ${named(acceptance, "acceptance rate", acceptance[last] >= 0.5 ? -8 : 18)}${named(rejection, "rejection rate", rejection[last] > 0.5 ? -8 : 18)}

@@ -5,7 +5,16 @@ import { drawing, element } from "../../shared/dom.js";
 import { leftWords } from "../../shared/number_words.js";
 import { MeasureRow } from "../measure_row.js";
 import { Widget } from "../widget.js";
-import { childrenOf, ends, noiseRange, noiseWords, possibleValues, SHOWN, settingWords, treeMarkup } from "./sweep_points.js";
+import {
+  childrenOf,
+  ends,
+  noiseRange,
+  noiseWords,
+  possibleValues,
+  SHOWN,
+  settingWords,
+  treeMarkup,
+} from "./sweep_points.js";
 
 export class MeasuredSweep extends Widget {
   static id = "measured-sweep";
@@ -24,7 +33,10 @@ export class MeasuredSweep extends Widget {
     this.head = element("h3", "sweep-title");
     this.bars = element("ol", "sweep-bars");
     this.key = element("p", "hint");
-    this.row = new MeasureRow(undefined, { measure: () => this.measure(), replay: () => this.replay() });
+    this.row = new MeasureRow(undefined, {
+      measure: () => this.measure(),
+      replay: () => this.replay(),
+    });
     box.classList.add("measured-sweep");
     box.replaceChildren(this.head, this.bars, this.key, this.row.box);
   }
@@ -60,12 +72,16 @@ export class MeasuredSweep extends Widget {
     this.found.set(sweep, { points: [], noise: [], isRecorded: false, isWhole: false });
     this.row.setBusy(true);
     this.draw();
-    this.course.drive.start("sweep", { sweep }, {
-      message: (message) => this.take(sweep, message),
-      state: (words) => this.row.say(words),
-      failed: (text) => (this.row.setBusy(false), this.row.say(text)),
-      ended: () => this.end(sweep),
-    });
+    this.course.drive.start(
+      "sweep",
+      { sweep },
+      {
+        message: (message) => this.take(sweep, message),
+        state: (words) => this.row.say(words),
+        failed: (text) => (this.row.setBusy(false), this.row.say(text)),
+        ended: () => this.end(sweep),
+      },
+    );
   }
 
   replay() {
@@ -84,8 +100,9 @@ export class MeasuredSweep extends Widget {
   take(sweep, { kind, line, noise, done, points, seconds_left: left }) {
     const found = this.found.get(sweep);
     if (found && kind === "noise") found.noise = noise;
-    if (kind === "point") found?.points.push(JSON.parse(line)), this.draw();
-    if (kind === "progress" && points) this.row.say(`${done} of ${points} settings${leftWords(left)}`);
+    if (kind === "point") (found?.points.push(JSON.parse(line)), this.draw());
+    if (kind === "progress" && points)
+      this.row.say(`${done} of ${points} settings${leftWords(left)}`);
   }
 
   /** @param {string} sweep */
@@ -114,8 +131,11 @@ export class MeasuredSweep extends Widget {
     const found = ends(points, this.shown, words);
     const noise = this.now?.noise ?? [];
     const counts = {
-      temperature: this.plan?.config.temperature, machine: this.now?.isRecorded ? this.row.recorded?.machine : "this machine",
-      noise_low: undefined, noise_high: undefined, ...noiseRange(noise),
+      temperature: this.plan?.config.temperature,
+      machine: this.now?.isRecorded ? this.row.recorded?.machine : "this machine",
+      noise_low: undefined,
+      noise_high: undefined,
+      ...noiseRange(noise),
     };
     if (points.length) return { ...found, ...counts };
     const [first, last] = [this.planned[0], this.planned.at(-1)];
@@ -133,13 +153,19 @@ export class MeasuredSweep extends Widget {
     const points = now?.points ?? [];
     const listed = points.length ? points : this.planned;
     const numbers = isHidden ? [] : points.map(shown.of);
-    const most = Math.max(1.2, ...numbers, ...(shown.hasOne && !isHidden ? points.flatMap(({ speedup_spread: spread }) => spread) : []));
+    const most = Math.max(
+      1.2,
+      ...numbers,
+      ...(shown.hasOne && !isHidden ? points.flatMap(({ speedup_spread: spread }) => spread) : []),
+    );
     this.head.textContent = shown.title;
     this.bars.replaceChildren(...listed.map((point, at) => this.bar(point, numbers[at], most)));
     const hasLine = shown.hasOne && numbers.length > 0;
     this.bars.classList.toggle("has-one", hasLine);
     this.bars.style.setProperty("--one", String(1 / most));
-    this.key.textContent = hasLine ? `The line is plain decoding: left of it speculation is slower. ${noiseWords(now?.noise ?? [])}` : "";
+    this.key.textContent = hasLine
+      ? `The line is plain decoding: left of it speculation is slower. ${noiseWords(now?.noise ?? [])}`
+      : "";
   }
 
   // The plan of the recorded sweep, with what all its settings have in common, or undefined if
@@ -167,13 +193,19 @@ export class MeasuredSweep extends Widget {
     const bar = element("i");
     bar.style.width = number === undefined ? "0" : `${(100 * number) / most}%`;
     track.append(bar);
-    if (shown.hasOne && number !== undefined && point.speedups.length > 1) track.append(spreadMark(point.speedup_spread, most));
+    if (shown.hasOne && number !== undefined && point.speedups.length > 1)
+      track.append(spreadMark(point.speedup_spread, most));
     const name = element("span", "sweep-name", settingWords(point.setting, course.setup));
     if (point.setting.tree) name.append(drawing(treeMarkup(childrenOf(point.setting.tree))));
     row.append(
-      name, track,
+      name,
+      track,
       element("span", "number", number === undefined ? "?" : shown.written(number)),
-      element("span", "hint sweep-note", number === undefined ? this.introduction(point) : shown.note(point)),
+      element(
+        "span",
+        "hint sweep-note",
+        number === undefined ? this.introduction(point) : shown.note(point),
+      ),
     );
     return row;
   }

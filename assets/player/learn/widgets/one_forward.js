@@ -36,19 +36,27 @@ export class OneForward extends Widget {
     this.count = 1; // number of tokens that the slider selects
     const pair = course.setup.settings.find(({ name }) => name === "pair")?.default;
     this.pair = course.setup.pairs.find(({ name }) => name === pair);
-    this.row = new MeasureRow(course.recorded[RECORDING], { measure: () => this.measure(), replay: () => this.replay() });
+    this.row = new MeasureRow(course.recorded[RECORDING], {
+      measure: () => this.measure(),
+      replay: () => this.replay(),
+    });
     this.bars = element("ol", "forward-bars");
     this.bars.setAttribute("aria-label", "Time of a forward by its number of tokens");
     this.picture = element("div", "chart-card");
     const place = element("div", "chart");
     place.setAttribute("role", "img");
-    place.setAttribute("aria-label", "Time of a forward by its tokens: measured, and the fitted line");
+    place.setAttribute(
+      "aria-label",
+      "Time of a forward by its tokens: measured, and the fitted line",
+    );
     this.picture.append(element("h3", "", "Time of a forward"), place);
     this.slider = element("input");
     this.slider.type = "range";
     this.slider.min = "0";
     this.slider.setAttribute("aria-label", "Tokens of the forward");
-    this.slider.addEventListener("input", () => this.choose(this.countAt(Number(this.slider.value))));
+    this.slider.addEventListener("input", () =>
+      this.choose(this.countAt(Number(this.slider.value))),
+    );
     this.words = element("p", "forward-words");
     this.words.setAttribute("aria-live", "polite");
     box.classList.add("one-forward");
@@ -83,12 +91,16 @@ export class OneForward extends Widget {
   measure() {
     this.begin(false);
     this.row.setBusy(true);
-    this.course.drive.start("forwards", { form: { pair: this.pair?.name } }, {
-      message: (message) => this.take(message),
-      state: (words) => this.row.say(words),
-      failed: (text) => (this.row.setBusy(false), this.row.say(text)),
-      ended: () => this.end(),
-    });
+    this.course.drive.start(
+      "forwards",
+      { form: { pair: this.pair?.name } },
+      {
+        message: (message) => this.take(message),
+        state: (words) => this.row.say(words),
+        failed: (text) => (this.row.setBusy(false), this.row.say(text)),
+        ended: () => this.end(),
+      },
+    );
   }
 
   replay() {
@@ -127,9 +139,14 @@ export class OneForward extends Widget {
     const number = (this.asked += 1);
     const { counts } = this.times;
     const seconds = counts.map((count) => this.times.seconds(count));
-    const answer = await this.course.drive.ask("forward_line", { counts, seconds, chosen: this.count });
+    const answer = await this.course.drive.ask("forward_line", {
+      counts,
+      seconds,
+      chosen: this.count,
+    });
     if (number !== this.asked) return;
-    if (!answer || answer.error) return this.row.say(answer?.error ?? "The server cannot be reached.");
+    if (!answer || answer.error)
+      return this.row.say(answer?.error ?? "The server cannot be reached.");
     this.line = answer;
     this.draw();
     this.on.changed();
@@ -150,7 +167,8 @@ export class OneForward extends Widget {
   async choose(count) {
     this.count = count;
     await this.fit();
-    if (this.line && count > 1 && count >= Math.min(this.line.ridge ?? Infinity, this.line.limit)) this.on.reached("binds");
+    if (this.line && count > 1 && count >= Math.min(this.line.ridge ?? Infinity, this.line.limit))
+      this.on.reached("binds");
   }
 
   // The numbers of tokens that are measured, as the recording has them until they are measured here.
@@ -165,10 +183,25 @@ export class OneForward extends Widget {
   }
 
   get possible() {
-    return Object.fromEntries([["ratio", MANY], ["largest_ratio", this.largest ?? 1]].flatMap(([name, count]) => {
-      const range = this.times.ratioRange(Number(count));
-      return range ? [[name, { values: range, words: `In half of the passes, ${count} tokens took between ${written(range[0], "times")} and ${written(range[1], "times")} the time of one.` }]] : [];
-    }));
+    return Object.fromEntries(
+      [
+        ["ratio", MANY],
+        ["largest_ratio", this.largest ?? 1],
+      ].flatMap(([name, count]) => {
+        const range = this.times.ratioRange(Number(count));
+        return range
+          ? [
+              [
+                name,
+                {
+                  values: range,
+                  words: `In half of the passes, ${count} tokens took between ${written(range[0], "times")} and ${written(range[1], "times")} the time of one.`,
+                },
+              ],
+            ]
+          : [];
+      }),
+    );
   }
 
   halt() {
@@ -183,15 +216,29 @@ export class OneForward extends Widget {
     const { times, pair, line, count } = this;
     const { model } = times;
     const { largest } = this;
-    const giga = (/** @type {number | undefined} */ each) => (each === undefined ? undefined : each / GIGA);
+    const giga = (/** @type {number | undefined} */ each) =>
+      each === undefined ? undefined : each / GIGA;
     return {
-      model: model?.name ?? pair?.title, many: MANY, machine: this.isRecorded ? this.row.recorded?.machine : "this machine",
-      one_time: times.seconds(1), many_time: times.seconds(MANY), ratio: times.ratio(MANY),
-      parameters: model ? model.parameters / 1e6 : undefined, weights: model ? times.weightBytes / 1e6 : undefined, weight_bytes: model ? times.weightBytes / model.parameters : undefined,
-      bandwidth: gigabytes(times.bytesPerSecond(1)), one_rate: giga(times.operationsPerSecond(1)), many_rate: giga(times.operationsPerSecond(MANY)),
-      largest, largest_time: times.seconds(largest ?? 0), largest_ratio: times.ratio(largest ?? 0),
-      read_time: line?.read_seconds, token_time: line?.token_seconds, ridge: line?.ridge ?? undefined,
-      count, count_time: line?.chosen_seconds,
+      model: model?.name ?? pair?.title,
+      many: MANY,
+      machine: this.isRecorded ? this.row.recorded?.machine : "this machine",
+      one_time: times.seconds(1),
+      many_time: times.seconds(MANY),
+      ratio: times.ratio(MANY),
+      parameters: model ? model.parameters / 1e6 : undefined,
+      weights: model ? times.weightBytes / 1e6 : undefined,
+      weight_bytes: model ? times.weightBytes / model.parameters : undefined,
+      bandwidth: gigabytes(times.bytesPerSecond(1)),
+      one_rate: giga(times.operationsPerSecond(1)),
+      many_rate: giga(times.operationsPerSecond(MANY)),
+      largest,
+      largest_time: times.seconds(largest ?? 0),
+      largest_ratio: times.ratio(largest ?? 0),
+      read_time: line?.read_seconds,
+      token_time: line?.token_seconds,
+      ridge: line?.ridge ?? undefined,
+      count,
+      count_time: line?.chosen_seconds,
     };
   }
 
@@ -215,7 +262,10 @@ export class OneForward extends Widget {
   sentence({ read_seconds: read, token_seconds: each, chosen_seconds: time }) {
     const { count, largest } = this;
     const longer = count * each > read ? "Arithmetic" : "Reading";
-    const beyond = count > (largest ?? Infinity) ? ` Nothing was measured beyond ${largest} tokens: the dashed line assumes that nothing changes there.` : "";
+    const beyond =
+      count > (largest ?? Infinity)
+        ? ` Nothing was measured beyond ${largest} tokens: the dashed line assumes that nothing changes there.`
+        : "";
     return `${count} ${count === 1 ? "token" : "tokens"}: ${milliseconds(read)} for reading and ${count} × ${milliseconds(each)} = ${milliseconds(count * each)} for arithmetic, ${milliseconds(time)} in all by the line. ${longer} takes longer.${beyond}`;
   }
 
@@ -231,7 +281,8 @@ export class OneForward extends Widget {
     bar.style.width = seconds === undefined || !most ? "0" : `${(100 * seconds) / most}%`;
     track.append(bar);
     row.append(
-      element("span", "forward-count", `${count} ${count === 1 ? "token" : "tokens"}`), track,
+      element("span", "forward-count", `${count} ${count === 1 ? "token" : "tokens"}`),
+      track,
       element("span", "number", seconds === undefined ? "?" : milliseconds(seconds)),
     );
     return row;

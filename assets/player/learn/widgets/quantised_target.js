@@ -52,17 +52,39 @@ export class QuantisedTarget extends MeasuredTables {
     const words = "Seconds are those of the engine’s own clock, in the quickest of several passes.";
     switch (show) {
       case "speed":
-        return { head: ["file", "size", "tokens", "seconds"], rows: KINDS.map((kind) => [kind, megabytes(bytes[kind]), ...clock(kind)]), words };
+        return {
+          head: ["file", "size", "tokens", "seconds"],
+          rows: KINDS.map((kind) => [kind, megabytes(bytes[kind]), ...clock(kind)]),
+          words,
+        };
       case "agreement":
-        return { head: ["file", "places", "same token as F16"], rows: KINDS.slice(1).map((kind) => [kind, String(tokens.F16), String(agreed[kind])]) };
+        return {
+          head: ["file", "places", "same token as F16"],
+          rows: KINDS.slice(1).map((kind) => [kind, String(tokens.F16), String(agreed[kind])]),
+        };
       case "draft":
         return {
           head: ["F16, Q4_0 drafts", ""],
-          rows: [["looks over a draft", String(drafts.drafts)], ["drafted tokens", String(drafts.drafted)], ["accepted", String(drafts.accepted)], ["tokens ahead, K", String(length)],
-            ...KINDS.filter((kind) => kind !== "Q8_0").map((kind) => [`a token of ${kind}`, `${((1000 * secondsOf(found, kind)) / tokens[kind]).toFixed(2)} ms`])],
+          rows: [
+            ["looks over a draft", String(drafts.drafts)],
+            ["drafted tokens", String(drafts.drafted)],
+            ["accepted", String(drafts.accepted)],
+            ["tokens ahead, K", String(length)],
+            ...KINDS.filter((kind) => kind !== "Q8_0").map((kind) => [
+              `a token of ${kind}`,
+              `${((1000 * secondsOf(found, kind)) / tokens[kind]).toFixed(2)} ms`,
+            ]),
+          ],
         };
       case "clock":
-        return { head: ["", "tokens", "seconds"], rows: Object.keys(NAMES).map((name) => [NAMES[name], ...clock(/** @type {Quantised} */ (name))]), words };
+        return {
+          head: ["", "tokens", "seconds"],
+          rows: Object.keys(NAMES).map((name) => [
+            NAMES[name],
+            ...clock(/** @type {Quantised} */ (name)),
+          ]),
+          words,
+        };
       default:
         return this.whole(found);
     }
@@ -77,7 +99,13 @@ export class QuantisedTarget extends MeasuredTables {
     return {
       head: ["", "size", "tokens/s", "as F16", "accepted"],
       rows: [
-        ...KINDS.map((kind, at) => [kind, megabytes(bytes[kind]), rates[at].toFixed(0), percent(agreed[kind] / tokens.F16), ""]),
+        ...KINDS.map((kind, at) => [
+          kind,
+          megabytes(bytes[kind]),
+          rates[at].toFixed(0),
+          percent(agreed[kind] / tokens.F16),
+          "",
+        ]),
         ["with drafts", "", drafted_rate.toFixed(0), "", percent(acceptance)],
       ],
       words: "As F16: places with F16’s own token. Accepted: of drafted tokens.",

@@ -15,11 +15,30 @@ export function raceNumbers(found) {
   const [slow, fast] = [plain, drafted].map(({ tokens, seconds }) => tokens / seconds);
   const { acceptance } = runningRates(rounds);
   return {
-    task, length, plain_tokens: plain.tokens, plain_seconds: plain.seconds, drafted_tokens: drafted.tokens, drafted_seconds: drafted.seconds,
-    plain_rate: slow, drafted_rate: fast, speedup: fast / slow, inverse: slow / fast, saved: plain.seconds - drafted.seconds,
-    looks: rounds.length, guessed: outcomes.length, accepted, rejected, unread, examined: accepted + rejected,
-    rate: accepted / (accepted + rejected), rejection: rejected / (accepted + rejected), used: accepted / outcomes.length, failed: (rejected + unread) / outcomes.length,
-    per_look: drafted.tokens / rounds.length, early: EARLY, early_rate: acceptance[EARLY - 1],
+    task,
+    length,
+    plain_tokens: plain.tokens,
+    plain_seconds: plain.seconds,
+    drafted_tokens: drafted.tokens,
+    drafted_seconds: drafted.seconds,
+    plain_rate: slow,
+    drafted_rate: fast,
+    speedup: fast / slow,
+    inverse: slow / fast,
+    saved: plain.seconds - drafted.seconds,
+    looks: rounds.length,
+    guessed: outcomes.length,
+    accepted,
+    rejected,
+    unread,
+    examined: accepted + rejected,
+    rate: accepted / (accepted + rejected),
+    rejection: rejected / (accepted + rejected),
+    used: accepted / outcomes.length,
+    failed: (rejected + unread) / outcomes.length,
+    per_look: drafted.tokens / rounds.length,
+    early: EARLY,
+    early_rate: acceptance[EARLY - 1],
   };
 }
 
@@ -31,7 +50,12 @@ export function raceNumbers(found) {
 export function racePossible(found) {
   if (!found) return {};
   const [low, high] = [Math.min(...found.speedups), Math.max(...found.speedups)];
-  return { speedup: { values: [low, high], words: `${found.speedups.length} repeats came to between ${low.toFixed(2)}× and ${high.toFixed(2)}×.` } };
+  return {
+    speedup: {
+      values: [low, high],
+      words: `${found.speedups.length} repeats came to between ${low.toFixed(2)}× and ${high.toFixed(2)}×.`,
+    },
+  };
 }
 
 // Return the acceptance and the rejection rate after each examined token.
@@ -39,6 +63,8 @@ export function racePossible(found) {
 export function runningRates(rounds) {
   let accepted = 0;
   const examined = rounds.flat().filter((each) => each !== "unreached");
-  const acceptance = examined.map((each, at) => (accepted += Number(each === "accepted")) / (at + 1));
+  const acceptance = examined.map(
+    (each, at) => (accepted += Number(each === "accepted")) / (at + 1),
+  );
   return { acceptance, rejection: acceptance.map((rate) => 1 - rate) };
 }

@@ -79,7 +79,9 @@ export class RaggedBatch extends OrderWidget {
 
   // The number of texts that ended before this round.
   get ended() {
-    return (this.found?.rows ?? []).filter((/** @type {any} */ { rounds }) => rounds.length < this.at).length;
+    return (this.found?.rows ?? []).filter(
+      (/** @type {any} */ { rounds }) => rounds.length < this.at,
+    ).length;
   }
 
   draw() {
@@ -101,14 +103,28 @@ export class RaggedBatch extends OrderWidget {
 
   costSentence() {
     const { own_pace: pace = 0, gain = 0 } = batchNumbers(this.found);
-    return this.isTold ? `A plain look brings each row one token, a look with drafts ${pace.toFixed(2)} on average: ${gain.toFixed(2)} times as fast, all in all.` : "";
+    return this.isTold
+      ? `A plain look brings each row one token, a look with drafts ${pace.toFixed(2)} on average: ${gain.toFixed(2)} times as fast, all in all.`
+      : "";
   }
 
   drawCost() {
-    const { plain_time: plain, look_time: look, plain_ran: plainRan, ran } = batchNumbers(this.found);
+    const {
+      plain_time: plain,
+      look_time: look,
+      plain_ran: plainRan,
+      ran,
+    } = batchNumbers(this.found);
     const most = Math.max(plain ?? 0, look ?? 0);
-    const rows = [[`plain, ${plainRan} tokens`, plain ?? 0], [`with drafts, ${ran} tokens`, look ?? 0]];
-    this.bars.replaceChildren(...rows.map(([words, seconds]) => bar(String(words), Number(seconds), this.isTold ? most : 0)));
+    const rows = [
+      [`plain, ${plainRan} tokens`, plain ?? 0],
+      [`with drafts, ${ran} tokens`, look ?? 0],
+    ];
+    this.bars.replaceChildren(
+      ...rows.map(([words, seconds]) =>
+        bar(String(words), Number(seconds), this.isTold ? most : 0),
+      ),
+    );
   }
 }
 
@@ -123,6 +139,10 @@ function bar(words, seconds, most) {
   const made = element("i");
   made.style.width = most ? `${(100 * seconds) / most}%` : "0";
   track.append(made);
-  row.append(element("span", "forward-count", words), track, element("span", "number", most ? `${(1000 * seconds).toPrecision(3)} ms` : "?"));
+  row.append(
+    element("span", "forward-count", words),
+    track,
+    element("span", "number", most ? `${(1000 * seconds).toPrecision(3)} ms` : "?"),
+  );
   return row;
 }

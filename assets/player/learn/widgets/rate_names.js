@@ -7,7 +7,10 @@ import { fromTotal, rateNumbers } from "./rate_numbers.js";
 
 const CLOSE = 0.005; // a converted number this close to the run's own counts as reached
 /** @type {[string, string][]} */
-const SOURCES = [["length", "tokens per forward (Mean acceptance length, accept length)"], ["used", "accepted / drafted (draft acceptance rate, accept rate)"]];
+const SOURCES = [
+  ["length", "tokens per forward (Mean acceptance length, accept length)"],
+  ["used", "accepted / drafted (draft acceptance rate, accept rate)"],
+];
 
 export class RateNames extends OrderWidget {
   static id = "rate-names";
@@ -24,15 +27,22 @@ export class RateNames extends OrderWidget {
     this.form = element("div", "plan-form rate-form");
     this.from = element("select");
     this.from.dataset.name = "from";
-    this.from.append(...SOURCES.map(([name, title]) => {
-      const made = element("option", "", title);
-      made.value = name;
-      return made;
-    }));
+    this.from.append(
+      ...SOURCES.map(([name, title]) => {
+        const made = element("option", "", title);
+        made.value = name;
+        return made;
+      }),
+    );
     this.value = numberInput("value");
     this.K = numberInput("K");
-    for (const input of [this.from, this.value, this.K]) input.addEventListener("input", () => this.convert());
-    this.form.append(field("I have", this.from), field("its value", this.value), field("K, drafted tokens", this.K));
+    for (const input of [this.from, this.value, this.K])
+      input.addEventListener("input", () => this.convert());
+    this.form.append(
+      field("I have", this.from),
+      field("its value", this.value),
+      field("K, drafted tokens", this.K),
+    );
     this.result = element("dl", "plan-facts");
     this.reports = element("ol", "rate-reports");
     this.words = element("p", "forward-words");
@@ -76,9 +86,19 @@ export class RateNames extends OrderWidget {
     const { length: K, task } = this.found ?? this.planned ?? {};
     const naive = numbers && K ? 1 + K * numbers.alpha : undefined;
     return {
-      task, K, drafts: numbers?.drafts, drafted: numbers?.drafted, accepted: numbers?.accepted, examined: numbers?.examined,
-      alpha: numbers?.alpha, used: numbers?.used, length: numbers?.length, naive, implied: naive && (naive - 1) / K,
-      first: numbers?.positions[0], positions: numbers && places(numbers.positions),
+      task,
+      K,
+      drafts: numbers?.drafts,
+      drafted: numbers?.drafted,
+      accepted: numbers?.accepted,
+      examined: numbers?.examined,
+      alpha: numbers?.alpha,
+      used: numbers?.used,
+      length: numbers?.length,
+      naive,
+      implied: naive && (naive - 1) / K,
+      first: numbers?.positions[0],
+      positions: numbers && places(numbers.positions),
     };
   }
 
@@ -87,13 +107,29 @@ export class RateNames extends OrderWidget {
     const { numbers } = this;
     const name = /** @type {"length" | "used"} */ (this.from.value);
     const isComplete = this.value.value !== "" && this.K.value !== "";
-    const found = isComplete ? fromTotal(name, this.value.valueAsNumber, this.K.valueAsNumber) : null;
+    const found = isComplete
+      ? fromTotal(name, this.value.valueAsNumber, this.K.valueAsNumber)
+      : null;
     this.result.hidden = !found;
-    setText(this.words, found ? "" : isComplete ? "No run with drafts of that many tokens has this number." : "Type both numbers.");
+    setText(
+      this.words,
+      found
+        ? ""
+        : isComplete
+          ? "No run with drafts of that many tokens has this number."
+          : "Type both numbers.",
+    );
     if (!found) return;
-    const rows = [["tokens per forward", found.length.toFixed(2)], ["accepted / drafted", percent(found.used)], ["accepted / examined (α)", "does not follow"]];
-    this.result.replaceChildren(...rows.flatMap(([title, value]) => [element("dt", "", title), element("dd", "", value)]));
-    if (numbers && name === "length" && Math.abs(found.used - numbers.used) < CLOSE) this.on.reached("converted");
+    const rows = [
+      ["tokens per forward", found.length.toFixed(2)],
+      ["accepted / drafted", percent(found.used)],
+      ["accepted / examined (α)", "does not follow"],
+    ];
+    this.result.replaceChildren(
+      ...rows.flatMap(([title, value]) => [element("dt", "", title), element("dd", "", value)]),
+    );
+    if (numbers && name === "length" && Math.abs(found.used - numbers.used) < CLOSE)
+      this.on.reached("converted");
   }
 
   draw() {
@@ -106,7 +142,11 @@ export class RateNames extends OrderWidget {
     setText(this.words, this.form.hidden ? "" : "Type both numbers.");
     if (!numbers) return setText(this.words, "Nothing is measured yet.");
     const { drafts, drafted, examined, accepted, positions } = numbers;
-    if (scene.show === "names" && this.table.hidden) setText(this.words, `${drafts} drafts of ${positions.length} tokens: ${drafted} tokens drafted, ${examined} examined, ${accepted} accepted.`);
+    if (scene.show === "names" && this.table.hidden)
+      setText(
+        this.words,
+        `${drafts} drafts of ${positions.length} tokens: ${drafted} tokens drafted, ${examined} examined, ${accepted} accepted.`,
+      );
     if (!this.table.hidden) this.drawNames(numbers);
     if (scene.show === "reports") this.drawReports(numbers);
   }
@@ -116,21 +156,34 @@ export class RateNames extends OrderWidget {
     const rows = [
       ["vLLM", "Mean acceptance length", length.toFixed(2), "tokens per forward"],
       ["vLLM", "Avg Draft acceptance rate", percent(used), "accepted / drafted"],
-      ["vLLM", "Per-position acceptance rate", places(positions), "drafts accepted up to each position"],
+      [
+        "vLLM",
+        "Per-position acceptance rate",
+        places(positions),
+        "drafts accepted up to each position",
+      ],
       ["SGLang", "accept length", length.toFixed(2), "tokens per forward"],
       ["SGLang", "accept rate", used.toFixed(2), "accepted / drafted"],
       ["llama.cpp", "draft acceptance rate", used.toFixed(2), "accepted / drafted"],
-      ["this page", "acceptance rate α", this.scene.hidden === "alpha" ? "?" : alpha.toFixed(2), "accepted / examined"],
+      [
+        "this page",
+        "acceptance rate α",
+        this.scene.hidden === "alpha" ? "?" : alpha.toFixed(2),
+        "accepted / examined",
+      ],
     ];
     const head = element("tr");
-    for (const name of ["engine", "its name", "this run", "what it is"]) head.append(element("th", "", name));
+    for (const name of ["engine", "its name", "this run", "what it is"])
+      head.append(element("th", "", name));
     const [top, body] = [element("thead"), element("tbody")];
     top.append(head);
-    body.append(...rows.map((cells) => {
-      const row = element("tr");
-      row.append(...cells.map((text, at) => element("td", at === 2 ? "rate-value" : "", text)));
-      return row;
-    }));
+    body.append(
+      ...rows.map((cells) => {
+        const row = element("tr");
+        row.append(...cells.map((text, at) => element("td", at === 2 ? "rate-value" : "", text)));
+        return row;
+      }),
+    );
     this.table.replaceChildren(top, body);
   }
 
@@ -142,12 +195,14 @@ export class RateNames extends OrderWidget {
       `Drafts of ${K} tokens. Acceptance rate ${percent(alpha)} (accepted / examined), ${length.toFixed(2)} tokens per forward.`,
       `Drafts of ${K} tokens. Acceptance rate ${percent(used)} (accepted / drafted), ${(1 + K * alpha).toFixed(2)} tokens per forward.`,
     ];
-    this.reports.replaceChildren(...told.map((text, at) => {
-      const isWrong = this.isRevealed && at === 2;
-      const item = element("li", isWrong ? "rejected" : "");
-      item.append(element("b", "", `Report ${"ABC"[at]}`), ` ${text}`);
-      return item;
-    }));
+    this.reports.replaceChildren(
+      ...told.map((text, at) => {
+        const isWrong = this.isRevealed && at === 2;
+        const item = element("li", isWrong ? "rejected" : "");
+        item.append(element("b", "", `Report ${"ABC"[at]}`), ` ${text}`);
+        return item;
+      }),
+    );
   }
 }
 

@@ -32,12 +32,26 @@ export function fromTotal(name, value, K) {
  */
 export function rateNumbers(rounds, K) {
   const whole = rounds.filter((round) => round.length === K);
-  const count = (/** @type {string[]} */ outcomes, /** @type {string} */ name) => outcomes.filter((each) => each === name).length;
+  const count = (/** @type {string[]} */ outcomes, /** @type {string} */ name) =>
+    outcomes.filter((each) => each === name).length;
   const accepted = count(whole.flat(), "accepted");
   const examined = accepted + count(whole.flat(), "rejected");
-  const positions = Array.from({ length: K }, (_, at) => count(whole.map((round) => round[at]), "accepted") / whole.length);
+  const positions = Array.from(
+    { length: K },
+    (_, at) =>
+      count(
+        whole.map((round) => round[at]),
+        "accepted",
+      ) / whole.length,
+  );
   return {
-    drafts: whole.length, drafted: whole.length * K, accepted, examined, positions,
-    alpha: accepted / examined, used: accepted / (whole.length * K), length: 1 + accepted / whole.length,
+    drafts: whole.length,
+    drafted: whole.length * K,
+    accepted,
+    examined,
+    positions,
+    alpha: accepted / examined,
+    used: accepted / (whole.length * K),
+    length: 1 + accepted / whole.length,
   };
 }

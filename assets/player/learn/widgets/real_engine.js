@@ -8,7 +8,11 @@ import { ratesOf, serversNumbers, serversPossible } from "./engine_numbers.js";
 /** @typedef {import("./engine_numbers.js").EngineCounts} EngineCounts */
 
 /** @type {Record<string, string>} */
-const NAMES = { plain: "without a draft", draft: "with a draft", foreign: "with a draft of another vocabulary" };
+const NAMES = {
+  plain: "without a draft",
+  draft: "with a draft",
+  foreign: "with a draft of another vocabulary",
+};
 
 export class RealEngine extends MeasuredTables {
   static id = "real-engine";
@@ -42,16 +46,34 @@ export class RealEngine extends MeasuredTables {
       case "health":
         return {
           head: ["server", "/health", "tokens", "drafted", "accepted"],
-          rows: servers.map(({ name, health, tokens, drafted, accepted }) => [NAMES[name], health, ...[tokens, drafted, accepted].map(String)]),
+          rows: servers.map(({ name, health, tokens, drafted, accepted }) => [
+            NAMES[name],
+            health,
+            ...[tokens, drafted, accepted].map(String),
+          ]),
         };
       case "counts":
-        return { head: ["llama.cpp", ""], rows: [["tokens", String(theirs.tokens)], ["looks over a draft", String(theirs.drafts)], ["drafted tokens", String(theirs.drafted)], ["accepted", String(theirs.accepted)]] };
+        return {
+          head: ["llama.cpp", ""],
+          rows: [
+            ["tokens", String(theirs.tokens)],
+            ["looks over a draft", String(theirs.drafts)],
+            ["drafted tokens", String(theirs.drafted)],
+            ["accepted", String(theirs.accepted)],
+          ],
+        };
       case "compare":
-        return { head: ["counted by", "looks", "drafted", "accepted", "at each place"], rows: [counts("our decoder", ours), counts("llama.cpp", theirs)] };
+        return {
+          head: ["counted by", "looks", "drafted", "accepted", "at each place"],
+          rows: [counts("our decoder", ours), counts("llama.cpp", theirs)],
+        };
       default:
         return {
           head: ["at once", "with drafts", "without"],
-          rows: levels.map((level) => [String(level.at_once), ...[ratesOf(level).draft, ratesOf(level).plain].map((rate) => rate.toFixed(0))]),
+          rows: levels.map((level) => [
+            String(level.at_once),
+            ...[ratesOf(level).draft, ratesOf(level).plain].map((rate) => rate.toFixed(0)),
+          ]),
           words: "Tokens a second of all requests together, the median of several passes.",
         };
     }

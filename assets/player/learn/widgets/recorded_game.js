@@ -25,12 +25,25 @@ export class RecordedGame {
   judge(typed, isKept = true) {
     const { places, rival } = this.recorded;
     const place = places[this.at];
-    const guess = pieces(typed, places.slice(this.at).map(({ token }) => token));
+    const guess = pieces(
+      typed,
+      places.slice(this.at).map(({ token }) => token),
+    );
     const round = this.round(guess, place);
     const other = this.round(place.rival.slice(0, guess.length), place);
     const most = places.length - this.at;
-    if (isKept) this.at += Math.min(most, round.verdicts.outcome.filter((/** @type {string} */ each) => each === "accepted").length + 1);
-    return this.message({ round, rival: guess.length ? other : null, rival_title: rival, has_ended: this.at >= places.length });
+    if (isKept)
+      this.at += Math.min(
+        most,
+        round.verdicts.outcome.filter((/** @type {string} */ each) => each === "accepted").length +
+          1,
+      );
+    return this.message({
+      round,
+      rival: guess.length ? other : null,
+      rival_title: rival,
+      has_ended: this.at >= places.length,
+    });
   }
 
   /**
@@ -41,16 +54,40 @@ export class RecordedGame {
     const { places } = this.recorded;
     const wrong = guess.findIndex((text, index) => places[this.at + index]?.token !== text);
     const kept = wrong < 0 ? guess.length : wrong;
-    const outcome = guess.map((_, index) => (index < kept ? "accepted" : index === kept ? "rejected" : "unreached"));
+    const outcome = guess.map((_, index) =>
+      index < kept ? "accepted" : index === kept ? "rejected" : "unreached",
+    );
     const chance = outcome.map((each) => (each === "accepted" ? 1 : 0));
     const nothing = guess.map(() => null);
     const next = places[this.at + kept];
     const kind = wrong >= 0 ? "recovered" : guess.length ? "bonus" : "plain";
     return {
       rule: "token",
-      tree: { drawing: "chosen", nodes: { id: guess.map((text) => this.number(text)), parent: guess.map((_, index) => index - 1), depth: guess.map((_, index) => index + 1) } },
-      verdicts: { outcome, p: chance, q: guess.map(() => 1), accept: chance, u: nothing, residual: nothing, raw_p: chance, raw_q: nothing },
-      positions: [{ parent: -1, id: place.likely.map(([text]) => this.number(text)), p: place.likely.map(([, p]) => p) }],
+      tree: {
+        drawing: "chosen",
+        nodes: {
+          id: guess.map((text) => this.number(text)),
+          parent: guess.map((_, index) => index - 1),
+          depth: guess.map((_, index) => index + 1),
+        },
+      },
+      verdicts: {
+        outcome,
+        p: chance,
+        q: guess.map(() => 1),
+        accept: chance,
+        u: nothing,
+        residual: nothing,
+        raw_p: chance,
+        raw_q: nothing,
+      },
+      positions: [
+        {
+          parent: -1,
+          id: place.likely.map(([text]) => this.number(text)),
+          p: place.likely.map(([, p]) => p),
+        },
+      ],
       extra: next ? { id: this.number(next.token), kind, parent: kept - 1, prob: 1 } : null,
       verify_seconds: place.seconds,
     };
@@ -58,7 +95,14 @@ export class RecordedGame {
 
   /** @param {object} changes */
   message(changes) {
-    const nothing = { kind: "typed", begun: [], round: null, rival: null, rival_title: this.recorded.rival, has_ended: false };
+    const nothing = {
+      kind: "typed",
+      begun: [],
+      round: null,
+      rival: null,
+      rival_title: this.recorded.rival,
+      has_ended: false,
+    };
     return { ...nothing, ...changes, texts: { ...this.texts } };
   }
 

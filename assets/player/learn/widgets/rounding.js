@@ -37,8 +37,20 @@ export class Rounding extends OrderWidget {
     this.again.addEventListener("click", () => this.add());
     this.list = element("ol", "rounding-sums");
     box.classList.add("rounding");
-    box.replaceChildren(this.head, this.key, this.picture, this.words, this.again, this.list, this.row.box);
-    this.key.append(marked("is-margin", "lead of the best token over the second"), marked("is-moved", "moved by rounding"), marked("is-near", "moved by at least its lead"));
+    box.replaceChildren(
+      this.head,
+      this.key,
+      this.picture,
+      this.words,
+      this.again,
+      this.list,
+      this.row.box,
+    );
+    this.key.append(
+      marked("is-margin", "lead of the best token over the second"),
+      marked("is-moved", "moved by rounding"),
+      marked("is-near", "moved by at least its lead"),
+    );
   }
 
   /** @param {Record<string, string>} scene */
@@ -47,7 +59,11 @@ export class Rounding extends OrderWidget {
     this.sums = [];
     const numbers = scene.numbers ?? "float32";
     const isAsked = scene.show === "ask";
-    this.setOrder(`rounding-${numbers}`, { form: this.pairForm, numbers }, scene.show === "sum" || scene.known === "true");
+    this.setOrder(
+      `rounding-${numbers}`,
+      { form: this.pairForm, numbers },
+      scene.show === "sum" || scene.known === "true",
+    );
     this.row.box.hidden = isAsked || scene.show === "sum";
     this.draw();
     if (this.found && !isAsked) this.on.reached("shown");
@@ -77,8 +93,14 @@ export class Rounding extends OrderWidget {
   get values() {
     const { found, planned, sums } = this;
     return {
-      ...roundingNumbers(this.places), places: (found ?? planned)?.places.length, model: (found ?? planned)?.model, prompt: found?.prompt, together: (found ?? planned)?.together,
-      bits: BITS[this.scene.numbers ?? "float32"], orders: sums.length || undefined, different: sums.length ? new Set(sums).size : undefined,
+      ...roundingNumbers(this.places),
+      places: (found ?? planned)?.places.length,
+      model: (found ?? planned)?.model,
+      prompt: found?.prompt,
+      together: (found ?? planned)?.together,
+      bits: BITS[this.scene.numbers ?? "float32"],
+      orders: sums.length || undefined,
+      different: sums.length ? new Set(sums).size : undefined,
     };
   }
 
@@ -86,7 +108,12 @@ export class Rounding extends OrderWidget {
     const { found, scene } = this;
     const isSum = scene.show === "sum";
     const isShown = !isSum && scene.show !== "ask" && found !== null;
-    setText(this.head, isSum ? "The leads of all places, added up" : `Two forwards, ${BITS[scene.numbers ?? "float32"]}`);
+    setText(
+      this.head,
+      isSum
+        ? "The leads of all places, added up"
+        : `Two forwards, ${BITS[scene.numbers ?? "float32"]}`,
+    );
     this.key.hidden = !isShown;
     this.picture.hidden = isSum;
     this.words.hidden = isSum;
@@ -103,11 +130,20 @@ export class Rounding extends OrderWidget {
 
   drawSums() {
     const [first] = this.sums;
-    this.list.replaceChildren(...this.sums.map((sum) => {
-      const row = element("li", sum === first ? "" : "is-other");
-      row.append(element("span", "number", sum.toPrecision(DIGITS)), element("span", "hint", sum === first ? "" : `${brief(Math.abs(sum - first))} away from the first`));
-      return row;
-    }));
+    this.list.replaceChildren(
+      ...this.sums.map((sum) => {
+        const row = element("li", sum === first ? "" : "is-other");
+        row.append(
+          element("span", "number", sum.toPrecision(DIGITS)),
+          element(
+            "span",
+            "hint",
+            sum === first ? "" : `${brief(Math.abs(sum - first))} away from the first`,
+          ),
+        );
+        return row;
+      }),
+    );
   }
 }
 
@@ -130,7 +166,9 @@ function raised(digits) {
 /** @param {number} value */
 function brief(value) {
   if (value === 0) return "0";
-  return Math.abs(value) < 0.001 ? value.toExponential(1).replace(/e-(\d+)/, (_, power) => ` × 10⁻${raised(power)}`) : value.toPrecision(2);
+  return Math.abs(value) < 0.001
+    ? value.toExponential(1).replace(/e-(\d+)/, (_, power) => ` × 10⁻${raised(power)}`)
+    : value.toPrecision(2);
 }
 
 // Return a picture of the gaps and the changes by rounding, position by position, on a logarithmic
@@ -141,17 +179,28 @@ function picture(places) {
   const least = Math.floor(Math.log10(Math.min(1e-6, ...all)));
   const low = least - 1; // a logarithmic scale has no 0, so 0 is drawn one power of ten below the smallest value
   const high = Math.ceil(Math.log10(Math.max(10, ...all)));
-  const y = (/** @type {number} */ value) => HEIGHT - BOTTOM - ((Math.max(low, value > 0 ? Math.log10(value) : low) - low) / (high - low)) * (HEIGHT - BOTTOM - 12);
-  const x = (/** @type {number} */ at) => LEFT + 8 + (at * (WIDTH - LEFT - 16)) / Math.max(1, (places.length || 64) - 1);
+  const y = (/** @type {number} */ value) =>
+    HEIGHT -
+    BOTTOM -
+    ((Math.max(low, value > 0 ? Math.log10(value) : low) - low) / (high - low)) *
+      (HEIGHT - BOTTOM - 12);
+  const x = (/** @type {number} */ at) =>
+    LEFT + 8 + (at * (WIDTH - LEFT - 16)) / Math.max(1, (places.length || 64) - 1);
   const powers = Array.from({ length: high - low + 1 }, (_, at) => low + at);
-  const lines = powers.map((power) => `<line x1="${LEFT}" x2="${WIDTH}" y1="${y(10 ** power)}" y2="${y(10 ** power)}" class="grid"/>
-    <text x="${LEFT - 6}" y="${y(10 ** power) + 4}" text-anchor="end">${power === low ? "0" : `10${power < 0 ? "⁻" : ""}${raised(String(Math.abs(power)))}`}</text>`);
+  const lines = powers.map(
+    (
+      power,
+    ) => `<line x1="${LEFT}" x2="${WIDTH}" y1="${y(10 ** power)}" y2="${y(10 ** power)}" class="grid"/>
+    <text x="${LEFT - 6}" y="${y(10 ** power) + 4}" text-anchor="end">${power === low ? "0" : `10${power < 0 ? "⁻" : ""}${raised(String(Math.abs(power)))}`}</text>`,
+  );
   const dots = places.map((each, at) => {
     const near = isNear(each) ? " is-near" : "";
     return `<line x1="${x(at)}" x2="${x(at)}" y1="${y(each.margin)}" y2="${y(each.moved)}" class="stem${near}"/>
       <circle cx="${x(at)}" cy="${y(each.margin)}" r="4" class="is-margin${near}"/><rect x="${x(at) - 3.2}" y="${y(each.moved) - 3.2}" width="6.4" height="6.4" class="is-moved${near}"/>`;
   });
-  const label = places.length ? "Lead of the best token, and how far rounding moved it, at each position of the text" : "Nothing is measured yet";
+  const label = places.length
+    ? "Lead of the best token, and how far rounding moved it, at each position of the text"
+    : "Nothing is measured yet";
   return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${label}">${lines.join("")}${dots.join("")}
     <text x="${(LEFT + WIDTH) / 2}" y="${HEIGHT - 4}" text-anchor="middle">places of the text</text></svg>`;
 }

@@ -7,14 +7,23 @@
 // Return the values of a text for a lesson. They are undefined if nothing was measured.
 /** @param {RoundedPlace[]} places */
 export function roundingNumbers(places) {
-  const closest = places.reduce((/** @type {RoundedPlace | null} */ least, each) => (least && least.margin <= each.margin ? least : each), null);
+  const closest = places.reduce(
+    (/** @type {RoundedPlace | null} */ least, each) =>
+      least && least.margin <= each.margin ? least : each,
+    null,
+  );
   const moved = places.map((each) => each.moved).toSorted((a, b) => a - b);
   return {
     places: places.length || undefined,
-    first: closest?.token, second: closest?.second, margin: closest?.margin,
-    most_moved: moved.at(-1), typical_moved: moved[Math.floor(moved.length / 2)],
+    first: closest?.token,
+    second: closest?.second,
+    margin: closest?.margin,
+    most_moved: moved.at(-1),
+    typical_moved: moved[Math.floor(moved.length / 2)],
     near: places.length ? places.filter(isNear).length : undefined,
-    switched: places.length ? places.filter(({ token, other }) => token !== other).length : undefined,
+    switched: places.length
+      ? places.filter(({ token, other }) => token !== other).length
+      : undefined,
   };
 }
 

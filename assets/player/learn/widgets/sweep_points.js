@@ -5,21 +5,34 @@
 
 const SURE = 2; // values that are counted are known to this many standard errors
 
-const tokens = (/** @type {number | null} */ value) => (value === null ? "" : `${value.toFixed(2)} tokens a look`);
+const tokens = (/** @type {number | null} */ value) =>
+  value === null ? "" : `${value.toFixed(2)} tokens a look`;
 
 /** @type {Record<string, Shown>} */
 export const SHOWN = {
   speedup: {
-    title: "Speed compared with plain decoding", hasOne: true, of: ({ speedup }) => speedup, written: (value) => `${value.toFixed(2)}×`,
-    note: (point) => [spreadWords(point), passWords(point)].filter(Boolean).join("; "), error: () => 0,
+    title: "Speed compared with plain decoding",
+    hasOne: true,
+    of: ({ speedup }) => speedup,
+    written: (value) => `${value.toFixed(2)}×`,
+    note: (point) => [spreadWords(point), passWords(point)].filter(Boolean).join("; "),
+    error: () => 0,
   },
   tokens: {
-    title: "Tokens from one look of the target", hasOne: false, of: ({ block_efficiency: each }) => each ?? 0, written: (value) => value.toFixed(2),
-    note: (point) => [passWords(point), shortWords(point)].filter(Boolean).join("; "), error: tokensError,
+    title: "Tokens from one look of the target",
+    hasOne: false,
+    of: ({ block_efficiency: each }) => each ?? 0,
+    written: (value) => value.toFixed(2),
+    note: (point) => [passWords(point), shortWords(point)].filter(Boolean).join("; "),
+    error: tokensError,
   },
   acceptance: {
-    title: "Share of examined guesses that pass", hasOne: false, of: ({ acceptance_rate: rate }) => rate ?? 0, written: (value) => `${Math.round(100 * value)} %`,
-    note: ({ block_efficiency: each }) => tokens(each), error: rateError,
+    title: "Share of examined guesses that pass",
+    hasOne: false,
+    of: ({ acceptance_rate: rate }) => rate ?? 0,
+    written: (value) => `${Math.round(100 * value)} %`,
+    note: ({ block_efficiency: each }) => tokens(each),
+    error: rateError,
   },
 };
 
@@ -36,10 +49,16 @@ function passWords({ acceptance_rate: rate, setting }) {
 /** @param {any} point */
 function shortWords({ rounds, block_efficiency: each, acceptance_by_depth: depths }) {
   if (!depths?.length || each === null) return "";
-  const passed = depths.reduce((/** @type {number} */ sum, /** @type {any} */ depth) => sum + depth.passed, 0);
+  const passed = depths.reduce(
+    (/** @type {number} */ sum, /** @type {any} */ depth) => sum + depth.passed,
+    0,
+  );
   const bare = Math.round(rounds - depths[0].reached);
   const cut = Math.round(rounds + passed - rounds * each);
-  const parts = [bare > 0 && `${bare} examined nothing`, cut > 0 && `${cut} ${cut === 1 ? "was" : "were"} cut short by the text’s end`].filter(Boolean);
+  const parts = [
+    bare > 0 && `${bare} examined nothing`,
+    cut > 0 && `${cut} ${cut === 1 ? "was" : "were"} cut short by the text’s end`,
+  ].filter(Boolean);
   return parts.length ? `of ${Math.round(rounds)} looks ${parts.join(" and ")}` : "";
 }
 
@@ -57,7 +76,9 @@ function spreadWords({ speedups, speedup_spread: spread }) {
 // ratios differ from 1.
 /** @param {number[]} ratios speed ratios of neighbouring measurements of plain decoding */
 export function noiseRange(ratios) {
-  return ratios.length ? { noise_low: Math.min(...ratios, 1), noise_high: Math.max(...ratios, 1) } : {};
+  return ratios.length
+    ? { noise_low: Math.min(...ratios, 1), noise_high: Math.max(...ratios, 1) }
+    : {};
 }
 
 /** @param {number[]} ratios */
@@ -75,23 +96,34 @@ const WORDS = {
   "output-length": (value) => `${value} tokens`,
   task: (value) => value,
   tree: (value) => treeWords(childrenOf(value)),
-  method: (value, { methods }) => methods.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
-  pair: (value, { pairs }) => pairs.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
+  method: (value, { methods }) =>
+    methods.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
+  pair: (value, { pairs }) =>
+    pairs.find((/** @type {any} */ each) => each.name === value)?.title ?? value,
 };
 
 // Return the standard error of the tokens per round. The share of rounds that pass a depth says how
 // often a round accepts at least so many tokens, so the counts by depth give the variance.
 /** @param {any} point */
 function tokensError({ rounds, acceptance_by_depth: depths }) {
-  const sum = (/** @type {(each: any) => number} */ of) => (depths ?? []).reduce((/** @type {number} */ whole, /** @type {any} */ each) => whole + of(each), 0) / rounds;
+  const sum = (/** @type {(each: any) => number} */ of) =>
+    (depths ?? []).reduce(
+      (/** @type {number} */ whole, /** @type {any} */ each) => whole + of(each),
+      0,
+    ) / rounds;
   const mean = sum(({ passed }) => passed);
-  return Math.sqrt(Math.max(0, sum(({ depth, passed }) => (2 * depth - 1) * passed) - mean * mean) / rounds);
+  return Math.sqrt(
+    Math.max(0, sum(({ depth, passed }) => (2 * depth - 1) * passed) - mean * mean) / rounds,
+  );
 }
 
 // Return the standard error of the acceptance rate.
 /** @param {any} point */
 function rateError({ acceptance_rate: rate, acceptance_by_depth: depths }) {
-  const examined = (depths ?? []).reduce((/** @type {number} */ whole, /** @type {any} */ { reached }) => whole + reached, 0);
+  const examined = (depths ?? []).reduce(
+    (/** @type {number} */ whole, /** @type {any} */ { reached }) => whole + reached,
+    0,
+  );
   return rate === null || !examined ? 0 : Math.sqrt((rate * (1 - rate)) / examined);
 }
 
@@ -124,13 +156,19 @@ export function possibleValues(points, shown, words, noise) {
   const numbers = points.map(shown.of);
   const ranges = points.map((point) => rangeOf(point, shown, noise));
   const told = (/** @type {number} */ at) => {
-    const [low, high] = ranges[at].map((each) => (each === Infinity ? "any value" : shown.written(Math.max(0, each))));
+    const [low, high] = ranges[at].map((each) =>
+      each === Infinity ? "any value" : shown.written(Math.max(0, each)),
+    );
     return `${words(points[at])} came to ${shown.written(numbers[at])}; the measurement allows ${low} to ${high}.`;
   };
   // Two counted values differ if their difference is more than twice its standard error.
   const areClose = (/** @type {number} */ one, /** @type {number} */ other) => {
-    if (shown.hasOne) return ranges[one][0] <= ranges[other][1] && ranges[other][0] <= ranges[one][1];
-    return Math.abs(numbers[one] - numbers[other]) <= SURE * Math.hypot(shown.error(points[one]), shown.error(points[other]));
+    if (shown.hasOne)
+      return ranges[one][0] <= ranges[other][1] && ranges[other][0] <= ranges[one][1];
+    return (
+      Math.abs(numbers[one] - numbers[other]) <=
+      SURE * Math.hypot(shown.error(points[one]), shown.error(points[other]))
+    );
   };
   const rivals = (/** @type {number} */ end) => {
     const at = numbers.indexOf(end);
@@ -140,9 +178,15 @@ export function possibleValues(points, shown, words, noise) {
   const last = points.length - 1;
   const [first, end] = [ranges[0], ranges[last]];
   return {
-    winner: rivals(Math.max(...numbers)), lowest: rivals(Math.min(...numbers)),
-    ...(shown.hasOne && { first_speedup: { values: first, words: told(0) }, last_speedup: { values: end, words: told(last) } }),
-    ...(shown.hasOne && { trend: { values: [end[0] / first[1], end[1] / first[0]], words: `${told(0)} ${told(last)}` } }),
+    winner: rivals(Math.max(...numbers)),
+    lowest: rivals(Math.min(...numbers)),
+    ...(shown.hasOne && {
+      first_speedup: { values: first, words: told(0) },
+      last_speedup: { values: end, words: told(last) },
+    }),
+    ...(shown.hasOne && {
+      trend: { values: [end[0] / first[1], end[1] / first[0]], words: `${told(0)} ${told(last)}` },
+    }),
   };
 }
 
@@ -152,7 +196,9 @@ export function possibleValues(points, shown, words, noise) {
  * @param {any} setup
  */
 export function settingWords(setting, setup) {
-  return Object.entries(setting).map(([axis, value]) => WORDS[axis]?.(value, setup) ?? `${axis} ${value}`).join(", ");
+  return Object.entries(setting)
+    .map(([axis, value]) => WORDS[axis]?.(value, setup) ?? `${axis} ${value}`)
+    .join(", ");
 }
 
 // Return the children per depth of a tree as a sweep writes it, such as "2x1x1".
@@ -231,7 +277,13 @@ export function ends(points, shown, words) {
   const numbers = points.map(shown.of);
   const winner = numbers.indexOf(Math.max(...numbers));
   const [, second] = points.toSorted((one, other) => shown.of(other) - shown.of(one));
-  const chosen = { first: points[0], last: points.at(-1), best: points[winner], second, worst: points[numbers.indexOf(Math.min(...numbers))] };
+  const chosen = {
+    first: points[0],
+    last: points.at(-1),
+    best: points[winner],
+    second,
+    worst: points[numbers.indexOf(Math.min(...numbers))],
+  };
   const named = Object.entries(chosen).flatMap(([name, point]) => [
     [name, point && words(point)],
     [`${name}_speedup`, point?.speedup],
@@ -246,5 +298,11 @@ export function ends(points, shown, words) {
   const { first, last } = chosen;
   const trend = first && last ? last.speedup / first.speedup : undefined;
   const lowest = points.length ? numbers.indexOf(Math.min(...numbers)) : undefined;
-  return { ...Object.fromEntries(named), points: points.length || undefined, winner: points.length ? winner : undefined, lowest, trend };
+  return {
+    ...Object.fromEntries(named),
+    points: points.length || undefined,
+    winner: points.length ? winner : undefined,
+    lowest,
+    trend,
+  };
 }

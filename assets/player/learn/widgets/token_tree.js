@@ -52,7 +52,15 @@ export class TokenTree extends Widget {
     this.words = element("p", "forward-words");
     this.words.setAttribute("role", "status");
     box.classList.add("token-tree");
-    box.replaceChildren(this.context, picture, this.next, this.table, this.mask, this.slots, this.words);
+    box.replaceChildren(
+      this.context,
+      picture,
+      this.next,
+      this.table,
+      this.mask,
+      this.slots,
+      this.words,
+    );
     this.chart = new Chart(chart, course.theme);
   }
 
@@ -85,7 +93,9 @@ export class TokenTree extends Widget {
   /** @param {number} node */
   text(node) {
     const { trace, round } = /** @type {{ trace: Trace, round: Round }} */ (this.place);
-    return node === ROOT ? trace.main.tokens[round.firstToken - 1]?.text ?? "" : trace.text(round.tokenId(node));
+    return node === ROOT
+      ? (trace.main.tokens[round.firstToken - 1]?.text ?? "")
+      : trace.text(round.tokenId(node));
   }
 
   get values() {
@@ -97,17 +107,31 @@ export class TokenTree extends Widget {
     const taken = round.accepted[0] ?? first;
     const tried = triedBefore(round, taken);
     return {
-      prompt: trace.header.prompt, model: trace.header.target.name,
-      nodes: parent.length, deep: Math.max(...depth), branches: parent.filter((each) => each === ROOT).length,
-      first: this.text(first), first_p: round.verdict(first).p, first_u: round.verdict(first).u ?? undefined,
-      taken: this.text(taken), taken_p: round.verdict(taken).p, taken_accept: round.verdict(taken).accept,
-      taken_u: round.verdict(taken).u ?? undefined, tried: tried.length, ...drawnSibling(round, taken),
+      prompt: trace.header.prompt,
+      model: trace.header.target.name,
+      nodes: parent.length,
+      deep: Math.max(...depth),
+      branches: parent.filter((each) => each === ROOT).length,
+      first: this.text(first),
+      first_p: round.verdict(first).p,
+      first_u: round.verdict(first).u ?? undefined,
+      taken: this.text(taken),
+      taken_p: round.verdict(taken).p,
+      taken_accept: round.verdict(taken).accept,
+      taken_u: round.verdict(taken).u ?? undefined,
+      tried: tried.length,
+      ...drawnSibling(round, taken),
       left: 1 - tried.reduce((sum, node) => sum + round.verdict(node).p, 0),
-      kept: round.accepted.length, examined: round.stops.filter((stop) => stop !== EXTRA).length,
+      kept: round.accepted.length,
+      examined: round.stops.filter((stop) => stop !== EXTRA).length,
       unread: round.outcomes.filter((each) => each === "unreached").length,
-      extra: round.extra ? this.text(EXTRA) : undefined, emitted: round.emitted.length,
-      kept_slots: round.accepted.length + 1, dropped: round.outcomes.length - round.accepted.length,
-      chosen: this.text(chosen), sees: mayLook(round, chosen).length, rows: parent.length + 1,
+      extra: round.extra ? this.text(EXTRA) : undefined,
+      emitted: round.emitted.length,
+      kept_slots: round.accepted.length + 1,
+      dropped: round.outcomes.length - round.accepted.length,
+      chosen: this.text(chosen),
+      sees: mayLook(round, chosen).length,
+      rows: parent.length + 1,
     };
   }
 
@@ -119,7 +143,11 @@ export class TokenTree extends Widget {
     this.on.changed();
     if (this.walked < place.round.stops.length) return;
     const { round } = place;
-    if (round.extraKind === "recovered" && !round.isGreedy) setText(this.words, `r is how probable ${tokenLabel(this.text(EXTRA))} is in the residual: in what is left of p.`);
+    if (round.extraKind === "recovered" && !round.isGreedy)
+      setText(
+        this.words,
+        `r is how probable ${tokenLabel(this.text(EXTRA))} is in the residual: in what is left of p.`,
+      );
     this.on.reached("walked");
   }
 
@@ -131,12 +159,18 @@ export class TokenTree extends Widget {
     if (right.includes(row)) {
       this.looked.add(row);
       const isWhole = this.looked.size === right.length;
-      const found = row === chosen ? "Itself: always." : `${tokenLabel(this.text(row))} is before it on its own path.`;
+      const found =
+        row === chosen
+          ? "Itself: always."
+          : `${tokenLabel(this.text(row))} is before it on its own path.`;
       setText(this.words, isWhole ? "That is its whole row." : `Yes. ${found}`);
       this.drawMask();
       if (isWhole) this.on.reached("masked");
     } else {
-      setText(this.words, `No: ${tokenLabel(this.text(row))} is not on the way from the root to ${tokenLabel(this.text(chosen))}. For this guess that token was never written.`);
+      setText(
+        this.words,
+        `No: ${tokenLabel(this.text(row))} is not on the way from the root to ${tokenLabel(this.text(chosen))}. For this guess that token was never written.`,
+      );
     }
   }
 
@@ -152,7 +186,10 @@ export class TokenTree extends Widget {
     }
     this.looked.add(row);
     const isWhole = this.looked.size === right.length;
-    setText(this.words, isWhole ? "Those stay; all others are given back." : `Yes: ${name} is in the text.`);
+    setText(
+      this.words,
+      isWhole ? "Those stay; all others are given back." : `Yes: ${name} is in the text.`,
+    );
     this.drawSlots();
     if (isWhole) this.on.reached("rolled-back");
   }
@@ -161,8 +198,15 @@ export class TokenTree extends Widget {
     const { place, scene } = this;
     if (!place) return;
     const { trace, round } = place;
-    const before = trace.main.tokens.slice(Math.max(0, round.firstToken - CONTEXT), round.firstToken).map(({ text }) => text).join("");
-    this.context.replaceChildren(element("span", "hint", `“${trace.header.prompt}” `), round.firstToken > CONTEXT ? "… " : "", before);
+    const before = trace.main.tokens
+      .slice(Math.max(0, round.firstToken - CONTEXT), round.firstToken)
+      .map(({ text }) => text)
+      .join("");
+    this.context.replaceChildren(
+      element("span", "hint", `“${trace.header.prompt}” `),
+      round.firstToken > CONTEXT ? "… " : "",
+      before,
+    );
     const isMask = scene.show === "mask";
     const isCache = scene.show === "cache";
     this.next.hidden = scene.show !== "walk";
@@ -185,12 +229,22 @@ export class TokenTree extends Widget {
     if (!this.place) return;
     const { round } = this.place;
     const judged = new Set(round.stops.slice(0, this.walked));
-    const role = (/** @type {number} */ node) => (node === EXTRA ? (judged.has(EXTRA) ? round.extraKind ?? "absent" : "absent") : judged.has(node) ? round.outcomes[node] : "unreached");
+    const role = (/** @type {number} */ node) =>
+      node === EXTRA
+        ? judged.has(EXTRA)
+          ? (round.extraKind ?? "absent")
+          : "absent"
+        : judged.has(node)
+          ? round.outcomes[node]
+          : "unreached";
     const drawing = round.treeDrawing;
     const last = round.stops[this.walked - 1];
-    const ring = this.scene.node ? this.chosen : last ?? null;
+    const ring = this.scene.node ? this.chosen : (last ?? null);
     const { data, layout } = treeFigure(drawing, role, (_, [head]) => [head]);
-    const shapes = ring === null || ring === EXTRA ? [] : ringAround(drawing, ring, this.course.theme.selectColour);
+    const shapes =
+      ring === null || ring === EXTRA
+        ? []
+        : ringAround(drawing, ring, this.course.theme.selectColour);
     this.chart.draw({ data, layout: { ...layout, shapes } });
   }
 
@@ -211,9 +265,15 @@ export class TokenTree extends Widget {
    */
   row(round, stop) {
     const text = tokenLabel(this.text(stop));
-    if (stop === EXTRA) return verdictRow(stop, text, extraNumbers(round).slice(0, 3), outcomeOf(round, stop) ?? "");
+    if (stop === EXTRA)
+      return verdictRow(stop, text, extraNumbers(round).slice(0, 3), outcomeOf(round, stop) ?? "");
     const { p, accept, u } = round.verdict(stop);
-    return verdictRow(stop, text, [probability(p), probability(accept), u === null ? "" : probability(u)], round.outcomes[stop]);
+    return verdictRow(
+      stop,
+      text,
+      [probability(p), probability(accept), u === null ? "" : probability(u)],
+      round.outcomes[stop],
+    );
   }
 
   // Draw the mask with one row for each token of the forward. The cells of the chosen row are
@@ -223,7 +283,11 @@ export class TokenTree extends Widget {
     const rows = [ROOT, ...round.indices];
     const head = element("thead");
     const names = element("tr");
-    names.append(element("td"), element("th", "mask-text", "text so far"), ...rows.map((row) => element("th", "", tokenLabel(this.text(row)))));
+    names.append(
+      element("td"),
+      element("th", "mask-text", "text so far"),
+      ...rows.map((row) => element("th", "", tokenLabel(this.text(row)))),
+    );
     head.append(names);
     const body = element("tbody");
     for (const row of rows) body.append(this.maskRow(round, row, rows));
@@ -242,7 +306,7 @@ export class TokenTree extends Widget {
     for (const other of rows) {
       const cell = element("td");
       if (row === this.chosen) cell.append(this.cell(other, seen));
-      else if (seen.includes(other)) (cell.className = "is-seen"), setText(cell, "✓");
+      else if (seen.includes(other)) ((cell.className = "is-seen"), setText(cell, "✓"));
       made.append(cell);
     }
     return made;
@@ -253,16 +317,25 @@ export class TokenTree extends Widget {
    * @param {number[]} seen
    */
   cell(other, seen) {
-    const made = this.button(other, seen.includes(other), this.looked.has(other) ? "✓" : "", () => this.look(other));
-    made.setAttribute("aria-label", `${tokenLabel(this.text(this.chosen))} may look at ${tokenLabel(this.text(other))}`);
+    const made = this.button(other, seen.includes(other), this.looked.has(other) ? "✓" : "", () =>
+      this.look(other),
+    );
+    made.setAttribute(
+      "aria-label",
+      `${tokenLabel(this.text(this.chosen))} may look at ${tokenLabel(this.text(other))}`,
+    );
     return made;
   }
 
   drawSlots() {
     const { round } = /** @type {{ round: Round }} */ (this.place);
     const right = [ROOT, ...round.accepted];
-    const made = [ROOT, ...round.indices].map((row) => this.button(row, right.includes(row), tokenLabel(this.text(row)), () => this.keep(row)));
-    keepingFocus(this.slots, () => this.slots.replaceChildren(element("span", "hint", "the text so far, then:"), ...made));
+    const made = [ROOT, ...round.indices].map((row) =>
+      this.button(row, right.includes(row), tokenLabel(this.text(row)), () => this.keep(row)),
+    );
+    keepingFocus(this.slots, () =>
+      this.slots.replaceChildren(element("span", "hint", "the text so far, then:"), ...made),
+    );
   }
 
   // Return the button for a token. `isRight` is true if the exercise asks for this token.
@@ -290,7 +363,12 @@ export class TokenTree extends Widget {
  * @param {() => void} drawAnew
  */
 function keepingFocus(box, drawAnew) {
-  const held = box.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.looked : undefined;
+  const held = box.contains(document.activeElement)
+    ? /** @type {HTMLElement} */ (document.activeElement).dataset.looked
+    : undefined;
   drawAnew();
-  if (held !== undefined) /** @type {HTMLElement | null} */ (box.querySelector(`[data-looked="${held}"]`))?.focus({ preventScroll: true });
+  if (held !== undefined)
+    /** @type {HTMLElement | null} */ (box.querySelector(`[data-looked="${held}"]`))?.focus({
+      preventScroll: true,
+    });
 }

@@ -24,7 +24,11 @@ export function mayLook({ record }, row) {
  */
 export function triedBefore({ record, outcomes }, node) {
   const { parent } = record.tree.nodes;
-  return outcomes.map((_, each) => each).filter((each) => each < node && parent[each] === parent[node] && outcomes[each] === "rejected");
+  return outcomes
+    .map((_, each) => each)
+    .filter(
+      (each) => each < node && parent[each] === parent[node] && outcomes[each] === "rejected",
+    );
 }
 
 // Return how a token was judged after one rejected sibling: its probability in the residual, and
@@ -37,6 +41,12 @@ export function triedBefore({ record, outcomes }, node) {
 export function drawnSibling(round, node) {
   const { p, q, residual } = round.verdict(node);
   const beyond = Math.max(0, p - q);
-  const isSecond = round.record.tree.drawing === "independent" && triedBefore(round, node).length === 1;
-  return { taken_q: q, taken_residual: residual ?? undefined, taken_beyond: beyond, owed: isSecond && residual ? beyond / residual : undefined };
+  const isSecond =
+    round.record.tree.drawing === "independent" && triedBefore(round, node).length === 1;
+  return {
+    taken_q: q,
+    taken_residual: residual ?? undefined,
+    taken_beyond: beyond,
+    owed: isSecond && residual ? beyond / residual : undefined,
+  };
 }

@@ -18,11 +18,17 @@ const SEEN = 0.001; // smallest probability that a bar can show
  */
 export function barsOf({ ids, p, q, shared }, guess) {
   const words = ids.map((_, bin) => bin).slice(0, -1);
-  const order = words.toSorted((a, b) => Math.max(p[b], q[b]) - Math.max(p[a], q[a])).filter((bin) => bin !== guess);
+  const order = words
+    .toSorted((a, b) => Math.max(p[b], q[b]) - Math.max(p[a], q[a]))
+    .filter((bin) => bin !== guess);
   const shown = [guess, ...order.slice(0, SHOWN - 1)].sort((a, b) => p[b] - p[a]);
   const others = ids.map((_, bin) => bin).filter((bin) => !shown.includes(bin));
-  const sum = (/** @type {number[]} */ values) => others.reduce((total, bin) => total + values[bin], 0);
-  const shownTogether = others.reduce((total, bin) => total + (ids[bin] === null ? shared : Math.min(p[bin], q[bin])), 0);
+  const sum = (/** @type {number[]} */ values) =>
+    others.reduce((total, bin) => total + values[bin], 0);
+  const shownTogether = others.reduce(
+    (total, bin) => total + (ids[bin] === null ? shared : Math.min(p[bin], q[bin])),
+    0,
+  );
   const least = Math.min(sum(p), sum(q));
   return {
     labels: [...shown.map((bin) => String(ids[bin])), null],
@@ -53,7 +59,8 @@ export function overlap(bars) {
 /** @param {Bars} bars */
 export function beyond(bars) {
   const { p, q } = bars;
-  const over = (/** @type {number[]} */ values) => values.map((value, at) => Math.max(0, value - common(bars, at)));
+  const over = (/** @type {number[]} */ values) =>
+    values.map((value, at) => Math.max(0, value - common(bars, at)));
   return { thrown: over(q), owed: over(p) };
 }
 
@@ -88,5 +95,7 @@ export function changed(probs, at, value) {
   const others = 1 - probs[at];
   const left = 1 - value;
   const even = left / (probs.length - 1);
-  return probs.map((each, bin) => (bin === at ? value : others > 1e-9 ? (each / others) * left : even));
+  return probs.map((each, bin) =>
+    bin === at ? value : others > 1e-9 ? (each / others) * left : even,
+  );
 }

@@ -15,7 +15,11 @@ const SLIDERS = [
   ["K", "K, guesses ahead", 1, 3, 1],
 ];
 /** @type {Record<string, string>} */
-const TITLES = { token: "Token by token", block: "Block verification", "first-failure": "Limits of the block, stopped at the first failure" };
+const TITLES = {
+  token: "Token by token",
+  block: "Block verification",
+  "first-failure": "Limits of the block, stopped at the first failure",
+};
 
 export class TwoWords extends Widget {
   static id = "two-words";
@@ -94,7 +98,8 @@ export class TwoWords extends Widget {
     }
     const answer = await this.course.drive.ask("two_words", this.at);
     if (number !== this.asked) return;
-    if (!answer || answer.error) return setText(this.words, answer?.error ?? "The server cannot be reached.");
+    if (!answer || answer.error)
+      return setText(this.words, answer?.error ?? "The server cannot be reached.");
     this.answer = answer;
     this.draw();
     if (this.isMoved && this.gain < SAME) this.on.reached("equal-rules");
@@ -107,7 +112,13 @@ export class TwoWords extends Widget {
 
   // The draft whose first word is A and whose other words are B.
   get chosen() {
-    return this.answer?.block.drafts.findIndex((/** @type {any} */ { words }) => words.every((/** @type {number} */ word, /** @type {number} */ at) => word === Number(at > 0))) ?? -1;
+    return (
+      this.answer?.block.drafts.findIndex((/** @type {any} */ { words }) =>
+        words.every(
+          (/** @type {number} */ word, /** @type {number} */ at) => word === Number(at > 0),
+        ),
+      ) ?? -1
+    );
   }
 
   get values() {
@@ -115,10 +126,21 @@ export class TwoWords extends Widget {
     const [token, block] = [answer?.token, answer?.block];
     const draft = block?.drafts[chosen];
     return {
-      p: at.p, q: at.q, K: at.K, draft: draft && spelled(draft.words), drafted: draft?.drafted, wanted: draft?.wanted,
-      token_kept: token?.drafts[chosen].kept, block_kept: draft?.kept, token_accepted: token?.accepted, block_accepted: block?.accepted,
-      gain: answer ? block.accepted / token.accepted - 1 : undefined, token_distance: token && rounded(token.distance), block_distance: block && rounded(block.distance),
-      wrong_distance: answer?.["first-failure"].distance, wrong_accepted: answer?.["first-failure"].accepted,
+      p: at.p,
+      q: at.q,
+      K: at.K,
+      draft: draft && spelled(draft.words),
+      drafted: draft?.drafted,
+      wanted: draft?.wanted,
+      token_kept: token?.drafts[chosen].kept,
+      block_kept: draft?.kept,
+      token_accepted: token?.accepted,
+      block_accepted: block?.accepted,
+      gain: answer ? block.accepted / token.accepted - 1 : undefined,
+      token_distance: token && rounded(token.distance),
+      block_distance: block && rounded(block.distance),
+      wrong_distance: answer?.["first-failure"].distance,
+      wrong_accepted: answer?.["first-failure"].accepted,
     };
   }
 
@@ -130,11 +152,19 @@ export class TwoWords extends Widget {
     const { answer, scene } = this;
     if (!answer) return;
     const isTexts = scene.show === "texts";
-    if (isTexts) this.list.replaceChildren(...["token", "block", "first-failure"].map((name) => this.texts(name)));
+    if (isTexts)
+      this.list.replaceChildren(
+        ...["token", "block", "first-failure"].map((name) => this.texts(name)),
+      );
     else this.list.replaceChildren(this.drafts());
     const { token, block } = answer;
     this.words.hidden = isTexts || !this.isTold;
-    setText(this.words, isTexts || !this.isTold ? "" : `Accepted on average: ${token.accepted.toFixed(3)} token by token, ${block.accepted.toFixed(3)} as a block.`);
+    setText(
+      this.words,
+      isTexts || !this.isTold
+        ? ""
+        : `Accepted on average: ${token.accepted.toFixed(3)} token by token, ${block.accepted.toFixed(3)} as a block.`,
+    );
   }
 
   // List all drafts, with how often each is written and how often each rule keeps all of it.
@@ -142,11 +172,20 @@ export class TwoWords extends Widget {
     const { token, block } = this.answer;
     const table = element("table", "verdicts two-words-table");
     const head = element("tr");
-    for (const name of ["draft", "drafted", "by the target", "kept, token by token", "kept, block"]) head.append(element("th", "", name));
+    for (const name of ["draft", "drafted", "by the target", "kept, token by token", "kept, block"])
+      head.append(element("th", "", name));
     const rows = block.drafts.map((/** @type {any} */ draft, /** @type {number} */ at) => {
       const row = element("tr", at === this.chosen ? "is-chosen" : "");
-      const kept = [token.drafts[at].kept, draft.kept].map((share) => (draft.drafted === 0 ? "–" : this.isTold ? percent(share) : "?"));
-      row.append(element("td", "token-text", spelled(draft.words)), ...[draft.drafted, draft.wanted].map((share) => element("td", "number", probability(share))), ...kept.map((text) => element("td", "number", text)));
+      const kept = [token.drafts[at].kept, draft.kept].map((share) =>
+        draft.drafted === 0 ? "–" : this.isTold ? percent(share) : "?",
+      );
+      row.append(
+        element("td", "token-text", spelled(draft.words)),
+        ...[draft.drafted, draft.wanted].map((share) =>
+          element("td", "number", probability(share)),
+        ),
+        ...kept.map((text) => element("td", "number", text)),
+      );
       return row;
     });
     const [top, body] = [element("thead"), element("tbody")];
@@ -163,20 +202,39 @@ export class TwoWords extends Widget {
     const isHidden = name === "first-failure" && !this.isTold;
     const made = element("section", "two-words-rule");
     const title = element("h3", "sweep-title", TITLES[name]);
-    const most = Math.max(...rule.texts.flatMap((/** @type {any} */ { came, wanted }) => [came, wanted]), 0.01);
+    const most = Math.max(
+      ...rule.texts.flatMap((/** @type {any} */ { came, wanted }) => [came, wanted]),
+      0.01,
+    );
     const list = element("ol", "sweep-bars two-words-texts");
-    list.append(...rule.texts.map((/** @type {any} */ { words, came, wanted }) => {
-      const row = element("li");
-      const track = element("span", "sweep-track");
-      const bar = element("i");
-      bar.style.width = `${isHidden ? 0 : (100 * came) / most}%`;
-      const goal = element("i", "chain-draw");
-      goal.style.left = `${(100 * wanted) / most}%`;
-      track.append(bar, goal);
-      row.append(element("span", "sweep-name token-text", spelled(words)), track, element("span", "number", isHidden ? "?" : percent(came)));
-      return row;
-    }));
-    made.append(title, list, element("p", "hint", isHidden ? "Not shown yet." : `Distance from the target: ${probability(rounded(rule.distance))}. The marks are the target’s own probabilities.`));
+    list.append(
+      ...rule.texts.map((/** @type {any} */ { words, came, wanted }) => {
+        const row = element("li");
+        const track = element("span", "sweep-track");
+        const bar = element("i");
+        bar.style.width = `${isHidden ? 0 : (100 * came) / most}%`;
+        const goal = element("i", "chain-draw");
+        goal.style.left = `${(100 * wanted) / most}%`;
+        track.append(bar, goal);
+        row.append(
+          element("span", "sweep-name token-text", spelled(words)),
+          track,
+          element("span", "number", isHidden ? "?" : percent(came)),
+        );
+        return row;
+      }),
+    );
+    made.append(
+      title,
+      list,
+      element(
+        "p",
+        "hint",
+        isHidden
+          ? "Not shown yet."
+          : `Distance from the target: ${probability(rounded(rule.distance))}. The marks are the target’s own probabilities.`,
+      ),
+    );
     return made;
   }
 }

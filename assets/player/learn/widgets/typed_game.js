@@ -31,7 +31,12 @@ export class TypedGame {
     for (const [id, text] of Object.entries(texts)) this.texts.set(Number(id), text);
     this.rivalTitle = title;
     this.hasEnded = hasEnded;
-    this.written.push(...begun.map((/** @type {number} */ id, /** @type {number} */ at) => ({ id, origin: at ? "plain" : "first" })));
+    this.written.push(
+      ...begun.map((/** @type {number} */ id, /** @type {number} */ at) => ({
+        id,
+        origin: at ? "plain" : "first",
+      })),
+    );
     if (!round) return;
     this.round = new Round(round, 0, {}, {});
     this.written.push(...this.round.emitted);
@@ -97,8 +102,15 @@ export function lead({ rate: own }, { rate: other }) {
 export function leadRange(own, other) {
   const found = lead(own, other);
   if (found === undefined) return {};
-  const variances = [own, other].map(({ kept, examined }) => ((kept + 1) * (examined - kept + 1)) / (examined + 2) ** 3);
+  const variances = [own, other].map(
+    ({ kept, examined }) => ((kept + 1) * (examined - kept + 1)) / (examined + 2) ** 3,
+  );
   const by = 2 * Math.sqrt(variances[0] + variances[1]);
   const points = Math.round(100 * by);
-  return { lead: { values: [found - by, found + by], words: `You: ${own.kept} of ${own.examined} examined tokens. The machine: ${other.kept} of ${other.examined}. With so few, chance alone can move the difference by ${points} percentage points.` } };
+  return {
+    lead: {
+      values: [found - by, found + by],
+      words: `You: ${own.kept} of ${own.examined} examined tokens. The machine: ${other.kept} of ${other.examined}. With so few, chance alone can move the difference by ${points} percentage points.`,
+    },
+  };
 }

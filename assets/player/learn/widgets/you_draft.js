@@ -64,7 +64,17 @@ export class YouDraft extends Widget {
     this.source = element("p", "hint");
     this.score = element("p", "typed-score");
     this.guess.input.addEventListener("input", () => this.drawText());
-    this.box.replaceChildren(asking, this.source, this.text, this.guessing, this.peeked, this.state, this.table, this.rival, this.score);
+    this.box.replaceChildren(
+      asking,
+      this.source,
+      this.text,
+      this.guessing,
+      this.peeked,
+      this.state,
+      this.table,
+      this.rival,
+      this.score,
+    );
   }
 
   // Begin a step. The text continues from step to step. The first step starts a text, from a
@@ -99,7 +109,10 @@ export class YouDraft extends Widget {
     this.prompt.input.value = messages[0].prompt;
     this.beginAnew(messages[0].prompt);
     this.recorded = new RecordedGame(messages[0]);
-    setText(this.source, `The model is not loaded yet. This answer of ${messages[0].target} was recorded on ${machine}, at temperature 0, so it continues in the same way whatever you guess. New text loads the model.`);
+    setText(
+      this.source,
+      `The model is not loaded yet. This answer of ${messages[0].target} was recorded on ${machine}, at temperature 0, so it continues in the same way whatever you guess. New text loads the model.`,
+    );
     this.take(this.recorded.begin());
   }
 
@@ -120,7 +133,8 @@ export class YouDraft extends Widget {
   }
 
   ask() {
-    if (!this.guess.input.value) return setText(this.state, "Type what comes next, one word or more.");
+    if (!this.guess.input.value)
+      return setText(this.state, "Type what comes next, one word or more.");
     this.isPeeking = false;
     this.send(this.guess.input.value);
   }
@@ -134,13 +148,22 @@ export class YouDraft extends Widget {
   /** @param {string} typed */
   send(typed) {
     if (this.recorded) return this.take(this.recorded.judge(typed, !this.isPeeking));
-    const prompts = { prompt: this.asked, pair: this.pair?.name, temperature: TEMPERATURE, seed: String(this.seed) };
-    return this.course.drive.start("typed", { form: prompts, written: this.game.ids, typed }, {
-      message: (message) => this.take(message),
-      state: (words) => this.setBusy(true, words),
-      failed: (text) => this.failed(text),
-      ended: () => this.setBusy(false, ""),
-    });
+    const prompts = {
+      prompt: this.asked,
+      pair: this.pair?.name,
+      temperature: TEMPERATURE,
+      seed: String(this.seed),
+    };
+    return this.course.drive.start(
+      "typed",
+      { form: prompts, written: this.game.ids, typed },
+      {
+        message: (message) => this.take(message),
+        state: (words) => this.setBusy(true, words),
+        failed: (text) => this.failed(text),
+        ended: () => this.setBusy(false, ""),
+      },
+    );
   }
 
   halt() {
@@ -215,15 +238,30 @@ export class YouDraft extends Widget {
     const { round, rival, own, other } = game;
     const rejected = round ? round.outcomes.indexOf("rejected") : -1;
     return {
-      prompt: this.asked, model: this.recorded?.recorded.target ?? this.pair?.title, temperature: this.recorded ? "0" : TEMPERATURE, rival: game.rivalTitle,
-      typed: round ? counted(round.outcomes.length, "token") : undefined, judged: round?.outcomes.filter((outcome) => outcome !== "unreached").length, kept: round?.accepted.length,
-      unread: round ? counted(round.outcomes.filter((outcome) => outcome === "unreached").length, "token") : undefined,
+      prompt: this.asked,
+      model: this.recorded?.recorded.target ?? this.pair?.title,
+      temperature: this.recorded ? "0" : TEMPERATURE,
+      rival: game.rivalTitle,
+      typed: round ? counted(round.outcomes.length, "token") : undefined,
+      judged: round?.outcomes.filter((outcome) => outcome !== "unreached").length,
+      kept: round?.accepted.length,
+      unread: round
+        ? counted(round.outcomes.filter((outcome) => outcome === "unreached").length, "token")
+        : undefined,
       failed_token: rejected < 0 ? undefined : game.text(Number(round?.tokenId(rejected))),
       extra: round?.extra ? game.text(round.extra.id) : undefined,
-      emitted: round?.emitted.length, forward: round?.record.verify_seconds,
-      rounds: game.rounds, enough: ENOUGH, lead: lead(own, other), rival_kept: rival?.accepted.length,
-      own_kept: own.kept, own_examined: own.examined, own_rate: own.rate,
-      other_kept: other.kept, other_examined: other.examined, other_rate: other.rate,
+      emitted: round?.emitted.length,
+      forward: round?.record.verify_seconds,
+      rounds: game.rounds,
+      enough: ENOUGH,
+      lead: lead(own, other),
+      rival_kept: rival?.accepted.length,
+      own_kept: own.kept,
+      own_examined: own.examined,
+      own_rate: own.rate,
+      other_kept: other.kept,
+      other_examined: other.examined,
+      other_rate: other.rate,
     };
   }
 
@@ -244,16 +282,29 @@ export class YouDraft extends Widget {
     // The small model's drafts stay hidden until the learner has answered a question: are the
     // learner's or the model's drafts accepted more often?
     this.rival.hidden = this.scene.rival !== "shown";
-    this.rival.replaceChildren(...(rival ? [element("span", "hint", `${game.rivalTitle} guessed here: `), ...this.tokens(rival)] : []));
+    this.rival.replaceChildren(
+      ...(rival
+        ? [element("span", "hint", `${game.rivalTitle} guessed here: `), ...this.tokens(rival)]
+        : []),
+    );
     const its = this.rival.hidden ? "" : ` ${game.rivalTitle}: ${other.kept} of ${other.examined}.`;
-    setText(this.score, game.rounds ? `You: ${own.kept} of ${counted(own.examined, "examined token")} kept.${its}` : "");
+    setText(
+      this.score,
+      game.rounds
+        ? `You: ${own.kept} of ${counted(own.examined, "examined token")} kept.${its}`
+        : "",
+    );
   }
 
   // Return the drafted tokens of a round as elements with their outcomes.
   /** @param {import("../../shared/round.js").Round} round */
   tokens(round) {
     return round.indices.map((node) => {
-      const made = element("span", `typed-guess ${round.outcomes[node]}`, tokenLabel(this.game.text(round.tokenId(node))));
+      const made = element(
+        "span",
+        `typed-guess ${round.outcomes[node]}`,
+        tokenLabel(this.game.text(round.tokenId(node))),
+      );
       made.title = round.outcomes[node];
       return made;
     });
@@ -261,8 +312,14 @@ export class YouDraft extends Widget {
 
   drawText() {
     const { game } = this;
-    const words = game.written.map(({ id, origin }) => element("span", `token ${origin}`, tokenText(game.text(id))));
-    this.text.replaceChildren(element("span", "hint", `“${this.asked || this.prompt.input.value}” `), ...words, element("mark", "", this.guess.input.value || " "));
+    const words = game.written.map(({ id, origin }) =>
+      element("span", `token ${origin}`, tokenText(game.text(id))),
+    );
+    this.text.replaceChildren(
+      element("span", "hint", `“${this.asked || this.prompt.input.value}” `),
+      ...words,
+      element("mark", "", this.guess.input.value || " "),
+    );
   }
 
   drawTable() {
@@ -271,10 +328,15 @@ export class YouDraft extends Widget {
     if (!round?.outcomes.length) return;
     const head = element("thead");
     const names = element("tr");
-    names.append(...["word", "how probable to the target", "random number", "verdict"].map((name) => element("th", "", name)));
+    names.append(
+      ...["word", "how probable to the target", "random number", "verdict"].map((name) =>
+        element("th", "", name),
+      ),
+    );
     head.append(names);
     const rows = element("tbody");
-    for (const node of [...round.indices, ...(round.extra ? [EXTRA] : [])]) rows.append(this.row(round, node));
+    for (const node of [...round.indices, ...(round.extra ? [EXTRA] : [])])
+      rows.append(this.row(round, node));
     this.table.replaceChildren(element("caption", "hint", "A dot · is a space."), head, rows);
   }
 
@@ -284,7 +346,8 @@ export class YouDraft extends Widget {
    */
   row(round, node) {
     const text = tokenLabel(this.game.text(round.tokenId(node)));
-    if (node === EXTRA) return verdictRow(node, text, ["the target’s own", ""], outcomeOf(round, node) ?? "");
+    if (node === EXTRA)
+      return verdictRow(node, text, ["the target’s own", ""], outcomeOf(round, node) ?? "");
     const { p, u } = round.verdict(node);
     const isRead = round.outcomes[node] !== "unreached";
     const values = isRead ? [probability(p), u === null ? "" : probability(u)] : ["", ""];
