@@ -66,6 +66,9 @@ MAY_ENTER = {
     "models.graphs": {"models.llama", "models.matrix_kernels"},
     "models.heads": {"models.llama", "models.matrix_kernels"},
     "models.files": {"models.text", "models.llama", "models.graphs"},
+    **dict.fromkeys(
+        ("engines.vllm", "engines.sglang", "engines.llama_cpp", "engines.transformers"), set[str]()
+    ),
     "experiments.run": set[str](),
     "experiments.sweep": {"experiments.run"},
     "experiments.bug_zoo": {"experiments.run"},

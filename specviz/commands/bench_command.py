@@ -35,7 +35,7 @@ from specviz.models.threads import thread_count
 from specviz.prompts import held_out_prompts, read_prompts, tasks
 from specviz.records import BATCH, SETTINGS, read_integers
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_process import ENGINE, check_installed
+from specviz.serving.llama_cpp.llama_cpp_process import ENGINE, check_installed
 
 _DEFAULT_PROMPTS = 3
 MAX_EARLIER = 10_000  # number of earlier requests that vLLM remembers by default

@@ -29,9 +29,9 @@ from specviz.models.matrix_kernels.projection import in_float32
 from specviz.models.pair_catalog import Pair
 from specviz.records import SETTINGS, SPECULATIVE, DecodingConfig, Round
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_counters import VLLM, EngineCounters
+from specviz.serving.engine_counters import EngineCounters
 from specviz.serving.engine_probe import read_engine, version_at
-from specviz.serving.engine_stream import StreamedToken, check_tells_tokens, stream_tokens
+from specviz.serving.engine_stream import StreamedToken, stream_tokens, token_stream
 
 _METHODS = (EngineMethod.DRAFT_MODEL, EngineMethod.EAGLE)
 FEWEST_PROMPTS = 10  # with fewer prompts, the result says little about other prompts
@@ -83,7 +83,7 @@ def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
     pairs = []
     with _server(options.url, pair, method, config.draft_length) as address:
         engine = read_engine(address).engine
-        check_tells_tokens(address, engine)
+        token_stream(address, engine)  # refuses an engine that does not report its tokens
         for number, request in enumerate(requests, 1):
             pairs.append(side_by_side(request, address, engine))
             progress(f"prompt {number} of {len(requests)}: {pairs[-1].difference or 'the same'}")
@@ -128,10 +128,10 @@ def side_by_side(request: RaceRequest, address: EngineAddress, engine: str) -> S
     """Decode one prompt greedily with chain drafts, by our decoder and by the engine."""
     most, K = request.config.max_new_tokens, request.config.draft_length
     count = counted
-    # vLLM drafts K tokens even near the limit of new tokens, and our decoder drafts fewer there.
-    # With a limit that is K tokens higher, our decoder drafts as vLLM does.
-    if engine == VLLM:
-        count = counted_by_vllm
+    # Some engines draft K tokens even near the limit of new tokens, and our decoder drafts fewer
+    # there. With a limit that is K tokens higher, our decoder drafts as they do.
+    if token_stream(address, engine).drafts_past_end:
+        count = counted_past_end
         longer = replace(request.config, max_new_tokens=most + K)
         request = replace(request, config=longer)
     with in_float32():
@@ -153,11 +153,12 @@ def _written(
     return [each.token_id for each in answer if isinstance(each, StreamedToken)]
 
 
-def counted_by_vllm(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:
-    """Return the counts of our rounds as vLLM would count them.
+def counted_past_end(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:
+    """Return the counts of our rounds as an engine counts them that drafts past the text's end.
 
-    vLLM drafts K tokens in every round and counts all accepted ones, even if fewer tokens are left
-    to write. The first token of the text belongs to no round, because the prefill emits it.
+    Such an engine drafts K tokens in every round and counts all accepted ones, even if fewer tokens
+    are left to write. The first token of the text belongs to no round, because the prefill emits
+    it.
     """
     kept: list[int] = []
     for each in rounds:

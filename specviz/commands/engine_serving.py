@@ -12,7 +12,7 @@ from typing import Any
 from specviz.commands.command import Progress
 from specviz.commands.flags import add_flag, chosen_pair
 from specviz.decoding.drafters.prompt_lookup import LONGEST
-from specviz.engines.engine_facts import server_named
+from specviz.engines.engine_registry import server_named
 from specviz.engines.engine_rules import problems
 from specviz.engines.local_pair import read_local_pair
 from specviz.engines.model_deployment import EngineMethod, ModelDeployment
@@ -21,7 +21,12 @@ from specviz.errors import InputError
 from specviz.models.files.gguf_export import KINDS, export_gguf
 from specviz.models.pair_catalog import Pair
 from specviz.records import SETTINGS
-from specviz.serving.engine_process import ENGINE, RunningEngine, check_installed, serving
+from specviz.serving.llama_cpp.llama_cpp_process import (
+    ENGINE,
+    RunningEngine,
+    check_installed,
+    serving,
+)
 
 METHODS = (EngineMethod.DRAFT_MODEL, EngineMethod.PROMPT_LOOKUP, EngineMethod.NONE)
 _OF_ENGINE = ("pair", "target", "draft", "method", "draft_length", "weights")

@@ -12,7 +12,7 @@ from specviz.decoding.batch_options import BatchOptions
 from specviz.decoding.draft_lengths import POLICIES
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
 from specviz.decoding.rules.rule_table import RULES
-from specviz.engines.engine_facts import servers
+from specviz.engines.engine_registry import servers
 from specviz.errors import InputError, short, whole_between
 from specviz.experiments.run.profiling import MAX_PROMPTS
 from specviz.experiments.run.template_warning import pair_warning

@@ -11,7 +11,7 @@ from typing import Any
 
 from specviz.commands.command import Command, Progress
 from specviz.engines.draft_schedule import schedule_of_sweep
-from specviz.engines.engine_facts import engines, servers
+from specviz.engines.engine_registry import engines, servers
 from specviz.engines.local_pair import read_local_pair
 from specviz.engines.pasted_text import MAX_TEXT
 from specviz.engines.translation import translate

@@ -11,11 +11,12 @@ from typing import Any
 
 from specviz.commands.command import Command, Progress
 from specviz.commands.console import facts
+from specviz.engines.server_api import Speculation
 from specviz.environment import Environment
 from specviz.errors import InputError, whole_between
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters
-from specviz.serving.engine_probe import EngineProbe, Speculation, probe
+from specviz.serving.engine_probe import EngineProbe, probe
 from specviz.serving.engine_replicas import (
     CountedInterval,
     EngineReading,

@@ -1,27 +1,27 @@
 """Write a deployment as a configuration that today's engines can read.
 
-The forms are a command line, YAML, Python, docker compose and, for vLLM, a Kubernetes manifest.
+The forms are a command line, YAML, Python, docker compose and a Kubernetes manifest.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import yaml
 
-from specviz.engines.dialects import DIALECTS, Options
-from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, server_named
-from specviz.engines.engine_rules import ServedPair, problems, remarks
+from specviz.engines.engine_adapter import Options
+from specviz.engines.engine_facts import EngineFacts
+from specviz.engines.engine_registry import server_adapters, server_named
+from specviz.engines.engine_rules import problems, remarks
+from specviz.engines.flag_values import folded, literal_value, word_of, words_of_value
 from specviz.engines.model_deployment import NO_TARGET, ModelDeployment
+from specviz.engines.served_pair import ServedPair
 from specviz.engines.shell_text import quoted
 from specviz.errors import InputError
 
-DEFAULT_PORTS = {"vllm": 8000, "sglang": 30_000, "llama.cpp": 8080}
 _HUB_CACHE = "~/.cache/huggingface:/root/.cache/huggingface"
 _TOKEN_OF_SHELL = (
     "# Models behind a licence need a token: export HF_TOKEN=… before docker compose up\n"
@@ -76,10 +76,11 @@ def configure(
     command must contain unchanged. Raises InputError if the engine would refuse the deployment.
     """
     facts = server_named(engine)
+    adapter = server_adapters()[engine]
     found = problems(deployment, facts, pair)
     if found:
         raise InputError(found[0])
-    options = DIALECTS[engine].options(deployment) | dict(further or {})
+    options = adapter.options(deployment) | dict(further or {})
     if facts.presets & options.keys():
         options = {name: value for name, value in options.items() if value != NO_TARGET}
     return Configuration(
@@ -88,24 +89,20 @@ def configure(
         options=options,
         command=_command(facts, options, variables),
         yaml=_config_file(facts, options),
-        python=_python(facts, options),
+        python=adapter.python(options),
         compose=_compose(facts, options, deployment),
-        kubernetes=_kubernetes(facts, options, deployment) if engine == "vllm" else "",
+        kubernetes=_kubernetes(facts, options, deployment) if facts.kubernetes else "",
         remarks=remarks(deployment, facts, further),
     )
 
 
-def _start(facts: EngineFacts, options: Options) -> tuple[list[str], Options]:
-    """Return the words that start the server, and the flags that these words do not contain yet.
+def _positional(facts: EngineFacts, options: Options) -> tuple[list[str], Options]:
+    """Return the words that come before all flags, and the flags.
 
-    `vllm serve` takes the model's name as a word, so --model is then no longer among the flags.
+    Some engines take the model's name as such a word, so it is then not among the flags.
     """
-    if facts.name == "vllm":
-        others = {name: value for name, value in options.items() if name != "--model"}
-        return ["vllm", "serve", options["--model"]], others
-    if facts.name == "sglang":
-        return ["python3", "-m", "sglang.launch_server"], options
-    return ["llama-server"], options
+    others = {name: value for name, value in options.items() if name != facts.positional}
+    return [options[facts.positional]] if facts.positional else [], others
 
 
 def _flags(facts: EngineFacts, options: Options) -> Iterator[list[str]]:
@@ -114,56 +111,18 @@ def _flags(facts: EngineFacts, options: Options) -> Iterator[list[str]]:
     If the engine collects the values of a repeated flag in a list, the flag is repeated once for
     each value.
     """
-    for name, value in _folded(options):
+    for name, value in folded(options):
         if value is False and name in facts.negatable:
             yield [f"--no-{name[2:]}"]
         elif isinstance(value, tuple) and name in facts.appended:
-            yield from ([name, _word(each)] for each in value)
+            yield from ([name, word_of(each)] for each in value)
         else:
-            yield [name, *_words(value)]
-
-
-def _folded(options: Options) -> Iterable[tuple[str, Any]]:
-    """Yield each flag with its value. Parts of an object (--flag.key) become one flag with a dict.
-
-    vLLM's --speculative-config comes last.
-    """
-    found: dict[str, Any] = {}
-    for name, value in options.items():
-        *within, key = name.replace(SPECULATIVE, "--speculative-config.").split(".")
-        inner = found
-        for each in within:
-            if not isinstance(inner.get(each), dict):
-                inner[each] = {}
-            inner = inner[each]
-        inner[key] = value
-    speculative = found.pop("--speculative-config", None)
-    yield from found.items()
-    if speculative:
-        yield "--speculative-config", speculative
-
-
-def _words(value: Any) -> list[str]:
-    if value is True:
-        return []
-    return list(map(_word, value)) if isinstance(value, tuple) else [_word(value)]
-
-
-def _word(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
-
-
-def _literal(value: Any) -> Any:
-    """Convert a word of a command line, or several words, to the value for a file or for Python."""
-    if isinstance(value, tuple):
-        return list(map(_literal, value))
-    is_number = isinstance(value, str) and re.fullmatch(r"-?\d{1,400}(\.\d+)?", value)
-    return json.loads(value) if is_number else value
+            yield [name, *words_of_value(value)]
 
 
 def _command(facts: EngineFacts, options: Options, variables: Collection[str]) -> str:
-    start, others = _start(facts, options)
-    lines = [start, *_flags(facts, others)]
+    named, others = _positional(facts, options)
+    lines = [[*facts.start, *named], *_flags(facts, others)]
     return _INDENT.join(" ".join(quoted(w, variables) for w in line) for line in lines) + "\n"
 
 
@@ -172,7 +131,7 @@ def _yaml(data: Any) -> str:
 
 
 def _config_file(facts: EngineFacts, options: Options) -> str:
-    """Return the YAML file of SGLang or vLLM, in which each key is the name of a flag.
+    """Return the YAML file of an engine, in which each key is the name of a flag.
 
     A file can contain each flag once. Flags that must be repeated are written in its first comment,
     after the name of the file.
@@ -182,107 +141,47 @@ def _config_file(facts: EngineFacts, options: Options) -> str:
     again = {name: options[name] for name in facts.appended & options.keys()}
     behind = (quoted(word, ()) for word in chain(*_flags(facts, again)))
     start = [facts.config_file.replace("FILE", "config.yaml"), *behind]
-    single = {name[2:]: value for name, value in _folded(options) if name not in again}
+    single = {name[2:]: value for name, value in folded(options) if name not in again}
     plain = {
-        key: _word(each) if isinstance(each, dict) else _literal(each)
+        key: word_of(each) if isinstance(each, dict) else literal_value(each)
         for key, each in single.items()
     }
     return f"# {' '.join(start)}\n{_yaml(plain)}"
 
 
-def _python(facts: EngineFacts, options: Options) -> str:
-    if facts.name == "llama.cpp":
-        return _xllamacpp(facts, options)
-    named = {
-        name.lstrip("-").replace("-", "_"): _argument(facts, name, value)
-        for name, value in _folded(options)
-        if name not in facts.server
-    }
-    arguments = "".join(f"    {name}={value!r},\n" for name, value in named.items())
-    if facts.name == "sglang":
-        indented = arguments.replace("    ", "        ", 1).replace("\n    ", "\n        ")
-        return (
-            "import sglang\n\n"
-            'if __name__ == "__main__":  # it starts processes that import this file\n'
-            f"    engine = sglang.Engine(\n{indented}    )\n"
-        )
-    return f"from vllm import LLM\n\nllm = LLM(\n{arguments})\n"
-
-
-def _argument(facts: EngineFacts, name: str, value: Any) -> Any:
-    """Convert the JSON text of an object to the object. Only a shell needs the text."""
-    try:
-        return json.loads(value) if name in facts.objects else _literal(value)
-    except (TypeError, ValueError):
-        # Keep a value that is not JSON text. The engine may have a format of its own for it.
-        return value
-
-
-def _xllamacpp(facts: EngineFacts, options: Options) -> str:
-    lines = ["import xllamacpp", "", "params = xllamacpp.CommonParams()"]
-    for name, value in options.items():
-        flag = facts.current.get(name)
-        if flag is None:
-            words = " ".join([name, *_words(value)])
-            lines.append(f"# {words}: see the fields of CommonParams")
-        else:
-            lines.append(f"params.{flag.python_name} = {_python_value(name, value)}")
-    return "\n".join([*lines, "server = xllamacpp.Server(params)", ""])
-
-
-def speculative_type(name: str) -> str:
-    """Return the name that the xllamacpp library has for a kind of speculation.
-
-    >>> speculative_type("draft-simple")
-    'COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE'
-    """
-    return f"COMMON_SPECULATIVE_TYPE_{name.upper().replace('-', '_')}"
-
-
-def _python_value(name: str, value: Any) -> str:
-    if name == "--spec-type":
-        kinds = map(speculative_type, value.split(","))
-        return f"[{', '.join(f'xllamacpp.common_speculative_type.{each}' for each in kinds)}]"
-    if name == "--spec-draft-sampling":
-        return repr(value == "probabilistic")
-    return repr(value)
-
-
 def _port(facts: EngineFacts, deployment: ModelDeployment) -> int:
-    return deployment.port or DEFAULT_PORTS[facts.name]
+    return deployment.port or facts.port
 
 
-def _in_container(facts: EngineFacts, options: Options, port: int) -> tuple[list[str], list[str]]:
-    """Return the program and its arguments for a server inside a container."""
-    start, others = _start(facts, options)
+def _in_container(facts: EngineFacts, options: Options, port: int) -> list[str]:
+    """Return the arguments of a server inside a container."""
+    named, others = _positional(facts, options)
     flags = _flags(facts, {**others, "--host": "0.0.0.0", "--port": port})
-    words = [word for flag in flags for word in flag]
-    if facts.name == "vllm":
-        return start[:2], [start[2], *words]
-    return start, words
+    return [*named, *chain(*flags)]
 
 
 def _compose(facts: EngineFacts, options: Options, deployment: ModelDeployment) -> str:
     port = _port(facts, deployment)
-    program, arguments = _in_container(facts, options, port)
-    if facts.name == "llama.cpp":  # the image of llama.cpp starts the server itself
-        program = []
     named = (deployment.target, deployment.draft)
     folders = [name for name in named if name and name.startswith("/")]
     cards = {"driver": "nvidia", "count": deployment.tensor_parallel, "capabilities": ["gpu"]}
     service: dict[str, Any] = {"image": facts.image}
-    if program:
-        service["entrypoint"] = program
+    if not facts.image_starts:
+        service["entrypoint"] = list(facts.start)
     service |= {
-        "command": arguments,
+        "command": _in_container(facts, options, port),
         "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
         "ports": [f"{port}:{port}"],
         "volumes": [_HUB_CACHE, *(f"{each}:{each}:ro" for each in folders)],
         "ipc": "host",
         "deploy": {"resources": {"reservations": {"devices": [cards]}}},
     }
-    services = _yaml({"services": {facts.name.replace(".", "-"): service}})
+    services = _yaml({"services": {_service(facts): service}})
     return f"{_TOKEN_OF_SHELL}{services}"
+
+
+def _service(facts: EngineFacts) -> str:
+    return facts.name.replace(".", "-")
 
 
 def _probe(port: int) -> dict[str, Any]:
@@ -291,15 +190,14 @@ def _probe(port: int) -> dict[str, Any]:
 
 def _kubernetes(facts: EngineFacts, options: Options, deployment: ModelDeployment) -> str:
     """Return a Kubernetes Deployment on the GPUs of one node, and a Service for it."""
-    port, name = _port(facts, deployment), "vllm"
-    program, arguments = _in_container(facts, options, port)
+    port, name = _port(facts, deployment), _service(facts)
     gpus = {"nvidia.com/gpu": deployment.tensor_parallel}
     token = {"name": "hf-token", "key": "token", "optional": True}
     container = {
         "name": name,
         "image": facts.image,
-        "command": program,
-        "args": arguments,
+        "command": list(facts.start),
+        "args": _in_container(facts, options, port),
         "env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}}],
         "ports": [{"containerPort": port}],
         "resources": {"limits": gpus, "requests": dict(gpus)},

@@ -1,7 +1,4 @@
-"""The methods, flags and older spellings that each engine accepts.
-
-They are read from one TOML file per engine.
-"""
+"""The methods, flags and older spellings that an engine accepts, read from its TOML file."""
 
 from __future__ import annotations
 
@@ -9,14 +6,12 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from specviz.engines.model_deployment import MAY_HAVE_DRAFT, EngineMethod
-from specviz.errors import InputError, short
 
-# Prefix of the keys in vLLM's single JSON value for speculation.
+# Prefix of the keys of an engine's single object for speculation.
 SPECULATIVE = "speculative_config."
 
 
@@ -97,6 +92,12 @@ class EngineFacts:
     - `general`: a meaning -> the spellings of its flag. All engines use the same names of meanings,
       so that a flag can be translated from one engine to another.
     - `environment`: prefix of the environment variables that set flags.
+    - `start`: the words that start the server.
+    - `positional`: the flag whose value follows these words without the flag's name, or "".
+    - `port`: the port on which the server listens if no port is given.
+    - `image_starts`: the container image starts the server itself.
+    - `kubernetes`: a Kubernetes manifest can be written.
+    - `usual_draft_tokens`: the draft length K if none is given.
     - `variables`: environment variables (without the prefix) whose names do not follow the flag's
       name -> the flag.
     - `presets`: switches that also choose the models.
@@ -109,6 +110,12 @@ class EngineFacts:
     words: tuple[str, ...]
     image: str
     config_file: str
+    start: tuple[str, ...]
+    positional: str
+    port: int
+    image_starts: bool
+    kubernetes: bool
+    usual_draft_tokens: int
     methods: Mapping[EngineMethod, ServedMethod]
     shared_fields: frozenset[str]
     lacks: Mapping[str, str]
@@ -153,8 +160,7 @@ class EngineFacts:
     def meant_by(self, name: str) -> tuple[str, ...]:
         """Return the flags that a name may mean: the flag itself, or flags that begin with it.
 
-        >>> engines()["sglang"].meant_by("--mem-fraction")
-        ('--mem-fraction-static',)
+        If several flags begin with it, all of them are returned.
         """
         flags = self.known | self.current.keys()
         if name in flags or name in self.older:
@@ -202,11 +208,7 @@ class EngineFacts:
         return plain if name.startswith("--no-") and plain in self.negatable else name
 
     def flag_of(self, variable: str) -> str:
-        """Return the flag that an environment variable sets, or "" if there is none.
-
-        >>> [engines()["llama.cpp"].flag_of(f"LLAMA_ARG_{end}") for end in ("CTX_SIZE", "BATCH")]
-        ['--ctx-size', '--batch-size']
-        """
+        """Return the flag that an environment variable sets, or "" if there is none."""
         end = variable.removeprefix(self.environment)
         if end == variable:
             return ""
@@ -232,35 +234,15 @@ def spelling(name: str) -> str:
     return flag.replace("_", "-") + dot + key if name.startswith("--") else name
 
 
-@cache
-def engines() -> Mapping[str, EngineFacts]:
-    """Return all engines, name -> facts, in the order in which the app offers them."""
-    files = ("vllm", "sglang", "llama_cpp", "transformers")
-    found = (_read(Path(__file__).with_name(f"{file}.toml")) for file in files)
-    return {each.name: each for each in found}
-
-
-def servers() -> tuple[str, ...]:
-    """Return the names of the engines for which a configuration can be written."""
-    return tuple(name for name, facts in engines().items() if facts.is_server)
-
-
-def server_named(name: str) -> EngineFacts:
-    """Return the engine with this name.
-
-    Raises InputError if no configuration can be written for it.
-    """
-    if name not in servers():
-        raise InputError(f"engine must be one of {', '.join(servers())}, got {short(name)}")
-    return engines()[name]
-
-
-_TEXTS = ("name", "title", "version", "image", "config_file", "environment")
+_TEXTS = ("name", "title", "version", "image", "config_file", "environment", "positional")
+# Other single values -> the value of an engine whose file does not contain them.
+_VALUES = {"port": 0, "image_starts": False, "kubernetes": False, "usual_draft_tokens": 5}
 _TABLES = ("lacks", "programs", "joined", "short", "variables", "deprecated")
 _KINDS = ("several", "bare", "appended", "negatable", "presets", "server", "objects")
 
 
-def _read(path: Path) -> EngineFacts:
+def read_facts(path: Path) -> EngineFacts:
+    """Read the TOML file of an engine."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     flags = tuple(_flag(*map(str.split, entry)) for entry in data.get("flags", {}).items())
     old = tuple(_old_flags(data))
@@ -277,10 +259,12 @@ def _read(path: Path) -> EngineFacts:
     elsewhere = {*current, *fields, *(name for each in checked for name in each.names)}
     plain: dict[str, Any] = {name: data.get(name, "") for name in _TEXTS}
     plain |= {name: data.get(name, {}) for name in _TABLES}
+    plain |= {name: data.get(name, usual) for name, usual in _VALUES.items()}
     return EngineFacts(
         **plain | {name: known[name] for name in _KINDS},
         sources=tuple(data["sources"]),
         words=tuple(data["words"]),
+        start=tuple(data.get("start", "").split()),
         methods=methods,
         shared_fields=shared,
         weights=tuple(data.get("weights", {}).get("formats", "").split()),

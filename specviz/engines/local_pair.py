@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from specviz.engines.engine_rules import ServedPair
 from specviz.engines.model_deployment import EngineMethod, ModelDeployment
+from specviz.engines.served_pair import ServedPair
 from specviz.errors import InputError
 
 _HEADS = ("heads", "medusa_num_heads", "num_heads")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from specviz.engines.dialects import is_file
+from specviz.engines.shell_text import is_windows_path
 from specviz.sizing.shape import MODELS, PUBLISHED, ModelShape
 
 _HEAD_MARKS = (
@@ -45,6 +45,12 @@ def language_model(name: str | None) -> ModelShape | None:
     return None
 
 
+def is_file(name: str) -> bool:
+    """Return whether a model's name means a file or folder, and not a repository on the Hub."""
+    is_path = name.startswith((".", "/", "~")) or is_windows_path(name)
+    return name.endswith(".gguf") or is_path
+
+
 def is_head(name: str) -> bool:
     """Return whether the name belongs to a drafting head, and not to a language model."""
     return any(mark in _plain(name) for mark in _HEAD_MARKS)
@@ -53,7 +59,7 @@ def is_head(name: str) -> bool:
 def is_speculator(name: str) -> bool:
     """Return whether the name is that of a repository in the format of the library speculators.
 
-    vLLM finds the method, the target and K in such a repository.
+    Such a repository contains the method, the target and K.
     """
     return "speculator" in _plain(name)
 

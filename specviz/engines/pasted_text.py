@@ -20,9 +20,9 @@ from specviz.engines.engine_facts import (
     SPECULATIVE,
     EngineFacts,
     EngineFlag,
-    engines,
     spelling,
 )
+from specviz.engines.engine_registry import engines
 from specviz.engines.other_programs import other_module, other_program, without_interpreter
 from specviz.engines.shell_text import (
     commands,

@@ -6,65 +6,59 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import chain
 from typing import Any
 
 from specviz.engines.configuration import Configuration, configure
-from specviz.engines.dialects import (
-    DEPLOYMENT_FIELDS,
-    DIALECTS,
-    MEANT,
-    WEIGHTS,
-    Heard,
-    Options,
-    read_integer,
-    read_schedule,
-    with_options,
-)
+from specviz.engines.engine_adapter import Needless, Options, RepositoryFile
 from specviz.engines.engine_facts import (
     SPECULATIVE,
     CheckedFlag,
     EngineFacts,
     EngineFlag,
     OldFlag,
-    engines,
-    server_named,
 )
-from specviz.engines.engine_rules import ServedPair, problems
+from specviz.engines.engine_registry import (
+    adapters,
+    engines,
+    meaning,
+    server_adapters,
+    server_named,
+    servers,
+)
+from specviz.engines.engine_rules import problems
 from specviz.engines.model_deployment import (
     MAX_DRAFT_TOKENS,
     NO_TARGET,
-    PARTS,
-    WORDS,
     BatchRange,
-    DraftSampling,
     EngineMethod,
     ModelDeployment,
     VerificationRule,
     wrong_values,
 )
-from specviz.engines.model_names import is_head, is_speculator
-from specviz.engines.model_sources import RepositoryFile, repository_files
 from specviz.engines.own_flags import own_flags
 from specviz.engines.pasted_text import PastedFlag, SourceText, literal, read_text
+from specviz.engines.served_pair import ServedPair
 from specviz.engines.shell_text import unsaid
-from specviz.errors import InputError, read_number, read_whole, short
+from specviz.engines.typed_fields import DEPLOYMENT_FIELDS, NAMES, Heard, read_field
+from specviz.errors import InputError, read_whole, short
 
 # The name that some articles use for a draft that consists of the target's own first layers.
 _SELF = "[self]"
 _AS_IT_IS = "it is passed on unchanged; its value is not checked"
-_USUAL_K = 5
 _LISTED_NAMES = 3  # largest number of flags with the same beginning that one message lists
-_DEFAULT_K = {"llama.cpp": 3}
 _OWN_LAYERS = (
     "no engine here drafts with the target's own first layers: choose a head (eagle3, mtp), a "
     "draft model or prompt-lookup"
 )
-_OF_ASSISTANT = {"draft", "draft_tokens", "draft_quantization", "min_probability"}
 _OWN_DRAFT = (
     "the draft is the target itself: each drafted token takes as long as a token of the target, so "
     "nothing is gained"
 )
 _METHODS = tuple(each.value for each in EngineMethod)
+_NAMED = NAMES | {"method"}  # the fields whose flags must have a value
+# The fields whose values must be known, so that a shell variable cannot stand for them.
+_READ = frozenset(DEPLOYMENT_FIELDS) - {"target", "draft"}
 ReadPair = Callable[[ModelDeployment], ServedPair | None]
 
 
@@ -145,7 +139,7 @@ class _Work:
     @property
     def typed(self) -> dict[str, str]:
         """Return, for each field of the deployment, the flag by which the user set it."""
-        return {MEANT.get(name, name): self.changes[row].typed for name, row in self.rows.items()}
+        return {meaning(name): self.changes[row].typed for name, row in self.rows.items()}
 
 
 def translate(
@@ -156,16 +150,16 @@ def translate(
 ) -> Translation:
     """Translate a text for its own engine, or for the engine `to`.
 
-    Arguments of the transformers library are translated for vLLM by default. `read_pair` finds
-    facts about the two models. A `schedule` replaces the schedule in the text. Raises InputError if
-    the text is for no engine.
+    Arguments of a library, which is no server, are translated for the first server. `read_pair`
+    finds facts about the two models. A `schedule` replaces the schedule in the text. Raises
+    InputError if the text is for no engine.
     """
     pasted = read_text(text)
     source = engines()[pasted.engine]
-    target = server_named(to or (source.name if source.is_server else "vllm"))
+    target = server_named(to or (source.name if source.is_server else servers()[0]))
     work = _Work(notes=list(pasted.passed_over))
     own = _keep_method(pasted.flags, source, target, work)
-    files = {id(each.flag): each for each in repository_files(pasted.flags, source)}
+    files = {id(each.flag): each for each in adapters()[source.name].repository_files(pasted.flags)}
     for typed in pasted.flags:
         if file := files.get(id(typed)):
             work.changes.append(_file_change(file, source, target, work))
@@ -190,7 +184,7 @@ def translate(
                 f"{flag.typed} must name a model or be [ngram], got {short(flag.value)}"
             )
         is_variable = isinstance(flag.value, str) and flag.value in pasted.variables
-        if is_variable and name in _READ:
+        if is_variable and meaning(name) in _READ:
             work.problems.append(
                 f"{flag.typed} is {flag.value}, a shell variable: write its value instead"
             )
@@ -243,7 +237,7 @@ def _is_unknown_kind(value: Any) -> bool:
 def _keep_method(
     flags: Sequence[PastedFlag], source: EngineFacts, target: EngineFacts, work: _Work
 ) -> dict[str, str]:
-    """Handle a drafting method that `EngineMethod` lacks (see `Dialect.kept_method`); return flags.
+    """Handle a drafting method that `EngineMethod` lacks (see `kept_method`); return flags.
 
     A translation for the same engine passes the method on unchanged. The result then maps each flag
     of the text to the flag that the method has today. Another engine lacks the method. The result
@@ -252,7 +246,7 @@ def _keep_method(
     typed = [each for each in flags if _name(each, source) == "method"]
     if not typed or not source.is_server:
         return {}
-    work.kept, own = DIALECTS[source.name].kept_method(typed[-1].value)
+    work.kept, own = adapters()[source.name].kept_method(typed[-1].value)
     if work.kept and source is target:
         work.further[typed[-1].name] = work.kept
     elif "," in work.kept:
@@ -282,16 +276,16 @@ def _store_as_written(
     work: _Work, deployment: ModelDeployment, target: EngineFacts, options: Options
 ) -> None:
     """Store, for each flag of the text, where the configuration contains it or why it does not."""
-    dialect = DIALECTS[target.name]
-    reasons = dict(dialect.lacking(deployment))
+    adapter = server_adapters()[target.name]
+    reasons = dict(adapter.lacking(deployment))
     for name, place in work.rows.items():
-        change, meant = work.changes[place], MEANT.get(name, name)
+        change, meant = work.changes[place], meaning(name)
         if meant not in DEPLOYMENT_FIELDS or change.fate not in (Fate.SAME, Fate.MOVED):
             continue
         if meant == "draft" and deployment.draft is None:
             # The text names [ngram] as its draft, but [ngram] is a drafting method.
             meant = "method"
-        flag = dialect.place_of(meant, options)
+        flag = adapter.place_of(meant, options)
         if not flag:
             work.drop(name, reasons.get(meant, f"{target.title} does this without a setting"))
         elif _alike(change.value, options[flag]):
@@ -444,8 +438,8 @@ def _old_flag(
     if old.goes_to and not target.knows(old.goes_to):
         return _changed(flag, Fate.DROPPED, "", f"{target.title} has no {old.goes_to}")
     if old.goes_to:
-        work.further |= with_options(old.goes_to, flag.value)
-    field = MEANT.get(old.field, old.field)
+        work.further |= adapters()[source.name].renamed(old.goes_to, flag.value)
+    field = meaning(old.field)
     place = old.goes_to or _now(old.field, target)
     is_elsewhere = source is not target and field in DEPLOYMENT_FIELDS
     if is_elsewhere and not place:
@@ -475,8 +469,8 @@ def _shown(value: Any) -> str:
 
 def _now(name: str, target: EngineFacts) -> str:
     """Return the flag that sets a field in the target engine, or "" if there is none."""
-    meant = MEANT.get(name, name)
-    flags = (flag.name for flag in target.flags if MEANT.get(flag.field, flag.field) == meant)
+    meant = meaning(name)
+    flags = (flag.name for flag in target.flags if meaning(flag.field) == meant)
     return _place(next(flags, ""))
 
 
@@ -508,14 +502,12 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
             work.problems.append(_OWN_LAYERS)
         if work.problems:
             return None
-        if source.is_server:
-            dialect = DIALECTS[source.name]
-            work.notes += dialect.settle(heard, frozenset(work.old))
-            for name, why in dialect.needless(heard):
-                work.drop(name, why)
-        else:
-            work.notes += _settle_library(heard, work)
-        _settle_switch(heard, work)
+        adapter = adapters()[source.name]
+        for found in chain(adapter.settle(heard, frozenset(work.old)), adapter.needless(heard)):
+            if isinstance(found, Needless):
+                work.drop(found.field, found.why)
+            else:
+                work.notes.append(found)
         if source is not target:
             work.notes += _settle_length(heard, source)
         if "target" not in heard:
@@ -528,29 +520,13 @@ def _deployment(source: EngineFacts, target: EngineFacts, work: _Work) -> ModelD
         by_preset = any(name.endswith(("-spec", "--spec-default")) for name in work.further)
         deployment = ModelDeployment(**values)
         if deployment.method is EngineMethod.NONE and not by_preset:
-            work.notes.append(_without_method(deployment, target))
+            work.notes.append(server_adapters()[target.name].undrafted(deployment))
         if deployment.draft is not None and deployment.draft == deployment.target:
             work.notes.append(_OWN_DRAFT)
         return deployment
     except InputError as error:
         work.problems.append(str(error))
         return None
-
-
-def _without_method(deployment: ModelDeployment, target: EngineFacts) -> str:
-    """Return the note for a text that names no drafting method."""
-    if target.name == "vllm" and is_speculator(deployment.target):
-        return (
-            f"{deployment.target} is a speculator by its name: {target.title} reads target, method "
-            "and K from its configuration, and speculates"
-        )
-    if target.name == "vllm" and deployment.target and is_head(deployment.target):
-        return (
-            f"{deployment.target} is a draft head by its name: if its configuration has a "
-            f"speculators_config, {target.title} takes target, method and K from it; otherwise "
-            "nothing in the text speculates"
-        )
-    return "nothing in the text speculates"
 
 
 def _join_parts(work: _Work) -> None:
@@ -581,7 +557,7 @@ def _own_flag(flag: PastedFlag, own: str, source: EngineFacts, work: _Work) -> F
 def _file_change(
     file: RepositoryFile, source: EngineFacts, target: EngineFacts, work: _Work
 ) -> FlagChange:
-    """Pass on the name of a file in a repository. Only llama.cpp has such a setting."""
+    """Pass on the name of a file in a repository."""
     if source is not target or not file.now:
         return _changed(file.flag, Fate.DROPPED, "", file.why)
     if file.flag.value is True:
@@ -606,48 +582,6 @@ def _values(heard: Heard, work: _Work) -> dict[str, Any]:
     return found
 
 
-def _settle_library(heard: Heard, work: _Work) -> Iterator[str]:
-    """Find the drafting method from arguments of transformers, which have no method name."""
-    tokens = heard.pop("prompt_lookup_tokens", None)
-    tokenizer = heard.pop("assistant_tokenizer", None)
-    for field_name, own in (
-        ("quantization", "four_bits"),
-        ("draft_quantization", "draft_four_bits"),
-    ):
-        if heard.pop(own, None) is True:
-            heard[field_name] = "bitsandbytes"
-    if tokens is not None:
-        for name in _OF_ASSISTANT & heard.keys():
-            del heard[name]
-            work.drop(name, "with prompt_lookup_num_tokens the library ignores the assistant")
-    if "draft" in heard:
-        heard["method"] = EngineMethod.DRAFT_MODEL
-        if tokenizer is not None:
-            heard["mixed_vocabularies"] = True
-            yield "with two tokenizers, only tokens in both vocabularies are drafted"
-    elif tokens is not None:
-        heard |= {"method": EngineMethod.PROMPT_LOOKUP, "draft_tokens": tokens, "lookup_min": 1}
-        heard.setdefault("lookup_max", 2)
-        yield "by default the library looks for n-grams of 2 tokens, then of 1"
-
-
-def _settle_switch(heard: Heard, work: _Work) -> None:
-    """Turn the old vLLM setting disable_by_batch_size into a schedule.
-
-    For batches of at least the size in this setting, the old vLLM did not speculate.
-    """
-    value = heard.pop("disable_by_batch_size", None)
-    if value is None:
-        return
-    size = read_integer(value, "speculative-disable-by-batch-size")
-    depth = read_integer(heard.get("draft_tokens", 0), "num-speculative-tokens")
-    if size < 2 or not depth:
-        work.drop("disable_by_batch_size", "a schedule needs a K, and a batch size above 1")
-        return
-    largest = max(size, read_integer(heard.get("max_batch", size), "max-num-seqs"))
-    heard["schedule"] = [[1, size - 1, depth], [size, largest, 0]]
-
-
 def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
     """Set the draft length K if the text contains none.
 
@@ -655,68 +589,9 @@ def _settle_length(heard: Heard, source: EngineFacts) -> Iterator[str]:
     """
     method = heard.get("method", EngineMethod.NONE)
     if "draft_tokens" not in heard and method is not EngineMethod.NONE:
-        heard["draft_tokens"] = _DEFAULT_K.get(source.name, _USUAL_K)
+        heard["draft_tokens"] = source.usual_draft_tokens
         K = heard["draft_tokens"]
         yield f"no draft length is given: K = {K} is written; measure whether it is the best"
-
-
-_NAMES = {"target", "draft", *WORDS}
-_NAMED = _NAMES | {"method"}  # the fields whose flags must have a value
-# The fields whose values must be known, so that a shell variable cannot stand for them.
-_READ = {*DEPLOYMENT_FIELDS, *MEANT} - {"target", "draft"}
-
-
-def read_field(name: str, value: Any) -> Any:
-    """Convert a typed value to the value of a deployment's field.
-
-    Raises InputError for a bad value.
-    """
-    match name:
-        case "method":
-            if not isinstance(value, EngineMethod):
-                raise InputError(f"method must be one name, got {short(value)}")
-            return value
-        case "schedule":
-            return read_schedule(value)
-        case "draft_sampling":
-            return value if isinstance(value, DraftSampling) else _sampling(value)
-        case "rule":
-            return value if isinstance(value, VerificationRule) else _rule(value)
-        case "mixed_vocabularies":
-            return str(value).lower() == "true"
-    if name in WEIGHTS:
-        return _weights(str(value))
-    if name in _NAMES:
-        return value if isinstance(value, tuple) else str(value)
-    return read_number(value, _flag(name)) if name in PARTS else read_integer(value, _flag(name))
-
-
-def _weights(name: str) -> str:
-    """Return the name of a weight format in the spelling of the engine that has it."""
-    if any(facts.has_weights(name) for facts in engines().values()):
-        return name
-    formats = (each for facts in engines().values() for each in facts.weights)
-    return next((each for each in formats if each.lower() == name.lower()), name)
-
-
-def _flag(name: str) -> str:
-    return name.replace("_", "-")
-
-
-def _sampling(value: Any) -> DraftSampling:
-    try:
-        return DraftSampling(value)
-    except ValueError:
-        names = " or ".join(each.value for each in DraftSampling)
-        raise InputError(f"draft-sampling must be {names}, got {short(value)}") from None
-
-
-def _rule(value: Any) -> VerificationRule:
-    try:
-        return VerificationRule(value)
-    except ValueError:
-        names = " or ".join(each.value for each in VerificationRule)
-        raise InputError(f"rule must be {names}, got {short(value)}") from None
 
 
 def _in_names_of(text: str, typed: Mapping[str, str], facts: EngineFacts, kept: str = "") -> str:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from specviz.engines.configuration import Configuration
-from specviz.engines.engine_facts import engines
+from specviz.engines.engine_registry import engines
 from specviz.engines.model_deployment import ModelDeployment
 from specviz.engines.translation import Translation
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from specviz.engines.engine_registry import server_apis
 from specviz.errors import InputError
 
-LLAMA_CPP, VLLM, SGLANG = "llama.cpp", "vLLM", "SGLang"
-# Engines whose metric names are known only from their source code, with the sentence that says so.
-UNVERIFIED = {SGLANG: "specviz knows its metrics only from the source code of SGLang 0.5.23"}
-_PER_POSITION = "spec_decode_num_accepted_tokens_per_pos_total"
 MOST_POSITIONS = 1024
 # The largest share of drafts shorter than K with which the acceptance rate is known.
 SHORT_DRAFTS = 0.05
@@ -25,67 +22,6 @@ SHORT_DRAFTS = 0.05
 _SAME_WORK = {"tp_rank", "pp_rank", "moe_ep_rank"}
 
 
-@dataclass(frozen=True, slots=True)
-class _MetricNames:
-    """The names of an engine's metrics, without their prefix.
-
-    The keys are fields of `EngineCounters` and `EngineMetrics`. If a field has no name here, the
-    engine does not report it.
-    """
-
-    engine: str
-    counters: Mapping[str, str]
-    gauges: Mapping[str, str]
-
-
-_DRAFTS = {
-    "drafts": "spec_decode_num_drafts_total",
-    "drafted": "spec_decode_num_draft_tokens_total",
-    "accepted": "spec_decode_num_accepted_tokens_total",
-    "prompt_tokens": "prompt_tokens_total",
-}
-_FIRST_TOKENS = {
-    "tokens": "generation_tokens_total",
-    "first_token_seconds": "time_to_first_token_seconds_sum",
-    "first_tokens": "time_to_first_token_seconds_count",
-}
-_METRICS = {
-    "llamacpp": _MetricNames(
-        LLAMA_CPP,
-        _DRAFTS
-        | {
-            "tokens": "tokens_predicted_total",
-            "decoding_seconds": "tokens_predicted_seconds_total",
-        },
-        {
-            "running": "requests_processing",
-            "waiting": "requests_deferred",
-            "cache": "kv_cache_usage_ratio",
-        },
-    ),
-    "vllm": _MetricNames(
-        VLLM,
-        _DRAFTS | _FIRST_TOKENS,
-        {
-            "running": "num_requests_running",
-            "waiting": "num_requests_waiting",
-            "cache": "kv_cache_usage_perc",  # the value of the metric is a share from 0 to 1
-        },
-    ),
-    "sglang": _MetricNames(
-        SGLANG,
-        _FIRST_TOKENS
-        | {"verifications": "spec_verify_calls_total", "prompt_tokens": "prompt_tokens_total"},
-        {
-            "running": "num_running_reqs",
-            "waiting": "num_queue_reqs",
-            "cache": "token_usage",
-            "latest_utilization": "spec_accept_rate",
-            "latest_length": "spec_accept_length",
-            "steps": "spec_num_steps",
-        },
-    ),
-}
 # The gauges whose values are added up over the ranks of a server. All other gauges are averaged.
 _SUMMED = {"running", "waiting"}
 # The largest values of a reading that is accepted: the first limit is for counters, the others for
@@ -99,7 +35,7 @@ _MOST = {
     "latest_length": MOST_POSITIONS + 1,
     "steps": MOST_POSITIONS,
 }
-# The gauges for which SGLang reports 0 until it has drafted something.
+# The gauges that are 0 until the engine has drafted something.
 _OF_DRAFTS = {"latest_utilization", "latest_length", "steps"}
 
 
@@ -110,9 +46,8 @@ class EngineCounters:
     `drafts` counts verified drafts; `drafted` and `accepted` count tokens. `per_position` has the
     number of accepted tokens at each position of a draft, the first position first. `tokens` counts
     all generated tokens, `prompt_tokens` all prompt tokens. `first_token_seconds` is the sum of the
-    times to first token over `first_tokens` requests. `verifications` counts the forwards of SGLang
-    that verified drafts of finished requests; SGLang does not count the drafted tokens. A field
-    that the engine does not count is 0.
+    times to first token over `first_tokens` requests. `verifications` counts the forwards that
+    verified drafts of finished requests. A field that the engine does not count is 0.
     """
 
     drafts: float = 0
@@ -254,35 +189,36 @@ class EngineMetrics:
 def read_metrics(text: str, where: str) -> EngineMetrics:
     """Parse the metrics of the server at the address `where`.
 
-    The metrics of several ranks (data parallelism in vLLM and SGLang) are combined. Raises
-    InputError if they are not from a known engine.
+    The metrics of several ranks (data parallelism) are combined. Raises InputError if they are not
+    from a known engine.
     """
-    names = [each.engine for each in _METRICS.values()]
+    apis = {each.prefix: each for each in server_apis().values()}
+    names = list(server_apis())
     must = f"server at {where} must give metrics of {', '.join(names[:-1])} or {names[-1]}"
     if text.lstrip()[:1] == "<":
         raise InputError(f"{must}, but sends a web page, so something else has this address")
     sums: dict[str, float] = defaultdict(float)
     ranks: dict[str, dict[frozenset[tuple[str, str]], float]] = defaultdict(dict)
     places: dict[int, float] = defaultdict(float)
-    has_colons = any(f"{prefix}:" in text for prefix in _METRICS)
+    has_colons = any(f"{prefix}:" in text for prefix in apis)
+    at_positions = {f"{each.prefix}:{each.per_position}" for each in apis.values()}
     try:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if not math.isfinite(sample.value):
                     continue
-                name = sample.name if has_colons else _with_colon(sample.name)
+                name = sample.name if has_colons else _with_colon(sample.name, apis)
                 sums[name] += sample.value
-                # SGLang also reports a separate number for each priority of requests. Only the
-                # total is used.
+                # An engine may also report a separate number for each priority of requests. Only
+                # the total is used.
                 if not sample.labels.get("priority"):
                     ranks[name][_rank(sample.labels)] = sample.value
-                if name.endswith(f":{_PER_POSITION}"):
+                if name in at_positions:
                     places[int(sample.labels["position"])] += sample.value
     except Exception:  # for a bad line, the parser may raise any kind of error
         raise InputError(f"{must}, but sends no text in Prometheus's format") from None
-    prefix = next(
-        (name.partition(":")[0] for name in sums if name.partition(":")[0] in _METRICS), ""
-    )
+    prefixes = (name.partition(":")[0] for name in sums)
+    prefix = next((each for each in prefixes if each in apis), "")
     if not prefix:
         seen = next(iter(sorted(sums)), None)
         raise InputError(
@@ -291,7 +227,7 @@ def read_metrics(text: str, where: str) -> EngineMetrics:
         )
     if any(not 0 <= place < MOST_POSITIONS for place in places):
         raise InputError(f"{must}, but counts tokens at impossible positions of a draft")
-    named = _METRICS[prefix]
+    named = apis[prefix]
     counts = {
         field: sums[f"{prefix}:{name}"]
         for field, name in named.counters.items()
@@ -305,7 +241,7 @@ def read_metrics(text: str, where: str) -> EngineMetrics:
         raise InputError(f"{must}, but reports a count below 0")
     for name, value, most in (
         *((named.counters[field], value, _MOST_COUNTED) for field, value in counts.items()),
-        *((_PER_POSITION, value, _MOST_COUNTED) for value in places.values()),
+        *((named.per_position, value, _MOST_COUNTED) for value in places.values()),
         *((named.gauges[field], value, _MOST[field]) for field, value in gauges.items()),
     ):
         if value is not None and not 0 <= value <= most:
@@ -317,21 +253,21 @@ def read_metrics(text: str, where: str) -> EngineMetrics:
     depth = max(places, default=-1) + 1
     per_position = tuple(places.get(i, 0.0) for i in range(depth))
     return EngineMetrics(
-        named.engine,
+        named.title,
         EngineCounters(**counts, per_position=per_position),
         frozenset(reported | ({"per_position"} if depth else set())),
         **gauges,
     )
 
 
-def _with_colon(name: str) -> str:
+def _with_colon(name: str, prefixes: Collection[str]) -> str:
     """Return a metric's name with the engine's colon, which some collectors replace.
 
-    >>> _with_colon("sglang_spec_accept_length"), _with_colon("vllm:num_requests_running")
-    ('sglang:spec_accept_length', 'vllm:num_requests_running')
+    >>> _with_colon("engine_spec_accept_length", ["engine"]), _with_colon("engine:a_b", ["engine"])
+    ('engine:spec_accept_length', 'engine:a_b')
     """
     prefix, _, rest = name.partition("_")
-    return f"{prefix}:{rest}" if prefix in _METRICS and rest else name
+    return f"{prefix}:{rest}" if prefix in prefixes and rest else name
 
 
 def _rank(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Find out with one request which engine answers, and whether it really speculates.
 
-A health check does not show that. For example, if llama.cpp refuses a draft model, it serves
-without speculation and reports that it is healthy.
+A health check does not show that. For example, an engine that refuses a draft model may serve
+without speculation and report that it is healthy.
 """
 
 from __future__ import annotations
@@ -10,19 +10,13 @@ import json
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
+from specviz.engines.engine_registry import server_apis
+from specviz.engines.server_api import Speculation, whole_number
 from specviz.errors import InputError
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_counters import (
-    SGLANG,
-    UNVERIFIED,
-    VLLM,
-    EngineCounters,
-    EngineMetrics,
-    read_metrics,
-)
+from specviz.serving.engine_counters import EngineCounters, EngineMetrics, read_metrics
 from specviz.serving.steady_clock import steady_time
 
 # The prompt is program code, which repeats itself, so n-gram drafting also finds something to
@@ -33,25 +27,6 @@ PROMPT = (
 )
 TOKENS = 64  # largest number of tokens that the request may write
 REQUEST_SECONDS = 120.0
-# largest number of tokens that is believed if an answer reports it
-MOST_COUNTED = 10**9
-_REFUSED = (
-    "llama.cpp keeps serving without a draft model that it refuses, usually because the "
-    "vocabularies differ, and only its log says so; specviz models --check TARGET DRAFT compares "
-    "two models"
-)
-_NOTHING_DRAFTED = (
-    "it is set up to speculate, but drafted nothing: n-grams draft where a text repeats itself, "
-    "and a draft model only while it is sure enough (--spec-draft-p-min)"
-)
-
-
-class Speculation(Enum):
-    """The states of an engine: it speculates, it should but does not, or speculation is off."""
-
-    ACTIVE = "active"
-    IDLE = "asked for but not active"
-    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +55,8 @@ class EngineProbe:
         version = f" {self.version}" if self.version else ""
         state = self.speculation.value
         sentence = f"{self.engine}{version} at {address}: speculation is {state}: {self.why}"
-        return f"{sentence} ({caveat})" if (caveat := UNVERIFIED.get(self.engine)) else sentence
+        caveat = server_apis()[self.engine].caveat
+        return f"{sentence} ({caveat})" if caveat else sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +77,9 @@ class WrittenText:
 def read_engine(address: EngineAddress, seconds: float | None = None) -> EngineMetrics:
     """Read the engine's metrics within `seconds`. Raises InputError if it gives none."""
     answer = address.get("/metrics", seconds)
-    if answer.status == 404:
-        way_out = "start SGLang with --enable-metrics"
-        raise InputError(f"server at {address} gives no metrics at /metrics: {way_out}")
-    if answer.status == 501:
-        raise InputError(f"server at {address} gives no metrics: start llama.cpp with --metrics")
+    for api in server_apis().values():
+        if answer.status in api.metrics_off:
+            raise InputError(f"server at {address} {api.metrics_off[answer.status]}")
     if answer.status != 200:
         raise InputError(address.refused("/metrics", answer.status))
     return read_metrics(answer.text, str(address))
@@ -117,7 +91,7 @@ def probe(
     """Find out which engine this is and whether it drafts, with a request for `TOKENS` tokens.
 
     The request may take `seconds`. `is_expected` means that the engine was started with
-    speculation. Raises InputError if the server does not answer like llama.cpp, vLLM or SGLang.
+    speculation. Raises InputError if the server does not answer like a known engine.
     """
     before = read_engine(address)
     model = model_at(address)
@@ -151,13 +125,7 @@ def model_at(address: EngineAddress) -> str:
 
 def version_at(address: EngineAddress, engine: str) -> str:
     """Return the version that the engine reports, or "" if it reports none."""
-    if engine == VLLM:
-        return str(address.get("/version").json().get("version", ""))
-    if engine == SGLANG:
-        return str(address.get("/server_info").json().get("version", ""))
-    build = str(address.get("/props").json().get("build_info", ""))
-    # a build from source code without the Git history has no version
-    return "" if build.endswith("unknown") else build
+    return server_apis()[engine].version(address)
 
 
 def write_text(
@@ -173,17 +141,18 @@ def write_text(
     If `ends` is False, the engine continues after an end token, so that all answers have the same
     number of tokens.
     """
-    body = {
+    body: dict[str, Any] = {
         "model": model,
         "prompt": prompt,
         "max_tokens": tokens,
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
-        # only SGLang needs this field, and all other engines ignore it
-        "return_spec_tokens_details": True,
         **({} if ends else {"ignore_eos": True}),
     }
+    # Each engine ignores the fields of the others.
+    for api in server_apis().values():
+        body |= api.request_fields
     began, first, parts, written = time.perf_counter(), None, [], 0
     drafted = accepted = None
     with closing(address.lines("/v1/completions", body, seconds)) as lines:
@@ -204,40 +173,10 @@ def write_text(
     return WrittenText("".join(parts), written, seconds, first, drafted, accepted)
 
 
-def speculation_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return vLLM's draft counts for one request, or {} if it reports none.
-
-    vLLM reports them if it speculates and was started with `--per-request-spec-decode-metrics`.
-    """
-    with suppress(LookupError, TypeError):
-        found = answer["metrics"]["speculative_decoding"]
-        return found if isinstance(found, dict) else {}
-    return {}
-
-
 def drafts_of(answer: dict[str, Any]) -> tuple[int, int] | None:
     """Return how many tokens were drafted and accepted for one request, or None if unknown."""
-    own = answer.get("timings")
-    if isinstance(own, dict):  # only a llama.cpp that speculates reports this field
-        return whole_number(own.get("draft_n")), whole_number(own.get("draft_n_accepted"))
-    if counts := speculation_of(answer):
-        drafted, accepted = counts.get("num_draft_tokens"), counts.get("num_accepted_draft_tokens")
-        return whole_number(drafted), whole_number(accepted)
-    if counts := _sglang_speculation_of(answer):
-        drafted, accepted = (
-            counts.get("spec_num_proposed_drafts"),
-            counts.get("spec_num_correct_drafts"),
-        )
-        return whole_number(drafted), whole_number(accepted)
-    return None
-
-
-def _sglang_speculation_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return SGLang's `spec_*` counts for one request, or {} if it reports none."""
-    with suppress(LookupError, TypeError):
-        found = answer["sglext"]["spec_tokens_details"]
-        return found if isinstance(found, dict) else {}
-    return {}
+    found = (api.drafts_of(answer) for api in server_apis().values())
+    return next((each for each in found if each is not None), None)
 
 
 def stream_event(line: str) -> dict[str, Any]:
@@ -255,11 +194,6 @@ def _text(event: dict[str, Any]) -> str:
     return ""
 
 
-def whole_number(value: Any) -> int:
-    """Return a count from an engine's answer. Return 0 if the value is not a plausible count."""
-    return value if type(value) is int and 0 < value <= MOST_COUNTED else 0
-
-
 def _judged(
     address: EngineAddress,
     before: EngineMetrics,
@@ -269,7 +203,7 @@ def _judged(
     is_expected: bool,
 ) -> tuple[Speculation, str]:
     drafted, accepted = request.drafted, request.accepted
-    # vLLM reports drafts per request only if it was started with --per-request-spec-decode-metrics
+    # Some engines report drafts per request only if a flag asks for them.
     if drafted is None:
         drafted, accepted = int(grown.drafted), int(grown.accepted)
         if drafted and (before.running or grown.tokens > request.tokens):
@@ -281,18 +215,7 @@ def _judged(
         return Speculation.ACTIVE, f"it verified drafts in {grown.verifications:.0f} forwards"
     if earlier := _drafted_so_far(after):
         return Speculation.ACTIVE, f"{earlier} since it started, though none for this request"
-    if after.engine == VLLM:
-        if after.has_drafts:
-            return Speculation.IDLE, "it counts drafts, but has drafted nothing so far"
-        missing = "it counts no drafts: it was started without --speculative-config"
-        return (Speculation.IDLE if is_expected else Speculation.OFF), missing
-    if after.engine == SGLANG:
-        return _judged_sglang(address, is_expected)
-    if _has_speculative_slot(address):
-        return Speculation.IDLE, _NOTHING_DRAFTED
-    if is_expected:
-        return Speculation.IDLE, _REFUSED
-    return Speculation.OFF, f"nothing was drafted; if it was started with a draft: {_REFUSED}"
+    return server_apis()[after.engine].undrafted(address, after.has_drafts, is_expected)
 
 
 def _drafted_so_far(metrics: EngineMetrics) -> str:
@@ -308,19 +231,3 @@ def _drafted_so_far(metrics: EngineMetrics) -> str:
     if metrics.latest_length is not None and metrics.latest_length > 1:
         return f"its forwards accepted drafts ({metrics.latest_length:.2f} tokens each)"
     return ""
-
-
-def _judged_sglang(address: EngineAddress, is_expected: bool) -> tuple[Speculation, str]:
-    """Find out whether an SGLang engine that has counted no drafts is set up to speculate."""
-    if algorithm := address.get("/server_info").json().get("speculative_algorithm"):
-        setup = f"it is set up to speculate by {str(algorithm)[:40]}, but verified no draft"
-        return Speculation.IDLE, f"{setup} for this request"
-    missing = "it verified no draft: it was started without --speculative-algorithm"
-    return (Speculation.IDLE if is_expected else Speculation.OFF), missing
-
-
-def _has_speculative_slot(address: EngineAddress) -> bool:
-    """Return whether llama.cpp reports a slot that is set up to speculate."""
-    with suppress(ValueError, RecursionError, TypeError, AttributeError):
-        return any(slot.get("speculative") for slot in json.loads(address.get("/slots").text))
-    return False

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from specviz.engines.configuration import configure
-from specviz.engines.engine_facts import engines, servers
+from specviz.engines.engine_registry import engines, server_adapters, servers
 from specviz.engines.local_pair import read_local_pair
 from specviz.engines.model_deployment import (
     NEEDS_DRAFT,
@@ -19,8 +18,9 @@ from specviz.engines.model_deployment import (
     ModelDeployment,
 )
 from specviz.engines.pasted_text import MAX_TEXT
-from specviz.engines.translation import read_field, translate
+from specviz.engines.translation import translate
 from specviz.engines.translation_answer import forms_json, translation_answer
+from specviz.engines.typed_fields import read_field
 from specviz.environment import Environment
 from specviz.errors import InputError, short
 from specviz.models.files.hub import HUB_ID
@@ -77,7 +77,6 @@ FORMS = {
     "compose": "Docker compose",
     "kubernetes": "Kubernetes",
 }
-_AS_STORED = "unquant"  # SGLang's name for weights that it does not convert
 _CHAT = {each.get("source"): each.get("chat") for each in PUBLISHED.values()}
 LONGEST_TEXT = 4096  # largest number of characters that a field of the form may have
 _RANGE = re.compile(r"(\d{1,9})-(\d{1,9}):(\d{1,9})")
@@ -120,22 +119,13 @@ def configuration_answer(question: Mapping[str, Any]) -> dict[str, Any]:
     The question is {"engine", "fields": fields of the deployment, as texts}.
     """
     deployment, engine = _deployment(question["fields"]), _text("engine", question["engine"])
-    if _would_convert_draft(deployment, engine):
-        deployment = replace(deployment, draft_quantization=_AS_STORED)
+    if engine in servers():
+        deployment = server_adapters()[engine].as_stored(deployment)
     pair = None if Environment.read().is_public else read_local_pair(deployment)
     found = configure(deployment, engine, pair=pair)
     chat = _CHAT.get(deployment.target)
     base = f"{deployment.target!r} is a base model, not trained to chat: for that name {chat!r}"
     return {"forms": forms_json(found), "remarks": [*found.remarks, *([base] if chat else [])]}
-
-
-def _would_convert_draft(deployment: ModelDeployment, engine: str) -> bool:
-    """Return whether SGLang would convert a draft that should stay as it is stored.
-
-    SGLang applies the target's weight format to a draft without a format of its own.
-    """
-    is_left = deployment.draft is not None and deployment.draft_quantization is None
-    return engine == "sglang" and deployment.quantization is not None and is_left
 
 
 def translated_answer(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,7 +209,7 @@ def _format(precision: str) -> str:
     all other formats it is "", because the repository must already have the weights in that format.
     """
     tag = precision.upper()
-    is_tag = precision.startswith("q") and tag in engines()["llama.cpp"].weights
+    is_tag = precision.startswith("q") and any(tag in each.weights for each in engines().values())
     return tag if is_tag else precision if precision == "fp8" else ""
 
 

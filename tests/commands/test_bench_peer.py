@@ -9,7 +9,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.commands import bench_command
-from specviz.serving.engine_process import ENGINE, is_installed
+from specviz.serving.llama_cpp.llama_cpp_process import ENGINE, is_installed
 
 BENCH = ("bench", "--pair", "bundled", "--tasks", "code", "--prompt-count", "1", "--device", "cpu")
 FEW = ("--methods", "prompt-lookup", "--draft-lengths", "2", "--max-new-tokens", "8")
@@ -36,7 +36,7 @@ def test_the_ratios_compare_passes_that_ran_directly_after_each_other(
 def test_a_missing_engine_is_named_before_anything_is_loaded(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specviz.serving.engine_process.find_spec", lambda name: None)
+    monkeypatch.setattr("specviz.serving.llama_cpp.llama_cpp_process.find_spec", lambda name: None)
     monkeypatch.setattr(bench_command, "load_pair", lambda *_: pytest.fail("it was loaded"))
     assert main([*BENCH, *FEW, "--peer", ENGINE]) == 2
     assert 'must be installed to be started: pip install "specviz[llama-cpp]"' in (

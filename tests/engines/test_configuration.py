@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from specviz.engines.configuration import configure
-from specviz.engines.dialects import DIALECTS
-from specviz.engines.engine_facts import engines, server_named
-from specviz.engines.engine_rules import ServedPair, problems
+from specviz.engines.engine_registry import engines, server_adapters, server_named
+from specviz.engines.engine_rules import problems
 from specviz.engines.local_pair import read_local_pair
 from specviz.engines.model_deployment import (
     BatchRange,
@@ -20,6 +19,7 @@ from specviz.engines.model_deployment import (
     EngineMethod,
     ModelDeployment,
 )
+from specviz.engines.served_pair import ServedPair
 from specviz.engines.translation import Fate, translate
 from specviz.errors import InputError
 from specviz.models.pair_catalog import pair_named
@@ -97,7 +97,7 @@ def test_the_engine_knows_every_setting_of_speculation_that_is_written() -> None
         if method is EngineMethod.NONE:
             continue
         allowed = facts.shared_fields | set(facts.methods[method].fields)
-        told = DIALECTS[engine].options(OF_ENGINES[engine][name])
+        told = server_adapters()[engine].options(OF_ENGINES[engine][name])
         marks = ("speculative_config.", "--speculative", "--spec-")
         keys = {key.removeprefix(marks[0]) for key in told if key.startswith(marks)}
         assert keys <= allowed, (engine, name, keys - allowed)

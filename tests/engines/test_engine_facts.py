@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.engines.dialects import DEPLOYMENT_FIELDS, DIALECTS, MEANT
-from specviz.engines.engine_facts import SPECULATIVE, engines, servers
+from specviz.engines.engine_facts import SPECULATIVE
+from specviz.engines.engine_registry import adapters, engines, server_adapters, servers
 from specviz.engines.model_deployment import EngineMethod
+from specviz.engines.typed_fields import DEPLOYMENT_FIELDS
 
 EVERY = list(engines().values())
 
@@ -14,7 +15,7 @@ EVERY = list(engines().values())
 @pytest.mark.parametrize("facts", EVERY, ids=lambda each: each.name)
 def test_every_flag_sets_an_existing_field(facts) -> None:
     named = {flag.field for flag in facts.flags} | {old.field for old in facts.old if old.field}
-    assert named <= {*DEPLOYMENT_FIELDS, *MEANT, "early_exit"}
+    assert named <= {*DEPLOYMENT_FIELDS, *adapters()[facts.name].meant, "early_exit"}
     assert set(facts.lacks) <= set(DEPLOYMENT_FIELDS)
 
 
@@ -27,8 +28,8 @@ def test_a_spelling_of_a_flag_is_old_or_current_and_occurs_once(facts) -> None:
 
 
 def test_every_field_has_a_flag_or_a_reason_in_every_engine() -> None:
-    # llama.cpp has its own fields for these values (`MEANT` in specviz/engines/dialects.py), so its
-    # table contains those fields instead.
+    # llama.cpp has its own fields for these values (`meant` of its adapter), so its table contains
+    # those fields instead.
     through_others = {"max_length", "lookup_min", "lookup_max"}
     # The name of a model's repository contains its format, so these fields need no flag.
     through_others |= {"quantization", "draft_quantization"}
@@ -54,8 +55,8 @@ def test_the_engine_does_not_have_removed_flags() -> None:
         assert {flag for flag in facts.older if flag in facts.known} == set(), name
 
 
-def test_every_method_has_an_engine_and_every_server_has_a_dialect() -> None:
+def test_every_method_has_an_engine_and_every_server_has_an_adapter() -> None:
     served = {method for name in servers() for method in engines()[name].methods}
     assert served == set(EngineMethod) - {EngineMethod.NONE}
-    assert set(DIALECTS) == set(servers())
+    assert tuple(server_adapters()) == servers()
     assert all(facts.version and facts.sources for facts in EVERY)

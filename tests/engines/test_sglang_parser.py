@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from specviz.engines import engine_facts
+from specviz.engines import engine_registry
 
 PYTHON = os.environ.get("SPECVIZ_SGLANG_PYTHON")
-FILE = Path(engine_facts.__file__).with_name("sglang.toml")
+FILE = Path(engine_registry.__file__).parent / "sglang" / "sglang.toml"
 KINDS = ("negatable", "switches", "several", "flags")
 
 

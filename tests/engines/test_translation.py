@@ -12,7 +12,6 @@ import yaml
 
 from specviz.commands.translate_command import translated_text
 from specviz.engines.draft_schedule import schedule_of_sweep
-from specviz.engines.engine_rules import ServedPair
 from specviz.engines.model_deployment import (
     BatchRange,
     DraftSampling,
@@ -21,6 +20,7 @@ from specviz.engines.model_deployment import (
 )
 from specviz.engines.model_names import other_target
 from specviz.engines.pasted_text import MAX_TEXT
+from specviz.engines.served_pair import ServedPair
 from specviz.engines.translation import Fate, Translation, translate
 from specviz.engines.translation_answer import translation_answer
 from specviz.errors import InputError

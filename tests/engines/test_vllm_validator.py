@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from specviz.engines.configuration import configure
-from specviz.engines.dialects import DIALECTS
-from specviz.engines.engine_facts import engines
-from specviz.engines.engine_rules import ServedPair, problems
+from specviz.engines.engine_registry import engines, server_adapters
+from specviz.engines.engine_rules import problems
 from specviz.engines.model_deployment import DraftSampling, EngineMethod, ModelDeployment
+from specviz.engines.served_pair import ServedPair
 from specviz.engines.translation import translate
 from tests.engines.served_deployments import OF_ENGINES
 
@@ -163,7 +163,7 @@ def test_vllm_accepts_written_configurations_and_refuses_refused_ones(models: Pa
     refused = {}
     for name, (deployment, pair) in _refused(models).items():
         assert problems(deployment, facts, pair), name
-        refused[name] = _forced(DIALECTS["vllm"].options(deployment))
+        refused[name] = _forced(server_adapters()["vllm"].options(deployment))
     refused["as it was typed"] = shlex.split(old)[2:]
 
     errors = _errors([*accepted.values(), *refused.values()])

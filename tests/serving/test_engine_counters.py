@@ -12,12 +12,13 @@ import re
 import pytest
 
 from specviz.cli import main
+from specviz.engines.server_api import Speculation
 from specviz.errors import InputError
 from specviz.experiments.run.engine_lane import EngineQuestion, RacedServer, ask_engine
 from specviz.records import DecodingConfig
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters, read_metrics
-from specviz.serving.engine_probe import Speculation, probe
+from specviz.serving.engine_probe import probe
 from specviz.serving.engine_replicas import CountedInterval, EngineReading
 from specviz.ui.handlers import Handlers
 from tests.serving.odd_server import Odd, says, server

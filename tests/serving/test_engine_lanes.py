@@ -18,6 +18,7 @@ from specviz import trace_file
 from specviz.cli import main
 from specviz.commands.engine_serving import engine_with
 from specviz.engines.model_deployment import EngineMethod
+from specviz.engines.server_api import whole_number
 from specviz.errors import InputError
 from specviz.experiments.run import engine_lane as engine_lane_module
 from specviz.experiments.run.engine_lane import (
@@ -46,7 +47,6 @@ from specviz.records import (
 )
 from specviz.serving import engine_address
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_probe import whole_number
 from specviz.serving.engine_stream import stream_tokens
 from specviz.ui.handlers import Handlers
 from specviz.ui.race_messages import RaceMessages

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from specviz.serving import engine_stream
-from specviz.serving.engine_counters import LLAMA_CPP, VLLM
 from specviz.serving.engine_stream import StreamedToken, stream_tokens
 
 
@@ -26,10 +25,10 @@ class Listening:
 
 
 EVENTS = {
-    VLLM: {"choices": [{"token_ids": [5], "finish_reason": "length"}]},
-    LLAMA_CPP: {"tokens": [5], "stop_type": "limit"},
+    "vLLM": {"choices": [{"token_ids": [5], "finish_reason": "length"}]},
+    "llama.cpp": {"tokens": [5], "stop_type": "limit"},
 }
-PENALTIES = {VLLM: "repetition_penalty", LLAMA_CPP: "repeat_penalty"}
+PENALTIES = {"vLLM": "repetition_penalty", "llama.cpp": "repeat_penalty"}
 
 
 @pytest.mark.parametrize("engine", EVENTS)

@@ -25,7 +25,7 @@ from specviz.models.files.loading import load_model
 from specviz.models.pair_catalog import pair_named
 from specviz.prompts import held_out_prompt
 from specviz.records import DecodingConfig
-from specviz.serving.engine_process import serving
+from specviz.serving.llama_cpp.llama_cpp_process import serving
 
 PAIR = pair_named("bundled")
 TEXTS = (
@@ -145,7 +145,7 @@ def test_the_command_serves_until_it_is_interrupted_and_stops_only_its_own_child
 OWNER = """
 import sys
 from specviz.engines.model_deployment import ModelDeployment
-from specviz.serving.engine_process import serving
+from specviz.serving.llama_cpp.llama_cpp_process import serving
 with serving(ModelDeployment(target=sys.argv[1])) as engine:
     print("it is at", engine.url, file=sys.stderr, flush=True)
     engine.wait()

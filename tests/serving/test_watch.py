@@ -12,22 +12,17 @@ import pytest
 from specviz.cli import main
 from specviz.commands.engine_serving import engine_with
 from specviz.engines.model_deployment import EngineMethod, ModelDeployment
+from specviz.engines.server_api import Speculation
 from specviz.environment import Environment
 from specviz.errors import InputError
 from specviz.models.files.gguf_export import export_gguf
 from specviz.models.pair_catalog import pair_named
 from specviz.serving import engine_address, shared_readings
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_counters import (
-    LLAMA_CPP,
-    SGLANG,
-    VLLM,
-    EngineCounters,
-    EngineMetrics,
-)
-from specviz.serving.engine_probe import Speculation, WrittenText, _judged, probe, read_engine
-from specviz.serving.engine_process import serving
+from specviz.serving.engine_counters import EngineCounters, EngineMetrics
+from specviz.serving.engine_probe import WrittenText, _judged, probe, read_engine
 from specviz.serving.engine_replicas import CountedInterval, EngineReading, read_now
+from specviz.serving.llama_cpp.llama_cpp_process import serving
 from specviz.serving.shared_readings import SharedReadings
 from tests.serving.odd_server import Odd, says, server
 
@@ -94,11 +89,14 @@ QUIET = WrittenText("text", 8, 0.1, 0.01, drafted=0, accepted=0)
 @pytest.mark.parametrize(
     ("metrics", "shown"),
     [
-        (EngineMetrics(VLLM, EngineCounters(drafts=3, drafted=9), frozenset({"drafts"})), "9 tok"),
-        (EngineMetrics(LLAMA_CPP, EngineCounters(drafts=3, drafted=1500), frozenset()), "1,500"),
-        (EngineMetrics(SGLANG, EngineCounters(verifications=7), frozenset()), "7 forwards"),
         (
-            EngineMetrics(SGLANG, EngineCounters(), frozenset(), latest_length=2.5),
+            EngineMetrics("vLLM", EngineCounters(drafts=3, drafted=9), frozenset({"drafts"})),
+            "9 tok",
+        ),
+        (EngineMetrics("llama.cpp", EngineCounters(drafts=3, drafted=1500), frozenset()), "1,500"),
+        (EngineMetrics("SGLang", EngineCounters(verifications=7), frozenset()), "7 forwards"),
+        (
+            EngineMetrics("SGLang", EngineCounters(), frozenset(), latest_length=2.5),
             "2.50 tokens each",
         ),
     ],
@@ -347,7 +345,7 @@ def test_the_growth_of_each_replica_is_summed_even_after_a_restart() -> None:
             tokens=tokens,
             per_position=(drafts,),
         )
-        return EngineMetrics(VLLM, counters, frozenset({"drafts"}), 1.0, 0.0, drafts / 100)
+        return EngineMetrics("vLLM", counters, frozenset({"drafts"}), 1.0, 0.0, drafts / 100)
 
     first = CountedInterval.between(
         metrics(100, 40).counters, 10.0, EngineReading(12.0, metrics(120, 50))

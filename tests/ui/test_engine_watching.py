@@ -18,7 +18,7 @@ from specviz.models.pair_catalog import pair_named
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters
 from specviz.serving.engine_permission import permitted
-from specviz.serving.engine_process import RunningEngine
+from specviz.serving.llama_cpp.llama_cpp_process import RunningEngine
 from specviz.serving.shared_readings import SharedReadings
 from specviz.ui import engine_watching
 from specviz.ui.engine_readings import MOST_READINGS, NOTHING, WatchedPoint, WatchedServer

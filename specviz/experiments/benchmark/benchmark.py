@@ -31,8 +31,8 @@ from specviz.models.parts import Need
 from specviz.prompts import Framing, held_out_prompts
 from specviz.records import BASELINE, SPECULATIVE, Prompt, Round, prompt_text
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_process import ENGINE
-from specviz.serving.token_completion import complete
+from specviz.serving.llama_cpp.llama_cpp_process import ENGINE
+from specviz.serving.llama_cpp.token_completion import complete
 from specviz.slices import giving_way, own_time
 
 WARM_UP_STEPS = 6

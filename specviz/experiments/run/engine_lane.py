@@ -15,6 +15,7 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from specviz.decoding.rules.rule_table import rule_named
+from specviz.engines.server_api import TokenStream
 from specviz.errors import InputError
 from specviz.records import (
     SAMPLING,
@@ -28,14 +29,13 @@ from specviz.records import (
     ToldOrigins,
 )
 from specviz.serving.engine_address import EngineAddress
-from specviz.serving.engine_counters import VLLM
 from specviz.serving.engine_probe import model_at, read_engine, version_at
 from specviz.serving.engine_stream import (
     GREEDY,
     StreamEnd,
-    check_tells_tokens,
     stream_tokens,
     token_ids_of,
+    token_stream,
 )
 
 WARM_UP_TOKENS = 4
@@ -73,12 +73,12 @@ class EngineQuestion:
         given = {each.name: getattr(self.config, each.name) for each in SAMPLING}
         return given | {"seed": self.config.seed}
 
-    def untaken(self, engine: str) -> str:
+    def untaken(self, stream: TokenStream) -> str:
         """Return a sentence on settings that the engine cannot apply, or ""."""
         config, clauses = self.config, []
         if config.temperature > 0:
             clauses.append("it draws random numbers of its own, so its text differs")
-        if config.min_p > 0 and config.top_p < 1 and engine == VLLM:
+        if config.min_p > 0 and config.top_p < 1 and stream.min_p_first:
             clauses.append("it applies min-p before top-p")
         if not rule_named(config.rule).is_lossless:
             clauses.append("it has no lossy rule, so its text is the target's own")
@@ -123,13 +123,13 @@ def _answer(
     address: EngineAddress, question: EngineQuestion, stop: threading.Event
 ) -> Iterator[EngineEvent]:
     engine = read_engine(address).engine
-    check_tells_tokens(address, engine)
+    stream = token_stream(address, engine)
     model = model_at(address)
     facts = EngineReport(
         engine=engine,
         version=_public(version_at(address, engine), address)[:200],
         model=_public(PureWindowsPath(model).name if _is_path(model) else model, address)[:1000],
-        remark=question.untaken(engine),
+        remark=question.untaken(stream),
     )
     yield facts
     if token_ids_of(address, engine, SAMPLE) != list(question.sample_ids):

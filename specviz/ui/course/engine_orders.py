@@ -32,8 +32,8 @@ from specviz.serving.engine_address import EngineAddress
 from specviz.serving.engine_counters import EngineCounters
 from specviz.serving.engine_load import load_level
 from specviz.serving.engine_probe import model_at, probe, read_engine
-from specviz.serving.engine_process import ENGINE, NOT_INSTALLED, is_installed, serving
-from specviz.serving.token_completion import agreeing, complete, look_seconds
+from specviz.serving.llama_cpp.llama_cpp_process import ENGINE, NOT_INSTALLED, is_installed, serving
+from specviz.serving.llama_cpp.token_completion import agreeing, complete, look_seconds
 from specviz.slices import until_stopped
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.messages import Message

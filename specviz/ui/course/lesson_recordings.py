@@ -22,7 +22,7 @@ from specviz.lessons import LESSONS
 from specviz.machine import processor_name, version
 from specviz.models.files.loading import resolve_device
 from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
-from specviz.serving.engine_process import ENGINE
+from specviz.serving.llama_cpp.llama_cpp_process import ENGINE
 from specviz.ui.course.batch_order import batch_order
 from specviz.ui.course.block_orders import blocks_order
 from specviz.ui.course.copy_orders import copies_order

@@ -1,4 +1,4 @@
-"""The process in which the llama.cpp server runs. `engine_process` starts it.
+"""The process in which the llama.cpp server runs. `llama_cpp_process` starts it.
 
 It ends when its parent ends, because its standard input is closed then.
 """

@@ -7,8 +7,8 @@ the name of the file there, unless --hf-file names it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from specviz.engines.engine_adapter import RepositoryFile
 from specviz.engines.engine_facts import EngineFacts
 from specviz.engines.pasted_text import PastedFlag
 
@@ -21,24 +21,8 @@ _SOURCES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryFile:
-    """A flag with a path to a model, of which the server uses at most the file's name.
-
-    A flag for a repository is given as well, and it decides which model is loaded. `now` is the
-    flag that has the path in the translated command, or "" if the path is left out. `why` is the
-    reason for the user.
-    """
-
-    flag: PastedFlag
-    now: str
-    why: str
-
-
 def repository_files(flags: Sequence[PastedFlag], engine: EngineFacts) -> list[RepositoryFile]:
     """Return each flag that gives a model's path although another flag gives its repository."""
-    if engine.name != "llama.cpp":
-        return []
     names = [_current(flag, engine) for flag in flags]
     found = []
     for repository, path, file in _SOURCES:

@@ -18,13 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from specviz.engines.configuration import speculative_type
-from specviz.engines.dialects import DIALECTS
-from specviz.engines.engine_facts import server_named
+from specviz.engines.llama_cpp.llama_cpp_adapter import ADAPTER, speculative_type
 from specviz.engines.model_deployment import EngineMethod, ModelDeployment
 from specviz.errors import InputError
 
-ENGINE = "llama.cpp"
+ENGINE = ADAPTER.name
 PACKAGE = "xllamacpp"
 # Settings that make the engine store keys and values in 32 bits and compute attention in 32 bits.
 # The defaults are 16 bits.
@@ -42,7 +40,7 @@ START_SECONDS = 120.0
 END_SECONDS = 5.0
 _START = (
     "import sys; sys.path[:] = sys.argv[1:]; "
-    "from specviz.serving.llama_cpp_child import main; main()"
+    "from specviz.serving.llama_cpp.llama_cpp_child import main; main()"
 )
 # A word in the engine's log -> a sentence that says why the engine drafts nothing.
 _REFUSALS = {
@@ -120,8 +118,7 @@ def serving(
 
 def _order(deployment: ModelDeployment, threads: int) -> dict[str, Any]:
     """Return the fields of xllamacpp's CommonParams whose values must differ from the defaults."""
-    options = DIALECTS[ENGINE].options(deployment)
-    flags = server_named(ENGINE).current
+    options, flags = ADAPTER.options(deployment), ADAPTER.facts.current
     order = {flags[name].python_name: value for name, value in options.items()}
     if "speculative.types" in order:
         order["speculative.types"] = speculative_type(order["speculative.types"])
