@@ -1,5 +1,5 @@
 # make run | chat | check | test | slow | gpu | test-vllm | load | lint | typecheck | format | picture | pictures | types | traces | lessons |
-#      lossy | architectures | examples | reference | models CORPUS=DIR [CHAT_MODEL=DIR]
+#      lossy | architectures | examples | reference | vendor | models CORPUS=DIR [CHAT_MODEL=DIR]
 # TORCH_INDEX: where to take torch from, such as https://download.pytorch.org/whl/cpu
 # MODEL=bundled: run without the chat model, and do not fetch it
 PYTHON ?= python3
@@ -18,7 +18,7 @@ CHECKED := $(addprefix tests/,test_architecture.py test_records.py test_run_sett
 	models/test_cache.py \
 	commands/test_cli.py::test_race_reports_both_lanes_and_saves_a_trace_that_loads)
 
-.PHONY: setup setup-dev chat browser node-tests run check test slow gpu test-vllm load lint typecheck format models lossy traces lessons picture pictures types architectures examples reference
+.PHONY: setup setup-dev chat browser node-tests run check test slow gpu test-vllm load lint typecheck format models lossy traces lessons picture pictures types architectures examples reference vendor
 
 # Node checks the browser's modules. It is for developers only: where it is missing, a line says so.
 NODE := $(shell command -v npm >/dev/null && echo yes)
@@ -156,6 +156,10 @@ measurements: setup
 # assets/player/records.d.ts, the browser's types, from the fields of the records
 types: .venv/run.stamp
 	PYTHONPATH=. $(BIN)/python docs/declare_records.py
+
+# assets/player/vendor, the browser's view library, from the npm packages that package.json pins
+vendor: .venv/bin/python node_modules/.stamp
+	$(BIN)/python docs/vendor_scripts.py
 
 # docs/architectures.md: small models of all architectures of transformers, decoded with and judged
 architectures: .venv/dev.stamp

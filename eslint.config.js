@@ -2,6 +2,7 @@ import js from "@eslint/js";
 import globals from "globals";
 
 export default [
+  { ignores: ["assets/player/vendor/"] },
   js.configs.recommended,
   {
     files: ["assets/player/**/*.js"],

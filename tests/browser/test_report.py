@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Request
+from playwright.sync_api import Browser, Request, expect
 
 from specviz.golden import golden_trace
 from specviz.records import EngineReport, EngineToken, FinishReason, Lane, LaneKind, Trace
 from specviz.trace_file import encode, load
-from specviz.ui.report import report_html
+from specviz.ui.page_files import PLAYER, module_map
+from specviz.ui.report import POLICY, report_html
 from tests.browser.axe_findings import findings
 from tests.browser.contexts import SIZE, Contexts
 from tests.browser.race_driver import OVERFLOW, RaceDriver
@@ -213,3 +215,20 @@ def test_hostile_texts_stay_texts_in_a_report(open_report: OpenReport) -> None:
     assert report.driver.ref("stepText").text_content().startswith(HOSTILE)
     assert HOSTILE in report.driver.text("stepNote")
     assert report.page.title().startswith(f"specviz · {HOSTILE}")
+
+
+def test_a_view_can_be_drawn_in_a_file_opened_from_disk(browser: Browser, tmp_path: Path) -> None:
+    """No part of a report is such a view yet, so a small page has the policy of a report."""
+    modules = json.dumps({"imports": module_map(PLAYER, "shared/view.js")})
+    script = """import { html, render } from "specviz/shared/view.js";
+        render(html`<p title=${1 + 1}>drawn</p>`, document.querySelector("main"));"""
+    path = tmp_path / "view.html"
+    path.write_text(
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<script type="importmap">{modules}</script><main></main>'
+        f'<script type="module">{script}</script>'
+    )
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    expect(page.get_by_title("2")).to_have_text("drawn")
+    page.close()
