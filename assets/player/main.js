@@ -33,7 +33,7 @@ export async function mount(host, gradio) {
   const files = [
     "player/page.html",
     "player/room/room.html",
-    ...PAGES.map(({ id }) => `player/${id}/${id}.html`),
+    ...PAGES.filter(({ isView }) => !isView).map(({ id }) => `player/${id}/${id}.html`),
   ];
   const [setup, prompts, ...markup] = await Promise.all([
     fetched("setup.json", "json"),

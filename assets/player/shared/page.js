@@ -1,20 +1,28 @@
 // The base class of all pages of the app, which pages.js lists. To add a page, create a folder with
-// its HTML and CSS, a class that extends this one, and a line in that list.
+// its state, its view and its CSS, a class that extends this one, and a line in that list.
+
+import { element } from "./dom.js";
 
 export class Page {
   // Each subclass sets these. `id` is the name of the page in the address (?view=…), of its folder
   // and of its HTML file. `title` is the text on its tab.
   static id = "";
   static title = "";
+  // True if the page draws all its elements as a function of its state (shared/store.js). Such a
+  // page has no HTML file.
+  static isView = false;
 
   // `shell` is the app. It has root, refs (elements by data-ref), theme, setup, prompts, gradio,
   // `pages` (by id; only pages earlier in the list) and show(id).
   /** @param {Shell} shell */
   constructor(shell) {
     this.shell = shell;
-    const { id } = /** @type {typeof Page} */ (this.constructor);
+    const { id, isView } = /** @type {typeof Page} */ (this.constructor);
     // the element of the page, which is shown or hidden
-    this.section = /** @type {HTMLElement} */ (shell.root.querySelector(`#${id}`));
+    this.section = /** @type {HTMLElement} */ (
+      isView ? sectionOf(id) : shell.root.querySelector(`#${id}`)
+    );
+    if (isView) shell.root.append(this.section);
   }
 
   // Called when the page is shown or hidden.
@@ -79,4 +87,12 @@ export class Page {
 
   // Called on Escape. It ends everything on the page that runs or waits.
   halt() {}
+}
+
+/** @param {string} id */
+function sectionOf(id) {
+  const made = element("div", id);
+  made.id = id;
+  made.hidden = true;
+  return made;
 }
