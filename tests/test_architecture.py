@@ -66,8 +66,10 @@ MAY_ENTER = {
     "models.graphs": {"models.llama", "models.matrix_kernels"},
     "models.heads": {"models.llama", "models.matrix_kernels"},
     "models.files": {"models.text", "models.llama", "models.graphs"},
+    "engines.readers": set[str](),
     **dict.fromkeys(
-        ("engines.vllm", "engines.sglang", "engines.llama_cpp", "engines.transformers"), set[str]()
+        ("engines.vllm", "engines.sglang", "engines.llama_cpp", "engines.transformers"),
+        {"engines.readers"},
     ),
     "experiments.run": set[str](),
     "experiments.sweep": {"experiments.run"},
@@ -132,6 +134,16 @@ def short(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def code(path: Path) -> str:
+    """Return the code of a file without comments and docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        if isinstance(node, documented) and ast.get_docstring(node):
+            node.body = node.body[1:]
+    return ast.unparse(tree)
+
+
 def owners(pairs: Iterable[tuple[str, Path]]) -> dict[str, list[str]]:
     """Return, for each name that occurs in more than one file, these files."""
     found = defaultdict(list)
@@ -182,6 +194,26 @@ def test_only_the_experiments_and_the_page_import_the_wrong_rules() -> None:
     others = [path for path in FILES if inside not in path.parents and part(path) not in FRONT]
     knows = [path for path in others if any("bug_zoo" in name for name in IMPORTS[path])]
     assert [short(path) for path in knows] == []
+
+
+def test_code_names_an_engine_only_in_the_engine_s_folder() -> None:
+    """Other code of engines and of serving goes through the interfaces. Comments may name engines.
+
+    The registry has the list of folders.
+    """
+    adapters = (ROOT / "specviz" / "engines").glob("*/*_adapter.py")
+    engines = {path.parent.name for path in adapters}
+    assert len(engines) > 3
+    names = re.compile("|".join(each.replace("_", "[_.-]?") for each in engines), re.IGNORECASE)
+    others = [
+        path
+        for path in FILES
+        if part(path) in {"engines", "serving"}
+        and path.parent.name not in engines
+        and path.stem != "engine_registry"
+    ]
+    named = {short(path): names.findall(code(path)) for path in others}
+    assert {path: found for path, found in named.items() if found} == {}
 
 
 def test_every_part_that_a_rule_names_exists() -> None:

@@ -13,7 +13,7 @@ from specviz.commands.command import Command, Progress
 from specviz.engines.draft_schedule import schedule_of_sweep
 from specviz.engines.engine_registry import engines, servers
 from specviz.engines.local_pair import read_local_pair
-from specviz.engines.pasted_text import MAX_TEXT
+from specviz.engines.readers.found_flags import MAX_TEXT
 from specviz.engines.translation import translate
 from specviz.engines.translation_answer import translation_answer
 from specviz.errors import InputError, short

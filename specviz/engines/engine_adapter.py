@@ -8,7 +8,7 @@ Keys of an engine's single object for speculation begin with `speculative_config
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -20,7 +20,8 @@ from specviz.engines.model_deployment import (
     ModelDeployment,
     VerificationRule,
 )
-from specviz.engines.pasted_text import PastedFlag
+from specviz.engines.readers.found_flags import FoundFlags, PastedFlag
+from specviz.engines.readers.python_reader import PythonCall
 from specviz.engines.served_pair import ServedPair
 from specviz.engines.server_api import ServerApi
 from specviz.engines.typed_fields import DEPLOYMENT_FIELDS, WEIGHTS, Heard
@@ -66,6 +67,47 @@ class EngineAdapter(ABC):
     @property
     def facts(self) -> EngineFacts:
         return engines()[self.name]
+
+    def is_speculation(self, keys: Collection[str]) -> bool:
+        """Return whether a mapping with these keys is the engine's single object for speculation.
+
+        Texts often contain only this object, as the value of a flag.
+        """
+        return False
+
+    def read_call(self, call: PythonCall, found: FoundFlags) -> None:
+        """Add the settings in a call in Python code whose name is one of the engine's calls."""
+        facts = self.facts
+        if call.name not in facts.part_calls:
+            found.engine = found.engine or self.name
+        if call.name not in facts.constructors:
+            self.add_older(call.name, call, found)
+            return
+        node = call.node
+        if node.args or {each.arg for each in node.keywords} & {"model", "model_path"}:
+            found.commands.append(self.name)
+        if node.args:
+            found.add("--model", call.code.value(node.args[0]), "model")
+        for key, value in call.keywords:
+            found.add(f"--{key.replace('_', '-')}", value, key)
+
+    def add_older(self, holder: str, call: PythonCall, found: FoundFlags) -> None:
+        """Add those arguments of a call that the engine's table has with the name of the call."""
+        for key, value in call.keywords:
+            if f"{holder}.{key}" in self.facts.older:
+                found.add(f"{holder}.{key}", value, key)
+
+    def setting_at(self, path: str, whole: str) -> tuple[str, str] | None:
+        """Return the flag that an assignment in Python code sets, and its spelling for the user.
+
+        The code assigns a value to `whole`, such as `params.n_ctx`; `path` is this expression
+        without its first name. Return None if the assignment sets no flag.
+        """
+        return None
+
+    def constant(self, name: str) -> str | None:
+        """Return the value of a constant of the engine's Python library, or None if unknown."""
+        return None
 
     @abstractmethod
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str | Needless]:

@@ -97,6 +97,12 @@ class EngineFacts:
     - `port`: the port on which the server listens if no port is given.
     - `image_starts`: the container image starts the server itself.
     - `kubernetes`: a Kubernetes manifest can be written.
+    - `images`: parts of the names of container images that start the engine.
+    - `subcommands`: words that may follow the name of the engine's program.
+    - `clients`: subcommands that send requests to a running server.
+    - `constructors`: calls in Python code whose arguments are flags.
+    - `part_calls`: calls that do not show that the text is for this engine.
+    - `calls`: all calls in Python code that have settings of the engine.
     - `usual_draft_tokens`: the draft length K if none is given.
     - `variables`: environment variables (without the prefix) whose names do not follow the flag's
       name -> the flag.
@@ -116,6 +122,12 @@ class EngineFacts:
     image_starts: bool
     kubernetes: bool
     usual_draft_tokens: int
+    images: tuple[str, ...]
+    subcommands: frozenset[str]
+    clients: frozenset[str]
+    constructors: frozenset[str]
+    part_calls: frozenset[str]
+    calls: frozenset[str]
     methods: Mapping[EngineMethod, ServedMethod]
     shared_fields: frozenset[str]
     lacks: Mapping[str, str]
@@ -250,6 +262,9 @@ def read_facts(path: Path) -> EngineFacts:
     known: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
     for kind, names in data["known"].items():
         known[kind] = frozenset(map(_flag_name, names.split()))
+    calls: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    for kind, names in data.get("calls", {}).items():
+        calls[kind] = frozenset(names.split())
     negatable = known["negatable"]
     methods, shared = dict(_methods(data)), frozenset(data["shared"]["fields"].split())
     fields = shared.union(*(each.fields for each in methods.values()))
@@ -265,6 +280,12 @@ def read_facts(path: Path) -> EngineFacts:
         sources=tuple(data["sources"]),
         words=tuple(data["words"]),
         start=tuple(data.get("start", "").split()),
+        images=tuple(data.get("images", "").split()),
+        subcommands=frozenset(data.get("subcommands", "").split()),
+        clients=frozenset(data.get("clients", "").split()),
+        constructors=calls["constructors"],
+        part_calls=calls["parts"],
+        calls=frozenset().union(*calls.values()),
         methods=methods,
         shared_fields=shared,
         weights=tuple(data.get("weights", {}).get("formats", "").split()),

@@ -1,35 +1,17 @@
-"""The names of programs that serve language models, but have flags that this package cannot read.
+"""Recognise programs that serve language models, but have flags that this package cannot read.
 
-Their flags look like the flags of vLLM, SGLang and llama.cpp, but mean other things.
+Their flags look like the flags of known engines, but mean other things.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-# How the name of a program, a module or an image begins -> the program's name for users.
-_PROGRAMS = {
-    "text-generation-launcher": "TGI",
-    "text-generation-server": "TGI",
-    "text-generation-inference": "TGI",
-    "trtllm-": "TensorRT-LLM",
-    "tensorrt-llm": "TensorRT-LLM",
-    "tensorrt_llm": "TensorRT-LLM",
-    "tritonserver": "Triton",
-    "ollama": "Ollama",
-    "koboldcpp": "KoboldCpp",
-    "lms": "LM Studio",
-    "lmdeploy": "LMDeploy",
-    "lorax": "LoRAX",
-    "mlc_llm": "MLC LLM",
-    "mlx_lm": "MLX LM",
-    "ramalama": "RamaLama",
-    "exllamav2": "ExLlamaV2",
-    "exllamav3": "ExLlamaV3",
-    "ctranslate2": "CTranslate2",
-    "llama_cpp.server": "llama-cpp-python's own server",
-}
 _INTERPRETER = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|accelerate)(?:\.exe)?")
 
 
@@ -45,7 +27,7 @@ def other_program(words: Sequence[str]) -> tuple[str, str]:
         name = re.split(r"[/\\]", word)[-1].removesuffix(".exe").partition(":")[0]
         is_first = place == 0 or words[place - 1] == "-m" or "/" in word
         if is_first and not word.startswith("-") and "=" not in word:
-            for beginning, title in _PROGRAMS.items():
+            for beginning, title in _programs().items():
                 if re.match(
                     rf"{re.escape(beginning)}(?![a-z\d])|{re.escape(beginning)}(?<=-)", name
                 ):
@@ -71,3 +53,19 @@ def without_interpreter(words: Sequence[str]) -> list[str]:
     if words and _INTERPRETER.fullmatch(words[0]) and "-m" in words[:-1]:
         return list(words[words.index("-m") + 1 :])
     return list(words)
+
+
+def other_file(data: Mapping[Any, Any]) -> tuple[str, str]:
+    """Find a program whose configuration file cannot be read, by a key of the file."""
+    inner = data.get("speculative_config")
+    if isinstance(inner, dict) and "decoding_type" in inner:
+        title = _programs()["trtllm-"]
+        return title, title
+    return "", ""
+
+
+@cache
+def _programs() -> Mapping[str, str]:
+    """Return the programs: how the name in a command begins -> the program's name for users."""
+    file = Path(__file__).with_suffix(".toml")
+    return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -37,7 +37,8 @@ from specviz.engines.model_deployment import (
     wrong_values,
 )
 from specviz.engines.own_flags import own_flags
-from specviz.engines.pasted_text import PastedFlag, SourceText, literal, read_text
+from specviz.engines.pasted_text import read_text
+from specviz.engines.readers.found_flags import PastedFlag, SourceText, literal
 from specviz.engines.served_pair import ServedPair
 from specviz.engines.shell_text import unsaid
 from specviz.engines.typed_fields import DEPLOYMENT_FIELDS, NAMES, Heard, read_field

@@ -17,7 +17,7 @@ from specviz.engines.model_deployment import (
     EngineMethod,
     ModelDeployment,
 )
-from specviz.engines.pasted_text import MAX_TEXT
+from specviz.engines.readers.found_flags import MAX_TEXT
 from specviz.engines.translation import translate
 from specviz.engines.translation_answer import forms_json, translation_answer
 from specviz.engines.typed_fields import read_field

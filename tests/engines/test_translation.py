@@ -19,7 +19,7 @@ from specviz.engines.model_deployment import (
     ModelDeployment,
 )
 from specviz.engines.model_names import other_target
-from specviz.engines.pasted_text import MAX_TEXT
+from specviz.engines.readers.found_flags import MAX_TEXT
 from specviz.engines.served_pair import ServedPair
 from specviz.engines.translation import Fate, Translation, translate
 from specviz.engines.translation_answer import translation_answer

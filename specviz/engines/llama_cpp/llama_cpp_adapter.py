@@ -17,8 +17,10 @@ from specviz.engines.llama_cpp.llama_cpp_api import LlamaCppApi
 from specviz.engines.llama_cpp.model_sources import repository_files
 from specviz.engines.model_deployment import MAY_HAVE_DRAFT, EngineMethod, ModelDeployment
 from specviz.engines.model_names import is_file
-from specviz.engines.pasted_text import PastedFlag
+from specviz.engines.readers.found_flags import PastedFlag
 from specviz.engines.typed_fields import WEIGHTS, Heard, read_integer
+
+_SPECULATIVE_TYPE = "COMMON_SPECULATIVE_TYPE_"
 
 
 class LlamaCppAdapter(ServerAdapter):
@@ -36,6 +38,14 @@ class LlamaCppAdapter(ServerAdapter):
         ("--spec-draft-hf", "--spec-draft-model", "draft_quantization"),
     )
     _DEVICE = "--spec-draft-device"
+
+    def setting_at(self, path: str, whole: str) -> tuple[str, str] | None:
+        known = {flag.python: flag.name for flag in self.facts.flags}
+        return (known[path], path) if path in known else None
+
+    def constant(self, name: str) -> str | None:
+        kind = name.removeprefix(_SPECULATIVE_TYPE)
+        return None if kind == name else kind.lower().replace("_", "-")
 
     def options(self, deployment: ModelDeployment) -> Options:
         found = self.plain(deployment)
@@ -161,7 +171,7 @@ def speculative_type(name: str) -> str:
     >>> speculative_type("draft-simple")
     'COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE'
     """
-    return f"COMMON_SPECULATIVE_TYPE_{name.upper().replace('-', '_')}"
+    return f"{_SPECULATIVE_TYPE}{name.upper().replace('-', '_')}"
 
 
 def _python_value(name: str, value: Any) -> str:

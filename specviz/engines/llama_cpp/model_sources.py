@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from specviz.engines.engine_adapter import RepositoryFile
 from specviz.engines.engine_facts import EngineFacts
-from specviz.engines.pasted_text import PastedFlag
+from specviz.engines.readers.found_flags import PastedFlag
 
 _REPOSITORY_FILE = ("--hf-file", "-hff")
 # For the target and for the draft: the flag that names a repository, the flag that names a path,

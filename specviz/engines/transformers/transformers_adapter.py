@@ -7,6 +7,9 @@ from typing import ClassVar
 
 from specviz.engines.engine_adapter import EngineAdapter, Needless
 from specviz.engines.model_deployment import EngineMethod
+from specviz.engines.readers.found_flags import FoundFlags
+from specviz.engines.readers.python_reader import PythonCall
+from specviz.engines.transformers.transformers_calls import read_loading, speculates
 from specviz.engines.typed_fields import Heard
 
 _OF_ASSISTANT = frozenset({"draft", "draft_tokens", "draft_quantization", "min_probability"})
@@ -18,6 +21,19 @@ class TransformersAdapter(EngineAdapter):
         **{"four_bits": "quantization", "draft_four_bits": "draft_quantization"},
         **{"prompt_lookup_tokens": "draft_tokens", "assistant_tokenizer": "mixed_vocabularies"},
     }
+
+    def read_call(self, call: PythonCall, found: FoundFlags) -> None:
+        if call.name == "generate" and not speculates(call, self.facts):
+            return
+        found.engine = found.engine or self.name
+        if call.name == "generate" and call.owner is not None:
+            found.add("generate.model", call.code.value(call.owner), "model")
+        self.add_older("generate" if call.name == "GenerationConfig" else call.name, call, found)
+        read_loading(call, self.facts, found)
+
+    def setting_at(self, path: str, whole: str) -> tuple[str, str] | None:
+        """Find a field of a model, such as assistant.generation_config.num_assistant_tokens."""
+        return (path, whole) if path in self.facts.older else None
 
     def settle(self, heard: Heard, old: frozenset[str]) -> Iterator[str | Needless]:
         """Find the drafting method from arguments, because no argument names it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -32,6 +32,11 @@ class VllmAdapter(ServerAdapter):
     api = VllmApi()
     only: ClassVar = dict.fromkeys(("lookup_min", "lookup_max"), ONLY_LOOKUP)
     _RULES: ClassVar = {"standard": VerificationRule.TOKEN, "block": VerificationRule.BLOCK}
+
+    def is_speculation(self, keys: Collection[str]) -> bool:
+        inner = {key.removeprefix(SPECULATIVE) for key in self.facts.current}
+        inner |= self.facts.speculative_fields()
+        return "method" in keys or "num_speculative_tokens" in keys and set(keys) <= inner
 
     def options(self, deployment: ModelDeployment) -> Options:
         found = self.plain(deployment)
