@@ -40,7 +40,7 @@ def race(
     task: str | None = None,
     device: str = SETTINGS["device"].default,
     dtype: str = SETTINGS["dtype"].default,
-    draft_length: int = SETTINGS["draft_length"].default,
+    draft_length: int | None = None,
     **settings: Any,
 ) -> Trace:
     """Decode one prompt with and without speculation, and return the record of all rounds.
@@ -48,8 +48,9 @@ def race(
     `pair` is the name of a pair of models (`python -m specviz models` lists them), or the result of
     `specviz.models.pair_catalog.custom_pair(target, draft)`. An empty name means the chat model if
     it is on this machine, and the bundled pair if not. `method` is a drafting method; an empty name
-    means the default method of the pair. `task` is the kind of text, such as "code". Some
-    pairs were trained with a special token for each task; this token is put before the prompt.
+    means the default method of the pair. Without `draft_length`, K is the usual one of the method
+    and the pair. `task` is the kind of text, such as "code". Some pairs were trained with a special
+    token for each task; this token is put before the prompt.
     `settings` are further fields of `specviz.records.DecodingConfig`: temperature, top_k, top_p,
     min_p, seed, max_new_tokens, branching, drawing, rule, length_policy, entropy_threshold,
     options.
@@ -64,7 +65,9 @@ def race(
 
     if isinstance(pair, str):
         pair = pair_named(pair) if pair else default_pair()
-    config = method_named(method or pair.method).usual(draft_length, **settings)
+    chosen = method_named(method or pair.method)
+    length = chosen.usual_length(pair) if draft_length is None else draft_length
+    config = chosen.usual(length, **settings)
     run = start_race(RaceRequest(pair, prompt, config, task, device, dtype))
     try:
         for _ in run:

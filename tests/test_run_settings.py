@@ -9,6 +9,8 @@ import pytest
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
 from specviz.errors import InputError
+from specviz.models.pair_catalog import BUNDLED, CHAT, pair_named
+from specviz.models.parts import Need
 from specviz.records import DECODING, SAMPLING, SETTINGS, DecodingConfig, RunSetting
 
 NUMBERS = [setting for setting in DECODING if setting.is_bounded]
@@ -51,3 +53,11 @@ def test_every_method_accepts_its_own_default_settings(method: Method) -> None:
         method.check(config)
         assert (config.method, config.draft_length) == (method.name, draft_length)
         assert config.beside_method == DecodingConfig(temperature=0.7, seed=3).beside_method
+
+
+@pytest.mark.parametrize("method", DRAFTERS.values(), ids=lambda method: method.name)
+def test_only_trained_drafters_begin_with_the_draft_length_of_the_pair(method: Method) -> None:
+    usual = SETTINGS["draft_length"].default
+    assert method.usual_length(pair_named(BUNDLED)) == usual
+    is_trained = bool(method.needs & {Need.DRAFT, Need.MEDUSA, Need.EAGLE})
+    assert (method.usual_length(pair_named(CHAT)) < usual) == is_trained

@@ -180,6 +180,7 @@ interface PairOffer {
   context: number | null; // tokens of a prompt and its output together; null if it is not known yet
   refusals: Record<string, string>;
   refusals_alone?: Record<string, string>;
+  draft_lengths: Record<string, number>; // the draft length to start with, keyed by method
   prompts: string; // the type of the pair's held-out prompts: a key of the prompts that the server sends
 }
 

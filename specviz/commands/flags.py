@@ -17,7 +17,7 @@ from specviz.errors import InputError, short, whole_between
 from specviz.experiments.run.profiling import MAX_PROMPTS
 from specviz.experiments.run.template_warning import pair_warning
 from specviz.models.files.loading import DEVICES, DTYPES
-from specviz.models.pair_catalog import Pair, custom_pair, pair_named, pairs
+from specviz.models.pair_catalog import CHAT, Pair, custom_pair, pair_named, pairs
 from specviz.prompts import (
     CHAT_TASKS,
     Framing,
@@ -53,6 +53,15 @@ _WITH_TARGET = ("draft", "eagle", "medusa")
 _METAVARS = {ValueType.INTEGER: "N", ValueType.NUMBER: "X", ValueType.CHOICE: "NAME"}
 _DEFAULT_COUNT = 10  # number of held-out prompts without --prompt-count
 _OF_METHOD = tuple(setting for setting in DECODING if setting.part is Part.METHOD)
+# The pair decides the default method, and pair and method decide the default draft length.
+_OF_PAIR: dict[str, dict[str, Any]] = {
+    "method": {"default": ""},
+    "draft_length": {
+        "default": None,
+        "help": f"{SETTINGS['draft_length'].flag_help} (default 2 for the draft model and the "
+        f"heads of the pair {CHAT}, otherwise {SETTINGS['draft_length'].default})",
+    },
+}
 # settings of a method whose defaults are the same for all methods
 _AS_GIVEN = ("rule", "length_policy", "entropy_threshold")
 _BESIDE_METHOD = tuple(setting for setting in DECODING if setting.part is not Part.METHOD)
@@ -307,9 +316,7 @@ def add_config_flags(parser: ArgumentParser, **defaults: Any) -> None:
     """
     group = parser.add_argument_group("decoding")
     for setting in _OF_METHOD:
-        # Without --method, the default method of the model pair is used.
-        usual = {"default": ""} if setting.name == "method" else {}
-        add_flag(group, setting, **usual)
+        add_flag(group, setting, **_OF_PAIR.get(setting.name, {}))
     add_sampling_flags(group, **defaults)
 
 
@@ -327,14 +334,16 @@ def chosen_config(options: Namespace) -> DecodingConfig:
 
     The method decides the shape of the tree and how siblings are drawn if the user said neither.
     """
-    method = method_named(options.method or chosen_pair(options).method)
+    pair = chosen_pair(options)
+    method = method_named(options.method or pair.method)
+    length = method.usual_length(pair) if options.draft_length is None else options.draft_length
     shape: dict[str, Any] = {"options": named_integers("option", options.option)}
     if options.branching is not None:
         shape["branching"] = read_integers("branching", options.branching)
     if options.drawing is not None:
         shape["drawing"] = method.drawing_named(options.drawing)
     chosen = {name: getattr(options, name) for name in _AS_GIVEN}
-    config = method.usual(options.draft_length, **chosen, **shape, **chosen_sampling(options))
+    config = method.usual(length, **chosen, **shape, **chosen_sampling(options))
     method.check(config)
     return config
 

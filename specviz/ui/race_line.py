@@ -52,6 +52,8 @@ def _prompt(request: RaceRequest) -> Iterator[str]:
 def _decoding(request: RaceRequest) -> Iterator[str]:
     config = request.config
     method = method_named(config.method)
+    defaults = {each.name: each.default for each in DECODING}
+    defaults["draft_length"] = method.usual_length(request.pair)
     yield from ("--method", method.name)
     if config.branching or method.default_branching:
         yield from ("--branching", ",".join(map(str, config.branching)))
@@ -62,7 +64,7 @@ def _decoding(request: RaceRequest) -> Iterator[str]:
     for setting in DECODING:
         value = getattr(config, setting.name)
         is_written = setting.name in _OF_THE_SHAPE or setting.name == "method"
-        if not is_written and value != setting.default:
+        if not is_written and value != defaults[setting.name]:
             yield from (setting.flag, str(value))
 
 

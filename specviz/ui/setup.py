@@ -220,7 +220,8 @@ def _with_different_titles(traces: list[dict[str, str]]) -> list[dict[str, str]]
 def _pair(pair: Pair) -> dict[str, Any]:
     """Return the page's data about a pair.
 
-    `refusals` maps methods that it cannot run to reasons.
+    `refusals` maps methods that it cannot run to reasons, and `draft_lengths` maps each method to
+    the draft length to start with.
     """
     return {
         "name": pair.name,
@@ -231,6 +232,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "context": context_of_folder(pair.target),
         "prompts": "chat" if pair.instruct else "plain",
         "refusals": refusals(pair),
+        "draft_lengths": {name: each.usual_length(pair) for name, each in DRAFTERS.items()},
     }
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from specviz.decoding.draft_lengths import ADAPTIVE
 from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import DRAFTERS
+from specviz.models.pair_catalog import CHAT, pair_named
+from specviz.records import SETTINGS
 from tests.browser.race_driver import RaceDriver
 
 Open = Callable[..., RaceDriver]
@@ -46,3 +48,27 @@ def test_a_wrong_threshold_is_refused_next_to_its_field(random_url: str, turn_pa
     tab.ref("entropyThreshold").fill("2")
     error = tab.page.locator("#sv-entropy-error")
     assert error.is_visible() and "must be a number of at least 0 and below 1" in error.inner_text()
+
+
+def test_the_draft_length_follows_the_method_until_the_user_changes_it(
+    random_url: str, turn_page: Open
+) -> None:
+    pair = pair_named(CHAT)
+    trained = a_method(lambda method: method.usual_length(pair) != COPIES.usual_length(pair))
+    tab = turn_page(random_url, f"?pair={CHAT}&method={COPIES.name}")
+    length = tab.ref("draftLength")
+    for method in (trained, COPIES):
+        tab.ref("method").select_option(method.name)
+        assert length.input_value() == str(method.usual_length(pair))
+    length.fill("7")
+    tab.ref("method").select_option(trained.name)
+    assert length.input_value() == "7"
+
+
+def test_a_link_without_a_draft_length_means_the_default_of_all_methods(
+    random_url: str, turn_page: Open
+) -> None:
+    pair = pair_named(CHAT)
+    trained = a_method(lambda method: method.usual_length(pair) != COPIES.usual_length(pair))
+    tab = turn_page(random_url, f"?pair={CHAT}&method={trained.name}")
+    assert tab.ref("draftLength").input_value() == str(SETTINGS["draft_length"].default)

@@ -74,3 +74,11 @@ def test_the_command_names_custom_models_and_options() -> None:
     line = race_line(request)
     assert "--target 'my models/large' --draft small" in line and "exit_layer=4" in line
     assert repeated(line) == request
+
+
+@pytest.mark.parametrize("draft_length", ["2", "5"])
+@pytest.mark.parametrize("pair", ["bundled", "smollm2"])
+def test_the_command_repeats_the_draft_length_on_every_pair(pair: str, draft_length: str) -> None:
+    form = {"prompt": "Why?", "pair": pair, "method": "draft-model", "draft_length": draft_length}
+    request = race_request(form)
+    assert repeated(race_line(request)) == request

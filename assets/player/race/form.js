@@ -52,6 +52,10 @@ export class Form {
           /** @type {{ low: number, high: number, step: number }} */ (slider),
         ),
     );
+    // The draft length that was last suggested for the chosen method and pair. Null if a link or a
+    // preset has just set the field.
+    /** @type {string | null} */
+    this.suggested = null;
     this.picker = new PromptPicker(refs, setup.tasks, heldOut.of(this.pair), () => this.onChange());
     this.fields = defaults();
     refs.method.addEventListener("change", () => {
@@ -154,6 +158,7 @@ export class Form {
       if (name in this.controls) putText(this.controls[name], String(value));
     }
     for (const slider of this.sliders) slider.follow();
+    this.suggested = null;
     this.refresh();
   }
 
@@ -229,9 +234,24 @@ export class Form {
     return raw ? ["raw prompt"] : system.trim() ? ["system prompt"] : [];
   }
 
+  // Put the draft length to start with into its field if the method or the pair has changed and the
+  // user has not changed the length.
+  suggestLength() {
+    const { draft_length: field } = this.controls;
+    const length = this.pair?.draft_lengths[this.method?.name ?? ""];
+    if (length === undefined) return;
+    const text = String(length);
+    if (this.suggested !== null && textOf(field) === this.suggested) {
+      putText(field, text);
+      for (const slider of this.sliders) slider.follow();
+    }
+    this.suggested = text;
+  }
+
   refresh() {
     this.methodPart.methodChanged();
     this.pairPart.refresh();
+    this.suggestLength();
     this.picker.use(this.heldOut.of(this.pair));
     this.methodPart.refresh(Number(this.controls.temperature.value) === 0);
     setText(this.refs.foldedSettings, this.foldedWords);

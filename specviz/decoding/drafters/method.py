@@ -25,9 +25,12 @@ from specviz.decoding.sampling import Sampler
 from specviz.errors import InputError, one_of, short, whole_rule
 from specviz.models.language_model import LanguageModel
 from specviz.models.memory_estimate import ExtraMemory
+from specviz.models.pair_catalog import Pair
 from specviz.models.parts import Need, Parts
-from specviz.records import MAX_TREE_NODES, DecodingConfig, Drawing
+from specviz.records import MAX_TREE_NODES, SETTINGS, DecodingConfig, Drawing
 
+# drafters that were trained for a target, so that the best draft length depends on the pair
+_TRAINED = frozenset({Need.DRAFT, Need.MEDUSA, Need.EAGLE})
 # options that limit the size of a tree whose shape the method decides itself
 _TREE_SIZES = ("nodes", "guesses")
 
@@ -189,6 +192,10 @@ class Method:
         branching = self.usual_branching(draft_length)
         shape: dict[str, Any] = {"branching": branching, "drawing": self.drawings[0]}
         return DecodingConfig(method=self.name, draft_length=draft_length, **(shape | changes))
+
+    def usual_length(self, pair: Pair) -> int:
+        """Return the draft length to start with on a pair of models."""
+        return pair.draft_length if self.needs & _TRAINED else SETTINGS["draft_length"].default
 
     def usual_branching(self, draft_length: int) -> tuple[int, ...]:
         """Return the method's default branching for the levels up to the draft length.
