@@ -30,6 +30,7 @@ _EXPECTED_OF_CLUSTER = (
     "# It expects a PersistentVolumeClaim called models, and for models behind a licence a token:\n"
     "# kubectl create secret generic hf-token --from-literal=token=…\n"
 )
+_FILE = "config.yaml"
 _INDENT = " \\\n    "
 
 
@@ -115,15 +116,36 @@ def _flags(facts: EngineFacts, options: Options) -> Iterator[list[str]]:
         if value is False and name in facts.negatable:
             yield [f"--no-{name[2:]}"]
         elif isinstance(value, tuple) and name in facts.appended:
-            yield from ([name, word_of(each)] for each in value)
+            yield from ([facts.shown(name), word_of(each)] for each in value)
         else:
-            yield [name, *words_of_value(value)]
+            yield [facts.shown(name), *words_of_value(value)]
 
 
 def _command(facts: EngineFacts, options: Options, variables: Collection[str]) -> str:
+    inside, outside = _file_and_flags(facts, options)
+    command = _INDENT.join(
+        " ".join(quoted(word, variables) for word in line) for line in _lines(facts, outside)
+    )
+    if not inside:
+        return f"{command}\n"
+    file = _yaml(inside)
+    # In quotes, the mark of the file's end keeps the shell from expanding variables in the file.
+    mark = "EOF" if any(each in file for each in variables) else "'EOF'"
+    named = f"{facts.shown(facts.file_flags[0])} {_FILE}"
+    return f"cat > {_FILE} <<{mark}\n{file}EOF\n{command}{_INDENT}{named}\n"
+
+
+def _lines(facts: EngineFacts, options: Options) -> list[list[str]]:
     named, others = _positional(facts, options)
-    lines = [[*facts.start, *named], *_flags(facts, others)]
-    return _INDENT.join(" ".join(quoted(w, variables) for w in line) for line in lines) + "\n"
+    return [[*facts.start, *named], *_flags(facts, others)]
+
+
+def _file_and_flags(facts: EngineFacts, options: Options) -> tuple[dict[str, Any], Options]:
+    """Return the settings that have no flag, as the data of a file, and the other settings."""
+    inside = {name: value for name, value in options.items() if facts.is_in_file(name)}
+    outside = {name: value for name, value in options.items() if name not in inside}
+    data = {facts.shown(name)[2:]: literal_value(value) for name, value in folded(inside)}
+    return data, outside
 
 
 def _yaml(data: Any) -> str:
@@ -136,11 +158,16 @@ def _config_file(facts: EngineFacts, options: Options) -> str:
     A file can contain each flag once. Flags that must be repeated are written in its first comment,
     after the name of the file.
     """
+    inside, outside = _file_and_flags(facts, options)
+    if inside:
+        words = [quoted(word, ()) for word in chain(*_lines(facts, outside))]
+        named = [facts.shown(facts.file_flags[0]), _FILE]
+        return f"# {' '.join([*words, *named])}\n{_yaml(inside)}"
     if not facts.config_file:
         return ""
     again = {name: options[name] for name in facts.appended & options.keys()}
     behind = (quoted(word, ()) for word in chain(*_flags(facts, again)))
-    start = [facts.config_file.replace("FILE", "config.yaml"), *behind]
+    start = [facts.config_file.replace("FILE", _FILE), *behind]
     single = {name[2:]: value for name, value in folded(options) if name not in again}
     plain = {
         key: word_of(each) if isinstance(each, dict) else literal_value(each)
@@ -161,6 +188,8 @@ def _in_container(facts: EngineFacts, options: Options, port: int) -> list[str]:
 
 
 def _compose(facts: EngineFacts, options: Options, deployment: ModelDeployment) -> str:
+    if not facts.image:
+        return ""
     port = _port(facts, deployment)
     named = (deployment.target, deployment.draft)
     folders = [name for name in named if name and name.startswith("/")]

@@ -89,7 +89,7 @@ class EngineAdapter(ABC):
         if node.args:
             found.add("--model", call.code.value(node.args[0]), "model")
         for key, value in call.keywords:
-            found.add(f"--{key.replace('_', '-')}", value, key)
+            found.add_setting(f"--{key.replace('_', '-')}", value, key, facts)
 
     def add_older(self, holder: str, call: PythonCall, found: FoundFlags) -> None:
         """Add those arguments of a call that the engine's table has with the name of the call."""
@@ -102,6 +102,13 @@ class EngineAdapter(ABC):
 
         The code assigns a value to `whole`, such as `params.n_ctx`; `path` is this expression
         without its first name. Return None if the assignment sets no flag.
+        """
+        return None
+
+    def made_object(self, name: str) -> Mapping[str, Any] | None:
+        """Return the settings that a class of the engine's library stands for, or None.
+
+        The arguments of the class are further settings.
         """
         return None
 

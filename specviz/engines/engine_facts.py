@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,10 @@ class EngineFacts:
     - `image_starts`: the container image starts the server itself.
     - `kubernetes`: a Kubernetes manifest can be written.
     - `images`: parts of the names of container images that start the engine.
+    - `spelled`: a flag, with hyphens -> the engine's own spelling, such as --tp_size.
+    - `speculation`: the name of the engine's single object for speculation.
+    - `file_flags`: flags whose value is the name of a configuration file.
+    - `in_file`: settings that have no flag, so they are written in a configuration file.
     - `subcommands`: words that may follow the name of the engine's program.
     - `clients`: subcommands that send requests to a running server.
     - `constructors`: calls in Python code whose arguments are flags.
@@ -121,6 +125,10 @@ class EngineFacts:
     port: int
     image_starts: bool
     kubernetes: bool
+    spelled: Mapping[str, str]
+    speculation: str
+    file_flags: tuple[str, ...]
+    in_file: frozenset[str]
     usual_draft_tokens: int
     images: tuple[str, ...]
     subcommands: frozenset[str]
@@ -200,6 +208,18 @@ class EngineFacts:
         flag, *key = name.split(".", 1)
         return ".".join([self.short.get(flag, flag), *key])
 
+    def shown(self, name: str, value: str = "") -> str:
+        """Return a flag in the engine's spelling, followed by the value if there is one."""
+        key = name.removeprefix(SPECULATIVE)
+        if key != name:
+            return f"{f'{key} {value}'.rstrip()} in {self.speculation}"
+        flag, dot, part = name.partition(".")
+        return f"{self.spelled.get(flag, flag)}{dot}{part} {value}".rstrip()
+
+    def is_in_file(self, name: str) -> bool:
+        """Return whether a setting, or a part of an object, has no flag on the command line."""
+        return (name.partition(".")[0] if name.startswith("--") else SPECULATIVE) in self.in_file
+
     def now(self, name: str) -> str:
         """Return the flag that replaces an old flag today. Return any other name unchanged."""
         old = self.older.get(name)
@@ -248,7 +268,13 @@ def spelling(name: str) -> str:
 
 _TEXTS = ("name", "title", "version", "image", "config_file", "environment", "positional")
 # Other single values -> the value of an engine whose file does not contain them.
-_VALUES = {"port": 0, "image_starts": False, "kubernetes": False, "usual_draft_tokens": 5}
+_VALUES = {
+    "speculation": "--speculative-config",
+    "port": 0,
+    "image_starts": False,
+    "kubernetes": False,
+    "usual_draft_tokens": 5,
+}
 _TABLES = ("lacks", "programs", "joined", "short", "variables", "deprecated")
 _KINDS = ("several", "bare", "appended", "negatable", "presets", "server", "objects")
 
@@ -260,8 +286,11 @@ def read_facts(path: Path) -> EngineFacts:
     old = tuple(_old_flags(data))
     checked = tuple(CheckedFlag(**_tuples(each)) for each in data.get("checked", ()))
     known: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    written = [name for each in flags for name in (each.name, *each.aliases)]
     for kind, names in data["known"].items():
-        known[kind] = frozenset(map(_flag_name, names.split()))
+        known[kind] = frozenset(spelling(_flag_name(name)) for name in names.split())
+        written += map(_flag_name, names.split())
+    flags = tuple(replace(each, name=spelling(each.name)) for each in flags)
     calls: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
     for kind, names in data.get("calls", {}).items():
         calls[kind] = frozenset(names.split())
@@ -280,6 +309,9 @@ def read_facts(path: Path) -> EngineFacts:
         sources=tuple(data["sources"]),
         words=tuple(data["words"]),
         start=tuple(data.get("start", "").split()),
+        spelled={spelling(name): name for name in written if name != spelling(name)},
+        file_flags=tuple(map(spelling, data.get("file_flags", "").split())),
+        in_file=known["in_file"] | ({SPECULATIVE} if data.get("speculation") else set()),
         images=tuple(data.get("images", "").split()),
         subcommands=frozenset(data.get("subcommands", "").split()),
         clients=frozenset(data.get("clients", "").split()),

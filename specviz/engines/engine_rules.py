@@ -80,7 +80,8 @@ def _of_weights(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[str
     """Yield a problem for a format of weights that no engine has."""
     for field in WEIGHTS:
         name = getattr(deployment, field)
-        if name is not None and not any(each.has_weights(name) for each in engines().values()):
+        is_known = any(each.has_weights(name) for each in engines().values()) if name else True
+        if facts.weights and not is_known:
             yield (
                 f"{field.replace('_', '-')} must be one of {', '.join(facts.weights)} in "
                 f"{facts.title}, got {name!r}"

@@ -18,6 +18,8 @@ _SECRET = re.compile(
       (?:["'\]]{0,2}\s*=|["']\s*:|:(?=\s)|\s+value:)\s*) (?:"[^"]*"|'[^']*'|\S+)""",
     re.VERBOSE | re.IGNORECASE,
 )
+_HERE_DOCUMENT = re.compile(r"\s*(?:sudo\s+)?(?:cat|tee)\b.*<<-?\s*([\"']?)(?P<mark>\w+)\1")
+_WRITTEN_FILE = re.compile(r">\s*([\w./~+-]+)|\btee\s+([\w./~+-]+)")
 _COMMANDS = {"--serve-cmd", "--startup-cmd"}  # flags of vllm bench sweep whose value is a command
 _SHELLS = {"sh", "bash", "dash", "zsh", "ash"}
 
@@ -45,6 +47,30 @@ def commands(text: str) -> Iterator[tuple[str, bool]]:
                 yield line, is_behind
             is_behind = bool(line) and "\n" not in match["end"]
             pieces = []
+
+
+def here_documents(text: str) -> tuple[str, dict[str, str]]:
+    r"""Return a script without the files that it writes itself, and these files by their names.
+
+    >>> here_documents("cat > a.yaml <<'END'\nk: 1\nEND\nserve a.yaml")
+    ('serve a.yaml', {'a.yaml': 'k: 1'})
+    """
+    script: list[str] = []
+    files: dict[str, str] = {}
+    lines = iter(text.split("\n"))
+    for line in lines:
+        begin = _HERE_DOCUMENT.match(line)
+        name = _WRITTEN_FILE.search(line) if begin else None
+        if begin is None or name is None:
+            script.append(line)
+            continue
+        inside: list[str] = []
+        for each in lines:
+            if each.strip() == begin["mark"]:
+                break
+            inside.append(each)
+        files[name[1] or name[2]] = "\n".join(inside)
+    return "\n".join(script), files
 
 
 def variables(text: str) -> set[str]:

@@ -184,6 +184,11 @@ def translate(
             work.problems.append(
                 f"{flag.typed} must name a model or be [ngram], got {short(flag.value)}"
             )
+        if source.in_file and flag.name in source.file_flags:
+            work.notes.append(
+                f"{flag.typed} names a file: paste its contents as well, because speculation is "
+                f"set up there in {source.title}"
+            )
         is_variable = isinstance(flag.value, str) and flag.value in pasted.variables
         if is_variable and meaning(name) in _READ:
             work.problems.append(
@@ -215,7 +220,7 @@ def translate(
                 work.notes.append(
                     "~ means your home folder in a shell: elsewhere write the full path"
                 )
-    flags = {flag.field: _place(flag.name) for flag in reversed(target.flags)}
+    flags = {flag.field: target.shown(flag.name) for flag in reversed(target.flags)}
     return Translation(
         source=source.name,
         target=target.name,
@@ -290,9 +295,9 @@ def _store_as_written(
         if not flag:
             work.drop(name, reasons.get(meant, f"{target.title} does this without a setting"))
         elif _alike(change.value, options[flag]):
-            work.changes[place] = replace(change, now=_place(flag))
+            work.changes[place] = replace(change, now=target.shown(flag))
         else:
-            now = _place(flag, _shown(options[flag]))
+            now = target.shown(flag, _shown(options[flag]))
             work.changes[place] = replace(change, fate=Fate.MOVED, now=now)
 
 
@@ -346,17 +351,17 @@ def _change(flag: PastedFlag, source: EngineFacts, target: EngineFacts, work: _W
                     flag, Fate.DROPPED, "", f"with this value {source.title} chooses itself"
                 )
             work.further[current.name] = flag.value
-            return _changed(flag, Fate.SAME, _place(current.name), "")
+            return _changed(flag, Fate.SAME, source.shown(current.name), "")
         if str(flag.value) in source.own.get(current.name, ()):
             if source is not target:
                 return _changed(flag, Fate.DROPPED, "", f"only {source.title} has this value")
             work.further[current.name] = flag.value
-            return _changed(flag, Fate.SAME, _place(current.name), "")
+            return _changed(flag, Fate.SAME, source.shown(current.name), "")
         work.heard[current.field] = flag.value
         if source is not target:
             return _changed(flag, Fate.MOVED, _now(current.field, target), "")
         fate = Fate.SAME if _is_so_called(flag, current) else Fate.MOVED
-        return _changed(flag, fate, _place(current.name), "")
+        return _changed(flag, fate, source.shown(current.name), "")
     if old is not None:
         return _old_flag(flag, old, source, target, work)
     key = flag.name.removeprefix(SPECULATIVE)
@@ -397,7 +402,7 @@ def _further(
     else:
         work.further[name] = flag.value
     is_off = flag.value is False and name in target.negatable
-    now = f"--no-{name[2:]}" if is_off else name
+    now = f"--no-{name[2:]}" if is_off else target.spelled.get(name, name)
     if source is not target:
         return _changed(flag, Fate.SAME if name == flag.name else Fate.MOVED, now, "")
     advice = source.deprecated.get(name)
@@ -441,7 +446,7 @@ def _old_flag(
     if old.goes_to:
         work.further |= adapters()[source.name].renamed(old.goes_to, flag.value)
     field = meaning(old.field)
-    place = old.goes_to or _now(old.field, target)
+    place = target.shown(old.goes_to) if old.goes_to else _now(old.field, target)
     is_elsewhere = source is not target and field in DEPLOYMENT_FIELDS
     if is_elsewhere and not place:
         return _changed(flag, Fate.DROPPED, "", target.lacks.get(field, ""))
@@ -472,13 +477,7 @@ def _now(name: str, target: EngineFacts) -> str:
     """Return the flag that sets a field in the target engine, or "" if there is none."""
     meant = meaning(name)
     flags = (flag.name for flag in target.flags if meaning(flag.field) == meant)
-    return _place(next(flags, ""))
-
-
-def _place(name: str, value: str = "") -> str:
-    """Return a flag as the user sees it, followed by the value if there is one."""
-    written = f"{name.removeprefix(SPECULATIVE)} {value}".rstrip()
-    return f"{written} in --speculative-config" if name.startswith(SPECULATIVE) else written
+    return target.shown(next(flags, ""))
 
 
 def _pair(

@@ -1303,6 +1303,14 @@ def test_the_command_is_found_however_a_system_writes_it(text: str, written: str
     assert not any("no flag takes it" in each for each in found.notes)
 
 
+@pytest.mark.parametrize("mark", ["<<EOF", "<< 'EOF'", '<<-"EOF"'])
+def test_a_file_that_a_script_writes_is_read_where_a_flag_names_it(mark: str) -> None:
+    script = f"cat > c.yaml {mark}\nmodel: org/t\nmax-num-seqs: 4\nEOF\nvllm serve --config c.yaml"
+    found = translate(script)
+    assert command(found) == "vllm serve org/t --max-num-seqs 4"
+    assert translate("vllm serve org/t --config c.yaml").changes[1].fate is Fate.KEPT
+
+
 @pytest.mark.parametrize("text", ["M='org/m'\nvllm serve '$M'", "M=a\nM=b\nvllm serve $M"])
 def test_a_variable_stays_where_its_value_is_not_certain(text: str) -> None:
     assert "$M" in command(translate(text))

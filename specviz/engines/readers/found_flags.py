@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.engines.engine_facts import SPECULATIVE, spelling
+from specviz.engines.engine_facts import SPECULATIVE, EngineFacts, spelling
 from specviz.errors import InputError, short
 
 MAX_TEXT = 20_000  # largest number of characters in a pasted text
@@ -57,6 +57,8 @@ class FoundFlags:
         # Environment variables that are set for the commands after them.
         self.exported: list[str] = []
         self.variables: set[str] = set()
+        self.files: dict[str, str] = {}  # files that the script writes: name -> contents
+        self.named_files: list[str] = []  # files that a flag names as configuration
         self.is_shell = False
         self.is_manifest = False  # the text is a file of Kubernetes or Docker compose
 
@@ -86,6 +88,22 @@ class FoundFlags:
         elif isinstance(value, list) and value:
             value = tuple(value)
         self.flags.append(PastedFlag(key, value, typed or name))
+
+    def add_setting(self, name: str, value: Any, typed: str, facts: EngineFacts | None) -> None:
+        """Add one setting of a file or of code.
+
+        If a part of an object has a flag of its own, the part becomes that flag.
+        """
+        current = facts.current if facts is not None else {}
+        if isinstance(value, dict) and value:
+            parts = {key: f"{spelling(name)}.{key}" for key in value}
+            own = {key: part for key, part in parts.items() if part in current}
+            for key, part in own.items():
+                self.add(part, value[key], str(key))
+            value = {key: each for key, each in value.items() if key not in own}
+            if not value:
+                return
+        self.add(name, value, typed)
 
     def _is_left_out(self, flag: str, prefix: str, is_part: bool) -> bool:
         """Return whether a repeated object, or a part of it, is ignored.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from specviz.engines.engine_facts import SPECULATIVE
 from specviz.engines.engine_registry import adapters, engines
 from specviz.engines.other_programs import other_file
 from specviz.engines.readers.container_reader import container_commands, unread_keys
@@ -45,6 +46,8 @@ def read_mapping(data: Mapping[Any, Any], found: FoundFlags) -> None:
             found.add("--speculative-config", dict(data))
             return
     names = {key: f"--{str(key).lstrip('-').replace('_', '-')}" for key in data}
-    facts = engines().get(found.engine or engine_of_flags(names.values()) or "")
+    parts = (data[key] for key, name in names.items() if name == "--speculative-config")
+    inner = [f"{SPECULATIVE}{key}" for each in parts if isinstance(each, dict) for key in each]
+    facts = engines().get(found.engine or engine_of_flags([*names.values(), *inner]) or "")
     for key, name in names.items():
-        found.add(facts.full_name(name) if facts else name, data[key], str(key))
+        found.add_setting(facts.full_name(name) if facts else name, data[key], str(key), facts)

@@ -114,6 +114,9 @@ class PythonCode:
                 return self.value(node.func.value, depth)
             if node.args:
                 return self.value(node.args[0], depth)
+        made = (each.made_object(name) for each in adapters().values())
+        if (settings := next((each for each in made if each is not None), None)) is not None:
+            return {**settings, **dict(self.keywords(node))}
         return SourceText(ast.unparse(node))
 
 

@@ -14,6 +14,7 @@ from specviz.engines.readers.engine_words import CONTAINERS, engine_word, progra
 from specviz.engines.readers.found_flags import MAX_TEXT, FoundFlags, literal
 from specviz.engines.shell_text import (
     commands,
+    here_documents,
     inner_script,
     is_windows_path,
     unsaid,
@@ -49,6 +50,8 @@ def read_shell(text: str, found: FoundFlags) -> None:
 
     If the script starts no engine, read the flags of any other command.
     """
+    text, files = here_documents(text)
+    found.files |= files
     longer, put_in = with_values(text)
     if len(longer) <= MAX_TEXT:
         text = longer
@@ -215,15 +218,29 @@ def read_flags(words: Sequence[str], engine: str | None, found: FoundFlags) -> N
             value = has_value = typed.removeprefix(joined) or value
             typed, name = joined, facts.joined[joined]
         if has_value:
-            found.add(name, value, typed)
+            _add_value(name, value, typed, facts, found)
         elif place < len(words) and _is_value(words[place], name, facts):
             values = _values(words[place:], name, facts)
-            found.add(name, values[0] if len(values) == 1 else values, typed)
+            _add_value(name, values[0] if len(values) == 1 else values, typed, facts, found)
             place += len(values)
         else:
             is_short = facts is not None and name != spelling(typed) and facts.needs_value(name)
             found.add(spelling(typed) if is_short else name, True, typed)
         named |= name in {"--model", "-m"}
+
+
+def _add_value(
+    name: str,
+    value: str | tuple[str, ...],
+    typed: str,
+    facts: EngineFacts | None,
+    found: FoundFlags,
+) -> None:
+    """Add a flag with its value, or note that the value is a file which the script writes."""
+    if facts is not None and name in facts.file_flags and value in found.files:
+        found.named_files.append(str(value))
+    else:
+        found.add(name, value, typed)
 
 
 def _last_of_start(facts: EngineFacts) -> list[str]:
