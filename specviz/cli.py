@@ -73,7 +73,7 @@ GROUPS = {
         ),
         "translate": (
             "specviz.commands.translate_command",
-            "Rewrite old flags or code for today's vLLM, SGLang or llama.cpp.",
+            "Rewrite old flags or code for today's vLLM, SGLang, llama.cpp or TensorRT-LLM.",
         ),
         "watch": (
             "specviz.commands.watch_command",

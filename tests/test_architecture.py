@@ -68,7 +68,10 @@ MAY_ENTER = {
     "models.files": {"models.text", "models.llama", "models.graphs"},
     "engines.readers": set[str](),
     **dict.fromkeys(
-        ("engines.vllm", "engines.sglang", "engines.llama_cpp", "engines.transformers"),
+        (
+            *("engines.vllm", "engines.sglang", "engines.llama_cpp", "engines.tensorrt_llm"),
+            "engines.transformers",
+        ),
         {"engines.readers"},
     ),
     "experiments.run": set[str](),

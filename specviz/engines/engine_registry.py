@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The folders of the engines, in the order in which the app offers the engines. A folder NAME has
 # the files NAME.toml (the facts) and NAME_adapter.py with an object ADAPTER.
-_FOLDERS = ("vllm", "sglang", "llama_cpp", "transformers")
+_FOLDERS = ("vllm", "sglang", "llama_cpp", "tensorrt_llm", "transformers")
 
 
 @cache

@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 _INTERPRETER = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|accelerate)(?:\.exe)?")
 
@@ -53,15 +52,6 @@ def without_interpreter(words: Sequence[str]) -> list[str]:
     if words and _INTERPRETER.fullmatch(words[0]) and "-m" in words[:-1]:
         return list(words[words.index("-m") + 1 :])
     return list(words)
-
-
-def other_file(data: Mapping[Any, Any]) -> tuple[str, str]:
-    """Find a program whose configuration file cannot be read, by a key of the file."""
-    inner = data.get("speculative_config")
-    if isinstance(inner, dict) and "decoding_type" in inner:
-        title = _programs()["trtllm-"]
-        return title, title
-    return "", ""
 
 
 @cache

@@ -91,5 +91,14 @@ OF_ENGINES = {
         "confidence": _deployed("draft-model", **_CHAIN, min_draft_tokens=1, min_probability=0.75),
         "sampled": _deployed("draft-model", **_CHAIN, draft_sampling=DraftSampling.GREEDY),
     },
+    "tensorrt-llm": {
+        **{name: each for name, each in EVERYWHERE.items() if name != "prompt lookup"},
+        "n-grams": _deployed("prompt-lookup", target="org/target", draft_tokens=5, lookup_max=4),
+        "split": _deployed("draft-model", **_CHAIN, tensor_parallel=8),
+        "memory": _deployed("mtp", target="org/target", draft_tokens=3, memory_fraction=0.8),
+        "names with spaces": _deployed(
+            "eagle3", target="/models/it's big", draft="/models/small $1", draft_tokens=2
+        ),
+    },
 }
 EACH = [(engine, name) for engine, cases in OF_ENGINES.items() for name in cases]

@@ -14,6 +14,7 @@ from specviz.engines.engine_registry import engines, server_adapters, server_nam
 from specviz.engines.engine_rules import problems
 from specviz.engines.local_pair import read_local_pair
 from specviz.engines.model_deployment import (
+    NO_TARGET,
     BatchRange,
     DraftSampling,
     EngineMethod,
@@ -35,12 +36,21 @@ def test_every_form_is_read_as_the_same_deployment(engine: str, name: str) -> No
         assert found.problems == (), form
         read = found.deployment
         assert read is not None
+        if form == "YAML" and server_named(engine).in_file:
+            # The file has no flags: the command in its first comment has them.
+            assert read == _of_speculation(deployment)
+            continue
         if form in ("Python", "docker compose", "Kubernetes"):
             # A container's configuration always has a port, and a Python program never has one.
             read = _with_port(read, deployment.port)
         assert read == deployment, form
         fates = {each.fate for each in found.changes}
         assert fates <= {Fate.SAME, Fate.KEPT}, (form, found.changes)
+
+
+def _of_speculation(deployment: ModelDeployment) -> ModelDeployment:
+    names = ("method", "draft", "draft_tokens", "lookup_max")
+    return ModelDeployment(target=NO_TARGET, **{each: getattr(deployment, each) for each in names})
 
 
 def _with_port(deployment: ModelDeployment, port: int | None) -> ModelDeployment:
@@ -250,7 +260,14 @@ def test_the_error_names_the_rule_that_a_deployment_breaks(
         ("sglang", {"draft_tokens": 3, "mixed_vocabularies": True}, "must be off in SGLang"),
         ("llama.cpp", {"method": EngineMethod.EAGLE}, "has no method eagle"),
         ("llama.cpp", {"draft_tokens": 3, "mixed_vocabularies": True}, "off in llama.cpp"),
-        ("tgi", {"draft_tokens": 3}, "engine must be one of vllm, sglang, llama.cpp, got 'tgi'"),
+        ("tensorrt-llm", {}, "draft-tokens must be given for method draft-model in TensorRT-LLM"),
+        ("tensorrt-llm", {"method": EngineMethod.MEDUSA}, "has no method medusa"),
+        ("tensorrt-llm", {"draft_tokens": 3, "mixed_vocabularies": True}, "off in TensorRT-LLM"),
+        (
+            "tgi",
+            {"draft_tokens": 3},
+            "engine must be one of vllm, sglang, llama.cpp, tensorrt-llm, got 'tgi'",
+        ),
     ],
 )
 def test_a_configuration_that_the_engine_would_refuse_is_refused_before_the_start(

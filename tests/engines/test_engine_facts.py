@@ -28,16 +28,14 @@ def test_a_spelling_of_a_flag_is_old_or_current_and_occurs_once(facts) -> None:
 
 
 def test_every_field_has_a_flag_or_a_reason_in_every_engine() -> None:
-    # llama.cpp has its own fields for these values (`meant` of its adapter), so its table contains
-    # those fields instead.
-    through_others = {"max_length", "lookup_min", "lookup_max"}
-    # The name of a model's repository contains its format, so these fields need no flag.
-    through_others |= {"quantization", "draft_quantization"}
-    for name in servers():
+    for name, adapter in server_adapters().items():
         facts = engines()[name]
-        said = {flag.field for flag in facts.flags} | set(facts.lacks)
-        missing = set(DEPLOYMENT_FIELDS) - said
-        assert missing == (through_others if name == "llama.cpp" else set()), name
+        said = {adapter.meant.get(flag.field, flag.field) for flag in facts.flags}
+        # A flag of another field may contain the value, as the name of a model contains its format.
+        said |= {*facts.lacks, *adapter.within}
+        # In llama.cpp, one length of n-grams is the shortest and the longest.
+        both = {"lookup_min"} if name == "llama.cpp" else set()
+        assert set(DEPLOYMENT_FIELDS) - said == both, name
 
 
 def test_the_engine_has_every_flag_that_is_written() -> None:

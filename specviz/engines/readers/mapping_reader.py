@@ -7,7 +7,6 @@ from typing import Any
 
 from specviz.engines.engine_facts import SPECULATIVE
 from specviz.engines.engine_registry import adapters, engines
-from specviz.engines.other_programs import other_file
 from specviz.engines.readers.container_reader import container_commands, unread_keys
 from specviz.engines.readers.engine_words import engine_of_flags
 from specviz.engines.readers.found_flags import FoundFlags
@@ -34,10 +33,6 @@ def read_mapping(data: Mapping[Any, Any], found: FoundFlags) -> None:
         if left and found.flags:
             note = "only the engine's command and variables are read from the file"
             found.passed_over.append(f"{note}; left out: {', '.join(left)}")
-        return
-    other = other_file(data)
-    if other[0]:
-        found.other = other
         return
     keys = {str(key).replace("-", "_") for key in data}
     for name, adapter in adapters().items():
