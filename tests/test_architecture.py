@@ -23,6 +23,7 @@ PLACES = {
     "gradio": {"ui", "app"},
     "spaces": {"ui"},
     "prometheus_client": {"ui", "serving"},
+    "llguidance": {"models"},
     "llvmlite": {"models"},
     "xllamacpp": {"serving"},
     **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "http.client"), {"serving"}),
