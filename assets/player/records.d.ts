@@ -40,6 +40,8 @@ interface DecodingConfigRecord {
   options: [string, number][];
   length_policy: string;
   entropy_threshold: number;
+  grammar: string;
+  draft_forced: boolean;
 }
 
 interface DepthAcceptanceRecord {
@@ -94,6 +96,10 @@ interface ExtraTokenRecord {
 }
 
 type FinishReasonName = "end-of-sequence" | "length" | "stopped";
+
+interface ForcedTokensRecord {
+  count: number;
+}
 
 interface ForkPointRecord {
   round: number;
@@ -231,6 +237,7 @@ type NoteRecord =
   | ({ note: "ngram-match" } & NgramMatchRecord)
   | ({ note: "suffix-match" } & SuffixMatchRecord)
   | ({ note: "hybrid-choice" } & HybridChoiceRecord)
+  | ({ note: "forced-tokens" } & ForcedTokensRecord)
   | ({ note: "tree-budget" } & TreeBudgetRecord)
   | ({ note: "lookahead-state" } & LookaheadStateRecord)
   | ({ note: "recycled-tokens" } & RecycledTokensRecord)
@@ -252,6 +259,7 @@ interface PositionRecord {
   overlap: number;
   raw_overlap: number;
   margin: number;
+  allowed: number | null;
 }
 
 interface PrefillRecord {

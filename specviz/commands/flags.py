@@ -81,7 +81,8 @@ def add_flag(parser: _ActionsContainer, setting: RunSetting, **changes: Any) -> 
     elif setting.type is ValueType.CHOICE:
         given |= {"default": setting.default}
     given |= changes
-    if given.get("default") not in (None, "", []) and "(default" not in given["help"]:
+    has_default = given.get("default") not in (None, "", [])
+    if has_default and setting.type is not ValueType.SWITCH and "(default" not in given["help"]:
         is_number = setting.type is ValueType.NUMBER
         given["help"] += f" (default %(default){'g' if is_number else 's'})"
     parser.add_argument(setting.flag, **given)

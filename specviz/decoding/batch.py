@@ -41,11 +41,14 @@ from specviz.decoding.drafters.base import (
 from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.forest import Forest
 from specviz.decoding.forward_times import forward_curve, rows_time
+from specviz.decoding.masks import next_masks, tree_masks, with_forced
 from specviz.decoding.row import Decision, RoundTimes, Row, record_round, record_tree
-from specviz.decoding.sampling import draw, uniforms_on
+from specviz.decoding.sampling import draw, masked, uniforms_on
 from specviz.decoding.topology import device_topology
 from specviz.models.language_model import ForwardOutput
+from specviz.models.text.grammar import Grammar
 from specviz.records import (
+    MOST_MARGIN,
     BatchRound,
     DecodingConfig,
     FinishReason,
@@ -87,13 +90,15 @@ def decode(
     configs: Sequence[DecodingConfig],
     end_ids: Collection[int] = (),
     options: BatchOptions | None = None,
+    grammar: Grammar | None = None,
 ) -> Iterator[BatchStep]:
     """Yield the prefill and then every round of a batch, until all rows (sequences) have ended.
 
-    `configs` may differ only in their seeds. The generator closes the drafter when it ends.
+    `configs` may differ only in their seeds, and `grammar` is their compiled grammar. The generator
+    closes the drafter when it ends.
     """
     try:
-        rows = new_rows(prompts, configs, end_ids)
+        rows = new_rows(prompts, configs, end_ids, grammar)
         run = BatchRun(target, drafter, rows, options or BatchOptions())
         yield run.prefill()
         while run.is_going:
@@ -107,9 +112,10 @@ def decode_baseline(
     prompts: Sequence[Sequence[int]],
     configs: Sequence[DecodingConfig],
     end_ids: Collection[int] = (),
+    grammar: Grammar | None = None,
 ) -> Iterator[BatchStep]:
     """Yield the steps of plain decoding of a batch: the prefill, then a token per row and step."""
-    rows = new_rows(prompts, configs, end_ids)
+    rows = new_rows(prompts, configs, end_ids, grammar)
     with torch.inference_mode():
         started = mark(target.model.device)
         logits = [output.logits[0] for output in target.fill(prompts)]
@@ -125,11 +131,16 @@ def decode_baseline(
 
 
 def new_rows(
-    prompts: Sequence[Sequence[int]], configs: Sequence[DecodingConfig], end_ids: Collection[int]
+    prompts: Sequence[Sequence[int]],
+    configs: Sequence[DecodingConfig],
+    end_ids: Collection[int],
+    grammar: Grammar | None = None,
 ) -> list[Row]:
     """Create one row (sequence) per prompt. `configs` may differ only in their seeds."""
     settings = enumerate(zip(prompts, configs, strict=True))
-    return [Row(ids, config, end_ids, number) for number, (ids, config) in settings]
+    return [
+        Row(ids, config, end_ids, number, grammar=grammar) for number, (ids, config) in settings
+    ]
 
 
 def _step(
@@ -150,7 +161,8 @@ def _first_tokens(
     """
     device = target.model.device
     forest = Forest([empty_proposal(device)] * len(rows))
-    packed = forest.judge(logits, target.sampler, [row.extra_draws(0) for row in rows])
+    draws = [row.extra_draws(0) for row in rows]
+    packed = forest.judge(logits, target.sampler, draws, next_masks(rows, device))
     judged = mark(device)
     judgements = forest.unpack(target.to_host(packed))
     seconds = started.seconds_until(judged)
@@ -254,10 +266,14 @@ class BatchRun:
     def _draft(self, limits: Sequence[int] | None) -> list[Proposal]:
         committed = [row.committed for row in self.rows]
         rooms = [row.room for row in self.rows]
-        if limits is None:
-            return self._drafter.propose(committed, rooms, self._index)
-        rooms = [min(room, limit) for room, limit in zip(rooms, limits, strict=True)]
+        forced = [row.forced for row in self.rows]
+        if limits is not None:
+            rooms = [min(room, limit) for room, limit in zip(rooms, limits, strict=True)]
+        rooms = [0 if tokens else room for room, tokens in zip(rooms, forced, strict=True)]
         proposals = self._drafter.propose(committed, rooms, self._index)
+        proposals = list(map(with_forced, proposals, forced))
+        if limits is None:
+            return proposals
         return [first_nodes(each, limit) for each, limit in zip(proposals, limits, strict=True)]
 
     def _prefilled_prompt(self, row: int) -> PrefilledPrompt:
@@ -279,7 +295,8 @@ class BatchRun:
         pairs = zip(self.rows, proposals, strict=True)
         draws = [row.extra_draws(each.topology.height) for row, each in pairs]
         logits = [output.logits[0] for output in outputs]  # [R + Q, V]
-        return forest.judge(logits, self.target.sampler, draws)
+        allowed = tree_masks(self.rows, proposals, self.target.transfer)
+        return forest.judge(logits, self.target.sampler, draws, allowed)
 
     def _commit(
         self, decisions: Sequence[Decision], outputs: Sequence[ForwardOutput]
@@ -387,16 +404,19 @@ def _baseline_steps(target: TargetRows, rows: Sequence[Row], index: int) -> list
     started = time.perf_counter()
     logits = target.step([row.root for row in rows], [row.end for row in rows])  # [B, V]
     uniforms = uniforms_on(logits.device, [row.extra_draws(0)[0] for row in rows])
-    token_ids = draw(target.sampler.distributions(logits), uniforms)[:, None]  # [B, 1]
-    best = logits.float().topk(2).values
+    masks = next_masks(rows, logits.device)
+    allowed = None if masks is None else torch.cat(masks)
+    token_ids = draw(target.sampler.distributions(logits, allowed), uniforms)[:, None]  # [B, 1]
+    best = masked(logits, allowed).float().topk(2).values
+    margins = (best[:, 0] - best[:, 1]).clamp(max=MOST_MARGIN)
     raw_probs = (logits.gather(1, token_ids).float()[:, 0] - logits.float().logsumexp(-1)).exp()
-    numbers = (token_ids[:, 0].double(), raw_probs.double(), (best[:, 0] - best[:, 1]).double())
+    numbers = (token_ids[:, 0].double(), raw_probs.double(), margins.double())
     values = target.to_host(torch.cat(numbers))
-    drawn, probs, margins = (values[i * len(rows) : (i + 1) * len(rows)] for i in range(3))
+    drawn, probs, gaps = (values[i * len(rows) : (i + 1) * len(rows)] for i in range(3))
     for row, token_id in zip(rows, drawn, strict=True):
         row.append([int(token_id)])
     seconds = time.perf_counter() - started
     return [
         TokenStep(index, int(token_id), prob, margin, seconds)
-        for token_id, prob, margin in zip(drawn, probs, margins, strict=True)
+        for token_id, prob, margin in zip(drawn, probs, gaps, strict=True)
     ]

@@ -47,7 +47,9 @@ class Departure:
             written=(trace.prefill.extra.token_id, *ids),
             index=index,
             seconds=sum((each.seconds for each in before), trace.prefill.seconds),
-            lengths=tuple((_height(each), len(each.accepted)) for each in before),
+            lengths=tuple(
+                (_height(each), len(each.accepted)) for each in before if not each.is_forced
+            ),
             forced=None if record is None else ForcedDraws.of(record, forced),
         )
 

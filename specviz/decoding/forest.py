@@ -38,12 +38,17 @@ class Forest:
         self._groups = _groups(proposals)
 
     def judge(
-        self, logits: Sequence[Tensor], sampler: Sampler, extra_draws: Sequence[Sequence[float]]
+        self,
+        logits: Sequence[Tensor],
+        sampler: Sampler,
+        extra_draws: Sequence[Sequence[float]],
+        allowed: Sequence[Tensor] | None = None,
     ) -> Tensor:
         """Judge all trees without waiting for the device.
 
         `logits` has [R + Q, V] per tree. The result is one packed float32 tensor. `extra_draws`
         has, for each tree, the random numbers for the extra token after 0, 1, … accepted nodes.
+        `allowed` has, for each tree, the tokens [R, V] that the grammar allows.
         """
         packed = [
             _judge(
@@ -52,6 +57,7 @@ class Forest:
                 sampler,
                 [extra_draws[index] for index in group],
                 self._rule,
+                None if allowed is None else torch.cat([allowed[index] for index in group]),
             )
             for group in self._groups
         ]
@@ -140,17 +146,18 @@ def _judge(
     sampler: Sampler,
     extra_draws: Sequence[Sequence[float]],
     rule: Rule,
+    allowed: Tensor | None,  # [F, V]
 ) -> Tensor:
     uniforms = uniforms_on(logits[0].device, [draw for draws in extra_draws for draw in draws])
     if len(proposals) == 1:
         tree = proposals[0]
-        return judge(tree, logits[0], sampler, uniforms[tree.topology.offsets], rule)
+        return judge(tree, logits[0], sampler, uniforms[tree.topology.offsets], rule, allowed)
     tables = forest_topology([each.topology for each in proposals])
     starts = accumulate(map(len, extra_draws), initial=0)
     depths = zip(proposals, starts, strict=False)
     draws = torch.cat([each.topology.offsets + start for each, start in depths])
     joined, rows = _joined(proposals, tables), _ordered(proposals, logits)
-    return judge(joined, rows, sampler, uniforms[draws], rule)
+    return judge(joined, rows, sampler, uniforms[draws], rule, allowed)
 
 
 def _ordered(proposals: Sequence[Proposal], logits: Sequence[Tensor]) -> Tensor:

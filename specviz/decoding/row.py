@@ -20,7 +20,10 @@ from specviz.decoding.rules.rule import Rule, Walk
 from specviz.decoding.rules.rule_table import rule_named
 from specviz.decoding.streams import Purpose, RandomStream
 from specviz.decoding.verification import TreeJudgement
+from specviz.errors import InputError, short
+from specviz.models.text.grammar import Grammar
 from specviz.records import (
+    MAX_DRAFT_LENGTH,
     CacheLengths,
     DecodingConfig,
     DraftNode,
@@ -28,6 +31,7 @@ from specviz.records import (
     ExtraKind,
     ExtraToken,
     FinishReason,
+    ForcedTokens,
     Outcome,
     Position,
     Prefill,
@@ -52,12 +56,20 @@ class Row:
         number: int = 0,
         departure: Departure | None = None,
         rule: Rule | None = None,
+        grammar: Grammar | None = None,
     ) -> None:
         """Create the row. `rule` replaces the rule that the settings name.
 
         Tokens that a departure has already written count as new tokens. The limit on new tokens
-        must be larger than the number of tokens that are already written.
+        must be larger than the number of tokens that are already written. `grammar` is the compiled
+        grammar of the settings. Raises InputError if the settings have a grammar but the caller
+        has not compiled it, or if it forbids the text that is already written.
         """
+        if config.grammar and grammar is None:
+            raise InputError(
+                "grammar must be empty here, because only races, batches and forks can follow one, "
+                f"got {short(config.grammar)}"
+            )
         self.number = number  # index of this row (sequence) in its batch
         self.committed = [*prompt_ids, *(departure.written if departure else ())]
         self.finish: FinishReason | None = None
@@ -69,6 +81,11 @@ class Row:
         self._length = draft_length(config)
         for drafted, accepted in departure.lengths if departure else ():
             self._length.add(drafted, accepted)
+        # the position of the new tokens in the grammar
+        self.grammar = grammar.begin() if grammar else None
+        self._drafts_forced = config.draft_forced
+        if self.grammar and departure:
+            self.grammar.append(departure.written)
         # the draws that replace random draws in the first round; later rounds ignore them
         self._forced = departure.forced if departure else None
 
@@ -94,6 +111,17 @@ class Row:
         """
         return self._length.within(self._limit - len(self.committed) - 1)
 
+    @property
+    def forced(self) -> tuple[int, ...]:
+        """Return the tokens that the grammar forces next, if the settings want them drafted.
+
+        They must leave space for the target's extra token. Only the committed text decides about
+        them, so drafting them is exact.
+        """
+        if self.grammar is None or not self._drafts_forced:
+            return ()
+        return self.grammar.forced(min(self._limit - len(self.committed) - 1, MAX_DRAFT_LENGTH))
+
     def extra_draws(self, height: int) -> list[float]:
         """Return the draws of the extra token after 0, 1, … `height` accepted nodes.
 
@@ -118,7 +146,8 @@ class Row:
         uniforms = self._uniforms(judgement)
         acceptance_probs = [node.acceptance_prob for node in judgement.nodes]
         walked = self.rule.walk(shape.groups, acceptance_probs, uniforms)
-        self._length.add(max(shape.depths, default=0), len(walked.path))
+        if not any(isinstance(note, ForcedTokens) for note in proposal.notes):
+            self._length.add(max(shape.depths, default=0), len(walked.path))
         endings = [node for node in walked.path if judgement.nodes[node].token_id in self._end_ids]
         if cut := walked.cut(endings, shape.depths):
             return Decision(proposal, judgement, uniforms, cut, None, self.end, self.rule.name)
@@ -149,6 +178,8 @@ class Row:
         The row ends if it reaches the token limit, or if a token is an end-of-sequence token.
         """
         self.committed.extend(token_ids)
+        if self.grammar:
+            self.grammar.append(token_ids)
         if token_ids[-1] in self._end_ids:
             self.finish = FinishReason.END_OF_SEQUENCE
         elif len(self.committed) >= self._limit:

@@ -48,17 +48,22 @@ class Sampler:
     def of(cls, config: DecodingConfig) -> Sampler:
         return cls(**{setting.name: getattr(config, setting.name) for setting in SAMPLING})
 
-    def both(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+    def both(self, logits: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the probabilities with and without the sampling settings. [R, V] -> [R, V], [R, V]
 
-        Both results are in float32.
+        Both results are in float32. A grammar counts as a sampling setting.
         """
         raw = logits.float().softmax(-1)
-        is_plain = self == Sampler()
-        return raw if is_plain else self.distributions(logits), raw
+        is_plain = self == Sampler() and allowed is None
+        return raw if is_plain else self.distributions(logits, allowed), raw
 
-    def distributions(self, logits: Tensor) -> Tensor:
-        """Return the probabilities with the sampling settings, in float32. [R, V] -> [R, V]"""
+    def distributions(self, logits: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """Return the probabilities with the sampling settings, in float32. [R, V] -> [R, V]
+
+        `allowed` [R, V] bool has the tokens that the grammar allows, or is None without a grammar.
+        The grammar comes before all other settings. Every row allows at least one token.
+        """
+        logits = masked(logits, allowed)
         if self.temperature == 0:
             return one_hot(logits.argmax(-1), logits.shape[-1])
         scaled = logits.float() / self.temperature
@@ -155,6 +160,11 @@ def _near_best(probs: Tensor, min_p: float) -> Tensor:
     """Keep tokens that are at least `min_p` times as probable as the best token, and normalise."""
     least = min_p * probs.amax(-1, keepdim=True)
     return normalize(probs.masked_fill(probs < least, 0.0))
+
+
+def masked(logits: Tensor, allowed: Tensor | None) -> Tensor:
+    """Return the logits with minus infinity for tokens that are not allowed. [R, V] -> [R, V]"""
+    return logits if allowed is None else logits.masked_fill(~allowed, -torch.inf)
 
 
 def one_hot(token_ids: Tensor, vocab_size: int) -> Tensor:

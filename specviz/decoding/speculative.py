@@ -6,6 +6,7 @@ Four modules contain the parts of a round: `drafters.base` (the proposal of a dr
 `judged_tree` (the forward and the judgement), `rules` (acceptance and walk) and `row` (committed
 tokens, decisions and records). The host waits for the device once per round. If a drafting method
 must read its own draft on the host, the host waits more often; `Method.host_copies` says how often.
+With a grammar, the host reads every draft, because it must know which tokens may follow each node.
 
 In shapes, R is the number of rows of a draft tree's tables (the root, then the nodes), Q the number
 of extra queries, V the size of the vocabulary and F W the width of the features of one token.
@@ -24,6 +25,7 @@ from specviz.decoding.clock import Stopwatch, mark
 from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.base import Drafter, OverlappedWork, PrefilledPrompt, Proposal
 from specviz.decoding.judged_tree import JudgedTree, ProposalForm, changing_tensors
+from specviz.decoding.masks import tree_masks, with_forced
 from specviz.decoding.row import Decision, RoundTimes, Row, record_round, record_tree
 from specviz.decoding.rules.rule import Rule
 from specviz.decoding.rules.rule_table import rule_named
@@ -33,6 +35,7 @@ from specviz.decoding.verification import judge, unpack
 from specviz.models.graphs.captured_model import run_work
 from specviz.models.language_model import ForwardOutput, LanguageModel
 from specviz.models.sequence_work import HostNumbers
+from specviz.models.text.grammar import Grammar
 from specviz.records import DecodingConfig, FinishReason, Prefill, Round
 
 
@@ -43,15 +46,19 @@ def decode(
     config: DecodingConfig,
     end_ids: Collection[int] = (),
     departure: Departure | None = None,
+    grammar: Grammar | None = None,
 ) -> Iterator[Prefill | Round | FinishReason]:
     """Yield the prefill, then every round, and finally the reason why the run ended.
 
     With a `departure`, the run continues a text that is partly written. It then yields no prefill,
-    and `config.max_new_tokens` includes the tokens that are already written. The generator closes
-    the drafter when it ends. Raises InputError for a prompt that does not fit into the context.
+    and `config.max_new_tokens` includes the tokens that are already written. `grammar` is the
+    compiled grammar of `config`. The generator closes the drafter when it ends. Raises InputError
+    for a prompt that does not fit into the context.
     """
     try:
-        run = SpeculativeRun(model, drafter, prompt_ids, config, end_ids, departure)
+        run = SpeculativeRun(
+            model, drafter, prompt_ids, config, end_ids, departure, grammar=grammar
+        )
         if departure is None:
             yield run.prefill()
         else:
@@ -79,10 +86,13 @@ class SpeculativeRun:
         end_ids: Collection[int],
         departure: Departure | None = None,
         rule: Rule | None = None,
+        grammar: Grammar | None = None,
     ) -> None:
         self._rule = rule or rule_named(config.rule)
         self.target = Target.of(model, prompt_ids, config, drafter.feature_layers)
-        self._row = Row(prompt_ids, config, end_ids, departure=departure, rule=self._rule)
+        self._row = Row(
+            prompt_ids, config, end_ids, departure=departure, rule=self._rule, grammar=grammar
+        )
         self._drafter = drafter
         self._prompt_length = len(prompt_ids)
         # the prompt, which is kept until the drafter has read it
@@ -131,7 +141,7 @@ class SpeculativeRun:
             self._prompt = None
             if self._drafter.memory.has_caches:
                 stopwatch.read()
-        proposal = self._drafter.propose(self._row.committed, self._row.room, self._index)
+        proposal = self._draft()
         stopwatch.drafted()
         packed, features = self._verify(proposal)
         stopwatch.verified()
@@ -140,6 +150,12 @@ class SpeculativeRun:
         decision = self._row.decide(proposal, judgement)
         overlapped = self._commit(decision, features)
         return self._record(decision, stopwatch, overlapped)
+
+    def _draft(self) -> Proposal:
+        """Return the drafter's proposal, or the tokens that the grammar forces if there are any."""
+        row, forced = self._row, self._row.forced
+        room = 0 if forced else row.room
+        return with_forced(self._drafter.propose(row.committed, room, self._index), forced)
 
     def _verify(self, proposal: Proposal) -> tuple[Tensor, Tensor | None]:
         """Run the target over the tree; decide about every node, and draw an extra token per row.
@@ -150,7 +166,8 @@ class SpeculativeRun:
         """
         target, tree, root = self.target, proposal.topology, self._row.root
         draws = self._row.extra_draws(tree.height)
-        if proposal.is_whole and proposal.partial is None and proposal.queries is None:
+        is_usual = proposal.is_whole and proposal.partial is None and proposal.queries is None
+        if is_usual and self._row.grammar is None:
             layers = tuple(target.feature_layers)
             work = JudgedTree(ProposalForm.of(proposal), target.sampler, self._rule, layers)
             numbers, inputs = HostNumbers((root,), draws), changing_tensors(proposal)
@@ -161,7 +178,8 @@ class SpeculativeRun:
         # The draw of the extra token depends on its text position. All rows of one depth share that
         # position, so they share the draw.
         uniforms = uniforms_on(logits.device, draws)[tree.offsets]
-        packed = judge(proposal, logits, target.sampler, uniforms, self._rule)
+        (allowed,) = tree_masks([self._row], [proposal], target.transfer) or (None,)
+        packed = judge(proposal, logits, target.sampler, uniforms, self._rule, allowed)
         return packed, output.row_features
 
     def _commit(self, decision: Decision, features: Tensor | None) -> OverlappedWork:

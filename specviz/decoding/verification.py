@@ -21,13 +21,13 @@ from torch import Tensor
 from specviz.decoding.drafters.base import Proposal
 from specviz.decoding.rules import token_by_token
 from specviz.decoding.rules.rule import Acceptance, Rule
-from specviz.decoding.sampling import Sampler, draw
+from specviz.decoding.sampling import Sampler, draw, masked
 from specviz.decoding.topology import TreeShape, tree_shape
-from specviz.records import TOP_TOKENS, Position
+from specviz.records import MOST_MARGIN, TOP_TOKENS, Position
 
 NODE_FIELDS = 9
 PARENT_FIELD = 1  # index of the field `parent` among the NODE_FIELDS numbers of a node
-_ROW_FIELDS = 6
+_ROW_FIELDS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class TreeJudgement:
         end = len(values) - 6 if is_repeated else len(values)
         tokens, p, q, left, raw_p, raw_q = (values[_ROW_FIELDS + i : end : 6] for i in range(6))
         drafted = bool(self.shape.groups[row])
-        entropy, overlap, raw_overlap, margin = values[2:_ROW_FIELDS]
+        entropy, overlap, raw_overlap, margin, allowed = values[2:_ROW_FIELDS]
         position = Position(
             parent=node,
             token_ids=tuple(int(token) for token in tokens),
@@ -109,6 +109,7 @@ class TreeJudgement:
             overlap=overlap,
             raw_overlap=raw_overlap,
             margin=margin,
+            allowed=int(allowed) or None,
         )
         return RowJudgement(int(values[0]), values[1], position)
 
@@ -119,21 +120,23 @@ def judge(
     sampler: Sampler,
     extra_uniforms: Tensor,
     rule: Rule = token_by_token.RULE,
+    allowed: Tensor | None = None,
 ) -> Tensor:
     """Judge a tree without waiting for the device.
 
     `logits` is [R + Q, V] and `extra_uniforms` is [R]. The result is one packed float32 tensor. The
-    last Q rows of the logits belong to the extra queries of the proposal.
+    last Q rows of the logits belong to the extra queries of the proposal. `allowed` [R, V] has the
+    tokens that the grammar allows.
     """
     rows = proposal.topology.size + 1
     logits, query_logits = logits[:rows], logits[rows:]
-    p, raw_p = sampler.both(logits)  # [R, V]
+    p, raw_p = sampler.both(logits, allowed)  # [R, V]
     judged = rule.accept(
         proposal.topology, proposal.token_ids, proposal.drawing, p, proposal.distributions
     )
     parts = [
         _node_fields(proposal, judged, raw_p).flatten(),
-        _row_fields(proposal, judged, logits, p, raw_p, extra_uniforms).flatten(),
+        _row_fields(proposal, judged, logits, p, raw_p, extra_uniforms, allowed).flatten(),
     ]
     if len(query_logits):
         parts.append(query_logits.argmax(-1).float())
@@ -189,14 +192,15 @@ def _row_fields(
     p: Tensor,
     raw_p: Tensor,
     extra_uniforms: Tensor,
+    allowed: Tensor | None,
 ) -> Tensor:
     """Return, for each row, the extra token, its probability and the numbers of `_shown`.
 
-    -> [R, 6 + 6 (T + 1)]
+    -> [R, 7 + 6 (T + 1)]
     """
     residuals = judged.extra_distributions
     extra_ids = draw(residuals, extra_uniforms)[:, None]  # [R, 1]
-    shown = _shown(proposal, residuals, logits.float(), p, raw_p, extra_ids)
+    shown = _shown(proposal, residuals, logits.float(), p, raw_p, extra_ids, allowed)
     return torch.cat([extra_ids.float(), residuals.gather(1, extra_ids), shown], 1)
 
 
@@ -207,13 +211,18 @@ def _shown(
     p: Tensor,
     raw_p: Tensor,
     extra_ids: Tensor,  # [R, 1]
+    allowed: Tensor | None,
 ) -> Tensor:
-    """Return the numbers that are only displayed. -> [R, 4 + 6 (T + 1)]
+    """Return the numbers that are only displayed. -> [R, 5 + 6 (T + 1)]
 
-    Each row has four numbers: entropy, two overlaps and margin. After them it has six numbers for
-    each of the T top tokens and for the extra token: the token and five probabilities.
+    Each row has five numbers: entropy, two overlaps, margin, and how many tokens the grammar allows
+    (0 without a grammar). After them it has six numbers for each of the T top tokens and for the
+    extra token: the token and five probabilities.
     """
     best, margin = _best(logits)
+    counts = torch.zeros_like(best) if allowed is None else allowed.sum(-1).to(best)
+    if allowed is not None:
+        margin = _best(masked(logits, allowed))[1].clamp(max=MOST_MARGIN)
     surprise = -raw_p.amax(-1).log()
     below = (best[:, None] - logits).clamp_(max=1e30)
     numbers = (
@@ -223,6 +232,7 @@ def _shown(
         _rule_overlap(proposal, p),
         _overlap(proposal.raw_distributions, raw_p),
         margin,
+        counts,
     )
     mixed = (
         raw_p if proposal.raw_distributions is None else _added(raw_p, proposal.raw_distributions)

@@ -39,9 +39,11 @@ from specviz.models.pair_check import (
 )
 from specviz.models.pair_check import needs_missing as needs_missing
 from specviz.models.parts import Need, Parts
+from specviz.models.text.grammar import Grammar, compiled
 from specviz.models.text.text_codec import TextCodec
 from specviz.models.text.vocabulary import difference, refusal
 from specviz.models.threads import use_threads
+from specviz.records import DecodingConfig
 from specviz.slices import check_stop
 
 Key = tuple[str, ...]
@@ -139,6 +141,13 @@ class LoadedPair:
     def prompt_models(self) -> tuple[LanguageModel, ...]:
         """Return the models that run the prompt's tokens: the target and, if needed, the draft."""
         return (self.target, self.parts.draft) if self.parts.draft else (self.target,)
+
+    def grammar(self, config: DecodingConfig) -> Grammar | None:
+        """Return the compiled grammar of the settings, or None if they have none.
+
+        Raises InputError for a bad grammar.
+        """
+        return compiled(config.grammar, self.codec)
 
 
 def load_pair(

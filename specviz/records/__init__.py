@@ -4,6 +4,7 @@ from specviz.records.decoding_config import MAX_TREE_NODES, DecodingConfig
 from specviz.records.notes import (
     NOTE_TYPES,
     BatchRound,
+    ForcedTokens,
     HybridChoice,
     LookaheadState,
     NgramMatch,
@@ -23,6 +24,7 @@ from specviz.records.prompt import (
     turns_of,
 )
 from specviz.records.rounds import (
+    MOST_MARGIN,
     TOP_TOKENS,
     CacheLengths,
     DraftNode,
@@ -91,6 +93,7 @@ __all__ = [
     "FORMAT_VERSION",
     "FinishReason",
     "ForkPoint",
+    "ForcedTokens",
     "HybridChoice",
     "Lane",
     "LaneKind",
@@ -99,6 +102,7 @@ __all__ = [
     "MAX_DRAFT_LENGTH",
     "MAX_NEW_TOKENS",
     "MAX_SEED",
+    "MOST_MARGIN",
     "MAX_TEMPERATURE",
     "MAX_TREE_NODES",
     "ModelInfo",

@@ -18,7 +18,9 @@ class DecodingConfig:
     `branching` lists the children per node at depth 1, 2, …; deeper levels, down to `draft_length`,
     have one child per node. An empty `branching` means a chain. `drawing` says how siblings are
     drawn; at temperature 0 they are always CHOSEN. `rule` names the rule that judges the draft.
-    `length_policy` and `entropy_threshold` decide how much of K a round drafts.
+    `length_policy` and `entropy_threshold` decide how much of K a round drafts. `grammar` is a JSON
+    schema or a regular expression that the text must match, or ""; with `draft_forced`, rounds
+    draft the tokens that the grammar forces.
     `options` has pairs of a name and a whole number for the options that belong to `method` alone.
     An option that is absent has its default. Raise InputError if a value breaks its rule.
     """
@@ -37,6 +39,8 @@ class DecodingConfig:
     options: tuple[tuple[str, int], ...] = SETTINGS["options"].default
     length_policy: str = SETTINGS["length_policy"].default
     entropy_threshold: float = SETTINGS["entropy_threshold"].default
+    grammar: str = SETTINGS["grammar"].default
+    draft_forced: bool = SETTINGS["draft_forced"].default
 
     def __post_init__(self) -> None:
         for setting in DECODING:
@@ -69,9 +73,9 @@ class DecodingConfig:
         return nodes
 
     @property
-    def sampling(self) -> tuple[float, ...]:
+    def sampling(self) -> tuple[float | str, ...]:
         """Return the settings that change the target's distribution, such as the temperature."""
-        return tuple(getattr(self, setting.name) for setting in SAMPLING)
+        return (*(getattr(self, setting.name) for setting in SAMPLING), self.grammar)
 
     @property
     def sampling_words(self) -> list[str]:
@@ -86,10 +90,11 @@ class DecodingConfig:
         if self.temperature == 0:
             given = {SETTINGS["temperature"]: 0.0}
         shown = (pair for pair in given.items() if pair[1] != pair[0].off)
-        return [
+        words = [
             f"{setting.word} {value:g}" if isinstance(value, float) else f"{setting.word} {value}"
             for setting, value in shown
         ]
+        return [*words, SETTINGS["grammar"].word] if self.grammar else words
 
     def with_option(self, name: str, value: int) -> DecodingConfig:
         """Return a copy of the settings with another value of one option of the drafting method."""

@@ -66,6 +66,16 @@ class HybridChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class ForcedTokens:
+    """The draft of a round whose next tokens the grammar forces: all `count` nodes of its chain.
+
+    The drafting method itself drafted nothing in this round.
+    """
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class TreeBudget:
     """The size of a dynamic tree: of `candidates` scored nodes, the drafter kept `nodes` nodes."""
 
@@ -156,6 +166,7 @@ Note = (
     NgramMatch
     | SuffixMatch
     | HybridChoice
+    | ForcedTokens
     | TreeBudget
     | LookaheadState
     | RecycledTokens
@@ -167,6 +178,7 @@ NOTE_TYPES: dict[str, type[Note]] = {
     "ngram-match": NgramMatch,
     "suffix-match": SuffixMatch,
     "hybrid-choice": HybridChoice,
+    "forced-tokens": ForcedTokens,
     "tree-budget": TreeBudget,
     "lookahead-state": LookaheadState,
     "recycled-tokens": RecycledTokens,

@@ -25,12 +25,14 @@ from specviz.records.field_types import (
     TopIds,
     TopProbs,
 )
-from specviz.records.notes import Note
+from specviz.records.notes import ForcedTokens, Note
 from specviz.records.settings import MAX_DRAFT_LENGTH, SETTINGS, Drawing
 
 # number of most probable tokens that a record keeps for each position, besides the target's extra
 # token
 TOP_TOKENS = 10
+# the recorded margin of a token without a rival: no rounding error comes near it
+MOST_MARGIN = 100.0
 
 
 class Outcome(Enum):
@@ -158,7 +160,9 @@ class Position:
     - `overlap`: sum of min(p, q) of the processed distributions; 0 without a draft, and p(x) if the
       token x was chosen without a random draw.
     - `raw_overlap`: sum of min(p, q) of the raw distributions; 0 without a draft distribution.
-    - `margin`: the gap between the two largest logits of p.
+    - `margin`: the gap between the two largest logits of p, at most MOST_MARGIN. With a grammar,
+      only the tokens that it allows count.
+    - `allowed`: how many tokens the grammar allows here; None without a grammar.
     """
 
     parent: Annotated[int, IntRange(-1)]
@@ -172,6 +176,7 @@ class Position:
     overlap: Probability
     raw_overlap: Probability
     margin: SixDigits
+    allowed: Annotated[int, IntRange(1)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +267,11 @@ class Round:
         """
         ids = tuple(self.tree.nodes[i].token_id for i in self.accepted)
         return ids if self.extra is None else (*ids, self.extra.token_id)
+
+    @property
+    def is_forced(self) -> bool:
+        """Return whether the grammar forced all drafted tokens, so that no method drafted."""
+        return any(isinstance(note, ForcedTokens) for note in self.notes)
 
     def follows_rejection(self, node: int) -> bool:
         """Return whether an earlier sibling of `node` was rejected.

@@ -33,6 +33,7 @@ MAX_TEMPERATURE = 5.0
 # smallest temperature above 0; with a smaller temperature, scaled logits would overflow
 MIN_TEMPERATURE = 1e-3
 MAX_TOP_K = 1_000_000  # a limit that is larger than any vocabulary
+MAX_GRAMMAR = 4000  # largest number of characters of a grammar
 MAX_SEED = 2**53 - 1  # largest seed, because a browser represents no larger integer exactly
 ON = "yes"  # the text that means that a switch is on; an empty text means off
 # The largest number of digits of an integer in a list, which is enough for all bounds.
@@ -82,6 +83,7 @@ class Part(Enum):
     # settings
     METHOD = "method"
     SAMPLING = "sampling"  # the distribution from which tokens are drawn
+    GRAMMAR = "grammar"  # the texts that the target may write
     LENGTH = "length"
     SEED = "seed"
     # the number of prompts that are decoded together, and the limits that these prompts share
@@ -183,6 +185,7 @@ class RunSetting:
             ValueType.DRAWING: "a Drawing",
             ValueType.OPTIONS: "pairs of a name and a whole number",
             ValueType.SWITCH: "true or false",
+            ValueType.TEXT: f"a text of at most {self.high:,} characters",
         }.get(self.type, "a name")
 
     def check(self, value: object) -> None:
@@ -211,6 +214,8 @@ class RunSetting:
                 return pairs and all(isinstance(name, str) and is_whole(n) for name, n in value)
             case ValueType.SWITCH:
                 return isinstance(value, bool)
+            case ValueType.TEXT:
+                return isinstance(value, str) and len(value) <= self.high
         return isinstance(value, str) and bool(value)
 
     def _is_within(self, value: float) -> bool:
@@ -521,6 +526,30 @@ _TABLE = (
         flag_help="drop tokens that have less than this share of the most probable token's "
         "probability; 0 is off",
         axis=SweepAxis("min-p", "Min-p", "0,0.05,0.1,0.2,0.3"),
+    ),
+    RunSetting(
+        "grammar",
+        "Grammar",
+        ValueType.TEXT,
+        "",
+        Part.GRAMMAR,
+        high=MAX_GRAMMAR,
+        word="grammar",
+        key="grammar",
+        flag="--grammar",
+        flag_help="let the target write only texts that match this JSON schema, which begins with "
+        "{, or this regular expression (default no grammar)",
+    ),
+    RunSetting(
+        "draft_forced",
+        "Draft forced tokens",
+        ValueType.SWITCH,
+        False,
+        Part.GRAMMAR,
+        key="draft-forced",
+        flag="--draft-forced",
+        flag_help="where the grammar leaves only one token to choose, draft these tokens without "
+        "the method; without a grammar, this has no effect",
     ),
     RunSetting(
         "seed",

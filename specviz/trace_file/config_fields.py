@@ -10,14 +10,14 @@ from typing import Any
 from specviz.errors import whole_between
 from specviz.records import SETTINGS, DecodingConfig, Drawing, RunSetting, ValueType
 from specviz.records.field_types import MAX_INTEGER
-from specviz.trace_file.values import array, choice, number, object_of, text
+from specviz.trace_file.values import array, boolean, choice, number, object_of, text
 
 MAX_NAME = 200  # largest number of characters of a name
 MAX_LEVELS = 64
 MAX_OPTIONS = 16
 _SETTINGS = tuple(SETTINGS[field.name] for field in fields(DecodingConfig))
 # Settings that older files lack. They then have their defaults.
-_ADDED = frozenset(("length_policy", "entropy_threshold"))
+_ADDED = frozenset(("length_policy", "entropy_threshold", "grammar", "draft_forced"))
 
 
 def encode_settings(config: DecodingConfig) -> dict[str, Any]:
@@ -59,7 +59,9 @@ def _decode(setting: RunSetting, value: object, path: str) -> Any:
         case ValueType.OPTIONS:
             options = enumerate(array(value, path, MAX_OPTIONS))
             return tuple(_decode_option(each, f"{path}[{i}]") for i, each in options)
-    return text(value, path, MAX_NAME)
+        case ValueType.SWITCH:
+            return boolean(value, path)
+    return text(value, path, int(setting.high) if setting.type is ValueType.TEXT else MAX_NAME)
 
 
 def _decode_option(value: object, path: str) -> tuple[str, int]:

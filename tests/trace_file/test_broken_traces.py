@@ -199,7 +199,7 @@ def test_a_broken_trace_is_refused_with_the_name_of_its_field(change: Change, me
     with pytest.raises(InputError) as error:
         decode_trace(value)
     assert str(error.value).startswith(message.replace("…", "trace.lanes[1]"))
-    assert "\n" not in str(error.value) and len(str(error.value)) < 200
+    assert "\n" not in str(error.value) and len(str(error.value)) < 250
 
 
 def test_more_rounds_than_a_run_can_have_are_refused() -> None:

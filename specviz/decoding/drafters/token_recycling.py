@@ -146,10 +146,11 @@ class TokenRecycling(QuietDrafter):
         If several nodes have the same token but different successors, the table keeps the
         successors of the node on the accepted path.
         """
-        self._table.count((self._drafted[0], *observation.token_ids))
-        rows = list(zip(self._drafted, observation.best_ids(), strict=False))
-        path = (0, *(node + 1 for node in observation.path))
-        for token_id, best in (*rows, *(rows[row] for row in path)):
+        text, best_ids = (self._drafted[0], *observation.token_ids), observation.best_ids()
+        self._table.count(text)
+        path = [best_ids[row] for row in (0, *(node + 1 for node in observation.path))]
+        pairs = (*zip(self._drafted, best_ids, strict=False), *zip(text, path, strict=False))
+        for token_id, best in pairs:
             self._table.replace(token_id, best)
         return NOTHING_OVERLAPPED
 

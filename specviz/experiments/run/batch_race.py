@@ -55,6 +55,7 @@ class BatchRace:
         for model in loaded.prompt_models:
             for ids, config in zip(prompts, configs, strict=True):
                 check_prompt(model, ids, config)
+        grammar = loaded.grammar(configs[0])
         rehearse(loaded, max(prompts, key=len), configs[0])
         setups = [
             Setup(target, loaded.parts, config, cache_capacity(ids, config))
@@ -68,9 +69,9 @@ class BatchRace:
         )
         ends = loaded.codec.eos_ids
         self._lanes = {
-            BASELINE: batch.decode_baseline(plain, prompts, configs, ends),
+            BASELINE: batch.decode_baseline(plain, prompts, configs, ends, grammar),
             SPECULATIVE: batch.decode(
-                drafted, self._drafter, prompts, configs, ends, request.options
+                drafted, self._drafter, prompts, configs, ends, request.options, grammar
             ),
         }
         self._codec = loaded.codec

@@ -126,7 +126,13 @@ class Fork:
         self._loaded, self._codec = loaded, loaded.codec
         self._drafter = make_drafter(setup)
         self._decoder = speculative.decode(
-            target, self._drafter, prompt_ids, config, loaded.codec.eos_ids, departure
+            target,
+            self._drafter,
+            prompt_ids,
+            config,
+            loaded.codec.eos_ids,
+            departure,
+            loaded.grammar(config),
         )
         self._recorder = Recorder()
         used = replace(request, config=settled(replace(setup, config=config)))

@@ -21,7 +21,7 @@ from specviz.decoding.drafters.row_drafters import BatchDrafter
 from specviz.decoding.drafters.suffix_tree import SuffixTree
 from specviz.decoding.race import LaneEvent, race
 from specviz.decoding.target import cache_capacity, check_prompt
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.experiments.run.engine_lane import (
     SAMPLE,
     EngineEvent,
@@ -76,6 +76,11 @@ class RaceRequest:
     def __post_init__(self) -> None:
         if self.task is not None:
             check_task(self.task, self.pair.is_asked_to_chat(self.task))
+        if self.servers and self.config.grammar:
+            raise InputError(
+                "grammar must be empty in a race with a server, which would not follow it, got "
+                f"{short(self.config.grammar)}"
+            )
         text = prompt_text(self.prompt)
         if not own_text(self.prompt).strip():
             raise InputError("prompt must have some text, got an empty one")
@@ -99,6 +104,7 @@ class Race:
         prompt_ids = loaded.codec.encode(request.prompt, request.task)
         for model in loaded.prompt_models:
             check_prompt(model, prompt_ids, config)
+        grammar = loaded.grammar(config)
         rehearse(loaded, prompt_ids, config)
         capacity = cache_capacity(prompt_ids, config)
         setup = Setup(target, loaded.parts, config, capacity, earlier)
@@ -107,8 +113,10 @@ class Race:
         ends = loaded.codec.eos_ids
         self._codec = loaded.codec
         self._lanes: dict[str, Iterator[Event]] = {
-            BASELINE: autoregressive.decode(target, prompt_ids, config, ends),
-            SPECULATIVE: speculative.decode(target, drafter, prompt_ids, config, ends),
+            BASELINE: autoregressive.decode(target, prompt_ids, config, ends, grammar),
+            SPECULATIVE: speculative.decode(
+                target, drafter, prompt_ids, config, ends, grammar=grammar
+            ),
         }
         self._recorder = Recorder()
         # Name of a server's lane -> seconds on that lane's clock so far.

@@ -82,7 +82,8 @@ def _run_rounds(
     No token ends the text, so that the rehearsal has its full length.
     """
     tokens = min(config.max_new_tokens, REHEARSAL_ROUNDS * (config.draft_length + 1))
-    short = replace(config, max_new_tokens=tokens)
+    # A grammar can end a text early, and masks need no rehearsal.
+    short = replace(config, max_new_tokens=tokens, grammar="")
     target, capacity = loaded.target, cache_capacity(prompt_ids, short)
     drafter = make_drafter(Setup(target, loaded.parts, short, capacity))
     lane = speculative.decode(target, drafter, prompt_ids, short)
