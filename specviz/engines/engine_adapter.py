@@ -224,6 +224,10 @@ class ServerAdapter(EngineAdapter):
         """Return the note for a text that names no drafting method."""
         return "nothing in the text speculates"
 
+    def own_options(self, further: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return the options of specviz's own method that stand for flags passed on unchanged."""
+        return {}
+
     def as_stored(self, deployment: ModelDeployment) -> ModelDeployment:
         """Return the deployment with the setting that leaves the draft's weights unconverted.
 

@@ -210,7 +210,7 @@ def translate(
             written = {name: options[name] for name in options if name not in passed_on}
             _store_as_written(work, deployment, target, written)
             work.notes += _remarks(configuration, work, target)
-            work.notes += _own_note(deployment, work)
+            work.notes += _own_note(deployment, target, work)
             work.notes += [
                 f"{each} stays a shell variable: write its value instead where there is no shell"
                 for each in sorted(pasted.variables)
@@ -309,14 +309,15 @@ def _remarks(configuration: Configuration, work: _Work, target: EngineFacts) -> 
             yield _in_names_of(each, work.typed, target)
 
 
-def _own_note(deployment: ModelDeployment, work: _Work) -> Iterator[str]:
+def _own_note(deployment: ModelDeployment, target: EngineFacts, work: _Work) -> Iterator[str]:
     """Yield a note with the flags of specviz for the method and the rule of the text.
 
     Only suffix decoding and block verification need this note, because specviz has other names for
     their settings.
     """
     if deployment.method is EngineMethod.SUFFIX or deployment.rule is VerificationRule.BLOCK:
-        if flags := own_flags(deployment, work.further):
+        options = server_adapters()[target.name].own_options(work.further)
+        if flags := own_flags(deployment, options):
             yield f"the same method and rule in specviz: {flags}"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from specviz.engines import engine_registry
 from specviz.engines.engine_facts import SPECULATIVE
 from specviz.engines.engine_registry import adapters, engines, server_adapters, servers
 from specviz.engines.model_deployment import EngineMethod
@@ -51,6 +54,12 @@ def test_the_engine_does_not_have_removed_flags() -> None:
     for name in servers():
         facts = engines()[name]
         assert {flag for flag in facts.older if flag in facts.known} == set(), name
+
+
+def test_every_folder_of_an_engine_is_registered() -> None:
+    folders = {path.parent for path in Path(engine_registry.__file__).parent.glob("*/*_adapter.py")}
+    assert len(folders) == len(adapters()) == len(EVERY)
+    assert all((folder / f"{folder.name}.toml").is_file() for folder in folders)
 
 
 def test_every_method_has_an_engine_and_every_server_has_an_adapter() -> None:

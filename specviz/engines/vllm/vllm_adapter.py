@@ -25,6 +25,14 @@ from specviz.errors import InputError, short
 
 _CHOOSES_K = frozenset({EngineMethod.SUFFIX, EngineMethod.DSPARK, EngineMethod.MTP})
 
+# The end of a field for suffix decoding -> the option of specviz's method, and the factor from
+# vLLM's value to the option's value.
+_SUFFIX = {
+    "max_tree_depth": ("tree_depth", 1),
+    "max_spec_factor": ("match_factor", 100),
+    "min_token_prob": ("least_share", 100),
+}
+
 
 class VllmAdapter(ServerAdapter):
     name = "vllm"
@@ -195,6 +203,14 @@ class VllmAdapter(ServerAdapter):
         if deployment.method is EngineMethod.PROMPT_LOOKUP:
             if deployment.lookup_min is None and deployment.lookup_max is None:
                 yield "vLLM looks for n-grams of 5 tokens if no length is given"
+
+    def own_options(self, further: Mapping[str, Any]) -> Mapping[str, int]:
+        given = {end: further.get(f"{SPECULATIVE}suffix_decoding_{end}") for end in _SUFFIX}
+        return {
+            _SUFFIX[end][0]: round(_SUFFIX[end][1] * float(value))
+            for end, value in given.items()
+            if value is not None
+        }
 
     def undrafted(self, deployment: ModelDeployment) -> str:
         target, title = deployment.target, self.facts.title
