@@ -128,6 +128,6 @@ def _read(text: str, found: FoundFlags) -> None:
     if problem is not None:
         raise problem
     read_shell(dockerfile_command(text) or text, found)
-    for name in found.named_files:
+    for name in dict.fromkeys(found.named_files):
         if not read_yaml(found.files[name], found):
             found.passed_over.append(f"{name}: left out, because it is not YAML")

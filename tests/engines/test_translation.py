@@ -1309,6 +1309,12 @@ def test_a_file_that_a_script_writes_is_read_where_a_flag_names_it(mark: str) ->
     assert translate("vllm serve org/t --config c.yaml").changes[1].fate is Fate.KEPT
 
 
+def test_a_file_that_names_itself_is_read_once() -> None:
+    file = "services:\n  a:\n    command: vllm serve org/t --config c.yaml\n"
+    found = translate(f"cat > c.yaml <<EOF\n{file}EOF\nvllm serve --config c.yaml --config c.yaml")
+    assert [each.value for each in found.changes] == ["org/t"]
+
+
 @pytest.mark.parametrize("text", ["M='org/m'\nvllm serve '$M'", "M=a\nM=b\nvllm serve $M"])
 def test_a_variable_stays_where_its_value_is_not_certain(text: str) -> None:
     assert "$M" in command(translate(text))
