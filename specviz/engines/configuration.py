@@ -148,8 +148,16 @@ def _file_and_flags(facts: EngineFacts, options: Options) -> tuple[dict[str, Any
     return data, outside
 
 
+class _YamlWriter(yaml.SafeDumper):  # type: ignore[misc]
+    """Writes an expression of Python code (`SourceText`) as the text that it is."""
+
+
+_YamlWriter.add_multi_representer(str, _YamlWriter.represent_str)
+
+
 def _yaml(data: Any) -> str:
-    return str(yaml.safe_dump(data, sort_keys=False, width=4096, allow_unicode=True))
+    options = {"sort_keys": False, "width": 4096, "allow_unicode": True}
+    return str(yaml.dump(data, Dumper=_YamlWriter, **options))
 
 
 def _config_file(facts: EngineFacts, options: Options) -> str:

@@ -1309,6 +1309,13 @@ def test_a_file_that_a_script_writes_is_read_where_a_flag_names_it(mark: str) ->
     assert translate("vllm serve org/t --config c.yaml").changes[1].fate is Fate.KEPT
 
 
+def test_an_expression_in_code_is_written_in_every_form_with_a_note() -> None:
+    found = translate("from vllm import LLM\nLLM(model='m', dtype=chosen(), tokenizer=[x, 'b'])")
+    assert found.configuration is not None
+    assert "dtype: chosen()\n" in found.configuration.yaml
+    assert "dtype is 'chosen()' in the code: write its value instead" in found.notes
+
+
 def test_a_file_that_names_itself_is_read_once() -> None:
     file = "services:\n  a:\n    command: vllm serve org/t --config c.yaml\n"
     found = translate(f"cat > c.yaml <<EOF\n{file}EOF\nvllm serve --config c.yaml --config c.yaml")
