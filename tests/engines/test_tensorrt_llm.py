@@ -91,6 +91,19 @@ def test_classes_in_python_are_the_same_as_the_file() -> None:
     assert translate(found.configuration.python).deployment == found.deployment
 
 
+def test_an_expression_for_an_object_is_passed_on_with_a_note() -> None:
+    found = translate("from tensorrt_llm import LLM\nLLM('org/m', kv_cache_config=cache())")
+    assert "kv_cache_config is 'cache()' in the code: write its value instead" in found.notes
+    assert file_of(found) == {"kv_cache_config": "cache()"}
+
+
+def test_settings_of_speculation_without_a_method_are_passed_on() -> None:
+    file = "speculative_config:\n  is_keep_all: true\n"
+    found = translate(f"cat > a.yaml <<EOF\n{file}EOF\ntrtllm-serve org/m --config a.yaml")
+    assert file_of(found) == {"speculative_config": {"is_keep_all": True}}
+    assert "nothing in the text speculates" in found.notes
+
+
 def test_removed_and_unknown_settings_are_reported() -> None:
     found = translate(
         "speculative_config:\n  decoding_type: Eagle3\n  speculative_model: d\n  max_draft_len: 3\n"

@@ -14,7 +14,8 @@ from specviz.engines.typed_fields import Heard
 _TYPE = "decoding_type"
 _CACHE = "kv_cache_config"
 _CACHE_CLASS = "KvCacheConfig"
-_MEMORY = "--free-gpu-memory-fraction"
+_CACHE_FLAG = "--kv-cache-config"
+_MEMORY, _MEMORY_FLAG = "free_gpu_memory_fraction", "--free-gpu-memory-fraction"
 # Methods whose classes in llm_args.py refuse a missing or zero max_draft_len.
 _NEEDS_K = frozenset({EngineMethod.DRAFT_MODEL, EngineMethod.PROMPT_LOOKUP, EngineMethod.EAGLE3})
 
@@ -41,18 +42,21 @@ class TensorRtLlmAdapter(ServerAdapter):
             key = name.removeprefix(SPECULATIVE)
             (plain if key == name else speculation)[key] = value
         calls = {}
-        cache = dict(plain.pop(f"--{_CACHE.replace('_', '-')}", {}))
-        if _MEMORY in plain:
-            cache["free_gpu_memory_fraction"] = plain.pop(_MEMORY)
-        if cache:
+        cache = plain.pop(_CACHE_FLAG, {})
+        memory = {_MEMORY: plain.pop(_MEMORY_FLAG)} if _MEMORY_FLAG in plain else {}
+        if not isinstance(cache, dict):  # an expression of the user's code
+            plain[_CACHE_FLAG] = cache
+        elif cache := cache | memory:
             calls[_CACHE] = (_CACHE_CLASS, cache)
-        if speculation:
+        if _TYPE in speculation:
             calls["speculative_config"] = (_class_of(speculation.pop(_TYPE)), speculation)
+        elif speculation:  # without a method, these settings do nothing
+            calls["speculative_config"] = ("dict", speculation)
         lines = [python_arguments(self.facts, plain, " " * 4)]
         for argument, (made, settings) in calls.items():
             given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
             lines.append(f"    {argument}={made}({given}),\n")
-        classes = ", ".join(sorted(made for made, _ in calls.values()))
+        classes = ", ".join(sorted(made for made, _ in calls.values() if made != "dict"))
         imports = ["from tensorrt_llm import LLM\n"]
         imports += [f"from tensorrt_llm.llmapi import {classes}\n"] if classes else []
         return f"{''.join(imports)}\nllm = LLM(\n{''.join(lines)})\n"
