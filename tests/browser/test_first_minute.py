@@ -22,9 +22,6 @@ PLAYBACK = "specviz.race.view.playback"
 IS_PLAYING = f"{PLAYBACK}.isPlaying"
 # A script that stops the playback. The playback then requests no further frame.
 FREEZE = f"{PLAYBACK}.tick = () => delete {PLAYBACK}.tick"
-NOTE_PLAY = (
-    f"{{ const p = {PLAYBACK}; p.play = () => (delete p.play, p.play(), window.played = 1); 0 }}"
-)
 WHOLE = f"!{IS_PLAYING} && document.querySelectorAll('.lane .token.is-later').length === 0"
 
 
@@ -56,11 +53,9 @@ def test_a_visitor_sees_a_recorded_race_play_and_then_runs_their_own(
     tab.until("specviz.race.recording === specviz.race.sampled && !specviz.race.trace.isGreedy")
     assert not tab.evaluate("specviz.race.view.inspector.redraw.proof.open")
     tab.fill("maxNewTokens", "12")
-    tab.evaluate(NOTE_PLAY)
-    tab.press_race()
-    tab.wait_for_rounds()
+    tab.race()
     assert tab.ref("recordedNotice").is_hidden()
-    tab.until(f"window.played && {WHOLE}")
+    assert tab.evaluate(WHOLE)  # the result stays, without a replay
     assert "is selected below" in tab.text("selection")
     verdict = tab.text("speedupWord").removeprefix("the baseline’s speed: ")
     assert verdict in ("faster", "slower", "about equal")
@@ -265,6 +260,18 @@ def test_in_the_debugger_one_click_races_with_draws_or_shows_such_a_recording(
     tab.until(f"location.search.includes('{SAMPLED}')")
     tab.until(f"specviz.step.source === '{SAMPLED}' && {drawn}")
     assert tab.errors == []
+
+
+def test_ask_something_else_empties_the_prompt_but_keeps_a_typed_one(
+    random_url: str, open_page: Open
+) -> None:
+    tab = open_page(random_url)
+    tab.ref("askElse").click()
+    prompt = tab.ref("prompt")
+    assert prompt.input_value() == "" and tab.evaluate("document.activeElement.id") == "sv-prompt"
+    prompt.fill("Why?")
+    tab.ref("askElse").click()
+    assert prompt.input_value() == "Why?"
 
 
 def text_of_the_opening() -> str:

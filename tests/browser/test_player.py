@@ -164,7 +164,9 @@ def test_typing_in_a_field_does_not_move_the_cursor(random_url: str, turn_page: 
     tab.page.keyboard.press("Home")
     assert tab.evaluate("specviz.race.view.cursor.round") == before
     assert not tab.ref("keys").is_visible()
-    tab.page.keyboard.press("Control+Enter")
+    tab.page.keyboard.press("Shift+Enter")  # a new line, not a race
+    assert "\n" in tab.ref("prompt").input_value() and not tab.is_busy
+    tab.page.keyboard.press("Enter")
     tab.until(
         "specviz.race.transport.isBusy || specviz.race.view.trace.header.prompt.includes('a ? f')",
     )

@@ -35,14 +35,19 @@ def test_after_a_reload_the_form_has_the_raced_and_the_later_edited_settings(
     tab.until("specviz.race.trace.ending !== null")
 
 
-def test_a_replay_after_a_race_is_called_a_replay_and_leads_to_its_end(
+def test_the_result_of_a_race_stays_until_the_user_asks_for_its_replay(
     random_url: str, open_page: Open
 ) -> None:
     tab = open_page(random_url, "?tokens=40", reduced_motion="no-preference")
     for width, ends in ((1280, "replaySkip"), (390, "replayEnd")):
         tab.page.set_viewport_size({"width": width, "height": 844})
-        tab.press_race()
-        tab.until("!specviz.race.isBusy && specviz.race.view.playback.isPlaying")
+        tab.race()
+        tab.settle()
+        assert not tab.evaluate("specviz.race.view.playback.isPlaying")
+        assert tab.evaluate("specviz.race.view.moment") == float("inf")
+        tab.ref("replaySlowly").click()
+        tab.until("specviz.race.view.playback.isPlaying")
+        tab.ref("replaySlowly").wait_for(state="hidden")
         for ref in ("replayNotice", "replayState"):
             assert "replay, slowed" in tab.text(ref)
         assert tab.ref("runState").is_visible() == (width > 640)

@@ -26,6 +26,10 @@ export class PromptPicker {
     refs.nextPrompt.addEventListener("click", () => this.show(this.task, this.place + 1, true));
     refs.anyPrompt.addEventListener("click", () => this.showAny());
     refs.prompt.addEventListener("input", () => this.edited());
+    refs.askElse.addEventListener("click", (/** @type {MouseEvent} */ event) => {
+      event.preventDefault();
+      this.askElse();
+    });
     this.offer();
     this.show(this.task, 0);
   }
@@ -72,6 +76,12 @@ export class PromptPicker {
   choose(task) {
     this.show(task, 0, true);
     if (task === FREE) this.refs.prompt.focus();
+  }
+
+  // Let the user type a prompt of their own. A text that the user has already typed stays.
+  askElse() {
+    if (this.isHeldOut) this.choose(FREE);
+    else this.refs.prompt.focus();
   }
 
   // Choose the held-out prompt with this index. After the last prompt the first one follows, and

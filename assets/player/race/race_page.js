@@ -126,6 +126,11 @@ export class RacePage extends Page {
       "submit",
       (/** @type {any} */ event) => (event.preventDefault(), this.race()),
     );
+    refs.prompt.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      if (!event.repeat) this.race();
+    });
     refs.raceHeld.addEventListener("click", () => this.race(true));
     refs.stop.addEventListener("click", () => this.stop());
     refs.repeat.addEventListener("click", () => this.repeat());
@@ -620,7 +625,6 @@ export class RacePage extends Page {
    */
   ended(reason, note, isCut = false) {
     const isRepeated = this.repeats.isOn;
-    const isExperiment = this.presets.running >= 0; // an experiment shows the numbers of the whole run, so no replay follows
     if (
       isRepeated &&
       this.repeats.ended(
@@ -637,14 +641,14 @@ export class RacePage extends Page {
     if (!this.isReopening && !this.trace.header) tab.forget(GOING); // if the race has started, `keepLast` forgets it once it is stored
     if (!this.isReopening) this.setBusy(false, [ENDINGS[reason], note].filter(Boolean).join(" · "));
     const { isExample } = this;
-    const isNews = (!this.isReopening || this.recording !== null) && !this.wanted && !isExample;
+    const isRecording = this.recording !== null && !this.wanted && !isExample;
     this.isReopening = this.isExample = false;
     this.land();
     this.showStage();
     this.heard("grew");
     this.heard("ended", reason);
     if (isRepeated) return this.showMiddle();
-    if (isNews && reason !== "stopped" && !isExperiment) this.view.replay();
+    if (isRecording) this.view.replay();
     if (isExample) this.showRedraw();
   }
 

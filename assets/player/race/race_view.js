@@ -87,6 +87,7 @@ export class RaceView {
     on(refs.forward, () => cursor.stepRound(1));
     on(refs.follow, () => cursor.setFollowing(!cursor.isFollowing));
     refs.play.addEventListener("click", () => this.playback.toggle());
+    refs.replaySlowly.addEventListener("click", () => this.playback.play());
     for (const end of [refs.replayEnd, refs.replaySkip])
       end.addEventListener("click", () => this.playback.arrive());
     // End a replay if the user asks about exactness, because draws can be repeated only in the
@@ -164,11 +165,11 @@ export class RaceView {
     this.lanes.showPrompt(this.template.promptOf(this.trace));
   }
 
-  // Replay the race from its start, at a speed that the eye can follow. Do not replay it if the
+  // Play a recording from its start, at a speed that the eye can follow. Do not play it if the
   // system setting asks for reduced motion.
   replay() {
     const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.isUnplayed = this.refs.racePage.hidden && !this.isOwn;
+    this.isUnplayed = this.refs.racePage.hidden;
     if (!isStill && !this.refs.racePage.hidden) this.playback.play();
   }
 
@@ -248,6 +249,7 @@ export class RaceView {
     refs.play.setAttribute("aria-label", playback.isPlaying ? "Pause" : "Play");
     for (const part of [refs.replayNotice, refs.replayState])
       part.hidden = !this.isOwn || !playback.isPlaying;
+    refs.replaySlowly.hidden = trace.isLive || playback.isPlaying || !trace.rounds.length;
     for (const words of [refs.replayPace, refs.replayWords]) setText(words, playback.words);
   }
 

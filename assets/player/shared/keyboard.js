@@ -21,7 +21,11 @@ export const KEYS = [
     NEEDS_SERVER,
   ],
   ["/", "search the glossary", NEEDS_SERVER],
-  ["Enter", "race, or in the Lab sweep (Ctrl Enter inside the prompt)", NEEDS_SERVER],
+  [
+    "Enter",
+    "race (Shift Enter begins a new line in the prompt), or in the Lab sweep",
+    NEEDS_SERVER,
+  ],
   ["Esc", "stop the race, or what the Lab measures", NEEDS_SERVER],
   ["?", "this list"],
 ];
