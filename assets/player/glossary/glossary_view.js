@@ -1,7 +1,7 @@
 // The view of the glossary: the elements that it shows in a state.
 
 import { counted } from "../shared/number_words.js";
-import { html } from "../shared/view.js";
+import { html, valueTo } from "../shared/view.js";
 import { foundTerms } from "./found_terms.js";
 import { queryOf } from "./glossary_state.js";
 
@@ -33,17 +33,10 @@ export function glossaryView({ typed, chosen }, offer, on) {
       </p>
       <div class="field glossary-search">
         <label for="sv-glossary-search">Search</label>
-        <input
-          id="sv-glossary-search"
-          type="text"
-          role="searchbox"
-          autocomplete="off"
-          spellcheck=${false}
-          aria-keyshortcuts="/"
-          value=${typed}
-          onInput=${(/** @type {any} */ { target }) => on.searched(target.value)}
-          onKeyDown=${on.pressed}
-        />
+        <input id="sv-glossary-search" type="text" role="searchbox" autocomplete="off"
+          spellcheck=${false} aria-keyshortcuts="/" value=${typed}
+          onInput=${valueTo(on.searched)}
+          onKeyDown=${on.pressed} />
         <p class="hint" role="status">
           ${found.length ? counted(found.length, "term") : `no term has “${typed.trim()}”`}
         </p>

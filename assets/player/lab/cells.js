@@ -2,19 +2,8 @@
 
 import { element } from "../shared/dom.js";
 import { heldMemory } from "../shared/memory_words.js";
+import { HEADINGS } from "../shared/table_view.js";
 import { termButton } from "../shared/terms.js";
-
-// The keys of the glossary terms that explain some of the headings.
-/** @type {Record<string, string>} */
-const TERMS = {
-  speedup: "speedup",
-  "acceptance α": "acceptance_rate",
-  rejection: "rejection_rate",
-  utilization: "draft_utilization",
-  "tokens per round": "block_efficiency",
-  "cost c": "cost_ratio",
-  "first token after": "ttft",
-};
 
 /** @param {string[]} titles */
 export function headRow(titles) {
@@ -35,7 +24,7 @@ export function headCell(title, className) {
   if (!title) return element("td", className);
   const made = element("th", className);
   made.scope = "col";
-  made.append(TERMS[title] ? termButton(title, TERMS[title]) : title);
+  made.append(HEADINGS[title] ? termButton(title, HEADINGS[title]) : title);
   return made;
 }
 

@@ -1,215 +1,182 @@
 // The card that writes the configuration of a serving engine for a deployment. The user fills in a
 // form, or lets the plan on this page fill it, or pastes old flags.
 
-import { element, option, setText } from "../shared/dom.js";
-import { markWrong } from "../shared/field_errors.js";
-import { EngineForms } from "./engine_forms.js";
+import { html, submitTo, valueTo } from "../shared/view.js";
+import {
+  configurationProblem,
+  engineOf,
+  hasField,
+  methodOf,
+  titleOf,
+} from "./configuration_state.js";
+import { formsView } from "./engine_forms.js";
 
-const REST_MILLISECONDS = 300; // pause after the last key before the server is asked
-const NONE = "none";
-// fields about GPUs and weight formats, which are hidden if the engine has no option for them
-const OF_MODELS = ["draft_device", "draft_tensor_parallel", "quantization", "draft_quantization"];
+/** @typedef {import("./configuration_state.js").ConfigurationState} ConfigurationState */
+
 const WEIGHTS = "sv-engine-weights"; // id of the list of weight formats
+const PLAN_TAKEN =
+  "models, cards, the best K of each batch, and as many requests at once as keep both your limits (of a batch job, as are done soonest); the longest request is its averages, prompt + answer + K: raise it to the longest that you expect";
+const EXAMPLE = "vllm serve org/model --speculative-model [ngram] --num-speculative-tokens 5";
 
-export class ConfigurationCard {
-  /**
-   * @param {Refs} refs
-   * @param {EnginesOffer} offer
-   * @param {(name: string, question: object) => Promise<any>} ask
-   */
-  constructor(refs, offer, ask) {
-    this.refs = refs;
-    this.offer = offer;
-    this.ask = ask;
-    this.asked = 0; // number of the last request; earlier answers are ignored
-    this.wanted = NONE; // the method that the user chose, even if the engine does not have it
-    /** @type {Record<string, string> | null} */
-    this.planned = null;
-    /** @type {Record<string, HTMLInputElement>} */
-    this.controls = {};
-    /** @type {Record<string, HTMLLabelElement>} */
-    this.labels = {};
-    this.weights = element("datalist");
-    this.weights.id = WEIGHTS;
-    refs.engineFields.append(this.weights);
-    for (const field of offer.fields) refs.engineFields.append(this.made(field));
-    refs.engine.append(...offer.engines.map(({ name, title }) => option(name, title)));
-    refs.pastedTo.append(
-      option("", "its own engine"),
-      ...offer.engines.map(({ name, title }) => option(name, title)),
-    );
-    this.forms = new EngineForms(refs.engineForms, offer.forms);
-    this.pastedForms = new EngineForms(refs.pastedForms, offer.forms);
-    refs.engineForm.addEventListener("submit", (/** @type {Event} */ event) =>
-      event.preventDefault(),
-    );
-    refs.engineMethod.addEventListener("input", () => (this.wanted = refs.engineMethod.value));
-    refs.engineForm.addEventListener("input", () => this.changed());
-    refs.takePlan.addEventListener("click", () => this.takePlan());
-    refs.pastedForm.addEventListener(
-      "submit",
-      (/** @type {Event} */ event) => (event.preventDefault(), this.translate()),
-    );
-    this.showMethods();
-  }
+/**
+ * @typedef {object} ConfigurationEvents
+ * @property {(change: { engine: string } | { wanted: string }) => void} chose
+ * @property {(name: string, value: string) => void} entered
+ * @property {() => void} takePlan
+ * @property {(change: { pasted: string } | { pastedTo: string }) => void} pasted
+ * @property {() => void} translate
+ * @property {import("./engine_forms.js").FormsEvents} forms
+ * @property {import("./engine_forms.js").FormsEvents} translationForms
+ */
 
-  /** @param {{ name: string, title: string, example: string }} field */
-  made({ name, title, example }) {
-    const field = element("div", "field");
-    field.dataset.field = name;
-    const label = element("label", "", title);
-    const control = element("input");
-    Object.assign(control, {
-      id: `sv-engine-${name}`,
-      type: "text",
-      spellcheck: false,
-      placeholder: example,
-    });
-    label.htmlFor = control.id;
-    control.setAttribute("aria-describedby", "sv-engine-error");
-    if (name.endsWith("quantization")) control.setAttribute("list", WEIGHTS);
-    this.controls[name] = control;
-    this.labels[name] = label;
-    field.append(label, control);
-    return field;
-  }
-
-  get engine() {
-    return /** @type {EnginesOffer["engines"][number]} */ (
-      this.offer.engines.find(({ name }) => name === this.refs.engine.value)
-    );
-  }
-
-  // Offer the engine's methods. If it does not have the chosen one, choose plain decoding.
-  showMethods() {
-    const { engineMethod } = this.refs;
-    engineMethod.replaceChildren(
-      ...this.engine.methods.map(({ name, title }) => option(name, title)),
-    );
-    engineMethod.value = this.isLacking ? NONE : this.wanted;
-    this.showFields();
-  }
-
-  // Return whether the engine does not have the chosen method.
-  get isLacking() {
-    return !this.engine.methods.some(({ name }) => name === this.wanted);
-  }
-
-  get lackingWords() {
-    const titles = this.offer.engines.flatMap(({ methods }) => methods);
-    const { title } = /** @type {{ title: string }} */ (
-      titles.find(({ name }) => name === this.wanted)
-    );
-    return `${this.engine.title} cannot draft with ${title}: this is plain decoding.`;
-  }
-
-  // Show only the fields that the chosen method uses. An empty field about GPUs or weights is also
-  // hidden if the engine has no option for it.
-  showFields() {
-    const { engine, offer } = this;
-    const method = this.refs.engineMethod.value;
-    for (const [name, control] of Object.entries(this.controls)) {
-      const isOff = offer.of_draft.includes(name)
-        ? !(method in offer.drafts)
-        : offer.of_method[name]
-          ? offer.of_method[name] !== method
-          : ["draft_tokens", "schedule"].includes(name) && method === NONE;
-      const isLacking = OF_MODELS.includes(name) && engine.lacks.includes(name) && !control.value;
-      /** @type {HTMLElement} */ (control.parentElement).hidden = isOff || isLacking;
-    }
-    setText(this.labels.draft, offer.drafts[method] ?? "");
-    this.weights.replaceChildren(...engine.weights.map((name) => option(name, name)));
-  }
-
-  // Return the current title of a field, which may depend on the method.
-  /** @param {{ name: string, title: string }} field */
-  titleOf({ name, title }) {
-    return this.labels[name].textContent || title;
-  }
-
-  changed() {
-    this.showMethods();
-    window.clearTimeout(this.waiting);
-    this.waiting = window.setTimeout(() => this.configure(), REST_MILLISECONDS);
-  }
-
-  // Take the configuration of a plan, or null if no configuration fits.
-  /** @param {Record<string, string> | null} planned */
-  setPlan(planned) {
-    this.planned = planned;
-    this.refs.takePlan.disabled = !planned;
-    this.refs.planTaken.hidden = !planned;
-    this.refs.planUnfit.hidden = Boolean(planned);
-  }
-
-  takePlan() {
-    if (!this.planned) return;
-    for (const [name, control] of Object.entries(this.controls))
-      control.value = this.planned[name] ?? "";
-    this.wanted = this.planned.method;
-    this.showMethods();
-    this.configure();
-  }
-
-  async configure() {
-    const number = (this.asked += 1);
-    const { engineError, engine, engineMethod } = this.refs;
-    const shown = Object.entries(this.controls).filter(
-      ([, control]) => !control.parentElement?.hidden,
-    );
-    const fields = Object.fromEntries([
-      ...shown.map(([name, { value }]) => [name, value]),
-      ["method", engineMethod.value],
-    ]);
-    const reply = await this.ask("configuration", { engine: engine.value, fields });
-    if (number !== this.asked) return;
-    const problem = problemOf(reply);
-    const wrong = this.offer.fields.find(
-      ({ name }) => problem.split(" ", 1)[0].replaceAll("-", "_") === name,
-    );
-    for (const [name, control] of Object.entries(this.controls))
-      markWrong(control, name === wrong?.name);
-    engineError.hidden = !problem;
-    setText(engineError, wrong ? problem.replace(/^\S+/, this.titleOf(wrong)) : problem);
-    this.forms.show(
-      problem ? {} : reply.forms,
-      problem ? [] : [...(this.isLacking ? [this.lackingWords] : []), ...reply.remarks],
-    );
-  }
-
-  async translate() {
-    const { pasted, pastedTo, pastedError, pastedChanges, pastedStart } = this.refs;
-    pastedStart.disabled = true;
-    const { length } = pasted.value;
-    const { longest } = this.offer;
-    const reply =
-      length > longest
-        ? { error: `the text must have at most ${longest} characters, got ${length}` }
-        : await this.ask("translation", { text: pasted.value, to: pastedTo.value });
-    pastedStart.disabled = false;
-    const problem = problemOf(reply);
-    pastedError.hidden = !problem;
-    setText(pastedError, problem);
-    pastedChanges.hidden = Boolean(problem) || !reply.changes.length;
-    this.pastedForms.show(
-      problem ? {} : reply.forms,
-      problem ? [] : [...reply.problems, ...reply.notes],
-      problem || reply.problems.length ? "problem" : "warning",
-    );
-    if (!problem) pastedChanges.replaceChildren(...reply.changes.map(changeLine));
-  }
+/**
+ * @param {ConfigurationState} state
+ * @param {EnginesOffer} offer
+ * @param {boolean} hasPlan whether there is a plan that fits
+ * @param {ConfigurationEvents} on
+ */
+export function configurationCard(state, offer, hasPlan, on) {
+  const { answer, translation } = state;
+  return html`
+    <section class="card serve-engine" aria-labelledby="sv-engine-title">
+      <h2 id="sv-engine-title">Configuration</h2>
+      <p class="hint">A deployment in the words that a serving engine of today reads.</p>
+      ${engineForm(state, offer, hasPlan, on)}
+      ${formsView(
+        answer.kind === "written" ? answer.written : null,
+        state.shown,
+        offer.forms,
+        on.forms,
+      )}
+      ${pastedForm(state, offer, on)} ${changesView(translation)}
+      ${formsView(
+        translation.kind === "written" ? translation.written : null,
+        state.translationShown,
+        offer.forms,
+        on.translationForms,
+      )}
+    </section>
+  `;
 }
 
-/** @param {any} reply */
-function problemOf(reply) {
-  return reply ? (reply.error ?? "") : "The server cannot be reached.";
+/**
+ * @param {ConfigurationState} state
+ * @param {EnginesOffer} offer
+ * @param {boolean} hasPlan
+ * @param {ConfigurationEvents} on
+ */
+function engineForm(state, offer, hasPlan, on) {
+  const problem = configurationProblem(state, offer);
+  const { methods, weights } = engineOf(state, offer);
+  return html`
+    <form class="serve-engine-form" novalidate autocomplete="off" aria-labelledby="sv-engine-title"
+      onSubmit=${submitTo()}>
+      <div class="serve-engine-fields">
+        <div class="field">
+          <label for="sv-engine">Engine</label>
+          <select id="sv-engine" value=${state.engine}
+            onInput=${valueTo((value) => on.chose({ engine: value }))}>
+            ${offer.engines.map(optionView)}
+          </select>
+        </div>
+        <div class="field">
+          <label for="sv-engine-method">Method</label>
+          <select id="sv-engine-method" aria-describedby="sv-engine-error"
+            value=${methodOf(state, offer)}
+            onInput=${valueTo((value) => on.chose({ wanted: value }))}>
+            ${methods.map(optionView)}
+          </select>
+        </div>
+        <datalist id=${WEIGHTS}>
+          ${weights.map((name) => html`<option value=${name}>${name}</option>`)}
+        </datalist>
+        ${offer.fields.map((field) => engineField(field, state, offer, problem.name, on))}
+      </div>
+      <p>
+        <button type="button" class="secondary" disabled=${!hasPlan} onClick=${on.takePlan}>
+          Fill in what you plan
+        </button>
+        ${" "}<span class="hint">${hasPlan ? PLAN_TAKEN : "once there is a plan that fits"}</span>
+      </p>
+      <p class="error" id="sv-engine-error" role="alert" hidden=${!problem.sentence}>
+        ${problem.sentence}
+      </p>
+    </form>
+  `;
 }
 
-/** @param {{ typed: string, value: string, fate: string, now: string, why: string }} change */
-function changeLine({ typed, value, fate, now, why }) {
-  const line = element("li");
-  line.append(element("code", "", value ? `${typed} ${value}` : typed), ` ${fate}`);
-  if (now) line.append(" → ", element("code", "", now));
-  if (why) line.append(`: ${why}`);
-  return line;
+/**
+ * @param {EnginesOffer["fields"][number]} field
+ * @param {ConfigurationState} state
+ * @param {EnginesOffer} offer
+ * @param {string} wrong
+ * @param {ConfigurationEvents} on
+ */
+function engineField(field, state, offer, wrong, on) {
+  const { name, example } = field;
+  const id = `sv-engine-${name}`;
+  return html`
+    <div key=${name} class="field" hidden=${!hasField(state, offer, name)}>
+      <label for=${id}>${titleOf(state, offer, field)}</label>
+      <input id=${id} type="text" spellcheck=${false} placeholder=${example}
+        list=${name.endsWith("quantization") ? WEIGHTS : null} aria-describedby="sv-engine-error"
+        aria-invalid=${name === wrong ? "true" : null} value=${state.values[name]}
+        onInput=${valueTo((value) => on.entered(name, value))} />
+    </div>
+  `;
+}
+
+/**
+ * @param {ConfigurationState} state
+ * @param {EnginesOffer} offer
+ * @param {ConfigurationEvents} on
+ */
+function pastedForm({ pasted, pastedTo, isTranslating, translation }, { engines }, on) {
+  const problem = translation.kind === "refused" ? translation.problem : "";
+  return html`
+    <form class="serve-engine-form" novalidate autocomplete="off" aria-label="Older flags"
+      onSubmit=${submitTo(on.translate)}>
+      <div class="field">
+        <label for="sv-pasted">Older flags, or a snippet of an article</label>
+        <textarea id="sv-pasted" rows="4" spellcheck=${false} aria-describedby="sv-pasted-error"
+          placeholder=${EXAMPLE} value=${pasted}
+          onInput=${valueTo((value) => on.pasted({ pasted: value }))}></textarea>
+      </div>
+      <div class="serve-engine-fields">
+        <div class="field">
+          <label for="sv-pasted-to">In the words of</label>
+          <select id="sv-pasted-to" value=${pastedTo}
+            onInput=${valueTo((value) => on.pasted({ pastedTo: value }))}>
+            <option value="">its own engine</option>
+            ${engines.map(optionView)}
+          </select>
+        </div>
+        <p class="field">
+          <button type="submit" class="secondary" disabled=${isTranslating}>Translate</button>
+        </p>
+      </div>
+      <p class="error" id="sv-pasted-error" role="alert" hidden=${!problem}>${problem}</p>
+    </form>
+  `;
+}
+
+/** @param {ConfigurationState["translation"]} translation */
+function changesView(translation) {
+  const changes = translation.kind === "written" ? translation.changes : [];
+  return html`
+    <ul class="engine-changes" aria-label="What became of each flag" hidden=${!changes.length}>
+      ${changes.map(changeView)}
+    </ul>
+  `;
+}
+
+/** @param {import("./configuration_state.js").Change} change */
+function changeView({ typed, value, fate, now, why }) {
+  const flag = html`<code>${value ? `${typed} ${value}` : typed}</code>`;
+  return html`<li>${flag} ${fate}${now && html` → <code>${now}</code>`}${why && `: ${why}`}</li>`;
+}
+
+/** @param {Choice} choice */
+function optionView({ name, title }) {
+  return html`<option key=${name} value=${name}>${title}</option>`;
 }

@@ -1,78 +1,88 @@
 // A configuration in several formats (command line, YAML, …). One format is shown and can be
 // copied.
 
-import { element, setText } from "../shared/dom.js";
-import { copied } from "../shared/surround.js";
+import { html } from "../shared/view.js";
 
-const BACK_MILLISECONDS = 2500; // time until the button shows its usual word again
+/**
+ * @typedef {import("./configuration_state.js").Written} Written
+ * @typedef {import("./configuration_state.js").Shown} Shown
+ */
 
-export class EngineForms {
-  /**
-   * @param {HTMLElement} box
-   * @param {Choice[]} kinds
-   */
-  constructor(box, kinds) {
-    this.box = box;
-    this.kinds = kinds;
-    this.chosen = kinds[0].name;
-    /** @type {Record<string, string>} */
-    this.forms = {};
-    this.choice = element("div", "segments");
-    this.choice.role = "group";
-    this.choice.ariaLabel = "Form of the configuration";
-    this.text = element("pre", "engine-text");
-    this.text.tabIndex = 0;
-    this.copy = element("button", "chip", "Copy");
-    this.copy.type = "button";
-    this.copy.addEventListener("click", () => this.copyText());
-    this.remarks = element("ul", "report");
-    const head = element("div", "row");
-    head.append(this.choice, this.copy);
-    box.append(head, this.text, this.remarks);
-  }
+const COPY_WORDS = { "": "Copy", copied: "Copied", failed: "Select the text and copy it" };
 
-  // Show a configuration. If it has no format, the copy button is hidden.
-  /**
-   * @param {Record<string, string>} forms
-   * @param {string[]} remarks
-   * @param {string} [level] CSS class of the remarks
-   */
-  show(forms, remarks, level = "warning") {
-    this.forms = forms;
-    const offered = this.kinds.filter(({ name }) => forms[name]);
-    if (offered.length && !forms[this.chosen]) this.chosen = offered[0].name;
-    this.choice.replaceChildren(...offered.map((kind) => this.button(kind)));
-    this.remarks.replaceChildren(...remarks.map((text) => element("li", level, text)));
-    this.remarks.hidden = !remarks.length;
-    for (const each of [this.choice, this.copy, this.text]) each.hidden = !offered.length;
-    this.box.hidden = !offered.length && !remarks.length;
-    this.showText();
-  }
+/**
+ * @typedef {object} FormsEvents
+ * @property {(form: string) => void} chosen
+ * @property {(text: string, box: HTMLElement) => void} copy `box` contains the text
+ */
 
-  /** @param {Choice} kind */
-  button({ name, title }) {
-    const made = element("button", "", title);
-    made.type = "button";
-    made.dataset.form = name;
-    made.addEventListener("click", () => ((this.chosen = name), this.showText()));
-    return made;
-  }
+// Return the shown format: the chosen one, or the first one that the server wrote.
+/**
+ * @param {Written} written
+ * @param {Shown} shown
+ * @param {Choice[]} kinds
+ */
+export function shownForm({ forms }, { chosen }, kinds) {
+  const offered = kinds.filter(({ name }) => forms[name]);
+  return offered.find(({ name }) => name === chosen) ?? offered[0] ?? null;
+}
 
-  showText() {
-    setText(this.text, this.forms[this.chosen] ?? "");
-    for (const each of /** @type {NodeListOf<HTMLElement>} */ (
-      this.choice.querySelectorAll("button")
-    ))
-      each.setAttribute("aria-pressed", String(each.dataset.form === this.chosen));
-    const { title = "" } = this.kinds.find(({ name }) => name === this.chosen) ?? {};
-    this.text.ariaLabel = `Configuration: ${title}`;
-    this.copy.ariaLabel = `Copy: ${title}`;
-  }
+// If the server wrote no format, show only its remarks.
+/**
+ * @param {Written | null} written
+ * @param {Shown} shown
+ * @param {Choice[]} kinds
+ * @param {FormsEvents} on
+ */
+export function formsView(written, shown, kinds, on) {
+  const form = written && shownForm(written, shown, kinds);
+  return html`
+    <div class="engine-forms" hidden=${!form && !written?.remarks.length}>
+      ${form && formText(/** @type {Written} */ (written).forms, form, shown, kinds, on)}
+      ${
+        written &&
+        written.remarks.length > 0 &&
+        html`<ul class="report">
+          ${written.remarks.map((text) => html`<li class=${written.level}>${text}</li>`)}
+        </ul>`
+      }
+    </div>
+  `;
+}
 
-  async copyText() {
-    const isCopied = await copied(this.forms[this.chosen]);
-    setText(this.copy, isCopied ? "Copied" : "Select the text and copy it");
-    if (!isCopied) window.getSelection()?.selectAllChildren(this.text);
-    window.setTimeout(() => setText(this.copy, "Copy"), BACK_MILLISECONDS);
-  }
+/**
+ * @param {Record<string, string>} forms
+ * @param {Choice} form
+ * @param {Shown} shown
+ * @param {Choice[]} kinds
+ * @param {FormsEvents} on
+ */
+function formText(forms, { name, title }, { copying }, kinds, on) {
+  const copy = (/** @type {any} */ { currentTarget }) =>
+    on.copy(forms[name], currentTarget.closest(".engine-forms").querySelector("pre"));
+  return html`
+    <div class="row">
+      <div class="segments" role="group" aria-label="Form of the configuration">
+        ${kinds.filter((kind) => forms[kind.name]).map((kind) => formButton(kind, name, on))}
+      </div>
+      <button type="button" class="chip" aria-label="Copy: ${title}" onClick=${copy}>
+        ${COPY_WORDS[copying]}
+      </button>
+    </div>
+    <pre class="engine-text" tabindex="0" aria-label="Configuration: ${title}">${forms[name]}</pre>
+  `;
+}
+
+/**
+ * @param {Choice} kind
+ * @param {string} pressed
+ * @param {FormsEvents} on
+ */
+function formButton({ name, title }, pressed, on) {
+  return html`
+    <button key=${name} type="button" aria-pressed=${String(name === pressed)}
+      onClick=${() => on.chosen(name)}>
+      ${title}
+    </button>
+  `;
 }

@@ -1,23 +1,20 @@
-// The page that plans a deployment: a form, and the results that the server computes while the user
-// types.
+// The page that plans a deployment. It asks the server while the user types, and keeps the form in
+// the address.
 
-import { Chart } from "../shared/charts.js";
-import { element, setText, takeFile } from "../shared/dom.js";
-import { showLinkProblems } from "../shared/link_notice.js";
+import { lookOf } from "../shared/chart_view.js";
+import { takeFile } from "../shared/dom.js";
+import { tab } from "../shared/kept.js";
 import { Page } from "../shared/page.js";
 import { pageIn, pageLink } from "../shared/page_parameter.js";
-import { ConfigurationCard } from "./configuration_card.js";
-import { PlanForm, PREFIX } from "./plan_form.js";
-import { ServerCard } from "./server_card.js";
-import {
-  lengthWords,
-  roomWords,
-  servedWords,
-  showFacts,
-  showList,
-  showTable,
-  showTrust,
-} from "./size_view.js";
+import { Store } from "../shared/store.js";
+import { copied } from "../shared/surround.js";
+import { render } from "../shared/view.js";
+import * as configuration from "./configuration_state.js";
+import * as plan from "./plan_state.js";
+import { serveView } from "./serve_view.js";
+import * as server from "./server_state.js";
+
+/** @typedef {import("./serve_view.js").ServeState} ServeState */
 
 const REST_MILLISECONDS = 200; // pause after the last key before the server is asked
 
@@ -26,58 +23,66 @@ const REST_MILLISECONDS = 200; // pause after the last key before the server is 
 const NAME_MILLISECONDS = 900;
 const BUSY_MILLISECONDS = 700; // the page says "Computing…" if an answer takes longer than this
 const SIMULATE_MILLISECONDS = 500; // pause after the answer, because the simulation of a load takes the server longer
-const CHARTS = { batch: "planBatch", memory: "planMemory", first: "planFirst", token: "planToken" };
+const CONFIGURE_MILLISECONDS = 300; // pause after the last key before a configuration is written
+const COPIED_MILLISECONDS = 2500; // time until the button shows its usual word again
+const FORM = "serve-form"; // the name under which the tab stores the form
 
 export class ServePage extends Page {
   static id = "serve";
   static title = "Serve";
+  static isView = true;
 
   /** @param {Shell} shell */
   constructor(shell) {
     super(shell);
-    const { refs, setup, theme, gradio } = shell;
-    this.refs = refs;
+    const { setup, theme, gradio } = shell;
+    this.offer = setup.serve;
     this.gradio = gradio;
-    this.trust = setup.serve.trust;
-    this.form = new PlanForm(refs, setup.serve.fields, (isName) =>
-      this.changed(isName ? NAME_MILLISECONDS : REST_MILLISECONDS),
+    this.asked = 0; // number of the last question about the plan; earlier answers are ignored
+    this.configured = 0; // the same for configurations
+    this.turn = 0; // increases with every start and stop of watching; answers of before are ignored
+    const on = {
+      plan: this.planEvents,
+      load: this.loadEvents,
+      configuration: this.configurationEvents,
+      server: this.serverEvents,
+    };
+    this.store = new Store(
+      /** @type {ServeState} */ ({
+        plan: plan.usualPlan(this.offer.fields),
+        configuration: configuration.usualConfiguration(this.offer.engines),
+        server: server.SERVER,
+      }),
+      (state) => render(serveView(state, this.offer, lookOf(theme), on), this.section),
     );
-    this.configuration = new ConfigurationCard(refs, setup.serve.engines, (name, question) =>
-      this.ask(name, question),
-    );
-    this.server = new ServerCard(
-      refs,
-      setup.serve.watching,
-      (name, question) => this.ask(name, question),
-      theme,
-      () => this.write(),
-    );
-    /** @type {Record<string, Chart>} */
-    this.charts = Object.fromEntries(
-      Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]),
-    );
-    /** @type {Record<string, Figure>} */
-    this.figures = {};
-    this.asked = 0; // number of the last request; earlier answers are ignored
-    /** @type {{ name: string, text: string } | null} */
-    this.measured = null; // a file with the user's own measured times
-    refs.planMeasure.addEventListener("click", () => refs.planMeasured.click());
-    refs.planMeasured.addEventListener("change", () => this.measure());
-    refs.planCompute.addEventListener(
-      "click",
-      () => (this.setMeasured(null), refs.planMeasure.focus()),
-    );
-    setText(refs.planTrust, this.trust.sentence);
+  }
+
+  get state() {
+    return this.store.state;
+  }
+
+  // Change one of the three parts of the state.
+  /**
+   * @template {keyof ServeState} Part
+   * @template {any[]} Given
+   * @param {Part} part
+   * @param {(state: ServeState[Part], ...given: Given) => ServeState[Part]} action
+   * @param {Given} given
+   */
+  act(part, action, ...given) {
+    this.store.act((state) => ({ ...state, [part]: action(state[part], ...given) }));
   }
 
   /** @param {boolean} isShown */
   setShown(isShown) {
     this.isShown = isShown;
-    this.server.setShown(isShown);
+    window.clearTimeout(this.reading);
     if (!isShown) return;
     this.readAddress();
+    this.store.draw();
     this.write();
     if (!this.asked) this.size();
+    if (this.state.server.watch.kind === "watching") this.wait(this.turn);
   }
 
   returned() {
@@ -86,22 +91,26 @@ export class ServePage extends Page {
 
   // Read the address, or what the tab stored. This happens each time the page is shown.
   readAddress() {
-    this.server.read();
-    const problems = this.form.read();
-    showLinkProblems(this.refs.planNotice, problems);
+    const asked = new URLSearchParams(window.location.search);
+    const isAsked = [...asked.keys()].some((name) => this.owns(name));
+    const kept = () => tab.recall(FORM, (value) => typeof value === "string") ?? "";
+    this.act("server", server.readServer, asked);
+    this.act(
+      "plan",
+      plan.filledIn,
+      this.offer.fields,
+      isAsked ? asked : new URLSearchParams(kept()),
+    );
   }
 
   /** @param {string} parameter */
   owns(parameter) {
-    return parameter.startsWith(PREFIX);
+    return parameter.startsWith(plan.PREFIX);
   }
 
   get address() {
     const link = this.filled(new URL(pageLink(ServePage.id), window.location.href));
-    const left = [
-      ...(this.form.hasPasted ? ["the pasted configuration"] : []),
-      ...(this.measured ? ["the measured times"] : []),
-    ];
+    const left = plan.unlinked(this.state.plan);
     return {
       link,
       linkLimit: left.length ? `without ${left.join(" and ")}` : "",
@@ -111,14 +120,16 @@ export class ServePage extends Page {
 
   /** @param {URL} url */
   filled(url) {
-    return this.form.filled(this.server.fill(url));
+    server.writeServer(this.state.server, url);
+    plan.writePlan(this.state.plan, this.offer.fields, url);
+    return url.href;
   }
 
   write() {
     const url = new URL(window.location.href);
     if (pageIn(url.searchParams) === ServePage.id)
       window.history.replaceState(window.history.state, "", this.filled(url));
-    this.form.keep(this.address.link);
+    tab.keep(FORM, new URL(this.address.link).search);
   }
 
   get actions() {
@@ -126,128 +137,7 @@ export class ServePage extends Page {
   }
 
   repaint() {
-    for (const [name, figure] of Object.entries(this.figures)) this.charts[name].draw(figure);
-    this.server.repaint();
-  }
-
-  /** @param {number} rest */
-  changed(rest) {
-    window.clearTimeout(this.waiting);
-    this.waiting = window.setTimeout(() => (this.write(), this.size()), rest);
-  }
-
-  async size() {
-    const number = (this.asked += 1);
-    window.clearTimeout(this.simulating);
-    const question = {
-      ...this.form.question,
-      ...(this.measured ? { measured: this.measured } : {}),
-    };
-    const busy = window.setTimeout(
-      () => (this.setStale(true), setText(this.refs.planAnswer, "Computing…")),
-      BUSY_MILLISECONDS,
-    );
-    const reply = await this.ask("size", question);
-    window.clearTimeout(busy);
-    if (number !== this.asked) return;
-    const problem = reply ? reply.error : "The server cannot be reached.";
-    if (problem?.startsWith("measured ")) return this.setMeasured(null, problem);
-    const told = this.form.report(problem ?? "");
-    this.setStale(Boolean(problem));
-    this.configuration.setPlan(problem ? null : reply.configuration);
-    if (problem) return setText(this.refs.planAnswer, `No answer yet. ${told}`);
-    if (!this.draw(reply.size, reply.figures)) return;
-    this.simulating = window.setTimeout(
-      () => this.simulate(number, question),
-      SIMULATE_MILLISECONDS,
-    );
-  }
-
-  /**
-   * @param {any} size
-   * @param {Record<string, Figure>} figures
-   */
-  draw(size, figures) {
-    const { refs } = this;
-    setText(refs.planAnswer, size.answer);
-    showList(refs.planReasons, size.reasons);
-    setText(refs.planUnit, size.unit);
-    // show the server's estimate in the empty field
-    this.form.controls.acceptance.setAttribute("placeholder", String(size.acceptance));
-    showList(refs.planWarnings, size.warnings, "warning");
-    showFacts(refs.planFacts, size);
-    showTable(refs.planTable, size);
-    showTrust(refs, this.trust, size.assumed);
-    setText(refs.planLengths, lengthWords(size));
-    setText(refs.planRoom, roomWords(size));
-    refs.planCharts.hidden = false;
-    // A plan that does not fit into memory has no times.
-    for (const part of [refs.planFacts, refs.planGains, refs.planNumbers]) part.hidden = !size.fits;
-    const isSimulated = size.fits || this.measured !== null; // if times were measured, the engine had enough memory
-    refs.planLoad.hidden = !isSimulated;
-    this.drawFigures(figures);
-    refs.planLoad.classList.toggle("is-stale", true); // pale until the new load is simulated
-    setText(refs.planServed, "Simulating…");
-    return isSimulated;
-  }
-
-  async measure() {
-    const file = takeFile(this.refs.planMeasured);
-    if (file) this.setMeasured({ name: file.name, text: await file.text() });
-  }
-
-  /**
-   * @param {{ name: string, text: string } | null} measured
-   * @param {string} [problem] why the server refused the file
-   */
-  setMeasured(measured, problem = "") {
-    this.measured = measured;
-    const { planCompute, planMeasuredError } = this.refs;
-    planCompute.hidden = !measured;
-    planMeasuredError.hidden = !problem;
-    setText(planMeasuredError, problem.replace(/^measured/, "The file"));
-    this.size();
-  }
-
-  /**
-   * @param {number} number
-   * @param {object} question
-   */
-  async simulate(number, question) {
-    const reply = await this.ask("arrivals", question);
-    if (number !== this.asked) return;
-    const { refs } = this;
-    if (!reply || reply.error)
-      return setText(
-        refs.planServed,
-        reply ? `Not simulated: ${reply.error}` : "The server cannot be reached.",
-      );
-    refs.planLoad.classList.remove("is-stale");
-    setText(refs.planServed, servedWords(reply.results, reply.load));
-    refs.planMeasuredBy.hidden = !reply.measured.length;
-    refs.planMeasuredBy.replaceChildren(
-      ...reply.measured.map((/** @type {string} */ text) => element("li", "", text)),
-    );
-    this.drawFigures(reply.figures);
-  }
-
-  /** @param {Record<string, Figure>} figures */
-  drawFigures(figures) {
-    this.figures = { ...this.figures, ...figures };
-    for (const [name, figure] of Object.entries(figures)) this.charts[name].draw(figure);
-  }
-
-  /** @param {boolean} isStale */
-  setStale(isStale) {
-    for (const part of [
-      this.refs.planReasons,
-      this.refs.planWarnings,
-      this.refs.planFacts,
-      this.refs.planCharts,
-      this.refs.planLoad,
-      this.refs.planNumbers,
-    ])
-      part.classList.toggle("is-stale", isStale);
+    if (this.isShown) this.store.draw();
   }
 
   /**
@@ -259,6 +149,204 @@ export class ServePage extends Page {
       return await this.gradio.server[name](question);
     } catch {
       return null;
+    }
+  }
+
+  /** @returns {import("./plan_form.js").PlanFormEvents} */
+  get planEvents() {
+    return {
+      typed: (name, value) => {
+        this.act("plan", plan.typed, name, value);
+        this.changed(REST_MILLISECONDS);
+      },
+      named: (model, text) => {
+        this.act("plan", plan.named, model, text);
+        this.changed(plan.isConfig(text) ? REST_MILLISECONDS : NAME_MILLISECONDS);
+      },
+      unfolded: (isOpen) => this.act("plan", plan.unfolded, isOpen),
+    };
+  }
+
+  /** @param {number} rest */
+  changed(rest) {
+    window.clearTimeout(this.waiting);
+    this.waiting = window.setTimeout(() => (this.write(), this.size()), rest);
+  }
+
+  // Ask for the size of the plan, and later for the simulation of its load.
+  async size() {
+    const number = (this.asked += 1);
+    window.clearTimeout(this.simulating);
+    const question = plan.planQuestion(this.state.plan);
+    const busy = window.setTimeout(() => this.act("plan", plan.isComputing), BUSY_MILLISECONDS);
+    const reply = await this.ask("size", question);
+    window.clearTimeout(busy);
+    if (number !== this.asked) return;
+    this.act("plan", plan.answered, this.offer.fields, reply);
+    if (plan.isOfMeasured(reply?.error)) return void this.size();
+    if (this.state.plan.load.kind !== "simulating") return;
+    this.simulating = window.setTimeout(
+      () => this.simulate(number, question),
+      SIMULATE_MILLISECONDS,
+    );
+  }
+
+  /**
+   * @param {number} number
+   * @param {object} question
+   */
+  async simulate(number, question) {
+    const reply = await this.ask("arrivals", question);
+    if (number === this.asked) this.act("plan", plan.simulated, reply);
+  }
+
+  /** @returns {import("./plan_answers.js").LoadEvents} */
+  get loadEvents() {
+    return {
+      measure: async (input) => {
+        const file = takeFile(input);
+        if (file) this.measureBy({ name: file.name, text: await file.text() });
+      },
+      compute: () => this.measureBy(null),
+    };
+  }
+
+  /** @param {{ name: string, text: string } | null} measured */
+  measureBy(measured) {
+    this.act("plan", plan.measuredBy, measured);
+    this.size();
+  }
+
+  /** @returns {import("./configuration_card.js").ConfigurationEvents} */
+  get configurationEvents() {
+    return {
+      chose: (change) => {
+        this.act("configuration", configuration.chose, change);
+        this.configureLater();
+      },
+      entered: (name, value) => {
+        this.act("configuration", configuration.entered, name, value);
+        this.configureLater();
+      },
+      takePlan: () => {
+        const planned = plan.plannedConfiguration(this.state.plan);
+        if (!planned) return;
+        this.act("configuration", configuration.tookPlan, planned);
+        this.configure();
+      },
+      pasted: (change) => this.act("configuration", configuration.chose, change),
+      translate: () => this.translate(),
+      forms: this.formsEvents("shown"),
+      translationForms: this.formsEvents("translationShown"),
+    };
+  }
+
+  /**
+   * @param {"shown" | "translationShown"} which
+   * @returns {import("./engine_forms.js").FormsEvents}
+   */
+  formsEvents(which) {
+    const show = (/** @type {Partial<import("./configuration_state.js").Shown>} */ change) =>
+      this.act("configuration", configuration.showed, which, change);
+    return {
+      chosen: (chosen) => show({ chosen }),
+      copy: async (text, box) => {
+        const isCopied = await copied(text);
+        show({ copying: isCopied ? "copied" : "failed" });
+        if (!isCopied) window.getSelection()?.selectAllChildren(box);
+        window.setTimeout(() => show({ copying: "" }), COPIED_MILLISECONDS);
+      },
+    };
+  }
+
+  configureLater() {
+    window.clearTimeout(this.configuring);
+    this.configuring = window.setTimeout(() => this.configure(), CONFIGURE_MILLISECONDS);
+  }
+
+  async configure() {
+    const number = (this.configured += 1);
+    const { engines } = this.offer;
+    const question = configuration.configurationQuestion(this.state.configuration, engines);
+    const reply = await this.ask("configuration", question);
+    if (number === this.configured)
+      this.act("configuration", configuration.configured, engines, reply);
+  }
+
+  async translate() {
+    this.act("configuration", configuration.isTranslating);
+    const { configuration: state } = this.state;
+    const error = configuration.pastedProblem(state, this.offer.engines);
+    const question = { text: state.pasted, to: state.pastedTo };
+    const reply = error ? { error } : await this.ask("translation", question);
+    this.act("configuration", configuration.translated, reply);
+  }
+
+  /** @returns {import("./server_card.js").ServerEvents} */
+  get serverEvents() {
+    return {
+      edited: (change) => this.act("server", server.edited, change),
+      settled: () => this.write(),
+      attach: () => this.attach(),
+      stop: () => (this.restart(), this.act("server", server.stopped)),
+      write: () => this.writeTexts(),
+    };
+  }
+
+  // Ignore the answers to earlier questions about running engines.
+  restart() {
+    window.clearTimeout(this.reading);
+    return (this.turn += 1);
+  }
+
+  get key() {
+    return this.state.server.key.trim();
+  }
+
+  async attach() {
+    const turn = this.restart();
+    this.act("server", server.attaching);
+    const { url, isExpected: expected } = this.state.server;
+    const reply = await this.ask("attach", { url: url.trim(), key: this.key, expected });
+    if (turn !== this.turn) return;
+    this.act("server", server.attached, reply);
+    this.wait(turn);
+  }
+
+  /** @param {number} turn */
+  wait(turn) {
+    window.clearTimeout(this.reading);
+    this.reading = window.setTimeout(
+      () => this.readCounters(turn),
+      1000 * this.offer.watching.every_seconds,
+    );
+  }
+
+  /** @param {number} turn */
+  async readCounters(turn) {
+    const { watch } = this.state.server;
+    if (turn !== this.turn || !this.isShown || watch.kind !== "watching") return;
+    if (document.hidden) return this.wait(turn);
+    const { url, reading } = watch;
+    const reply = await this.ask("reading", { url, key: this.key, kept: reading.kept });
+    if (turn !== this.turn) return;
+    this.act("server", server.counted, reply);
+    this.wait(turn);
+  }
+
+  // Let one server after the other write a text, because they may share a machine.
+  async writeTexts() {
+    this.act("server", server.writing);
+    const { texts, prompt } = this.state.server;
+    const turn = this.turn;
+    for (
+      let url = server.writerOf(this.state.server);
+      url;
+      url = server.writerOf(this.state.server)
+    ) {
+      const reply = await this.ask("written", { url, key: this.key, prompt });
+      if (turn !== this.turn || texts.urls !== this.state.server.texts.urls) return;
+      this.act("server", server.wrote, reply);
     }
   }
 }

@@ -1,297 +1,298 @@
 // The card for running serving engines: whether they speculate, their counters over time, and one
 // text of each.
 
-import { body, bodyRow, headRow } from "../lab/cells.js";
-import { Chart } from "../shared/charts.js";
-import { element, option, setText } from "../shared/dom.js";
-import { markWrong } from "../shared/field_errors.js";
-import { PREFIX } from "./plan_form.js";
+import { ChartView } from "../shared/chart_view.js";
+import { headView, rowView } from "../shared/table_view.js";
+import { termView } from "../shared/term_view.js";
+import { html, submitTo, valueTo } from "../shared/view.js";
+import { attachedOf, serverProblem, writerOf } from "./server_state.js";
 import { comparedTexts, textFacts } from "./server_texts.js";
-
-// number of failed readings in a row before the card gives up; an engine that restarts does not
-// answer for a while
-const MOST_FAILURES = 5;
-/** @type {Record<string, string>} */
-const CHARTS = {
-  draft_utilization: "watchAcceptance",
-  positions: "watchPositions",
-  length: "watchLength",
-  rate: "watchRate",
-  first: "watchFirst",
-  requests: "watchRequests",
-  cache: "watchCache",
-};
-// Name of a field -> the parameter of the page's address that stores it. The server's key is never
-// stored there.
-const ADDRESSES = { server: "watchUrl", plain: "watchPlain" };
-const EXPECTED = `${PREFIX}speculates`; // parameter of the address: 1 if the servers are expected to speculate
-const EXAMPLE = "def add(a, b):\n    return a + b\n\n\ndef subtract(a, b):\n";
-
-export class ServerCard {
-  /**
-   * @param {Refs} refs
-   * @param {WatchingOffer} offer
-   * @param {(name: string, question: object) => Promise<any>} ask
-   * @param {Theme} theme
-   * @param {() => void} onChange is called when an address of a server changes
-   */
-  constructor(refs, offer, ask, theme, onChange) {
-    this.refs = refs;
-    this.offer = offer;
-    this.ask = ask;
-    /** @type {Record<string, Chart>} */
-    this.charts = Object.fromEntries(
-      Object.entries(CHARTS).map(([name, ref]) => [name, new Chart(refs[ref], theme)]),
-    );
-    /** @type {Record<string, Figure>} */
-    this.figures = {};
-    /** @type {object | null} the last reading, which the next question sends along */
-    this.kept = null;
-    this.attached = ""; // the addresses of the watched servers
-    this.turn = 0; // increases with every start and stop; answers to older requests are ignored
-    this.failures = 0;
-    refs.watchAllowed.append(...(offer.allowed ?? []).map((address) => option(address, "")));
-    refs.writtenPrompt.value = EXAMPLE;
-    refs.writtenPrompt.maxLength = offer.longest;
-    setText(refs.writtenHint, `up to ${offer.tokens} tokens, at temperature 0`);
-    refs.watchForm.addEventListener(
-      "submit",
-      (/** @type {Event} */ event) => (event.preventDefault(), this.attach()),
-    );
-    for (const ref of [...Object.values(ADDRESSES), "watchExpected"])
-      refs[ref].addEventListener("change", onChange);
-    refs.watchStop.addEventListener("click", () => this.stop());
-    refs.writtenForm.addEventListener(
-      "submit",
-      (/** @type {Event} */ event) => (event.preventDefault(), this.write()),
-    );
-    const isClosed = offer.allowed !== null && !offer.allowed.length;
-    refs.watchForm.hidden = isClosed;
-    if (isClosed)
-      setText(
-        refs.watchHint,
-        "This page is public and asks no servers for its visitors. Where you run specviz yourself it attaches to a llama.cpp or vLLM server and shows what of its drafts is accepted.",
-      );
-  }
-
-  get key() {
-    return this.refs.watchKey.value.trim();
-  }
-
-  /** @param {boolean} isShown */
-  setShown(isShown) {
-    this.isShown = isShown;
-    window.clearTimeout(this.waiting);
-    if (isShown && this.attached) this.wait(this.turn);
-  }
-
-  read() {
-    const asked = new URLSearchParams(window.location.search);
-    for (const [name, ref] of Object.entries(ADDRESSES))
-      this.refs[ref].value = (asked.get(PREFIX + name) ?? this.refs[ref].value).slice(
-        0,
-        this.refs[ref].maxLength,
-      );
-    if (asked.has(EXPECTED)) this.refs.watchExpected.checked = asked.get(EXPECTED) === "1";
-  }
-
-  /** @param {URL} url */
-  fill(url) {
-    for (const [name, ref] of Object.entries(ADDRESSES)) {
-      const value = this.refs[ref].value.trim();
-      if (value && !value.includes("@"))
-        url.searchParams.set(PREFIX + name, value); // the part before an @ may be a password
-      else url.searchParams.delete(PREFIX + name);
-    }
-    if (this.refs.watchExpected.checked) url.searchParams.set(EXPECTED, "1");
-    else url.searchParams.delete(EXPECTED);
-    return url;
-  }
-
-  repaint() {
-    for (const [name, figure] of Object.entries(this.figures)) this.charts[name].draw(figure);
-  }
-
-  async attach() {
-    const { refs } = this;
-    const url = refs.watchUrl.value.trim();
-    this.halt();
-    const turn = this.turn;
-    refs.watchStart.disabled = true;
-    refs.watchStop.disabled = false;
-    this.report("");
-    refs.watched.hidden = true;
-    setText(refs.watchSentence, "Asking it for a short text …");
-    const reply = await this.ask("attach", {
-      url,
-      key: this.key,
-      expected: refs.watchExpected.checked,
-    });
-    if (turn !== this.turn) return;
-    refs.watchStart.disabled = false;
-    const problem = problemOf(reply);
-    setText(
-      refs.watchSentence,
-      problem ? "" : reply.sentences.map((/** @type {string} */ each) => `${each}.`).join("\n"),
-    );
-    if (problem) {
-      this.halt();
-      return this.report(problem);
-    }
-    this.attached = url;
-    this.failures = 0;
-    refs.watched.hidden = false;
-    this.show(reply);
-    this.wait(turn);
-  }
-
-  /** @param {number} turn */
-  wait(turn) {
-    window.clearTimeout(this.waiting);
-    this.waiting = window.setTimeout(
-      () => this.readCounters(turn),
-      1000 * this.offer.every_seconds,
-    );
-  }
-
-  /** @param {number} turn */
-  async readCounters(turn) {
-    if (turn !== this.turn || !this.isShown) return;
-    if (document.hidden) return this.wait(turn);
-    const reply = await this.ask("reading", { url: this.attached, key: this.key, kept: this.kept });
-    if (turn !== this.turn) return;
-    const problem = problemOf(reply);
-    this.failures = problem ? this.failures + 1 : 0;
-    if (this.failures >= MOST_FAILURES) {
-      this.stop();
-      return this.report(problem);
-    }
-    if (problem) setText(this.refs.watchState, `No reading: ${problem}. It is tried again.`);
-    else this.show(reply);
-    this.wait(turn);
-  }
-
-  /** @param {any} reply */
-  show({ kept, restarts, facts, rows, figures, absent }) {
-    const { refs } = this;
-    this.kept = kept;
-    refs.watchFacts.replaceChildren(
-      ...facts.map((/** @type {[string, string]} */ [name, value]) => fact(name, value)),
-    );
-    refs.watchApart.hidden = rows.length < 2;
-    const { heads } = this.offer;
-    refs.watchServers.replaceChildren(
-      headRow(["server", ...heads]),
-      body(rows.map((/** @type {ServerRow} */ row) => serverRow(row, heads.length))),
-    );
-    const what = rows.length < 2 ? "The engine was" : "Engines were";
-    const again = restarts
-      ? ` ${what} started again ${restarts === 1 ? "once" : `${restarts} times`} meanwhile.`
-      : "";
-    setText(
-      refs.watchState,
-      `The counters are read every ${this.offer.every_seconds} seconds. They include the requests of other users.${again}`,
-    );
-    refs.watchAbsent.hidden = !absent.length;
-    setText(refs.watchAbsent, absent.join(" "));
-    this.figures = figures;
-    for (const [name, ref] of Object.entries(CHARTS))
-      refs[ref].closest("article").hidden = !(name in figures);
-    this.repaint();
-  }
-
-  halt() {
-    this.turn += 1;
-    this.attached = "";
-    window.clearTimeout(this.waiting);
-    this.refs.watchStop.disabled = true;
-  }
-
-  stop() {
-    this.halt();
-    this.refs.watchStart.disabled = false;
-    if (this.refs.watched.hidden) setText(this.refs.watchSentence, "");
-    setText(this.refs.watchState, "Stopped: the charts show what was read.");
-  }
-
-  /** @param {string} problem */
-  report(problem) {
-    const { watchError, watchUrl } = this.refs;
-    markWrong(watchUrl, problem.startsWith("url "));
-    watchError.hidden = !problem;
-    setText(watchError, problem.replace(/^url /, "Address "));
-  }
-
-  // Let one server after the other write a text, because they may share a machine.
-
-  async write() {
-    const { refs } = this;
-    const plain = refs.watchPlain.value.trim();
-    const urls = [plain, ...refs.watchUrl.value.split(/[\s,]+/)].filter(Boolean);
-    refs.writtenStart.disabled = true;
-    refs.writtenError.hidden = true;
-    refs.writtenLanes.replaceChildren();
-    setText(refs.writtenVerdict, "Writing …");
-    const texts = [];
-    for (const url of urls) {
-      const reply = await this.ask("written", {
-        url,
-        key: this.key,
-        prompt: refs.writtenPrompt.value,
-      });
-      const problem = problemOf(reply);
-      if (problem) {
-        refs.writtenError.hidden = false;
-        setText(refs.writtenError, problem.replace(/^url /, `${url}: address `));
-        break;
-      }
-      texts.push(reply);
-      refs.writtenLanes.append(lane(url, reply));
-    }
-    refs.writtenStart.disabled = false;
-    setText(
-      refs.writtenVerdict,
-      plain && urls.length === 2 && texts.length === 2 ? comparedTexts(texts[0], texts[1]) : "",
-    );
-  }
-}
-
-/** @param {any} reply */
-function problemOf(reply) {
-  return reply ? (reply.error ?? "") : "The server of this page cannot be reached.";
-}
-
-/** @typedef {{ address: string, problem: string, cells: string[] }} ServerRow */
+import { factView } from "./size_view.js";
 
 /**
- * @param {ServerRow} row
+ * @typedef {import("./server_state.js").ServerState} ServerState
+ * @typedef {import("./server_state.js").Reading} Reading
+ * @typedef {{ theme: Theme, look: string }} Look
+ */
+
+const ABOUT =
+  "Attach to a running llama.cpp, vLLM or SGLang server: does it really speculate, and how many drafted tokens does it accept? specviz sends it one short request, then reads its counters every few seconds until you stop or leave the page. The metrics of SGLang are known only from its source code.";
+const CLOSED =
+  "This page is public and asks no servers for its visitors. Where you run specviz yourself it attaches to a llama.cpp or vLLM server and shows what of its drafts is accepted.";
+const ALLOWED = "sv-watch-allowed"; // id of the list of addresses
+
+/**
+ * @typedef {object} ServerEvents
+ * @property {(change: Partial<Pick<ServerState, "url" | "plain" | "key" | "isExpected" | "prompt">>) => void} edited
+ * @property {() => void} settled is called when the user has finished a change that the address stores
+ * @property {() => void} attach
+ * @property {() => void} stop
+ * @property {() => void} write
+ */
+
+/**
+ * @param {ServerState} state
+ * @param {WatchingOffer} offer
+ * @param {Look} look
+ * @param {ServerEvents} on
+ */
+export function serverCard(state, offer, look, on) {
+  const isClosed = offer.allowed !== null && !offer.allowed.length;
+  const attached = attachedOf(state);
+  return html`
+    <section class="card serve-engine" aria-labelledby="sv-watch-title">
+      <h2 id="sv-watch-title">Your server</h2>
+      <p class="hint">${isClosed ? CLOSED : ABOUT}</p>
+      ${watchForm(state, offer, isClosed, on)}
+      <p class="found engine-sentences" role="status">${watchSentence(state)}</p>
+      <div class="engine-watched" hidden=${!attached}>
+        ${attached && readingView(attached.reading, offer)}
+        <p class="hint" role="status">${readingWords(state, offer)}</p>
+        ${readingCharts(attached?.reading.figures ?? {}, look)}
+        <p class="hint" hidden=${!attached?.reading.absent.length}>
+          ${attached?.reading.absent.join(" ")}
+        </p>
+        ${textForm(state, offer, on)}
+        <p class="found" role="status">${textsVerdict(state)}</p>
+        <div class="inspect even">
+          ${state.texts.written.map((written, at) => textView(state.texts.urls[at], written))}
+        </div>
+      </div>
+    </section>
+  `;
+}
+
+/**
+ * @param {ServerState} state
+ * @param {WatchingOffer} offer
+ * @param {boolean} isClosed
+ * @param {ServerEvents} on
+ */
+function watchForm(state, { allowed }, isClosed, on) {
+  const { sentence, isOfAddress } = serverProblem(state);
+  const { kind } = state.watch;
+  const address = {
+    type: "text",
+    inputmode: "url",
+    spellcheck: false,
+    list: ALLOWED,
+    "aria-describedby": "sv-watch-error",
+    onChange: on.settled,
+  };
+  return html`
+    <form class="serve-engine-form" novalidate autocomplete="off" aria-labelledby="sv-watch-title"
+      hidden=${isClosed} onSubmit=${submitTo(on.attach)}>
+      <div class="serve-engine-fields">
+        <div class="field">
+          <label for="sv-watch-url">Address <span class="hint">one, or several replicas</span></label>
+          <input id="sv-watch-url" ...${address} maxlength="1000"
+            placeholder="http://127.0.0.1:8000" aria-invalid=${isOfAddress ? "true" : null}
+            value=${state.url}
+            onInput=${valueTo((value) => on.edited({ url: value }))} />
+        </div>
+        <div class="field">
+          <label for="sv-watch-plain">The same without drafts <span class="hint">optional</span></label>
+          <input id="sv-watch-plain" ...${address} maxlength="500"
+            placeholder="http://127.0.0.1:8001" value=${state.plain}
+            onInput=${valueTo((value) => on.edited({ plain: value }))} />
+        </div>
+        <div class="field">
+          <label for="sv-watch-key">Key <span class="hint">if it wants one; kept nowhere</span></label>
+          <input id="sv-watch-key" type="password" maxlength="1000" autocomplete="off"
+            value=${state.key}
+            onInput=${valueTo((value) => on.edited({ key: value }))} />
+        </div>
+        <label class="switch">
+          <input
+            type="checkbox"
+            checked=${state.isExpected}
+            onChange=${(/** @type {any} */ { target }) => {
+              on.edited({ isExpected: target.checked });
+              on.settled();
+            }}
+          />
+          ${" "}It should speculate
+        </label>
+        <p class="row">
+          <button type="submit" class="secondary" disabled=${kind === "attaching"}>Attach</button>
+          <button type="button" class="secondary"
+            disabled=${kind !== "attaching" && kind !== "watching"} onClick=${on.stop}>
+            Stop
+          </button>
+        </p>
+      </div>
+      <datalist id=${ALLOWED}>
+        ${allowed?.map((each) => html`<option value=${each}></option>`)}
+      </datalist>
+      <p class="error" id="sv-watch-error" role="alert" hidden=${!sentence}>${sentence}</p>
+    </form>
+  `;
+}
+
+/** @param {ServerState} state */
+export function watchSentence(state) {
+  if (state.watch.kind === "attaching") return "Asking it for a short text …";
+  return (attachedOf(state)?.said ?? []).map((each) => `${each}.`).join("\n");
+}
+
+/**
+ * @param {Reading} reading
+ * @param {WatchingOffer} offer
+ */
+function readingView({ facts, rows }, { heads }) {
+  return html`
+    <dl class="serve-facts">${facts.map(([name, value]) => factView([name], value))}</dl>
+    <div class="scroller" tabindex="0" role="group" aria-label="Each server separately"
+      hidden=${rows.length < 2}>
+      <table class="points">
+        ${headView(["server", ...heads])}
+        <tbody>
+          ${rows.map((row) => serverRow(row, heads.length))}
+        </tbody>
+      </table>
+    </div>
+  `;
+}
+
+/**
+ * @param {import("./server_state.js").ServerRow} row
  * @param {number} columns
  */
 function serverRow({ address, problem, cells }, columns) {
-  if (!problem) return bodyRow([address, ...cells]);
-  const made = bodyRow([address, `no reading: ${problem}`], "is-gone");
-  made.lastElementChild?.setAttribute("colspan", String(columns));
-  return made;
+  if (!problem) return rowView([address, ...cells]);
+  return html`
+    <tr class="is-gone">
+      <th class="name" scope="row">${address}</th>
+      <td class="number" colspan=${columns}>no reading: ${problem}</td>
+    </tr>
+  `;
 }
 
 /**
- * @param {string} name
- * @param {string} value
+ * @param {ServerState} state
+ * @param {WatchingOffer} offer
  */
-function fact(name, value) {
-  const made = element("div");
-  made.append(element("dt", "", name), element("dd", "", value));
-  return made;
+export function readingWords({ watch }, { every_seconds: seconds }) {
+  if (watch.kind === "stopped") return "Stopped: the charts show what was read.";
+  if (watch.kind !== "watching") return "";
+  if (watch.problem) return `No reading: ${watch.problem}. It is tried again.`;
+  const { restarts, rows } = watch.reading;
+  const what = rows.length < 2 ? "The engine was" : "Engines were";
+  const times = restarts === 1 ? "once" : `${restarts} times`;
+  const again = restarts ? ` ${what} started again ${times} meanwhile.` : "";
+  return `The counters are read every ${seconds} seconds. They include the requests of other users.${again}`;
+}
+
+const CHARTS = [
+  {
+    name: "draft_utilization",
+    title: html`Accepted of drafted <span class="hint">of each reading</span>`,
+    label: "Share of drafted tokens that the engine accepted, over time",
+  },
+  {
+    name: "positions",
+    title: html`Accepted, by guess <span class="hint">since you attached</span>`,
+    label: "Share of drafts accepted up to each guess",
+  },
+  {
+    name: "length",
+    title: html`${termView("Tokens a forward", "block_efficiency")} <span class="hint">of each reading</span>`,
+    label: "Tokens that a forward of the target brought, over time",
+  },
+  {
+    name: "rate",
+    title: html`Tokens a second <span class="hint">of all requests</span>`,
+    label: "Tokens that the engine wrote a second, over time",
+  },
+  {
+    name: "first",
+    title: html`${termView("First token", "ttft")} <span class="hint">milliseconds, mean of each reading</span>`,
+    label: "Milliseconds until the first token of a request, over time",
+  },
+  {
+    name: "requests",
+    title: "Requests at once",
+    label: "Requests that run and that wait, over time",
+    legend: html`
+      <ul class="legend parts" aria-label="Requests">
+        <li><i class="line always"></i>running</li>
+        <li><i class="line plain"></i>waiting</li>
+      </ul>
+    `,
+  },
+  {
+    name: "cache",
+    title: html`${termView("Cache", "cache")} in use`,
+    label: "Share of the cache that is taken, over time",
+  },
+];
+
+// A chart whose counters the engine lacks is hidden.
+/**
+ * @param {Record<string, Figure>} figures
+ * @param {Look} look
+ */
+function readingCharts(figures, look) {
+  return html`
+    <div class="inspect even">
+      ${CHARTS.map(
+        ({ name, title, label, legend }) => html`
+          <article key=${name} class="chart-card" hidden=${!figures[name]}>
+            <div class="chart-head"><h3>${title}</h3></div>
+            <${ChartView} figure=${figures[name]} label=${label} ...${look} />
+            ${legend}
+          </article>
+        `,
+      )}
+    </div>
+  `;
+}
+
+/**
+ * @param {ServerState} state
+ * @param {WatchingOffer} offer
+ * @param {ServerEvents} on
+ */
+function textForm(state, { tokens, longest }, on) {
+  const { problem } = state.texts;
+  return html`
+    <form class="serve-engine-form" novalidate autocomplete="off" aria-label="A text of your own"
+      onSubmit=${submitTo(on.write)}>
+      <div class="field">
+        <label for="sv-watch-text">
+          Ask it something${" "}<span class="hint">up to ${tokens} tokens, at temperature 0</span>
+        </label>
+        <textarea id="sv-watch-text" rows="5" spellcheck=${false} maxlength=${longest}
+          aria-describedby="sv-text-error" value=${state.prompt}
+          onInput=${valueTo((value) => on.edited({ prompt: value }))}></textarea>
+      </div>
+      <p>
+        <button type="submit" class="secondary" disabled=${writerOf(state) !== undefined}>Send</button>
+      </p>
+      <p class="error" id="sv-text-error" role="alert" hidden=${!problem}>${problem}</p>
+    </form>
+  `;
+}
+
+// Compare the text with that of the server without drafts, if there are exactly these two.
+/** @param {ServerState} state */
+export function textsVerdict(state) {
+  const { urls, written, hasPlain } = state.texts;
+  if (writerOf(state)) return "Writing …";
+  const isPair = hasPlain && urls.length === 2 && written.length === 2;
+  return isPair ? comparedTexts(written[0], written[1]) : "";
 }
 
 /**
  * @param {string} url
- * @param {any} written
+ * @param {import("./server_texts.js").WrittenText} written
  */
-function lane(url, written) {
-  const made = element("article", "chart-card");
-  const text = element("pre", "engine-text", written.text);
-  text.tabIndex = 0;
-  made.append(element("h3", "", url), element("p", "hint", textFacts(written)), text);
-  return made;
+function textView(url, written) {
+  return html`
+    <article class="chart-card">
+      <h3>${url}</h3>
+      <p class="hint">${textFacts(written)}</p>
+      <pre class="engine-text" tabindex="0">${written.text}</pre>
+    </article>
+  `;
 }

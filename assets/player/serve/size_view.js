@@ -1,8 +1,8 @@
 // The server's results for a plan, as facts, tables and sentences.
 
-import { body, bodyRow, headRow } from "../lab/cells.js";
-import { element } from "../shared/dom.js";
-import { termButton } from "../shared/terms.js";
+import { headView, rowView } from "../shared/table_view.js";
+import { termView } from "../shared/term_view.js";
+import { html } from "../shared/view.js";
 
 const POLICIES = [
   ["plain", "plain decoding"],
@@ -10,22 +10,9 @@ const POLICIES = [
   ["switched", "speculation while it pays"],
 ];
 
-/**
- * @param {HTMLElement} list
- * @param {string[]} texts
- * @param {string} [kind] CSS class of each item
- */
-export function showList(list, texts, kind = "") {
-  list.hidden = !texts.length;
-  list.replaceChildren(...texts.map((text) => element("li", kind, text)));
-}
-
-// Show the main results. Results for whole requests come first; results per token say so.
-/**
- * @param {HTMLElement} box
- * @param {any} size
- */
-export function showFacts(box, size) {
+// The main results. Results for whole requests come first; results per token say so.
+/** @param {any} size */
+export function factsView(size) {
   const { speculative: fast, plain } = size;
   const both = (/** @type {(way: any) => string} */ cell) => `${cell(plain)} → ${cell(fast)}`;
   const facts = [
@@ -62,11 +49,18 @@ export function showFacts(box, size) {
           : size.break_even_acceptance.toFixed(2),
     ],
   ];
-  box.replaceChildren(
-    ...facts.map(([name, value]) =>
-      fact(/** @type {any[]} */ (name), /** @type {string} */ (value)),
-    ),
+  return facts.map(([name, value]) =>
+    factView(/** @type {(string | string[])[]} */ (name), /** @type {string} */ (value)),
   );
+}
+
+/**
+ * @param {(string | string[])[]} name texts, and terms as [text, key]
+ * @param {string} value
+ */
+export function factView(name, value) {
+  const title = name.map((part) => (typeof part === "string" ? part : termView(part[0], part[1])));
+  return html`<div><dt>${title}</dt><dd>${value}</dd></div>`;
 }
 
 // Say which draft length K is best for each number of concurrent requests that fits into memory. If
@@ -85,25 +79,9 @@ export function lengthWords({ lengths, largest_batch: most }) {
   return `Best draft length by the number of requests at once: ${ranges.join(", ")}.${until < all ? " More requests do not fit." : ""}`;
 }
 
-/**
- * @param {(string | string[])[]} name
- * @param {string} value
- */
-function fact(name, value) {
-  const made = element("div");
-  const title = element("dt");
-  title.append(
-    ...name.map((part) => (typeof part === "string" ? part : termButton(part[0], part[1]))),
-  );
-  made.append(title, element("dd", "", value));
-  return made;
-}
-
-/**
- * @param {HTMLElement} table
- * @param {any} size
- */
-export function showTable(table, size) {
+// All times and costs of both ways of decoding, as a table.
+/** @param {any} size */
+export function sizeTable(size) {
   /** @type {(name: string, cell: (way: any) => string) => string[]} */
   const row = (name, cell) => [name, cell(size.plain), cell(size.speculative)];
   const { plain, currency, unit } = size;
@@ -152,10 +130,14 @@ export function showTable(table, size) {
       ? []
       : [row(`${currency} for the batch job`, (way) => amount(way.job_money))]),
   ];
-  table.replaceChildren(
-    headRow(["", "plain decoding", "speculation"]),
-    body(rows.map((each) => bodyRow(each))),
-  );
+  return html`
+    <table class="points">
+      ${headView(["", "plain decoding", "speculation"])}
+      <tbody>
+        ${rows.map(rowView)}
+      </tbody>
+    </table>
+  `;
 }
 
 /** @param {any} size */
@@ -182,78 +164,88 @@ export function servedWords(results, load) {
   return `At ${load.toLocaleString("en")} requests per second, the following shares of the requests stay within both limits. ${words.join("; ")}.`;
 }
 
+// The card that compares computed values with published ones.
 /**
- * @param {Refs} refs
  * @param {any} trust
- * @param {string[]} assumed
+ * @param {string[]} assumed what the server assumed about the plan
  */
-export function showTrust({ planAssumed, planGroups, planRuns, planSources }, trust, assumed) {
-  planAssumed.replaceChildren(
-    ...assumed.map((/** @type {string} */ text) => element("li", "", text)),
-  );
-  const groups = trust.groups.map((/** @type {any} */ each) => [
-    each.group,
-    String(each.count),
-    percent(each.median_error),
-    `${signed(each.lowest_error)} to ${signed(each.highest_error)}`,
-  ]);
-  planGroups.replaceChildren(
-    headRow(["", "figures", "median error", "from"]),
-    body(groups.map((/** @type {string[]} */ row) => bodyRow(row))),
-  );
-  planRuns.replaceChildren(
-    ...trust.groups.map((/** @type {any} */ each) => runsOf(each, trust.runs)),
-  );
-  planSources.replaceChildren(
-    ...Object.entries(trust.sources).map(([name, each]) => source(name, /** @type {any} */ (each))),
-  );
+export function trustView({ sentence, groups, runs, sources }, assumed) {
+  return html`
+    <details class="card serve-fold">
+      <summary><h2>How far to trust this</h2></summary>
+      <p class="hint">${sentence}</p>
+      <ul class="serve-assumed">
+        ${assumed.map((text) => html`<li>${text}</li>`)}
+      </ul>
+      <div class="scroller" tabindex="0" role="group" aria-label="Errors by kind of measurement">
+        <table class="points">
+          ${headView(["", "figures", "median error", "from"])}
+          <tbody>
+            ${groups.map((/** @type {any} */ each) => rowView(groupCells(each)))}
+          </tbody>
+        </table>
+      </div>
+      <div class="serve-runs">
+        ${groups.map((/** @type {any} */ each) => groupRuns(each, runs))}
+      </div>
+      <ul class="serve-assumed hint">
+        ${Object.entries(sources).map(([name, each]) => sourceView(name, /** @type {any} */ (each)))}
+      </ul>
+    </details>
+  `;
 }
 
-// Return the measurements of one group as a folded table.
+/** @param {any} group */
+function groupCells({
+  group,
+  count,
+  median_error: median,
+  lowest_error: low,
+  highest_error: high,
+}) {
+  return [group, String(count), percent(median), `${signed(low)} to ${signed(high)}`];
+}
+
+// The measurements of one group as a folded table.
 /**
  * @param {{ group: string, count: number }} of
  * @param {any[]} runs
  */
-function runsOf({ group, count }, runs) {
-  const made = element("details");
-  const table = element("table", "points");
+function groupRuns({ group, count }, runs) {
   const ours = runs.filter((each) => each.group === group);
-  const rows = ours.map((each) => [
-    each.setting,
-    digits(each.value),
-    digits(each.computed),
-    each.unit,
-    signed(each.error),
-    each.source,
-  ]);
-  table.append(
-    headRow(["setting", "published", "computed", "", "error", "source"]),
-    body(rows.map((row) => bodyRow(row))),
-  );
-  const scroller = element("div", "scroller");
-  scroller.tabIndex = 0;
-  scroller.role = "group";
-  scroller.ariaLabel = `Published and computed values: ${group}`;
-  scroller.append(table);
-  const notes = ours
-    .filter((each) => each.note)
-    .map((each) =>
-      element("p", "hint", `${each.setting}, ${digits(each.value)} ${each.unit}: ${each.note}.`),
-    );
-  made.append(element("summary", "", `${group} (${count})`), scroller, ...notes);
-  return made;
+  const cells = (/** @type {any} */ { setting, value, computed, unit, error, source }) => [
+    ...[setting, digits(value), digits(computed)],
+    ...[unit, signed(error), source],
+  ];
+  return html`
+    <details>
+      <summary>${group} (${count})</summary>
+      <div class="scroller" tabindex="0" role="group"
+        aria-label="Published and computed values: ${group}">
+        <table class="points">
+          ${headView(["setting", "published", "computed", "", "error", "source"])}
+          <tbody>
+            ${ours.map((each) => rowView(cells(each)))}
+          </tbody>
+        </table>
+      </div>
+      ${ours.filter(({ note }) => note).map(noteView)}
+    </details>
+  `;
+}
+
+/** @param {any} run */
+function noteView({ setting, value, unit, note }) {
+  return html`<p class="hint">${setting}, ${digits(value)} ${unit}: ${note}.</p>`;
 }
 
 /**
  * @param {string} name
  * @param {{ title: string, url: string, note: string }} source
  */
-function source(name, { title, url, note }) {
-  const made = element("li", "", `${name}: `);
-  const link = element("a", "", title);
-  Object.assign(link, { href: url, target: "_blank", rel: "noreferrer" });
-  made.append(link, `. ${note}.`);
-  return made;
+function sourceView(name, { title, url, note }) {
+  const link = html`<a href=${url} target="_blank" rel="noreferrer">${title}</a>`;
+  return html`<li>${name}: ${link}. ${note}.</li>`;
 }
 
 /** @param {number} seconds */

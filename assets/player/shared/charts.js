@@ -273,8 +273,10 @@ class ChartSave {
     this.join(titleOf(box.closest(".scroller") ?? box));
   }
 
+  // Put the buttons next to the title. A view has made the row for both; elsewhere it is made here.
   /** @param {Element} title */
   join(title) {
+    if (title.matches(".chart-head")) return title.append(this.bar);
     const row = element("div", "chart-head");
     title.before(row);
     row.append(title, this.bar);
@@ -302,11 +304,11 @@ class ChartSave {
   }
 }
 
-// Return the nearest heading before an element.
+// Return the nearest heading before an element, or the row of a view that contains it.
 /**
  * @param {any} element
  * @returns {Element}
  */
 function titleOf({ previousElementSibling: before }) {
-  return before.matches("h3") ? before : titleOf(before);
+  return before.matches("h3, .chart-head") ? before : titleOf(before);
 }

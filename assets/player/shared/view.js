@@ -10,3 +10,18 @@ import { Component, h, render } from "../vendor/preact.js";
 
 export const html = htm.bind(h);
 export { Component, render };
+
+// Return a listener that passes on what its field contains.
+/** @param {(value: string) => void} take */
+export function valueTo(take) {
+  return (/** @type {any} */ { currentTarget }) => take(currentTarget.value);
+}
+
+// Return a listener of a form. The browser itself never sends a form.
+/** @param {() => void} [act] */
+export function submitTo(act) {
+  return (/** @type {Event} */ event) => {
+    event.preventDefault();
+    act?.();
+  };
+}
