@@ -248,7 +248,7 @@ class ServerAdapter(EngineAdapter):
             usual = (_DEFAULTS[field], VerificationRule.TOKEN)
             if getattr(deployment, field) not in usual:
                 yield field, why
-        for field in WEIGHTS:
+        for field in WEIGHTS if self.facts.weights else ():
             name = getattr(deployment, field)
             having = [each.title for each in engines().values() if name and each.has_weights(name)]
             if having and self.facts.title not in having:

@@ -130,7 +130,7 @@ def _named_remarks(deployment: ModelDeployment, facts: EngineFacts) -> Iterator[
         weights = getattr(deployment, field)
         if weights is None or name is None or is_file(name):
             continue
-        if field in lacking and field not in adapter.within:
+        if field in lacking and field not in adapter.within and facts.weights:
             yield (
                 f"{name!r} is served with the weights in its repository, mostly bf16, because "
                 f"{facts.title} cannot make {weights}: it has formats such as "

@@ -104,6 +104,13 @@ def test_settings_of_speculation_without_a_method_are_passed_on() -> None:
     assert "nothing in the text speculates" in found.notes
 
 
+def test_a_format_of_weights_gets_one_remark() -> None:
+    found = translate("vllm serve org/t --quantization fp8", "tensorrt-llm").configuration
+    assert found is not None
+    (remark,) = (each for each in found.remarks if "fp8" in each or "quantization" in each)
+    assert "reads the format from the model's repository" in remark
+
+
 def test_removed_and_unknown_settings_are_reported() -> None:
     found = translate(
         "speculative_config:\n  decoding_type: Eagle3\n  speculative_model: d\n  max_draft_len: 3\n"
