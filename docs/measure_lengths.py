@@ -49,7 +49,8 @@ class Setting:
     is_baseline: bool = False
     seconds: dict[str, list[float]] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
-    rounds: dict[str, list[Kind]] = field(default_factory=dict)  # of one pass
+    # For each task, the kind of each round of the last pass.
+    rounds: dict[str, list[Kind]] = field(default_factory=dict)
     times: list[tuple[Kind, float]] = field(default_factory=list)
 
     def run(self, request: RaceRequest, steps: int | None = None) -> list[Round | TokenStep]:
@@ -128,7 +129,7 @@ def share(
 
 
 def print_table(found: Sequence[Setting], names: Sequence[str]) -> None:
-    """Print a row for each setting: speedup, and tokens per round."""
+    """Print a table row for each setting: its speedup, and its tokens per round."""
     typical = typical_times(found)
     baseline, fixed, others = found[0], found[1 : LONGEST + 1], found[LONGEST + 1 :]
     columns = [*([name] for name in names), list(names)]

@@ -1,8 +1,9 @@
 """Compare block verification with token by token on the same drafts of the bundled pair.
 
-Run it with `PYTHONPATH=. python docs/measure_rules.py`; every draw is seeded. A record has p, q and
-h of every guess, whatever was accepted, so the expected number of accepted tokens of a whole draft
-is known for both rules. The intervals contain 95 % of the bootstrap samples over prompts.
+Run it with `PYTHONPATH=. python docs/measure_rules.py`; every draw is seeded. The record of a round
+has p, q and the acceptance probability h of every guess, even after a rejection. So for both rules,
+the expected number of accepted tokens of a whole draft can be computed. The intervals contain 95 %
+of the bootstrap samples over prompts.
 """
 
 import random
@@ -27,7 +28,7 @@ Sums = tuple[float, ...]
 
 
 def drafts(loaded: LoadedPair, task: str, text: str, temperature: float) -> Iterator[Round]:
-    """Yield the rounds with a whole draft of one run under block verification."""
+    """Decode one prompt with block verification; yield its rounds that drafted LENGTH tokens."""
     config = METHOD.usual(LENGTH, temperature=temperature, rule="block", max_new_tokens=TOKENS)
     ids = loaded.codec.encode(text, task)
     drafter = make_drafter(Setup(loaded.target, loaded.parts, config, len(ids) + TOKENS + LENGTH))
@@ -37,14 +38,17 @@ def drafts(loaded: LoadedPair, task: str, text: str, temperature: float) -> Iter
 
 
 def gains(prompts: Sequence[Sums]) -> tuple[float, ...]:
-    """Return both means, and how much more tokens a block gives: accepted, and per forward."""
+    """Return each rule's mean of accepted tokens per draft, and the gain of block verification.
+
+    The last two numbers are the gain in accepted tokens and the gain in tokens per forward.
+    """
     count, by_token, as_block = (sum(column) for column in zip(*prompts, strict=True))
     per_forward = (count + as_block) / (count + by_token)
     return by_token / count, as_block / count, as_block / by_token - 1, per_forward - 1
 
 
 def main() -> None:
-    """Print a row for each temperature."""
+    """Print a table with a row for each temperature."""
     torch.set_num_threads(1)
     loaded = load_pair(pair_named(BUNDLED), "cpu", "float32", METHOD.needs)
     held_out = [(task, text) for task, texts in all_held_out(False).items() for text in texts]

@@ -1,8 +1,8 @@
 """Measure the tables of docs/measurements.md and print their rows: `make measurements`.
 
 A line before each table says how it was made: the version, the processor and the threads. TABLES
-lists the tables, of which some can be chosen by name. The figures are only valid on a quiet
-machine, and measuring takes long.
+lists the tables, of which some can be chosen by name. The figures are only valid if nothing else
+runs on the machine, and measuring takes a long time.
 """
 
 import json

@@ -1,9 +1,9 @@
 """Compare traversal verification with token by token on the same draft trees.
 
 Run it with `PYTHONPATH=. python docs/measure_traversal.py --pair bundled`; every draw is seeded.
-The texts are those of traversal verification. Both rules judge every whole draft, and the expected
-number of accepted tokens follows from their acceptance probabilities, so it contains no chance of
-the draws. The intervals contain 95 % of the bootstrap samples over prompts.
+The texts are those of traversal verification. Both rules judge every draft that has all levels. The
+expected number of accepted tokens is computed from their acceptance probabilities, so it does not
+depend on random draws. The intervals contain 95 % of the bootstrap samples over prompts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ Sums = tuple[float, ...]
 
 
 def expected_down(groups: Groups, chances: Sequence[float], row: int = 0) -> float:
-    """Return how many nodes below a row a walk from the root accepts on average."""
+    """Return how many nodes a walk down from a row accepts on average.
+
+    Row 0 is the root, and row i + 1 is node i. `groups` has the children of each row, and `chances`
+    the acceptance probability of each node.
+    """
     total, reached = 0.0, 1.0
     for child in groups[row]:
         total += reached * chances[child] * (1 + expected_down(groups, chances, child + 1))
@@ -47,7 +51,11 @@ def expected_down(groups: Groups, chances: Sequence[float], row: int = 0) -> flo
 def expected_up(
     groups: Groups, chances: Sequence[float], row: int = 0, depth: int = 1
 ) -> tuple[float, float]:
-    """Return how many nodes a walk from the leaves accepts below a row, and how often all fail."""
+    """Return what a walk up from the leaves accepts on average if it ends below a row.
+
+    The first number is the mean number of nodes on the accepted path. The second is the probability
+    that all nodes below the row fail. `depth` is the depth of the row's children.
+    """
     total, failed = 0.0, 1.0
     for child in groups[row]:
         below, missed = expected_up(groups, chances, child + 1, depth + 1)
@@ -58,7 +66,7 @@ def expected_up(
 
 @dataclass(eq=False)
 class BothRules:
-    """Traversal verification that also sums what both rules expect to accept of whole drafts."""
+    """Traversal verification that also adds up the expected accepted tokens of both rules."""
 
     sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
@@ -93,7 +101,7 @@ def sums_of(loaded: LoadedPair, task: str, text: str, config: DecodingConfig) ->
 
 
 def gains(prompts: Sequence[Sums]) -> tuple[float, ...]:
-    """Return both means, and how much more the walk from the leaves gives.
+    """Return each rule's mean of accepted tokens per draft, and the gain of traversal verification.
 
     The last two numbers are the gain in accepted tokens and the gain in tokens per forward.
     """
@@ -102,7 +110,7 @@ def gains(prompts: Sequence[Sums]) -> tuple[float, ...]:
 
 
 def row(prompts: Sequence[Sums]) -> list[str]:
-    """Return the cells of a row: drafts, both means, and both gains with their intervals."""
+    """Return the cells of a table row: drafts, both means, and both gains with their intervals."""
     choose = random.Random(0)
     spread = [gains(choose.choices(prompts, k=len(prompts))) for _ in range(SAMPLES)]
     by_token, upwards, *more = gains(prompts)
@@ -114,7 +122,7 @@ def row(prompts: Sequence[Sums]) -> list[str]:
 
 
 def main() -> None:
-    """Print a row for each drawing and temperature."""
+    """Print a table with a row for each drawing and temperature."""
     parser = argparse.ArgumentParser(description="Compare two rules on the same draft trees.")
     parser.add_argument("--pair", default="bundled")
     parser.add_argument("--prompts", type=int, default=20, help="prompts of each task")

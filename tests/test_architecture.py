@@ -1,4 +1,4 @@
-"""The dependency rules of the design, checked in the parsed source; a failure lists the files."""
+"""The source obeys the dependency rules of the design; a failure lists the files."""
 
 from __future__ import annotations
 

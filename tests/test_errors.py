@@ -1,4 +1,4 @@
-"""Checks of numbers: which values pass, and which message the others get."""
+"""A check of a number accepts valid values and refuses others with a message that names both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPU probe and its results, rehearsed on a CPU from start to end."""
+"""A rehearsal of the GPU probe runs every step on a CPU, and a failure stops no other part."""
 
 from __future__ import annotations
 

@@ -96,9 +96,7 @@ def test_theory_takes_its_costs_from_the_rounds() -> None:
 
 
 def test_the_speedup_at_a_moment_is_the_ratio_of_both_lanes_tokens_per_second() -> None:
-    """The baseline has a token every 0.1 s; the other lane has 1 at 0.1 s, 3 at 0.24 s and 7 at 0.4
-    s.
-    """
+    """The baseline has a token every 0.1 s, the other lane 1, 3 and 7 at 0.1, 0.24 and 0.4 s."""
     points = speedup_points(tiny_trace())
     assert [each.seconds for each in points] == pytest.approx(
         [0.1, 0.2, 0.24, 0.3, 0.4, 0.5, 0.6, 0.7]

@@ -1,4 +1,4 @@
-"""specviz as a package: what `import specviz` offers, and its wheel in a new environment."""
+"""The package specviz can be imported, and its wheel works in a new environment."""
 
 import importlib.metadata
 import json

@@ -1,4 +1,4 @@
-"""A trace as tables: every row matches the records, and pandas reads the tables unchanged."""
+"""In the tables of a trace every row matches the records, and pandas reads them unchanged."""
 
 from __future__ import annotations
 

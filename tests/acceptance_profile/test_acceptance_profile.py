@@ -1,4 +1,4 @@
-"""The time that rejected tokens cost, compared with numbers worked out by hand."""
+"""The profile's loss of time through rejected tokens equals numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def test_the_drafter_s_prefill_is_not_a_cost_of_rejections() -> None:
 
 
 def test_without_rejections_the_text_would_be_finished_sooner_by_the_loss() -> None:
-    # With 4 tokens per round, the two tokens of round 0 take half of its time.
+    # Round 0 writes 2 of its 4 possible tokens. If it wrote all 4, these 2 would take half of its
+    # time.
     rounds = tiny_trace().rounds
     perfect = 0.14 * 2 / 4 + 0.16
     assert sum(each.seconds - seconds_lost(each) for each in rounds) == pytest.approx(perfect)

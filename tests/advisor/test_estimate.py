@@ -1,4 +1,4 @@
-"""The numbers that the advisor estimates from rounds and runs, one by one."""
+"""The advisor's estimates (acceptance, costs, speedup, interval) follow from rounds and runs."""
 
 from __future__ import annotations
 

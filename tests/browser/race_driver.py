@@ -31,7 +31,7 @@ STATE = """[location.search, specviz?.step?.source, specviz?.race?.refs.runState
     document.querySelector("[data-ref=stepNote]")?.textContent].join(" | ")"""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 HAS_BEGUN = "specviz.race.view.trace.header !== window.headerBefore"
-# After a reload during a run, Gradio reports its own broken connection, sometimes later.
+# After a reload during a run, Gradio reports that its connection broke. The report may come late.
 FAREWELLS = ("AbortError", "Connection errored out")
 
 
@@ -41,7 +41,8 @@ class RaceDriver:
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.context, self.url = context, url
         self.complaints: list[str] = []
-        self.has_left = False  # the page was loaded again, so it may report broken connections
+        # True after a reload, because the page may then report broken connections.
+        self.has_left = False
         self.may_complain = False  # True in tests that cause errors on purpose
         self.page = next(iter(context.pages), None) or context.new_page()
         self.page.set_default_timeout(END_SECONDS * 1000)  # a page is slow if two cores are busy

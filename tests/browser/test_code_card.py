@@ -24,7 +24,7 @@ def test_the_code_follows_every_moment(debugger: StepDriver) -> None:
     card = step.driver.ref("codeCard")
     assert step.driver.evaluate(LINES) == [], "closed, it is not drawn"
     card.locator("summary").click()
-    # The browser reports only some time after the click that the card is open.
+    # After the click, it takes a moment until the browser reports that the card is open.
     step.driver.until(f"{LINES}.length > 0")
     seen: list[str] = []
     for _ in range(12):

@@ -1,4 +1,4 @@
-"""The fields that say how much is drafted: which methods have them, and that a link keeps them."""
+"""The form shows the fields for the draft length that a method obeys, and a link keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A visitor's first minute: a recorded race that plays, their own race, and experiments."""
+"""A new visitor sees a recorded race play, runs their own race, and tries experiments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def test_a_visitor_sees_a_recorded_race_play_and_then_runs_their_own(
     tab.page.locator("a[href='#why-exact']").first.click()
     tab.until(WHOLE)
     tab.until("!specviz.race.refs.raceRedraw.innerText.includes('After a run has ended')")
-    # The opening run is greedy and uses no draws, so the page shows another recording.
+    # The proof needs a run that uses random draws. The opening run is greedy and uses none, so the
+    # page shows another recording.
     tab.until("specviz.race.recording === specviz.race.sampled && !specviz.race.trace.isGreedy")
     assert not tab.evaluate("specviz.race.view.inspector.redraw.proof.open")
     tab.fill("maxNewTokens", "12")

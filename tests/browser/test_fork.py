@@ -1,4 +1,4 @@
-"""Forks and paused runs: the real decoder continues or waits exactly when the page says so."""
+"""In forks and paused runs, the real decoder continues or waits exactly when the page says so."""
 
 from __future__ import annotations
 

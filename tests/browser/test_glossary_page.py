@@ -1,4 +1,4 @@
-"""The glossary: a search, an address for each term, and links to pages that show it."""
+"""The glossary can be searched, and each term has an address and links to pages that show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A round shows its verdicts, the drafter's work and its times, with readable labels."""
+"""The page shows a round's verdicts, its times and the drafter's work, with readable labels."""
 
 from __future__ import annotations
 

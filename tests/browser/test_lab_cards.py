@@ -1,4 +1,4 @@
-"""The cards of the lab except that of the sweep: costs, claims, peers, advice."""
+"""The lab's cards about costs, claims, peers and advice; test_lab_sweep.py tests the sweep."""
 
 from __future__ import annotations
 

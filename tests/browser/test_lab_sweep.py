@@ -1,4 +1,4 @@
-"""The lab's sweep: points as they arrive, charts around one of them, a file, a stop, a reload."""
+"""The lab shows a sweep while it is measured, saves it, stops it, and keeps it after a reload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The course as a learner takes it: every lesson to its end, with the keyboard."""
+"""A learner can finish every lesson with the keyboard, and answers survive a reload."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def test_an_answer_is_kept_when_the_learner_returns_to_its_question(
 def test_an_answer_that_the_measurement_does_not_decide_is_not_graded(
     turn_page: OpenPage, random_url: str
 ) -> None:
-    """In the recording, a text of 2 tokens came to between 0.80 and 1.18 times the plain speed."""
+    """The recording measured 0.80 to 1.18 times the plain speed for a text of 2 tokens."""
     driver = turn_page(random_url)
     driver.visit("?view=learn&lesson=when-not-to&step=short")
     driver.until(f"{VIEW}?.step.name === 'short' && {VIEW}.widget.planned.length")

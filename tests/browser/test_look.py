@@ -1,4 +1,4 @@
-"""The page on large and small screens, in light and dark, and with large type."""
+"""The page is usable on large and small screens, in light and dark, and with large type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the form that depends on the method: the menu of methods, their options and rules.
+"""The form offers the methods, options and rules that the chosen models can run, with reasons.
 
 It also shows which methods a pair of models cannot run.
 """
@@ -288,7 +288,10 @@ def test_every_method_and_every_rule_can_race(app_url: str, turn_page: Open) -> 
 
 
 def race_all(tab: RaceDriver, methods: list[Method]) -> None:
-    """Race each method with its default drawing, and with its others that were not raced yet."""
+    """Race each method with its default drawing.
+
+    Also race it with each other drawing that no method before it has raced.
+    """
     raced: set[Drawing] = set()
     for method in methods:
         tab.ref("method").select_option(method.name)

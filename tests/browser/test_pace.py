@@ -1,4 +1,4 @@
-"""How quickly the page draws, measured on an idle machine: `pytest -m slow`."""
+"""The page draws quickly enough on an idle machine: `pytest -m slow`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's report on two models before any weights are loaded."""
+"""The page reports on two models before it loads their weights."""
 
 from __future__ import annotations
 

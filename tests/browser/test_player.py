@@ -1,4 +1,4 @@
-"""The page with random races: it shows every round, links all views, and runs no hostile text."""
+"""With random races, the page shows every round, links all views, and runs no hostile text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The acceptance profiler: many prompts, a ranking, and a link from each row to an example."""
+"""The acceptance profiler ranks losses, and each row links to an example in the debugger."""
 
 from __future__ import annotations
 

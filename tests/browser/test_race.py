@@ -1,4 +1,4 @@
-"""The race as a user sees it, on real models."""
+"""On real models, a race can be started, stopped and linked, and its numbers fit its moment."""
 
 from __future__ import annotations
 

@@ -218,7 +218,10 @@ def test_hostile_texts_stay_texts_in_a_report(open_report: OpenReport) -> None:
 
 
 def test_a_view_can_be_drawn_in_a_file_opened_from_disk(browser: Browser, tmp_path: Path) -> None:
-    """No part of a report is such a view yet, so a small page has the policy of a report."""
+    """The view library must work under the content security policy of a report.
+
+    No part of a report uses the library yet, so the test writes a small page with this policy.
+    """
     modules = json.dumps({"imports": module_map(PLAYER, "shared/view.js")})
     script = """import { html, render } from "specviz/shared/view.js";
         render(html`<p title=${1 + 1}>drawn</p>`, document.querySelector("main"));"""

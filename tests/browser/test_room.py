@@ -1,4 +1,4 @@
-"""A class: the teacher's screen, and the screens of the students who follow the class's link."""
+"""A teacher leads a class, and the pages of the students follow the teacher and vote."""
 
 from __future__ import annotations
 

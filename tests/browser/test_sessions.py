@@ -1,4 +1,4 @@
-"""Several visitors at once: runs alternate or are shared, and a closed tab leaves no run behind."""
+"""Several visitors at once: runs take turns, equal runs are shared, a closed tab ends its run."""
 
 from __future__ import annotations
 

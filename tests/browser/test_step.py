@@ -1,4 +1,4 @@
-"""The debugger: every movement by key and by mouse, and what it shows at a moment."""
+"""In the debugger, keys and clicks reach every moment, and the page shows what is known there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The debugger: runs as files, and addresses of moments."""
+"""The debugger saves and opens runs as files, and an address leads back to its moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The debugger on the race that runs on its own page."""
+"""The debugger can follow the race that runs on the race page, and stop it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The debugger: at which moments to stop, and how to reach the next match."""
+"""The debugger stops at the moments that the user chooses, and finds the next match."""
 
 from __future__ import annotations
 

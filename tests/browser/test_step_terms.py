@@ -1,4 +1,4 @@
-"""Words that a newcomer does not know explain themselves, by pointer, keys and touch."""
+"""A term explains itself when the user points at it, focuses it with a key or touches it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page calls slowdowns by their name, and above temperature 0 it calls nothing "identical"."""
+"""The page calls a slowdown a slowdown, and never calls texts above temperature 0 "identical"."""
 
 from __future__ import annotations
 

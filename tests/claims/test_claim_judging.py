@@ -105,7 +105,7 @@ JUDGED = [
     (4, [both_distributions(0.0, 0.1)], CONDITIONAL),
     (4, [both_distributions(0.1, 0.1)], WRONG),
     (7, [clocks([1.0, 1.01], [1.1, 1.12])], HOLDS),
-    # the claimed slowdown was measured, but it is far smaller than claimed
+    # a slowdown was measured, but it is far smaller than the claimed one
     (7, [clocks([1.0, 1.001], [1.002, 1.003])], WRONG),
     (7, [clocks([1.0, 1.1], [1.02, 1.03])], WRONG),
     (7, [clocks([1.0, 1.01], [0.9, 1.3])], UNDECIDED),

@@ -1,4 +1,8 @@
-"""Each claim is decided by the rule of its kind, and other numbers change the verdict."""
+"""Each claim is decided by the rule of its kind, and other numbers change the verdict.
+
+K is the number of drafted tokens. In units of the time of a plain step, c is the cost of a draft
+step, and v the additional cost of a verification.
+"""
 
 from __future__ import annotations
 

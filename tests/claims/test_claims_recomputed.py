@@ -1,4 +1,7 @@
-"""Each claim's theory equals the same number found by simulation, by enumeration or by hand."""
+"""Each claim's theory equals the same number found by simulation, by enumeration or by hand.
+
+K is the number of drafted tokens, and a the probability that a drafted token is accepted.
+"""
 
 from __future__ import annotations
 

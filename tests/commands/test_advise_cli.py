@@ -1,4 +1,4 @@
-"""`advise` on the command line: one JSON object, a text with reasons, and errors in one line."""
+"""`advise` prints one JSON object, or a text with reasons; every error is one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches on the command line: totals, rows, files, tables and errors."""
+"""Batches on the command line report totals and rows, save traces, and refuse bad input."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`claims` on the command line: the table, a JSON object, one claim, and measurements."""
+"""`claims` prints all claims or one, as text or JSON, and measures them on this machine."""
 
 from __future__ import annotations
 

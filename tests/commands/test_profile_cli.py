@@ -1,4 +1,4 @@
-"""`profile` on the command line: tables, JSON, traces, the required minimum and the exit status."""
+"""`profile` prints tables or JSON, saves traces, and fails below a required acceptance rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`size` on the command line: a sentence, then the numbers; every error is one line."""
+"""`size` prints a sentence and then the numbers; every error is one line."""
 
 from __future__ import annotations
 

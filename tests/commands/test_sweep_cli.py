@@ -1,4 +1,4 @@
-"""`sweep` on the command line: one JSON object, a table, and a file that survives a kill."""
+"""`sweep` prints one JSON object or a table, and its file survives a kill."""
 
 from __future__ import annotations
 

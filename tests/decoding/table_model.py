@@ -1,4 +1,4 @@
-"""A language model of tables: each layer has a random distribution for every two last tokens.
+"""A language model of tables: each layer has a random distribution after every pair of tokens.
 
 The model sees only what the mask allows, and it asserts that this is one unbroken path. So a wrong
 mask, position or kept slot in any layer raises an error at once. The model is fast enough for

@@ -1,4 +1,4 @@
-"""Block verification in the whole decoder: texts, batches, records and refusals.
+"""Runs with block verification have the target's distribution, and trees are refused.
 
 `test_exactness` proves the rule itself by enumeration.
 """

@@ -1,4 +1,4 @@
-"""Whole runs with captured steps: the same rounds, each with one wait for the device."""
+"""With captured steps, a run emits the same tokens and waits for the device once per round."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A draft with another vocabulary: how its tokens become the target's, and what that costs."""
+"""The tokens of a draft with another vocabulary become the target's, at the stated costs."""
 
 import dataclasses
 

@@ -1,7 +1,7 @@
-"""How much is drafted: policies follow earlier rounds, stops follow q, and the text stays exact.
+"""However the draft length is chosen, by earlier rounds or by the entropy of q, the text is exact.
 
-The enumeration runs the shipped policies, stop and rules over whole texts of a random world. It
-also shows that a decision that looks at the drawn token is biased.
+Tests enumerate all texts of random models, with the decoder's own policies, stop and rules. One
+test shows that a text is biased if the draft length depends on the drawn token.
 """
 
 from __future__ import annotations
@@ -318,7 +318,9 @@ def test_each_row_of_a_batch_equals_its_single_run(method, kind, changes, target
 
 
 def lengths_after(accepted, longest=8):
-    """Return the adaptive draft length after each round; `accepted` limits what rounds accept.
+    """Return the adaptive draft length after each round.
+
+    `accepted` has one number for each round: how many tokens the round accepts at most.
 
     Each round drafts as many tokens as the adaptive length allows.
     """

@@ -1,4 +1,4 @@
-"""Trees that are grown within a draft vocabulary: the same trees as within the whole vocabulary."""
+"""A tree grown within a draft vocabulary is the same as within the whole vocabulary."""
 
 import pytest
 import torch
@@ -37,7 +37,10 @@ SHAPES = {
 
 @pytest.fixture
 def draft():
-    """Return a draft model with a draft vocabulary. Its last row is that of all other tokens."""
+    """Return a draft model with a draft vocabulary.
+
+    The last row of its output matrix stands for all tokens outside this vocabulary.
+    """
     model = tiny_model(3, 2, "draft", vocab=len(IDS) + 1, sharpness=1.0)
     return model.with_vocabulary(DraftVocabulary(IDS, WHOLE))
 

@@ -1,4 +1,4 @@
-"""The worker process of a draft model: it is idle between rounds, and a dead one is replaced."""
+"""The worker process of a draft model is idle between rounds, and a dead one is replaced."""
 
 import gc
 import io

@@ -67,7 +67,7 @@ def test_the_tree_consists_of_the_best_scored_paths(depth, width, count, tempera
 
 
 def test_a_draft_that_is_certain_never_keeps_a_child_without_its_parent():
-    """A child with probability 1 in float32 would get the score of its parent without STEP."""
+    """Without the penalty STEP, a child with q = 1 in float32 has the same score as its parent."""
     for count in range(1, 11):
         proposal, _ = grown(TableModel(3, vocab=VOCAB, sharpness=200.0), 8, 2, count, 0.45)
         known = topology(tuple(proposal.topology.parents.tolist()), torch.device("cpu"))
@@ -127,7 +127,8 @@ def test_below_the_lowest_measured_temperature_scores_use_that_temperature():
 
 def test_a_level_that_no_chosen_node_can_reach_is_not_drafted():
     proposal, source = grown(TableModel(3, vocab=VOCAB), 8, 2, 3)
-    assert proposal.topology.size == 3 and source._ran == 2 * 2  # of three levels, two are run
+    # The model ran two levels of two nodes.
+    assert proposal.topology.size == 3 and source._ran == 2 * 2
     assert set(paths_of(proposal)) == searched(TableModel(3, vocab=VOCAB), 8, 2, 3, 1.0)
 
 

@@ -115,7 +115,8 @@ def test_the_head_drafts_along_each_path_of_the_tree_what_it_predicts(head_for):
     """With a real layer, the nodes' scores equal those of single pairs run one by one."""
     target = tiny_model(1, 3, "target")
     head = head_for(target)
-    config = replace(CONFIG, options=(("nodes", 8),))  # no number that depends on measured times
+    # The default number of nodes depends on measured times.
+    config = replace(CONFIG, options=(("nodes", 8),))
     setup = Setup(target, Parts(eagle=head), config, 400)
     text = list(PROMPT)
     checked = 0

@@ -1,4 +1,4 @@
-"""Claims about every drafting method of the registry, with every proposal kind that it supports."""
+"""Every drafting method of the registry meets the same claims, with every kind of proposal."""
 
 import dataclasses
 from functools import cache

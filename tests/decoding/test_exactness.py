@@ -1,4 +1,4 @@
-"""Exactness proved by enumeration of every draft, verdict and extra token with its probability.
+"""Every lossless rule is exact: this is proved by enumeration of all drafts and verdicts.
 
 The tests run the functions `accept` and `walk` of the rules; they contain no second copy of them.
 """
@@ -330,9 +330,11 @@ def test_traversal_verification_of_one_level_or_of_chosen_tokens_gains_nothing(s
 def test_a_leaf_and_its_parent_are_judged_as_computed_by_hand():
     """The root has the children A (token 0) and B (token 1); A has one child, C (token 1).
 
-    At A, b = min(1, 0.2 / 0.4) = 1/2, and at C, b = min(1, 1/2 * 0.8 / 0.5) = 0.8. After C failed,
-    S at A is 1/2 * 0.8 - 0.5 < 0 for token 1 and 0 for token 0, as 1/2 * 0.2 < 0.5. So A cannot
-    pass. After A failed, S at the root is 0.8 - 0.6 = 0.2, all of it for token 1: B surely passes.
+    `specviz.decoding.rules.traversal` defines the budget b of a node and the sum S. At A, b =
+    min(1, 0.2 / 0.4) = 1/2, and at C, b = min(1, 1/2 * 0.8 / 0.5) = 0.8. After C failed, S at A is
+    0: token 0 adds max(0, 1/2 * 0.2 - 0.5) = 0, and token 1 adds max(0, 1/2 * 0.8 - 0.5) = 0. So A
+    cannot pass. After A failed, S at the root is 0.8 - 0.6 = 0.2, all of it for token 1, so B
+    surely passes.
     """
     tree = topology((-1, -1, 0), CPU)
     p = torch.tensor([[0.2, 0.8], [0.2, 0.8], [0.5, 0.5], [0.5, 0.5]], dtype=torch.float64)
@@ -359,7 +361,10 @@ def test_thresholds_of_a_chain_are_probabilities_if_p_and_q_differ_only_by_round
 
 
 def off_by_rounding(tree, token_ids, kind, p, q):
-    """Return `acceptance` for distributions whose sums differ from 1; only the ratios may count."""
+    """Return `acceptance` for p and q whose rows are multiplied so that their sums differ from 1.
+
+    The result must be the same as without the factors.
+    """
     wrong_p = 1 + 0.01 * torch.arange(len(p), dtype=p.dtype)[:, None]
     wrong_q = None if q is None else 1 - 0.02 * torch.arange(1, len(q) + 1, dtype=p.dtype)[:, None]
     found = acceptance(tree, token_ids, kind, p * wrong_p, None if q is None else q * wrong_q)

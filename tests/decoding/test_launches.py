@@ -1,4 +1,4 @@
-"""How many device operations a step of the bundled pair starts outside of CUDA graphs.
+"""A step of the bundled pair starts few device operations outside of CUDA graphs.
 
 On a fast accelerator these operations take the host longer than the device, so their number must
 not grow. The models' steps are captured, as on CUDA; `tests.launches` says what is counted.

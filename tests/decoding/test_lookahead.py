@@ -1,4 +1,4 @@
-"""Lookahead: the contents of its window and its pool, and the limits of its extra queries."""
+"""Lookahead fills its window and its pool as described, and limits its extra queries."""
 
 import pytest
 import torch
@@ -146,7 +146,7 @@ def test_the_window_finds_the_tokens_that_the_target_will_write(window, ngram):
 
 
 def test_the_window_s_results_are_the_target_s_most_probable_tokens():
-    """Each level has the target's choices after the level before, one position later."""
+    """A token of the newest level is the target's choice after its column in the levels before."""
     target = TableModel(3, vocab=8)
     options = (("window", 4), ("ngram", 4))
     rounds = rounds_of(target, config_of(max_new_tokens=40, options=options))

@@ -1,4 +1,4 @@
-"""Drafters outside the registry, which draft nothing or draft badly."""
+"""The text is right even if a drafter outside the registry drafts nothing or drafts badly."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A growing text is encoded with another tokenizer: its end, control tokens and shared tokens."""
+"""A growing text gets the tokens that another tokenizer would give to the whole text."""
 
 from functools import cache
 

@@ -78,8 +78,8 @@ def rows_of_a_large_vocabulary(kind):
     logits = torch.randn(5, 20_000, generator=torch.Generator().manual_seed(4))
     if kind == "peaked":
         return 5 * logits
-    # The limit of top-p is always between equal logits. In some rows these are among the best 1,024
-    # tokens.
+    # In rows of the kind "equal", the last token that top-p keeps has the same logit as the first
+    # one that it drops. In some rows these two are among the best 1,024 tokens.
     if kind == "equal":
         return (2 * logits).round()
     if kind == "mixed":  # some rows reach top-p with few tokens, other rows need many

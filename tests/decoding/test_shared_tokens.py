@@ -1,4 +1,4 @@
-"""A draft that is drawn only from tokens in both vocabularies: its distribution and its mass."""
+"""q is the draft's distribution restricted to shared tokens; a note has their probability."""
 
 import pytest
 import torch

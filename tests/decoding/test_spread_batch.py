@@ -1,4 +1,4 @@
-"""A batch with a model on several devices: every row has its own cache and its own forward."""
+"""If a model is on several devices, every row of a batch has its own cache and forward."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def path_by_counting(text, matched, most, least_percent):
 
 
 def is_counted(tree, counts):
-    """Return whether every sequence of a tree that has a node has the right count."""
+    """Return whether each node of the tree has the count that `counts` has for its sequence."""
     nodes = [((), tree._root)]
     for path, node in nodes:
         children = [(path + (token_id,), child) for token_id, child in node.children.items()]
@@ -119,7 +119,7 @@ def test_among_equally_frequent_tokens_the_most_recent_is_copied():
 
 
 def test_a_tie_goes_to_the_longer_match():
-    text = [8, 1, 2, 3, 8, 1]  # in this text "1" and "8 1" occur twice each, and 2 follows once
+    text = [8, 1, 2, 3, 8, 1]  # "1" and "8 1" occur twice each, and each is followed by 2 once
     assert tree_of(text).best_path(DraftLimits(1)) == CountedPath(2, (2,), (2, 1))
 
 

@@ -1,4 +1,4 @@
-"""The table keeps the most probable next tokens, and the draft is the best tree of them."""
+"""A table keeps the likeliest successors of each token, and a draft is the best tree of these."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Traversal verification in the whole decoder: texts, batches, records and refusals.
+"""Runs with traversal verification have the target's distribution, for every method.
 
 `test_exactness` proves the rule itself by enumeration.
 """

@@ -1,9 +1,10 @@
-"""The distribution of whole runs, sampled thousands of times on table models that disagree.
+"""Thousands of sampled runs have the target's distribution, although target and draft disagree.
 
-Enumeration proves the two pure functions. These tests cover everything around them: which
-distributions the rule receives, which rows and slots it reads, and whether two nodes share a draw
-by mistake. If two depths share a draw, the result is off by 7 to 10 standard deviations. If
-siblings share one, it is off by 3 at most, so `test_every_drafter` checks the draws themselves.
+`test_exactness` proves the functions `accept` and `walk` of the rules by enumeration. These tests
+cover everything around them: which distributions the rule receives, which rows and slots it reads,
+and whether two nodes share a draw by mistake. If two depths share a draw, the result is off by 7 to
+10 standard deviations. If siblings share one, it is off by 3 at most, so `test_every_drafter`
+checks the draws themselves.
 """
 
 import math

@@ -1,8 +1,9 @@
 """Whole texts of several rounds are exact: proved by enumeration, with the draws that rounds share.
 
-A round reads draws by key (`Rule.draw_key`). If a key comes again, its draw is not new: the earlier
-verdicts have limited it to an interval. So the enumeration carries the interval of every key from
-round to round. It runs the functions `accept`, `walk` and `draw_key` of the rules.
+A round reads draws by key (`Rule.draw_key`). If a later round reads the same key again, the draw is
+not new: the earlier verdicts have limited it to an interval. So the enumeration carries the
+interval of every key from round to round. It runs the functions `accept`, `walk` and `draw_key` of
+the rules.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Known = tuple[tuple[Key, tuple[float, float]], ...]
 
 
 def after(world: World, text: Text) -> World:
-    """Return the models as they are after a text."""
+    """Return the part of `world` that follows `text`; its prefixes begin after this text."""
     rest = World.__new__(World)
     rest.vocab, rest.rule = world.vocab, world.rule
     rest.p, rest.q = (
@@ -66,7 +67,10 @@ class Rounds:
     def verdicts(
         self, end: int, chances: Sequence[float], known: dict[Key, tuple[float, float]]
     ) -> Iterator[tuple[float, Text, dict[Key, tuple[float, float]]]]:
-        """Yield the probability of each set of verdicts, the path, and the intervals after it."""
+        """Yield the probability of each set of verdicts, the accepted path, and the intervals.
+
+        The intervals are those of the draws after these verdicts.
+        """
         keys = self.keys(end)
         parts: dict[Key, list[tuple[float, float]]] = {}
         for key in dict.fromkeys(keys):
@@ -106,7 +110,7 @@ class Rounds:
     def round(
         self, world: World, end: int, known: Known
     ) -> Iterator[tuple[float, Text, dict[Key, tuple[float, float]]]]:
-        """Yield each result of a round: its probability, its tokens, and the intervals after it."""
+        """Yield the probability of each result of a round, its tokens and the draws' intervals."""
         tree, shape = self.tree, shape_of(self.tree)
         for tokens, chance in drafts(tree, self.drawing, world):
             prefixes: list[Text] = [()]

@@ -36,7 +36,7 @@ def test_every_field_has_a_flag_or_a_reason_in_every_engine() -> None:
         said = {adapter.meant.get(flag.field, flag.field) for flag in facts.flags}
         # A flag of another field may contain the value, as the name of a model contains its format.
         said |= {*facts.lacks, *adapter.within}
-        # In llama.cpp, one length of n-grams is the shortest and the longest.
+        # llama.cpp has only one n-gram length, so the field lookup_min has no flag of its own.
         both = {"lookup_min"} if name == "llama.cpp" else set()
         assert set(DEPLOYMENT_FIELDS) - said == both, name
 

@@ -1,4 +1,4 @@
-"""Each reader adds the flags of its form to the same record."""
+"""Each reader of a format (shell, Python, JSON, YAML) adds the flags that it finds to a record."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def test_a_file_without_an_engine_s_container_is_refused_in_one_sentence(text: s
 
 @pytest.mark.parametrize("model", ["-m", "--model"])
 def test_a_path_next_to_a_repository_names_a_file_in_it(model: str) -> None:
-    """llama.cpp loads from the repository, wherever the two flags are."""
+    """llama.cpp looks for the file in the repository, whichever of the two flags comes first."""
     for text in (f"-hf org/a-GGUF {model} b.gguf", f"{model} b.gguf -hf org/a-GGUF"):
         found = translate(f"llama-server {text}")
         assert found.deployment is not None and found.configuration is not None

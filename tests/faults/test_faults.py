@@ -1,6 +1,6 @@
-"""Real faults: a full disk, no memory, killed processes.
+"""A process survives a full disk and a lack of memory, and says what happened.
 
-Each fault happens in a separate process, which must survive and print one clear line.
+Each fault is real. It happens in a separate process, which must print one clear line.
 """
 
 from __future__ import annotations

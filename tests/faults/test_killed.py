@@ -1,4 +1,4 @@
-"""Browsers are killed, or the machine sleeps, while a real server runs races."""
+"""A real server ends runs whose browsers were killed, and survives a machine that sleeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows that show a distribution: which tokens they have, and which q."""
+"""The rows that show a distribution contain the right tokens, each with the recorded q."""
 
 from __future__ import annotations
 

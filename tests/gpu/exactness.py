@@ -81,7 +81,7 @@ def _is_wrong(found: Divergence | None, dtype: str) -> bool:
 
 
 def _alike(one: Race, other: Race, lane: str) -> int:
-    """Return how many first tokens of the lane `lane` are equal in two races."""
+    """Return how many tokens at the start of the lane `lane` are equal in two races."""
     mine, theirs = one.emitted_ids(lane), other.emitted_ids(lane)
     pairs = enumerate(zip(mine, theirs, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(mine), len(theirs)))

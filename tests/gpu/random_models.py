@@ -58,9 +58,9 @@ def random_model(
     The final norm gives features with unit mean square. So an output matrix with standard deviation
     s / sqrt(W) gives logits with standard deviation s, where W is the hidden size.
 
-    If the output matrix is tied to the embedding, this is only true if the layers change a token's
-    state much more than its own embedding does. That is the case in models with many layers and in
-    models with a small s. `kind` makes the model that runs the module.
+    If the output matrix is tied to the embedding, this is only true if the layers add much more to
+    a token's state than the token's embedding does. That is the case in models with many layers and
+    in models with a small s. `kind` makes the model that runs the module.
     """
     torch.manual_seed(seed)
     with device:

@@ -1,4 +1,4 @@
-"""Work that runs repeatedly on the same tensors, and its capture as a CUDA graph."""
+"""Work that runs repeatedly on the same tensors can be captured as a CUDA graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of a kernel for a weight matrix: by measured times, by rules, or from a saved file."""
+"""A weight matrix gets its kernel by measured times, by rules, or from a saved file."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_times_from_a_busy_machine_are_not_used() -> None:
 
 @pytest.mark.parametrize("deadline", range(5, 245, 30))
 def test_measuring_stops_at_most_one_candidate_after_its_deadline(deadline: int) -> None:
-    """Each reading of the clock takes a second, and there are two for each class of row counts."""
+    """Each reading of the clock takes a second; each class of row counts needs two readings."""
     matrix, clock = Projection(torch.randn(48, 32)), PacedClock(1.0)
     # All candidates have equal times, so none is dropped before the deadline.
     candidates = offered(matrix.shape, matrix.rows)[1:]

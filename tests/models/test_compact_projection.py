@@ -1,4 +1,4 @@
-"""Matrix multiplications in bfloat16 between computations in float32."""
+"""A projection may store its matrix in bfloat16, but its inputs and results are float32."""
 
 import pytest
 import torch

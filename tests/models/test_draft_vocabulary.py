@@ -1,4 +1,4 @@
-"""A draft model with only a part of its target's vocabulary: loading, logits and decoding."""
+"""A draft model with only a part of its target's vocabulary loads and drafts with its target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels for rounded weights on a GPU; without a GPU only their memory layouts are tested."""
+"""A GPU's kernels multiply by rounded weights; without a GPU only memory layouts are tested."""
 
 from __future__ import annotations
 

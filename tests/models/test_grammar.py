@@ -80,7 +80,7 @@ def test_forced_tokens_are_spelled_as_the_tokenizer_spells_them_and_include_the_
     state = compiled("abcé", CODEC).begin()
     assert [PIECES[token] for token in state.forced(9)] == ["abc", "Ã©", END]
     assert len(state.forced(2)) == 2 and state.forced(0) == ()
-    assert state.allowed()[0].sum() == 1  # asking has not moved the state
+    assert state.allowed()[0].sum() == 1  # `forced` has not changed the state
 
 
 def test_a_json_text_has_one_line_and_spaces_only_after_separators():

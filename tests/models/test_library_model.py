@@ -1,4 +1,4 @@
-"""The model that runs in transformers: its threads, its copies in other processes, its refusals."""
+"""A model in transformers works in several threads and processes, and gives no padding logits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layers with which a target drafts for itself: from a file in its folder, or by default."""
+"""A target drafts for itself with the layers that a file in its folder names, or by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draft models made from the target's own weights: their results and their memory."""
+"""Draft models made from the target's own weights have the promised results and memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The meta device in place of a GPU: it refuses operations that a GPU would refuse or wait for.
 
-A rehearsal shows devices, dtypes, waits and memory. It cannot show kernels, graphs, streams or
+A rehearsal checks devices, dtypes, waits and memory. It cannot check kernels, graphs, streams or
 speed.
 """
 
@@ -164,7 +164,7 @@ class StandIn(TorchDispatchMode):
 
     @contextmanager
     def in_a_round(self) -> Iterator[None]:
-        """Refuse also copies to the device for which the host waits, inside the `with` block."""
+        """In the `with` block, also refuse every copy to the device that makes the host wait."""
         self.is_in_round = True
         try:
             yield

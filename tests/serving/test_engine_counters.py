@@ -1,4 +1,4 @@
-"""Reading the metrics of engines from text, with the names and labels in the engines' source code.
+"""Metrics of engines are read from text with the names and labels in the engines' source code.
 
 The text for vLLM (0.32.0) has the form that a server with two ranks writes. The text for SGLang
 (0.5.23) has that of a server with two ranks of data parallelism. Both texts follow the source code;

@@ -1,4 +1,4 @@
-"""Serving engines as lanes of a race: a real llama.cpp, and servers that fail in every way."""
+"""A serving engine races as a lane: a real llama.cpp, and servers that fail in every way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reports of `watch` on real engines, and on servers that are no engines."""
+"""`watch` reports what real engines count, and names servers that are no engines."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Measured times replace computed ones: which files contain them, and how they are simulated.
+"""Measured times in files of other commands replace computed ones in a plan.
 
 The files here have the minimal content that the commands write. Other tests read real files:
 tests/commands/test_batch_cli.py, tests/serving/test_load.py, tests/experiments/sweep.

@@ -42,7 +42,10 @@ def test_the_speedup_is_theory_s_at_the_times_of_the_forwards() -> None:
 def test_the_number_of_rows_is_the_request_rate_times_their_duration(
     rows: int, K: int, a: float
 ) -> None:
-    """The number of rows follows Little's law. The rounds also limit the tokens per second."""
+    """By Little's law, the number of rows is the request rate times the time of a request.
+
+    The tokens per second are at most those of rows that decode without waiting.
+    """
     found = sized(acceptance=a)
     speeds = found.speeds(rows, K)
     stays = speeds.first_token + 255 * speeds.loaded_token

@@ -1,4 +1,4 @@
-"""The mean time of a request equals the mean over all sequences of rounds, and theory's value."""
+"""The mean time of a request equals a separate mean over all possible sequences of rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a token came into the text: its round, the examined nodes, and their verdicts."""
+"""For every token of a text, its round, the examined nodes and their verdicts can be found."""
 
 import dataclasses
 

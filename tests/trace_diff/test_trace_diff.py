@@ -1,4 +1,4 @@
-"""The first token in which two runs differ, and the numbers that explain the difference."""
+"""The diff of two runs finds the first token that differs and the numbers that explain it."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Broken trace files are refused with the name of the field or the kind of bytes."""
+"""A broken trace file is refused with the name of the field or the kind of bytes."""
 
 from __future__ import annotations
 

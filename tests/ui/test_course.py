@@ -1,4 +1,4 @@
-"""The course on the server: lessons as it sends them, and rounds whose draft a person types."""
+"""The server sends the lessons, and the target verifies a draft that a person types."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FORM = {"pair": BUNDLED, "prompt": "def add(a, b):", "temperature": "0.7", "seed
 
 
 def played(typed: str, written: list[int], **changes: Any) -> dict[str, Any]:
-    """Return the message `typed` about a round whose draft is the text `typed`."""
+    """Return the server's message about a round whose draft is the text `typed`."""
     order = typed_order({"form": FORM | changes, "written": written, "typed": typed})
     found, end = order.messages(threading.Event())
     assert (found["kind"], end["kind"]) == ("typed", "end")

@@ -1,4 +1,4 @@
-"""Forks in the form in which the page requests them."""
+"""A fork keeps the settings of its round, except those that the page's request changes."""
 
 from __future__ import annotations
 

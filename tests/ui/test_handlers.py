@@ -1,4 +1,4 @@
-"""The server's handlers: errors become one sentence, and a closed generator frees its race."""
+"""The server's handlers turn an error into one sentence, and a closed generator frees its race."""
 
 import asyncio
 import base64

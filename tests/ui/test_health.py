@@ -1,4 +1,4 @@
-"""The server's state in the form in which other programs read it."""
+"""Other programs can read whether the server is healthy and ready, and its metrics."""
 
 from concurrent.futures import Future
 

@@ -1,4 +1,4 @@
-"""The lab's cards costs, claims, peers and advice: answers, measurements, stops and refusals."""
+"""The server answers the lab's cards about costs, claims, peers and advice, and can be stopped."""
 
 from __future__ import annotations
 

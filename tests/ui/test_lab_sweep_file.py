@@ -1,4 +1,4 @@
-"""A sweep's file as the page reads it: complete, truncated, broken or hostile; and as a table."""
+"""The page reads a whole or truncated sweep file as a table, and refuses any other file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep from the page: it is requested, streamed as lines of its file, stopped and continued."""
+"""A sweep from the page is streamed as lines of its file, and can be stopped and continued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exactness test from the page: which requests are valid, and what their results are."""
+"""The page's exactness test finds wrong rules, and refuses requests that break a rule."""
 
 from __future__ import annotations
 

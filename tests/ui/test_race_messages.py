@@ -1,4 +1,4 @@
-"""A race as messages: every event is sent once, and every figure is complete in the browser."""
+"""A race sends every event once, and every figure is complete in the browser."""
 
 import threading
 import time

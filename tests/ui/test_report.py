@@ -1,4 +1,4 @@
-"""The report as a file: complete, small and always the same; an unwritable path is refused."""
+"""A report file is complete, small and always the same; an unwritable path is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A class: its link, its secrets, its votes, its limits, and its end."""
+"""The server of a class protects secrets, counts votes, obeys limits, and ends classes."""
 
 import inspect
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Runs and the pages that watch them: queue, sharing, stops, limits, pages that stop asking."""
+"""Pages queue, share and stop runs, and a run ends once its pages no longer ask about it."""
 
 from threading import Thread
 

@@ -1,4 +1,4 @@
-"""The form as a request: every broken rule is named, and nothing is corrected silently."""
+"""A form becomes a request; every broken rule is named, and nothing is corrected silently."""
 
 import math
 import re

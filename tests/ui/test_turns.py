@@ -1,4 +1,4 @@
-"""The order in which runs take steps: turns, shares of each kind of work, budgets.
+"""Runs take steps in turns, and no visitor gets more time than another.
 
 If the queue may run only one job at a time, as on a GPU, it does not interrupt this job.
 """

@@ -1,4 +1,4 @@
-"""Runs on a GPU that is lent for each call send the same messages from a separate process."""
+"""A run in a separate process, to which a GPU is lent, sends the messages of an ordinary run."""
 
 from __future__ import annotations
 

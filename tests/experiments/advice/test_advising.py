@@ -1,4 +1,4 @@
-"""Advising on the bundled pair: what it measures, in which order, and how it ends."""
+"""The advisor probes every method of the bundled pair, races the best ones, and can be stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The passes of a benchmark: their order, what they count, and the remaining time."""
+"""A benchmark runs its passes in the planned order and does not count its warm-up."""
 
 from __future__ import annotations
 

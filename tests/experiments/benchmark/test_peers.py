@@ -83,7 +83,7 @@ def test_sampling_rules_in_the_model_s_files_do_not_change_its_text(tmp_path: Pa
 def test_a_peer_drafts_the_requested_number_of_tokens(
     name: str, method: str, draft_length: int
 ) -> None:
-    """With an equal draft and K, Transformers needs as many target forwards as specviz.
+    """With the same draft and K, Transformers needs as many target forwards as specviz.
 
     Near the end of the text, it may need one more or one less.
     """

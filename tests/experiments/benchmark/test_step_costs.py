@@ -1,4 +1,4 @@
-"""The time of a step is measured in alternation with transformers, and nothing counts twice."""
+"""The time of a step is measured in alternation with transformers, and no part counts twice."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ CONTEXT = (0, 2, 1, 0, 2)
 # Name of a rule -> seed of the target model. Among a few dozen seeds, this is the one for which the
 # rule changes the distribution of the first token most. The draft model's seed is 50 higher.
 SUBTLE = {"equal-argmax": 4, "siblings-merged": 7}
-# Name of a rule -> seed of the random models for which the rule goes wrong often enough.
+# Name of a rule -> seed of random models for which the rule errs so often that the test can detect
+# it.
 SHOWING = {
     "stop-after-drawing": 18,
     "block-stops-early": 7,

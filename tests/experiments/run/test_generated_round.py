@@ -1,4 +1,4 @@
-"""The round that follows from a verification by transformers, with numbers worked out by hand."""
+"""The round of a verification by transformers has the numbers that were worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measurements in lessons: how rounding changes margins, and how well an EAGLE head predicts."""
+"""Lessons measure how rounding changes margins, and how well an EAGLE head predicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several repeats of a race: which one is shown, how it is described, and which are run again."""
+"""Of several repeats of a race, the page shows the median, and disturbed ones are run again."""
 
 from __future__ import annotations
 

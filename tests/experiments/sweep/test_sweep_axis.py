@@ -1,4 +1,4 @@
-"""The values that an axis of a sweep may have, and the settings that they change."""
+"""An axis of a sweep accepts only possible values, and each value changes the settings."""
 
 from __future__ import annotations
 
