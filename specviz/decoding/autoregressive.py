@@ -87,9 +87,9 @@ class PlainStep:
     ) -> tuple[Tensor, ...]:
         root = numbers.wholes
         logits = steps.forward(root, torch.zeros_like(root)).logits[0]  # [1, V]
-        allowed = inputs[0] if inputs else None
-        token_id = draw(self.sampler.distributions(logits, allowed), numbers.draws)  # [1]
-        best = masked(logits, allowed)[0].float().topk(2).values
+        logits = masked(logits, inputs[0] if inputs else None)
+        token_id = draw(self.sampler.distributions(logits), numbers.draws)  # [1]
+        best = logits[0].float().topk(2).values
         margin = (best[:1] - best[1:]).clamp(max=MOST_MARGIN)
         raw_prob = (logits[0, token_id].float() - logits[0].float().logsumexp(-1)).exp()
         return (torch.cat([token_id.double(), raw_prob.double(), margin.double()]),)

@@ -405,9 +405,9 @@ def _baseline_steps(target: TargetRows, rows: Sequence[Row], index: int) -> list
     logits = target.step([row.root for row in rows], [row.end for row in rows])  # [B, V]
     uniforms = uniforms_on(logits.device, [row.extra_draws(0)[0] for row in rows])
     masks = next_masks(rows, logits.device)
-    allowed = None if masks is None else torch.cat(masks)
-    token_ids = draw(target.sampler.distributions(logits, allowed), uniforms)[:, None]  # [B, 1]
-    best = masked(logits, allowed).float().topk(2).values
+    logits = masked(logits, None if masks is None else torch.cat(masks))
+    token_ids = draw(target.sampler.distributions(logits), uniforms)[:, None]  # [B, 1]
+    best = logits.float().topk(2).values
     margins = (best[:, 0] - best[:, 1]).clamp(max=MOST_MARGIN)
     raw_probs = (logits.gather(1, token_ids).float()[:, 0] - logits.float().logsumexp(-1)).exp()
     numbers = (token_ids[:, 0].double(), raw_probs.double(), margins.double())

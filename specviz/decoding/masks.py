@@ -1,8 +1,8 @@
 """The grammar's part in a round: which tokens the target may write, and forced tokens as a draft.
 
-The mask of a grammar belongs to the target's distribution p, as the temperature does, so every lane
-and every rule sees the same p. A tree needs the mask after each of its nodes. The q of a draft is
-not masked: a forbidden token has p = 0, and verification rejects it.
+The mask of a grammar is part of the target: its logits are masked before anything else reads them.
+So every lane and every rule sees the same p. A tree needs the mask after each of its nodes. The q
+of a draft is not masked: a forbidden token has p = 0, and verification rejects it.
 
 In shapes, N is the number of nodes, R = N + 1 the number of rows (the root, then the nodes), Q the
 number of extra queries and V the size of the vocabulary.

@@ -48,22 +48,17 @@ class Sampler:
     def of(cls, config: DecodingConfig) -> Sampler:
         return cls(**{setting.name: getattr(config, setting.name) for setting in SAMPLING})
 
-    def both(self, logits: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def both(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Return the probabilities with and without the sampling settings. [R, V] -> [R, V], [R, V]
 
-        Both results are in float32. A grammar counts as a sampling setting.
+        Both results are in float32.
         """
         raw = logits.float().softmax(-1)
-        is_plain = self == Sampler() and allowed is None
-        return raw if is_plain else self.distributions(logits, allowed), raw
+        is_plain = self == Sampler()
+        return raw if is_plain else self.distributions(logits), raw
 
-    def distributions(self, logits: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """Return the probabilities with the sampling settings, in float32. [R, V] -> [R, V]
-
-        `allowed` [R, V] bool has the tokens that the grammar allows, or is None without a grammar.
-        The grammar comes before all other settings. Every row allows at least one token.
-        """
-        logits = masked(logits, allowed)
+    def distributions(self, logits: Tensor) -> Tensor:
+        """Return the probabilities with the sampling settings, in float32. [R, V] -> [R, V]"""
         if self.temperature == 0:
             return one_hot(logits.argmax(-1), logits.shape[-1])
         scaled = logits.float() / self.temperature
@@ -163,7 +158,11 @@ def _near_best(probs: Tensor, min_p: float) -> Tensor:
 
 
 def masked(logits: Tensor, allowed: Tensor | None) -> Tensor:
-    """Return the logits with minus infinity for tokens that are not allowed. [R, V] -> [R, V]"""
+    """Return the logits of a target that may write only some tokens. [R, V] -> [R, V]
+
+    `allowed` [R, V] bool has the tokens that the grammar allows, at least one per row; it is None
+    without a grammar. The mask is part of the target, so it comes before all sampling settings.
+    """
     return logits if allowed is None else logits.masked_fill(~allowed, -torch.inf)
 
 

@@ -28,6 +28,7 @@ from specviz.records import MOST_MARGIN, TOP_TOKENS, Position
 NODE_FIELDS = 9
 PARENT_FIELD = 1  # index of the field `parent` among the NODE_FIELDS numbers of a node
 _ROW_FIELDS = 7
+_RAW_PROBS = _ROW_FIELDS + 4  # index of the first top token's raw p among the numbers of a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,13 @@ class TreeJudgement:
         """Return the displayed top tokens after the root and after each node.
 
         For a proposal without `raw_distributions`, these are the target's most probable next
-        tokens, the most probable one first.
+        tokens, the most probable one first. Tokens that a grammar forbids are left out.
         """
-        return tuple(tuple(map(int, row[_ROW_FIELDS::6][:-1])) for row in self.packed_rows)
+        rows = ((row[_ROW_FIELDS::6][:-1], row[_RAW_PROBS::6]) for row in self.packed_rows)
+        return tuple(
+            tuple(int(token) for token, p in zip(ids, probs, strict=False) if p > 0)
+            for ids, probs in rows
+        )
 
     def row(self, node: int) -> RowJudgement:
         """Return the judgement of the position after `node` (-1: the root)."""
@@ -126,11 +131,11 @@ def judge(
 
     `logits` is [R + Q, V] and `extra_uniforms` is [R]. The result is one packed float32 tensor. The
     last Q rows of the logits belong to the extra queries of the proposal. `allowed` [R, V] has the
-    tokens that the grammar allows.
+    tokens that the grammar allows; all distributions of the target are masked by it.
     """
     rows = proposal.topology.size + 1
-    logits, query_logits = logits[:rows], logits[rows:]
-    p, raw_p = sampler.both(logits, allowed)  # [R, V]
+    logits, query_logits = masked(logits[:rows], allowed), logits[rows:]
+    p, raw_p = sampler.both(logits)  # [R, V]
     judged = rule.accept(
         proposal.topology, proposal.token_ids, proposal.drawing, p, proposal.distributions
     )
@@ -220,9 +225,6 @@ def _shown(
     extra token: the token and five probabilities.
     """
     best, margin = _best(logits)
-    counts = torch.zeros_like(best) if allowed is None else allowed.sum(-1).to(best)
-    if allowed is not None:
-        margin = _best(masked(logits, allowed))[1].clamp(max=MOST_MARGIN)
     surprise = -raw_p.amax(-1).log()
     below = (best[:, None] - logits).clamp_(max=1e30)
     numbers = (
@@ -231,8 +233,8 @@ def _shown(
         surprise + below.mul_(raw_p).sum(-1),
         _rule_overlap(proposal, p),
         _overlap(proposal.raw_distributions, raw_p),
-        margin,
-        counts,
+        margin.clamp(max=MOST_MARGIN),
+        torch.zeros_like(margin) if allowed is None else allowed.sum(-1).to(margin),
     )
     mixed = (
         raw_p if proposal.raw_distributions is None else _added(raw_p, proposal.raw_distributions)

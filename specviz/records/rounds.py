@@ -3,7 +3,7 @@
 p is the target's distribution of the next token, and q is the drafter's. The run draws from
 *processed* distributions, to which temperature and the other sampling settings were applied. *Raw*
 distributions are the plain softmax. Raw distributions are recorded as well, because at temperature
-0 every processed probability is 0 or 1.
+0 every processed probability is 0 or 1. A grammar masks the target's logits before both.
 """
 
 from __future__ import annotations
@@ -160,8 +160,7 @@ class Position:
     - `overlap`: sum of min(p, q) of the processed distributions; 0 without a draft, and p(x) if the
       token x was chosen without a random draw.
     - `raw_overlap`: sum of min(p, q) of the raw distributions; 0 without a draft distribution.
-    - `margin`: the gap between the two largest logits of p, at most MOST_MARGIN. With a grammar,
-      only the tokens that it allows count.
+    - `margin`: the gap between the two largest logits of p, at most MOST_MARGIN.
     - `allowed`: how many tokens the grammar allows here; None without a grammar.
     """
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-import torch
 
 from specviz.decoding import autoregressive, batch, speculative
 from specviz.decoding.batch_target import batch_target
@@ -19,7 +18,7 @@ from specviz.decoding.departure import Departure
 from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.rules import block, token_by_token, traversal
-from specviz.decoding.sampling import Sampler
+from specviz.decoding.sampling import Sampler, masked
 from specviz.decoding.topology import topology
 from specviz.errors import InputError
 from specviz.models.text.grammar import compiled
@@ -137,7 +136,7 @@ class MaskedWorld(World):
             state = grammar.begin()
             parents = tuple(range(-1, len(prefix) - 1))
             allowed = state.allowed(prefix, parents)[-1:]
-            self.p[prefix] = Sampler().distributions(p.log()[None], allowed)[0].double()
+            self.p[prefix] = Sampler().distributions(masked(p.log()[None], allowed))[0].double()
 
 
 RULED = [
@@ -283,18 +282,12 @@ def test_the_same_seed_gives_the_same_masked_rounds(method, kind, target, drafte
     assert first == second
 
 
-def test_the_grammar_comes_before_the_sampling_settings():
-    logits = torch.tensor([[3.0, 1.0, 2.0, 0.0]])
-    allowed = torch.tensor([[False, True, False, True]])
-    for sampler in (
-        Sampler(0.0),
-        Sampler(1.0, top_k=1),
-        Sampler(1.0, 0, 0.5),
-        Sampler(1.0, min_p=0.9),
-    ):
-        assert sampler.distributions(logits, allowed).tolist() == [[0, 1, 0, 0]]
-    p, raw = Sampler().both(logits, allowed)
-    assert p[0, 0] == p[0, 2] == 0 and raw.tolist() == logits.softmax(-1).tolist()
+@pytest.mark.parametrize("cut", [{"top_k": 1}, {"top_p": 0.01}, {"min_p": 0.99}], ids=str)
+def test_the_mask_comes_before_the_sampling_settings(cut, target, drafter_for):
+    """Each of these settings keeps only the most probable token, which must be an allowed one."""
+    greedy = tokens_of(baseline(target))
+    config = masked_config(DRAFTERS["draft-model"], Drawing.INDEPENDENT, temperature=1.0, **cut)
+    assert tokens_of(run(target, drafter_for(config, PROMPT), config)) == greedy
 
 
 def test_a_text_of_which_the_limit_cuts_the_end_is_no_error(target, drafter_for):
