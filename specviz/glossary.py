@@ -249,6 +249,12 @@ _GENERAL_TERMS = (
         " the target's distribution after the last guess, from which this token is drawn.",
     ),
     Term(
+        "forced_token",
+        "forced token",
+        "The only token that a grammar, such as a JSON schema, allows at a position. The target "
+        "gives it the probability 1, so as a draft it is always accepted, and it is free.",
+    ),
+    Term(
         "first_token",
         "first token",
         "The token that the target draws right after reading the prompt, before any drafting. "
@@ -730,6 +736,7 @@ _SEEN: dict[str, str] = {
     "ngram_pool": "lookahead",
     "lookahead_guess": "lookahead",
     "suffix_tree": "copied suffix",
+    "forced_token": "race",
     "successor_table": "recycling",
     "vocabulary_share": "vocabulary",
     "reencoding": "vocabulary",

@@ -351,6 +351,7 @@ interface SpeculativeSummaryRecord {
   draft_seconds: number;
   verify_seconds: number;
   host_seconds: number;
+  forced_tokens: number;
 }
 
 type StepKindName = "predict" | "case" | "try" | "read" | "check" | "number";

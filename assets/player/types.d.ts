@@ -231,6 +231,7 @@ interface Setup {
   sampled: string; // name of a recorded run with random draws
   sampled_round: number; // number of the round, counted from 1, at which the page opens that run
   device: string;
+  grammars: GrammarExample[];
   servers: string[] | null; // addresses of serving engines that the form proposes for a race; null if no engine may take part
   lab: any; // defined in specviz/ui/lab/lab.py
   serve: { fields: PlanField[]; trust: any; gpus: Record<string, { title: string; memory: number; bandwidth: number; arithmetic: number }>; engines: EnginesOffer; watching: WatchingOffer }; // defined in specviz/ui/serving.py
@@ -239,6 +240,13 @@ interface Setup {
   endings: Record<string, string>;
   glossary: Glossary;
   places: Record<string, { title: string; address: string }[]>; // pages that show an example of a term, keyed by the key of the term
+}
+
+// A grammar that the race page offers (specviz/ui/grammar_examples.py).
+interface GrammarExample {
+  title: string;
+  prompt: string;
+  grammar: string;
 }
 
 // The actions of keys on a page, keyed by name (shared/keyboard.js).

@@ -50,6 +50,7 @@ from specviz.records import (
     PLAIN_SERVER,
     SERVER,
     EngineReport,
+    FinishReason,
     Lane,
     LaneKind,
     Trace,
@@ -202,6 +203,7 @@ def _result(
         "predicted_speedup": measured.predicted_speedup,
         "lossless": rule_named(request.config.rule).is_lossless,
         "identical": numbers["identical"],
+        "finish": trace.main.finish.value if trace.main.finish else None,
         "first_divergence": numbers["first_divergence"],
         "device": trace.device,
         "dtype": trace.dtype,
@@ -315,7 +317,7 @@ def race_text(result: dict[str, Any]) -> str:
     head = f"{result['method']} on {result['pair']}, {result['device']}, {result['dtype']}"
     text = result["speculative"]["text"].strip("\n")
     parts = [head, text, table(lanes), table([facts]), _repeats_line(result), *_reading(result)]
-    parts += [_memory(result), _verdict(result)]
+    parts += [*_grammar(result), _memory(result), _verdict(result)]
     if result["server_speedup"] is not None:
         low, high = result["server_speedup_spread"]
         over = f"over {result['server_speedup_tokens']} tokens, {result['server_speedup_is']}"
@@ -325,6 +327,25 @@ def race_text(result: dict[str, Any]) -> str:
         )
         parts += [result["server_remark"]] if result["server_remark"] else []
     return "\n\n".join([*parts, *map(_server_line, result["servers"])])
+
+
+def _grammar(result: dict[str, Any]) -> list[str]:
+    """Return how many tokens were free because the grammar forced them, and whether it ended.
+
+    >>> _grammar({"setting": {"grammar": "a+", "max_new_tokens": 9}, "finish": "length",
+    ...     "speculative": {"forced_tokens": 3, "tokens": 9}})
+    ['free tokens, which the grammar forced: 3 of 9', 'the text is incomplete: the limit of 9 \
+tokens came before the end of the grammar']
+    """
+    setting, numbers = result["setting"], result["speculative"]
+    if not setting["grammar"]:
+        return []
+    free = f"{numbers['forced_tokens']} of {numbers['tokens']}"
+    lines = [f"free tokens, which the grammar forced: {free}"]
+    if result["finish"] == FinishReason.LENGTH.value:
+        limit = f"the limit of {setting['max_new_tokens']} tokens"
+        lines.append(f"the text is incomplete: {limit} came before the end of the grammar")
+    return lines
 
 
 def _repeats_line(result: dict[str, Any]) -> str:

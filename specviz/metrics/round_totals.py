@@ -61,6 +61,7 @@ class RoundTotals:
         self.tokens = 0
         self.drafted = 0
         self.accepted = 0
+        self.forced = 0  # number of accepted tokens that a grammar forced
         self.draft_prefill_seconds = 0.0
         self.draft_seconds = 0.0
         self.verify_seconds = 0.0
@@ -82,6 +83,7 @@ class RoundTotals:
         self.tokens += counted.passed + (round_.extra is not None)
         self.drafted += len(round_.tree.nodes)
         self.accepted += counted.passed
+        self.forced += counted.passed if round_.is_forced else 0
         self.draft_prefill_seconds += round_.draft_prefill_seconds
         self.draft_seconds += round_.draft_seconds
         self.verify_seconds += round_.verify_seconds

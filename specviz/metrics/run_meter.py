@@ -224,4 +224,5 @@ class RunMeter:
             draft_seconds=totals.draft_seconds,
             verify_seconds=totals.verify_seconds,
             host_seconds=totals.host_seconds,
+            forced_tokens=totals.forced,
         )

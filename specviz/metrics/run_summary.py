@@ -34,6 +34,7 @@ class SpeculativeSummary:
 
     `target_forwards` counts the prefill and one forward per round. `draft_prefill_seconds` is the
     time in which the drafter read the prompt; `draft_seconds` is the rest of the drafter's time.
+    `forced_tokens` counts the accepted tokens that a grammar forced and no method drafted.
     """
 
     tokens: int
@@ -49,6 +50,7 @@ class SpeculativeSummary:
     draft_seconds: float
     verify_seconds: float
     host_seconds: float
+    forced_tokens: int
 
 
 @dataclass(frozen=True, slots=True)

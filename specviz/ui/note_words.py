@@ -15,6 +15,7 @@ from specviz.figures.labels import milliseconds, percent
 from specviz.records.notes import (
     NOTE_TYPES,
     BatchRound,
+    ForcedTokens,
     HybridChoice,
     LookaheadState,
     NgramMatch,
@@ -133,6 +134,23 @@ def _apart(one: float, other: float) -> tuple[str, str]:
     return next((pair for pair in written if pair[0] != pair[1]), (f"{one:g}", f"{other:g}"))
 
 
+def _forced_tokens(note: ForcedTokens) -> Remark:
+    """Return why the method drafted nothing, and what the draft is instead.
+
+    >>> _forced_tokens(ForcedTokens(3))[-1]
+    ' tokens: it leaves no other choice. They are the draft, which cost nothing and surely passes.'
+    """
+    if note.count == 1:
+        rest = " token: it leaves no other choice. It is the draft, which cost nothing and surely "
+        return ["The grammar fixes the next ", _word("forced", "forced_token"), f"{rest}passes."]
+    rest = " tokens: it leaves no other choice. They are the draft, which cost nothing and surely "
+    return [
+        f"The grammar fixes the next {note.count} ",
+        _word("forced", "forced_token"),
+        f"{rest}passes.",
+    ]
+
+
 def _tree_budget(note: TreeBudget) -> Remark:
     best = "most probable one" if note.nodes == 1 else f"most probable {note.nodes}"
     scored = _count(note.candidates, "scored candidate")
@@ -220,6 +238,7 @@ _TEMPLATES: dict[type, Callable[[Any], Remark]] = {
     NgramMatch: _ngram_match,
     SuffixMatch: _suffix_match,
     HybridChoice: _hybrid_choice,
+    ForcedTokens: _forced_tokens,
     TreeBudget: _tree_budget,
     LookaheadState: _lookahead_state,
     RecycledTokens: _recycled_tokens,

@@ -37,6 +37,7 @@ from specviz.records import (
 from specviz.serving.engine_permission import permitted_addresses
 from specviz.sixty_lines import sixty_lines
 from specviz.ui.class_presets import class_presets
+from specviz.ui.grammar_examples import EXAMPLES
 from specviz.ui.settings_form import CUSTOM, refusals
 
 DRAWING_TITLES = {
@@ -100,6 +101,7 @@ def page_setup() -> dict[str, Any]:
         "presets": class_presets(),
         "code": sixty_lines(),
         "servers": _servers(),
+        "grammars": [asdict(each) for each in EXAMPLES],
     }
 
 

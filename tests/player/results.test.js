@@ -5,7 +5,14 @@ import { test } from "node:test";
 
 import { forwardWords } from "../../assets/player/race/lanes.js";
 import { memoryWords } from "../../assets/player/lab/cells.js";
-import { memory, reading, Result, textVerdict, windowOf } from "../../assets/player/race/result.js";
+import {
+  free,
+  memory,
+  reading,
+  Result,
+  textVerdict,
+  windowOf,
+} from "../../assets/player/race/result.js";
 import { bytes } from "../../assets/player/shared/memory_words.js";
 import { endWords, wholePercents } from "../../assets/player/shared/number_words.js";
 import {
@@ -51,6 +58,17 @@ test("the baseline's share of the reading limit has a row only if memory was mea
     [reading({ reading_share: null }), reading({}), reading(undefined)],
     [[], [], []],
   );
+});
+
+test("free tokens have a row only if the run has a grammar", () => {
+  const numbers = { forced_tokens: 21, tokens: 47 };
+  const trace = (grammar) => ({ main: { config: { grammar } } });
+  const [row] = free(numbers, trace("a+"));
+  assert.deepEqual(
+    [row.value, row.label, row.term],
+    ["21 of 47", "free tokens, which the grammar forced", "forced_token"],
+  );
+  assert.deepEqual([free(numbers, trace("")), free(undefined, null)], [[], []]);
 });
 
 const LANE = { tokens: 40 };

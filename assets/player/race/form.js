@@ -4,6 +4,7 @@
 import { option, setText } from "../shared/dom.js";
 import { FieldErrors } from "../shared/field_errors.js";
 import { Menu } from "../shared/menu.js";
+import { GrammarField } from "./grammar_field.js";
 import { MethodFields } from "./method_fields.js";
 import { PairFields } from "../shared/pair_fields.js";
 import { counted } from "../shared/number_words.js";
@@ -57,6 +58,10 @@ export class Form {
     /** @type {string | null} */
     this.suggested = null;
     this.picker = new PromptPicker(refs, setup.tasks, heldOut.of(this.pair), () => this.onChange());
+    this.grammarPart = new GrammarField(refs, setup.grammars, (prompt) => {
+      this.picker.showText(this.picker.task, prompt);
+      this.onChange();
+    });
     this.fields = defaults();
     refs.method.addEventListener("change", () => {
       this.onChange();
@@ -195,6 +200,7 @@ export class Form {
       `${task}${place}${prompt}`,
       ...this.framing,
       ...shape,
+      ...this.grammarPart.words,
       `temperature ${temperature}`,
       `${max_new_tokens} tokens`,
       `seed ${seed}`,
@@ -222,6 +228,7 @@ export class Form {
       `K ${draft_length}`,
       `${max_new_tokens} tokens`,
       ...this.methodPart.words,
+      ...this.grammarPart.words,
       ...this.framing,
       ...others,
       ...this.serverWords,
@@ -252,6 +259,7 @@ export class Form {
     this.methodPart.methodChanged();
     this.pairPart.refresh();
     this.suggestLength();
+    this.grammarPart.refresh();
     this.picker.use(this.heldOut.of(this.pair));
     this.methodPart.refresh(Number(this.controls.temperature.value) === 0);
     setText(this.refs.foldedSettings, this.foldedWords);

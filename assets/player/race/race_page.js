@@ -43,6 +43,10 @@ const ENDINGS = {
   stopped: "stopped",
 };
 
+// The end of a run that has a grammar and reached its limit of tokens.
+const INCOMPLETE =
+  "finished: the text is incomplete, because the limit of tokens came before the end of the grammar";
+
 // A race as it was requested: the request, its settings in words, and the address parameters, which
 // are null if no address can hold all settings. If a tab remembers the race, it also stores the
 // number of its serving engines. It never stores their addresses and the key.
@@ -639,7 +643,9 @@ export class RacePage extends Page {
     if (reason !== "stopped" && this.trace.summary)
       this.presets.ended(this.trace.summary, this.trace.main);
     if (!this.isReopening && !this.trace.header) tab.forget(GOING); // if the race has started, `keepLast` forgets it once it is stored
-    if (!this.isReopening) this.setBusy(false, [ENDINGS[reason], note].filter(Boolean).join(" · "));
+    const hasNoEnd = reason === "length" && this.trace.main?.config.grammar;
+    const ending = hasNoEnd ? INCOMPLETE : ENDINGS[reason];
+    if (!this.isReopening) this.setBusy(false, [ending, note].filter(Boolean).join(" · "));
     const { isExample } = this;
     const isRecording = this.recording !== null && !this.wanted && !isExample;
     this.isReopening = this.isExample = false;

@@ -197,6 +197,7 @@ function statistics(summary, trace, draftBytes = 0) {
       term: "target_forward",
       value: forwards(speculative),
     },
+    ...free(speculative, trace),
     ...reading(baseline),
     {
       label: firstTokenLabel(baseline, speculative),
@@ -204,6 +205,23 @@ function statistics(summary, trace, draftBytes = 0) {
       value: speculative?.ttft_seconds == null ? NOTHING : milliseconds(speculative.ttft_seconds),
     },
     memory(trace, draftBytes),
+  ];
+}
+
+// Return how many tokens of the text were free because the grammar forced them. Return no statistic
+// without a grammar.
+/**
+ * @param {SpeculativeSummaryRecord | undefined} speculative
+ * @param {Trace | null} trace
+ */
+export function free(speculative, trace) {
+  if (!speculative || !trace?.main.config.grammar) return [];
+  return [
+    {
+      label: "free tokens, which the grammar forced",
+      term: "forced_token",
+      value: `${speculative.forced_tokens} of ${speculative.tokens}`,
+    },
   ];
 }
 

@@ -102,12 +102,21 @@ export function distributionNumbers(position, rule) {
       `${decimals(position.entropy, 2)} nats`,
       "How undecided the target is. Of the raw distribution, at temperature 1: the record keeps no other entropy",
     ],
-    [
+  ];
+  if (position.allowed !== 1)
+    pairs.push([
       "top-2 logit margin",
       decimals(position.margin, 2),
       "Gap between the two best logits of the target, before any temperature",
-    ],
-  ];
+    ]);
+  if (position.allowed)
+    pairs.push([
+      "allowed by the grammar",
+      position.allowed === 1
+        ? "1 token: forced"
+        : `${position.allowed.toLocaleString("en")} tokens`,
+      "How many tokens of the vocabulary the grammar leaves to the target here",
+    ]);
   const known = comparedDistributions(position, rule);
   if (!known) return pairs.map(pair);
   const { p, q, overlap, name } = known;
