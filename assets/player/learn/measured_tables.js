@@ -56,7 +56,8 @@ export class MeasuredTables extends OrderWidget {
     return {};
   }
 
-  // Return what the measurement allows for values that decide questions.
+  // Return the results that the noise of the measurement allows, for each value that decides a
+  // question.
   /**
    * @param {any} _found
    * @returns {Record<string, Possible>}

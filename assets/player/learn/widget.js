@@ -37,9 +37,10 @@ export class Widget {
     return {};
   }
 
-  // The values that decide questions, by name, with all results that the measurement allows for each.
-  // A value that is not here is exact. A question is graded only if all possible values give the same
-  // answer; otherwise the page shows `words`.
+  // The values that decide questions, keyed by name. For each, `values` has the results that the
+  // measurement allows; of a range it has the two ends. A value that is not in this map is exact. A
+  // question is graded only if all allowed results give the same answer. Otherwise the page shows
+  // the sentence `words`.
   /** @returns {Record<string, Possible>} */
   get possible() {
     return {};

@@ -103,8 +103,8 @@ export function keyLine(entries) {
 }
 
 // Draw the two lines "distance" and "floor". All numbers of a point are from 0 to 1: `at` is the
-// share of all draws that were made by then, and `distance` and `floor` are the heights of the
-// lines.
+// share of all draws that had been made at this point, and `distance` and `floor` are the heights
+// of the lines.
 /**
  * @param {SVGElement} curve
  * @param {{ at: number, distance: number, floor: number }[]} points

@@ -1,12 +1,13 @@
-// A chart of Plotly as a part of a view.
+// A view that contains a Plotly chart.
 
 import { Chart } from "./charts.js";
 import { Component, html } from "./view.js";
 
 /** @typedef {{ figure: Figure | null, label: string, theme: Theme, look: string }} ChartProps `look` names the colours and sizes of the theme */
 
-// The element of the chart is an empty one, whose content Plotly owns. The view must put it behind
-// an element of the class "chart-head", which receives the buttons that save the chart.
+// The view makes an empty element, and Plotly draws the chart into it. A parent view must put this
+// element after an element of the class "chart-head", which receives the buttons that save the
+// chart.
 /** @extends {Component<ChartProps>} */
 export class ChartView extends Component {
   componentDidMount() {
@@ -36,7 +37,7 @@ export class ChartView extends Component {
   }
 }
 
-// The part of ChartProps that follows from the theme.
+// Return those properties of a ChartView that depend on the theme.
 /** @param {Theme} theme */
 export function lookOf(theme) {
   return { theme, look: `${theme.name} ${theme.isLarge}` };

@@ -273,7 +273,8 @@ class ChartSave {
     this.join(titleOf(box.closest(".scroller") ?? box));
   }
 
-  // Put the buttons next to the title. A view has made the row for both; elsewhere it is made here.
+  // Put the buttons next to the title. A title in a view is already a row with space for the
+  // buttons; for any other title, make such a row.
   /** @param {Element} title */
   join(title) {
     if (title.matches(".chart-head")) return title.append(this.bar);
@@ -304,7 +305,8 @@ class ChartSave {
   }
 }
 
-// Return the nearest heading before an element, or the row of a view that contains it.
+// Return the nearest heading before an element. In a view, return the row that contains the
+// heading.
 /**
  * @param {any} element
  * @returns {Element}

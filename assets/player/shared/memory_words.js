@@ -1,7 +1,8 @@
 // Sizes of memory in words: a single size, and the memory that a method needs in addition to the
 // target.
 
-const WHOLE = 1e8; // bytes; a larger sum is written in whole megabytes, a smaller one in tenths
+// Bytes; from this sum on, sizes are written in whole megabytes, below it in tenths of a megabyte.
+const WHOLE = 1e8;
 
 // Write a size with two significant figures, or three between 100 MB and 1 GB.
 /** @param {number} count */

@@ -4,8 +4,8 @@
 import { element } from "./dom.js";
 
 export class Page {
-  // Each subclass sets these. `id` is the name of the page in the address (?view=…), of its folder
-  // and of its HTML file. `title` is the text on its tab.
+  // Each subclass sets `id` and `title`. `id` is the name of the page in the address (?view=…), of
+  // its folder and of its HTML file. `title` is the text on its tab.
   static id = "";
   static title = "";
   // True if the page draws all its elements as a function of its state (shared/store.js). Such a

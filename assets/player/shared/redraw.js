@@ -182,7 +182,8 @@ export class Redraw {
   }
 
   // The noise floor: the expected distance from p if the same number of tokens was drawn from p
-  // itself. It is the sum of E|X/n - p| over the bins, where X is binomial.
+  // itself. It is half of the sum of E|X/n - p| over the bins, where n is the number of draws and X
+  // the binomial number of draws that end in a bin.
   get floor() {
     const terms = this.plan.p.map((p) =>
       Math.sqrt((p * (1 - p)) / (2 * Math.PI * Math.max(1, this.count))),

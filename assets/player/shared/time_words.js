@@ -4,8 +4,10 @@
 import { wholePercents } from "./number_words.js";
 import { EQUAL, FASTER, verdictOf } from "./speedup_words.js";
 
-const DEAR = 1.25; // number of baseline steps from which a check no longer takes "about the same" time
-const SLOW = 0.05; // share of a lane's time by which the first token must be later to be mentioned
+// A check that takes more baseline steps than this does not take "about the same" time.
+const DEAR = 1.25;
+// A later first token is mentioned if its delay exceeds this share of the lane's time.
+const SLOW = 0.05;
 const WHOLE_RUN = "but a small one for the whole run, which also reads the prompt.";
 
 // Return a sentence on the cost and gain of a round, or "" until both lanes have more than one

@@ -8,8 +8,11 @@ import { compared, decimals, drawn, inProportion, percent } from "./number_words
 
 // The threshold for u as a formula. All tables use this text.
 export const RULE = "min(1,\u00a0p/q)";
-export const PICKED_RULE = "min(1,\u00a0p/1)"; // a token that was drafted without a random draw counts as q = 1
-const JOINT_RULE = "h"; // a rule for whole paths: the chance of the path up to this token
+// The threshold of a token that was drafted without a random draw, so that q counts as 1.
+export const PICKED_RULE = "min(1,\u00a0p/1)";
+// The threshold of a rule that judges whole paths: the chance that the path up to this token
+// passes.
+const JOINT_RULE = "h";
 const GREEDY_RULE = "most probable?";
 export const GREEDY_NOTE =
   "At temperature 0 a guess is kept only where it is the target’s most probable token. p and q are raw, at T = 1.";

@@ -1,7 +1,7 @@
 // The view library (assets/player/vendor) as the pages use it. A view is a function from values to
-// elements; `html` writes elements as they would stand in HTML, and never parses a value as HTML.
-// Two things differ from HTML: a line break next to an element or a value is no space, and an
-// attribute that is switched off needs a value that is no text, such as spellcheck=${false}.
+// elements; `html` accepts elements in the syntax of HTML, and never parses a value as HTML. Two
+// things differ from HTML. A line break next to an element or a value is no space. To switch an
+// attribute off, pass false and not a text, as in spellcheck=${false}.
 
 import htm from "../vendor/htm.js";
 import { Component, h, render } from "../vendor/preact.js";
@@ -11,13 +11,14 @@ import { Component, h, render } from "../vendor/preact.js";
 export const html = htm.bind(h);
 export { Component, render };
 
-// Return a listener that passes on what its field contains.
+// Return a listener that passes the content of its field to `take`.
 /** @param {(value: string) => void} take */
 export function valueTo(take) {
   return (/** @type {any} */ { currentTarget }) => take(currentTarget.value);
 }
 
-// Return a listener of a form. The browser itself never sends a form.
+// Return a listener for the event "submit" of a form. It calls `act` and keeps the browser from
+// sending the form.
 /** @param {() => void} [act] */
 export function submitTo(act) {
   return (/** @type {Event} */ event) => {

@@ -10,11 +10,11 @@ const SURE = 0.9999; // from this threshold on, S cannot be computed from h, bec
 
 /** @typedef {{ node: number, p: number, S: number | null, h: number, u: number | null }} BlockNumbers */
 
-// Return the numbers of every guess of a chain: the product `p` of p/q up to this guess, cut to 1 at
-// each guess; `S`, the sum over all tokens of the part by which this product times the target's
-// probability exceeds the draft's, after the guess; the threshold `h`; and the draw `u`. S follows
-// from h = S / (S + 1 - p). It is null for the last guess, which needs none, and if the product is
-// 1, because h is then 1 whatever S is.
+// Return the numbers of every guess of a chain: the product `p` of p/q up to this guess, cut to 1
+// at each guess; the sum `S` of max(0, `p` P(x) - Q(x)) over all tokens x, where P and Q are the
+// distributions of the target and the draft after the guess; the threshold `h`; and the draw `u`. S
+// follows from h = S / (S + 1 - p). It is null for the last guess, which needs no S. It is also
+// null if the product is 1, because h is then 1 whatever S is.
 /**
  * @param {Round} round
  * @returns {BlockNumbers[]}
@@ -44,8 +44,8 @@ export class BlockPicture {
     this.box.hidden = true;
   }
 
-  // Draw the chain at a moment after the target's forward, which brings the numbers; until then hide
-  // the picture. `stage` returns what is known of a node (`stageOf` in moments.js).
+  // Draw the chain. Hide the picture until the target's forward has run, because it gives the
+  // numbers. `stage` returns what is known of a node (`stageOf` in moments.js).
   /**
    * @param {Trace} trace
    * @param {Round} round

@@ -147,8 +147,9 @@ export function judgedWhole(round) {
   };
 }
 
-// Return the levels that count for the rates, and how many rejected levels after the first one do
-// not: a rule that judges whole paths reads all their guesses, but the draft fails only once.
+// Return the levels that count for the rates (`levels`), and the number of rejected levels that do
+// not count (`behind`). Of the rejected levels, only the first counts. A rule that judges whole paths reads
+// the later ones as well, but the draft fails only once.
 /** @param {string[]} levels */
 function counted(levels) {
   const first = levels.indexOf("rejected");

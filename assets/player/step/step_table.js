@@ -164,8 +164,9 @@ function around(nodes, selected) {
 }
 
 // Return the nodes that may be examined after the verdict on a node. If the node was accepted,
-// these are its children. If it was rejected, these are its later siblings. A rule that judges whole
-// paths reads the nodes upwards, and after an accepted node only those before it.
+// these are its children. If it was rejected, these are its later siblings. A rule that judges
+// whole paths examines each node after its children, and after an accepted node only the nodes
+// above it.
 /**
  * @param {Round} round
  * @param {number} node

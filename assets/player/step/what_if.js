@@ -227,8 +227,8 @@ function thresholdWords(text, outcome, accept) {
   return `Drag u: ${text} is ${fate}, ${accept}.`;
 }
 
-// Return the sentence about u for a rule that judges whole paths, where the draw that passes decides
-// about all guesses before it.
+// Return the sentence about u for a rule that judges whole paths. If the draw of a guess passes,
+// the rule also accepts all guesses before it.
 /**
  * @param {string} text
  * @param {Round} round

@@ -38,7 +38,8 @@ export function blockNumbers(found) {
   };
 }
 
-// Return what the prompts allow for the gain at the usual draft length.
+// Return the range of the gain at the usual draft length: the prompts are a sample, so the gain is
+// not known exactly.
 /**
  * @param {{ rows: GainRow[] } | null} found
  * @returns {Record<string, Possible>}

@@ -1,5 +1,6 @@
 // The verdicts of two rules on the same recorded chain with the same draws: token by token, and
-// block verification. The round was judged by block verification, so its record has the limits h.
+// block verification. The round was judged by block verification, so its record has the thresholds
+// h.
 
 /** @typedef {{ p: number, q: number, ratio: number, accept: number, carried: number, h: number, u: number }} ChainGuess `accept` is min(1, p/q); `carried` is the product of the ratios so far, cut to 1 after each guess */
 
@@ -41,8 +42,8 @@ export function examined(guesses, isBlock) {
   return all.slice(Math.max(0, keptAsBlock(guesses) - 1)).reverse();
 }
 
-// Return S of a guess that is not the last: how much of the carried ratio times p is beyond q, summed
-// over all tokens. The record has h = S / (S + 1 - carried), from which S follows.
+// Return S of a guess that is not the last: the sum of max(0, `carried` p - q) over all tokens
+// after the guess. S follows from the recorded h = S / (S + 1 - carried).
 /** @param {ChainGuess} guess */
 export function owedAfter({ h, carried }) {
   return h < 1 ? (h * (1 - carried)) / (1 - h) : undefined;

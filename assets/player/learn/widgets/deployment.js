@@ -53,7 +53,7 @@ const USUAL = {
   answer: 300,
 };
 const WORTH = 1.05; // smallest speedup that justifies a second model
-// The speedup for whole requests below which a plan must be in an exercise.
+// An exercise asks for a plan whose speedup for whole requests is below this value.
 const SHORT = 1.2;
 
 export class Deployment extends Widget {

@@ -78,7 +78,8 @@ export function quantisedNumbers(found) {
   };
 }
 
-// Return what the passes allow for the values that decide questions about the three precisions.
+// Return the results that the measured passes allow, for each value that decides a question about
+// the three precisions.
 /**
  * @param {QuantisedMessage} found
  * @returns {Record<string, Possible>}

@@ -2,7 +2,7 @@
 
 /** @typedef {{ task: string, length: number, plain: { tokens: number, seconds: number }, drafted: { tokens: number, seconds: number }, speedups: number[], rounds: string[][] }} RaceMessage `speedups` are those of all repeats; the times are those of the middle one */
 
-const EARLY = 20; // number of examined tokens
+const EARLY = 20; // the number of examined tokens after which the early acceptance rate is taken
 
 // Return the values of a race for an exercise.
 /** @param {RaceMessage | null} found */
@@ -42,7 +42,7 @@ export function raceNumbers(found) {
   };
 }
 
-// Return what the repeats allow for the speedup.
+// Return the range of the speedups that the repeats measured.
 /**
  * @param {RaceMessage | null} found
  * @returns {Record<string, Possible>}

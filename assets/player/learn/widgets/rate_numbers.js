@@ -6,8 +6,9 @@
 // Return the rates that follow from the share of drafts accepted up to each position.
 /** @param {number[]} positions */
 export function fromPositions(positions) {
-  const accepted = positions.reduce((sum, share) => sum + share, 0); // per draft
-  const examined = 1 + accepted - (positions.at(-1) ?? 0); // the first token, and each one after an accepted token
+  const accepted = positions.reduce((sum, share) => sum + share, 0); // accepted tokens per draft
+  // Examined tokens per draft: the first one, and each one after an accepted token.
+  const examined = 1 + accepted - (positions.at(-1) ?? 0);
   return { alpha: accepted / examined, used: accepted / positions.length, length: 1 + accepted };
 }
 

@@ -3,7 +3,7 @@
 
 /** @typedef {{ title: string, hasOne: boolean, of: (point: any) => number, written: (value: number) => string, note: (point: any) => string, error: (point: any) => number }} Shown `error` is the standard error of a counted value; a timed one has 0, because its repeats show its noise */
 
-const SURE = 2; // values that are counted are known to this many standard errors
+const SURE = 2; // a counted value has a range of this many standard errors on both sides
 
 const tokens = (/** @type {number | null} */ value) =>
   value === null ? "" : `${value.toFixed(2)} tokens a look`;
@@ -127,8 +127,9 @@ function rateError({ acceptance_rate: rate, acceptance_by_depth: depths }) {
   return rate === null || !examined ? 0 : Math.sqrt((rate * (1 - rate)) / examined);
 }
 
-// Return the range that a measurement allows for a point: that of its repeats, or two standard errors
-// on both sides of a counted value. A single timed run is as uncertain as plain decoding beside itself.
+// Return the range that a measurement allows for a point: that of its repeats, or two standard
+// errors on both sides of a counted value. A single timed run is as uncertain as repeated
+// measurements of plain decoding (`noise`).
 /**
  * @param {any} point
  * @param {Shown} shown
@@ -143,7 +144,8 @@ export function rangeOf(point, shown, noise) {
   return noise.length ? [value / by, value * by] : [0, Infinity];
 }
 
-// Return what the measurement allows for the values that decide questions about a sweep.
+// Return the results that the noise of the measurement allows, for each value that decides a
+// question about a sweep.
 /**
  * @param {any[]} points
  * @param {Shown} shown

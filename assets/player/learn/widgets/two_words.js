@@ -195,7 +195,8 @@ export class TwoWords extends Widget {
     return table;
   }
 
-  // Show how often each text comes out under a rule, and a mark where the target has it.
+  // Draw a bar with the probability that each text has under a rule, and a mark at the target's own
+  // probability.
   /** @param {string} name */
   texts(name) {
     const rule = this.answer[name];
@@ -249,7 +250,7 @@ function percent(share) {
   return `${(100 * share).toFixed(0)} %`;
 }
 
-// Rounding leaves a distance of about 1e-17 where the sums are equal.
+// Return 0 for a distance that comes only from rounding, which is about 1e-17.
 /** @param {number} distance */
 function rounded(distance) {
   return distance < 1e-9 ? 0 : distance;

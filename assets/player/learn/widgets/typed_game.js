@@ -91,9 +91,9 @@ export function lead({ rate: own }, { rate: other }) {
   return own === undefined || other === undefined ? undefined : own - other;
 }
 
-// Return by how much the rates may differ: the difference, and two standard errors on both sides.
-// Each rate is that of two more tokens, one of them accepted, so that a few tokens of one outcome do
-// not look certain.
+// Return the range in which the difference of the two rates probably lies: two standard errors on
+// both sides of it. The errors are computed as if two more tokens had been examined, one of them
+// accepted. Otherwise a few tokens with the same outcome would look certain.
 /**
  * @param {{ rate: number | undefined, kept: number, examined: number }} own
  * @param {{ rate: number | undefined, kept: number, examined: number }} other
