@@ -624,6 +624,7 @@ _PLACES: dict[str, Sight] = {
     "on-the-clock": _lesson("Drafting ahead", "ahead-of-time", "on-the-clock"),
     "names": _lesson("Three numbers with one name", "exercise-names", "names"),
     "block": _lesson("Judge the block", "judge-the-block", "from-the-end"),
+    "free-tokens": _lesson("Which tokens were free?", "free-tokens", "mark"),
     "copied": _lesson("Copy what came before", "copy-what-came-before", "suffix"),
     "exercise-rates": _lesson("Acceptance, token by token", "exercise-hundred", "acceptance"),
     "judged": Sight(
@@ -736,7 +737,7 @@ _SEEN: dict[str, str] = {
     "ngram_pool": "lookahead",
     "lookahead_guess": "lookahead",
     "suffix_tree": "copied suffix",
-    "forced_token": "race",
+    "forced_token": "free-tokens race",
     "successor_table": "recycling",
     "vocabulary_share": "vocabulary",
     "reencoding": "vocabulary",

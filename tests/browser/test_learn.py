@@ -52,6 +52,7 @@ KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
     "drawn": ((".guess .redraw .primary", "Enter"),),
     "found": ((".guess .redraw .primary", "Enter"),),
     "failed": (("[data-next]", "Enter"),),
+    "compared": (("[data-compare]", "Enter"),),
     # the numbers of the recorded race: its tokens per forward, and its draft length
     "converted": (
         (".rate-names [data-name=value]", "Control+a", *"4.17"),

@@ -25,6 +25,7 @@ import {
   owedAfter,
 } from "../../assets/player/learn/widgets/chain_verdicts.js";
 import { copiedNumbers, firstFailure } from "../../assets/player/learn/widgets/copied_rounds.js";
+import { freeNumbers, markedCounts } from "../../assets/player/learn/widgets/free_numbers.js";
 import { clockNumbers, clockRound } from "../../assets/player/learn/widgets/clock_rounds.js";
 import { isRead } from "../../assets/player/learn/widgets/eagle_moment.js";
 import {
@@ -879,4 +880,14 @@ test("tokens per forward and accepted / drafted convert into each other, but not
   ]) {
     assert.equal(fromTotal(name, value, K), null, `${name} ${value} with K = ${K}`);
   }
+});
+
+test("forced tokens are those with one allowed token, and rounds do not yield the first token", () => {
+  const tokens = [1, 29, 1, 2].map((allowed) => ({ text: "x", allowed }));
+  const row = (forced, rounds) => ({ drafts_forced: forced > 0, rounds, tokens: 4, forced });
+  const found = freeNumbers({ model: "m", K: 5, tokens, rows: [row(0, 3), row(1, 2)] });
+  assert.deepEqual([found.free, found.share, found.drafted], [2, 0.5, 1]);
+  assert.deepEqual([found.plain_per_round, found.forced_per_round, found.gain], [1, 1.5, 1.5]);
+  assert.deepEqual(markedCounts(tokens, new Set([0, 1])), { right: 1, wrong: 1 });
+  assert.deepEqual(freeNumbers(null), {});
 });

@@ -20,11 +20,12 @@ from specviz.records import Drawing, Outcome, Round
 from specviz.sizing.shape import MODELS
 from specviz.trace_file import decode
 from specviz.ui.course import batch_order as batch_orders
-from specviz.ui.course import block_orders, copy_orders, pair_orders
+from specviz.ui.course import block_orders, copy_orders, forced_orders, pair_orders
 from specviz.ui.course.batch_order import LENGTH, ROWS, batch_order
 from specviz.ui.course.block_orders import blocks_order
 from specviz.ui.course.copy_orders import CopiesOrder, copies_order
 from specviz.ui.course.course import course_offer
+from specviz.ui.course.forced_orders import ForcedOrder, forced_order
 from specviz.ui.course.lesson_recordings import RECORDED, recorded
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
 from specviz.ui.course.pair_orders import (
@@ -144,7 +145,7 @@ def test_a_lesson_s_work_is_queued_and_unknown_work_is_refused() -> None:
     question = {"form": FORM, "written": [], "typed": "", "ticket": TICKET}
     assert course.drive({"what": "typed", **question}) == {"error": None}
     assert [each["kind"] for each in heard(handlers, TICKET)] == ["loading", "typed", "end"]
-    names = "typed, forwards, sweep, rounding, batch, blocks, copies, head, race, quantised"
+    names = "typed, forwards, sweep, rounding, batch, blocks, copies, forced, head, race, quantised"
     assert f"'what' must be one of {names}" in course.drive({"what": "x", **question})["error"]
 
 
@@ -283,6 +284,19 @@ def test_drafters_that_copy_write_the_same_answer_to_the_conversation(
     assert [turn["role"] for turn in copies["turns"]] == ["user", "assistant", "user"]
 
 
+def test_forced_tokens_as_drafts_save_rounds_and_keep_the_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forced_orders, "TOKENS", 24)
+    forced, _ = messages_of(ForcedOrder(pair_named(BUNDLED)))
+    without, with_forced = forced["rows"]
+    assert without["is_same"] and with_forced["is_same"]
+    assert without["forced"] == 0 < with_forced["forced"]
+    assert with_forced["rounds"] < without["rounds"]
+    free = [each for each in forced["tokens"] if each["allowed"] == 1]
+    assert len(free) >= with_forced["forced"]
+
+
 def answer_of(rounds: list[dict[str, Any]]) -> str:
     parts = ["".join(each["draft"][: each["kept"]]) + (each["extra"] or "") for each in rounds]
     return "".join(parts)
@@ -291,8 +305,10 @@ def answer_of(rounds: list[dict[str, Any]]) -> str:
 def test_the_conversation_needs_the_chat_model(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = replace(pair_named(CHAT), is_here=False)
     monkeypatch.setattr(copy_orders, "pair_named", lambda _: gone)
-    with pytest.raises(InputError, match=f"must be on this machine: .* --get {CHAT}"):
-        copies_order({})
+    monkeypatch.setattr(forced_orders, "pair_named", lambda _: gone)
+    for order in (copies_order, forced_order):
+        with pytest.raises(InputError, match=f"must be on this machine: .* --get {CHAT}"):
+            order({})
 
 
 def test_two_words_are_enumerated_for_every_rule() -> None:
@@ -326,6 +342,7 @@ def test_a_recorded_lesson_shows_what_its_texts_say() -> None:
     assert messages["head"]["drafted"] < messages["head"]["vocabulary"]
     paces = [len(row["rounds"]) for row in messages["batch"]["rows"]]
     assert len(set(paces)) > 1, "no row is luckier than another"
+    assert all(row["is_same"] for row in messages["forced"]["rows"])
     copies = messages["copies"]["rows"]
     assert len({answer_of(row["rounds"]) for row in copies}) == 1
     (lookup, suffix), (far_lookup, far_suffix) = (

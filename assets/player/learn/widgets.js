@@ -4,6 +4,7 @@ import { AcceptReject } from "./widgets/accept_reject.js";
 import { AheadClock } from "./widgets/ahead_clock.js";
 import { BlockGain } from "./widgets/block_gain.js";
 import { CopiedText } from "./widgets/copied_text.js";
+import { FreeTokens } from "./widgets/free_tokens.js";
 import { Deployment } from "./widgets/deployment.js";
 import { DraftLength } from "./widgets/draft_length.js";
 import { EagleHead } from "./widgets/eagle_head.js";
@@ -42,6 +43,7 @@ const ALL = [
   TwoWords,
   BlockGain,
   CopiedText,
+  FreeTokens,
   RateNames,
 ];
 

@@ -15,6 +15,7 @@ from specviz.ui.course.block_orders import blocks_order, two_words_answer
 from specviz.ui.course.copy_orders import copies_order
 from specviz.ui.course.deployment_answer import deployment_answer
 from specviz.ui.course.engine_orders import no_engine, quantised_order, servers_order
+from specviz.ui.course.forced_orders import forced_order
 from specviz.ui.course.lesson_recordings import recorded
 from specviz.ui.course.lesson_sweeps import lesson_sweep
 from specviz.ui.course.pair_orders import forwards_order, head_order, rounding_order
@@ -34,6 +35,7 @@ ORDERS: dict[str, Take] = {
     "batch": batch_order,
     "blocks": blocks_order,
     "copies": copies_order,
+    "forced": forced_order,
     "head": head_order,
     "race": race_order,
     "quantised": quantised_order,

@@ -32,6 +32,7 @@ from specviz.ui.course.engine_orders import (
     quantised_order,
     servers_order,
 )
+from specviz.ui.course.forced_orders import forced_order
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
 from specviz.ui.course.pair_orders import NUMBERS, forwards_order, head_order, rounding_order
 from specviz.ui.course.race_order import RACES, race_order
@@ -112,6 +113,7 @@ def _makers() -> Mapping[str, Callable[[], list[Message]]]:
         "batch": lambda: _messages(batch_order({})),
         "blocks": lambda: _messages(blocks_order({}, BLOCK_PROMPTS)),
         "copies": lambda: _messages(copies_order({})),
+        "forced": lambda: _messages(forced_order({})),
         "head": lambda: _messages(head_order({"form": form})),
         "servers": lambda: _messages(servers_order({})),
         **{f"quantised-{name}": partial(_quantised, name) for name in MODELS},
