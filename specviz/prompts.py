@@ -215,7 +215,7 @@ def _of_object(value: object) -> Prompt:
     if not isinstance(value, dict) or not {"prompt", "messages"} & value.keys():
         raise ValueError("a prompt must be an object with prompt or messages")
     if {"prompt", "messages"} <= value.keys():
-        raise InputError("prompt must not be given together with messages")
+        raise InputError("'prompt' and 'messages' must not be given together")
     system, is_raw = value.get("system", ""), value.get("raw", False)
     if not isinstance(system, str):
         raise InputError(f"system must be text, got {short(system)}")
@@ -244,7 +244,9 @@ def _conversation(messages: object) -> Conversation:
 
 def _turn(message: object) -> Turn:
     if not isinstance(message, dict):
-        raise InputError(f"messages must be objects with role and content, got {short(message)}")
+        raise InputError(
+            f"messages must be objects with 'role' and 'content', got {short(message)}"
+        )
     role, content = message.get("role"), message.get("content")
     if role not in ROLES:
         raise InputError(f"role must be one of {', '.join(ROLES)}, got {short(role)}")

@@ -70,10 +70,10 @@ def test_a_name_that_no_file_can_have_is_refused_by_name() -> None:
         (
             "a.jsonl",
             b'{"prompt": "x", "messages": []}',
-            "prompts line 1 is invalid: prompt must not be given together with messages",
+            "prompts line 1 is invalid: 'prompt' and 'messages' must not be given together",
         ),
         ("a.jsonl", b'{"messages": []}', "line 1 is invalid: messages must be a list of turns"),
-        ("a.jsonl", b'{"messages": ["x"]}', "messages must be objects with role and content"),
+        ("a.jsonl", b'{"messages": ["x"]}', "messages must be objects with 'role' and 'content'"),
         (
             "a.jsonl",
             b'{"messages": [{"role": "robot", "content": "x"}]}',

@@ -160,11 +160,11 @@ def _bench_with_engine(plan: Plan, options: Namespace, progress: Progress) -> di
             "peer must not be given with batch-size, because the peer decodes one text at a time"
         )
     if plan.temperature != 0:
-        raise InputError(f"temperature must be 0 with peer, got {plan.temperature:g}")
+        raise InputError(f"temperature must be 0 with 'peer', got {plan.temperature:g}")
     if plan.dtype != "float32":
-        raise InputError(f"dtype must be float32 with peer, got {plan.dtype!r}")
+        raise InputError(f"dtype must be float32 with 'peer', got {plan.dtype!r}")
     if plan.device not in ("auto", "cpu"):
-        raise InputError(f"device must be cpu or auto with peer, got {short(plan.device)}")
+        raise InputError(f"device must be cpu or auto with 'peer', got {short(plan.device)}")
     # These checks come before loading and converting the weights, which takes several seconds.
     check_methods(plan.methods)
     for task in plan.tasks:

@@ -112,7 +112,7 @@ def _budget(options: Namespace) -> str | None:
     budget: str | None = options.budget
     if not options.measure:
         if budget is not None:
-            raise InputError(f"budget must be given together with measure, got {budget!r} alone")
+            raise InputError(f"budget must be given together with 'measure', got {budget!r} alone")
         return None
     if budget is not None and budget not in BUDGETS:
         raise InputError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")

@@ -74,12 +74,14 @@ def models(options: Namespace, progress: Progress) -> list[dict[str, Any]]:
     if options.inflate is not None:
         return [_inflated(options)]
     if options.shape or options.model:
-        raise InputError("shape and model must be given together with inflate, got no inflate")
+        raise InputError(
+            "'shape' and 'model' must be given together with 'inflate', got no 'inflate'"
+        )
     if options.check is None:
         return [_describe_pair(pair) for pair in pairs()]
     if len(options.check) > 2:
         raise InputError(
-            f"check must name a target and at most one draft, got {len(options.check)} models"
+            f"'check' must name a target and at most one draft, got {len(options.check)} models"
         )
     return [_pair_report(custom_pair(*options.check), options.device, options.dtype)]
 

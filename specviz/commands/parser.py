@@ -75,7 +75,8 @@ class CommandParser(Parser):
                 raise
             name = self.prog.rpartition(" ")[2]
             raise InputError(
-                f"command {name} needs the package {package}, which is not installed"
+                f"command {name} needs the package {package}, which is not installed: "
+                "install it with pip"
             ) from None
         command.add_flags(self)
         self.set_defaults(chosen=command)

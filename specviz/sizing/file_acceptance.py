@@ -118,9 +118,12 @@ def read_sweep_acceptance(text: str, name: str) -> FileAcceptance:
             f"sweep must be a complete file that `sweep --output` wrote, got {short(name)}"
         ) from None
     if mixed:
-        raise InputError(f"sweep must have one pair and one method, but varies {mixed[0]}")
+        raise InputError(f"sweep must have one pair and one method, got one that varies {mixed[0]}")
     if rate is None:
-        raise InputError(f"sweep must have points with an acceptance rate, got {short(name)}")
+        raise InputError(
+            f"sweep must have points with an acceptance rate, got none in {short(name)}: sweep a "
+            "method that drafts"
+        )
     if not rate.is_enough:
         raise InputError(
             f"sweep must have at least {FEWEST} examined guesses for an acceptance rate, each text "

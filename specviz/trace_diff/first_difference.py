@@ -108,7 +108,8 @@ def shared_texts(a: Trace, b: Trace) -> dict[int, str]:
         if texts.setdefault(token_id, text) != text:
             raise InputError(
                 f"traces must have the same tokenizer, but token {token_id} is "
-                f"{reprlib.repr(texts[token_id])} in a and {reprlib.repr(text)} in b"
+                f"{reprlib.repr(texts[token_id])} in the first trace and "
+                f"{reprlib.repr(text)} in the second"
             )
     return texts
 

@@ -6,7 +6,8 @@ before children, there is one accepted path, and each round continues from token
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from specviz.errors import InputError, short, whole_between
@@ -116,15 +117,22 @@ def _check_lane(lane: Lane, path: str) -> None:
             raise InputError(f"{path}.rounds[{index}].i must be {index}, got {each.index}")
 
 
+def _repeated(values: Sequence[Hashable]) -> object:
+    """Return the value that occurs most often."""
+    return Counter(values).most_common(1)[0][0]
+
+
 def _check_trace(trace: Trace, path: str) -> None:
     ids = [token_id for token_id, _ in trace.token_texts]
     if len(set(ids)) != len(ids):
-        raise InputError(f"{path}.tokens must name each token once, got a repeat")
+        raise InputError(f"{path}.tokens must name each token once, got {_repeated(ids)} twice")
     if not trace.lanes:
         raise InputError(f"{path}.lanes must have at least one lane, got none")
     names = [lane.name for lane in trace.lanes]
     if len(set(names)) != len(names):
-        raise InputError(f"{path}.lanes must have unique names, got a repeat")
+        raise InputError(
+            f"{path}.lanes must have unique names, got {short(_repeated(names))} twice"
+        )
     for index, lane in enumerate(trace.lanes):
         _check_contexts(lane, len(trace.prompt_ids), f"{path}.lanes[{index}]")
 

@@ -33,7 +33,10 @@ def race_request(form: Mapping[str, Any]) -> RaceRequest:
     """
     unknown = sorted(set(form) - set(SETTINGS))
     if unknown:
-        raise InputError(f"{unknown[0]} is not a setting of a race")
+        raise InputError(
+            "form must have only settings of a race (docs/reference/settings.md lists them), "
+            f"got {short(unknown[0])}"
+        )
     method = form_method(form)
     request = RaceRequest(
         pair=form_pair(form),

@@ -111,7 +111,7 @@ def test_settings_that_cannot_run_here_do_not_stop_the_others() -> None:
     [
         (["--number", "33"], "number must be a whole number from 1 to 32, got 33"),
         (["--number", "x"], "number must be a whole number, got 'x'"),
-        (["--budget", "long"], "budget must be given together with measure, got 'long' alone"),
+        (["--budget", "long"], "budget must be given together with 'measure', got 'long' alone"),
         (["--measure", "--budget", "huge"], "budget must be one of short, usual, long, got 'huge'"),
         (["--measure", "--device", "abacus"], "device must be one of"),
         (["--measure", "--dtype", "int3"], "dtype must be one of"),

@@ -128,7 +128,7 @@ def test_models_reports_on_a_target_alone(capsys):
     assert report["draft"] is None and report["relation"] is None and report["problems"] == []
     assert "prompt-lookup" in report["methods"] and "draft-model" not in report["methods"]
     status, _, err = run(capsys, "models", "--check", target, target, target)
-    assert status == 2 and "check must name a target and at most one draft, got 3 models" in err
+    assert status == 2 and "'check' must name a target and at most one draft, got 3 models" in err
 
 
 def test_the_report_on_two_models_uses_the_requested_precision(capsys):

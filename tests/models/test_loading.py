@@ -170,7 +170,9 @@ def test_weights_that_do_not_fit_in_memory_are_refused_with_that_reason(
     for place in ("transformers.AutoModelForCausalLM.from_pretrained", f"{CHECK}.LibraryModel"):
         with monkeypatch.context() as patch:
             patch.setattr(place, fail)
-            assert refusal(folder).endswith("does not fit into the memory of cpu")
+            assert refusal(folder).endswith(
+                "does not fit into the memory of cpu: choose a smaller model"
+            )
 
 
 def test_weights_with_another_shape_are_refused(save_model: Save) -> None:

@@ -54,7 +54,7 @@ def test_the_same_texts_in_several_batches_count_once() -> None:
         ),
         (
             text({"setting": {}, "rounds": 3, "acceptance_by_depth": []}),
-            "sweep must have points with an acceptance rate, got 's.jsonl'",
+            "sweep must have points with an acceptance rate, got none in 's.jsonl'",
         ),
         (text(point(900, 9), axes=[["method", ["eagle"]]]), "must have one pair and one method"),
         ("[1, 2]", "sweep must be a complete file that `sweep --output` wrote, got 's.jsonl'"),

@@ -205,7 +205,8 @@ def test_different_tokenizers_are_refused():
     with pytest.raises(InputError) as refused:
         difference(TRACE, other)
     assert str(refused.value) == (
-        "traces must have the same tokenizer, but token 0 is 'def' in a and 'other' in b"
+        "traces must have the same tokenizer, but token 0 is 'def' in the first trace "
+        "and 'other' in the second"
     )
 
 

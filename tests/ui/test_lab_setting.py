@@ -80,7 +80,7 @@ def test_advice_and_a_sweep_with_the_same_form_decode_the_same_prompts() -> None
 @pytest.mark.parametrize(
     ("prompts", "sentence"),
     [
-        ("4", "prompts must be an object with a count or a text, got '4'"),
+        ("4", "prompts must be an object with 'count' or 'text', got '4'"),
         ({"count": ""}, "count must be a whole number from 1 to 40, got ''"),
         ({"text": " "}, "prompts must have at least one text of your own"),
         ({"text": "a\nb", "count": "3"}, "count must be a whole number from 1 to 2"),

@@ -184,8 +184,10 @@ def _goes_by(step: dict[str, Any]) -> Any:
 def _json(file: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InputError(f"tokenizer cannot be read from {str(file)!r}") from None
+    except OSError as error:
+        raise InputError(f"tokenizer cannot be read from {str(file)!r}: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"tokenizer must be a JSON file, got {str(file)!r}") from None
     return found
 
 

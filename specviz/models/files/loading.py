@@ -210,7 +210,10 @@ def _header_fault(folder: Path, config: Any) -> str | None:
 
 def _read_gguf(survey: Survey, file: Path, dtype: torch.dtype, placement: Placement) -> Any:
     if placement.is_spread:
-        raise InputError(f"model {survey.source!r} must fit on one GPU, because it is a GGUF file")
+        raise InputError(
+            f"model {survey.source!r} must fit on one GPU, because it is a GGUF file: "
+            "choose a smaller quantisation"
+        )
     return dequantised(file, survey.config, dtype, attention_of(survey.config))
 
 
@@ -272,4 +275,7 @@ def _own_kind(device: torch.device) -> type[LlamaModel]:
 
 
 def _too_large(source: str, placement: Placement) -> InputError:
-    return InputError(f"model {source!r} does not fit into the memory of {placement.device}")
+    return InputError(
+        f"model {source!r} does not fit into the memory of {placement.device}: "
+        "choose a smaller model"
+    )

@@ -90,8 +90,8 @@ def _read(file: Path, layers: int) -> SelfDrafting:
     is_plain = all(type(layer) is int for layer in skipped)
     if not is_plain or len(set(skipped)) < len(skipped) or not set(skipped) < allowed:
         raise InputError(
-            f"skipped_layers in {FILE} must be different layer numbers from 0 to {layers - 1}, "
-            f"got {list(skipped)!r}"
+            f"skipped_layers in {FILE} must be different layer numbers from 0 to {layers - 1} and "
+            f"leave at least one layer, got {list(skipped)!r}"
         )
     return SelfDrafting(exit_layer, skipped)
 
@@ -114,8 +114,8 @@ def layer_skipping(model: LlamaModel, skipped: Sequence[int]) -> LlamaModel:
     kept = [i for i in range(info.layers) if i not in set(skipped)]
     if not kept or len(kept) != info.layers - len(skipped):
         raise InputError(
-            f"skipped_layers must be different layer numbers from 0 to {info.layers - 1}, "
-            f"got {list(skipped)!r}"
+            f"skipped_layers must be different layer numbers from 0 to {info.layers - 1} and leave "
+            f"at least one layer, got {list(skipped)!r}"
         )
     with _lock:
         made = _skipping.setdefault(model, {})

@@ -112,7 +112,7 @@ def _form(question: Mapping[str, Any]) -> dict[str, str]:
 def _prompts(task: str, is_chat: bool, given: object) -> tuple[str | None, tuple[Prompt, ...]]:
     """Return the task (None for the user's own prompts) and the requested number of prompts."""
     if not isinstance(given, Mapping):
-        raise InputError(f"prompts must be an object with a count or a text, got {short(given)}")
+        raise InputError(f"prompts must be an object with 'count' or 'text', got {short(given)}")
     is_own = "text" in given
     known = own_prompts(given) if is_own else held_out_prompts(task, is_chat)
     count = str(given.get("count", "")).strip() or (str(len(known)) if is_own else "")
