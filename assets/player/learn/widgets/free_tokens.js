@@ -21,6 +21,9 @@ export class FreeTokens extends OrderWidget {
     this.marked = new Set();
     this.isCompared = false;
     this.asked = element("div", "copied-talk");
+    this.asked.tabIndex = 0; // it scrolls, so the keyboard must reach it
+    this.asked.setAttribute("role", "region");
+    this.asked.setAttribute("aria-label", "The prompt and the schema");
     this.chips = element("div", "free-chips");
     this.chips.setAttribute("role", "group");
     this.chips.setAttribute("aria-label", "The tokens of the answer");
