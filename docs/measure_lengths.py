@@ -84,7 +84,7 @@ class Setting:
         return [RaceRequest(pair, Framing().of(text), config, task) for text in texts]
 
     def rates(self, names: Sequence[str]) -> list[float]:
-        """Return the tokens per second of each pass over these tasks together."""
+        """Return the tokens per second of each pass, over all tasks in `names` together."""
         tokens = sum(self.tokens[task] for task in names)
         passes = zip(*(self.seconds[task] for task in names), strict=True)
         return [tokens / sum(seconds) for seconds in passes]

@@ -86,7 +86,7 @@ def _option(method: str, option: Option) -> str:
 
 
 def _environment() -> str:
-    """Return the table of variables in the docstring, with each row on one line."""
+    """Return the table in the docstring of `Environment`, with each row on one line."""
     return re.sub(r"\n {6,}", " ", Environment.__doc__ or "").replace("\n    ", "\n")
 
 

@@ -32,7 +32,7 @@ settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("specviz")
 
 BROWSER = "tests/browser/"
-# Texts of which every file with CUDA tests contains at least one.
+# Every file with CUDA tests contains at least one of these texts.
 NAMES_CUDA = ("mark.cuda", "tests.devices")
 LONG_FIRST = (BROWSER, "test_bundled", "training/", "experiments/", "commands/", "decoding/")
 

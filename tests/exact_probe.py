@@ -28,9 +28,9 @@ def baseline(block: int = 0, first: float = STEP, step: float = STEP) -> Baselin
 
 
 def geometric(a: Fraction, K: int) -> tuple[int, ...]:
-    """Return the number of accepted levels of each of b^K rounds, with acceptance rate a = p / b.
+    """Return how many of its K drafted levels each of b^K rounds accepts.
 
-    Exactly the share a^d of the rounds accepts at least d levels.
+    The acceptance rate is a = p / b. Exactly the share a^d of the rounds accepts at least d levels.
     """
     p, b = a.numerator, a.denominator
     at_least = [p**depth * b ** (K - depth) for depth in range(K + 1)] + [0]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.gpu.step import Measure, Step
 
 WHOLE_SECONDS, AGAIN_SECONDS = 540.0, 200.0
-# number of seconds after its budget at which a probe that still runs is killed
+# a probe that still runs this many seconds after the end of its budget is killed
 GRACE_SECONDS = 15.0
 
 

@@ -35,7 +35,8 @@ def test_rounds_before_a_fork_keep_the_settings_that_made_them() -> None:
     fork = fork_of(RUN, 3)
     assert seeds(RUN) == [1] * 8
     assert seeds(fork) == [1] * 3 + [2] * 5
-    # The parent run wrote the first token in its prefill (index -1), so with the parent's settings.
+    # The parent run wrote the first token in its prefill (index -1), so the parent's settings apply
+    # to it.
     assert fork.config_of(-1) == RUN.config
 
 

@@ -20,7 +20,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 ROOT = Path(__file__).parents[2]
-START_SECONDS = 90  # time limit on a busy machine; an idle machine needs a tenth of it
+# Limit for the start of an app on a busy machine; an idle one needs a tenth of it.
+START_SECONDS = 90
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["specviz.ui.page", "specviz.ui.preload"])

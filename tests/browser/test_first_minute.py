@@ -56,7 +56,7 @@ def test_a_visitor_sees_a_recorded_race_play_and_then_runs_their_own(
     tab.fill("maxNewTokens", "12")
     tab.race()
     assert tab.ref("recordedNotice").is_hidden()
-    assert tab.evaluate(WHOLE)  # the result stays, without a replay
+    assert tab.evaluate(WHOLE)  # the page still shows the end of the race and does not replay it
     assert "is selected below" in tab.text("selection")
     verdict = tab.text("speedupWord").removeprefix("the baseline’s speed: ")
     assert verdict in ("faster", "slower", "about equal")

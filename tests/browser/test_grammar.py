@@ -1,4 +1,4 @@
-"""The race page's grammar: its examples, and the link that keeps it."""
+"""An example of a grammar fills in the form of the race page, and a link keeps the grammar."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ ROUNDS = 2000
 STEPS = 1000
 MOST_MILLISECONDS = 50
 MOST_GROWTH = 10e6  # bytes by which the page's heap may grow over STEPS steps
-OPEN_SECONDS = 240  # limit for two slow cores; an idle machine needs a tenth of it
+# Limit for opening the file on two slow cores; an idle machine needs a tenth of it.
+OPEN_SECONDS = 240
 
 # Return the milliseconds from the key press to the frame that shows the step, for each of `count`
 # steps.

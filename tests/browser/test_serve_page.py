@@ -29,7 +29,7 @@ TYPE = """(box, text) => {
 
 
 class Serve:
-    """The page Serve, whose parts are found by what a person sees."""
+    """The page Serve; the test finds its cards and fields by the titles that a person sees."""
 
     def __init__(self, tab: RaceDriver) -> None:
         self.page = tab.page

@@ -154,7 +154,7 @@ def test_the_strip_hides_the_results_of_rounds_whose_text_is_hidden(opened: Step
         assert later.count() and opened.page.evaluate(COLOURS_AHEAD) == 1
     opened.press("End")
     opened.press("Shift+ArrowLeft")
-    # The strip also hides later rounds that it has shown before.
+    # After a move back, the strip hides the later rounds that it showed before.
     assert later.count() and opened.page.evaluate(COLOURS_AHEAD) == 1
 
 

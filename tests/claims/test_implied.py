@@ -69,7 +69,7 @@ def test_usual_costs_are_from_a_fiftieth_to_three_tenths() -> None:
 
 
 def test_a_draft_that_lacks_tokens_is_exact_and_accepts_at_most_the_shared_mass() -> None:
-    """Claim 20 by hand: p = (.5, .2, .2, .1), q = (.7, .3, 0, 0)."""
+    """The test computes claim 20 by hand with p = (.5, .2, .2, .1) and q = (.7, .3, 0, 0)."""
     found = CLAIMS[20].theory()
     values = {each.name: each.value for each in found.numbers}
     assert values["total variation to p"] == 0

@@ -82,7 +82,8 @@ class TableModel:
     def with_layers(self, layers, info, head=None):
         """Return a model of these layers.
 
-        It ignores `head`, because its own output head is the identity.
+        The argument `head` has no effect, because the output head of every table model is the
+        identity.
         """
         model = TableModel(vocab=self.info.vocab_size)
         model.layers, model.info = layers, info

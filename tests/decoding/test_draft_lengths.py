@@ -344,7 +344,7 @@ def test_the_length_stays_about_one_above_the_accepted_tokens():
 
 
 def test_the_length_does_not_swing_between_two_lengths():
-    """Rounds that accept 2 and 3 tokens in turn would change a length without hysteresis."""
+    """Without hysteresis, rounds that accept 2 and 3 tokens in turn would change the length."""
     assert len(set(lengths_after([2, 3] * 60)[60:])) == 1
 
 

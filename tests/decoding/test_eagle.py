@@ -112,7 +112,7 @@ def test_after_a_round_without_a_tree_no_feature_is_missing():
 
 @pytest.mark.parametrize("head_for", [eagle_for, eagle3_for])
 def test_the_head_drafts_along_each_path_of_the_tree_what_it_predicts(head_for):
-    """With a real layer, the nodes' scores equal those of single pairs run one by one."""
+    """The nodes' scores equal those that a head with a real layer gives to one pair at a time."""
     target = tiny_model(1, 3, "target")
     head = head_for(target)
     # The default number of nodes depends on measured times.

@@ -103,7 +103,7 @@ def test_the_accepted_path_decides_between_equal_tokens(target):
 
 
 def test_the_kept_tokens_are_the_target_s_most_probable_ones(target, monkeypatch):
-    """The successors come from the numbers that every round copies for the page."""
+    """The drafter reads the best tokens from the numbers that every round copies for the page."""
     seen = []
     observe = token_recycling.TokenRecycling.observe
 

@@ -85,7 +85,7 @@ def test_each_row_of_a_batch_equals_its_single_run(drawing, target, parts):
 
 
 def post_order(children, row=0):
-    """Return the nodes below a row, each after its children."""
+    """Return the nodes below a row (0 is the root, i + 1 is node i), each after its children."""
     return [node for child in children[row] for node in (*post_order(children, child + 1), child)]
 
 

@@ -254,7 +254,7 @@ def test_siblings_and_cousins_use_different_draws():
 
 @pytest.mark.parametrize("method, kind", WITH_DRAFT)
 def test_every_round_uses_new_draws(method, kind):
-    """In another round the same context gives other draws, unless the kind draws nothing."""
+    """The same text in another round gives other draws, unless the proposal needs no draws."""
     differ, target, draft = 0, TableModel(1), TableModel(2)
     for seed in range(30):
         config = config_of(method, kind, temperature=1.0, seed=seed)

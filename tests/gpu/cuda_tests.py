@@ -60,7 +60,7 @@ def run_tests(scale: Scale, results: Results) -> dict[str, Any]:
 
 
 def _run(command: tuple[str, ...], variables: dict[str, str], log: TextIO) -> int:
-    """Run a command and wait for it; its child processes are ended as well."""
+    """Run a command and wait for it; if an exception ends the wait, kill all its processes."""
     child = subprocess.Popen(
         command,
         cwd=ROOT,

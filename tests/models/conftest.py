@@ -1,4 +1,4 @@
-"""Random tiny models of every supported family; the tests build them."""
+"""Fixtures that build tiny models of every supported family, with random weights."""
 
 from __future__ import annotations
 

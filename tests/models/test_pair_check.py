@@ -72,7 +72,7 @@ def test_the_memory_is_that_of_the_needed_weights_and_caches(folders: tuple[Path
 
 
 def test_the_prompt_the_output_and_the_tree_are_counted(folders: tuple[Path, Path]) -> None:
-    """The page checks the same request before it loads any model."""
+    """The page makes this check with the request of a run, before it loads any model."""
 
     def needed(**changes: Any) -> PairReport:
         demand = Demand(**({"prompt": "ab", "max_new_tokens": 20} | changes))

@@ -241,7 +241,7 @@ READS = (torch.ops.aten._local_scalar_dense, torch.ops.aten.item, torch.ops.aten
 
 
 class NoReading(TorchDispatchMode):
-    """A mode in which reading a tensor's number fails, because on a GPU the host would wait."""
+    """A mode that refuses to read a tensor's value on the host, which would wait for a GPU."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         assert func.overloadpacket not in READS, f"{func} waits for the device"

@@ -84,7 +84,7 @@ def test_all_rows_of_a_batch_wait_together_once_per_round(
     method = DRAFTERS[name]
     script = several(config_of(method, method.drawings[0]))
     _, costs = rehearsed(script, pair_of("11 M", name), torch.bfloat16, monkeypatch)
-    rows = 4  # if a method drafts ahead, the host waits for each row's draft
+    rows = 4  # the host copies more than once if it reads each row's draft (`host_copies` > 1)
     assert [cost.copies for cost in costs] == [1 + rows * (method.host_copies - 1)] * len(costs)
 
 

@@ -122,7 +122,10 @@ def test_the_longest_row_takes_as_many_rounds_as_in_a_simulation(
 
 
 def simulated_rounds(left: int, a: float, K: int, draws: random.Random) -> int:
-    """Simulate rounds until `left` tokens are written; return the number of rounds."""
+    """Simulate rounds of K drafted tokens, each accepted with probability a.
+
+    Return the number of rounds until `left` tokens are written.
+    """
     rounds = 0
     while left > 0:
         passed, most = 0, min(K, room(left))

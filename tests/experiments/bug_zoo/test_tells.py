@@ -107,7 +107,8 @@ class Shift:
 
     first: Tensor  # [V]
     second: Tensor  # [V, V]
-    distance: float  # total variation of the distribution of both tokens
+    # Total variation between the rule's and the target's distribution of both tokens.
+    distance: float
 
     @classmethod
     def of(cls, rule: ExactRule, place: Place) -> Shift:
@@ -195,8 +196,8 @@ def favourite_does_not_come_too_seldom(p: Tensor, q: Tensor, more: Tensor) -> bo
 def those_with_q_just_below_p_come_too_often(p: Tensor, q: Tensor, more: Tensor) -> bool:
     """Return whether the shift goes from tokens with a small q / p to those with a larger one.
 
-    The right residual is proportional to r p - q for some r up to 1, the wrong one to p - q. So the
-    wrong one divided by the right one grows with q / p. Both are 0 for tokens with q >= p.
+    The right residual is proportional to b p - q for some number b <= 1, the wrong one to p - q. So
+    the wrong one divided by the right one grows with q / p. Both are 0 for tokens with q >= p.
     """
     order = (q / p).argsort()
     shifts = more[order][(q < p)[order]]

@@ -23,7 +23,7 @@ SIZES = (3, 9)
 @pytest.mark.parametrize("nodes", SIZES)
 def test_a_fork_without_forced_draws_drafts_its_parent_s_trees(method, nodes):
     made = parent_of(method, options=((NODES.name, nodes),))
-    # A run without the option `nodes` had its tree size measured.
+    # If a record lacks the option `nodes`, the run measured its tree size.
     parent = changed(made, config=replace(made.config, options=()))
     trace, _ = forked(parent, 1)
     assert trace.config == parent.config
