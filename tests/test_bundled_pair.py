@@ -23,7 +23,7 @@ from specviz.prompts import TASKS, held_out_prompt
 from specviz.records import DecodingConfig, Drawing
 from tests.decoding.events import tokens_of
 
-LENGTH = 16  # tokens per prompt; `make slow` runs hundreds of rounds of every method
+LENGTH = 16  # new tokens per prompt; `make slow` runs hundreds of rounds of every method
 # all held-out prompts of all tasks
 PROMPTS = [(task, number) for number in range(1, 11) for task in TASKS]
 MANY = pytest.mark.parametrize(

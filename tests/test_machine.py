@@ -62,7 +62,8 @@ def test_the_version_of_a_clone_names_its_commit_and_whether_files_differ(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "_ROOT", tmp_path)
-    assert machine.version() == __version__  # the folder has no git history, like an installed one
+    # The folder has no git history, as in an installed package.
+    assert machine.version() == __version__
     _git(tmp_path, "init", "--quiet")
     (tmp_path / "file").write_text("first")
     _git(tmp_path, "add", "file")

@@ -72,6 +72,6 @@ def test_a_number_that_breaks_a_rule_is_refused_in_one_line(
 
 
 def test_a_field_has_the_unit_of_its_title() -> None:
-    """One field accepts billions of parameters (70.6), another one thousands with commas."""
+    """A weights field counts billions of parameters (70.6); a tokens field may have commas."""
     assert "141 GB" in CLAIMS[6].tried({"weights": "70.6"}).sentence
     assert "load is 116 tokens/s" in CLAIMS[8].tried({"tokens_per_day": "10,000,000"}).sentence

@@ -179,7 +179,7 @@ def test_the_bundled_pair_s_rounds_equal_the_chain_s(task, sampling):
 def test_a_prepared_draft_is_used_if_the_extra_token_is_among_the_draft_s_best(target, close_draft):
     """The drafter prepares drafts for the extra tokens that the draft model finds most probable.
 
-    A rejected token cannot be the extra token at its position, so the ranks leave it out.
+    A rejected token cannot be the extra token at its position, so it does not count among these.
     """
     rounds = rounds_of(AHEAD, target, close_draft, PROMPT, draft_length=3, max_new_tokens=100)
     context = [*PROMPT, int(last_logits(target, PROMPT).argmax())]

@@ -217,7 +217,8 @@ def test_a_program_that_is_built_while_a_kernel_changes_is_built_again(
     hold = KernelCandidate.hold
 
     def slow(*arguments: Any) -> Any:
-        assert has_program(model, 3)  # the program is built with the matrix's old kernel
+        # This program still uses the kernel that the matrix had before `adopt`.
+        assert has_program(model, 3)
         return hold(*arguments)
 
     monkeypatch.setattr(KernelCandidate, "hold", slow)

@@ -204,7 +204,7 @@ def test_results_in_bfloat16_are_those_in_float32_rounded_as_torch_rounds(form: 
 def test_a_row_that_needs_too_much_stack_has_no_kernel_that_rounds_it(form: str) -> None:
     """The rows have so many inputs that eight rounded rows need 20 MB.
 
-    A thread's stack often has 8.
+    A thread's stack often has only 8 MB.
     """
     has_kernel = kernel.has_kernel(PanelForm(form), torch.float32, 1 << 20)
     assert has_kernel is not kernel_rounds(form)

@@ -17,7 +17,7 @@ from tests.models.test_tree_forward import PROMPT, VOCAB, plain_logits
 def test_a_request_in_one_thread_does_not_change_another_thread_s_features(
     tiny_module: Any, tiny_info: Any
 ) -> None:
-    """Sessions share a model. If one needs only the last logits, others must still get all."""
+    """Sessions share a model. If one session needs only the last logits, others must get all."""
     module = tiny_module("gpt2")
     model = LibraryModel(module, tiny_info(module))
     inside, go_on = threading.Event(), threading.Event()

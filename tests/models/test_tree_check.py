@@ -86,7 +86,7 @@ def test_models_that_follow_a_tree_pass_at_any_depth_and_dtype(
 
 
 def noisy(held: Any, share: float) -> None:
-    """Make a model add noise to its logits, which differs for each number of tokens.
+    """Make a model add noise to its logits; forwards over other numbers of tokens get other noise.
 
     The noise is at most `share` times the largest logit.
     """

@@ -61,7 +61,7 @@ def test_every_sequence_of_rounds_of_a_short_request_is_counted(
 
 @pytest.mark.parametrize(("tokens", "speedup"), [(2, 1.0), (4, 1.190), (64, 1.332)])
 def test_a_round_drafts_at_most_one_token_fewer_than_are_left(tokens: int, speedup: float) -> None:
-    """The target adds one token to each round, so a longer draft would exceed the requested tokens.
+    """The target adds one token to each round, so the last rounds must draft fewer tokens.
 
     The first token of the request comes from a plain step.
     """

@@ -540,7 +540,8 @@ def sent(name: str, visitor: str, weight: int = 1) -> QueuedOrder:
 def test_recordings_uploaded_by_one_address_do_not_exclude_those_of_others() -> None:
     """The server makes the figures of one recording at a time, which takes seconds for a large one.
 
-    So recordings wait, and the number that wait is limited for each address and in total.
+    So recordings wait, and the number of waiting recordings is limited for each address and in
+    total.
     """
     room = Room()
     for number in range(runs.OPENINGS_OF_ADDRESS):

@@ -103,7 +103,7 @@ def emitted(rule: ExactRule, place: Place) -> Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shift:
-    """The change of the probabilities by a rule: of the first token, and of the second after it."""
+    """How much a rule changes the probabilities of the first token, and of the second after it."""
 
     first: Tensor  # [V]
     second: Tensor  # [V, V]
