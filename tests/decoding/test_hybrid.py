@@ -15,11 +15,11 @@ from specviz.records import Drawing, HybridChoice, Prefill, Round, SuffixMatch
 
 METHOD = DRAFTERS["hybrid"]
 PROMPT = (3, 5, 1, 3, 5, 2, 7, 3, 5)
-LENGTH = 4
+LENGTH, MODEL_LENGTH = 4, 3  # the longest copy, and the longest draft of the model
 
 
 def setup_of(target, draft, percent, temperature=0.9):
-    options = (("least_score", percent),)
+    options = (("least_score", percent), ("model_length", MODEL_LENGTH))
     config = METHOD.usual(LENGTH, options=options, max_new_tokens=60, temperature=temperature)
     return Setup(target, Parts(draft=draft), config, 256)
 
@@ -34,7 +34,7 @@ def best_copy(text, room):
 
 def modelled(setup, text, room, round_index):
     """Return the proposal of a new draft-model drafter that has read nothing before."""
-    config = replace(setup.config, method="draft-model", options=())
+    config = replace(setup.config, method="draft-model", draft_length=MODEL_LENGTH, options=())
     drafter = make_drafter(replace(setup, config=config))
     drafter.start(PrefilledPrompt(tuple(text[:-1]), None, None, HostTransfer()))
     return drafter.propose(text, room, round_index)
@@ -87,9 +87,18 @@ def test_both_parts_read_the_prompt_at_the_start_of_a_run(target, draft):
     assert earlier.best_path(DraftLimits(LENGTH)).token_ids == ()
 
 
+def test_the_model_never_drafts_more_than_k_tokens(target, draft):
+    setup = setup_of(target, draft, percent=3200)
+    setup = replace(setup, config=replace(setup.config, draft_length=2))
+    events = speculative.decode(target, make_drafter(setup), PROMPT, setup.config)
+    sizes = {len(event.tree.nodes) for event in events if isinstance(event, Round)}
+    assert max(sizes) == 2
+
+
 def test_a_hybrid_needs_the_memory_of_its_draft_model(target, draft):
     setup = setup_of(target, draft, 100)
-    alone = replace(setup, config=replace(setup.config, method="draft-model", options=()))
+    config = replace(setup.config, method="draft-model", draft_length=MODEL_LENGTH, options=())
+    alone = replace(setup, config=config)
     assert make_drafter(setup).memory == make_drafter(alone).memory
 
 

@@ -6,6 +6,10 @@ right, if the text goes on as it did after earlier occurrences of the same token
 
 The choice depends only on the committed text, so the draft of a round is exact in both cases: a
 copied token counts as CHOSEN, and a token of the draft model is drawn from its q.
+
+Copied tokens cost almost nothing, but each token of the draft model costs a forward. So the two
+parts have draft lengths of their own: K for copies, and usually fewer tokens for the model. Each is
+fixed before a token is drawn.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from specviz.decoding.drafters.draft_model import CHAIN
 from specviz.decoding.drafters.method import Method, Option, Setup
 from specviz.decoding.drafters.suffix import METHOD as SUFFIX
 from specviz.models.parts import Need
-from specviz.records import Drawing, HybridChoice, SuffixMatch
+from specviz.records import MAX_DRAFT_LENGTH, Drawing, HybridChoice, SuffixMatch
 
 LEAST_SCORE = Option(
     "least_score",
@@ -35,6 +39,14 @@ LEAST_SCORE = Option(
     3200,
     "a round copies if this many tokens are likely to be right, in percent of one",
     usual="50,100,200,400",
+)
+MODEL_LENGTH = Option(
+    "model_length",
+    "Model’s draft length",
+    2,
+    1,
+    MAX_DRAFT_LENGTH,
+    "the draft model writes at most this many tokens, and at most K",
 )
 
 
@@ -88,16 +100,20 @@ class Hybrid:
 def _make(setup: Setup) -> Drafter:
     chosen = replace(setup.config, method=SUFFIX.name, drawing=Drawing.CHOSEN, options=())
     copying = SUFFIX.make(replace(setup, config=chosen))
-    least_score = METHOD.completed(setup.config)[LEAST_SCORE.name] / 100
-    return Hybrid(copying, CHAIN.make(setup), least_score)
+    options = METHOD.completed(setup.config)
+    length = min(options[MODEL_LENGTH.name], setup.config.draft_length)
+    short = replace(setup, config=replace(setup.config, draft_length=length))
+    return Hybrid(copying, CHAIN.make(short), options[LEAST_SCORE.name] / 100)
 
 
 METHOD = Method(
     "hybrid",
     "Suffix decoding or draft model",
-    "Copies where a copy is likely to be right; elsewhere a small model writes K tokens ahead.",
+    "Copies up to K tokens where a copy is likely to be right; elsewhere a small model writes a "
+    "few tokens ahead.",
     _make,
     frozenset({Need.DRAFT}),
     drawings=(Drawing.INDEPENDENT,),
-    options=(LEAST_SCORE,),
+    options=(LEAST_SCORE, MODEL_LENGTH),
+    depth_cap="a copy: at most as many tokens as match; the draft model: “Model’s draft length”",
 )

@@ -33,6 +33,8 @@ from specviz.records import MAX_TREE_NODES, SETTINGS, DecodingConfig, Drawing
 _TRAINED = frozenset({Need.DRAFT, Need.MEDUSA, Need.EAGLE})
 # options that limit the size of a tree whose shape the method decides itself
 _TREE_SIZES = ("nodes", "guesses")
+# options that limit what a trained drafter writes, so that the best K does not depend on the pair
+_TRAINED_LENGTHS = ("model_length",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,9 @@ class Method:
 
     def usual_length(self, pair: Pair) -> int:
         """Return the draft length to start with on a pair of models."""
-        return pair.draft_length if self.needs & _TRAINED else SETTINGS["draft_length"].default
+        has_own = any(option.name in _TRAINED_LENGTHS for option in self.options)
+        is_by_pair = self.needs & _TRAINED and not has_own
+        return pair.draft_length if is_by_pair else SETTINGS["draft_length"].default
 
     def usual_branching(self, draft_length: int) -> tuple[int, ...]:
         """Return the method's default branching for the levels up to the draft length.
