@@ -11,6 +11,7 @@ from specviz.commands.console import table
 from specviz.commands.engine_serving import engine_with
 from specviz.commands.flags import (
     MAX_REPEATS,
+    add_any_method_flags,
     add_batch_flags,
     add_flag,
     add_framing_flags,
@@ -18,6 +19,7 @@ from specviz.commands.flags import (
     add_prompt_count_flag,
     add_prompt_file_flag,
     chosen_batch,
+    chosen_for_any_method,
     chosen_framing,
     chosen_pair,
     warn_of_template,
@@ -59,6 +61,7 @@ def _add_flags(parser: ArgumentParser) -> None:
         metavar="K,K",
         help="draft lengths to measure, separated by commas (default %(default)s)",
     )
+    add_any_method_flags(parser)
     add_prompt_count_flag(parser, _DEFAULT_PROMPTS)
     add_flag(
         parser,
@@ -120,6 +123,7 @@ def bench(options: Namespace, progress: Progress) -> dict[str, Any]:
         texts=texts,
         framing=chosen_framing(options),
         earlier_outputs=options.earlier_outputs,
+        method_settings=chosen_for_any_method(options),
     )
     warn_of_template(plan.pair, options, plan.prompts_of(None) if texts else (), progress)
     batch = chosen_batch(options)

@@ -9,9 +9,9 @@ from typing import Any
 
 from specviz.commands.command import Progress
 from specviz.decoding.batch_options import BatchOptions
-from specviz.decoding.draft_lengths import POLICIES
+from specviz.decoding.draft_lengths import POLICIES, policy_named
 from specviz.decoding.drafters.registry import DRAFTERS, method_named
-from specviz.decoding.rules.rule_table import RULES
+from specviz.decoding.rules.rule_table import RULES, rule_named
 from specviz.engines.engine_registry import servers
 from specviz.errors import InputError, short, whole_between
 from specviz.experiments.run.profiling import MAX_PROMPTS
@@ -321,6 +321,25 @@ def add_config_flags(parser: ArgumentParser, **defaults: Any) -> None:
     add_sampling_flags(group, **defaults)
 
 
+def add_any_method_flags(parser: _ActionsContainer) -> None:
+    """Add the flags for the settings of a method that all methods share.
+
+    `chosen_for_any_method` reads them.
+    """
+    for name in _AS_GIVEN:
+        add_flag(parser, SETTINGS[name])
+
+
+def chosen_for_any_method(options: Namespace) -> tuple[tuple[str, Any], ...]:
+    """Return the settings of `add_any_method_flags`: pairs of a name and a value.
+
+    Raises InputError for a name that no method knows. A single method may still refuse a setting.
+    """
+    rule_named(options.rule)
+    policy_named(options.length_policy)
+    return tuple((name, getattr(options, name)) for name in _AS_GIVEN)
+
+
 def add_sampling_flags(group: _ActionsContainer, **defaults: Any) -> None:
     """Add the flags for the sampling, the seed and the length; `chosen_sampling` reads them.
 
@@ -343,7 +362,7 @@ def chosen_config(options: Namespace) -> DecodingConfig:
         shape["branching"] = read_integers("branching", options.branching)
     if options.drawing is not None:
         shape["drawing"] = method.drawing_named(options.drawing)
-    chosen = {name: getattr(options, name) for name in _AS_GIVEN}
+    chosen = dict(chosen_for_any_method(options))
     config = method.usual(length, **chosen, **shape, **chosen_sampling(options))
     method.check(config)
     return config

@@ -123,6 +123,7 @@ BAD = {
     "batch-size must name at least one size": ["bench", "--batch-size", ","],
     "speculate_up_to must be given together with batch-size": ["race", "--speculate-up-to", "3"],
     "draft_budget must be given together with batch-size": ["bench", "--draft-budget", "3"],
+    "length_policy must be one of fixed, adaptive, got 'x'": ["bench", "--length-policy", "x"],
     "draft_budget must be a whole number from 0 to 4,096, got -1": [
         *("race", "--batch-size", "2", "--draft-budget", "-1")
     ],

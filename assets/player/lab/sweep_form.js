@@ -23,7 +23,7 @@ export class SweepForm {
    * @param {Setup} setup
    * @param {() => SettingForm} setting
    */
-  constructor(refs, { pairs, methods, lab }, setting) {
+  constructor(refs, { pairs, methods, length_policies, lab }, setting) {
     this.refs = refs;
     this.setting = setting;
     this.methods = methods;
@@ -33,7 +33,12 @@ export class SweepForm {
     this.menu = new Menu(refs.labMethod);
     this.batch = new BatchFields(refs.labRepeats.closest(".field"), lab.sweep.batch);
     this.errors = new FieldErrors(refs.sweepForm, {}, () => this.checked);
-    const names = { pair: pairs.filter(({ name }) => name !== CUSTOM), task: [], method: methods };
+    const names = {
+      pair: pairs.filter(({ name }) => name !== CUSTOM),
+      task: [],
+      method: methods,
+      "length-policy": length_policies,
+    };
     const onChange = () => this.changed();
     const parts = [1, 2].map((at) => ({
       menu: new Menu(refs[`axis${at}`], false),

@@ -13,7 +13,6 @@ from itertools import groupby, product
 from typing import Any
 
 from specviz.decoding.batch_options import BatchOptions
-from specviz.decoding.drafters.registry import method_named
 from specviz.errors import InputError
 from specviz.experiments.benchmark.batching import BatchMeasurement, measure_batch
 from specviz.experiments.benchmark.benchmark import Plan, check_prompts, none_runs, time_left
@@ -37,7 +36,7 @@ def batch_benchmark(
     rows: list[dict[str, Any]] = []
     refusals: dict[str, str] = {}
     series = list(product(plan.tasks, plan.methods, plan.draft_lengths))
-    configs = [_config(plan, method, draft_length) for _, method, draft_length in series]
+    configs = [plan.config_of(method, draft_length) for _, method, draft_length in series]
     check_prompts(plan, max(sizes))
     began = time.perf_counter()
     for number, ((task, method, draft_length), config) in enumerate(
@@ -64,12 +63,8 @@ def batch_benchmark(
         "pair": plan.pair.name,
         "temperature": plan.temperature,
         "max_new_tokens": plan.max_new_tokens,
+        **dict(plan.method_settings),
     }
-
-
-def _config(plan: Plan, method: str, draft_length: int) -> DecodingConfig:
-    sampling = {"temperature": plan.temperature, "max_new_tokens": plan.max_new_tokens}
-    return method_named(method).usual(draft_length, **sampling)
 
 
 def _request(

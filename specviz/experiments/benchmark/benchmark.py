@@ -29,7 +29,7 @@ from specviz.models.pair_catalog import Pair
 from specviz.models.pair_loading import load_pair
 from specviz.models.parts import Need
 from specviz.prompts import Framing, held_out_prompts
-from specviz.records import BASELINE, SPECULATIVE, Prompt, Round, prompt_text
+from specviz.records import BASELINE, SPECULATIVE, DecodingConfig, Prompt, Round, prompt_text
 from specviz.serving.engine_address import EngineAddress
 from specviz.serving.llama_cpp.llama_cpp_process import ENGINE
 from specviz.serving.llama_cpp.token_completion import complete
@@ -49,7 +49,8 @@ class Plan:
     ways of Transformers to speculate, which run only at temperature 0. `engine` is a llama.cpp
     server of the pair's target. It decodes the same prompts in the same passes, also only at
     temperature 0. Suffix decoding may also copy from its last `earlier_outputs` outputs of the same
-    pass.
+    pass. `method_settings` has further settings of all methods: pairs of a name and a value. A
+    method that does not support one of them is refused.
     """
 
     pair: Pair
@@ -67,6 +68,16 @@ class Plan:
     peers: tuple[str, ...] = tuple(ASSISTED)
     engine: EngineAddress | None = None
     earlier_outputs: int = 0
+    method_settings: tuple[tuple[str, Any], ...] = ()
+
+    def config_of(self, method: str, draft_length: int) -> DecodingConfig:
+        """Return the settings of one method, which the method may still refuse."""
+        return method_named(method).usual(
+            draft_length,
+            temperature=self.temperature,
+            max_new_tokens=self.max_new_tokens,
+            **dict(self.method_settings),
+        )
 
     def prompts_of(self, task: str | None) -> tuple[Prompt, ...]:
         """Return the prompts of one task, with the requested system prompt and chat template."""
@@ -230,6 +241,7 @@ class Benchmark:
             "temperature": plan.temperature,
             "max_new_tokens": plan.max_new_tokens,
             **({"earlier_outputs": plan.earlier_outputs} if plan.earlier_outputs else {}),
+            **dict(plan.method_settings),
         }
 
     def _engine_ratios(self) -> list[dict[str, Any]]:
@@ -367,7 +379,7 @@ def _method_contender(plan: Plan, task: str | None, method: str, draft_length: i
 
     def run(prompt: Prompt, steps: int | None) -> int:
         request = _request(plan, task, prompt)
-        config = method_named(method).usual(draft_length, **request.config.beside_method)
+        config = plan.config_of(method, draft_length)
         return _decode(replace(request, config=config), SPECULATIVE, contender, steps)
 
     contender.run = run

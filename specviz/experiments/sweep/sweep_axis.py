@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from specviz.decoding.draft_lengths import POLICIES, policy_named
 from specviz.decoding.drafters.method import Method, Option
 from specviz.decoding.drafters.registry import DRAFTERS, OPTIONS, method_named
 from specviz.errors import InputError, short
@@ -29,6 +30,10 @@ def _any_method(method: Method) -> bool:
 def _can_stop(method: Method) -> bool:
     """Return whether the method's default draft is a chain that can stop early."""
     return method.can_stop and method.drawings[0].is_drawn and not method.default_branching
+
+
+def _obeys_policies(method: Method) -> bool:
+    return len(method.length_policies) == len(POLICIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,10 @@ def _task(word: str) -> str:
 
 def _method(word: str) -> str:
     return method_named(word).name
+
+
+def _policy(word: str) -> str:
+    return policy_named(word).name
 
 
 def _pair(word: str) -> str:
@@ -251,6 +260,15 @@ AXES = {
     axis.name: axis
     for axis in (
         *_NUMBERS.values(),
+        Axis(
+            "length-policy",
+            "Length policy",
+            ",".join(reversed(POLICIES)),
+            _policy,
+            _of_config("length_policy"),
+            "length_policy",
+            _obeys_policies,
+        ),
         Axis("method", "Method", ",".join(DRAFTERS), _method, _with_method, "rule"),
         Axis("pair", "Pair", "bundled", _pair, _with_pair),
         Axis("task", "Task", ",".join(TASKS), _task, _with_task),

@@ -109,6 +109,16 @@ def test_methods_that_the_pair_lacks_are_left_out_and_named() -> None:
         list(Benchmark(replace(plan, methods=("medusa",))))
 
 
+def test_a_method_that_does_not_support_a_setting_of_the_benchmark_is_refused() -> None:
+    plan = replace(PLAN, methods=("draft-model", "prompt-lookup"), peers=(), repeats=1, prompts=1)
+    result = run_benchmark(replace(plan, method_settings=(("entropy_threshold", 0.99),)))
+    (refusal,) = result["refusals"]
+    assert refusal["method"] == "prompt-lookup" and "entropy_threshold must be 0" in refusal["why"]
+    # With such a threshold, every draft stops after its first token.
+    (row,) = (each for each in result["rows"] if each["method"] == "draft-model")
+    assert row["block_efficiency"] <= 2 and result["entropy_threshold"] == 0.99
+
+
 def test_a_prompt_without_space_for_the_output_is_named_before_anything_is_decoded() -> None:
     plan = replace(PLAN, tasks=(None,), texts=("one two", "x = 1\n" * 2000), temperature=0.7)
     said: list[str] = []

@@ -33,6 +33,7 @@ SETTING = SweepSetting(pair_named("bundled"), DecodingConfig(), device="cpu")
         ("draft-length", " 3 , 1 ", (3, 1)),
         ("temperature", "0,0.7", (0.0, 0.7)),
         ("task", "story,code", ("story", "code")),
+        ("length-policy", "fixed,adaptive", ("fixed", "adaptive")),
         ("tree", "1x1,2x1, 4", ("1x1", "2x1", "4")),
     ],
 )
@@ -62,6 +63,7 @@ def test_values_may_be_lists_and_ranges_of_whole_numbers(
         ("temperature", "warm", "temperature must be numbers separated by commas, got 'warm'"),
         ("task", "poems", "task must be one of"),
         ("method", "magic", "method must be one of"),
+        ("length-policy", "short", "length_policy must be one of fixed, adaptive, got 'short'"),
         ("pair", "none", "pair must be one of"),
         (
             "tree",
