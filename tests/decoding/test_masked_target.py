@@ -19,8 +19,10 @@ from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.rules import block, token_by_token, traversal
 from specviz.decoding.sampling import Sampler, masked
+from specviz.decoding.target import cache_capacity
 from specviz.decoding.topology import topology
 from specviz.errors import InputError
+from specviz.models.graphs.captured_model import CapturedModel
 from specviz.models.text.grammar import compiled
 from specviz.records import (
     MOST_MARGIN,
@@ -35,6 +37,7 @@ from specviz.records import (
 from tests.decoding.batch_runs import PROMPTS, batch_parts, events_of, row_configs, setups_of
 from tests.decoding.conftest import tiny_model
 from tests.decoding.events import tokens_of, without_seconds
+from tests.decoding.test_departure import trace_of
 from tests.decoding.test_every_drafter import ONE_KIND_EACH, VARIANTS, config_of
 from tests.decoding.test_exactness import BRANCHING, CHAINS, CPU, World, worst_error
 from tests.decoding.test_whole_decoder_distribution import (
@@ -47,6 +50,8 @@ from tests.decoding.test_whole_decoder_distribution import (
 )
 from tests.decoding.tiny_codecs import tiny_codec
 from tests.decoding.tiny_parts import pair_for, parts_for
+
+pytest.importorskip("llguidance")
 
 END = "<|end|>"
 # the vocabulary of the tiny Llama, and a grammar in which some tokens are forced
@@ -245,6 +250,24 @@ def test_a_plain_batch_equals_plain_runs(target):
         assert tokens_of(events_of(steps, row)) == tokens_of(single)
 
 
+@pytest.mark.parametrize(
+    "method", [DRAFTERS["draft-model"], DRAFTERS["draft-tree"]], ids=lambda each: each.name
+)
+def test_captured_steps_follow_the_grammar(method):
+    """Both lanes run twice, so that the second run uses the buffers of the first."""
+    target, draft = (
+        tiny_model(seed, layers, name, kind=CapturedModel)
+        for seed, layers, name in ((1, 3, "tiny target"), (2, 1, "tiny draft"))
+    )
+    expected = tokens_of(baseline(tiny_model(1, 3, "tiny target")))
+    config = masked_config(method, method.drawings[0], draft_forced=True)
+    setup = Setup(target, parts_for(target, draft), config, cache_capacity(PROMPT, config))
+    for _ in range(2):
+        assert tokens_of(run(target, make_drafter(setup), config)) == expected
+        baseline.cache_clear()
+        assert tokens_of(baseline(target)) == expected
+
+
 # Methods that draft from more than the text, or with inputs that depend on how the text was run.
 HISTORY = ("lookahead", "quantised-self", "token-recycling", "medusa")
 MEMORYLESS = [each for each in ONE_KIND_EACH if each.values[0].name not in HISTORY]
@@ -253,19 +276,16 @@ MEMORYLESS = [each for each in ONE_KIND_EACH if each.values[0].name not in HISTO
 @pytest.mark.parametrize("method, kind", MEMORYLESS)
 def test_a_run_that_departs_in_the_middle_repeats_the_rest(method, kind, target, drafter_for):
     policy = method.length_policies[-1].name
-    changes = {"temperature": 0.9, "seed": 2, "draft_forced": True, "length_policy": policy}
+    changes = {"temperature": 0.9, "seed": 3, "draft_forced": True, "length_policy": policy}
     config = masked_config(method, kind, **changes)
-    prefill, *rounds, _ = run(target, drafter_for(config, PROMPT), config)
-    for index in range(len(rounds)):
-        written = (prefill.extra.token_id, *(i for r in rounds[:index] for i in r.emitted_ids))
-        lengths = tuple(
-            (max((node.depth for node in r.tree.nodes), default=0), len(r.accepted))
-            for r in rounds[:index]
-            if not r.is_forced
-        )
-        departure = Departure(written, index, 0.0, lengths)
+    events = run(target, drafter_for(config, PROMPT), config)
+    trace = trace_of(events, config)
+    for index in range(len(trace.rounds)):
+        departure = Departure.of(trace, index, {})
         again = run(target, drafter_for(config, PROMPT), config, departure=departure)
-        assert tokens_of(again) == [i for r in rounds[index:] for i in r.emitted_ids]
+        shapes = [(len(each.tree.nodes), each.emitted_ids) for each in trace.rounds[index:]]
+        rounds = (each for each in again if isinstance(each, Round))
+        assert [(len(each.tree.nodes), each.emitted_ids) for each in rounds] == shapes
 
 
 @pytest.mark.parametrize("method, kind", ONE_KIND_EACH)

@@ -10,6 +10,8 @@ from specviz.errors import InputError
 from specviz.models.text.grammar import compiled
 from tests.decoding.tiny_codecs import tiny_codec
 
+pytest.importorskip("llguidance")
+
 END = "<|end|>"
 PIECES = ("a", "b", "ab", END, "c", "Ã", "©", "Ã©", "abc", "Ġ", "Ġa", "d")
 TEXTS = [p.replace("Ġ", " ").encode() for p in PIECES[:5]] + [b"\xc3", b"\xa9", "é".encode()]

@@ -107,7 +107,7 @@ class Method:
     - `drawings`: the ways to draw siblings in a tree; the first of them is the default.
     - `host_copies`: the largest number of blocking copies per round. It is one, or more for a
       method that must read its own draft on the host. An entropy stop adds one per token after the
-      first.
+      first, and a grammar adds one.
     - `shares_cache`: the method drafts in the target's cache, so each row of a batch needs a cache
       of its own.
     - `drafts_ahead`: the method prepares drafts before it is known how many tokens the next round
