@@ -10,6 +10,7 @@ from specviz.decoding.drafters.method import Setup
 from specviz.decoding.drafters.registry import DRAFTERS, make_drafter
 from specviz.decoding.target import cache_capacity
 from specviz.experiments.run.recorder import Recorder
+from specviz.models.text.grammar import compiled
 from specviz.records import (
     BASELINE,
     SPECULATIVE,
@@ -26,6 +27,7 @@ from tests.decoding.batch_runs import batch_steps, rounds_of
 from tests.decoding.conftest import tiny_model
 from tests.decoding.table_model import TableModel
 from tests.decoding.test_every_drafter import PROMPT, config_of
+from tests.decoding.tiny_codecs import tiny_codec
 from tests.decoding.tiny_parts import parts_for
 from tests.trace_file.test_trace_file import same_but_for_digits
 
@@ -41,16 +43,23 @@ def models():
     return tiny_model(1, 3, "tiny target"), tiny_model(2, 1, "tiny draft")
 
 
+PIECES = ("a", "b", "ab", "<|end|>", "c", "Ã", "©", "Ã©", "abc", "Ġ", "Ġa", "d")
+CODEC = tiny_codec(PIECES, "<|end|>")
+REGEX = "(ab|cd){40}"  # a text that the limit of tokens cuts, with many forced tokens
+
+
 @cache
-def real_trace(method, kind):
+def real_trace(method, kind, regex=""):
     """Return the trace of a race of two lanes that runs to the end of its text."""
     target, draft = models()
-    config = config_of(method, kind, temperature=0.8, top_p=0.95, seed=3)
+    changes = {"grammar": regex, "draft_forced": bool(regex)}
+    config = config_of(method, kind, temperature=0.8, top_p=0.95, seed=3, **changes)
+    grammar = compiled(regex, CODEC)
     setup = Setup(target, parts_for(target, draft), config, cache_capacity(PROMPT, config))
     recorder, drafter = Recorder(), make_drafter(setup)
-    for event in autoregressive.decode(target, PROMPT, config):
+    for event in autoregressive.decode(target, PROMPT, config, grammar=grammar):
         recorder.add(BASELINE, event)
-    for event in speculative.decode(target, drafter, PROMPT, config):
+    for event in speculative.decode(target, drafter, PROMPT, config, grammar=grammar):
         recorder.add(SPECULATIVE, event)
     header = Trace(
         target=target.info,
@@ -70,11 +79,28 @@ def real_trace(method, kind):
 @pytest.mark.parametrize("method, kind", EVERY_KIND)
 def test_a_real_trace_survives_the_file(method, kind):
     trace = real_trace(method, kind)
+    assert_survives(trace)
+    assert trace.finish is FinishReason.LENGTH
+    assert len(trace.emitted_ids) == trace.config.max_new_tokens
+
+
+def assert_survives(trace):
     once = loads(dumps(trace))
     assert same_but_for_digits(once, trace)
     assert loads(dumps(once)) == once
-    assert trace.finish is FinishReason.LENGTH
-    assert len(trace.emitted_ids) == trace.config.max_new_tokens
+
+
+def forced_trace():
+    method = DRAFTERS["draft-model"]
+    return real_trace(method, method.drawings[0], REGEX)
+
+
+def test_a_real_trace_with_a_grammar_survives_the_file():
+    pytest.importorskip("llguidance")
+    trace = forced_trace()
+    assert_survives(trace)
+    allowed = {position.allowed for each in trace.rounds for position in each.positions}
+    assert 1 in allowed and len(allowed) > 1
 
 
 def test_rounds_of_a_batch_survive_sending_to_the_browser():
@@ -89,7 +115,8 @@ def test_rounds_of_a_batch_survive_sending_to_the_browser():
 
 def test_real_runs_contain_notes_of_every_type():
     """The tests above therefore cover every type of note, except the one that only batches have."""
-    traces = [real_trace(*each.values) for each in EVERY_KIND]
+    pytest.importorskip("llguidance")
+    traces = [*(real_trace(*each.values) for each in EVERY_KIND), forced_trace()]
     seen = {type(note) for trace in traces for each in trace.rounds for note in each.notes}
     assert {kind.__name__ for kind in set(NOTE_TYPES.values()) - seen} == {"BatchRound"}
 
