@@ -20,7 +20,7 @@ from specviz.records import Drawing, Outcome, Round
 from specviz.sizing.shape import MODELS
 from specviz.trace_file import decode
 from specviz.ui.course import batch_order as batch_orders
-from specviz.ui.course import block_orders, copy_orders, forced_orders, pair_orders
+from specviz.ui.course import block_orders, copy_orders, forced_orders, pair_orders, stop_orders
 from specviz.ui.course.batch_order import LENGTH, ROWS, batch_order
 from specviz.ui.course.block_orders import blocks_order
 from specviz.ui.course.copy_orders import CopiesOrder, copies_order
@@ -145,7 +145,7 @@ def test_a_lesson_s_work_is_queued_and_unknown_work_is_refused() -> None:
     question = {"form": FORM, "written": [], "typed": "", "ticket": TICKET}
     assert course.drive({"what": "typed", **question}) == {"error": None}
     assert [each["kind"] for each in heard(handlers, TICKET)] == ["loading", "typed", "end"]
-    names = "typed, forwards, sweep, rounding, batch, blocks, copies, forced, head, race, quantised"
+    names = "typed, forwards, sweep, rounding, batch, blocks, copies, forced, stops, head, race"
     assert f"'what' must be one of {names}" in course.drive({"what": "x", **question})["error"]
 
 
@@ -309,6 +309,18 @@ def test_the_conversation_needs_the_chat_model(monkeypatch: pytest.MonkeyPatch) 
     for order in (copies_order, forced_order):
         with pytest.raises(InputError, match=f"must be on this machine: .* --get {CHAT}"):
             order({})
+
+
+def test_every_way_to_end_a_draft_writes_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stop_orders, "TOKENS", 24)
+    monkeypatch.setattr(stop_orders, "PASSES", 1)
+    stops, _ = messages_of(stop_orders.stops_order({}))
+    for task in stop_orders.TASKS:
+        rows = [each for each in stops["rows"] if each["task"] == task]
+        assert [(each["policy"], each["K"]) for each in rows] == list(stop_orders.RUNS)
+        assert len({answer_of(row["rounds"]) for row in rows}) == 1
+    (seconds,) = stops["seconds"]
+    assert len(seconds) == 9 and min(seconds) > 0
 
 
 def test_two_words_are_enumerated_for_every_rule() -> None:

@@ -21,6 +21,7 @@ from specviz.ui.course.lesson_sweeps import lesson_sweep
 from specviz.ui.course.pair_orders import forwards_order, head_order, rounding_order
 from specviz.ui.course.race_order import race_order
 from specviz.ui.course.slider_answers import forward_line_answer, theory_answer
+from specviz.ui.course.stop_orders import stops_order
 from specviz.ui.course.typed_order import typed_order
 from specviz.ui.lab.lab import TakePlace
 from specviz.ui.lab.lab_order import LabOrder
@@ -36,6 +37,7 @@ ORDERS: dict[str, Take] = {
     "blocks": blocks_order,
     "copies": copies_order,
     "forced": forced_order,
+    "stops": stops_order,
     "head": head_order,
     "race": race_order,
     "quantised": quantised_order,
