@@ -1,10 +1,11 @@
 """Compare the adaptive draft length and the entropy stop with every fixed draft length.
 
 Run it on an idle machine with `PYTHONPATH=. python docs/measure_lengths.py --pair bundled`. In each
-pass, every setting decodes the same prompts with the method `draft-model` at temperature 0; every
+pass, every setting decodes the same prompts with one method (`--method`) at temperature 0; every
 second pass runs in reverse order. Other work on a machine disturbs whole seconds. The speedups are
 therefore computed from single rounds: each round of a text counts with the median time of all
-measured rounds that drafted as many tokens. The last column has the speedups of whole passes.
+measured rounds whose drafts have as many tokens and the same depth. The last column has the
+speedups of whole passes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from itertools import islice
 from statistics import median
 from typing import Any
 
+from specviz.decoding.drafters.method import Method
 from specviz.decoding.drafters.registry import method_named
 from specviz.experiments.run.racing import RaceRequest, start_race
 from specviz.models.pair_catalog import Pair, pair_named
@@ -24,14 +26,13 @@ from specviz.prompts import Framing, held_out_prompts, tasks
 from specviz.records import BASELINE, SPECULATIVE, Round, TokenStep
 from specviz.slices import own_time
 
-METHOD = method_named("draft-model")
 LONGEST, WARM_UP = 8, 4
 
 
-# Rounds of one kind take about the same time. A kind is the number of drafted tokens, and whether
-# the draft could stop early. The baseline's steps are a kind of their own.
-Kind = tuple[int, bool]
-BASELINE_KIND = (-1, False)
+# Rounds of one kind take about the same time. A kind is the number of drafted tokens, the depth of
+# the draft, and whether it could stop early. The baseline's steps are a kind of their own.
+Kind = tuple[int, int, bool]
+BASELINE_KIND = (-1, -1, False)
 
 
 def work_seconds(event: Round | TokenStep) -> float:
@@ -44,6 +45,7 @@ class Setting:
     """One way to decode, with the times of its passes and of all its rounds, for each task."""
 
     name: str
+    method: Method
     changes: dict[str, Any]
     length: int = LONGEST
     is_baseline: bool = False
@@ -65,7 +67,9 @@ class Setting:
     def kind(self, event: Round | TokenStep) -> Kind:
         if isinstance(event, TokenStep):
             return BASELINE_KIND
-        return len(event.tree.nodes), "entropy_threshold" in self.changes
+        tree = event.tree
+        depth = max((len(tree.path(node)) for node in range(len(tree.nodes))), default=0)
+        return len(tree.nodes), depth, "entropy_threshold" in self.changes
 
     def pass_over(self, task: str, requests: Sequence[RaceRequest]) -> None:
         began = own_time()
@@ -80,7 +84,7 @@ class Setting:
     def requests(
         self, pair: Pair, task: str, texts: Sequence[str], tokens: int
     ) -> list[RaceRequest]:
-        config = METHOD.usual(self.length, max_new_tokens=tokens, **self.changes)
+        config = self.method.usual(self.length, max_new_tokens=tokens, **self.changes)
         return [RaceRequest(pair, Framing().of(text), config, task) for text in texts]
 
     def rates(self, names: Sequence[str]) -> list[float]:
@@ -95,14 +99,16 @@ class Setting:
         return sum(self.tokens[task] for task in names) / seconds
 
 
-def all_settings(thresholds: Sequence[float]) -> list[Setting]:
+def all_settings(method: Method, thresholds: Sequence[float]) -> list[Setting]:
     adaptive = {"length_policy": "adaptive"}
     return [
-        Setting("baseline", {}, is_baseline=True),
-        *(Setting(f"K = {length}", {}, length) for length in range(1, LONGEST + 1)),
-        Setting(f"adaptive, K = {LONGEST}", adaptive),
+        Setting("baseline", method, {}, is_baseline=True),
+        *(Setting(f"K = {length}", method, {}, length) for length in range(1, LONGEST + 1)),
+        Setting(f"adaptive, K = {LONGEST}", method, adaptive),
         *(
-            Setting(f"K = {LONGEST}, entropy threshold {each:g}", {"entropy_threshold": each})
+            Setting(
+                f"K = {LONGEST}, entropy threshold {each:g}", method, {"entropy_threshold": each}
+            )
             for each in thresholds
         ),
     ]
@@ -151,7 +157,7 @@ def print_table(found: Sequence[Setting], names: Sequence[str]) -> None:
     for each in others:
         cells = [share(each, fixed, column, typical) for column in columns]
         print(f"| {each.name}: share of the best K | {' | '.join(cells)} | |")
-    print("milliseconds by (drafted tokens, can stop):", file=sys.stderr)
+    print("milliseconds by (drafted tokens, depth, can stop):", file=sys.stderr)
     print({kind: round(1000 * each, 2) for kind, each in sorted(typical.items())}, file=sys.stderr)
 
 
@@ -159,15 +165,17 @@ def main() -> None:
     """Measure all settings on all tasks of a pair, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pair", default="bundled")
+    parser.add_argument("--method", default="draft-model")
     parser.add_argument("--prompts", type=int, default=2)
     parser.add_argument("--first", type=int, default=5, help="number of the first prompt")
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--passes", type=int, default=4)
-    parser.add_argument("--thresholds", type=float, nargs="*", default=[0.2])
+    thresholds = "entropy thresholds to compare; none for a method that drafts trees"
+    parser.add_argument("--thresholds", type=float, nargs="*", default=[0.2], help=thresholds)
     options = parser.parse_args()
     pair = pair_named(options.pair)
     names = tasks(pair.instruct)
-    found = all_settings(options.thresholds)
+    found = all_settings(method_named(options.method), options.thresholds)
     for task in names:
         last = options.first - 1 + options.prompts
         texts = held_out_prompts(task, pair.is_asked_to_chat(task))[options.first - 1 : last]
