@@ -98,7 +98,7 @@ def refuse_engine_flags(options: Namespace) -> None:
     for name in _OF_ENGINE:
         if getattr(options, name) is not None:
             raise InputError(
-                f"{name.replace('_', '-')} must be given together with engine, got it alone"
+                f"{name.replace('_', '-')} must be given together with 'engine', got it alone"
             )
 
 
@@ -111,12 +111,12 @@ def serve_engine(options: Namespace, progress: Progress) -> dict[str, Any]:
         )
     if options.host is not None:
         raise InputError(
-            "host must not be given with engine, because specviz starts the engine only for this "
-            "machine"
+            "host must not be given with 'engine', because specviz starts the engine only for "
+            "this machine"
         )
     if options.mcp:
         raise InputError(
-            "mcp must not be given with engine, because the engine does not serve the app's tools"
+            "mcp must not be given with 'engine', because the engine does not serve the app's tools"
         )
     method = chosen_method(options, METHODS, f"for engine {ENGINE}")
     usual = SETTINGS["draft_length"].default

@@ -71,7 +71,7 @@ def translated(options: Namespace, progress: Progress) -> dict[str, Any]:
 
 def _text(options: Namespace) -> str:
     if options.text is not None and options.file is not None:
-        raise InputError("text and file must not be given together")
+        raise InputError("'text' and 'file' must not be given together")
     if options.file is not None:
         return _read("file", options.file)
     if options.text is not None:

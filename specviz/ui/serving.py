@@ -198,7 +198,7 @@ def _times(given: Any) -> MeasuredTimes | None:
     )
     if not isinstance(name, str) or not isinstance(text, str):
         raise InputError(
-            f"measured must be an object with a file's name and text, got {short(given)}"
+            f"measured must be an object with a file's 'name' and 'text', got {short(given)}"
         )
     return read_measured(text, name)
 

@@ -62,7 +62,7 @@ def raced_servers(given: object) -> tuple[RacedServer, ...]:
         return ()
     if not isinstance(given, dict) or set(given) != {"server", "plain_server", "key"}:
         raise InputError(
-            f"servers must be an object with server, plain_server and key, got {short(given)}"
+            f"servers must be an object with 'server', 'plain_server' and 'key', got {short(given)}"
         )
     servers = []
     for name, lane in (("server", SERVER), ("plain_server", PLAIN_SERVER)):

@@ -51,7 +51,7 @@ def test_the_text_comes_from_a_file_or_from_stdin(
         ),
         (["vllm serve t", "--form", "xml"], "form must be one of command, yaml"),
         (["--file", "/nowhere"], "file '/nowhere' cannot be read"),
-        (["vllm serve t", "--file", "x"], "text and file must not be given together"),
+        (["vllm serve t", "--file", "x"], "'text' and 'file' must not be given together"),
         (["vllm serve t", "--schedule", "/nowhere"], "schedule '/nowhere' cannot be read"),
     ],
 )

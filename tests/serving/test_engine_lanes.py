@@ -373,9 +373,9 @@ def test_on_a_public_server_only_the_owner_s_engines_are_raced(monkeypatch) -> N
         (asked("http://host") | {"key": "a b"}, "key must be printable ASCII without spaces"),
         (
             {"server": "http://host"},
-            "servers must be an object with server, plain_server and key, got",
+            "servers must be an object with 'server', 'plain_server' and 'key', got",
         ),
-        ("http://host", "servers must be an object with server, plain_server and key, got"),
+        ("http://host", "servers must be an object with 'server', 'plain_server' and 'key', got"),
     ],
 )
 def test_a_wrong_address_is_refused_before_the_race(given, said) -> None:

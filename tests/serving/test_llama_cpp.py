@@ -167,13 +167,13 @@ def test_the_engine_ends_with_its_owner_even_if_the_owner_is_killed(tmp_path: Pa
 @pytest.mark.parametrize(
     "flags, said",
     [
-        (["--pair", "bundled"], "pair must be given together with engine, got it alone"),
+        (["--pair", "bundled"], "pair must be given together with 'engine', got it alone"),
         (
             ["--engine", "vllm"],
             "engine must be llama.cpp, the only engine that specviz can start, got 'vllm'",
         ),
-        (["--engine", "llama.cpp", "--host", "0.0.0.0"], "host must not be given with engine"),
-        (["--engine", "llama.cpp", "--mcp"], "mcp must not be given with engine"),
+        (["--engine", "llama.cpp", "--host", "0.0.0.0"], "host must not be given with 'engine'"),
+        (["--engine", "llama.cpp", "--mcp"], "mcp must not be given with 'engine'"),
         (["--engine", "llama.cpp", "--method", "eagle"], "method must be one of draft-model, "),
         (["--engine", "llama.cpp", "--weights", "Q4_K_M"], "weights must be one of F32, F16, "),
         (

@@ -84,9 +84,12 @@ def test_measured_times_change_only_the_simulation() -> None:
         (FILE | {"text": "{}"}, "measured must be the JSON of load, of bench over batch sizes"),
         (
             {"name": "load.json"},
-            "measured must be an object with a file's name and text, got an object of 1",
+            "measured must be an object with a file's 'name' and 'text', got an object of 1",
         ),
-        ([FILE], "measured must be an object with a file's name and text, got an array of 1 item"),
+        (
+            [FILE],
+            "measured must be an object with a file's 'name' and 'text', got an array of 1 item",
+        ),
     ],
 )
 def test_a_file_with_other_content_is_refused(given: Any, said: str) -> None:

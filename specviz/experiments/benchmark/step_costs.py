@@ -162,7 +162,7 @@ def step_costs(
     target = loaded.target
     if has_check and not chooses_kernels(target):
         raise InputError(
-            "check must be given only for a target of the Llama family on a CPU, got "
+            "'check' must be given only for a target of the Llama family on a CPU, got "
             f"{target.info.architecture} on {target.device.type}"
         )
     models = [(target, pair.target)]

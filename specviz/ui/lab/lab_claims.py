@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from specviz.claims.all_claims import CLAIMS, claim_numbered
 from specviz.claims.claim import Claim, MeasuredFinding, Setting, finding_report
-from specviz.errors import InputError
+from specviz.errors import InputError, short
 from specviz.lessons import read_lessons
 from specviz.models.pair_catalog import BUNDLED, Pair, pair_named
 from specviz.slices import Tell, give_way, progress_lines
@@ -48,7 +48,7 @@ class LabClaims:
         """
         claim, typed = _claim(question.get("number")), question.get("numbers")
         if not isinstance(typed, dict) or not all(isinstance(each, str) for each in typed.values()):
-            raise InputError("numbers must be an object from name to text")
+            raise InputError(f"numbers must be an object from name to text, got {short(typed)}")
         return {"theory": finding_report(claim.tried(typed))}
 
     @property

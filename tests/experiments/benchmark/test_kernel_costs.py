@@ -286,7 +286,7 @@ def test_a_target_that_chooses_no_kernels_has_nothing_to_check(
     other = replace(loaded, target=Other())
     monkeypatch.setattr(step_costs, "load_pair", lambda *_: other)
     assert main([*COMMAND, "--check"]) == 2
-    rule = "check must be given only for a target of the Llama family on a CPU"
+    rule = "'check' must be given only for a target of the Llama family on a CPU"
     assert f"{rule}, got GPT2LMHeadModel on cpu" in capsys.readouterr().err
 
 
