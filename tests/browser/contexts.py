@@ -28,6 +28,13 @@ COUNT_TIMERS = """(() => {
     window.hasNothingPutOff = () => waiting.size === 0;
 })()"""
 
+# Remove what the page has stored, and let its timers store nothing more.
+EMPTY_STORAGE = """(() => {
+    Storage.prototype.setItem = () => {};
+    sessionStorage.clear();
+    localStorage.clear();
+})()"""
+
 
 class Contexts:
     """A pool of browser contexts; a visitor gets one without data that an earlier page stored."""
@@ -64,7 +71,7 @@ class Contexts:
             other.close()
         session = context.new_cdp_session(page)
         if page.url.startswith(driver.url):
-            page.evaluate("sessionStorage.clear(), localStorage.clear()")
+            page.evaluate(EMPTY_STORAGE)
             stored = {"origin": driver.url.rstrip("/"), "storageTypes": "indexeddb"}
             session.send("Storage.clearDataForOrigin", stored)
         page.goto("about:blank")
