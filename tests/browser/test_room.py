@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import Locator, expect
 
 from tests.browser.axe_findings import findings
 from tests.browser.race_driver import RaceDriver
@@ -37,12 +38,25 @@ def opened_class(
     return teacher, query
 
 
-def says(driver: RaceDriver, words: str, ref: str = "roomWord") -> None:
-    driver.until(f"document.querySelector('[data-ref={ref}]').textContent.includes('{words}')")
+def says(driver: RaceDriver, words: str) -> None:
+    driver.until(f"document.querySelector('[data-ref=roomWord]').textContent.includes('{words}')")
 
 
-def is_asked(driver: RaceDriver) -> bool:
-    return driver.ref("roomAsk").is_visible()
+class Ask:
+    """The question to a class on one person's screen."""
+
+    def __init__(self, driver: RaceDriver) -> None:
+        self.dialog = driver.page.locator("dialog.room-ask")
+        self.place = self.dialog.locator(".hint").first
+        self.text = self.dialog.locator(".room-text")
+        self.hinted = self.dialog.locator(".room-hinted")
+        self.said = self.dialog.locator(".room-said")
+        self.accept = self.button("Accept")
+        self.bars = self.dialog.locator(".room-bars")
+        self.sentence = self.dialog.locator(".room-sentence")
+
+    def button(self, name: str) -> Locator:
+        return self.dialog.get_by_role("button", name=name)
 
 
 @pytest.mark.slow
@@ -63,32 +77,39 @@ def test_a_class_follows_its_teacher_votes_secretly_and_sees_the_result(
     # Until the teacher gives a hint, the vote shows no numbers.
     teacher.ref("roomFreeze").click()
     for member in (ann, bob):
-        member.ref("roomVotes").wait_for()
-        assert member.text("roomHinted") == "" and "p, q and the draw" in member.text("roomSaid")
+        Ask(member).accept.wait_for()
+        assert (
+            Ask(member).hinted.inner_text() == ""
+            and "p, q and the draw" in Ask(member).said.inner_text()
+        )
         member.page.keyboard.press("Escape")
         member.page.keyboard.press("Escape")
-        assert is_asked(member) and not member.ref("roomResult").is_visible()
-    ann.page.locator("[data-choice=accept]").click()
+        assert Ask(member).dialog.is_visible() and not Ask(member).sentence.is_visible()
+    Ask(ann).accept.click()
     bob.page.keyboard.press("a")
     bob.page.keyboard.press("r")
-    says(teacher, "2 of 2", "roomSaid")
-    assert findings(bob.page, "[data-ref=roomAsk]") == []
-    teacher.ref("roomHint").click()
+    expect(Ask(teacher).said).to_contain_text("2 of 2")
+    assert findings(bob.page, ".room-ask") == []
+    Ask(teacher).button("Show p and q").click()
     for screen in (teacher, ann, bob):
-        says(screen, "q = ", "roomHinted")
-    assert bob.text("roomSaid").startswith("You said reject.")
-    teacher.ref("roomReveal").click()
+        expect(Ask(screen).hinted).to_contain_text("q = ")
+    assert Ask(bob).said.inner_text().startswith("You said reject.")
+    Ask(teacher).button("Show the result").click()
     for screen in (teacher, ann, bob):
-        screen.ref("roomResult").wait_for()
-        assert screen.text("roomSentence").startswith("1 of 2 votes (50 %) was for accepting it.")
-        assert "min(1, p/q) = min(1, " in screen.text("roomSentence")
-    assert "The result is" in bob.text("roomSaid")
-    assert findings(teacher.page, "[data-ref=roomAsk]") == []
-    teacher.ref("roomAskClose").click()
+        Ask(screen).sentence.wait_for()
+        assert (
+            Ask(screen)
+            .sentence.inner_text()
+            .startswith("1 of 2 votes (50 %) was for accepting it.")
+        )
+        assert "min(1, p/q) = min(1, " in Ask(screen).sentence.inner_text()
+    assert "The result is" in Ask(bob).said.inner_text()
+    assert findings(teacher.page, ".room-ask") == []
+    Ask(teacher).button("Go on").click()
     verdict = teacher.evaluate(PLACE)
     for member in (ann, bob):
         member.until(f"{PLACE} === {verdict}")
-        member.ref("roomAsk").wait_for(state="hidden")
+        Ask(member).dialog.wait_for(state="hidden")
 
     ground = "getComputedStyle(document.querySelector('[data-ref=roomBar]')).backgroundColor"
     quiet = ann.evaluate(ground)
@@ -107,18 +128,18 @@ def test_a_class_follows_its_teacher_votes_secretly_and_sees_the_result(
     for member, choice in ((ann, "sometimes"), (bob, "always")):
         member.page.locator(f"[data-option={choice}]").click()
     says(teacher, "2 of 2")
-    assert not is_asked(ann)
+    assert not Ask(ann).dialog.is_visible()
     teacher.ref("roomShowGuesses").click()
-    teacher.ref("roomAsk").wait_for()
+    Ask(teacher).dialog.wait_for()
     question = teacher.ref("lessonText").text_content()
-    assert question and question in teacher.text("roomText").replace("\n", "")
-    shown = teacher.ref("roomBars").locator("li").all_inner_texts()
+    assert question and question in Ask(teacher).text.inner_text().replace("\n", "")
+    shown = Ask(teacher).bars.locator("li").all_inner_texts()
     assert [each.split("\n")[-1] for each in shown] == ["0 · 0 %", "1 · 50 %", "1 · 50 %"]
     # A vote that changes after the guesses are shown changes the chart
     ann.page.locator("[data-option=never]").click()
-    says(teacher, "likes it less1 · 50 %", "roomBars")
-    teacher.ref("roomAskClose").dblclick()
-    teacher.ref("roomAsk").wait_for(state="hidden")
+    expect(Ask(teacher).bars).to_contain_text("likes it less1 · 50 %")
+    Ask(teacher).button("Go on").dblclick()
+    Ask(teacher).dialog.wait_for(state="hidden")
     assert teacher.ref("lessonNext").is_disabled()  # the teacher must answer the question first
     assert teacher.ref("roomShowGuesses").is_visible()
     teacher.ref("roomNext").click()
@@ -131,9 +152,9 @@ def test_a_class_follows_its_teacher_votes_secretly_and_sees_the_result(
         member.page.keyboard.press("Enter")
         says(teacher, f"{so_far} of 2")
     teacher.ref("roomShowGuesses").click()
-    says(teacher, "another number2 · 100 %", "roomBars")
-    says(teacher, "the acceptance rate (right)0 · 0 %", "roomBars")
-    close = teacher.ref("roomAskClose").bounding_box()
+    expect(Ask(teacher).bars).to_contain_text("another number2 · 100 %")
+    expect(Ask(teacher).bars).to_contain_text("the acceptance rate (right)0 · 0 %")
+    close = Ask(teacher).button("Go on").bounding_box()
     height = teacher.evaluate("innerHeight")
     assert close and close["y"] + close["height"] <= height, "in sight however long the chart is"
     teacher.page.keyboard.press("PageDown")
@@ -161,7 +182,7 @@ def test_a_class_follows_its_teacher_votes_secretly_and_sees_the_result(
 
 
 UNCOVERED = """(() => {
-    const ask = document.querySelector("[data-ref=roomAsk]");
+    const ask = document.querySelector(".room-ask");
     const seen = new Set();
     for (let x = 3; x < innerWidth; x += 23)
         for (let y = 3; y < innerHeight; y += 17) {
@@ -189,57 +210,61 @@ def test_a_vote_does_not_show_the_verdict_and_survives_a_reload_by_the_teacher(
     member.until(HAS_RUN)
     facts = teacher.evaluate("specviz.step.question.facts")
     teacher.ref("roomFreeze").click()
-    member.ref("roomVotes").wait_for()
+    Ask(member).accept.wait_for()
     for screen in (teacher, member):
         assert screen.evaluate(UNCOVERED) == []
         assert [each for each in told(screen) if NUMBER.search(each)] == []
         assert not NUMBER.search(screen.page.title())
-    place = teacher.text("roomAskPlace")
+    place = Ask(teacher).place.inner_text()
     # This button shows the class's link and QR code, for students who arrive late.
-    teacher.ref("roomAskInvite").click()
+    Ask(teacher).button("Link and code").click()
     teacher.ref("roomStart").click()
     for screen in (teacher, member):
         screen.may_complain = True
         screen.context.set_offline(True)
-    teacher.ref("roomReveal").click()
-    says(teacher, "cannot be reached", "roomSaid")
-    member.page.locator("[data-choice=accept]").click()
-    says(member, "sent as soon as", "roomSaid")
+    Ask(teacher).button("Show the result").click()
+    expect(Ask(teacher).said).to_contain_text("cannot be reached")
+    Ask(member).accept.click()
+    expect(Ask(member).said).to_contain_text("sent as soon as")
     for screen in (teacher, member):
         screen.context.set_offline(False)
-    says(teacher, "1 of 1 has answered", "roomSaid")
+    expect(Ask(teacher).said).to_contain_text("1 of 1 has answered")
     teacher.has_left = True
     teacher.page.reload()
-    teacher.ref("roomReveal").wait_for()
+    Ask(teacher).button("Show the result").wait_for()
     with teacher.page.context.expect_page() as opened:
         teacher.evaluate("window.open('?view=glossary') && 1")
     second = opened.value  # the teacher's second tab, which takes the lead
     says(teacher, "another tab of yours leads")
-    second.locator("[data-ref=roomReveal]").click()
+    second.get_by_role("button", name="Show the result").click()
     end = "accepted" if facts["accepted"] else "rejected"
     for screen in (teacher, member):
-        screen.ref("roomResult").wait_for()
-        assert screen.text("roomSentence").startswith("1 of 1 vote (100 %) was for accepting it.")
-        assert screen.text("roomSentence").endswith(f"so it is {end}.")
+        Ask(screen).sentence.wait_for()
+        assert (
+            Ask(screen)
+            .sentence.inner_text()
+            .startswith("1 of 1 vote (100 %) was for accepting it.")
+        )
+        assert Ask(screen).sentence.inner_text().endswith(f"so it is {end}.")
     second.close()
     # The first tab has followed the second one to the next question.
-    teacher.ref("roomAskNext").click()
-    member.ref("roomVotes").wait_for()
-    assert teacher.text("roomAskPlace") != place
+    Ask(teacher).button("Ask about the next guess").click()
+    Ask(member).accept.wait_for()
+    assert Ask(teacher).place.inner_text() != place
 
 
 GUESS_IN_SIGHT = """(() => {
-    const box = document.querySelector("[data-ref=roomText]").getBoundingClientRect();
-    const guess = document.querySelector("[data-ref=roomText] mark").getBoundingClientRect();
+    const box = document.querySelector(".room-text").getBoundingClientRect();
+    const guess = document.querySelector(".room-text mark").getBoundingClientRect();
     return guess.top >= box.top && guess.bottom <= box.bottom;
 })()"""
 ALL_IN_SIGHT = """(() => {
-    const { scrollHeight, clientHeight } = document.querySelector("[data-ref=roomAsk]");
+    const { scrollHeight, clientHeight } = document.querySelector(".room-ask");
     return scrollHeight <= clientHeight;
 })()"""
 
 
-SIZE = "parseFloat(getComputedStyle(document.querySelector('[data-ref={}]')).fontSize)"
+SIZE = "parseFloat(getComputedStyle(document.querySelector('.{}')).fontSize)"
 
 
 def test_the_guess_in_a_long_text_is_visible_and_the_teacher_reaches_all_buttons(
@@ -261,35 +286,35 @@ def test_the_guess_in_a_long_text_is_visible_and_the_teacher_reaches_all_buttons
     assert sentence and sentence["y"] + 40 < 390
     member.page.set_viewport_size(PHONE)
     teacher.ref("roomFreeze").click()
-    member.ref("roomVotes").wait_for()
-    teacher.ref("roomAsk").wait_for()
-    text = "document.querySelector('[data-ref=roomText]')"
+    Ask(member).accept.wait_for()
+    Ask(teacher).dialog.wait_for()
+    text = "document.querySelector('.room-text')"
     # without a scrollable text the test would prove nothing
     assert teacher.evaluate(f"{text}.scrollHeight > {text}.clientHeight")
     for screen in (teacher, member):
         assert screen.evaluate(GUESS_IN_SIGHT) and screen.evaluate(ALL_IN_SIGHT)
-    teacher.ref("roomHint").click()
-    says(member, "q = ", "roomHinted")
+    Ask(teacher).button("Show p and q").click()
+    expect(Ask(member).hinted).to_contain_text("q = ")
     member.page.set_viewport_size(ON_ITS_SIDE)
     assert member.evaluate(ALL_IN_SIGHT)
     assert teacher.evaluate(GUESS_IN_SIGHT)
-    sizes = [teacher.evaluate(SIZE.format(ref)) for ref in ("roomHinted", "roomSaid")]
+    sizes = [teacher.evaluate(SIZE.format(name)) for name in ("room-hinted", "room-said")]
     assert sizes[0] >= sizes[1]
     teacher.evaluate(f"{text}.scrollTop = 0")
     # At the beginning of the text, its upper edge does not fade.
     teacher.until(f"{text}.style.getPropertyValue('--above') === '0px'")
-    teacher.ref("roomReveal").click()
+    Ask(teacher).button("Show the result").click()
     for screen in (teacher, member):
-        screen.ref("roomResult").wait_for()
+        Ask(screen).sentence.wait_for()
         assert screen.evaluate(GUESS_IN_SIGHT) and screen.evaluate(ALL_IN_SIGHT)
-    teacher.ref("roomAskClose").click()
+    Ask(teacher).button("Go on").click()
     teacher.evaluate(f"specviz.race.shell.enter('{LESSON}')")
     member.page.locator("[data-option=always]").click()
     teacher.ref("roomShowGuesses").click()
-    teacher.ref("roomAsk").wait_for()
+    Ask(teacher).dialog.wait_for()
     assert teacher.evaluate(ALL_IN_SIGHT)
     teacher.page.keyboard.press("Escape")
-    teacher.ref("roomAsk").wait_for(state="hidden")
+    Ask(teacher).dialog.wait_for(state="hidden")
     teacher.evaluate(f"specviz.race.shell.enter('{LESSON.replace('first-guess', 'larger-u')}')")
     line = teacher.page.locator(".draw-line").bounding_box()
     assert line and line["y"] + line["height"] < 720
@@ -377,10 +402,10 @@ def test_ten_members_follow_within_three_seconds_and_all_votes_are_counted(
         member.until(f"{PLACE} === 101", 3)
     teacher.ref("roomFreeze").click()
     for at, member in enumerate(members):
-        member.ref("roomVotes").wait_for()
+        Ask(member).accept.wait_for()
         member.page.keyboard.press("a" if at < 7 else "r")
-    says(teacher, "10 of 10", "roomSaid")
-    teacher.ref("roomReveal").click()
+    expect(Ask(teacher).said).to_contain_text("10 of 10")
+    Ask(teacher).button("Show the result").click()
     for screen in (teacher, *members):
-        screen.ref("roomResult").wait_for()
-        assert screen.text("roomSentence").startswith("7 of 10 votes (70 %) were")
+        Ask(screen).sentence.wait_for()
+        assert Ask(screen).sentence.inner_text().startswith("7 of 10 votes (70 %) were")

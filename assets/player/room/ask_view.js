@@ -1,7 +1,8 @@
-// The question to a class of students, over the whole screen. It hides p, q and the draw until the
-// teacher shows the result. Then it shows the students' votes next to these numbers.
+// The question to a class of students, as a function of the poll and of who sees it. It hides p, q
+// and the draw until the teacher shows the result. Then it shows the students' votes next to these
+// numbers.
 
-import { element, setText } from "../shared/dom.js";
+import { html } from "../shared/view.js";
 import {
   choices,
   hiddenWords,
@@ -13,6 +14,31 @@ import {
   votedWords,
 } from "./room_words.js";
 
+// A question as one person sees it. `mine` is the option that this student voted for; it is null
+// for a teacher.
+/**
+ * @typedef {object} Asked
+ * @property {RoomPoll} poll
+ * @property {boolean} isTeacher
+ * @property {string | null} mine
+ * @property {number} votes
+ * @property {number} here the number of students in the class
+ * @property {string} problem
+ */
+
+/**
+ * @typedef {object} AskEvents
+ * @property {(choice: string) => void} vote
+ * @property {() => void} hint
+ * @property {() => void} reveal
+ * @property {() => void} next
+ * @property {() => void} invite
+ * @property {() => void} close
+ * @property {() => void} leave
+ */
+
+export const TITLE = "sv-room-ask"; // id of the title
+
 /** @type {Record<string, string>} */
 const TITLES = {
   accepted: "Accepted",
@@ -20,170 +46,147 @@ const TITLES = {
   verdict: "Will the target keep this guess?",
   prediction: "What the class answered",
 };
-/** @type {Record<string, string>} */
-const KEYS = { a: "accept", r: "reject" };
-const GO_ON = ["PageDown", "ArrowRight", "Escape"];
 
-export class AskView {
-  /**
-   * @param {Refs} refs
-   * @param {{ vote: (choice: string) => void, hint: () => void, reveal: () => void, next: () => void, invite: () => void, close: () => void, leave: () => void }} on
-   */
-  constructor(refs, on) {
-    this.refs = refs;
-    this.on = on;
-    this.isWanted = false;
-    this.shown = "";
-    const {
-      roomAsk,
-      roomText,
-      roomVotes,
-      roomHint,
-      roomReveal,
-      roomAskNext,
-      roomAskInvite,
-      roomAskClose,
-      roomAskLeave,
-    } = refs;
-    roomVotes.addEventListener("click", (/** @type {any} */ { target }) =>
-      this.chose(target.closest("button")?.dataset.choice),
-    );
-    // The document listens, so that the keys work whichever element has the focus.
-    document.addEventListener("keydown", (event) => this.pressed(event), true);
-    // Keep the dialog open, because closing it would reveal the hidden parts of the page.
-    roomAsk.addEventListener("cancel", (/** @type {Event} */ event) => event.preventDefault());
-    roomAsk.addEventListener("close", () => this.isWanted && roomAsk.showModal());
-    roomText.addEventListener("scroll", () => this.fade());
-    roomHint.addEventListener("click", on.hint);
-    roomReveal.addEventListener("click", on.reveal);
-    roomAskNext.addEventListener("click", on.next);
-    roomAskInvite.addEventListener("click", on.invite);
-    roomAskClose.addEventListener("click", on.close);
-    roomAskLeave.addEventListener("click", on.leave);
-  }
-
-  /** @param {KeyboardEvent} event */
-  pressed(event) {
-    if (!this.isWanted || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (this.isDone && GO_ON.includes(event.key)) return (event.preventDefault(), this.on.close());
-    const choice = KEYS[event.key.toLowerCase()];
-    if (choice) this.chose(choice);
-  }
-
-  /** @param {string | undefined} choice */
-  chose(choice) {
-    if (choice && !this.refs.roomVotes.hidden) this.on.vote(choice);
-  }
-
-  // Show a question, or none if `poll` is null. `mine` is the option that this student voted for;
-  // it is null for a teacher.
-  /**
-   * @param {RoomPoll | null} poll
-   * @param {{ isTeacher: boolean, mine: string | null, votes: number, here: number, problem: string }} seen
-   */
-  show(poll, { isTeacher, mine, votes, here, problem }) {
-    const { refs } = this;
-    this.isWanted = poll !== null;
-    if (!poll) return ((this.shown = ""), refs.roomAsk.close());
-    const { revealed: isOver, hint } = poll;
-    this.isDone = isTeacher && isOver;
-    const shown = `${poll.number} ${isOver} ${hint !== null}`;
-    const isNew = this.shown !== shown;
-    this.shown = shown;
-    if (isNew) this.draw(poll, isTeacher);
-    if (isOver) this.drawResult(poll);
-    setText(refs.roomHinted, hint && !isOver ? hintSentence(hint) : "");
-    refs.roomHint.hidden = !isTeacher || isOver || hint !== null;
-    const hidden = hiddenWords(poll);
-    for (const button of refs.roomVotes.querySelectorAll("button"))
-      button.setAttribute("aria-pressed", String(button.dataset.choice === mine));
-    const voted = mine ? mineWords(poll, mine) : isOver ? "" : hidden;
-    refs.roomSaid.classList.toggle("room-count", isTeacher);
-    setText(
-      refs.roomSaid,
-      problem || (!isTeacher ? voted : isOver ? "" : `${votedWords(votes, here)}. ${hidden}`),
-    );
-    if (!refs.roomAsk.open) refs.roomAsk.showModal();
-    // scroll to the end of a long text, where the drafted token is
-    if (isNew) refs.roomText.scrollTop = refs.roomText.scrollHeight;
-    this.fade();
-    // Set the focus, but not on an answer, because the focus would highlight that answer.
-    if (isNew)
-      (isTeacher
-        ? refs.roomAsk.querySelector("button:not([hidden], [hidden] *)")
-        : refs.roomAskTitle
-      ).focus({ preventScroll: true });
-  }
-
-  // Store how far the text is scrolled in a CSS variable. With it, the style sheet fades out the
-  // upper edge of the text.
-  fade() {
-    const { roomText } = this.refs;
-    roomText.style.setProperty("--above", `${roomText.scrollTop}px`);
-  }
-
-  /**
-   * @param {RoomPoll} poll
-   * @param {boolean} isTeacher
-   */
-  draw(poll, isTeacher) {
-    const { refs } = this;
-    const isVerdict = poll.kind === "verdict";
-    const { revealed: isOver } = poll;
-    const end = isOver && isVerdict ? (poll.facts?.accepted ? "accepted" : "rejected") : "";
-    setText(refs.roomAskTitle, TITLES[end || poll.kind]);
-    refs.roomAskTitle.className = end;
-    setText(refs.roomAskPlace, isVerdict ? poll.place : "");
-    const guess = poll.guess.trim()
-      ? poll.guess
-      : JSON.stringify(poll.guess).slice(1, -1).replaceAll(" ", "·");
-    refs.roomText.replaceChildren(poll.words, ...(isVerdict ? [element("mark", end, guess)] : []));
-    refs.roomText.classList.toggle("is-question", !isVerdict);
-    refs.roomVotes.hidden = isTeacher || isOver || !isVerdict;
-    refs.roomReveal.hidden = !isTeacher || isOver;
-    refs.roomAskNext.hidden = !isTeacher || !isOver || !isVerdict;
-    refs.roomAskClose.hidden = !isTeacher;
-    setText(refs.roomAskClose, isOver ? "Go on" : "Cancel");
-    refs.roomAskInvite.hidden = !isTeacher || isOver;
-    refs.roomAskLeaving.hidden = isTeacher;
-    refs.roomResult.hidden = !isOver;
-  }
-
-  // Draw the bar chart of the votes. Votes may still arrive.
-  /** @param {RoomPoll} poll */
-  drawResult(poll) {
-    const { refs } = this;
-    const isVerdict = poll.kind === "verdict";
-    setText(refs.roomSentence, isVerdict ? verdictSentence(poll) : "");
-    const bars = isVerdict
-      ? verdictBars(poll)
-      : choices(poll).map(({ text, count, share }) => ({
-          name: text,
-          share: share ?? 0,
-          words: share === null ? "0" : `${count} · ${percent(share)}`,
-          mark: null,
-        }));
-    // The options of a prediction are whole sentences, so they are written above their bars.
-    refs.roomBars.classList.toggle("is-worded", !isVerdict);
-    refs.roomBars.replaceChildren(...bars.map(bar));
-  }
+// Return whether the student can vote in this dialog. The options of a prediction are in its lesson.
+/** @param {Asked} asked */
+export function canVote({ poll, isTeacher }) {
+  return !isTeacher && !poll.revealed && poll.kind === "verdict";
 }
 
-// Return one bar of the chart: its name, its share of the track, its label, and optionally a mark
-// on the track.
+/**
+ * @param {Asked} asked
+ * @param {AskEvents} on
+ */
+export function askView(asked, on) {
+  const { poll, isTeacher } = asked;
+  const isVerdict = poll.kind === "verdict";
+  const end = poll.revealed && isVerdict ? (poll.facts?.accepted ? "accepted" : "rejected") : "";
+  return html`
+    <div class="room-question">
+      <p class="hint">${isVerdict ? poll.place : ""}</p>
+      <h2 id=${TITLE} class=${end} tabindex="-1">${TITLES[end || poll.kind]}</h2>
+      <p class=${isVerdict ? "room-text" : "room-text is-question"}>
+        ${poll.words}${isVerdict && html`<mark class=${end}>${guessText(poll)}</mark>`}
+      </p>
+      <p class="room-hinted" role="status">
+        ${poll.hint && !poll.revealed ? hintSentence(poll.hint) : ""}
+      </p>
+      ${canVote(asked) && voteButtons(asked, on)} ${poll.revealed && resultView(poll)}
+      <p class=${isTeacher ? "room-said room-count" : "room-said"} role="status">
+        ${saidWords(asked)}
+      </p>
+      ${isTeacher ? teacherButtons(poll, on) : leaveButton(on)}
+    </div>
+  `;
+}
+
+// Write a guess so that it can be seen even if it is only spaces or line breaks.
+/** @param {RoomPoll} poll */
+function guessText({ guess }) {
+  return guess.trim() ? guess : JSON.stringify(guess).slice(1, -1).replaceAll(" ", "·");
+}
+
+/** @param {Asked} asked */
+export function saidWords({ poll, isTeacher, mine, votes, here, problem }) {
+  if (problem) return problem;
+  if (mine && !isTeacher) return mineWords(poll, mine);
+  if (poll.revealed) return "";
+  const hidden = hiddenWords(poll);
+  return isTeacher ? `${votedWords(votes, here)}. ${hidden}` : hidden;
+}
+
+/**
+ * @param {Asked} asked
+ * @param {AskEvents} on
+ */
+function voteButtons({ mine }, on) {
+  const button = (
+    /** @type {string} */ choice,
+    /** @type {string} */ className,
+    /** @type {string} */ word,
+    /** @type {string} */ key,
+  ) => html`
+    <button type="button" class=${className} aria-keyshortcuts=${key}
+      aria-pressed=${String(mine === choice)} onClick=${() => on.vote(choice)}>
+      ${word} <kbd>${key}</kbd>
+    </button>
+  `;
+  return html`
+    <div class="room-votes" role="group" aria-labelledby=${TITLE}>
+      ${button("accept", "accepted", "Accept", "A")} ${button("reject", "rejected", "Reject", "R")}
+    </div>
+  `;
+}
+
+// The votes as a bar chart. Votes may still arrive. The options of a prediction are whole
+// sentences, so they are written above their bars.
+/** @param {RoomPoll} poll */
+function resultView(poll) {
+  const isVerdict = poll.kind === "verdict";
+  const bars = isVerdict
+    ? verdictBars(poll)
+    : choices(poll).map(({ text, count, share }) => ({
+        name: text,
+        share: share ?? 0,
+        words: share === null ? "0" : `${count} · ${percent(share)}`,
+        mark: null,
+      }));
+  return html`
+    <div class="room-result">
+      <ul class=${isVerdict ? "room-bars" : "room-bars is-worded"}>${bars.map(barView)}</ul>
+      <p class="room-sentence" role="status">${isVerdict ? verdictSentence(poll) : ""}</p>
+    </div>
+  `;
+}
+
+// One bar of the chart: its name, its share of the track, its label, and optionally a mark on the
+// track.
 /** @param {{ name: string, share: number, words: string, mark: { at: number, words: string } | null }} of */
-function bar({ name, share, words, mark }) {
-  const row = element("li");
-  const track = element("span", "room-track");
-  const fill = element("i");
-  fill.style.width = `${100 * share}%`;
-  track.append(fill);
-  if (mark) {
-    const tick = element("b", mark.at > 0.5 ? "room-mark is-late" : "room-mark");
-    tick.style.left = `${100 * mark.at}%`;
-    tick.append(element("span", "", mark.words));
-    track.append(tick);
-  }
-  row.append(element("span", "room-name", name), track, element("span", "number", words));
-  return row;
+function barView({ name, share, words, mark }) {
+  return html`
+    <li>
+      <span class="room-name">${name}</span>
+      <span class="room-track"><i style=${{ width: `${100 * share}%` }}></i>${mark && markView(mark)}</span>
+      <span class="number">${words}</span>
+    </li>
+  `;
+}
+
+/** @param {{ at: number, words: string }} mark */
+function markView({ at, words }) {
+  const className = at > 0.5 ? "room-mark is-late" : "room-mark";
+  return html`<b class=${className} style=${{ left: `${100 * at}%` }}><span>${words}</span></b>`;
+}
+
+/**
+ * @param {RoomPoll} poll
+ * @param {AskEvents} on
+ */
+function teacherButtons({ kind, revealed, hint }, on) {
+  const button = (
+    /** @type {string} */ className,
+    /** @type {string} */ word,
+    /** @type {() => void} */ act,
+    title = "",
+  ) =>
+    html`<button type="button" class=${className} title=${title || null} onClick=${act}>${word}</button>`;
+  const about = "The class can then work out min(1, p/q); the draw u stays hidden";
+  return html`
+    <p class="room-moves">
+      ${!revealed && button("primary", "Show the result", on.reveal)}
+      ${!revealed && hint === null && button("secondary", "Show p and q", on.hint, about)}
+      ${revealed && kind === "verdict" && button("primary", "Ask about the next guess", on.next)}
+      ${button("secondary", revealed ? "Go on" : "Cancel", on.close)}
+      ${!revealed && button("secondary", "Link and code", on.invite)}
+    </p>
+  `;
+}
+
+/** @param {AskEvents} on */
+function leaveButton(on) {
+  return html`
+    <p class="room-leave">
+      <button type="button" class="chip" onClick=${on.leave}>Leave the class</button>
+    </p>
+  `;
 }

@@ -5,7 +5,7 @@
 
 import { setText } from "../shared/dom.js";
 import { tab } from "../shared/kept.js";
-import { AskView } from "./ask_view.js";
+import { askDialog } from "./ask_dialog.js";
 import { RoomLine } from "./room_line.js";
 import {
   followWords,
@@ -63,7 +63,7 @@ export class ClassRoom {
       lost: (isLost) => ((this.isLost = isLost), this.draw()),
       ended: (why) => this.ended(why),
     });
-    this.ask = new AskView(this.refs, {
+    this.ask = askDialog(app.root, {
       vote: (choice) => this.vote(choice),
       hint: () => this.lead("hint"),
       reveal: () => this.lead("reveal"),
@@ -457,13 +457,10 @@ export class ClassRoom {
     setText(refs.roomLeave, "Leave");
     const poll = state?.poll ?? null;
     const isAsked = poll !== null && (poll.kind === "verdict" || (isTeacher && poll.revealed));
-    this.ask.show(isAsked ? poll : null, {
-      isTeacher,
-      mine: state?.mine ?? null,
-      votes: this.votes,
-      here: this.here,
-      problem: this.isLost ? LOST : this.problem,
-    });
+    const mine = state?.mine ?? null;
+    const { votes, here } = this;
+    const problem = this.isLost ? LOST : this.problem;
+    this.ask(isAsked ? { poll, isTeacher, mine, votes, here, problem } : null);
     if (isTeacher) this.drawTeacher();
     else if (seat)
       setText(
