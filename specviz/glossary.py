@@ -626,6 +626,7 @@ _PLACES: dict[str, Sight] = {
     "block": _lesson("Judge the block", "judge-the-block", "from-the-end"),
     "free-tokens": _lesson("Which tokens were free?", "free-tokens", "mark"),
     "copied": _lesson("Copy what came before", "copy-what-came-before", "suffix"),
+    "stop": _lesson("When to stop guessing", "when-to-stop", "waste"),
     "exercise-rates": _lesson("Acceptance, token by token", "exercise-hundred", "acceptance"),
     "judged": Sight(
         "A draft judged as a block, recorded", "view=step&trace=draft-model.block&round=9"
@@ -667,7 +668,7 @@ _SEEN: dict[str, str] = {
     "target": "guess rejection",
     "draft": "guess rejection",
     "drafter": "guess lookup",
-    "draft_length": "best race",
+    "draft_length": "best stop race",
     "draft_tree": "tree",
     "node": "tree",
     "root": "rejection tree",

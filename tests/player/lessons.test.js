@@ -79,6 +79,13 @@ import {
 } from "../../assets/player/learn/widgets/two_distributions.js";
 import { doubledBin, RedrawFromTarget } from "../../assets/player/learn/widgets/wrong_redraw.js";
 import { Redraw } from "../../assets/player/shared/redraw.js";
+import {
+  oracleRounds,
+  stopNumbers,
+  stopPossible,
+  stopValues,
+  typicalSeconds,
+} from "../../assets/player/learn/widgets/stop_numbers.js";
 
 const near = (one, other, by = 1e-9) =>
   assert.ok(Math.abs(one - other) < by, `${one} is not ${other}`);
@@ -890,4 +897,80 @@ test("forced tokens are those with one allowed token, and rounds do not yield th
   assert.deepEqual([found.plain_per_round, found.forced_per_round, found.gain], [1, 1.5, 1.5]);
   assert.deepEqual(markedCounts(tokens, new Set([0, 1])), { right: 1, wrong: 1 });
   assert.deepEqual(freeNumbers(null), {});
+});
+
+// Rounds of a task: [number of drafted tokens, number of kept tokens] of each.
+const stopRow = (task, policy, K, rounds) => ({
+  task,
+  policy,
+  K,
+  rounds: rounds.map(([drafted, kept]) => ({ draft: Array(drafted).fill("d"), kept, extra: "!" })),
+});
+
+// A round without a draft takes 1 second; with 1 or 2 drafted tokens, it takes 2 or 4 seconds.
+const STOPS = {
+  rows: [
+    stopRow("story", "fixed", 1, [
+      [1, 1],
+      [1, 0],
+      [1, 1],
+    ]),
+    stopRow("story", "fixed", 2, [
+      [2, 1],
+      [2, 2],
+    ]),
+    stopRow("story", "adaptive", 2, [
+      [1, 1],
+      [2, 2],
+    ]),
+    stopRow("code", "fixed", 1, [
+      [1, 0],
+      [1, 0],
+    ]),
+    stopRow("code", "fixed", 2, [
+      [2, 0],
+      [2, 0],
+    ]),
+    stopRow("code", "adaptive", 2, [
+      [1, 0],
+      [1, 0],
+    ]),
+  ],
+  seconds: [
+    [1, 2, 4],
+    [1, 2, 3],
+    [1, 2, 5],
+  ],
+};
+
+test("an oracle drafts only the tokens that are kept", () => {
+  const rounds = oracleRounds(STOPS.rows[1].rounds);
+  assert.deepEqual(
+    rounds.map(({ draft, kept }) => [draft.length, kept]),
+    [
+      [1, 1],
+      [2, 2],
+    ],
+  );
+  const { drafted, kept, tokens, speedup } = stopNumbers(rounds, [1, 2, 4]);
+  assert.deepEqual([drafted, kept, tokens], [3, 3, 5]);
+  near(speedup, 5 / 6);
+});
+
+test("the rules to end a draft are compared by the typical times of their rounds", () => {
+  assert.deepEqual(typicalSeconds(STOPS.seconds), [1, 2, 4]);
+  const found = stopValues(STOPS, "story", "code");
+  assert.deepEqual([found.K, found.best, found.moved], [2, 1, 1]);
+  near(found.best_speed, 5 / 6);
+  near(found.adaptive_share, 1);
+  near(found.oracle_gain, 0);
+  assert.deepEqual([found.adaptive_drafted, found.adaptive_kept], [3, 3]);
+  assert.deepEqual(stopValues(null, "story"), {});
+});
+
+test("a question about speed is decided only if the times of every pass give the same answer", () => {
+  const { values } = stopPossible(STOPS, "story").adaptive_share;
+  // A round with two drafted tokens takes 3 seconds in the second pass and 5 in the third.
+  near(values[0], 6 / 7);
+  near(values[1], 6 / 5);
 });

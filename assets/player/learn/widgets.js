@@ -19,6 +19,7 @@ import { RaggedBatch } from "./widgets/ragged_batch.js";
 import { RateNames } from "./widgets/rate_names.js";
 import { RealEngine } from "./widgets/real_engine.js";
 import { Rounding } from "./widgets/rounding.js";
+import { StoppedDraft } from "./widgets/stopped_draft.js";
 import { TwoWords } from "./widgets/two_words.js";
 import { YouDraft } from "./widgets/you_draft.js";
 
@@ -44,6 +45,7 @@ const ALL = [
   BlockGain,
   CopiedText,
   FreeTokens,
+  StoppedDraft,
   RateNames,
 ];
 

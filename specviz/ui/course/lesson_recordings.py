@@ -36,7 +36,8 @@ from specviz.ui.course.forced_orders import forced_order
 from specviz.ui.course.lesson_sweeps import SWEEPS, lesson_sweep
 from specviz.ui.course.pair_orders import NUMBERS, forwards_order, head_order, rounding_order
 from specviz.ui.course.race_order import RACES, race_order
-from specviz.ui.lab.lab_losslessness import PLACE, losslessness_order
+from specviz.ui.course.stop_orders import stops_order
+from specviz.ui.lab.lab_losslessness import losslessness_order, place_of
 from specviz.ui.lab.lab_order import LabOrder
 from specviz.ui.messages import Message
 
@@ -52,6 +53,7 @@ DRAWN = {  # name of a recording -> acceptance rule, draft, temperature and numb
     "draws-random": ("right", "random", "1", 4000),
     "draws-favourite": ("equal-argmax", "", "1", 4000),
     "draws-greedy": ("right", "", "0", 200),
+    "draws-length": ("length-by-drawn-token", "", "1", 4000),
 }
 
 
@@ -114,6 +116,7 @@ def _makers() -> Mapping[str, Callable[[], list[Message]]]:
         "blocks": lambda: _messages(blocks_order({}, BLOCK_PROMPTS)),
         "copies": lambda: _messages(copies_order({})),
         "forced": lambda: _messages(forced_order({})),
+        "stops": lambda: _messages(stops_order({})),
         "head": lambda: _messages(head_order({"form": form})),
         "servers": lambda: _messages(servers_order({})),
         **{f"quantised-{name}": partial(_quantised, name) for name in MODELS},
@@ -142,7 +145,7 @@ def _rounded(form: Mapping[str, str], numbers: str) -> list[Message]:
 
 def _drawn(name: str) -> list[Message]:
     rule, draft, temperature, draws = DRAWN[name]
-    form = PLACE | {"temperature": temperature, "seed": "7"}
+    form = place_of(rule) | {"temperature": temperature, "seed": "7"}
     question = {"form": form, "rule": rule, "draft": draft, "draws": draws}
     return _thinned(_messages(losslessness_order(question)))
 

@@ -52,7 +52,7 @@ export function copiedNumbers(found, length) {
 const NAMES = ["rounds", "tokens", "per_round", "drafted", "kept", "used", "longest", "match"];
 
 // Return the index of the first round whose draft was not accepted to its end, or the last round.
-/** @param {CopiedRound[]} rounds */
+/** @param {Pick<CopiedRound, "draft" | "kept">[]} rounds */
 export function firstFailure(rounds) {
   const at = rounds.findIndex(({ draft, kept }) => kept < draft.length);
   return at < 0 ? rounds.length - 1 : at;

@@ -37,6 +37,7 @@ const RECORDINGS = {
   "right random 1": "draws-random",
   "equal-argmax  1": "draws-favourite",
   "right  0": "draws-greedy",
+  "length-by-drawn-token  1": "draws-length",
 };
 
 export class LosslessnessLab extends Widget {
