@@ -90,7 +90,7 @@ def test_every_control_has_a_name_and_visible_focus(random_url: str, open_page: 
     )
     assert nameless == []
     seen = set()
-    for _ in range(45):
+    for _ in range(60):
         tab.page.keyboard.press("Tab")
         name, outline = tab.evaluate(
             "[document.activeElement.dataset.ref ?? document.activeElement.tagName,"

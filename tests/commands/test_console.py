@@ -22,6 +22,7 @@ def result(**changes):
         target_forwards=4, acceptance_rate=0.8, draft_utilization=0.6, block_efficiency=2.7
     )
     common = {"method": "m", "pair": "p", "device": "cpu", "dtype": "float32"}
+    common |= {"setting": {"grammar": ""}}
     speeds = {"speedup": 0.87, "speedup_spread": [0.8, 0.9], "theory_speedup": None}
     speeds |= {"speedup_tokens": 9, "predicted_speedup": None}
     speeds |= {"speedup_is": "the median of 3 repeats", "remark": ""}
