@@ -24,10 +24,13 @@ class LevelVisit:
     `node` is the accepted node, or the first rejected one if none passed; `drafted_id` is its
     token. `wanted_id` is the token in the text: the accepted one, or the target's own token after a
     rejection. `token_class` is the class of that token, and `quarter` (1 to 4) the quarter of the
-    run's new text that contains it. Both depend only on the text, so runs with different trees can
-    be compared. `entropy` is the entropy of the raw p in nats, and `overlap` the mass that the raw
-    p and q share; for a drafter without a distribution it is the raw p of the drafted token. Both
-    are None if the position was not recorded.
+    run's new text that contains it. Class and quarter depend only on the text, so runs with
+    different trees can be compared.
+
+    `entropy` and `overlap` use the raw distributions, which are those before temperature and other
+    sampling settings: p of the target and q of the draft. `entropy` is that of p in nats, and
+    `overlap` the mass that p and q share. For a drafter without a distribution, `overlap` is p of
+    the drafted token. Entropy and overlap are None if the position was not recorded.
     """
 
     round: int
@@ -45,7 +48,7 @@ class LevelVisit:
 
 
 def level_visits(trace: Trace) -> Iterator[LevelVisit]:
-    """Yield every level that the target examined in a run, in order."""
+    """Yield every level that the target examined in a run: round by round, from the root down."""
     texts = dict(trace.token_texts)
     ids = trace.emitted_ids
     written = 1  # the prefill has written the first token

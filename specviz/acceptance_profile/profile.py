@@ -92,7 +92,7 @@ class Ranking:
 class AcceptanceProfile:
     """The tokens and the time that rejections cost in all runs, and a ranking for each dimension.
 
-    `seconds` and `tokens` are those of the rounds, without the prefill of target or drafter.
+    `seconds` and `tokens` are sums over all rounds, without the prefill of target or drafter.
     `typical_seconds` is the rounds' time at the median cost of a round; `milliseconds_lost` is a
     part of it. In `undrafted_rounds` nothing was drafted (for example, a lookup found nothing), so
     nothing could be lost.
@@ -224,7 +224,7 @@ class AcceptanceProfiler:
 
 
 class _Sums:
-    """The counts of one group of a profile: how many guesses were examined, accepted and lost.
+    """The sums of one group of a profile: levels examined and accepted, tokens and time lost.
 
     It also has the group's examples, with the keys by which they are sorted.
     """

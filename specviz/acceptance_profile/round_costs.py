@@ -49,7 +49,7 @@ class RoundCosts:
 class Losses:
     """The number of rejections for each pair (drafted levels, passed levels).
 
-    `rounds` and `seconds` compute the loss from these numbers.
+    `rounds` and `seconds` return what these rejections cost in all.
     """
 
     def __init__(self) -> None:
@@ -64,9 +64,10 @@ class Losses:
         return sum(count * lost_share(*kind) for kind, count in self._counts.items())
 
     def seconds(self, costs: RoundCosts) -> float:
-        """Return the loss in seconds.
+        """Return the seconds that all rejections cost.
 
-        Each round counts with the median time of the rounds that drafted the same number of levels.
+        Each rejection counts with the median time of the rounds that drafted the same number of
+        levels.
         """
         return sum(
             count * lost_share(*kind) * costs.typical(kind[0])
@@ -75,7 +76,9 @@ class Losses:
 
 
 def lost_share(drafted: int, passed: int) -> float:
-    """Return (D - a) / (D + 1), which `level_visits.seconds_lost` explains.
+    """Return the share (D - a) / (D + 1) of a round that its rejection costs.
+
+    D is `drafted` and a is `passed`. `level_visits.seconds_lost` explains the formula.
 
     >>> lost_share(3, 1)
     0.5
