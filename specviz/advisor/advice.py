@@ -186,7 +186,10 @@ def contenders(probe: Probe, racing: Sequence[Candidate]) -> tuple[Candidate, ..
 
 
 def challengers(probe: Probe, lengths: tuple[int, ...] = LENGTHS) -> tuple[Candidate, ...]:
-    """Return the candidates that never raced but promise more than every finalist, best first."""
+    """Return the candidates that never raced but have a higher speedup than every finalist.
+
+    The one with the highest speedup comes first.
+    """
     best = max(estimate(probe, each).speedup for each in probe.finalists)
     fresh = [each for each in ranked(probe, lengths) if not each.races and each.speedup > best]
     return tuple(each.candidate for each in fresh)
@@ -253,7 +256,8 @@ def _measured(best: Estimate, wording: Wording) -> Iterator[AdviceReason]:
 def _acceptance(probe: Probe, best: Estimate) -> Iterator[AdviceReason]:
     """Yield a reason with the tokens that a round writes and its cost in steps of plain decoding.
 
-    A step writes one token. So a round pays if its tokens are more than its cost in steps.
+    A step of plain decoding writes one token. So a round is faster than plain decoding if it writes
+    more tokens than it costs steps.
     """
     if not any(run.rounds for run in probe.of_method(best.candidate.method)):
         return

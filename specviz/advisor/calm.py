@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-# The number of medians above which a time is an outlier. Without other work, times differ by less.
+# A time is an outlier if it is more than OUTLIER times the median. Without other work, times differ
+# by less.
 OUTLIER = 2.0
 
 
 def calm_seconds(seconds: Sequence[float]) -> float:
     """Return the sum of the seconds, each counted as at most OUTLIER times their median.
 
-    Other work on the machine comes in bursts. They must not decide which candidate wins.
+    Other work on the machine comes in bursts, which must not decide which candidate wins.
 
     >>> calm_seconds([1.0, 1.5, 1.0, 9.0, 1.0])
     6.5

@@ -189,12 +189,13 @@ def _timed(runs: Sequence[CandidateRun]) -> list[CandidateRun]:
 def _cost_at(probe: Probe, timed: Sequence[CandidateRun], draft_length: int) -> list[float]:
     """Return the draft, verify and host time of a round at this draft length, in plain steps.
 
-    Each of the three times follows a straight line over the draft length. The line passes through
-    the shortest and the longest length that ran, and never falls. If only one length ran, the line
-    also passes through an assumed round of length 0: drafting takes no time, verifying takes the
-    time of a forward over one token, and the host takes as long as at the length that ran. If no
-    round ran, the cost is that of a plain step. A round with a draft contains a forward of the
-    target, so it never costs less than a plain step.
+    If rounds with this draft length were measured, their times are used. Otherwise, each of the
+    three times follows a straight line over the draft length. The line passes through the shortest
+    and the longest length that ran, and never falls. If only one length ran, the line also passes
+    through an assumed round of length 0: drafting takes no time, verifying takes the time of a
+    forward over one token, and the host takes as long as at the length that ran. If no round ran,
+    the cost is that of a plain step. A round with a draft contains a forward of the target, so it
+    never costs less than a plain step.
     """
     if not timed:
         return [0.0, 1.0, 0.0]
@@ -249,7 +250,8 @@ def _calm_mean(rounds: Sequence[RoundSeen], part: int) -> float:
     """Return the mean of one part of the rounds' times, without bursts of other work.
 
     A round is an outlier if its whole time is unusually long. The time of a single part does not
-    show this, because it may vary for a good reason: some rounds find their draft ready.
+    show this, because it may vary without other work. For example, a round whose draft was prepared
+    before spends no time on drafting.
     """
     shares = calm_shares([each.seconds for each in rounds])
     pairs = zip(shares, rounds, strict=True)
