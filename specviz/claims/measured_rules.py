@@ -93,9 +93,9 @@ def inside(low: float, high: float, measured: Point) -> Part:
 
 
 def near(value: float, low: float, high: float) -> Part:
-    """Return True if a spread is entirely within a tenth of a value, False if entirely outside.
+    """Return True if the range `low` to `high` is entirely within a tenth of `value`.
 
-    If the spread is partly within it, the result is None.
+    The result is False if the range is entirely outside, and None if it is partly within.
     """
     least, most = (1 - TOLERANCE) * value, (1 + TOLERANCE) * value
     if least <= low and high <= most:
@@ -379,7 +379,8 @@ def order_of_blocks(results: Results, numbers: Values) -> Found:
     """
     ratios = results[0]["noise"]
     if min(ratios) <= 1 <= max(ratios):
-        verdict = CONDITIONAL  # once both blocks are warm, their order has no effect
+        # Both blocks are warm here, and their order has no effect. It matters if the first is cold.
+        verdict = CONDITIONAL
     else:
         verdict = WRONG if min(ratios) > 1 + TOLERANCE else UNDECIDED
     return verdict, {"ratio": over(ratios)}

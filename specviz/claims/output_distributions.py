@@ -89,8 +89,8 @@ def emitted_of_longest(
 
     Two paths are drawn and examined independently. Each path has two tokens: one drawn from q, and
     a guess after it, which is accepted with the probability in `after`. If both accepted paths are
-    equally long, the rule uses the first. If no first token is accepted, the rule draws the token
-    from the residual.
+    equally long, the rule uses the first path. If the first token of both paths is rejected, the
+    rule draws the token from the residual.
     """
     kept = accepted(p, q)
     rejected = 1 - math.fsum(kept)

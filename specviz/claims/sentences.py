@@ -47,7 +47,7 @@ class Templates:
     choices: Mapping[str, ChoiceTemplate] = field(default_factory=dict)
 
     def write(self, template: str, values: Values) -> str:
-        """Return the text of a template with its values; `%` formats put a space before the sign.
+        """Return the text of a template with its values; percentages have a space before `%`.
 
         >>> some = Templates({"all": ListTemplate("rates", "{item:.0%}", " and ")})
         >>> some.write("{all} of {count} tokens", {"rates": (0.5, 0.87), "count": 3})

@@ -26,12 +26,13 @@ from specviz.sizing.shape import MODELS, PRECISIONS
 Found = tuple[ClaimVerdict | None, dict[str, Any]]
 HOLDS, CONDITIONAL, WRONG = ClaimVerdict.HOLDS, ClaimVerdict.CONDITIONAL, ClaimVerdict.WRONG
 
-# The largest difference between a computed value and a claim that still agree, as a share of the
-# claimed value.
+# A computed value agrees with a claimed one if they differ by at most this share of the claimed
+# value.
 TOLERANCE = 0.1
 # The cost ratio c for a claim that names none: a draft forward takes a tenth of a target forward.
 USUAL_COST_RATIO = 0.1
-# The largest difference between two values of the cost ratio c that may belong to the same draft.
+# Claimed numbers can belong to the same draft only if the cost ratios c that they imply differ by
+# at most this.
 SAME_COST = 0.1
 # Cost ratios c of typical pairs of models, from 0.02 to 0.3.
 USUAL_COST_RATIOS = tuple(step / 200 for step in range(4, 61))
@@ -42,11 +43,12 @@ FLOPS_PER_SECOND = H100.bf16 * TERA
 BYTES_PER_SECOND = H100.bandwidth * GIGA
 MEMORY_BYTES = H100.memory * GIGA
 BFLOAT16_BYTES = 2
+# The number of tokens in a forward above which arithmetic takes longer than reading the weights.
 # Each token needs 2 FLOP for each weight of 2 bytes, so 1 FLOP per byte that is read.
 RIDGE_TOKENS = FLOPS_PER_SECOND / BYTES_PER_SECOND
 # The largest number of sequences in a server's batch, unless a claim gives another.
 USUAL_ROWS = 256
-COARSEST_BITS = 4.0  # bits per weight in common quantised checkpoints
+COARSEST_BITS = 4.0  # fewest bits per weight in common quantised checkpoints
 Q4_K_M_BITS = PRECISIONS["q4_k_m"]
 LLAMA_8B_CACHE_BYTES = BFLOAT16_BYTES * MODELS["llama-3-1-8b"].cache_values_per_token
 
@@ -101,7 +103,9 @@ def some_usual_cost(fits: Callable[[float], bool]) -> bool:
 
 
 def cost_ratio(tokens: float, speedup: float, K: int) -> float:
-    """Return the cost ratio c at which `tokens` per round give this speedup, with v = 0.
+    """Return the cost ratio c at which `tokens` per round give this speedup.
+
+    Verifying K tokens is assumed to cost no more than a forward of one token.
 
     >>> round(cost_ratio(3.69, 2.46, 5), 2)
     0.1
@@ -477,10 +481,11 @@ def ratio_of_sums(baseline: Sequence[float], speculative: Sequence[float]) -> Fo
 
 @rule
 def size_of_draft(said: float, weights: float, target: float, rejected: float, K: int = 5) -> Found:
-    """Judge the claimed size of a draft, in billions of weights.
+    """Judge the claimed size `said` of a draft, in billions of weights.
 
-    A forward is assumed to take time in proportion to the weights that it reads. `rejected` is the
-    rejected share of the drafted tokens.
+    `weights` is the real size of the draft, and `target` the size of its target. A forward is
+    assumed to take time in proportion to the weights that it reads. `rejected` is the rejected
+    share of the drafted tokens.
     """
     tokens = (1 - rejected) * K + 1
     return (CONDITIONAL if agrees(said, weights) else WRONG), {
@@ -673,9 +678,11 @@ def named_pairs(pairs: Sequence[Mapping[str, Any]], K: int = 5) -> Found:
 
 
 def expert_overhead(pair: Mapping[str, Any], tokens: int) -> float:
-    """Return v of a mixture of experts, whose tokens use different experts; 0 for other models.
+    """Return the verification overhead v of a mixture of experts, or 0 for any other model.
 
-    Sizes are in billions: `target` are the weights that a token uses, `whole` are all weights.
+    A forward of `tokens` tokens reads more experts than a forward of one token. v is the extra
+    time, divided by the time of a forward of one token. Sizes are in billions: `target` are the
+    weights that a token uses, `whole` are all weights.
 
     >>> mixtral = {"target": 12.9, "whole": 46.7, "experts": 8, "used": 2}
     >>> round(expert_overhead(mixtral, 6), 1), expert_overhead({"target": 1.0}, 6)
