@@ -40,7 +40,8 @@ from specviz.serving.engine_address import EngineAddress
 from specviz.serving.llama_cpp.llama_cpp_process import ENGINE, check_installed
 
 _DEFAULT_PROMPTS = 3
-MAX_EARLIER = 10_000  # number of earlier requests that vLLM remembers by default
+# The largest number of earlier outputs to copy from; vLLM keeps as many requests by default.
+MAX_EARLIER = 10_000
 
 
 def _add_flags(parser: ArgumentParser) -> None:
@@ -240,7 +241,7 @@ _TITLES = {
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row as the table shows it: with megabytes instead of bytes.
 
-    The numbers of every pass are left out; `--json` prints them.
+    The rate of each single pass is left out; `--json` prints it.
     """
     shown = {
         _TITLES.get(name, name.replace("_", " ")): value

@@ -108,7 +108,9 @@ def shortfall(result: dict[str, Any]) -> str | None:
 
 
 def _budget(options: Namespace) -> str | None:
-    """Return how much each measurement may decode, or None without `--measure`."""
+    """Return the name of the budget, a key of BUDGETS, or None without `--measure`.
+
+    The budget decides how many prompts and tokens each measurement decodes."""
     budget: str | None = options.budget
     if not options.measure:
         if budget is not None:

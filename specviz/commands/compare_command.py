@@ -83,7 +83,8 @@ def compare(options: Namespace, progress: Progress) -> dict[str, Any]:
     pairs = []
     with _server(options.url, pair, method, config.draft_length) as address:
         engine = read_engine(address).engine
-        token_stream(address, engine)  # refuses an engine that does not report its tokens
+        # Raises InputError for an engine that does not report its tokens.
+        token_stream(address, engine)
         for number, request in enumerate(requests, 1):
             pairs.append(side_by_side(request, address, engine))
             progress(f"prompt {number} of {len(requests)}: {pairs[-1].difference or 'the same'}")
@@ -154,7 +155,7 @@ def _written(
 
 
 def counted_past_end(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:
-    """Return the counts of our rounds as an engine counts them that drafts past the text's end.
+    """Count our rounds in the way of an engine that drafts beyond the end of the text.
 
     Such an engine drafts K tokens in every round and counts all accepted ones, even if fewer tokens
     are left to write. The first token of the text belongs to no round, because the prefill emits
@@ -169,7 +170,7 @@ def counted_past_end(rounds: Sequence[Round], tokens: int, draft_length: int) ->
 
 
 def counted(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCounters:
-    """Return the counts of our rounds as llama.cpp would count them.
+    """Count our rounds in the way of llama.cpp.
 
     llama.cpp counts only rounds that drafted. If a drafted token ends the text before the draft
     ends, llama.cpp counts it as the target's own token. This was observed, not documented.
@@ -186,7 +187,7 @@ def counted(rounds: Sequence[Round], tokens: int, draft_length: int) -> EngineCo
 
 
 def _counts(kept: Sequence[int], drafted: int, tokens: int, draft_length: int) -> EngineCounters:
-    """Return the counts of several drafts.
+    """Return the counters of a text of `tokens` tokens, for which `drafted` tokens were drafted.
 
     `kept` has the number of accepted tokens of each draft.
     """

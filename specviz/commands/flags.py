@@ -53,7 +53,8 @@ _WITH_TARGET = ("draft", "eagle", "medusa")
 _METAVARS = {ValueType.INTEGER: "N", ValueType.NUMBER: "X", ValueType.CHOICE: "NAME"}
 _DEFAULT_COUNT = 10  # number of held-out prompts without --prompt-count
 _OF_METHOD = tuple(setting for setting in DECODING if setting.part is Part.METHOD)
-# The pair decides the default method, and pair and method decide the default draft length.
+# Setting -> arguments of its flag. These settings have no fixed default: the pair decides the
+# default method, and pair and method decide the default draft length.
 _OF_PAIR: dict[str, dict[str, Any]] = {
     "method": {"default": ""},
     "draft_length": {
@@ -352,7 +353,7 @@ def add_sampling_flags(group: _ActionsContainer, **defaults: Any) -> None:
 def chosen_config(options: Namespace) -> DecodingConfig:
     """Return the decoding settings that the user gave.
 
-    The method decides the shape of the tree and how siblings are drawn if the user said neither.
+    If the user gave no shape of the tree, or no way to draw siblings, the method decides it.
     """
     pair = chosen_pair(options)
     method = method_named(options.method or pair.method)

@@ -206,9 +206,9 @@ def sweep_text(result: dict[str, Any]) -> str:
 
 
 def _prompt_length(point: dict[str, Any]) -> dict[str, float]:
-    """Return the tokens of the whole prompt, if the sweep varies the length of its text.
+    """Return the number of tokens of the whole prompt, if the sweep varies the length of its text.
 
-    A chat template adds tokens to that length.
+    A chat template adds tokens to the text. The result is {} if the sweep does not vary the length.
     """
     is_varied = "prompt-length" in point["setting"]
     return {"tokens in all": point["prompt_tokens"]} if is_varied else {}
