@@ -120,7 +120,8 @@ class AdviceCheck:
     def _near(self) -> list[Candidate]:
         """Return the settings to measure again.
 
-        They are the best settings of the first pass, and the advised setting.
+        They are the advised setting, and at most MOST_NEAR settings that reached the share NEAR of
+        the best speedup in the first pass.
         """
         order = sorted(self._ratios, key=lambda each: -self._ratios[each][0])
         least = NEAR * self._ratios[order[0]][0]

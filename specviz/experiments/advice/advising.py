@@ -92,8 +92,8 @@ class Advising:
         self._began = own_time()
         self._prompts = PROMPTS
         self.probe: Probe = first_probe(request)
-        # When the first probe began and when the last one ended, in seconds since the advisor
-        # started.
+        # The times at which the first probe began and the last one ended, in seconds since the
+        # advisor started.
         self._warmed = self._probed = 0.0
 
     def __iter__(self) -> Iterator[AdviceStep]:

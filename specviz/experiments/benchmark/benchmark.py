@@ -128,7 +128,7 @@ class BenchmarkStep:
 def none_runs(methods: Sequence[str], why: str) -> InputError:
     """Return the error for a benchmark in which no method can run.
 
-    `why` is the reason for the first of the methods.
+    `why` says why the first of these methods cannot run.
     """
     named = ", ".join(methods)
     return InputError(

@@ -48,7 +48,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The amount of decoding for each measured point."""
+    """The numbers of prompts, of new tokens per prompt, and of repeats for each measured point."""
 
     prompts: int
     max_new_tokens: int

@@ -126,8 +126,9 @@ class StepCost:
 class StepCosts:
     """The costs of a pair's models on one machine; `bandwidth` is in bytes per second.
 
-    `kernels` has the times of the target's matrix kernels, for one row and for a few rows. It is
-    empty if specviz does not choose the kernels. `check` is None unless the user asked for it.
+    `kernels` has the times of the target's matrix kernels, in forwards of one token and of FEW_ROWS
+    tokens. It is empty if specviz does not choose the kernels. `check` is None unless the user
+    asked for it.
     """
 
     device: str
@@ -197,7 +198,7 @@ def _kernels(
 ) -> tuple[tuple[KernelCost, ...], BaselineCheck | None]:
     """Return the times of the target's kernels, and the check of the baseline.
 
-    The check runs in `blocks` blocks; with 0 there is no check, and it is None.
+    The check runs in `blocks` blocks. If `blocks` is 0, nothing is checked and the check is None.
     """
     if not (isinstance(target, LlamaModel) and chooses_kernels(target)):
         return (), None

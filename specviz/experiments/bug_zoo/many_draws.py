@@ -160,8 +160,8 @@ def rounds(rule: ExactRule, place: Place, p_after: Tensor, uniforms: Tensor) -> 
 class Draft:
     """The drafts of n rounds, and the distributions with which they are judged.
 
-    Row 0 of `p` and `q` is the parent of all roots, and nothing reads it. The n roots follow, then
-    the guesses, draw by draw.
+    Row 0 of `p` and `q` belongs to a node above all n roots, and nothing reads this row. The rows
+    of the n roots follow, then those of the guesses, draw by draw.
     """
 
     guesses: Tensor  # [n, N]

@@ -28,8 +28,8 @@ def ruled_run(
 ) -> SpeculativeRun:
     """Return a run of the decoder under a rule of the zoo.
 
-    For a rule that drafts a chain, `config` must do so as well. Any other rule that changes the
-    proposals drafts only one level. The bonus token is kept, even if the rule of the zoo takes
+    If the rule drafts a chain, `config` must also draft a chain. Any other rule that changes the
+    proposals drafts only one level. The run adds a bonus token even if the rule of the zoo takes
     none.
     """
     if not rule.rolls_back:

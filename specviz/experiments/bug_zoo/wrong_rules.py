@@ -59,7 +59,7 @@ class ExactRule:
         return 2 if self.is_chain else self.siblings
 
     def guesses(self, q: Tensor, uniforms: Tensor) -> Tensor:
-        """Return guesses for one position, drawn from q in order. [V] x [n, W] float64 -> [n, W]"""
+        """Draw guesses for one position from q with `uniforms`. [V] x [n, W] float64 -> [n, W]"""
         shape = uniforms.shape
         return draw(q.expand(uniforms.numel(), -1), uniforms.flatten()).view(shape)
 

@@ -40,7 +40,9 @@ class ForetoldLevel:
 
 @dataclass(frozen=True, slots=True)
 class ForetoldText:
-    """How well a head predicts one text. The head can guess `drafted` of the `vocabulary` tokens.
+    """A measurement of how well a head predicts one text.
+
+    The head can guess only `drafted` of the target's `vocabulary` tokens.
 
     `outside` is the share of emitted tokens that the head cannot guess. `head_bytes` and
     `target_bytes` are the sizes of the weights.
@@ -137,7 +139,8 @@ def _guesses(
 ) -> Iterator[list[tuple[float, float]]]:
     """Yield the head's next `depth` guesses after the first n tokens, for each n in `lengths`.
 
-    Each guess is a pair: its likeness, and 1 if it agrees with the target, otherwise 0.
+    Each guess is a pair: the cosine of its feature and the target's, and 1 if the guessed token is
+    the target's most probable one, otherwise 0.
     """
     cache = head.new_cache(lengths.stop + depth)
     # `pairs` is the number of cache entries that come from the target's own features.

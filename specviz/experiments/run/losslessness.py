@@ -50,11 +50,12 @@ class Losslessness:
     """The result of the test: distances between counts and exact distributions.
 
     `total_variation` is the mean over contexts, weighted by their samples. `noise_floor` is its
-    expected value for exact samples of the same size, and `noise_ceiling` lies 3.6 standard
-    deviations above. `chi_square` is the sum over all contexts; tokens with an expected count below
-    5 are pooled. `surprise_deviations` is the distance of the tokens' mean log-probability from its
-    exact value, in standard deviations. It detects distributions that are too sharp or too flat.
-    `forbidden` is the number of tokens that the target's distribution excludes.
+    expected value for exact samples of the same size, and `noise_ceiling` is DEVIATIONS standard
+    deviations above `noise_floor`. `chi_square` is the sum over all contexts; tokens with an
+    expected count below 5 are pooled. `surprise_deviations` is the distance of the tokens' mean
+    log-probability from its exact value, in standard deviations. It detects distributions that are
+    too sharp or too flat. `forbidden` is the number of tokens that the target's distribution
+    excludes.
     """
 
     total_variation: float

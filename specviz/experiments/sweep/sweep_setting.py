@@ -84,7 +84,7 @@ class SweepSetting:
         return RaceRequest(self.pair, text, self.config, self.task, self.device, self.dtype)
 
     def _sized(self, texts: tuple[Prompt, ...], number: int) -> Prompt:
-        """Return prompt `number`; its text is cut to the length, or extended with other texts."""
+        """Return prompt `number`, with its own text cut or extended to `prompt_tokens` tokens."""
         assert self.prompt_tokens is not None
         prompt, own_texts = texts[number], map(own_text, texts[number:] + texts[:number])
         text = "\n\n".join(own_texts)[: 8 * self.prompt_tokens]
