@@ -36,8 +36,8 @@ BAR_WIDTH = 0.28  # thickness of a bar as a share of the height of a row
 # While only the draft's bars are shown, the chart is high enough for this number of rows. It then
 # does not grow when p appears.
 ROOMY_ROWS = 6
-# The sum of a recorded distribution has at most this error, because a file keeps six significant
-# digits of its values.
+# A remaining probability below this is shown as 0: it may be an error of rounding, because a file
+# keeps six significant digits of each probability.
 _LEAST_SUM = 1e-5
 
 
@@ -55,8 +55,8 @@ def bars_figure(
     (the walk never examined this prefix) the bars show only `child` and its siblings.
 
     A chart cannot wrap text, so `layout.meta` holds the heading and the remark, which the page
-    shows above and below the chart. `layout.meta.drafted` is for the time before p is known, when
-    the page shows only the draft's bars: their heading, their columns and their axis.
+    shows above and below the chart. `layout.meta.drafted` has the heading, the bars and the axis of
+    another chart: the draft's bars alone, which the page shows before p is known.
     """
     rows = distribution_rows(position, round_, child, is_raw=temperature == 0)
     has_draft = any(row.draft is not None for row in rows)

@@ -10,7 +10,6 @@ from specviz.records import TOP_TOKENS, Position, Round
 SHOWN_TOKENS = 8
 MOST_DRAFTED = 12
 OWN_TOKENS = 4  # number of the draft's most probable tokens that are shown
-# The kinds of proposal for which the acceptance rule uses q.
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,12 @@ def distribution_rows(
     """Return the rows of a position: about 8 tokens sorted by decreasing p, then all others as one.
 
     The drafted tokens always have a row. At the position after the root, the draft's most probable
-    tokens also have one. At later positions they have none: the record contains such a position
-    only if the walk reached it, and these rows can appear before the user sees how far the walk
-    gets. For the same reason, the choice of these rows does not depend on p. If `child` is None,
-    the target's own token has a row as well.
+    tokens have a row as well. If `child` is None, the target's own token also has one.
+
+    The page can show the rows of the draft's tokens before the user knows what the target decided,
+    so these rows must not reveal it. Therefore their choice does not depend on p. At later
+    positions, the draft's most probable tokens have no rows of their own: the record has a later
+    position only if the walk reached it, so such rows would reveal how far the walk gets.
     """
     known: dict[int | None, DistributionRow]
     known = {row.token_id: row for row in _drafted_rows(position, round_, child, is_raw)}
@@ -66,10 +67,7 @@ def distribution_rows(
 def _own_row(
     token_id: int, top: Sequence[DistributionRow], known: Mapping[int | None, DistributionRow]
 ) -> dict[int | None, DistributionRow]:
-    """Return the row of the target's own token by its id.
-
-    Return no row if its p is not recorded.
-    """
+    """Return {token id: row} for the target's own token, or {} if its p is not recorded."""
     row = known.get(token_id) or next((each for each in top if each.token_id == token_id), None)
     return {} if row is None else {token_id: replace(row, is_examined=True)}
 

@@ -28,7 +28,7 @@ def mask_figure(round_: Round, texts: Mapping[int, str], root_id: int | None = N
     """Return the mask as a heat map; `customdata` is the node of each row (-1 is the root).
 
     A node sees the context, the root, its ancestors and itself, but no other branch. Position ids
-    count from 0. The root is at context_length - 1, and a node of depth d is at d positions after
+    count from 0. The root is at context_length - 1, and a node of depth d is d positions after
     the root.
     """
     rows = [ROOT, *range(len(round_.tree.nodes))]

@@ -290,7 +290,7 @@ class _Words:
         return [*self._ratio(node), f"; {before}, cut to 1, is ", *end]
 
     def _ratio(self, node: int) -> Sentence:
-        """Return the p and q of a node, without the full stop at the end of a sentence."""
+        """Return the beginning of a sentence, which names the p and q of a node."""
         verdict, x, failed = self.round.verdicts[node], self._token(node), self._failed_before(node)
         p, q = compared(verdict.compared_prob, verdict.draft_prob)
         gave = "The draft then gave " if failed and self.drawing.removes else "The draft gave "
@@ -304,7 +304,7 @@ class _Words:
         return [*start, "; after the rejection of ", *_named(failed), f"{after}{p}"]
 
     def _upward_fate(self, node: int, is_whole: bool) -> Sentence:
-        """Return the end of a sentence: whether the path passes, and what is read next."""
+        """Return the end of a sentence: whether the path passes, and which path is judged next."""
         x, parent = self._token(node), self.nodes[node].parent
         if self._is(node, Outcome.ACCEPTED):
             if not is_whole:

@@ -125,10 +125,10 @@ class _TreeView:
         self.end = self.columns + (2.0 if self.is_dense else 0.5)
 
     def _unit(self) -> float:
-        """Return the pixels from row to row, by which the distances of labels are computed.
+        """Return the pixels from row to row, from which the distances of labels are computed.
 
-        If the rows are low, the result is a little larger than the exact value, so that the labels
-        are closer to their nodes.
+        If the rows are low, the result is a little larger than the exact value. Labels are then
+        closer to their nodes.
         """
         rows = max(2.0, self.rows)  # the axis has space for at least two rows
         is_roomy = self.row_pixels >= 52
