@@ -100,7 +100,7 @@ class AnsweringModel:
     def walk(
         self, tokens: Tensor, angles: tuple[Tensor, Tensor], attend: Attend
     ) -> Iterator[Tensor]:
-        """Run all layers over `tokens` [B, T]; yield the residual stream [B, T, W] after each.
+        """Run `tokens` [B, T] through the layers; yield the residual stream [B, T, W] after each.
 
         `attend` computes the attention of a layer. It may also store keys and values in a cache.
         """

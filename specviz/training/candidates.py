@@ -16,7 +16,8 @@ from torch import Tensor
 # A token is likely at a position if it is among the LIKELY most probable ones and its probability
 # exceeds LEAST_LIKELY.
 LIKELY, LEAST_LIKELY = 4, 0.01
-OTHERS = 1024  # number of random candidates, drawn from the tokens that are likely nowhere
+# The number of random candidates, drawn from the tokens that are likely at no position.
+OTHERS = 1024
 
 
 class Judged(Protocol):

@@ -3,8 +3,9 @@
 The drafter guesses a chain of LEVELS tokens at each position of an answer. Level s (counted from 0)
 is the chain's token number s + 1.
 
-In shapes, P is the number of positions of an answer at which a chain begins, D the size of the
-draft vocabulary, and k the number of top tokens.
+p is the target's distribution of a token, and q the drafter's. In shapes, P is the number of
+positions of an answer at which a chain begins, D the size of the draft vocabulary, and k the number
+of top tokens.
 """
 
 from __future__ import annotations

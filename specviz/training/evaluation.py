@@ -25,9 +25,10 @@ SAMPLE_TEMPERATURE = 0.7
 class TaskScores:
     """The scores of one task; losses are in nats per token, the other scores are from 0 to 1.
 
-    greedy_agreement: share of positions at which draft and target have the same most probable
+    greedy_agreement: the share of positions at which draft and target have the same most probable
     token. exit_agreement: the share of positions at which the target's early exit has the target's
-    most probable token. overlap: mean over positions of the sum of min(p, q).
+    most probable token. overlap: the mean over positions of the sum of min(p, q), where p is the
+    target's distribution and q the draft's.
     """
 
     target_loss: float

@@ -144,8 +144,9 @@ class ForeignScores:
 
     target_mass, foreign_mass: the probability that each distribution gives to shared tokens, at
     positions where a token ends in both texts. overlap: the sum of min(p, q) at these positions,
-    with q restricted to shared tokens and renormalised. common_ends: the share of the target's
-    tokens that end where a foreign token ends.
+    where p is the target's distribution, and q that of the foreign draft, restricted to shared
+    tokens and renormalised. common_ends: the share of the target's tokens that end where a foreign
+    token ends.
     """
 
     target_loss: float

@@ -587,7 +587,7 @@ def evaluate_head(target: Network, predict: Predict, texts: HeldOutText) -> Head
 
 @torch.no_grad()
 def ranks(target: Network, predict: Predict, tokens: Tensor) -> Tensor:
-    """Return, for each root and level, the number of tokens with a larger logit than the right one.
+    """Return, for each root and level, how many tokens have a larger logit than the right token.
 
     The right token is the target's own choice. `tokens` is [B, T] and the result is [B, R, L]. The
     result is 0 if the level's first choice is right.

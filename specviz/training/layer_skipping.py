@@ -18,10 +18,11 @@ HEAD_COST = 1.0  # cost of the output matrix, in units of one layer
 
 
 def layers_to_skip(network: Network, tokens: Tensor) -> tuple[int, ...]:
-    """Return the set of FEWEST to MOST layers with the highest `modelled_speedup`.
+    """Return a set of FEWEST to MOST layers to leave out, found by a greedy search.
 
-    `tokens` is [B, T]. The search removes one layer at a time: the layer without which the
-    network's distributions overlap most with those of the complete network.
+    `tokens` is [B, T]. Each step of the search leaves out one more layer: the layer without which
+    the network's distributions overlap most with those of the complete network. Of the sets that
+    the search finds, the result is the one with the highest `modelled_speedup`.
     """
     count = len(network.model.layers)
     whole = distributions(network, tokens, ())

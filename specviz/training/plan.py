@@ -28,7 +28,8 @@ class Step(StrEnum):
 class Share:
     """The share of the time budget that each step gets.
 
-    The shares sum to less than 1: the rest is for text, features and evaluation.
+    The shares sum to less than 1: the remaining time is for writing texts, computing features and
+    evaluation.
     """
 
     TARGET = 0.425
