@@ -1,4 +1,6 @@
-"""Answers about serving engines that a visitor names: if they speculate, counters, a test text.
+"""Answers about serving engines that a visitor names.
+
+The answers say whether an engine speculates, what its counters are, and how it writes a test text.
 
 The page sends its earlier readings with each question. The server keeps only the last reading of
 each engine, for all pages that watch it, so nothing runs for a page that has left. A public server

@@ -162,7 +162,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # the address by which the app counts jobs and classes
+        # The app counts the jobs and classes of this address.
         scope["client"] = (_address(scope), 0)
         given = scope["query_string"].split(b"&")
         scope["query_string"] = b"&".join(part for part in given if not part.startswith(UNREAD))

@@ -60,7 +60,7 @@ STOPPED = FinishReason.STOPPED.value
 
 
 def _spared(request: RaceRequest) -> int | None:
-    """Return the bytes of the pair's draft model, which a method without a draft does not need.
+    """Return the size in bytes of the draft model, which a method without a draft does not need.
 
     The result is None if the size is unknown.
     """

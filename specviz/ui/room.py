@@ -479,7 +479,7 @@ def _ask(room: Room, question: Question) -> bool:
 
 
 def _word(poll: Poll, words: str, options: dict[str, str]) -> bool:
-    """Update the words of a question, because their numbers may arrive late.
+    """Update the words of a question, because the numbers in them may arrive late.
 
     Returns whether the words changed.
     """

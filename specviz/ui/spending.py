@@ -26,7 +26,7 @@ MOST_SECONDS = 6.0
 SHARE = 0.2  # the share of a core that a visitor may always use, even after the budget is spent
 BYTE_SECONDS = 2e-8  # time to receive, count and parse one byte of a body
 VALUE_SECONDS = 1e-6  # time to create and free one value of a body
-PAGE_SECONDS = 0.01  # cost of a page that Gradio builds anew for each visitor
+PAGE_SECONDS = 0.01  # time to build a page, which Gradio does anew for each visitor
 # The largest number of questions that a visitor may have in progress. Further questions wait
 # without a thread.
 AT_ONCE = 4
@@ -50,7 +50,7 @@ class Spending:
     def is_over(self, visitor: str) -> bool:
         """Return whether the visitor has spent the budget and must wait.
 
-        Always False on a private server.
+        The result is always False on a private server.
         """
         if not Environment.read().is_public:
             return False
@@ -75,9 +75,9 @@ _turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
 
 async def counted(method: Callable[[dict[str, Any]], Any], question: Any) -> Any:
-    """Answer in a thread and charge its processor time to the visitor.
+    """Answer a question in a thread, and charge the thread's processor time to the visitor.
 
-    A visitor over the budget gets an error instead.
+    `method` computes the answer. A visitor who has spent the budget gets an error instead.
     """
     visitor = question.get("address", "") if isinstance(question, dict) else ""
     async with AsyncExitStack() as turns:

@@ -101,10 +101,10 @@ class QueuedOrder:
     bytes: int = 0  # bytes of all messages of the job
     seconds: float = 0.0  # seconds for which the job has decoded so far
     has_shown: bool = False  # True if the job has sent its first round
-    # When the job will probably end, computed from its own progress messages.
+    # The time at which the job will probably end, computed from its own progress messages.
     ends: float | None = None
     limit: str = ""  # the sentence that says why this server ended the job, or ""
-    # The other jobs that had a turn while this job had a slot; each is given by its field `number`.
+    # The field `number` of each other job that had a turn while this job had a slot.
     beside: set[int] = field(default_factory=set)
     number: int = field(default_factory=count().__next__)
     steps: Steps | None = None

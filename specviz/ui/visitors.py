@@ -34,7 +34,7 @@ def visitor_at(host: str) -> str:
 def accounts_of(visitor: str) -> dict[str, int]:
     """Return the accounts of a visitor: name -> how many times a visitor's limit it may use.
 
-    Every visitor has an own account. A visitor of IPv6 also uses the account of its /48 network.
+    Every visitor has one account. A visitor of IPv6 also uses the account of its /48 network.
 
     >>> accounts_of("192.0.2.1")
     {'192.0.2.1': 1}

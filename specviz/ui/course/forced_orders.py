@@ -1,7 +1,8 @@
 """The job of a lesson about forced tokens: the chat model writes JSON that must match a schema.
 
-The model answers at temperature 0, once alone and with drafts, with and without forced tokens. The
-text is the same each time. The job's messages are `progress`, then `forced` and `end`.
+The model answers three times at temperature 0: without drafts, with drafts, and with forced tokens
+as additional drafts. The text is the same each time. The job's messages are `progress`, then
+`forced` and `end`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from specviz.ui.grammar_examples import PERSON
 from specviz.ui.messages import Message
 from specviz.ui.turns import Work
 
-METHOD = "prompt-lookup"  # drafts without a model, and finds little to copy in this text
+# Prompt lookup drafts without a model, and finds little to copy in this text.
+METHOD = "prompt-lookup"
 K, TOKENS = 5, 96
 
 

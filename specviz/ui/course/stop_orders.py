@@ -65,7 +65,10 @@ class StopsOrder(PairOrder):
     def _run(
         self, task: str, policy: str, length: int
     ) -> tuple[dict[str, Any], list[tuple[int, float]]]:
-        """Return the row of one run, and the drafted tokens and the seconds of its rounds."""
+        """Return the row of one run, and a pair for each of its rounds and plain steps.
+
+        A pair is the number of drafted tokens and the seconds.
+        """
         config = method_named("draft-model").usual(
             length, length_policy=policy, temperature=0.0, max_new_tokens=TOKENS
         )
@@ -87,7 +90,10 @@ class StopsOrder(PairOrder):
 
 
 def _typical(seconds: list[float]) -> float:
-    """Return the lower quartile, because other work on the machine only makes rounds slower."""
+    """Return the lower quartile of the seconds of several rounds.
+
+    The median would be too high, because other work on the machine only makes rounds slower.
+    """
     return sorted(seconds)[len(seconds) // 4]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from specviz.errors import read_number
 from specviz.serving_cost import DailyCost, Load, Machine, daily_cost
 
-RATES = ("baseline_rate", "speculative_rate")  # tokens per second of one machine
+# The fields of the form with the tokens per second of one machine.
+RATES = ("baseline_rate", "speculative_rate")
 # A field of a load or a machine -> the lowest and the highest accepted value.
 BOUNDS = {
     "tokens_per_day": (1.0, 1e13),

@@ -74,9 +74,9 @@ def sweep_offer() -> dict[str, Any]:
 
 
 def _batch_field(setting: RunSetting) -> dict[str, Any]:
-    """Return a field of the batch settings.
+    """Return the form's field for one batch setting.
 
-    `axis` names the axis that replaces the field while the axis is swept.
+    While the axis `axis` of the field is swept, the axis replaces the field.
     """
     assert setting.axis is not None
     return setting_entry(setting) | {"axis": setting.axis.name, "hint": _BATCH_HINTS[setting.name]}
@@ -96,7 +96,8 @@ def _bounds(axis: Axis) -> dict[str, Any] | None:
 class SweepOrder(LabOrder):
     """A job that measures a sweep.
 
-    For an interrupted sweep, `known` holds its points and `noise` its noise ratios; both are kept.
+    If the sweep was interrupted, `known` holds the points and `noise` the noise ratios that were
+    measured before. They are not measured again.
     """
 
     title: ClassVar[str] = "a sweep"
