@@ -46,8 +46,8 @@ class SlotCache:
         self._length = 0
         self._slots = 0  # C, the number of allocated slots
         self._buffer: Tensor | None = None  # [M, B, 2 G, C, D]
-        # The first slot of the last write, and the slot after its last one. `_new`, `_keys` and
-        # `_values` have views of the buffer for this write, one view per layer.
+        # The first slot of the last write, and the slot after the last slot of that write. `_new`,
+        # `_keys` and `_values` have views of the buffer for this write, one view per layer.
         self._written = (0, 0)
         self._new: list[Tensor] = []  # the slots that the last write filled, [B, 2 G, N, D]
         # All slots up to the end of the last write, [B, G, start + N, D].
@@ -122,7 +122,7 @@ class SlotCache:
     def held(self, count: int) -> tuple[Tensor, ...]:
         """Return views of the keys and values in the first `count` slots.
 
-        There is one view [B, 2 G, N, D] per layer.
+        There is one view [B, 2 G, count, D] per layer.
         """
         assert self._buffer is not None and count <= self._length
         return self._buffer.narrow(3, 0, count).unbind()
@@ -270,7 +270,7 @@ class RaggedCache:
     def held(self, row: int, count: int) -> tuple[Tensor, ...]:
         """Return views of the keys and values in a row's first `count` slots.
 
-        There is one view [1, 2 G, N, D] per layer.
+        There is one view [1, 2 G, count, D] per layer.
         """
         assert self._buffer is not None and count <= self._lengths[row]
         return self._buffer[:, row : row + 1].narrow(3, 0, count).unbind()

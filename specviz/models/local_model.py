@@ -47,7 +47,7 @@ class LocalModel:
 
     @property
     def step_bytes(self) -> int | None:
-        """Return the bytes of weights that a forward pass of one token reads.
+        """Return how many bytes of weights a forward pass of one token reads.
 
         Return None for a mixture of experts, because the number depends on the chosen experts. An
         input embedding does not count unless it is also the output matrix: a token reads only one

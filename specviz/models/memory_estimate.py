@@ -56,7 +56,7 @@ class ModelSize:
     packed: int = 0
 
     def held(self, is_on_cpu: bool) -> int:
-        """Return the bytes of the weights, including second copies in other layouts."""
+        """Return the size of the weights in bytes, including second copies in other layouts."""
         return self.weights + (self.packed if is_on_cpu else 0)
 
 

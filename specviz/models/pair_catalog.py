@@ -33,8 +33,8 @@ class Pair:
     `gigabytes` is the size of both models in the dtype that `note` mentions. `instruct` and
     `model_type` describe the target before a download; `model_type` is the name of its architecture
     in config.json, or "" if unknown. `is_here` means that all files are on this machine. `method`
-    is the drafting method to start with, and `draft_length` is the draft length to start with if
-    the pair's draft model or one of its heads drafts.
+    is the drafting method to start with. `draft_length` is the draft length to start with for the
+    methods in which the pair's draft model or one of its heads drafts.
     """
 
     name: str

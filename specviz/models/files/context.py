@@ -84,7 +84,7 @@ def _lengths_of_long_rope(name: str, config: Any) -> Iterator[int]:
             continue
         length = each.get(_ORIGINAL) or getattr(config, _ORIGINAL, None)
         if length is None:
-            # transformers then uses the maximum length as the original length: no other limit.
+            # transformers then uses the maximum length, which is a limit anyway.
             continue
         if not is_whole(length) or length < 1:
             raise InputError(f"model {name!r} must have {_ORIGINAL} >= 1, got {short(length)}")

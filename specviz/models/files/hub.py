@@ -178,7 +178,7 @@ def _token(source: str, environment: Environment) -> bool | None:
 
 
 def fetched_folder(source: str) -> Path | None:
-    """Return the folder of an earlier download of the configuration; download nothing."""
+    """Return the folder of an earlier download of the configuration, or None; download nothing."""
     try:
         found = huggingface_hub.try_to_load_from_cache(source, _CONFIG)
     except errors.HFValidationError:
@@ -320,7 +320,7 @@ def is_on_the_hub(source: str) -> bool:
 
 
 def local_folder(source: str) -> Path | None:
-    """Return the folder or GGUF file of `source` if it is on this machine.
+    """Return the folder or GGUF file of `source` if it is on this machine, otherwise None.
 
     The function downloads nothing.
     """

@@ -228,11 +228,11 @@ def _size(difference: Tensor) -> Tensor:  # [3, V] -> [3]
 
 
 def _is_off(error: Tensor, change: Tensor) -> bool:
-    """Return whether the reference's logits are far from the logits with a wrong mask or position.
+    """Return whether the reference is far enough from the logits with a wrong mask or position.
 
     `error` [V] is the reference minus the logits of the right tree. `change` [V] is the logits of a
-    wrong tree minus those of the right tree. It is 0 if the model ignores what is wrong in that
-    tree, and the result is then False.
+    wrong tree minus the logits of the right tree. If the model ignores what is wrong in that tree,
+    `change` is 0 and the result is False.
     """
     return bool((error * change).sum() < _HALFWAY * change.square().sum())
 

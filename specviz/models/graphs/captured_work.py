@@ -1,9 +1,9 @@
 """Work on tensors at fixed addresses, captured as a CUDA graph and replayed by one call.
 
 A replay starts all kernels of the graph at once, without Python in between. Without CUDA, or if a
-capture failed, each call runs the work again and copies its results to the same addresses. It is a
-mistake to read a result only after the next call. Since it gives wrong numbers on every device,
-tests find this mistake even without CUDA.
+capture failed, each call runs the work again and copies its results to the same addresses. A caller
+must read a result before the next call. A caller that reads it later gets wrong numbers on every
+device, so tests find this mistake even without CUDA.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class StepShape:
 
 @dataclass(frozen=True, slots=True)
 class WorkKind:
-    """A piece of work and the shapes of its inputs."""
+    """A piece of work, how many random draws it gets, and the shapes and dtypes of its inputs."""
 
     work: SequenceWork
     draws: int  # number of random draws that the host passes to the work

@@ -67,7 +67,8 @@ def _layer_shapes(config: Any, device: torch.device, dtype: torch.dtype) -> dict
 
 
 def tied_copy_bytes(config: Any, device: torch.device, dtype: torch.dtype) -> int:
-    """Return the bytes of the copy of a tied output matrix in a second layout; 0 without a copy."""
+    """Return the size in bytes of a tied output matrix's copy in a second layout; 0 without a
+    copy."""
     if not (is_supported(config) and config.tie_word_embeddings):
         return 0
     width, rows = config.hidden_size, config.vocab_size

@@ -53,7 +53,7 @@ FRAME_FIELDS = (
     "keys",  # [M, 2 G, …, D]: first layer of the cache, key heads before value heads
     "mask",  # [N, E], added to the scores
     "scores",  # [threads, E rounded up to whole vectors], scratch memory
-    "angles",  # [N, 2 D]: cosines, then sines, of which those of the first half are negative
+    "angles",  # [N, 2 D]: D cosines, then D sines, of which the first D / 2 are negated
     "head_stride",  # number of values between two heads of the cache
     "start",  # the cache slot of the first of the N tokens
     "end",  # E, the number of slots

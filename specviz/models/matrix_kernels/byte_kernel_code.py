@@ -100,16 +100,16 @@ class ByteSums(PanelLoops):
         return [[each] for each in found]
 
     def _int8(self, rows: list[str], steps: list[str]) -> list[str]:
-        """Write code that adds the products of one group to the sums."""
+        """Write code that adds the products of one group of int8 weights to the sums."""
         return [
             self._fma(products, self._number(row, SCALE), f"%sum{t}")
             for t, (row, products) in enumerate(self._products(rows, steps))
         ]
 
     def _int4(self, rows: list[str], words: list[str]) -> list[str]:
-        """Write code that adds the products of one group to the sums.
+        """Write code that adds the products of one group of int4 weights to the sums.
 
-        The products of a group are scale * (the products of the steps) + middle * (the sum of x).
+        The code adds scale * (sum of (step - MIDDLE) * x) + middle * (sum of x).
         """
         *words, both = words
         low = self._name(f"shl {self._int} {both}, {self._all(16)}")

@@ -36,8 +36,8 @@ TOGETHER, APART_SECONDS = "panels", 20e-6
 # The layout "panels" is preferred if its time is at most NEAR_TOGETHER times that of the best other
 # layout. On a busy machine, measured times differ by as much.
 NEAR_TOGETHER = 1.2
-# A matrix in panels gets a second layout for some classes only if that makes them APART_GAIN times
-# as fast, because then the layers no longer run in one call.
+# A matrix in panels gets a second layout for some classes only if that makes these classes
+# APART_GAIN times as fast, because with a second layout the layers no longer run in one call.
 APART_GAIN = 1.5
 # The weight of each class of row counts in the total time by which a layout is chosen.
 _SHARES = (4.0, 2.0, 2.0, 1.0, 0.02)

@@ -96,7 +96,7 @@ class KernelCandidate:
 
 
 class Linear:
-    """Multiplies by the plain matrix [O, I] with torch's function `F.linear`."""
+    """The kernel `F.linear` of torch, which multiplies by the plain matrix [O, I]."""
 
     def __init__(self, weights: MatrixWeights) -> None:
         self._values = _plain(weights)

@@ -42,7 +42,7 @@ attributes #0 = { nounwind "min-legal-vector-width"="512" "prefer-vector-width"=
 
 
 class PanelLoops(ABC):
-    """Writes the functions of one LLVM module from top to bottom."""
+    """A writer of one LLVM module: it writes the functions from top to bottom."""
 
     def __init__(self, weights: PanelForm, rows: RowType, registers: Registers) -> None:
         self.lines: list[str] = []

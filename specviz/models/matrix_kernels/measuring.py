@@ -44,7 +44,7 @@ LATER_PASSES = 3
 # first limit is larger because other programs may have disturbed the only pass.
 SLOW_ONCE, SLOW = 2.5, 1.2
 # If a candidate takes more than this many times as long as the fastest for one class of row counts,
-# its arithmetic limits it and not the memory. For the next class it is then measured with
+# arithmetic and not memory limits its speed. For the next class it is then measured with
 # FEW_MATRICES matrices. If the next class is the one for prompts, the time of the candidate is
 # estimated instead.
 HOPELESS = 3.0
@@ -201,9 +201,10 @@ def _is_steady(passes: list[list[float]]) -> bool:
 def _drop(held: dict[str, list[Held]], passes: Mapping[str, Sequence[float]], slow: float) -> None:
     """Drop the candidates that cannot be chosen after the first pass.
 
-    If one kernel runs all layers in one call, it stays, and so does every candidate that is faster
-    in a class for decoding or PROMPT_GAIN times as fast with prompts. Without such a kernel, a
-    candidate stays if it takes less than `slow` times as long as the fastest in some class.
+    If some kernels can run all layers in one call, these kernels stay. Another candidate then stays
+    if it is faster than they are in a class for decoding, or PROMPT_GAIN times as fast with
+    prompts; APART_SECONDS are added to its time. If there are no such kernels, a candidate stays if
+    it takes less than `slow` times as long as the fastest in some class.
     """
     together = [name for name in held if BY_NAME[name].layout == TOGETHER]
     least = _least([passes[name] for name in together or held])

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from specviz.models.matrix_kernels.panel_form import GROUP, MIDDLE
 
-LEVELS = 127  # int8 is used symmetrically: from -127 to 127
+LEVELS = 127  # int8 weights range from -127 to 127, so that the range is symmetric
 # The number of int4 steps from the smallest weight of a group to the largest.
 STEPS = 15
 LEAST_SCALE = 1e-30

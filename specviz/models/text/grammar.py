@@ -22,8 +22,9 @@ from specviz.errors import InputError, short
 from specviz.models.text.byte_text import byte_text
 from specviz.models.text.text_codec import TextCodec
 
-# A JSON text has one line, and spaces only where Python's `json.dumps` writes them. Optional spaces
-# would leave the model a choice between any two parts of the text.
+# A JSON text has one line, and spaces only where Python's `json.dumps` writes them. With optional
+# spaces, the model would have a choice between any two parts of the text, and fewer tokens would be
+# forced.
 _LAYOUT: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 _DEAD_END = "NoExtensionBias"  # llguidance's error after a text that no token can continue
