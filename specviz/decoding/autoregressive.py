@@ -72,9 +72,10 @@ def first_token(row: Row, target: Target, logits: Tensor, started: Mark) -> Pref
 class PlainStep:
     """The tensor work of one step of plain decoding: run the last token, and draw the next one.
 
-    The input is the tokens [1, V] that the grammar allows, or nothing without a grammar. A call
-    returns one float64 tensor with three numbers: the drawn token, its probability without the
-    sampling settings, and the difference between the two largest logits of allowed tokens.
+    The input is a mask [1, V] that is True for the tokens that the grammar allows. Without a
+    grammar there is no input. A call returns one float64 tensor with three numbers: the drawn
+    token, its probability without the sampling settings, and the difference between the two largest
+    logits of allowed tokens.
     """
 
     sampler: Sampler

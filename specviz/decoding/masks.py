@@ -1,8 +1,8 @@
 """The grammar's part in a round: which tokens the target may write, and forced tokens as a draft.
 
 The mask of a grammar is part of the target: its logits are masked before anything else reads them.
-So every lane and every rule sees the same p. A tree needs the mask after each of its nodes. The q
-of a draft is not masked: a forbidden token has p = 0, and verification rejects it.
+So every lane and every rule sees the same p. A tree needs a mask for the token after each of its
+nodes. The q of a draft is not masked: a forbidden token has p = 0, and verification rejects it.
 
 In shapes, N is the number of nodes, R = N + 1 the number of rows (the root, then the nodes), Q the
 number of extra queries and V the size of the vocabulary.
@@ -43,7 +43,7 @@ def tree_masks(
     """Return which tokens the grammar allows after the root and each node, [R, V] per row.
 
     The result is None without a grammar. Otherwise the host must know the tokens of the trees, so
-    the call makes one blocking copy if there are any.
+    the call makes one blocking copy if any tree has nodes.
     """
     if rows[0].grammar is None:
         return None
@@ -79,7 +79,8 @@ def with_forced(proposal: Proposal, forced: Sequence[int]) -> Proposal:
     """Return a proposal whose draft is a chain of forced tokens.
 
     `proposal` is what the drafter returned when it could draft nothing. Its notes and its extra
-    queries stay. The drafter learns about the chain as about nodes that it has not numbered.
+    queries stay. The nodes of the chain have the origin -1, because the drafter has not numbered
+    them.
     """
     if not forced:
         return proposal

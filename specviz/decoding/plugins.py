@@ -32,7 +32,8 @@ def with_installed(own: Iterable[T], group: str, kind: type[T]) -> dict[str, T]:
     """Return `own` and the objects that installed packages name in `group`, by their names.
 
     An entry point is left out with a warning if it cannot be loaded, if it is no object of `kind`,
-    or if its name is not free or not made of lower-case letters, digits and hyphens.
+    if its name is already used, or if its name has other characters than lower-case letters, digits
+    and hyphens.
     """
     found = {each.name: each for each in own}
     for point in entry_points(group=group):

@@ -27,8 +27,8 @@ class LaneEvent:
 def race(lanes: Mapping[str, Iterable[Event]]) -> Iterator[LaneEvent]:
     """Run all lanes, one step or round at a time, until all have ended.
 
-    The lane whose clock shows the least time runs next. If several clocks show this time, the first
-    of these lanes runs.
+    The lane whose clock shows the least time runs next. If several clocks show this time, the lane
+    that comes first in `lanes` runs.
     """
     running = {name: iter(events) for name, events in lanes.items()}
     clocks = dict.fromkeys(running, 0.0)

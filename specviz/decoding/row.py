@@ -115,8 +115,8 @@ class Row:
     def forced(self) -> tuple[int, ...]:
         """Return the tokens that the grammar forces next, if the settings want them drafted.
 
-        They must leave space for the target's extra token. Only the committed text decides about
-        them, so drafting them is exact.
+        They must leave space for the target's extra token. They depend only on the committed text
+        and not on random draws, so drafting them is exact.
         """
         if self.grammar is None or not self._drafts_forced:
             return ()

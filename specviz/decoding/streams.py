@@ -16,9 +16,7 @@ class Purpose(IntEnum):
     """The use of a random number. Each kind of use has its own stream of random numbers."""
 
     DRAFT = 1  # for drafted tokens; the key is (round, depth, index within the level)
-    # for the acceptance of nodes; the key is (text position, rank among siblings), or (end of the
-    # text, end of the text + node) for a rule that reads draws beyond the accepted path
-    VERIFY = 2
+    VERIFY = 2  # for the acceptance of nodes; `Rule.draw_key` returns the key
     EXTRA = 3  # for the token that the target adds to a round; the key is (text position,)
 
 

@@ -160,7 +160,7 @@ def topology(parents: tuple[int, ...], device: torch.device) -> Topology:
 
 
 def _with_children(shape: TreeShape, rows: Sequence[int], device: torch.device) -> Siblings:
-    """Return, for each rank, those of the rows that have a child of this rank, and the children."""
+    """Return, for each rank, which of `rows` have a child of this rank, and these children."""
     lists = []
     for rank in range(max(len(shape.groups[row]) for row in rows)):
         having = [row for row in rows if len(shape.groups[row]) > rank]

@@ -8,7 +8,8 @@
 
 In shapes, N is the number of nodes, R = N + 1 the number of rows (the root, then the nodes), E the
 number of rows up to the last row that can have children, Q the number of extra queries, V the size
-of the vocabulary and T the number of top tokens.
+of the vocabulary and T the number of top tokens, which are the most probable tokens that a record
+keeps for each row.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from specviz.models.local_model import LocalModel
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The start and end times of drafting ahead, in seconds of `time.perf_counter`."""
+    """The start and end times of drafting for the next round, by the clock `time.perf_counter`."""
 
     began: float
     ended: float

@@ -115,9 +115,10 @@ def prepared_outcomes(draft_length: int, fan_out: int, room: int) -> Outcomes:
 def fan_outs(draft_length: int, fan_out: int) -> tuple[int, ...]:
     """Return how many chains a round prepares for the case of 0, 1, … K accepted tokens.
 
-    Each number is at least one, and the mean is `fan_out`. The numbers fall geometrically, as in
-    the paper arXiv 2603.03251, because few accepted tokens are more frequent than many. DECAY and
-    FULL_WEIGHT were measured on the bundled pair of models.
+    Each number is at least one, and the mean is `fan_out`. From 0 to K - 1 accepted tokens, the
+    numbers fall geometrically, as in the paper arXiv 2603.03251, because few accepted tokens are
+    more frequent than many. The number for K accepted tokens depends on FULL_WEIGHT instead. DECAY
+    and FULL_WEIGHT were measured on the bundled pair of models.
 
     >>> fan_outs(5, 1), fan_outs(5, 2)
     ((1, 1, 1, 1, 1, 1), (3, 2, 2, 2, 1, 2))

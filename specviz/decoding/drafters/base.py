@@ -259,7 +259,7 @@ class Drafter(Protocol):
 
 
 class QuietDrafter:
-    """A base class for drafters that keep no state between rounds."""
+    """A base class whose methods do nothing, for drafters that need only some of the methods."""
 
     feature_layers: tuple[int, ...] = ()
 

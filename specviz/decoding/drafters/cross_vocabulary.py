@@ -45,8 +45,8 @@ from specviz.records import Drawing, SharedVocabulary
 
 # The number of tokens at the end of a text that may change when more text is added.
 OPEN_TOKENS = 8
-# The number of committed tokens before a draft that are encoded together with the draft's text, so
-# that the first tokens of the draft are right.
+# The number of committed tokens before a draft that are encoded together with the draft's text. A
+# tokenizer may encode the same text differently if nothing comes before it.
 TOKENS_BEFORE = 8
 
 

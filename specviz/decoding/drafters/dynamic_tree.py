@@ -146,7 +146,7 @@ class DynamicTree:
     def grow(
         self, source: DraftSource, committed: Sequence[int], room: int, round_index: int
     ) -> Proposal:
-        """Return a tree of the N best candidates.
+        """Return a tree of the N scored nodes with the highest scores.
 
         The depth of the tree is at most min(depth, room).
         """

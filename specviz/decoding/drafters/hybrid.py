@@ -8,8 +8,8 @@ The choice depends only on the committed text, so the draft of a round is exact 
 copied token counts as CHOSEN, and a token of the draft model is drawn from its q.
 
 Copied tokens cost almost nothing, but each token of the draft model costs a forward. So the two
-parts have draft lengths of their own: K for copies, and usually fewer tokens for the model. Each is
-fixed before a token is drawn.
+parts have draft lengths of their own: K for copies, and usually fewer tokens for the model. Both
+lengths are fixed before a token is drawn.
 """
 
 from __future__ import annotations

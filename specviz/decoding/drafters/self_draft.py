@@ -81,8 +81,8 @@ def _quantised_rows(setups: Sequence[Setup]) -> StaticRows | None:
     """Return a drafter for all rows of a batch.
 
     On a CPU, each row must get exactly the logits that it would get alone, because there the
-    quantised copy rounds the inputs of its matrix multiplications to bfloat16. That rounding would
-    magnify the small differences between a forward of several rows and a forward of one row.
+    quantised copy rounds the inputs of its matrix multiplications. That rounding would magnify the
+    small differences between a forward of several rows and a forward of one row.
     """
     draft, shared = _quantised(setups[0])
     if draft.device.type != "cpu":

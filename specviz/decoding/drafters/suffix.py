@@ -106,8 +106,8 @@ class SuffixDecoding(QuietDrafter):
     def propose(self, committed: Sequence[int], room: int, round_index: int) -> Proposal:
         """Copy the continuation with the highest score.
 
-        If the best continuation of earlier outputs has the same score as the best one of the
-        drafter's own text, copy the latter.
+        If the best continuations in the drafter's own text and in earlier outputs have the same
+        score, copy the one in the drafter's own text.
         """
         self._count(committed[self._counted :], self._trees)
         limits = replace(self._limits, most=min(self._limits.most, room))

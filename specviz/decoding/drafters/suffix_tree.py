@@ -111,7 +111,7 @@ class SuffixTree:
         self._ends = ends
 
     def best_path(self, limits: DraftLimits) -> CountedPath:
-        """Return the continuation of the text with the highest score.
+        """Return the continuation of the text with the highest score (see `match_score`).
 
         If several continuations have this score, return the one after the longest match.
         """

@@ -141,7 +141,7 @@ class TokenRecycling(QuietDrafter):
         return host_tree(token_ids, parents, self._device, (note,))
 
     def observe(self, observation: Observation) -> OverlappedWork:
-        """Count which successors were right, and keep those of this round's tokens.
+        """Count which successors were right, and store the new successors of this round's tokens.
 
         If several nodes have the same token but different successors, the table keeps the
         successors of the node on the accepted path.

@@ -134,8 +134,9 @@ class Rule:
     def draw_key(self, end: int, node: int, depth: int, rank: int) -> tuple[int, int]:
         """Return the key of the draw for a node of a tree that begins at text position `end`.
 
-        Nodes with the same key share a draw. If the walk follows one path, nodes of the same depth
-        and rank can share one, and the next round draws the same numbers for the positions that it
-        drafts again. A rule that reads ahead has a new draw for every node of every round.
+        Nodes with the same key share a draw. In a tree that is judged along one path, the nodes
+        with the same depth and rank share a draw. If the next round drafts the same text position
+        again, it uses the same draw again. For a rule that reads ahead, every node of every round
+        has a draw of its own.
         """
         return (end, end + node) if self.reads_ahead else (end + depth - 1, rank)

@@ -94,9 +94,9 @@ def _of_point_masses(topology: Topology, token_ids: Tensor, p: Tensor) -> Accept
     """Compute the budgets of all nodes from the acceptance probabilities a of token by token.
 
     With point masses, P changes as in token by token. The share r of P is left when a node is
-    examined, where r is the product of 1 - a over its earlier siblings. With the budget b of the
-    parent before its first child, b r / (1 - b + b r) is left of it, and the node's budget is a
-    times as much.
+    examined, where r is the product of 1 - a over its earlier siblings. Let b be the budget of the
+    parent before its first child. When the node is examined, b r / (1 - b + b r) is left of this
+    budget. The node's own budget is a times what is left.
     """
     judged = token_by_token.acceptance(topology, token_ids, Drawing.CHOSEN, p, None)
     if not topology.siblings:
