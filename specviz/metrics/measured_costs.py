@@ -56,7 +56,8 @@ def theory_speedup(acceptance: float, totals: RoundTotals, costs: Costs) -> floa
 
     Some rounds draft less than the draft length, for example with prompt lookup or at the end of a
     text. Tokens and costs are therefore summed over the actual length K_r of each round: sum T(a,
-    K_r) / sum (1 + K_r c + v). If all rounds have the same length, this is `theory.speedup`.
+    K_r) / sum (1 + K_r c + v), where T is `theory.expected_tokens`. If all rounds have the same
+    length, this is `theory.speedup`.
     """
     lengths = totals.rounds_by_draft_length.items()
     tokens = sum(n * theory.expected_tokens(acceptance, length) for length, n in lengths)

@@ -18,11 +18,11 @@ class DecodingConfig:
     `branching` lists the children per node at depth 1, 2, …; deeper levels, down to `draft_length`,
     have one child per node. An empty `branching` means a chain. `drawing` says how siblings are
     drawn; at temperature 0 they are always CHOSEN. `rule` names the rule that judges the draft.
-    `length_policy` and `entropy_threshold` decide how much of K a round drafts. `grammar` is a JSON
-    schema or a regular expression that the text must match, or ""; with `draft_forced`, rounds
-    draft the tokens that the grammar forces.
-    `options` has pairs of a name and a whole number for the options that belong to `method` alone.
-    An option that is absent has its default. Raise InputError if a value breaks its rule.
+    `length_policy` and `entropy_threshold` decide how many of the `draft_length` levels a round
+    drafts. `grammar` is a JSON schema or a regular expression that the text must match, or ""; with
+    `draft_forced`, rounds draft the tokens that the grammar forces. `options` has pairs of a name
+    and a whole number for the options that belong to `method` alone. An option that is absent has
+    its default. Raise InputError if a value breaks its rule.
     """
 
     method: str = SETTINGS["method"].default

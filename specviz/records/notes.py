@@ -24,10 +24,11 @@ class NgramMatch:
 
 
 def match_score(counts: Sequence[int]) -> float:
-    """Return the score of a match in suffix decoding, 0 if it has no counts.
+    """Return the score of a match in suffix decoding, 0 if `counts` is empty.
 
-    The score is the sum of the tokens' shares. The share of a token is its count divided by
-    `counts[0]`, the count of the match. One division gives equal scores the same bits.
+    The score is the expected number of right tokens among those that follow the match: the sum of
+    their counts divided by `counts[0]`, the count of the match. The sum is computed before the
+    division, so that rounding does not make equal scores different.
     """
     return sum(counts[1:]) / counts[0] if counts else 0.0
 
@@ -55,10 +56,11 @@ class SuffixMatch:
 
 @dataclass(frozen=True, slots=True)
 class HybridChoice:
-    """The numbers that decided whether a hybrid round copies: it does from `least_score` on.
+    """The two numbers that decided whether a hybrid round copies tokens.
 
-    `score` is that of the best match of suffix decoding. It is 0 if there was nothing to copy; then
-    the draft model drafts, even if `least_score` is 0.
+    The round copies if `score` is at least `least_score`. `score` is the score of the best match of
+    suffix decoding. It is 0 if there was nothing to copy; then the draft model drafts, even if
+    `least_score` is 0.
     """
 
     score: float

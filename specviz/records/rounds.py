@@ -28,10 +28,11 @@ from specviz.records.field_types import (
 from specviz.records.notes import ForcedTokens, Note
 from specviz.records.settings import MAX_DRAFT_LENGTH, SETTINGS, Drawing
 
-# number of most probable tokens that a record keeps for each position, besides the target's extra
-# token
+# how many of the most probable tokens a record keeps for each position; the target's extra token is
+# kept in addition
 TOP_TOKENS = 10
-# the recorded margin of a token without a rival: no rounding error comes near it
+# The largest recorded gap between the two largest logits. It also stands for larger gaps, such as
+# the infinite gap if a grammar allows only one token.
 MOST_MARGIN = 100.0
 
 
@@ -202,10 +203,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class CacheLengths:
-    """Numbers of slots of the target's KV cache in one round.
+    """Three numbers of slots of the target's KV cache in one round.
 
-    They are the slots that were committed before the round, those that the round added, and those
-    that were dropped after it.
+    They count the slots that were committed before the round, the slots that the round added, and
+    the slots that were dropped after the round.
     """
 
     committed: int

@@ -121,7 +121,7 @@ class Lane:
 
     @property
     def held_bytes(self) -> int:
-        """Return the bytes of the drafter's weights and caches, as far as they are known."""
+        """Return the size of the drafter's weights and caches in bytes, as far as it is known."""
         return self.drafter_bytes + (self.drafter_cache_bytes or 0)
 
     @property
