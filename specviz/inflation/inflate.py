@@ -33,10 +33,10 @@ _EXACT_RATIOS = 4
 def inflate(source: Path, target: Path, shape: LlamaShape) -> int:
     """Write the model of `source` in a larger shape to the new folder `target`.
 
-    Return the bytes of the new weights. They are bfloat16 if the old weights are bfloat16, and if
-    bfloat16 can represent exactly the factors by which weights are scaled. Otherwise they are
-    float32. Raise InputError if the model is broken, if any size would become smaller, or if the
-    free disk space or memory is too small.
+    Return the size of the new weights in bytes. They are bfloat16 if the old weights are bfloat16,
+    and if bfloat16 can represent exactly the factors by which weights are scaled. Otherwise they
+    are float32. Raise InputError if the model is broken, if any size would become smaller, or if
+    the free disk space or memory is too small.
     """
     small = SourceModel(source)
     _check_shape(small.shape, shape)
@@ -128,9 +128,9 @@ def _write_weights(source: SourceModel, target: Path, way: Inflation, dtype: tor
 
 
 def _write_others(source: SourceModel, target: Path, large: LlamaShape, dtype: torch.dtype) -> None:
-    """Write the configuration, the tokenizer, and the list of layers to skip.
+    """Write the configuration, the tokenizer and, if the model has one, `self_drafting.json`.
 
-    The list of layers that layer skipping leaves out includes all added layers.
+    That file lists the layers that layer skipping leaves out, among them all added layers.
     """
     small = source.shape
     changed = asdict(large) | {

@@ -139,6 +139,7 @@ def _parted(here: Arrival, there: Arrival, same_draft: bool) -> Cause | None:
     """Compare the drafted tokens at the first differing text position, and their verdicts.
 
     Return the first difference between the two runs as the cause, or None if there is none.
+    `same_draft` is True if both runs have the same models and the same settings.
     """
     for one, other in zip_longest(here.examined, there.examined):
         if one is None or other is None or one.token_id != other.token_id:
@@ -153,7 +154,10 @@ def _token_id(drafted: Examined | None) -> int | None:
 
 
 def _other_fate(one: Examined, other: Examined, same_draft: bool) -> Cause:
-    """Return why one run accepted a drafted token that the other run rejected."""
+    """Return why one run accepted a drafted token that the other run rejected.
+
+    `same_draft` is True if both runs have the same models and the same settings.
+    """
     draft = _Gap(one.token_id, one.verdict.draft_prob, other.verdict.draft_prob)
     rule = _Gap(one.token_id, one.verdict.acceptance_prob, other.verdict.acceptance_prob)
     if draft.size > SAME_PROB:
