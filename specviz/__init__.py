@@ -48,16 +48,15 @@ def race(
     `pair` is the name of a pair of models (`python -m specviz models` lists them), or the result of
     `specviz.models.pair_catalog.custom_pair(target, draft)`. An empty name means the chat model if
     it is on this machine, and the bundled pair if not. `method` is a drafting method; an empty name
-    means the default method of the pair. Without `draft_length`, K is the usual one of the method
-    and the pair. `task` is the kind of text, such as "code". Some pairs were trained with a special
-    token for each task; this token is put before the prompt.
-    `settings` are further fields of `specviz.records.DecodingConfig`: temperature, top_k, top_p,
-    min_p, seed, max_new_tokens, branching, drawing, rule, length_policy, entropy_threshold,
-    options.
+    means the default method of the pair. `draft_length` is the largest depth of a draft; None means
+    the default of the method for this pair. `task` is the kind of text, such as "code". Some pairs
+    were trained with a special token for each task; this token is put before the prompt. `settings`
+    are further fields of `specviz.records.DecodingConfig`: temperature, top_k, top_p, min_p, seed,
+    max_new_tokens, branching, drawing, rule, length_policy, entropy_threshold, options.
 
-    The two runs take turns. Each run has a clock that counts only its own work, so their times can
-    be compared. Raises InputError for a value that is not allowed, for a pair that lacks what the
-    method needs, and for a model that cannot be loaded.
+    The run with speculation and the run without it take turns. Each has a clock that counts only
+    its own work, so their times can be compared. Raises InputError for a value that is not allowed,
+    for a pair that lacks what the method needs, and for a model that cannot be loaded.
     """
     from specviz.decoding.drafters.registry import method_named
     from specviz.experiments.run.racing import RaceRequest, start_race

@@ -19,8 +19,8 @@ from specviz.commands.command import Command
 from specviz.commands.parser import CommandParser, Parser, did_you_mean
 from specviz.errors import InputError, short
 
-# Group -> command -> its module and its summary. The program imports a module only when its command
-# is used, so that it starts fast.
+# This table maps the title of each group to its commands, and each command to its module and its
+# summary. The program imports a module only when its command is used, so that it starts fast.
 GROUPS = {
     "See it": {
         "serve": (
@@ -140,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("specviz: stopped", file=sys.stderr)
         return 130
     except OSError as error:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes stdout at exit
+        # The interpreter flushes stdout when it exits, and the broken output would fail again.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         # This error means that the program which reads the output has closed the pipe, as `| head`
         # does.
         if isinstance(error, BrokenPipeError):
@@ -219,7 +220,7 @@ def _parsers(prog: str, argparse_lists: bool = False) -> tuple[Parser, list[Comm
 
 
 def _listed() -> str:
-    """Return the commands, listed under the titles of their groups."""
+    """Return a text that lists the commands under the titles of their groups."""
     lines = []
     for title, commands in GROUPS.items():
         lines += [

@@ -178,7 +178,8 @@ def let_threads_sleep() -> None:
     | SPINS | 45 | 21 |
     | 10 * SPINS | 51 | 8 |
 
-    An environment variable set by the user has priority. Call this before torch is imported.
+    A value of OMP_WAIT_POLICY or GOMP_SPINCOUNT that the user has set is kept. Call this function
+    before torch is imported.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"

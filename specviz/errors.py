@@ -27,8 +27,8 @@ class InputError(ValueError):
 def is_fault(error: BaseException) -> bool:
     """Return whether an error is a real failure, and not just a request to end the program.
 
-    Libraries written in Rust raise panics as `BaseException`, so `except Exception` does not catch
-    them.
+    A panic of a library written in Rust is a real failure as well. It is a `BaseException`, so
+    `except Exception` does not catch it.
     """
     return not isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | CancelledError)
 
@@ -89,7 +89,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def one_of(values: Iterable[str]) -> str:
-    """Return the rule that a value must be one of these, as words that follow "must be".
+    """Return a text that lists the allowed values; it follows the words "must be".
 
     >>> one_of(["token", "block"]), one_of(["token"])
     ('one of token, block', 'token')

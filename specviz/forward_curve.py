@@ -16,7 +16,9 @@ from specviz.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class ForwardCurve:
-    """The seconds of one forward as a function of its new tokens, added over all sequences.
+    """The seconds of one forward as a function of the number of its new tokens.
+
+    If the forward runs several sequences, this number counts the new tokens of all of them.
 
     `token_counts` starts at 1 and rises. `seconds` are positive and never fall. Between two points
     the curve is a straight line, and beyond the last point it continues with the same slope.

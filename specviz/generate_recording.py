@@ -183,12 +183,12 @@ def _check(model: Any, tokenizer: Any) -> None:
 
 
 def decoding_config(run: GenerateRun, settings: Any) -> DecodingConfig:
-    """Convert the settings of a call of `generate`.
+    """Return a DecodingConfig with the settings of a call of `generate`.
 
-    Its field `draft_length` is the number of tokens in the longest draft so far.
+    Its field `draft_length` is the number of tokens in the longest draft of the call so far.
 
     Some settings of Transformers, such as penalties and forbidden words, do not exist in specviz.
-    Their effect is visible only in p and q.
+    Their effect is visible only in the recorded probabilities.
     """
     is_sampled = bool(settings.do_sample)
     limit = settings.max_length - len(run.prompt_ids)

@@ -2,8 +2,8 @@
 
 This module knows the folder and the names of the runs; `trace_file` reads the files. The name of a
 run of the bundled pair is `method.task`. For any other pair it is `method.task.pair`. The run that
-the page plays first has the task "opening". If another rule than token by token judged the run, the
-name has the rule instead of the task.
+the page plays first has the task "opening". If another rule than token by token judged the drafts,
+the name has the rule instead of the task.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ SMALLEST, LARGEST = 1e-9, 1e15
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A load in tokens per day.
+    """The load of a service in tokens per day.
 
     `peak_factor` is the load of the busiest hour divided by the mean load of an hour.
     """

@@ -18,8 +18,8 @@ def code_lines(source: str, moments: str) -> dict[str, Any]:
     """Return the part of a source file that the page shows, and the lines of each moment.
 
     The result is {"first": number of the first shown line in the file, "lines": texts, "moments":
-    [{"name", "lines": indices into "lines", "values"}]}. Raises InputError if a line is missing,
-    occurs twice, or is not in the shown part.
+    [{"name", "lines": indices into "lines", "values": names of the values to show}]}. Raises
+    InputError if a line is missing, occurs twice, or is not in the shown part.
     """
     table = tomllib.loads(moments)
     lines = source.splitlines()

@@ -5,6 +5,7 @@ The formulas use the letters of Leviathan et al. (arXiv 2211.17192), and v:
 - a is the acceptance rate, and K is the draft length.
 - c is the time of a draft forward / the time of a target forward.
 - v is the extra time for verifying K + 1 tokens instead of one, in target forwards.
+- T is the mean number of tokens per target forward, the result of `expected_tokens`.
 """
 
 from __future__ import annotations
@@ -137,9 +138,9 @@ def expected_seconds(tokens: int, survival: Sequence[float], costs: Sequence[flo
 
     time(n) = costs[k] + sum over a of P(min(A, k) = a) time(n - a - 1), time(0) = 0
 
-    >>> expected_seconds(3, [1.0, 1.0], [1.0, 1.0, 1.0])  # 3 tokens, 3 a round
+    >>> expected_seconds(3, [1.0, 1.0], [1.0, 1.0, 1.0])  # 3 tokens per round
     1.0
-    >>> expected_seconds(4, [0.0], [1.0, 1.5])  # nothing passes: a round per token
+    >>> expected_seconds(4, [0.0], [1.0, 1.5])  # no draft is accepted
     5.5
     """
     _check_rounds(tokens, survival, costs)
@@ -163,8 +164,8 @@ def waiting(rows: int, tokens: int, survival: Sequence[float]) -> float:
     recursion gives the distribution of a request's number of rounds. For more tokens, the central
     limit theorem for renewals is used (Feller, volume 2, chapter XI): n tokens take about N(n / mu,
     n sigma^2 / mu^3) rounds, where mu and sigma^2 are mean and variance of the tokens in a round.
-    The largest of B normal numbers is near the quantile (B - 3/8) / (B + 1/4) (Blom 1958). The
-    error is at most 5 % for acceptance rates up to 0.9.
+    The largest of B = `rows` normal numbers is near the quantile (B - 3/8) / (B + 1/4) (Blom 1958).
+    The error is at most 5 % for acceptance rates up to 0.9.
 
     >>> waiting(1, 50, [0.5, 0.25]), waiting(64, 1, [0.5, 0.25])
     (1.0, 1.0)
@@ -224,12 +225,12 @@ def _check_rounds(tokens: int, survival: Sequence[float], costs: Sequence[float]
         )
 
 
-# A forward over n tokens reads all weights once and computes each token. The roofline model
-# (Williams, Waterman and Patterson, CACM 52(4), 2009) says that both overlap completely: t(n) =
-# max(m, n f). The forwards that this app measures have no corner at n = m / f: they take about
-# t(n) = m + n f. While m is larger than n f, more tokens take little extra time, and this makes
-# verification cheap. A forward of a batch of B rows has B tokens even without drafts, so fewer
-# drafted tokens are cheap. Functions that take a ForwardCurve use measured times.
+# A forward over n tokens reads all weights once, in the time m, and computes each token, in the
+# time f. The roofline model (Williams, Waterman and Patterson, CACM 52(4), 2009) says that both
+# overlap completely, so the forward takes t(n) = max(m, n f). The forwards that this app measures
+# take about t(n) = m + n f. While m is larger than n f, more tokens take little extra time, and
+# this makes verification cheap. A forward of a batch of B rows has B tokens even without drafts, so
+# fewer drafted tokens are cheap. Functions that take a ForwardCurve use measured times.
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,8 @@ class ForwardLine:
     def ridge(self) -> float | None:
         """Return the number of tokens at which reading and arithmetic take the same time.
 
-        With more tokens, arithmetic takes longer. None means that tokens take no time of their own.
+        With more tokens, arithmetic takes longer than reading. None means that arithmetic takes no
+        time.
         """
         return self.read_seconds / self.token_seconds if self.token_seconds > 0 else None
 

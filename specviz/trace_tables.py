@@ -1,8 +1,8 @@
 """Convert a trace to tables: columns by name, all of the same length, as pandas.DataFrame expects.
 
-This module needs no table library. A value that does not exist is None. Examples are the round of
-the first token, the entropy before a node that was never examined, and a draw that the recording
-program could not see.
+This module needs no table library. A value that does not exist is None: the first token has no
+round, and a node that was never examined has no entropy before it. A draw that the recording
+program could not see is None as well.
 """
 
 from __future__ import annotations
